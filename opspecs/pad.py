@@ -13,11 +13,11 @@ from nnfuzz.spec.operator import In, operator
 
 
 def _pads(draw, op, first, *_):
-    """Symbolic padding on some axes, often on those of an image alone, 0 on the others; negative
+    """Symbolic padding on some axes, mostly on those of an image alone, 0 on the others; negative
     only for constants.
     """
     least = -4 if op.mode == "constant" else 0
-    outer = 2 if first.rank > 2 and draw.chance(0.5) else 0
+    outer = 2 if first.rank > 2 and draw.chance(0.7) else 0
     axes = draw.subset(range(outer, first.rank), 1)
     sides = [draw.var("pad", least, 6, "offset") if i in axes else 0 for i in range(first.rank)]
     ends = [draw.var("pad", least, 6, "offset") if i in axes else 0 for i in range(first.rank)]

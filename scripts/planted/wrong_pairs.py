@@ -218,13 +218,19 @@ def slices_once(model: Model) -> bool:
     shapes, changed = shapes_of(model), False
     for node, before in pairs(model, ["Slice"], ["Slice"]):
         fields = [[array(model, n, i) for i in (1, 2, 3, 4)] for n in (before, node)]
-        sizes = shapes.get(node.input[0])
-        if not sizes or any(field is None for of in fields for field in of):
+        whole, sizes = (shapes.get(n.input[0]) for n in (before, node))
+        if not (whole and sizes) or any(field is None for of in fields for field in of):
             continue
         (starts, _, axes, steps), (more, ends, other, again) = fields
-        if axes.tolist() != other.tolist() or min(*starts, *steps, *more, *ends, *again) < 0:
+        if axes.tolist() != other.tolist() or min(*steps, *again) < 0:
             continue
-        within = ends < [sizes[a] for a in axes]
+        first, between = (np.array([of[a] for a in axes]) for of in (whole, sizes))
+        starts, more, ends = (
+            starts % first,
+            more % between,
+            np.where(ends < 0, ends % between, ends),
+        )
+        within = ends < between
         read(model, node, 1, starts + more)
         read(model, node, 2, np.where(within, starts + ends, 2**31 - 1))
         read(model, node, 4, steps * again)

@@ -32,7 +32,7 @@ def cases():
 
 
 def made(config):
-    producer = Producer(11, config)
+    producer = Producer(15, config)
     found = [c for c in map(producer.produce, range(CASES)) if isinstance(c, TestCase)]
     assert len(found) == CASES
     return [(producer.load(c), {**c.inputs, **c.weights}, c) for c in found]

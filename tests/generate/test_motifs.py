@@ -173,6 +173,8 @@ def test_without_motifs_graphs_are_what_they_were(name):
 
 def test_motifs_of_operators_that_are_left_out_are_left_out(name):
     catalog = Catalog(REGISTRY.select(PLAIN).specs(), CONFIG, MOTIFS)
+    written = {found.name for found in MOTIFS}
+    catalog.motifs = tuple(m for m in catalog.motifs if m.name in written)  # no pairs
     names: Counter[str] = Counter()
     for seed in range(60):
         found = engine(name, catalog, CONFIG).next(random.Random(seed))
