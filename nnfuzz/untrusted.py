@@ -53,7 +53,7 @@ def making_sense(of: object) -> Iterator[None]:
     """
     try:
         yield
-    except Unreadable:
+    except (Unreadable, MemoryError):
         raise
     except OSError as error:
         raise Unreadable(f"{of} cannot be read: {error.strerror or error}") from error
@@ -104,7 +104,9 @@ def _content(path: str | Path, limit: int, start: int, length: int) -> bytes:
         if not 0 <= start <= start + wanted <= about.st_size:
             raise Unreadable(f"{path} is damaged: it is cut off")
         file.seek(start)
-        data = file.read(limit + 1 if length < 0 else wanted) if wanted <= limit else b""
+        data = file.read(wanted) if wanted <= limit else b""
+        while length < 0 and len(data) <= limit and (more := file.read(_PIECE)):
+            data += more  # of a file that grows, or that says it has no size
         if wanted > limit or len(data) > limit:
             raise Unreadable(f"{path} cannot be read: it has more than {limit:,} bytes")
         return data

@@ -14,6 +14,7 @@ import typer
 
 from nnfuzz.cli import completion
 from nnfuzz.cli.errors import OK, UsageError, tell
+from nnfuzz.cli.limits import computing
 from nnfuzz.cli.options import Original, Plugins
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ GH = "gh"
 SECONDS = 30.0
 """For an answer of gh."""
 MOST = 5
+COMPUTING = 300.0
+"""CPU seconds for the text of the issue."""
 
 
 def file(
@@ -61,7 +64,8 @@ def file(
     name = tracker or found.failure.backend
     form = _form(name, backends_of(found, plugin or [], consent, name))
     script = folder / "repro.py"
-    made = issue(found, form, read_text(script) if script.is_file() else "")
+    with computing(COMPUTING):  # what the standard's reference makes of it, among others
+        made = issue(found, form, read_text(script) if script.is_file() else "")
     typer.echo(f"{made.title}\n\n{made.body}")
     for name in made.attachments:
         tell(f"to be attached by hand: {folder / name}")

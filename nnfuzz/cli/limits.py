@@ -24,6 +24,8 @@ UNLIMITED = frozenset(("fuzz", "backends", "ops"))
 """Commands that read files of others in workers only, which have limits of their own."""
 MEMORY_BYTES = 4 << 30
 """Beside what files take: ten times what `check` takes for a model of 100 MB."""
+CORE_BYTES = 64 << 20
+"""Per core beside that: stacks and buffers of the threads that NumPy and PyTorch start."""
 COPIES = 8
 """Of a file, at once: its bytes, what they are parsed to, arrays, and the same of a changed one."""
 SHARE = 0.75
@@ -70,7 +72,8 @@ def allowance(arguments: Iterable[str]) -> int:
         with suppress(OSError):
             held += file.stat().st_blocks * _BLOCK
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return min(MEMORY_BYTES + COPIES * min(held, MAX_BYTES), int(SHARE * machine))
+    wanted = MEMORY_BYTES + CORE_BYTES * (os.cpu_count() or 1) + COPIES * min(held, MAX_BYTES)
+    return min(wanted, int(SHARE * machine))
 
 
 @contextmanager

@@ -36,3 +36,19 @@ def test_streams_show_what_they_cannot_write(stream, encoding):
     shown = said(f"print('{EVIL}é', file=sys.{stream})", encoding)
     assert shown.isascii() or encoding != "ascii"
     assert b"\x1b" not in shown and b"\x9b" not in shown and rb"\u202e" in shown
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "print('a'); print('::error::planted')",
+        "print('a', '\\n  ::set-output name=x::y')",
+        "print('  ', end=''); print('::group::x')",
+        "print('##[error]x'); print('a ##vso[task.x]y')",
+    ],
+)
+def test_no_line_is_a_command_of_a_ci_server(program):
+    lines = said(program, "utf-8").decode().splitlines()
+    assert not any(line.strip().startswith("::") or "##" in line for line in lines)
+    assert any("\\" in line for line in lines)
+    assert said("print('std::vector', '::x')", "utf-8") == b"std::vector ::x\n"
