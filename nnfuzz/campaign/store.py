@@ -11,6 +11,7 @@ import contextlib
 import heapq
 import sys
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from itertools import chain, islice
 from typing import Any
 
@@ -129,7 +130,7 @@ class Store(Sessions, Repairs, Errors, Watched):
                 index,
                 status,
                 epoch,
-                loads(Outcomes, outcomes),
+                _outcomes(outcomes),
                 loads(dict[str, float], seconds),
                 comparable,
                 motifs=tuple(motifs.split()),
@@ -162,7 +163,7 @@ class Store(Sessions, Repairs, Errors, Watched):
                 status,
                 exporter,
                 tuple(items.splitlines()),
-                {name: _kinds(levels) for name, levels in loads(Outcomes, outcomes).items()},
+                {name: _kinds(levels) for name, levels in _outcomes(outcomes).items()},
                 failures.get(index, {}),
             )
             for index, epoch, status, exporter, items, outcomes in self.with_packed(
@@ -243,7 +244,7 @@ class Store(Sessions, Repairs, Errors, Watched):
                 TestLine(
                     clock(at),
                     status,
-                    loads(Outcomes, told),
+                    _outcomes(told),
                     loads(Features, graph) if graph else None,
                     {backend: names.splitlines() for backend, names in changed},
                 ),
@@ -288,6 +289,12 @@ class Store(Sessions, Repairs, Errors, Watched):
             (self.folder / LOCK).unlink(missing_ok=True)
             with contextlib.suppress(OSError):  # not empty: other files are the user's
                 self.folder.rmdir()
+
+
+@lru_cache(1024)
+def _outcomes(text: str) -> Outcomes:
+    """Those of most tests are the same text; nobody changes what this returns."""
+    return loads(Outcomes, text)
 
 
 def _kinds(levels: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from nnfuzz.campaign.jobs import JobSource, OwnIndexes
+import math
+
+from nnfuzz.campaign.jobs import MOST_RETURNS, JobSource, OwnIndexes
 from nnfuzz.campaign.probe import Prober
-from nnfuzz.testcase.test_id import parse_id
+from nnfuzz.testcase.test_id import Numbered, parse_id
 
 KEY = "direct:Relu(float32)->float32"
 
@@ -52,3 +54,14 @@ def test_nothing_is_handed_out_beyond_the_epoch_but_probes():
     assert made.test() is None and made.left and made.next_index == 1
     made.end = 2
     assert asked(made, 2) == [1, None]
+
+
+def test_what_was_killed_from_outside_is_handed_out_again_a_few_times():
+    made = source(2)
+    assert asked(made, 3) == [0, 1, None] and not made.left
+    killed = Numbered(1, 0)
+    for _ in range(MOST_RETURNS):
+        assert made.put_back(killed) and made.left
+        assert made.next_index == math.inf, "no epoch begins for it"
+        assert asked(made, 2) == [0, None]
+    assert not made.put_back(killed) and not made.left
