@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nnfuzz.corpus.verify import Result
     from nnfuzz.execute.registry import BackendSpec
     from nnfuzz.execute.runner import BackendRunner
-    from nnfuzz.experiment.blocking import Judge
+    from nnfuzz.testcase.client import ProducerClient
 
 MODEL = "model.onnx"
 
@@ -94,7 +94,7 @@ class Corpus:
 
         runner = self._runner
         levels = self._levels or runner.backend.default_levels()
-        found = verify_one(test, runner, self._judge, levels)
+        found = verify_one(test, runner, self._producer.judge, levels, self._producer)
         return [self._known.judge(result) for result in found]
 
     @cached_property
@@ -104,12 +104,12 @@ class Corpus:
         return self._stack.enter_context(BackendRunner(self.spec))
 
     @cached_property
-    def _judge(self) -> Judge:
+    def _producer(self) -> ProducerClient:
         from nnfuzz.testcase.case import CaseConfig
         from nnfuzz.testcase.client import ProducerClient
 
         config = CaseConfig(exporter="direct", plugins=tuple(self.spec.plugins)).to_json()
-        return self._stack.enter_context(ProducerClient(0, config)).judge
+        return self._stack.enter_context(ProducerClient(0, config))
 
 
 class ModelFile(pytest.File):

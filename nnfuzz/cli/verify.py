@@ -186,7 +186,7 @@ def _run(
         steps("tests", len(tests)) as advance,
     ):
         judge = producer.judge if producer else None
-        for found in run(tests, runner, judge, levels, seconds):
+        for found in run(tests, runner, judge, levels, seconds, producer):
             judged = list(map(known.judge, found))
             results += judged
             _show([r for r in judged if r.status in ("failed", "error")])

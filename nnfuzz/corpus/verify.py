@@ -25,7 +25,7 @@ from nnfuzz.experiment.blocking import Judge, examine
 from nnfuzz.ir.dtypes import is_floating
 from nnfuzz.reading import Unreadable
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.testcase.client import ProducerError
+from nnfuzz.testcase.client import ProducerClient, ProducerError
 from nnfuzz.triage.signature import FAILURES
 
 TOLERANCES: Mapping[str, tuple[float, float]] = {
@@ -78,18 +78,19 @@ def verify(
     judge: Judge | None,
     levels: Sequence[str] | None = None,
     seconds: float = math.inf,
+    producer: ProducerClient | None = None,
 ) -> Iterator[list[Result]]:
     """Yields the results of each test, one per level.
 
     judge: ProducerClient.judge, or None to hold all tests against the tolerances. seconds: after
-    which no further test begins; those that are left are skipped.
+    which no further test begins; those that are left are skipped. producer: see `verify_one`.
     Raises: OptionError for an unknown level.
     """
     levels = list(levels or runner.backend.default_levels())
     end = time.monotonic() + seconds
     for test in tests:
         if time.monotonic() < end:
-            yield verify_one(test, runner, judge, levels)
+            yield verify_one(test, runner, judge, levels, producer)
         else:
             names = test.name, runner.name
             yield [Result(*names, level, Status.SKIPPED, NOT_BEGUN) for level in levels]
@@ -100,8 +101,11 @@ def verify_one(
     runner: BackendRunner,
     judge: Judge | None,
     levels: Sequence[str],
+    producer: ProducerClient | None = None,
 ) -> list[Result]:
-    """The results of one test, one per level. Raises: OptionError for an unknown level."""
+    """The results of one test, one per level. producer: has ONNX's reference evaluator vote where
+    levels differ and nobody knows who is right. Raises: OptionError for an unknown level.
+    """
 
     def everywhere(status: Status, error: Exception) -> list[Result]:
         message, _, details = str(error).partition("\n")
@@ -110,7 +114,7 @@ def verify_one(
     try:
         cases = list(test.cases()) if judge else []
         if cases and judge is not None:
-            parts = [_by_envelope(test, case, runner, judge, levels) for case in cases]
+            parts = [_by_envelope(test, c, runner, judge, levels, producer) for c in cases]
         else:
             parts = list(_by_tolerance(test, runner, levels))
         return [_worst(results) for results in zip(*parts)]
@@ -126,8 +130,9 @@ def _by_envelope(
     runner: BackendRunner,
     judge: Judge,
     levels: Sequence[str],
+    producer: ProducerClient | None,
 ) -> list[Result]:
-    result = examine(case, runner, judge, levels)
+    result = examine(case, runner, judge, levels, producer=producer)
     found = result.verdict.mismatches if result.verdict else {}
     judged = [_result(test, o, list(map(str, found.get(o.target, ())))) for o in result.outcomes]
     partly = f"agrees on {coverage}" if (coverage := _coverage(result.verdict)) else ""

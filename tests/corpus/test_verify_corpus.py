@@ -1,5 +1,6 @@
 """Verification: ours by the judge, others by tolerance; JUnit for servers."""
 
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -7,10 +8,12 @@ import pytest
 
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.corpus.junit import junit_xml
-from nnfuzz.corpus.layout import find_tests, write_test
-from nnfuzz.corpus.verify import Result, Status, _worst, difference, verify
+from nnfuzz.corpus.layout import TestFolder, find_tests, write_test
+from nnfuzz.corpus.verify import Result, Status, _result, _worst, difference, verify
+from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.execute.target import Target
 from nnfuzz.testcase.test_id import Numbered
 
 
@@ -123,3 +126,12 @@ def test_junit():
         ["error"],
     ]
     assert suite[1].attrib["name"] == "b<&>" and "\x1b" not in suite[1][0].text
+
+
+def test_what_is_disputed_fails_and_says_who_differs():
+    outcome = Outcome(
+        OutcomeKind.DISPUTED, Stage.COMPARE, Target("x", pipeline="O3"), message="y is 1 by x/O0"
+    )
+    found = _result(TestFolder(Path(), "test"), outcome, [])
+    assert (found.status, found.kind) == (Status.FAILED, "disputed")
+    assert found.message == "y is 1 by x/O0"
