@@ -10,7 +10,7 @@ import typer
 from nnfuzz.cli.errors import UsageError, tell_if_large, writing
 from nnfuzz.cli.limits import computing
 from nnfuzz.reading import Unreadable
-from nnfuzz.text import one_line
+from nnfuzz.text import visible
 from nnfuzz.untrusted import read_json
 
 if TYPE_CHECKING:
@@ -104,4 +104,4 @@ def listed(graph: GraphView) -> list[str]:
         attributes = [f"{key}={shown(value)}" for key, value in node.attributes.items()]
         lines.append(f"{made} = {node.op}({', '.join([*node.inputs, *attributes])})")
     lines += [f"output {name}: {types[name]}" for name in graph.outputs]
-    return list(map(one_line, lines))
+    return [visible(line).replace("\n", "\\n") for line in lines]

@@ -79,7 +79,8 @@ def judged(folder: Path, *arguments: object) -> str:
     found = (1,) if arguments[0] in ("merge", "doctor") else ()  # findings, damage
     if problem := wrong_end(arguments, code, err, (0, 2, *found)):
         return problem
-    markdown = trouble_of_markdown(out) if arguments[0] == "file" else ""
+    body = out.partition("\n")[2] if arguments[0] == "file" else ""  # behind the title, plain text
+    markdown = trouble_of_markdown(body)
     problem = trouble_of_text(out) or trouble_of_text(err) or markdown or trouble_of_pages(folder)
     return f"{arguments[0]}: {problem}:\n{out}\n{err}" if problem else ""
 
