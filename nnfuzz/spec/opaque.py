@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 CHOOSING = frozenset(
-    "Compress Concat ConcatFromSequence Constant ConstantOfShape Equal Expand Gather GatherElements "
-    "GatherND Identity MaxUnpool NonZero Not OneHot Optional OptionalGetElement OptionalHasElement "
-    "Pad Reshape SequenceAt SequenceConstruct SequenceEmpty SequenceErase "
+    "Compress Concat ConcatFromSequence Constant ConstantOfShape Equal Expand Gather "
+    "GatherElements GatherND Identity MaxUnpool NonZero Not OneHot Optional OptionalGetElement "
+    "OptionalHasElement Pad Reshape SequenceAt SequenceConstruct SequenceEmpty SequenceErase "
     "SequenceInsert SequenceLength Shape Size Slice Split SplitToSequence Squeeze TensorScatter "
     "Tile Transpose Trilu Unique Unsqueeze Where".split()
 )
