@@ -103,6 +103,8 @@ class Attention(Composite):
         return q.shape[0], heads, q.shape[1], sizes[0], self.kv_heads, k.shape[1], sizes[1]
 
     def requires(self, q, k, v, *rest):
+        # The scores after the mask have -inf where a causal mask is: no stage of `compose` has.
+        yield self.qk != 2 or not self.is_causal
         if not q.rank == k.rank == v.rank:
             yield False
             return

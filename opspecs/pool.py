@@ -163,6 +163,11 @@ class AveragePoolDilated(AveragePool):
     auto_pad = NO_AUTO_PAD
     dilations = per_axis(2, 2, 1, 3)
 
+    def requires(self, x):
+        # What lies beyond the padding counts in no implementation, and in `terms` it does.
+        yield not (self.ceil_mode and self.count_include_pad)
+        yield from super().requires(x)
+
     def torch(self, x):
         if self.count_include_pad:
             return self.window_sums(x) / self.terms(x)

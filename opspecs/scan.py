@@ -61,7 +61,6 @@ class CumSum(Summing, Running):
     """Source: ONNX CumSum-14."""
 
     adding = unscaled = True
-    since = 14
     unexportable = (HALF_PROMOTED,)
 
     def run(self, x, axis):

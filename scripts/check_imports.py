@@ -32,7 +32,7 @@ import typer
 from rich.progress import track
 
 import nnfuzz
-from nnfuzz.compare.edges import enveloped_at_edges
+from nnfuzz.compare.edges import enclosure
 from nnfuzz.compare.envelope import Enclosure
 from nnfuzz.compare.mismatch import Mismatch
 from nnfuzz.compare.verdict import judged
@@ -127,7 +127,7 @@ def row(given: Given, registry: OpRegistry, run: nnfuzz.Experiment | None) -> Ro
     )
     specs = sum(not isinstance(node.op, Opaque) for node in graph.nodes)
     try:
-        bounds = enveloped_at_edges(graph, {**case.inputs, **case.weights})
+        bounds = enclosure(graph, {**case.inputs, **case.weights}, case.expected)
     except Exception as error:
         return Row(given.name, why=f"envelope: {type(error).__name__}: {error}")
     names = [output.name for output in given.model.graph.output]

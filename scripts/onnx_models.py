@@ -49,7 +49,9 @@ def files(folder: Path) -> Iterator[Given]:
     others inputs are searched. Or a single file."""
     for path in [folder] if folder.is_file() else sorted(folder.rglob("*.onnx")):
         name = str(path.relative_to(folder))
-        yield Given(name, name, onnx.load_model(path))
+        beside = path.with_suffix(".npz")
+        inputs = dict(np.load(beside, allow_pickle=False)) if beside.exists() else None
+        yield Given(name, name, onnx.load_model(path), inputs)
 
 
 def _own(model: onnx.ModelProto) -> bool:

@@ -97,7 +97,7 @@ def _step(found: Facts, node: onnx.NodeProto, declared: Types) -> None:
         if name not in outputs and is_static(declared.get(name)):
             outputs[name] = declared[name]
     if not all(is_complete(outputs.get(name)) for name in filter(None, node.output)):
-        outputs = {**outputs, **_sampled(found, node, needed)}
+        outputs = {**outputs, **(_inside(found, node) or _sampled(found, node, needed))}
     missing = [n for n in node.output if n and n not in outputs]
     if missing:
         raise Unknown(f"the type of {missing[0]} is not known")
@@ -113,7 +113,7 @@ def plain_step(found: Facts, node: onnx.NodeProto) -> None:
 
 
 def _inside(found: Facts, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
-    """The types of what the sub-graphs of a node compute; nothing if they cannot be expanded.
+    """The types of what the nodes inside of a node compute; nothing if they cannot be taken.
 
     The number of turns, and the first condition, are given ones if they are inputs of the model.
     """

@@ -1,8 +1,9 @@
 """Nodes of a foreign ONNX model that no operator spec describes: known types, unknown numbers.
 
 It keeps a starting graph (see nnfuzz.materialize.importing) whole. PyTorch's part is played by
-`onnx.reference`; whatever depends on its result is never compared, so that only crashes, refusals
-and wrong types show in it.
+`onnx.reference`; whatever depends on its result is not compared, so that only crashes, refusals
+and wrong types show in it. But where all operands are known exactly, so is what operators make of
+them that select, count and rearrange.
 """
 
 from __future__ import annotations
@@ -20,6 +21,16 @@ if TYPE_CHECKING:
 
     from nnfuzz.ir.types import TensorType
     from nnfuzz.spec.intervals import Interval
+
+
+CHOOSING = frozenset(
+    "Compress Concat ConcatFromSequence Constant ConstantOfShape Equal Expand Gather "
+    "GatherElements GatherND Identity MaxUnpool NonZero Not OneHot Optional OptionalGetElement "
+    "OptionalHasElement Pad Reshape SequenceAt SequenceConstruct SequenceEmpty SequenceErase "
+    "SequenceInsert SequenceLength Shape Size Slice Split SplitToSequence Squeeze TensorScatter "
+    "Tile Transpose Trilu Unique Unsqueeze Where".split()
+)
+"""Operators of ONNX that select, count or rearrange elements, and compute nothing."""
 
 
 class Opaque(Foreign):
@@ -64,10 +75,12 @@ class Opaque(Foreign):
         return found.to(wide) if type_.dtype.is_float and wide is not None else found
 
     def undefined(self, *intervals: Interval) -> Tensor:
-        """Every element: a mask that broadcasts to all outputs."""
+        """Every element or none: a mask that broadcasts to all outputs."""
         import torch
 
-        return torch.ones((), dtype=torch.bool)
+        known = all(b.exact and b.any is None for b in intervals)
+        chosen = {node.op_type for node in self.graph.node} <= CHOOSING
+        return torch.tensor(not (known and chosen))
 
     def interval(self, *intervals: Interval) -> Sequence[Interval]:
         from nnfuzz.spec.intervals import Interval, outputs

@@ -9,13 +9,18 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from importlib.metadata import entry_points
 from types import ModuleType
+from typing import TYPE_CHECKING
 
-from nnfuzz.spec.expanded import Expanded
 from nnfuzz.spec.opaque import Opaque
 from nnfuzz.spec.operator import OpSpec
 from nnfuzz.spec.waiver import NONE, Waivers
 
+if TYPE_CHECKING:
+    from nnfuzz.spec.expanded import Expanded
+
 ENTRY_POINTS = "nnfuzz.opspecs"
+EXPANDED = "Expanded"
+"""The name of nnfuzz.spec.expanded.Expanded in a graph; the module loads PyTorch."""
 
 
 class OpRegistry:
@@ -48,7 +53,7 @@ class OpRegistry:
         """
         if name == Opaque.name:
             return Opaque
-        if name == Expanded.name:
+        if name == EXPANDED:
             return self.expanded
         try:
             return self._specs[name]
@@ -60,6 +65,8 @@ class OpRegistry:
     @cached_property
     def expanded(self) -> type[Expanded]:
         """`Expanded` whose graphs consist of operators of this registry."""
+        from nnfuzz.spec.expanded import Expanded
+
         return type(Expanded.name, (Expanded,), {"lookup": self.get})
 
     def select(self, names: Iterable[str]) -> OpRegistry:

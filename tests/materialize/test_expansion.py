@@ -10,7 +10,7 @@ from onnx import TensorProto, parser
 from nnfuzz.compare.envelope import envelopes
 from nnfuzz.ir.graph import Graph
 from nnfuzz.materialize.emit import emit_model
-from nnfuzz.materialize.importing import ImportedModel, import_onnx
+from nnfuzz.materialize.importing import ImportedModel, import_onnx, rename
 from nnfuzz.materialize.static import OnnxImportError
 from nnfuzz.spec.expanded import flat
 from nnfuzz.spec.registry import OpRegistry
@@ -117,3 +117,26 @@ def test_only_the_branch_of_a_known_condition_counts():
         "Gather",
         "Relu",
     ]
+
+
+PICKED = read("""
+picked (float[2, 3] x, float[2, 3] e) => (int64[4] y, float[2, 3] z) {
+    r = Exp (e)  s = Add (x, r)
+    a = NonZero (x)  b = Constant <value_ints = [-1]> ()  c = Reshape (a, b)
+    n = Constant <value_ints = [0, 0, 0, 0]> ()  j = Concat <axis = 0> (c, n)
+    zero = Constant <value_ints = [0]> ()  four = Constant <value_ints = [4]> ()
+    k = Slice (j, zero, four)  y = Reshape (k, four)
+    u = NonZero (s)  v = Shape (u)  w = CastLike (v, x)  m = ReduceMax <keepdims = 0> (w)
+    z = Add (s, m)
+}""")
+
+
+def test_what_chooses_among_exact_operands_is_exact_and_nothing_else_is():
+    found = import_onnx(PICKED, REGISTRY, 20)
+    rename(found.graph, found.names)
+    x = np.array([[0, 2, 0], [0, 0, 3]], np.float32)
+    bounds = envelopes(found.graph, {"x": x, "e": x, **{
+        n: found.constants[n] for n in found.graph.weights
+    }})  # fmt: skip
+    assert bounds["y"].comparable.all() and bounds["y"].ref.tolist() == [0, 1, 1, 2]
+    assert not bounds["z"].comparable.any()
