@@ -332,7 +332,7 @@ def merged_summary(store: Store) -> dict[str, Any]:
     for told in sources.values():
         hangs.update(told["hangs_of_survey"])
         standstills.update(told.get("standstills", {}))
-    added = {name: sum(told[name] for told in sources.values()) for name in ADDED}
+    added = {name: sum(told.get(name, 0) for told in sources.values()) for name in ADDED}
     extra = {
         **findings_figures(store),
         **added,

@@ -15,7 +15,10 @@ from nnfuzz.untrusted import read_json
 
 SOURCES = "sources"
 """In the meta table of what was put together: figures of each part, by its name."""
-ADDED = ("full_checks", "full_check_finds", "reduce_seconds", "reduce_seconds_after_campaign")
+ADDED = (
+    *("full_checks", "full_check_finds", "reduce_seconds", "reduce_seconds_after_campaign"),
+    "reduce_seconds_missing",
+)
 """Figures of a summary that are sums over parts, and stand nowhere else."""
 Figures = dict[str, Any]
 

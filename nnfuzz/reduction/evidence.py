@@ -1,6 +1,7 @@
 """What else tells the cause of a reduced case: experiments that begin where reduction ends.
 
 - Hypotheses on how the result comes about (explain.py), held against other inputs too.
+- What heals a wrong result (healing.py): the same attribute, constants, an operand less.
 - What an operator that raises depends on: if that fails by itself, the error only follows.
 - The operators of ONNX that one of ours became: the first one that is wrong is the one to show.
 - The dtype or operator of a known cause in place of this one's: if that fails alike, they are one.

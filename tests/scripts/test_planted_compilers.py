@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from planted import blamed, immature, speaking
+from planted import blamed, immature, shared, speaking
 from planted.faults import Death, FaultyCompiler, sites
 from planted.nodewise import Interpreter
 
@@ -167,3 +167,22 @@ def test_what_is_printed_is_what_is_wrong(capfd):
         speaking.Muttering().build(model(BROKEN[0]), "O0")
     told = speaking.Muttering.console("".join(capfd.readouterr()))
     assert told.startswith(BROKEN[2]) and "not supported" not in told
+
+
+@pytest.mark.parametrize(
+    ("node", "cause"),
+    [
+        (("Sub", ["x", "w"], "y", {}), {"constant_loses_sign"}),
+        (("Sub", ["x", "x"], "y", {}), set()),
+        (("Min", ["x", "x", "v"], "y", {}), {"third_operand_lost"}),
+        (("ReduceMax", ["x"], "y", {"noop_with_empty_axes": 1}), {"noop_ignored"}),
+        (("ArgMax", ["v"], "y", {"select_last_index": 1}), {"last_index_ignored"}),
+    ],
+)
+def test_shared_causes_show_at_many_operators(node, cause):
+    """x and v are inputs, w is a constant."""
+    given = {"x": ROWS, "v": np.full_like(ROWS, -9)}
+    proto = model(node)
+    proto.graph.input.append(helper.make_tensor_value_info("v", TensorProto.FLOAT, (2, 3)))
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(-ROWS, "w"))
+    assert shared.causes_of(proto.SerializeToString(), given) == cause
