@@ -26,7 +26,7 @@ from nnfuzz.spec.families.elementwise import (
 from nnfuzz.spec.intervals import Interval, corners, even, holds, uncertain
 from nnfuzz.spec.operator import ANY_RANGE, In, operator
 from nnfuzz.spec.rounding import SINGLE, stepwise
-from nnfuzz.spec.unexportable import HALF_PROMOTED
+from nnfuzz.spec.unexportable import HALF_PROMOTED, Unexportable
 
 AWAY = 1e-3
 """Smallest absolute value of a denominator: quotients stay moderate."""
@@ -136,6 +136,13 @@ class Div(Arithmetic):
     edges = True
     rounding = (2.5, 0)
     joining = "first"
+    unexportable = (
+        Unexportable(
+            "torchscript",
+            "folds a quotient of two constants in float32 (torch 2.13)",
+            dtypes=(DType.INT32, DType.INT64),
+        ),
+    )
 
     def torch(self, x, y):
         return torch.div(x, y, rounding_mode=None if x.is_floating_point() else "trunc")

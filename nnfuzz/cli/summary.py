@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 MOST_ROWS = 40
 MOST_FLAKY = MOST_HANGS = 5
 MOST_VARIANTS = 4
+OTHERS = ("exporter", "reference")
+"""Accused parties (nnfuzz.compare.flip.Blame.accused) that are no part of the compiler."""
 WHY = {
     "generate": " (no graph)",
     "inputs": " (no inputs that PyTorch computes with)",
@@ -108,6 +110,8 @@ def findings_table(folder: Path, findings: Iterable[FindingRow]) -> Iterator[str
 
 def _details(row: FindingRow) -> Iterator[str]:
     """Lines on a finding: its reduced pattern, merged signatures, differing levels."""
+    if row.party in OTHERS:
+        yield f"accused: the {row.party}, and not the compiler"
     if row.nodes:
         yield f"reduced {row.nodes[0]} -> {row.nodes[1]} nodes: {row.pattern}"
     further = len(row.duplicates) + len(row.suspects) + len(row.alike)
