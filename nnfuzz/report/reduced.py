@@ -40,6 +40,8 @@ def reduce_folder(
     """
     folder = Path(folder)
     finding = read_finding(folder, trusted)
+    plugins = dict.fromkeys([*finding.config["plugins"], *(backend.plugins if backend else ())])
+    finding = replace(finding, config={**finding.config, "plugins": list(plugins)})
     unpack(folder)
     found = reduce_finding(finding, config, backend)
     program = repro_program(found[1], config.registry if config else None)

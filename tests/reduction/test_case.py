@@ -119,7 +119,7 @@ def test_the_last_half_goes_first(producer):
 def test_a_folder_gets_a_reduced_finding_inside(tmp_path, findings, registry, servers):
     folder = write_finding(tmp_path / "f", findings[0])
     config = ReduceConfig(2, registry=registry, servers=servers)
-    done, _ = reduce_folder(folder, config, trusted=lambda plugin: True)
+    done, _ = reduce_folder(folder, config, trusted=lambda plugin: plugin)
     reduced = read_finding(folder / "reduced")
     assert reduced.case.graph == done.case.graph
     assert reduced.localisation["passes"] == ["FuseMulAdd"]
@@ -129,7 +129,7 @@ def test_a_folder_gets_a_reduced_finding_inside(tmp_path, findings, registry, se
     assert "Reduced from 10 operators to 2" in report
     assert reduced.campaign["reduction"]["nodes"] == [10, 2]
     assert reduced.campaign["reduced_from"]["hash"] == findings[0].signature.hash
-    reduce_folder(folder, replace(config, budget=3), trusted=lambda plugin: True)
+    reduce_folder(folder, replace(config, budget=3), trusted=lambda plugin: plugin)
     assert read_finding(folder / "reduced").campaign["reduction"]["candidates"] <= 3
 
 

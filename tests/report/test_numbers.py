@@ -132,9 +132,10 @@ def test_no_path_of_this_machine_is_in_a_folder(finding_of, tmp_path):
     texts = [folder / name for name in ("report.md", "finding.json", "repro.py")]
     for path in (*private[:3], "site-packages"):
         assert not any(f"{path}/" in text.read_text() for text in texts), path
-    assert json.loads(texts[1].read_text())["backend"]["plugins"] == ["tests/report/planted.py"]
-    back = read_finding(folder, lambda plugin: True)
-    assert (back.backend, back.config) == (finding.backend, json.loads(json.dumps(config)))
+    assert json.loads(texts[1].read_text())["backend"]["plugins"] == ["planted.py"]
+    back = read_finding(folder, lambda plugin: plugin)
+    assert back.backend == replace(finding.backend, plugins=(str(folder / "planted.py"),))
+    assert back.config == json.loads(json.dumps(config))
 
 
 @pytest.mark.parametrize(
