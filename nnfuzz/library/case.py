@@ -12,8 +12,10 @@ import numpy as np
 from nnfuzz.ir.sizes import operators
 from nnfuzz.library.plugins import known_plugins
 from nnfuzz.notebook import titled
+from nnfuzz.reading import Unreadable
 from nnfuzz.testcase import case as engine
 from nnfuzz.testcase.case import ModelError
+from nnfuzz.untrusted import parsed_model, read_model
 
 if TYPE_CHECKING:
     import onnx
@@ -58,10 +60,13 @@ class TestCase(engine.TestCase):
         inputs: arrays by name. Without them, inputs are searched under which no value is NaN or
         infinite; they are a function of the model and `seed`. Operators that nnfuzz has no spec for
         are run; what depends on them is not compared. plugins: files with further operators.
-        Raises: ModelError if the model cannot be imported, or no valid inputs are found; OSError.
+        Raises: ModelError if the model cannot be imported, or no valid inputs are found; TypeError
+        for inputs that are no arrays by name; OSError.
         """
         from nnfuzz.testcase.foreign import case_of_model
 
+        if inputs is not None:
+            inputs = checked_arrays(inputs, "inputs")
         return cls.of(case_of_model(_proto(model), operator_registry(plugins), inputs, seed))
 
     def save(self, folder: str | Path) -> Path:
@@ -110,21 +115,49 @@ def operator_registry(plugins: Iterable[str | Path] = ()) -> OpRegistry:
     return OpRegistry.load(import_plugin(path) for path in known_plugins(plugins))
 
 
+def check_case(case: object) -> None:
+    """Raises: TypeError, which names the fix, for what is no test case."""
+    if not isinstance(case, engine.TestCase):
+        shown = repr(case) if isinstance(case, str | Path) else "model"
+        raise TypeError(
+            f"case must be a TestCase, not {type(case).__name__}: of a model, "
+            f"nnfuzz.TestCase.from_onnx({shown}) makes one"
+        )
+
+
+def checked_arrays(arrays: object, what: str) -> dict[str, np.ndarray]:
+    """The arrays by name. Raises: TypeError, which says how to write them, if they are not that.
+
+    what: their name for messages, such as "inputs".
+    """
+    if not isinstance(arrays, Mapping):
+        kind = type(arrays).__name__
+        raise TypeError(f"{what} must map names to arrays, as in {{'x': array}}, not be a {kind}")
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray | np.generic):
+            kind = type(array).__name__
+            raise TypeError(f"{what}[{name!r}] is a {kind}, not an array: use numpy.asarray")
+    return dict(arrays)
+
+
 def _proto(model: str | Path | bytes | onnx.ModelProto) -> onnx.ModelProto:
-    """Raises: ModelError for what is no ONNX model."""
+    """Raises: ModelError for what is no ONNX model; TypeError for another type; OSError."""
     import onnx
-    from google.protobuf.message import DecodeError
 
     if isinstance(model, onnx.ModelProto):
         return model
+    if not isinstance(model, str | Path | bytes):
+        raise TypeError(f"model must be a path, bytes or a ModelProto, not {type(model).__name__}")
     name = "the bytes" if isinstance(model, bytes) else str(model)
     try:
         if isinstance(model, bytes):
-            found = onnx.load_model_from_string(model)
+            found = parsed_model(model, name)
         else:
-            found = onnx.load_model(model)
-    except (DecodeError, ValueError) as error:
-        raise ModelError(f"{name}: not an ONNX model, or cut off: {error}") from error
+            Path(model).stat()
+            found = read_model(model)
+    except Unreadable as error:
+        hint = ": give the path of the model" if "in another file" in str(error) else ""
+        raise ModelError(f"{error}{hint}") from error
     if not found.graph.node:
         raise ModelError(f"{name}: no ONNX model, or an empty one")
     return found

@@ -12,7 +12,7 @@ import numpy as np
 
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.target import Target
-from nnfuzz.library.case import operator_registry
+from nnfuzz.library.case import check_case, checked_arrays, operator_registry
 from nnfuzz.testcase.case import TestCase
 
 if TYPE_CHECKING:
@@ -57,11 +57,19 @@ class Oracle:
         """Holds the outputs of a compiler, by name, against the envelope.
 
         The verdict's `mismatches` are under `target`; str(verdict) says what is wrong, or that
-        nothing is, how much was compared, and how wide the intervals are (`widths`).
-        Raises: ReferenceFault if the reference cannot be computed, which is nnfuzz's fault.
+        nothing is, how much was compared, and how wide the intervals are (`widths`). An output that
+        is not given is a mismatch.
+        Raises: TypeError for what is no test case or no mapping to arrays; ValueError for an output
+        that the case does not have; ReferenceFault if the reference cannot be computed, which is
+        nnfuzz's fault.
         """
         from nnfuzz.compare.verdict import judged, with_widths
 
+        check_case(case)
+        outputs = checked_arrays(outputs, "outputs")
+        if surplus := sorted(set(outputs) - set(case.expected)):
+            names = ", ".join(case.expected)
+            raise ValueError(f"{surplus[0]!r} is no output of the test case; these are: {names}")
         who = Target.parse(target) if isinstance(target, str) else target
         bounds = self._enclosure(case)
         found = with_widths(judged(bounds, {who: outputs}), bounds)
@@ -72,8 +80,9 @@ class Oracle:
 
         A float may lie one unit in the last place outside of [lo, hi]: `admitted` has these bounds.
         NaN or an infinity as both bounds asks for that.
-        Raises: ReferenceFault.
+        Raises: ReferenceFault, TypeError for what is no test case.
         """
+        check_case(case)
         return self._enclosure(case).envelopes
 
     def _enclosure(self, case: TestCase) -> Enclosure:

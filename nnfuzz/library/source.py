@@ -97,9 +97,18 @@ def _definition(item: Any) -> ast.ClassDef | ast.FunctionDef:
                 continue
             holds = _first_line(node) <= code.co_firstlineno <= (node.end_lineno or 0)
             if node.name == owner.__name__ and holds:
-                node.decorator_list = [d for d in node.decorator_list if not _is_own(d)]
-                return node
-    raise SourceError(f"the source of {owner.__name__} is not at hand")
+                return _without_our_decorator(node)
+    text = "".join(linecache.getlines(getattr(sys.modules[MAIN], "__file__", "")))
+    named = [n for n in ast.parse(text).body if getattr(n, "name", "") == owner.__name__]
+    if isinstance(owner, type) and not functions and len(named) == 1:
+        return _without_our_decorator(named[0])
+    hint = "" if functions else " (a class without methods of its own: give it one)"
+    raise SourceError(f"the source of {owner.__name__} is not at hand{hint}")
+
+
+def _without_our_decorator(node: Any) -> ast.ClassDef | ast.FunctionDef:
+    node.decorator_list = [d for d in node.decorator_list if not _is_own(d)]
+    return node
 
 
 def _functions(cls: type) -> Iterator[FunctionType]:
