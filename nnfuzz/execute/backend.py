@@ -507,7 +507,7 @@ class Executable:
 def suggest(name: str, known: Iterable[str]) -> str:
     """The known names, and the one that was probably meant."""
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, 1, 0.5)
+    close = difflib.get_close_matches(name, names, 1)
     hint = f"did you mean {close[0]!r}? " if close else ""
     return f"{hint}known: {', '.join(names) or 'none'}"
 
