@@ -152,3 +152,25 @@ def test_a_plug_in_is_a_file_or_a_module():
         registry = BackendRegistry.discover([plugin, plugin])
         assert "off" in registry.names()
         assert registry.spec("off").plugins == (kept,)
+
+
+BARE = """
+import nnfuzz
+from nnfuzz.backends.onnxruntime import OnnxRuntime
+from nnfuzz.library.plugins import known_plugins
+
+@nnfuzz.register
+class Bare(OnnxRuntime):
+    name = "bare"
+
+print(open(known_plugins()[0]).read())
+"""
+
+
+def test_a_class_without_methods_is_found_by_its_name(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(BARE)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True)
+    assert "class Bare(OnnxRuntime):\n    name = 'bare'" in done.stdout, done.stderr
+    assert "@" not in done.stdout
+    assert "a class without methods of its own: give it one" in told(BARE)
