@@ -508,6 +508,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
     """The known names, and the one that was probably meant."""
     names = sorted(known)
     close = difflib.get_close_matches(name, names, 1)
+    close = close or [known for known in names if sorted(known) == sorted(name)]
     hint = f"did you mean {close[0]!r}? " if close else ""
     return f"{hint}known: {', '.join(names) or 'none'}"
 

@@ -177,10 +177,12 @@ def _read(folder: Path, trusted: Trust) -> Finding:
     """Raises: FindingError."""
     file = folder / "finding.json"
     if not file.is_file():
-        within = folder / "findings" if (folder / "findings").is_dir() else folder
+        campaign = (folder / "findings").is_dir()
+        within = folder / "findings" if campaign else folder
         names = sorted(path.name for path in within.glob("*") if is_finding(path))
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-        hint = f"; there are {', '.join(names[:SHOWN])}{more} in {within}" if names else ""
+        hint = f"; those of a campaign are in {within}" if campaign else ""
+        hint += f"; there are {', '.join(names[:SHOWN])}{more}" if names else ""
         raise FindingError(f"{folder} is not a finding: there is no {file.name} in it{hint}")
     try:
         data = read_json(below(folder, file.name))

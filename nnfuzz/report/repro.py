@@ -257,7 +257,8 @@ def _needs(finding: Finding, alone: bool, plugins: PluginFiles | None) -> str:
     """
     names = [f"{name} {version}" for name, version in finding.versions.items()]
     names += [finding.failure.backend] if not names and plugins is None else []
-    names += ["torch" if takes_module(finding) else "onnx", "numpy"]
+    needed = ("torch" if takes_module(finding) else "onnx", "numpy")
+    names += [name for name in needed if name not in finding.versions]
     if plugins is not None:
         names += ["nnfuzz", *(f"the module {name} on PYTHONPATH" for name in plugins.modules)]
     installed = ", ".join(dict.fromkeys(names))

@@ -84,7 +84,7 @@ def test_a_folder_of_findings_names_them(tmp_path):
     for index in range(7):
         (tmp_path / f"one-{index}").mkdir()
         (tmp_path / f"one-{index}" / "finding.json").touch()
-    with pytest.raises(FindingError, match=r"there are one-0, .*one-4 and 2 more in"):
+    with pytest.raises(FindingError, match=r"there are one-0, .*one-4 and 2 more$"):
         read_finding(tmp_path)
 
 
