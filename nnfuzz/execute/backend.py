@@ -507,7 +507,8 @@ class Executable:
 def suggest(name: str, known: Iterable[str]) -> str:
     """The known names, and the one that was probably meant."""
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, 1)
+    half = len(name) < 3  # of two letters, such as O2, one may be wrong
+    close = difflib.get_close_matches(name, names, 1, 0.5 if half else 0.6)
     close = close or [known for known in names if sorted(known) == sorted(name)]
     hint = f"did you mean {close[0]!r}? " if close else ""
     return f"{hint}known: {', '.join(names) or 'none'}"
