@@ -89,3 +89,5 @@ def test_failures_and_signatures_hash(result):
 def test_what_is_no_list_of_targets_is_refused(targets, told):
     with pytest.raises(TypeError, match=told):
         nnfuzz.Experiment(targets)
+    with pytest.raises(TypeError, match=told):
+        nnfuzz.check_model("absent.onnx", targets)
