@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import shutil
 from importlib.util import find_spec
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
 import torch
 
+import nnfuzz
 from nnfuzz.check.operators import check_operators
 from nnfuzz.compare.envelope import admitted
 from nnfuzz.execute.conformance import check_backend
@@ -92,3 +95,23 @@ def test_the_tour_names_files_that_there_are(page):
 
 def test_the_tour_is_short():
     assert len(TOUR[0].read_text().split()) <= 2000
+
+
+def _signature(name: str) -> str:
+    """As docs/API.md has it: without types, `self`, and the text of functions."""
+    found = attrgetter(name)(nnfuzz)
+    signature = inspect.signature(found)
+    parameters = [
+        p.replace(annotation=p.empty) for p in signature.parameters.values() if p.name != "self"
+    ]
+    plain = signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty)
+    return re.sub(r"<function .*? at \w+>", "...", f"{name}{plain}")
+
+
+def test_the_main_signatures_of_the_library_are_those_of_the_code():
+    page = (ROOT / "docs" / "API.md").read_text()
+    (block,) = re.findall(r"The main signatures:\n\n```text\n(.*?)```", page, re.DOTALL)
+    lines = re.sub(r"\n +", " ", block).splitlines()
+    assert lines == [_signature(line.partition("(")[0]) for line in lines]
+    named = {line.partition("(")[0].partition(".")[0] for line in lines}
+    assert named >= {"Generator", "check_model", "Experiment", "Oracle", "reduce", "register"}

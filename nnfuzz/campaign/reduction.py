@@ -23,6 +23,7 @@ from nnfuzz.execute.backend import OptionError
 from nnfuzz.execute.complaint import ComplaintKind
 from nnfuzz.execute.deviation import Deviation, Habits
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
+from nnfuzz.execute.plugin_files import namesake
 from nnfuzz.execute.registry import BackendRegistry, RegistryError, plugin_name
 from nnfuzz.execute.runner import RunnerError
 from nnfuzz.execute.worker import Report
@@ -66,7 +67,7 @@ class ReductionService:
         if folder:
             os.chdir(folder)
         self._registry = BackendRegistry.discover(plugins)
-        self._trusted = frozenset(map(plugin_name, plugins)).__contains__
+        self._trusted = namesake(map(plugin_name, plugins))
         self._servers: Servers | None = None
         self._for: tuple[str, ...] = ()
         self._causes: dict[str, Cause | None] = {}

@@ -75,7 +75,12 @@ def _bisected(found: Finding, spec: BackendSpec, oldest: str, newest: str) -> li
     from nnfuzz.testcase.client import ProducerClient
 
     registry = BackendRegistry.discover(spec.plugins)
-    listed = releases_of(registry.get(spec.name))
+    backend = registry.get(spec.name)
+    if not backend.distribution:
+        raise UsageError(
+            f"{spec.name} names no package (Backend.distribution), so it has no releases to bisect"
+        )
+    listed = releases_of(backend)
     for asked in filter(None, (oldest, newest)):
         if asked not in listed:
             raise UsageError(f"{spec.name} has no release {asked}; there are {', '.join(listed)}")

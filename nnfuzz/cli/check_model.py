@@ -13,7 +13,7 @@ import typer
 from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, UsageError, writing
 from nnfuzz.cli.limits import computing
 from nnfuzz.cli.options import Backends, Levels, Plugins
-from nnfuzz.cli.values import listed
+from nnfuzz.cli.values import listed, require_file, require_folder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 SECONDS = 600.0
 """Per core, to import a model, to find inputs for it, and to compute what it means."""
+
+
+FOREIGN = (".pt", ".pth", ".pt2", ".safetensors", ".keras", ".h5", ".tflite", ".mlmodel")
+"""Endings of models in other forms, which are no damaged ONNX."""
 
 
 def check(
@@ -111,7 +115,11 @@ def check(
     from nnfuzz.execute.target import TargetError
     from nnfuzz.testcase.case import ModelError
 
-    file = model / "model.onnx" if model.is_dir() else model
+    file = _model_file(model)
+    if save is not None:
+        require_folder("--save", save)
+    if report is not None:
+        require_file("--json", report)
     try:
         found = _checked(
             file,
@@ -124,15 +132,30 @@ def check(
         )
     except (ModelError, CriterionError, TargetError) as error:
         raise UsageError(f"{file}: {error}") from error
-    if save is not None:
-        with writing(save):
-            found = found.save(save)
-    if report is not None:
-        with writing(report):
-            report.write_text(json.dumps(found.to_json(), indent=1, default=str) + "\n", "utf-8")
-    typer.echo("\n".join(found.lines(every_node)))
+    try:
+        if save is not None:
+            with writing(save):
+                found = found.save(save)
+        if report is not None:
+            with writing(report):
+                text = json.dumps(found.to_json(), indent=1, default=str)
+                report.write_text(text + "\n", "utf-8")
+    finally:  # what took minutes is not lost because it cannot be written
+        typer.echo("\n".join(found.lines(every_node)))
     _next(found, save)
     raise typer.Exit(FINDINGS if found.failed else OK if found.compared else NOT_COMPARED)
+
+
+def _model_file(path: Path) -> Path:
+    """Raises: UsageError, which names the models, for a folder without model.onnx."""
+    file = path / "model.onnx" if path.is_dir() else path
+    if path.is_dir() and not file.exists():
+        names = sorted(found.name for found in path.glob("*.onnx"))
+        there = f"name one of {', '.join(names[:8])} in it" if names else "there is no .onnx file"
+        raise UsageError(f"{path} is a folder without model.onnx: {there}")
+    if file.suffix in FOREIGN:
+        raise UsageError(f"{file} is no ONNX model: export it, as torch.onnx.export does")
+    return file
 
 
 def _checked(
@@ -189,6 +212,8 @@ def _inputs(path: Path, model: Path) -> dict[str, np.ndarray]:
         raise UsageError(f"--inputs {path}: no such file or folder")
     if path.is_dir():
         return read_tensors(path, "input", interface(read_bytes(model))[0])
+    if path.suffix == ".npy":
+        raise UsageError(f"--inputs {path} is one array without a name: write it by numpy.savez")
     arrays = read_npz(path)
     unnamed = [f"arr_{i}" for i in range(len(arrays))]
     if list(arrays) != unnamed:

@@ -1,13 +1,14 @@
 """Which plug-ins of a folder may run: those that the user has named at some time, or allows now.
 
 A plug-in is a program with the rights of its user, and a finding or campaign may come from anybody.
-Whatever was given as --plugin is remembered per user, by its whole path or module name, so that
-one's own findings and campaigns need no further word. For everything else --plugin has to be given
-once more, or a question be answered.
+Whatever was given as --plugin is remembered per user: a module by its name, a file by its path
+and by its contents, which a finding has a copy of. So one's own findings and campaigns need no
+further word. For everything else --plugin has to be given once more, or a question be answered.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
@@ -17,6 +18,8 @@ from pathlib import Path
 import typer
 
 from nnfuzz.cli.errors import UsageError
+from nnfuzz.reading import Unreadable
+from nnfuzz.untrusted import read_text
 
 
 def remember(plugins: list[Path] | None) -> list[Path] | None:
@@ -24,7 +27,8 @@ def remember(plugins: list[Path] | None) -> list[Path] | None:
     from nnfuzz.execute.registry import plugin_name
 
     if plugins:
-        names = {plugin_name(path) for path in plugins} - _remembered()
+        names = set(map(plugin_name, plugins))
+        names = {key for name in names if _exists(name) for key in _keys(name)} - _remembered()
         try:
             _file().parent.mkdir(parents=True, exist_ok=True)
             with _file().open("a", encoding="utf-8") as file:
@@ -49,8 +53,16 @@ class Consent:
         self._known = _remembered()
         self.refused: list[str] = []
 
-    def __call__(self, plugin: str) -> bool:
-        if plugin in self.given or (plugin in self._known and _is_own(plugin)):
+    def __call__(self, plugin: str) -> str:
+        """The plug-in that may run in place of one: the given one of its name, or itself; or ""."""
+        from nnfuzz.execute.plugin_files import namesake
+
+        return namesake(self.given)(plugin) or (plugin if self._allows(plugin) else "")
+
+    def _allows(self, plugin: str) -> bool:
+        if plugin in self.given:
+            return True
+        if _is_own(plugin) and not self._known.isdisjoint(_keys(plugin)):
             return True
         if plugin not in self.refused and self._asked(plugin):
             self.given.append(plugin)
@@ -61,12 +73,18 @@ class Consent:
 
     def require(self, plugins: Iterable[str]) -> None:
         """Raises: UsageError if one of them may not run."""
-        if any([not self(plugin) for plugin in plugins]):
+        if any([not self._allows(plugin) for plugin in plugins]):
             raise self.error()
 
     def error(self) -> UsageError:
         """What to do about those that may not run."""
-        options = " ".join(f"--plugin {plugin}" for plugin in self.refused)
+        options = " ".join(f"--plugin {plugin}" for plugin in self.refused if _exists(plugin))
+        absent = [plugin for plugin in self.refused if not _exists(plugin)]
+        if absent:
+            return UsageError(
+                f"{self._folder} needs the plug-in {absent[0]}, which is not there: say where "
+                f"{Path(absent[0]).name} is now, with --plugin FILE"
+            )
         return UsageError(
             f"{self._folder} needs a plug-in, a program that would run with your rights and that "
             f"you have not used before: add {options} if you trust it"
@@ -86,9 +104,6 @@ def _file() -> Path:
 
 
 def _remembered() -> set[str]:
-    from nnfuzz.reading import Unreadable
-    from nnfuzz.untrusted import read_text
-
     try:
         return {json.loads(line) for line in read_text(_file()).splitlines()}
     except (Unreadable, ValueError, TypeError):
@@ -99,9 +114,23 @@ def _exists(plugin: str) -> bool:
     return Path(plugin).is_file() or not Path(plugin).is_absolute()
 
 
+def _keys(plugin: str) -> list[str]:
+    """What a plug-in is remembered by: its path or name, and the digest of its source, which
+    includes the modules beside it that it would import.
+    """
+    from nnfuzz.execute.plugin_files import plugin_files
+
+    if not _exists(plugin):
+        return []
+    files = plugin_files([plugin]).files
+    source = json.dumps(sorted((name, data.hex()) for name, data in files.items()))
+    digest = hashlib.sha256(source.encode()).hexdigest()
+    return [plugin, f"sha256:{digest}"] if files else [plugin]
+
+
 def _is_own(plugin: str) -> bool:
     """Whether nobody else can have put another file in the place of the one that was named."""
     try:
         return not Path(plugin).is_absolute() or Path(plugin).stat().st_uid in (0, os.getuid())
     except OSError:
-        return True  # there is none that could run
+        return False

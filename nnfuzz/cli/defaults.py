@@ -63,7 +63,12 @@ def _option(command: Any, key: str, value: Any, path: str) -> dict[str, Any]:
         from nnfuzz.execute.backend import suggest
 
         place = f"[{path}] has no option" if path else "there is no command"
-        names = [*known, *getattr(command, "commands", ())]
+        inner = getattr(command, "commands", {})
+        owners = [name for name, sub in inner.items() if key.replace("_", "-") in _options(sub)]
+        if not path and owners:
+            table = "fuzz" if "fuzz" in owners else owners[0]
+            raise UsageError(f"{key!r} stands in no table: put it under [{table}]")
+        names = [*known, *inner]
         raise UsageError(f"{place} {key!r}; {suggest(key, names)}")
     if param.multiple and not isinstance(value, list):
         value = [value]
@@ -76,6 +81,10 @@ def _option(command: Any, key: str, value: Any, path: str) -> dict[str, Any]:
     except typer.BadParameter as error:
         raise UsageError(f"[{path}] {key} = {value!r}: {error.message}") from error
     return {param.name: value}
+
+
+def _options(command: Any) -> set[str]:
+    return {name for param in command.params for name in _names(param)}
 
 
 def _names(param: Any) -> list[str]:

@@ -95,11 +95,11 @@ def backend_of(
     plugins: files besides those of the finding. None if neither names a backend.
     Raises: RegistryError, OptionError; UsageError if the backend is one that may not run.
     """
-    for plugin in consent.refused:
-        typer.echo(f"not run: the plug-in {plugin}, which the finding names", err=True)
     own = found.backend
     needed = own.name if own and not text else ""
     registry = backends_of(found, plugins, consent, needed)
+    for plugin in consent.refused:
+        typer.echo(f"not run: the plug-in {plugin}, which the finding names", err=True)
     if text:
         return registry.parse(text)
     if own is None:

@@ -162,8 +162,10 @@ def _code(error: Exception) -> int | None:
     from nnfuzz.execute.registry import RegistryError
     from nnfuzz.execute.runner import RunnerError
     from nnfuzz.reading import Unreadable
+    from nnfuzz.testcase.client import ProducerSettingsError
 
-    if isinstance(error, Unreadable | ConfigError | StoreError | RegistryError | OptionError):
+    named = Unreadable | ConfigError | StoreError | RegistryError | OptionError
+    if isinstance(error, named | ProducerSettingsError):
         return USAGE
     if isinstance(error, RunnerError):
         return USAGE if BackendUnavailable.__name__ in str(error) else FAULT

@@ -40,7 +40,7 @@ def replay(
     """
     from nnfuzz.cli.consent import Consent
     from nnfuzz.cli.findings import backend_of, chosen_model, open_finding
-    from nnfuzz.testcase.client import ProducerError, ProducerSettingsError
+    from nnfuzz.testcase.client import ProducerError
 
     folder = chosen_model(finding, original or regenerate)
     consent = Consent(folder, plugin or [])
@@ -48,8 +48,6 @@ def replay(
     try:
         spec = backend_of(found, backend, plugin or [], consent) if found.case.model else None
         result = _replayed(found, spec, regenerate)
-    except ProducerSettingsError as error:
-        raise UsageError(str(error)) from error
     except ProducerError as error:
         typer.echo(f"error: the oracle failed, please report this: {error}", err=True)
         raise typer.Exit(FAULT) from error

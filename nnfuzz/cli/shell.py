@@ -7,10 +7,13 @@ import os
 import sys
 from typing import Any
 
+import typer
 from typer.core import TyperCommand, TyperGroup
 
 from nnfuzz.text import uncommanding, visible
 
+_USAGE_ERROR: Any = typer.BadParameter.__base__
+"""Of the click that typer has, which may be a copy of its own."""
 ARGUMENTS, OTHERS = "Arguments", "Options"
 PANELS = {
     "What is tested": "backend level pipelines plugin implementations",
@@ -41,8 +44,23 @@ class Grouped(TyperCommand):
         parser.parse_args = lambda args: parse(_completed(args, names))
         return parser
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Raises: click's UsageError, with what was probably meant by an argument too many."""
+        try:
+            return super().parse_args(ctx, args)
+        except _USAGE_ERROR as error:
+            if error.message.startswith("Got unexpected extra argument"):
+                error.message += _meant(error.message)
+            raise
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         write_options(self, ctx, formatter)
+
+
+def _meant(message: str) -> str:
+    if ".onnx" in message:
+        return ". A model is checked by nnfuzz check; --seed-models takes a folder of models"
+    return ". Several names of one option are joined by commas, as in --operators Add,Mul"
 
 
 def _completed(args: list[str], names: set[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,13 +17,15 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)\s*([dhms]?)", re.IGNORECASE)
 
 
 def duration(text: str, option: str = "--time") -> float:
-    """ "4h", "90s", "1h30m", "45" -> seconds, more than 0. Raises: UsageError."""
+    """ "4h", "90s", "1h30m" -> seconds, more than 0. Raises: UsageError."""
     seconds, position = 0.0, 0
     for match in _PART.finditer(text):
         if match.start() != position:
             break
         seconds += float(match.group(1)) * _UNITS[match.group(2).lower()]
         position = match.end()
+    if position == len(text) and text[-1:].isdigit() and seconds:
+        raise UsageError(f"{option} {text!r} lacks a unit: write {text}s, {text}m or {text}h")
     if position != len(text) or not seconds:
         raise UsageError(f"{option} {text!r} is no duration: write 90s, 10m, 4h or 1h30m")
     return seconds
@@ -105,3 +108,22 @@ def seeded(folder: Path | None) -> dict[str, Any]:
         return {"seed_models": tuple(map(str, files)), "seed_digest": digest(files)}
     except SeedError as error:
         raise UsageError(str(error)) from error
+
+
+def require_folder(option: str, path: Path) -> None:
+    """Raises: UsageError if no files can be written into a folder, which may be made first."""
+    there = next(place for place in (path, *path.absolute().parents) if place.exists())
+    if not there.is_dir():
+        raise UsageError(f"{option} {path}: {there} is a file: name a folder")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise UsageError(f"{option} {path}: {there} may not be written to: name another folder")
+
+
+def require_file(option: str, path: Path) -> None:
+    """Raises: UsageError if a file cannot be written there."""
+    if path.is_dir():
+        raise UsageError(f"{option} {path}: that is a folder: name a file")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"{option} {path}: there is no folder {path.parent}: make it first")
+    if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+        raise UsageError(f"{option} {path} may not be written: name another file")

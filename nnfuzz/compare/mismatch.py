@@ -59,6 +59,8 @@ class Mismatch:
     first: Element | None = None
 
     def __str__(self) -> str:
+        if self.kind is MismatchKind.MISSING:
+            return f"output {self.output!r} is missing"
         if self.worst is None:
             return f"{self.output}: {self.kind} {self.actual or 'none'}, expected {self.expected}"
         w = self.worst

@@ -517,9 +517,16 @@ def suggest(name: str, known: Iterable[str]) -> str:
     return f"{meant(name, names)}known: {', '.join(names) or 'none'}"
 
 
-def meant(name: str, known: Iterable[str], likeness: float = 0.5) -> str:
-    """A question whether one of the known names was meant; empty if none is similar."""
-    close = difflib.get_close_matches(name, list(known), 1, likeness)
+def meant(name: str, known: Iterable[str], likeness: float = 0.0) -> str:
+    """A question whether one of the known names was meant; empty if none is similar.
+
+    likeness: that a name must have, from 0 to 1; by default so much that one letter in three may be
+    wrong, or one of two.
+    """
+    names = sorted(known)
+    least = likeness or (0.5 if len(name) < 3 else 0.6)
+    close = difflib.get_close_matches(name, names, 1, least)
+    close = close or [other for other in names if sorted(other) == sorted(name)]
     return f"did you mean {close[0]!r}? " if close else ""
 
 

@@ -203,11 +203,14 @@ class BackendRegistry:
         """
         name, *pairs = (part.strip() for part in text.split(","))
         name, _, release = name.partition("@")
+        if (own := name.partition("/"))[0] in self._entries and own[1]:
+            raise OptionError(f"no backend is named {name!r}: write {own[0]} and --level {own[2]}")
         options: dict[str, str] = {}
         for pair in pairs:
             key, equals, value = pair.partition("=")
             if not equals:
-                raise OptionError(f"backend {name}: expected key=value, not {pair!r}")
+                other = f": another backend takes another -b {pair}" * (pair in self._entries)
+                raise OptionError(f"backend {name}: expected key=value, not {pair!r}{other}")
             if key in options:
                 raise OptionError(f"backend {name}: option {key} is given twice")
             options[key] = value

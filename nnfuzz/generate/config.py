@@ -40,7 +40,10 @@ def dtype_weights(only: Collection[str], without: Collection[str]) -> dict[str, 
     """
     for name in (*only, *without):
         if name not in DTYPE_WEIGHTS:
-            raise ValueError(f"there is no dtype {name!r}; there are {', '.join(DTYPE_WEIGHTS)}")
+            meant = f"{name}32" if f"{name}32" in DTYPE_WEIGHTS else ""
+            hint = f"did you mean {meant}? " if meant else ""
+            names = ", ".join(DTYPE_WEIGHTS)
+            raise ValueError(f"there is no dtype {name!r}; {hint}there are {names}")
     if not (only or without):
         return {}
     if not set(only or DTYPE_WEIGHTS) - set(without):

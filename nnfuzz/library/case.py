@@ -17,6 +17,7 @@ from nnfuzz.notebook import titled
 from nnfuzz.reading import Unreadable
 from nnfuzz.testcase import case as engine
 from nnfuzz.testcase.case import ModelError
+from nnfuzz.untrusted import parsed_model, read_model
 
 if TYPE_CHECKING:
     import onnx
@@ -61,10 +62,13 @@ class TestCase(engine.TestCase):
         inputs: arrays by name. Without them, inputs are searched under which no value is NaN or
         infinite; they are a function of the model and `seed`. Operators that nnfuzz has no spec for
         are run; what depends on them is not compared. plugins: files with further operators.
-        Raises: ModelError if the model cannot be imported, or no valid inputs are found; OSError.
+        Raises: ModelError if the model cannot be imported, or no valid inputs are found; TypeError
+        for inputs that are no arrays by name; OSError.
         """
         from nnfuzz.testcase.foreign import case_of_model
 
+        if inputs is not None:
+            inputs = checked_arrays(inputs, "inputs")
         proto, registry = model_proto(model), operator_registry(plugins)
         try:
             with blaming(proto, "the model", ModelError):
@@ -118,11 +122,36 @@ def operator_registry(plugins: Iterable[str | Path] = ()) -> OpRegistry:
     return OpRegistry.load(import_plugin(path) for path in known_plugins(plugins))
 
 
-def model_proto(model: str | Path | bytes | onnx.ModelProto) -> onnx.ModelProto:
-    """Raises: ModelError for what is no ONNX model, or one that makes no sense; OSError."""
-    import onnx
+def check_case(case: object) -> None:
+    """Raises: TypeError, which names the fix, for what is no test case."""
+    if not isinstance(case, engine.TestCase):
+        shown = repr(case) if isinstance(case, str | Path) else "model"
+        raise TypeError(
+            f"case must be a TestCase, not {type(case).__name__}: of a model, "
+            f"nnfuzz.TestCase.from_onnx({shown}) makes one"
+        )
 
-    from nnfuzz.untrusted import parsed_model, read_model
+
+def checked_arrays(arrays: object, what: str) -> dict[str, np.ndarray]:
+    """The arrays by name. Raises: TypeError, which says how to write them, if they are not that.
+
+    what: their name for messages, such as "inputs".
+    """
+    if not isinstance(arrays, Mapping):
+        kind = type(arrays).__name__
+        raise TypeError(f"{what} must map names to arrays, as in {{'x': array}}, not be a {kind}")
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray | np.generic):
+            kind = type(array).__name__
+            raise TypeError(f"{what}[{name!r}] is a {kind}, not an array: use numpy.asarray")
+    return dict(arrays)
+
+
+def model_proto(model: str | Path | bytes | onnx.ModelProto) -> onnx.ModelProto:
+    """Raises: ModelError for what is no ONNX model, or one that makes no sense; TypeError for what is
+    neither a path nor bytes nor a ModelProto; OSError.
+    """
+    import onnx
 
     name = model if isinstance(model, str | Path) else "the model"
     try:
@@ -130,15 +159,19 @@ def model_proto(model: str | Path | bytes | onnx.ModelProto) -> onnx.ModelProto:
             found = model
             check_bounds(found, name)
         elif isinstance(model, bytes):
-            found = parsed_model(model, name, alone=False)
-        else:
+            found = parsed_model(model, "the bytes")
+        elif isinstance(model, str | Path):
             os.stat(model)  # what is not there is an OSError, as for open
             found = read_model(model)
+        else:
+            kind = type(model).__name__
+            raise TypeError(f"model must be a path, bytes or a ModelProto, not {kind}")
         check_sense(found, name)
     except Unusable as error:
         raise ModelError(str(error)) from error
     except Unreadable as error:
-        raise ModelError(f"not an ONNX model, or cut off: {error}") from error
+        hint = ": give the path of the model" if "in another file" in str(error) else ""
+        raise ModelError(f"{error}{hint}") from error
     if not found.graph.node:
         raise ModelError(f"{name}: no ONNX model, or an empty one")
     return found

@@ -15,7 +15,7 @@ from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.target import ONNX, Target
 from nnfuzz.experiment import result as engine
 from nnfuzz.library.case import TestCase, model_proto, operator_registry
-from nnfuzz.library.experiment import Experiment
+from nnfuzz.library.experiment import Experiment, check_targets
 from nnfuzz.library.model_check import ModelCheck
 from nnfuzz.library.places import Places, Watch
 from nnfuzz.library.plugins import known_plugins
@@ -56,11 +56,13 @@ def check_model(
     hide. localise: whether the passes that are to blame are looked for. watch: called before each
     step with what it is.
 
-    Raises: ModelError if the model cannot be imported, or has no valid inputs; CriterionError;
+    Raises: TypeError for arguments of the wrong kind, before anything runs; ModelError if the model
+    cannot be imported, or has no valid inputs; CriterionError;
     what `Experiment` raises; OSError.
     """
     from nnfuzz.compare.criterion import Criterion
 
+    check_targets(targets)
     plugins = list(plugins)
     criterion = Criterion.parse(tolerance) if tolerance else None
     watch("reading the model")

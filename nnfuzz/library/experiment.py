@@ -13,7 +13,7 @@ from nnfuzz.experiment import blocking, result
 from nnfuzz.experiment.judgement import blamed, with_disputes, with_nothing_compared
 from nnfuzz.experiment.localise import localise
 from nnfuzz.experiment.procedure import REPEATS
-from nnfuzz.library.case import TestCase
+from nnfuzz.library.case import TestCase, check_case
 from nnfuzz.library.finding import Failure, Finding
 from nnfuzz.library.plugins import known_plugins
 from nnfuzz.notebook import table, titled
@@ -94,18 +94,21 @@ class Experiment(blocking.Experiment):
         repeats: fresh processes in which a failure must occur in the same way; others are `flaky`.
         tolerance: a criterion of your own beside the error envelope, such as "rtol=1e-3,atol=1e-5".
 
-        Raises: CriterionError, TargetError, RegistryError, OptionError; RunnerError if a compiler
-        is not installed.
+        Raises: TypeError if targets are no list of names; CriterionError, TargetError,
+        RegistryError, OptionError; RunnerError if a compiler is not installed.
         """
         registry = BackendRegistry.discover(known_plugins(plugins))
+        check_targets(targets)
         super().__init__(targets, registry=registry, repeats=repeats, tolerance=tolerance)
         self._versions: dict[str, dict[str, str]] = {}
 
     def __call__(self, case: engine.TestCase) -> Result:
         """Carries out the experiment on a case.
 
-        Raises: RunnerError if an adapter makes a mistake; ProducerError for a fault of nnfuzz.
+        Raises: RunnerError if an adapter makes a mistake; ProducerError for a fault of nnfuzz;
+        TypeError for what is no test case.
         """
+        check_case(case)
         found = super().__call__(case)
         return self._result(found, case, found.failures)
 
@@ -170,6 +173,20 @@ class Experiment(blocking.Experiment):
         )
         told = {f.name: getattr(failure, f.name) for f in fields(signature.Failure)}
         return Failure(**told, finding=finding)
+
+
+def check_targets(targets: object) -> None:
+    """Raises: TypeError, which says how to write them, if they are not a list of targets."""
+    if isinstance(targets, str):
+        raise TypeError(f"targets is one name; write a list of them: [{targets!r}]")
+    if not isinstance(targets, Iterable):
+        raise TypeError(f"targets must be a list of names, not {type(targets).__name__}")
+    for target in targets:
+        if not isinstance(target, str | Target):
+            raise TypeError(
+                f"{target!r} is no target: name a backend, such as 'onnxruntime/O0'; a compiler of "
+                "your own is a Backend class with @nnfuzz.register"
+            )
 
 
 def _config(case: engine.TestCase, plugins: Iterable[str]) -> dict[str, object]:

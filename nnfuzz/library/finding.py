@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from nnfuzz.library.case import TestCase
-from nnfuzz.library.plugins import is_trusted, lasting_name, written_sources
+from nnfuzz.library.plugins import known_plugins
 from nnfuzz.notebook import table, titled
 from nnfuzz.report import finding as engine
 from nnfuzz.triage import signature
@@ -38,9 +38,10 @@ class Finding(engine.Finding):
         """Writes a finding's folder inside of `folder`; returns its path.
 
         The name is made of the signature. A finding of the same signature that is there already is
-        kept: it fails in the same way. What `register` copied out of `__main__` is written beside
-        repro.py, which finds it there; `nnfuzz replay` runs it if --plugin names it.
-        Raises: OSError.
+        kept: it fails in the same way. The source of plug-ins, and of what `register` copied out of
+        `__main__`, is written beside repro.py, with the single-file modules that it imports;
+        repro.py finds them there, and `nnfuzz replay` runs them if --plugin names them. Packages
+        are not copied: the first lines of repro.py name them. Raises: OSError.
         """
         from nnfuzz.report.finding_folder import folder_name, write_finding
         from nnfuzz.report.reduced import repro_program
@@ -48,29 +49,20 @@ class Finding(engine.Finding):
         path = Path(folder) / folder_name(self.failure)
         if path.exists():
             return path
-        sources = written_sources()
-        places = {plugin: str(path.resolve() / lasting_name(plugin)) for plugin in sources}
-        files = {lasting_name(plugin): text for plugin, text in sources.items()}
-        return write_finding(path, self._at(places), repro_program(self), files)
-
-    def _at(self, places: Mapping[str, str]) -> Self:
-        """The finding with plug-ins at other places, by their present ones."""
-        config = {**self.config, "plugins": _moved(self.config.get("plugins", ()), places)}
-        if self.backend is None:
-            return replace(self, config=config)
-        backend = replace(self.backend, plugins=tuple(_moved(self.backend.plugins, places)))
-        return replace(self, config=config, backend=backend)
+        return write_finding(path, self, repro_program(self))
 
     @classmethod
     def load(cls, folder: str | Path, plugins: Iterable[str | Path] = ()) -> Self:
         """What `save` or a campaign has written.
 
-        plugins: those of the finding that may be run, besides what is registered and files of the
-        same text; a finding may come from anybody, and has no others. Raises: FindingError.
+        plugins: what may be run, besides what is registered, in place of the plug-ins of the same
+        names that the finding names; it may come from anybody, and has no others.
+        Raises: FindingError.
         """
+        from nnfuzz.execute.plugin_files import namesake
         from nnfuzz.report.finding_folder import read_finding
 
-        return cls.of(read_finding(folder, is_trusted(plugins)))
+        return cls.of(read_finding(folder, namesake(known_plugins(plugins))))
 
     def __repr__(self) -> str:
         return f"Finding({self.signature})"
@@ -106,10 +98,6 @@ class Failure(signature.Failure):
 
     def _repr_html_(self) -> str:
         return self.finding._repr_html_()
-
-
-def _moved(plugins: Iterable[str], places: Mapping[str, str]) -> list[str]:
-    return [places.get(plugin, plugin) for plugin in plugins]
 
 
 def reduce(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nnfuzz.execute.backend import suggest
 from nnfuzz.execute.registry import plugin_name
 from nnfuzz.library.case import TestCase
 from nnfuzz.library.plugins import known_plugins
@@ -65,13 +67,14 @@ class Generator:
         average. plugins: files or modules with further operators and motifs. settings: further
         fields of nnfuzz.testcase.case.CaseConfig, such as `dynamic` or `sizes`.
 
-        Raises: ValueError, KeyError for an unknown dtype or exporter. An unknown operator is a
-        KeyError of the first test case.
+        Raises: TypeError for an unknown setting; ValueError, KeyError for an unknown dtype or
+        exporter. An unknown operator is a KeyError of the first test case.
         """
         from nnfuzz.generate.config import dtype_weights
         from nnfuzz.materialize.opsets import MIXED as BOTH
         from nnfuzz.materialize.opsets import default_opset
 
+        _check_settings(settings)
         names = (exporter,) if isinstance(exporter, str) else tuple(exporter)
         names = BOTH if names == (MIXED,) else names
         self.seed = seed
@@ -116,3 +119,11 @@ class Generator:
         from nnfuzz.testcase.producer import Producer
 
         return Producer(self.seed, self.config)
+
+
+def _check_settings(settings: Iterable[str]) -> None:
+    """Raises: TypeError, which lists the settings, for one that there is not."""
+    known = {f.name for f in fields(CaseConfig)} | set(Generator.__init__.__annotations__)
+    for name in settings:
+        if name not in known:
+            raise TypeError(f"there is no setting {name!r}; {suggest(name, known)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -264,7 +264,7 @@ class ModelCheck:
         if nodes:
             yield ""
             yield "nodes, in order:"
-            yield from (f"  {line}" for line in map(_of_node, self.values))
+            yield from (f"  {_of_node(value, self.errors)}" for value in self.values)
         if self.places:
             yield from ("", "failures:")
             yield from (f"  {line}" for place in self.places for line in place.lines())
@@ -315,10 +315,10 @@ def _shown(name: str, array: Any) -> str:
     return f"{name} {array.dtype}{list(array.shape)}"
 
 
-def _of_node(value: Output) -> str:
-    """A node with the states of all targets, those that are in the same one together."""
+def _of_node(value: Output, idle: Collection[str]) -> str:
+    """A node with the states of all targets but idle ones, those in the same state together."""
     told: dict[str, list[str]] = {}
-    for own in value.computed:
+    for own in (own for own in value.computed if own.target not in idle):
         told.setdefault("WRONG" if own.wrong else own.state, []).append(own.target)
     states = "; ".join(
         f"{state}: {', '.join(targets)}" if len(told) > 1 else state

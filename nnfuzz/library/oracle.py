@@ -12,7 +12,7 @@ import numpy as np
 
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.target import Target
-from nnfuzz.library.case import operator_registry
+from nnfuzz.library.case import check_case, checked_arrays, operator_registry
 from nnfuzz.testcase.case import TestCase
 
 if TYPE_CHECKING:
@@ -57,8 +57,11 @@ class Oracle:
         """Holds the outputs of a compiler, by name, against the envelope.
 
         The verdict's `mismatches` are under `target`; str(verdict) says what is wrong, or that
-        nothing is, how much was compared, and how wide the intervals are (`widths`).
-        Raises: ReferenceFault if the reference cannot be computed, which is nnfuzz's fault.
+        nothing is, how much was compared, and how wide the intervals are (`widths`). An output that
+        is not given is a mismatch.
+        Raises: TypeError for what is no test case or no mapping to arrays; ValueError for an output
+        that the case does not have; ReferenceFault if the reference cannot be computed, which is
+        nnfuzz's fault.
         """
         return self.votes(case, {target: outputs})
 
@@ -67,12 +70,16 @@ class Oracle:
     ) -> Verdict:
         """The same for several compilers, which are held against each other where the envelope has
         no opinion: `disputes` of the verdict has what differs there by more than any legal way to
-        compute explains. outputs: by compiler. Raises: ReferenceFault.
+        compute explains. outputs: by compiler. Raises: as `__call__`.
         """
         from nnfuzz.compare.verdict import judged, with_widths
         from nnfuzz.compare.votes import disputes
 
-        parsed = {Target.parse(t) if isinstance(t, str) else t: a for t, a in outputs.items()}
+        check_case(case)
+        parsed = {
+            Target.parse(target) if isinstance(target, str) else target: _outputs(case, arrays)
+            for target, arrays in outputs.items()
+        }
         bounds = self._enclosure(case)
         found = with_widths(judged(bounds, parsed), bounds)
         right = {t: arrays for t, arrays in parsed.items() if not found.mismatches[t]}
@@ -84,8 +91,9 @@ class Oracle:
 
         A float may lie one unit in the last place outside of [lo, hi]: `admitted` has these bounds.
         NaN or an infinity as both bounds asks for that.
-        Raises: ReferenceFault.
+        Raises: ReferenceFault, TypeError for what is no test case.
         """
+        check_case(case)
         return self._enclosure(case).envelopes
 
     def _enclosure(self, case: TestCase) -> Enclosure:
@@ -103,3 +111,12 @@ class Oracle:
     @cached_property
     def _registry(self) -> OpRegistry:
         return operator_registry(self._plugins)
+
+
+def _outputs(case: TestCase, given: object) -> dict[str, np.ndarray]:
+    """The arrays by name. Raises: TypeError, ValueError."""
+    outputs = checked_arrays(given, "outputs")
+    if surplus := sorted(set(outputs) - set(case.expected)):
+        names = ", ".join(case.expected)
+        raise ValueError(f"{surplus[0]!r} is no output of the test case; these are: {names}")
+    return outputs

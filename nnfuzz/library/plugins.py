@@ -5,15 +5,13 @@ from __future__ import annotations
 import hashlib
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
 from nnfuzz.execute.registry import RegistryError, plugin_name, whole
 from nnfuzz.library.source import SourceError, source_of
-from nnfuzz.reading import Unreadable
-from nnfuzz.untrusted import read_text
 
 T = TypeVar("T")
 
@@ -63,37 +61,6 @@ def known_plugins(further: Iterable[str | Path] = ()) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def written_sources() -> dict[str, str]:
-    """The text of each file that `register` wrote, by its path."""
-    folder = Path(_folder().name).resolve()
-    files = [Path(plugin) for plugin in _registered.values() if Path(plugin).parent == folder]
-    return {str(file): file.read_text(encoding="utf-8") for file in files}
-
-
-def lasting_name(plugin: str) -> str:
-    """The name that a file which `register` wrote has in a finding's folder: without its digest."""
-    return Path(plugin).stem.rpartition("_")[0] + ".py"
-
-
-def is_trusted(plugins: Iterable[str | Path]) -> Callable[[str], bool]:
-    """Whether a plug-in that a finding names may run: it is named here, registered, or a file with
-    exactly the text of something that is registered.
-    """
-    known, sources = frozenset(known_plugins(plugins)), frozenset(written_sources().values())
-
-    def trusted(plugin: str) -> bool:
-        return plugin in known or (bool(sources) and _text(plugin) in sources)
-
-    return trusted
-
-
-def _text(plugin: str) -> str | None:
-    try:
-        return read_text(Path(plugin))
-    except Unreadable:
-        return None
-
-
 def _described(item: object) -> tuple[str, str]:
     """A name that is unique among what is registered, and the module. Raises: RegisterError."""
     from nnfuzz.execute.backend import Backend
@@ -122,9 +89,11 @@ def _home(module: str) -> str:
 
 
 def _written(name: str, source: str) -> str:
-    """A file with the source, named by its contents, which exists as long as the process."""
+    """A file with the source, in a folder named by its contents, which exists as long as the
+    process."""
     digest = hashlib.sha256(source.encode()).hexdigest()[:8]
-    file = Path(_folder().name) / f"{name.replace(' ', '_')}_{digest}.py"
+    file = Path(_folder().name) / digest / f"{name.replace(' ', '_')}.py"
+    file.parent.mkdir(exist_ok=True)
     file.write_text(source, encoding="utf-8")
     return str(file.resolve())
 

@@ -84,7 +84,8 @@ def _code_owner(item: Any) -> Any:
 def _definition(item: Any) -> ast.ClassDef | ast.FunctionDef:
     """The statement that defines a class or function, without our decorator.
 
-    Found through the code of a function: `inspect` does not know classes of notebooks.
+    Found through the code of a function, since `inspect` does not know classes of notebooks; a
+    class without any is found by its name in the script.
     Raises: SourceError.
     """
     owner = _code_owner(item)
@@ -97,9 +98,21 @@ def _definition(item: Any) -> ast.ClassDef | ast.FunctionDef:
                 continue
             holds = _first_line(node) <= code.co_firstlineno <= (node.end_lineno or 0)
             if node.name == owner.__name__ and holds:
-                node.decorator_list = [d for d in node.decorator_list if not _is_own(d)]
-                return node
-    raise SourceError(f"the source of {owner.__name__} is not at hand")
+                return _without_our_decorator(node)
+    text = "".join(linecache.getlines(getattr(sys.modules[MAIN], "__file__", "")))
+    classes = [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
+    named = [node for node in classes if node.name == owner.__name__]
+    if not functions and len(named) == 1:
+        return _without_our_decorator(named[0])
+    hint = "" if functions else " (a class without methods of its own: give it one)"
+    raise SourceError(f"the source of {owner.__name__} is not at hand{hint}")
+
+
+def _without_our_decorator(
+    node: ast.ClassDef | ast.FunctionDef,
+) -> ast.ClassDef | ast.FunctionDef:
+    node.decorator_list = [d for d in node.decorator_list if not _is_own(d)]
+    return node
 
 
 def _functions(cls: type) -> Iterator[FunctionType]:

@@ -2,6 +2,7 @@
 
 model.onnx    inputs.npz   expected.npz (PyTorch's results)   actual.npz ("LEVEL/OUTPUT")
 repro.py      report.md    finding.json   weights.npz (as the graph names them)
+The files of plug-ins lie beside these, so that the folder works wherever it is.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,8 @@ from nnfuzz.compare.flip import Blame
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.disrupt.fault import Fault
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.execute.registry import BackendSpec
+from nnfuzz.execute.plugin_files import plugin_files
+from nnfuzz.execute.registry import BackendSpec, plugin_name
 from nnfuzz.execute.target import Target
 from nnfuzz.experiment.bisection import Bisection
 from nnfuzz.experiment.localise import Localisation
@@ -31,7 +32,7 @@ from nnfuzz.report.files import atomic_folder, npz_bytes, write_atomically
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.packed_folder import is_packed, unpack, unpacked
 from nnfuzz.report.repro import repro_script
-from nnfuzz.report.text import impersonal, impersonal_json, located, portable, trimmed
+from nnfuzz.report.text import homely, impersonal, impersonal_json, located, portable, trimmed
 from nnfuzz.report.tracker import tracker_report
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.test_id import parse_id
@@ -45,15 +46,18 @@ REDUCED = "reduced"
 MAX_TEXT = 20_000
 """Characters kept of a message, a traceback or captured output: the head and the tail."""
 MAX_ACTUAL_BYTES = 64 << 20
+SHOWN = 5
+"""Findings that are named where a folder of several is taken for one."""
 
 
-Trust = Callable[[str], bool]
-"""Whether a plug-in that a file names may be run: nnfuzz.execute.registry.plugin_name -> answer."""
+Trust = Callable[[str], str]
+"""From a plug-in that a file names, as nnfuzz.execute.registry.plugin_name has it, to the one that
+may run in its place: itself, another of its name, or "" for none."""
 
 
-def nobody(plugin: str) -> bool:
+def nobody(plugin: str) -> str:
     """Trusts no plug-in."""
-    return False
+    return ""
 
 
 class FindingError(Unreadable):
@@ -103,33 +107,31 @@ def folder_name(failure: Failure) -> str:
     return f"{backend}-{failure.kind}-{failure.signature.hash}"
 
 
-def write_finding(
-    folder: str | Path,
-    finding: Finding,
-    program: str | None = None,
-    files: Mapping[str, str] = MappingProxyType({}),
-) -> Path:
+def write_finding(folder: str | Path, finding: Finding, program: str | None = None) -> Path:
     """Writes the folder in one step: it is complete or absent, even after a kill.
 
-    program: source of `def run(model, inputs, level)` for repro.py, see `repro.program_of`.
-    files: further text files, by name, such as the source of a plug-in.
+    program: source of `def run(model, inputs, level)` for repro.py, see `repro.program_of`. The
+    source of plug-ins is copied, see `plugin_files`.
     Raises: FileExistsError if the folder is there already, OSError.
     """
     folder = Path(folder)
-    finding = _impersonal(finding)
+    own = finding.backend.plugins if finding.backend else ()
+    plugins = plugin_files([*own, *finding.config.get("plugins", ())], ["repro.py"])
+    finding = _impersonal(finding, plugins.names)
     case = finding.case
     with atomic_folder(folder) as made:
         if case.model:
             (made / "model.onnx").write_bytes(case.model)
             if case.plain:
                 (made / "plain.onnx").write_bytes(case.plain)
-            (made / "repro.py").write_text(repro_script(finding, program), encoding="utf-8")
+            script = repro_script(finding, program, plugins)
+            (made / "repro.py").write_text(script, encoding="utf-8")
         for name in ("inputs", "weights", "expected", *(["plain_inputs"] if case.fault else [])):
             (made / f"{name}.npz").write_bytes(npz_bytes(getattr(case, name)))
         (made / "actual.npz").write_bytes(npz_bytes(_actual(finding)))
         (made / "report.md").write_text(tracker_report(finding), encoding="utf-8")
-        for name, source in files.items():
-            (made / name).write_text(source, encoding="utf-8")
+        for name, source in plugins.files.items():
+            (made / name).write_bytes(source)
         text = json.dumps(_to_json(finding), indent=1)
         (made / "finding.json").write_text(text + "\n", encoding="utf-8")
     return folder
@@ -176,8 +178,12 @@ def _read(folder: Path, trusted: Trust) -> Finding:
     """Raises: FindingError."""
     file = folder / "finding.json"
     if not file.is_file():
-        within = folder / "findings"
-        hint = f"; those of a campaign are in {within}" if within.is_dir() else ""
+        campaign = (folder / "findings").is_dir()
+        within = folder / "findings" if campaign else folder
+        names = sorted(path.name for path in within.glob("*") if is_finding(path))
+        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        hint = f"; those of a campaign are in {within}" if campaign else ""
+        hint += f"; there are {', '.join(names[:SHOWN])}{more}" if names else ""
         raise FindingError(f"{folder} is not a finding: there is no {file.name} in it{hint}")
     try:
         data = read_json(below(folder, file.name))
@@ -239,9 +245,9 @@ def _from_document(data: _Document, folder: Path, trusted: Trust) -> Finding:
         read(Localisation, data.localisation)
     backend, config = data.backend, dict(data.config)
     if backend is not None:
-        backend = replace(backend, plugins=_trusted(backend.plugins, trusted))
+        backend = replace(backend, plugins=_trusted(backend.plugins, folder, trusted))
     known = CaseConfig.from_json(config)
-    config["plugins"] = list(_trusted(known.plugins, trusted))
+    config["plugins"] = list(_trusted(known.plugins, folder, trusted))
     config["seed_models"] = [located(path) for path in known.seed_models]
     return Finding(
         failure,
@@ -257,8 +263,15 @@ def _from_document(data: _Document, folder: Path, trusted: Trust) -> Finding:
     )
 
 
-def _trusted(plugins: Iterable[str], trusted: Trust) -> tuple[str, ...]:
-    return tuple(path for path in map(located, plugins) if trusted(path))
+def _trusted(plugins: Iterable[str], folder: Path, trusted: Trust) -> tuple[str, ...]:
+    """The plug-ins to run, where a file beside finding.json goes before any other."""
+    named = (_plugin_at(folder, plugin) for plugin in plugins)
+    return tuple(dict.fromkeys(filter(None, map(trusted, named))))
+
+
+def _plugin_at(folder: Path, plugin: str) -> str:
+    beside = folder.resolve() / Path(plugin).name
+    return str(beside) if beside.is_file() else plugin_name(Path(plugin).expanduser())
 
 
 def _case(data: _Document, folder: Path) -> TestCase:
@@ -312,13 +325,17 @@ def _actual(finding: Finding) -> dict[str, np.ndarray]:
     return arrays if sum(a.nbytes for a in arrays.values()) <= MAX_ACTUAL_BYTES else {}
 
 
-def _impersonal(finding: Finding) -> Finding:
-    """The finding without long texts and without paths of this machine."""
+def _impersonal(finding: Finding, plugins: Mapping[str, str]) -> Finding:
+    """The finding without long texts and without paths of this machine.
+
+    plugins: what the folder calls them.
+    """
     backend, config = finding.backend, dict(finding.config)
+    names = {plugin: homely(name) for plugin, name in plugins.items()}
     if backend is not None:
-        backend = replace(backend, plugins=tuple(map(portable, backend.plugins)))
-    for files in ("plugins", "seed_models"):
-        config[files] = [portable(path) for path in config.get(files, ())]
+        backend = replace(backend, plugins=tuple(names[plugin] for plugin in backend.plugins))
+    config["plugins"] = [names[plugin] for plugin in config.get("plugins", ())]
+    config["seed_models"] = [portable(path) for path in config.get("seed_models", ())]
     return replace(
         finding,
         outcomes=tuple(_trimmed(outcome) for outcome in finding.outcomes),

@@ -90,8 +90,8 @@ def _script(script: str) -> str:
     if not script:
         return ""
     if len(script) > MAX_SCRIPT:
-        return "See the attached repro.py, which needs the compiler, onnx and numpy only."
-    return f"This script needs the compiler, onnx and numpy only:\n\n{_fence(script)}"
+        return "See the attached repro.py, whose first lines say what it needs."
+    return f"This script shows it; its first lines say what it needs:\n\n{_fence(script)}"
 
 
 def _fence(script: str) -> str:

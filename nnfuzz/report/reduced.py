@@ -45,6 +45,8 @@ def reduce_folder(
     """
     folder = Path(folder)
     finding = read_finding(folder, trusted)
+    plugins = dict.fromkeys([*finding.config["plugins"], *(backend.plugins if backend else ())])
+    finding = replace(finding, config={**finding.config, "plugins": list(plugins)})
     unpack(folder)
     done, reduced = reduce_finding(finding, config, backend)
     program = repro_program(reduced, config.registry if config else None)

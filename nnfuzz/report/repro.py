@@ -9,6 +9,7 @@ import numpy as np
 
 from nnfuzz.compare.mismatch import Element
 from nnfuzz.execute.outcome import DIFFERENCES, Outcome, OutcomeKind
+from nnfuzz.execute.plugin_files import NONE, PluginFiles
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.script_conformance import own_script
 from nnfuzz.execute.target import EXPORTED, MODULE, Pipeline
@@ -25,10 +26,18 @@ from nnfuzz.triage.mismatch import WrongOutput, disputed_outputs, wrong_outputs
 MEMORY_BYTES = 8 << 30
 """Data segment that the script allows itself where the failure is a lack of memory."""
 
-_FALLBACK = """\
-# This backend offers no stand-alone program: the script needs nnfuzz, and to run in the folder
-# that the paths of plug-ins are relative to, but for plug-ins that lie beside it.
-BACKEND = {spec}
+_PLUGINS = """\
+    plugins = []
+    for plugin in BACKEND["plugins"]:
+        beside = Path(__file__).resolve().with_name(Path(plugin).name)
+        plugins.append(str(beside if beside.is_file() else Path(plugin).expanduser()))
+    spec = BackendSpec.from_json({{**BACKEND, "plugins": plugins}})
+"""
+"""Plug-ins lie beside the script, or where they were."""
+
+_FALLBACK = f"""\
+# This backend offers no stand-alone program: the script needs nnfuzz.
+BACKEND = {{spec}}
 
 
 def run(model, inputs, level):
@@ -36,26 +45,24 @@ def run(model, inputs, level):
 
     from nnfuzz.execute.registry import BackendSpec
 
-    beside = [Path(__file__).resolve().with_name(Path(p).name) for p in BACKEND["plugins"]]
-    plugins = [str(own) if own.is_file() else p for own, p in zip(beside, BACKEND["plugins"])]
-    backend = BackendSpec.from_json({{**BACKEND, "plugins": plugins}}).load()
+{_PLUGINS}    backend = spec.load()
     return backend.compile(backend.import_model(model), level)(inputs)
 """
 
 
-_FALLBACK_MODULE = """\
-# The module is too large to be written out: the script needs nnfuzz, and to run in the folder that
-# the paths of plug-ins are relative to.
-BACKEND = {spec}
+_FALLBACK_MODULE = f"""\
+# The module is too large to be written out: the script needs nnfuzz.
+BACKEND = {{spec}}
 
 
 def run(model, inputs, level):
+    from pathlib import Path
+
     from nnfuzz.execute.modules import read_source
     from nnfuzz.execute.registry import BackendSpec
     from nnfuzz.report.finding_folder import read_finding
 
-    spec = BackendSpec.from_json(BACKEND)
-    backend = spec.load()
+{_PLUGINS}    backend = spec.load()
     data = read_finding(HERE).case.source(backend.form)
     source = read_source(data, spec.plugins, backend.device)
     return backend.compile(backend.import_model(source), level)(inputs)
@@ -111,12 +118,17 @@ def program_of(
     return backend.repro_foreign() if more else backend.repro()
 
 
-def repro_script(finding: Finding, program: str | None) -> str:
-    """The text of repro.py; `program` as `program_of` returns it."""
+def repro_script(finding: Finding, program: str | None, plugins: PluginFiles = NONE) -> str:
+    """The text of repro.py; `program` as `program_of` returns it.
+
+    plugins: what lies beside the script.
+    """
     failure, wrong = finding.failure, first_wrong(finding)
     outcome = failing_outcome(finding)
     module = module_text(finding)
     sizes = finding.case.exporter == DYNAMIC and not takes_module(finding)
+    inline = inlined(finding)
+    by_nnfuzz = not module if takes_module(finding) else program is None
     if takes_module(finding) and not module:
         program = _FALLBACK_MODULE.format(spec=text.python(_spec_json(finding)))
     elif program is None:
@@ -127,7 +139,7 @@ def repro_script(finding: Finding, program: str | None) -> str:
         .get_template("repro.py.jinja")
         .render(
             title=failure.signature.title,
-            needs=_needs(finding),
+            needs=_needs(finding, inline is not None, plugins if by_nnfuzz else None),
             levels=[o.level for o in finding.outcomes if o.backend == failure.backend],
             level=failure.levels[0],
             kind=(OutcomeKind.MISMATCH if wrong else failure.kind).value,
@@ -135,7 +147,7 @@ def repro_script(finding: Finding, program: str | None) -> str:
             exit_codes=exit_codes(outcome, failure.kind),
             expectation=_expectation(finding, outcome),
             program=text.Quoted(program.strip("\n") + "\n"),
-            inline=inlined(finding),
+            inline=inline,
             module=text.Quoted(module.strip()),
             foreign=foreign(finding.case),
             sizes=sizes,
@@ -249,10 +261,20 @@ def _spec_json(finding: Finding) -> dict[str, Any]:
     return finding.backend.to_json() if finding.backend else {}
 
 
-def _needs(finding: Finding) -> str:
+def _needs(finding: Finding, alone: bool, plugins: PluginFiles | None) -> str:
+    """What the script needs, in a clause. alone: whether it holds the model. plugins: those that it
+    runs, in nnfuzz; None if it runs the compiler itself.
+    """
     names = [f"{name} {version}" for name, version in finding.versions.items()]
-    reader = ["torch"] if takes_module(finding) else ["onnx"]
-    return ", ".join(dict.fromkeys([*(names or [finding.failure.backend]), *reader, "numpy"]))
+    names += [finding.failure.backend] if not names and plugins is None else []
+    needed = ("torch" if takes_module(finding) else "onnx", "numpy")
+    names += [name for name in needed if name not in finding.versions]
+    if plugins is not None:
+        names += ["nnfuzz", *(f"the module {name} on PYTHONPATH" for name in plugins.modules)]
+    installed = ", ".join(dict.fromkeys(names))
+    files = ", ".join(plugins.files) if plugins else ""
+    beside = f"beside it {files}" if files else "no other file"
+    return f"{installed}; {beside if alone else 'the other files of its folder'}"
 
 
 def _expectation(finding: Finding, outcome: Outcome | None) -> str:

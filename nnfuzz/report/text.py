@@ -63,11 +63,17 @@ def impersonal_json(value: Any) -> Any:
 
 def portable(path: str) -> str:
     """The path of a file that is read again: relative to the working directory or to ~."""
-    found = Path(path).absolute()
-    for folder, prefix in ((Path.cwd(), Path()), (Path.home(), Path("~"))):
-        if found.is_relative_to(folder) and len(folder.parts) > 1:
-            return str(prefix / found.relative_to(folder))
-    return str(found)
+    found, here = Path(path).absolute(), Path.cwd()
+    if found.is_relative_to(here) and len(here.parts) > 1:
+        return str(found.relative_to(here))
+    return homely(str(found))
+
+
+def homely(path: str) -> str:
+    """The path with ~ in place of the home folder."""
+    found, home = Path(path), Path.home()
+    inside = found.is_relative_to(home) and len(home.parts) > 1
+    return str(Path("~") / found.relative_to(home)) if inside else path
 
 
 def located(path: str) -> str:

@@ -27,6 +27,7 @@ from nnfuzz.report.standard import clauses, reference_value
 from nnfuzz.report.templating import environment
 from nnfuzz.rewrite.catalogue import named
 from nnfuzz.rewrite.forms import parted
+from nnfuzz.testcase.test_id import Foreign
 from nnfuzz.triage.frames import foreign_traceback
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 from nnfuzz.triage.signature import FAILURES
@@ -82,6 +83,7 @@ def tracker_report(finding: Finding) -> str:
             captured=outcome.captured if outcome and failed else "",
             hash=failure.signature.hash,
             test=case.id,
+            own=isinstance(case.id, Foreign),
             exporter=case.exporter,
             opset=case.opset,
         )

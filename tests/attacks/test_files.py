@@ -363,7 +363,7 @@ def test_a_plugin_of_a_finding_is_not_run(verb, trap, tmp_path, command):
     file, mark = trap
     folder = samples.finding_folder(tmp_path / "f", plugins=(str(file),), backend="mine")
     code, told = command(verb, folder)
-    assert code == 2 and f"add --plugin {file}" in told and not mark.exists()
+    assert code == 2 and f"add --plugin {folder / file.name}" in told and not mark.exists()
 
 
 def test_a_plugin_of_a_campaign_is_not_run(trap, tmp_path, command):
@@ -380,7 +380,10 @@ def test_a_plugin_runs_once_it_was_named(trap, tmp_path):
     assert read_finding(folder, Consent(folder)).config["plugins"] == []
     assert read_finding(folder, Consent(folder, [file])).config["plugins"] == [str(file)]
     remember([file])
-    assert read_finding(folder, Consent(folder)).config["plugins"] == [str(file)]
+    copy = folder / file.name
+    assert read_finding(folder, Consent(folder)).config["plugins"] == [str(copy)]
+    copy.write_text(copy.read_text() + "# and more\n")
+    assert read_finding(folder, Consent(folder)).config["plugins"] == []
 
 
 def test_settings_that_are_only_read_name_no_plugin(trap, tmp_path, command, monkeypatch):

@@ -11,6 +11,7 @@ import pytest
 from onnx import parser
 
 import nnfuzz as library
+from nnfuzz.library.model_check import ModelCheck
 from tests.command import nnfuzz
 
 pytest.importorskip("onnxruntime")
@@ -97,3 +98,13 @@ def test_not_compared(tmp_path):
     onnx.save(parser.parse_model(HEAD + text), tmp_path / "acme.onnx")
     done = check(tmp_path / "acme.onnx")
     assert done.returncode == 4 and done.stdout.startswith("not compared: ")
+
+
+def test_the_report_is_printed_even_if_it_cannot_be_saved(model, tmp_path, monkeypatch):
+    def full(self, folder):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(ModelCheck, "save", full)
+    done = check(model, "--save", tmp_path / "out")
+    assert done.returncode == 2 and "cannot be written: No space left" in done.stderr
+    assert done.stdout.startswith("right: all outputs on all 1 targets")

@@ -61,7 +61,8 @@ def test_without_a_file_there_are_no_defaults(tmp_path):
     "text, message",
     [
         ("[fuz]", "there is no command 'fuz'; did you mean 'fuzz'?"),
-        ("nodes = 3", "there is no command 'nodes'; did you mean 'ops'? known: backends, bisect"),
+        ("nodes = 3", "'nodes' stands in no table: put it under [fuzz]"),
+        ("hmpf = 3", "there is no command 'hmpf'; known: backends, bisect"),
         ("fuzz = 3", "fuzz is a command and needs a table: [fuzz]"),
         ("[fuzz", "is damaged: TOMLDecodeError"),
         (f"a = {'[' * 5000}", "is damaged: RecursionError"),

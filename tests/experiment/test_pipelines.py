@@ -178,7 +178,7 @@ def test_a_finding_is_replayed_at_its_pipeline(registry, producer, seen, tmp_pat
     finding = seen("O0+Prepare+Rewrite")
     program = program_of(finding.backend, registry, finding.case, finding.failure.levels)
     folder = write_finding(tmp_path / "finding", finding, program)
-    again = read_finding(folder, trusted=lambda plugin: True)
+    again = read_finding(folder, trusted=lambda plugin: plugin)
     assert again.failure.targets[0].pipeline == "O0+Prepare+Rewrite"
     assert "O0+Prepare+Rewrite" in (folder / "repro.py").read_text()
     with BackendRunner(finding.backend, registry) as runner:

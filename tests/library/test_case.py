@@ -52,7 +52,7 @@ def test_what_cannot_be_imported_is_told(tmp_path):
     assert "Secret" in refused(head + "{ y = com.acme.Secret(x) }")
     assert "Secret" in refused(head + "{ a = com.acme.Secret(x)  y = Add(a, x) }")
     assert "random" in refused(head + "{ a = RandomNormal<shape = [2]>()  y = Add(a, x) }")
-    with pytest.raises(nnfuzz.ModelError, match="not an ONNX model"):
+    with pytest.raises(nnfuzz.ModelError, match="the bytes is damaged"):
         nnfuzz.TestCase.from_onnx(b"\xff" * 9)
     with pytest.raises(OSError):
         nnfuzz.TestCase.from_onnx(tmp_path / "absent.onnx")
@@ -80,3 +80,20 @@ def test_a_notebook_shows_the_graph(model):
     case = nnfuzz.TestCase.from_onnx(model)
     assert "3 operators, inputs data, unused, outputs probabilities" in repr(case)
     assert "<svg" in case._repr_html_() and "Softmax" in case._repr_html_()
+
+
+@pytest.mark.parametrize("inputs", [[np.zeros(2)], np.zeros(2), {"data": [1.0]}])
+def test_inputs_that_are_no_arrays_by_name_are_refused(model, inputs):
+    with pytest.raises(TypeError, match=r"^inputs.* array"):
+        nnfuzz.TestCase.from_onnx(model, inputs)
+
+
+def test_tensors_beside_a_model_need_its_path(model, tmp_path):
+    path = tmp_path / "m.onnx"
+    onnx.save(model, path, save_as_external_data=True, location="m.data", size_threshold=0)
+    with pytest.raises(nnfuzz.ModelError, match="in another file: give the path of the model"):
+        nnfuzz.TestCase.from_onnx(path.read_bytes())
+    assert nnfuzz.TestCase.from_onnx(path).graph
+    (tmp_path / "m.data").unlink()
+    with pytest.raises(nnfuzz.ModelError, match=r"m\.data|No such file"):
+        nnfuzz.TestCase.from_onnx(path)

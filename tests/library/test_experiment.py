@@ -76,3 +76,18 @@ def test_failures_and_signatures_hash(result):
     (failure,) = result.failures
     assert {failure: 1, failure.signature: 2}[failure] == 1
     assert hash(failure) == hash(replace(failure))
+
+
+@pytest.mark.parametrize(
+    ("targets", "told"),
+    [
+        ("onnxruntime", r"write a list of them: \['onnxruntime'\]"),
+        ([len], "is no target: name a backend"),
+        (3, "targets must be a list of names, not int"),
+    ],
+)
+def test_what_is_no_list_of_targets_is_refused(targets, told):
+    with pytest.raises(TypeError, match=told):
+        nnfuzz.Experiment(targets)
+    with pytest.raises(TypeError, match=told):
+        nnfuzz.check_model("absent.onnx", targets)

@@ -56,3 +56,8 @@ def test_mistakes_are_told():
 
 def test_exporters_take_turns():
     assert nnfuzz.Generator(exporter="mixed").config.exporters == ("direct", "torchscript")
+
+
+def test_an_unknown_setting_is_named_with_the_one_that_was_meant():
+    with pytest.raises(TypeError, match="there is no setting 'node'; did you mean 'nodes'"):
+        nnfuzz.Generator(node=3)

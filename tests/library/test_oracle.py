@@ -55,7 +55,8 @@ def test_a_wrong_element_is_named(cases):
 
 
 def test_a_missing_output_is_told(cases):
-    assert "missing" in str(nnfuzz.Oracle()(cases[0], {}))
+    name = next(iter(cases[0].expected))
+    assert f"output {name!r} is missing" in str(nnfuzz.Oracle()(cases[0], {}))
 
 
 def test_the_envelope_encloses_the_reference(cases):
@@ -100,3 +101,26 @@ def test_samples_and_seed_are_settings(chain):
     assert (bounds[0].lo == bounds[1].lo).all() and (bounds[0].lo != bounds[2].lo).any()
     with pytest.raises(ValueError, match="1 or more"):
         nnfuzz.Oracle(statistical=True, samples=0)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ([np.zeros(2)], "outputs must map names to arrays, as in {'x': array}, not be a list"),
+        ({"y": [1.0]}, r"outputs\['y'\] is a list, not an array: use numpy.asarray"),
+    ],
+)
+def test_what_is_no_array_by_name_is_refused(cases, given, told):
+    with pytest.raises(TypeError, match=told):
+        nnfuzz.Oracle()(cases[0], given)
+
+
+def test_a_further_output_is_refused(cases):
+    outputs = {**cases[0].expected, "further": np.zeros(2)}
+    with pytest.raises(ValueError, match="'further' is no output of the test case; these are: "):
+        nnfuzz.Oracle()(cases[0], outputs)
+
+
+def test_a_path_is_no_test_case():
+    with pytest.raises(TypeError, match=r"nnfuzz.TestCase.from_onnx\('m.onnx'\) makes one"):
+        nnfuzz.Oracle()("m.onnx", {})

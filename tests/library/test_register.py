@@ -72,33 +72,45 @@ SAVING = """
 
 
 def test_a_finding_of_what_a_script_registers_works_in_another_process(tmp_path, monkeypatch):
-    """repro.py finds the source beside it; replay runs it once --plugin names it, and only then."""
+    """repro.py finds the source and what it imports beside it; replay and reduce run it once
+    --plugin names it, and only then, from whatever working directory.
+    """
     begin, _, _ = SCRIPT.partition("        print(run(")
-    script = tmp_path / "script.py"
+    begin = begin.replace("OFFSET = 1", "import mycompiler")
+    begin = begin.replace("(OFFSET", "(mycompiler.OFFSET")
+    script, compiler = tmp_path / "script.py", tmp_path / "mycompiler.py"
+    compiler.write_text("OFFSET = 1\n")
     script.write_text(
         "from pathlib import Path\n" + begin + textwrap.indent(textwrap.dedent(SAVING), "        ")
     )
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
-    def running(*command):
+    def running(*command, cwd=Path("/")):
         return subprocess.run(
-            [sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, timeout=200
+            [sys.executable, *command], cwd=cwd, capture_output=True, text=True, timeout=200
         )
 
-    saved = running(script)
+    saved = running(script, cwd=tmp_path)
     assert saved.returncode == 0, saved.stderr
     place, known = saved.stdout.split()
     assert known == "True"
     script.unlink()
+    compiler.unlink()
     folder = tmp_path / "elsewhere"
     (tmp_path / place).rename(folder)
     assert "class Mine" in (folder / "backend_mine.py").read_text()
     shown = running(folder / "repro.py")
     assert shown.returncode == 1 and "actual" in shown.stdout, shown.stdout + shown.stderr
+    assert "numpy, nnfuzz; the other files of its folder" in (folder / "repro.py").read_text()
+    assert (folder / "mycompiler.py").is_file()
     refused = running("-m", "nnfuzz", "replay", folder)
-    assert refused.returncode == 2 and "--plugin" in refused.stderr
-    again = running("-m", "nnfuzz", "replay", folder, "--plugin", folder / "backend_mine.py")
+    advice = f"--plugin {folder / 'backend_mine.py'}"
+    assert refused.returncode == 2 and f"add {advice} " in refused.stderr
+    again = running("-m", "nnfuzz", "replay", folder, *advice.split())
     assert again.returncode == 1 and "reproduced" in again.stdout, again.stdout + again.stderr
+    small = running("-m", "nnfuzz", "reduce", folder, "--budget", "3", "--workers", "1")
+    assert small.returncode == 1, small.stdout + small.stderr
+    assert (folder / "reduced" / "mycompiler.py").is_file()
 
 
 def told(program: str) -> str:
@@ -140,3 +152,25 @@ def test_a_plug_in_is_a_file_or_a_module():
         registry = BackendRegistry.discover([plugin, plugin])
         assert "off" in registry.names()
         assert registry.spec("off").plugins == (kept,)
+
+
+BARE = """
+import nnfuzz
+from nnfuzz.backends.onnxruntime import OnnxRuntime
+from nnfuzz.library.plugins import known_plugins
+
+@nnfuzz.register
+class Bare(OnnxRuntime):
+    name = "bare"
+
+print(open(known_plugins()[0]).read())
+"""
+
+
+def test_a_class_without_methods_is_found_by_its_name(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(BARE)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True)
+    assert "class Bare(OnnxRuntime):\n    name = 'bare'" in done.stdout, done.stderr
+    assert "@" not in done.stdout
+    assert "a class without methods of its own: give it one" in told(BARE)

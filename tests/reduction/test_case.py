@@ -10,6 +10,7 @@ import pytest
 
 from nnfuzz.compare.flip import NOBODY
 from nnfuzz.execute.outcome import OutcomeKind
+from nnfuzz.execute.plugin_files import namesake
 from nnfuzz.experiment.judgement import blamed
 from nnfuzz.reduction.candidate import failure_key
 from nnfuzz.reduction.case import NotReduced, Problem, ReduceConfig, reduce_case
@@ -119,7 +120,8 @@ def test_the_last_half_goes_first(producer):
 def test_a_folder_gets_a_reduced_finding_inside(tmp_path, findings, registry, servers):
     folder = write_finding(tmp_path / "f", findings[0])
     config = ReduceConfig(2, registry=registry, servers=servers)
-    done, _ = reduce_folder(folder, config, trusted=lambda plugin: True)
+    trusted = namesake(findings[0].backend.plugins)
+    done, _ = reduce_folder(folder, config, trusted=trusted)
     reduced = read_finding(folder / "reduced")
     assert reduced.case.graph == done.case.graph
     assert reduced.localisation["passes"] == ["FuseMulAdd"]
@@ -129,7 +131,7 @@ def test_a_folder_gets_a_reduced_finding_inside(tmp_path, findings, registry, se
     assert "Reduced from 10 operators to 2" in report
     assert reduced.campaign["reduction"]["nodes"] == [10, 2]
     assert reduced.campaign["reduced_from"]["hash"] == findings[0].signature.hash
-    reduce_folder(folder, replace(config, budget=3), trusted=lambda plugin: True)
+    reduce_folder(folder, replace(config, budget=3), trusted=trusted)
     assert read_finding(folder / "reduced").campaign["reduction"]["candidates"] <= 3
 
 

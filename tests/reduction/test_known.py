@@ -9,6 +9,7 @@ import pytest
 
 from nnfuzz.campaign.reduction import cause_of
 from nnfuzz.execute.outcome import Stage
+from nnfuzz.execute.plugin_files import namesake
 from nnfuzz.reduction.candidate import Question, Tried
 from nnfuzz.reduction.case import ReduceConfig, Unexplained
 from nnfuzz.reduction.evidence import gather
@@ -180,7 +181,8 @@ def test_a_known_pass_is_recognised_by_pattern_and_by_what_cures_it(
     def reduce(i, *causes, **more):
         folder = write_finding(tmp_path / f"{i}{len(causes)}{len(more)}", findings[i])
         shared = {"registry": registry, "servers": servers, "causes": causes, **more}
-        return reduce_folder(folder, ReduceConfig(1, **shared), trusted=lambda plugin: True)
+        trusted = namesake(findings[i].backend.plugins)
+        return reduce_folder(folder, ReduceConfig(1, **shared), trusted=trusted)
 
     full, reduced = reduce(0)
     fusion = cause_of(reduced, registry)

@@ -51,11 +51,12 @@ def run_repro(folder, *args, cwd=ROOT):
 def test_everything_comes_back(finding_of, tmp_path):
     finding = finding_of("planted,bug=value")
     folder = write_finding(tmp_path / "deep" / folder_name(finding.failure), finding)
-    assert {path.name for path in folder.iterdir()} == FILES
+    assert {path.name for path in folder.iterdir()} == FILES | {"planted.py"}
     assert read_finding(folder).backend.plugins == ()  # nobody said that it may run
-    back = read_finding(folder, lambda plugin: True)
+    back = read_finding(folder, lambda plugin: plugin)
     assert back.failure == finding.failure
-    assert back.backend == finding.backend and back.verdict == finding.verdict
+    assert back.backend == replace(finding.backend, plugins=(str(folder / "planted.py"),))
+    assert back.verdict == finding.verdict
     assert (back.config, back.campaign) == (
         json.loads(json.dumps(finding.config)),
         finding.campaign,

@@ -161,7 +161,7 @@ def test_the_plugin_of_a_finding_names_the_tracker(tmp_path, finding_of):
     found = replace(found, backend=replace(spec, plugins=(str(plugin),)))
     folder = write_finding(tmp_path / "finding", found, "")
     code, told = run(folder, "--tracker", "hasty")
-    assert code == 2 and f"add --plugin {plugin} if you trust it" in told
+    assert code == 2 and f"add --plugin {folder / plugin.name} if you trust it" in told
     remember([plugin])
     code, told = run(folder, "--tracker", "hasty")
     assert code == 0 and "### What happens\n" in told

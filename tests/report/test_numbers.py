@@ -18,7 +18,7 @@ from nnfuzz.report.numbers import assert_close
 from nnfuzz.report.text import impersonal, located, portable
 from nnfuzz.report.tracker import tracker_report
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.testcase.test_id import Numbered
+from nnfuzz.testcase.test_id import Foreign, Numbered
 from nnfuzz.triage.mismatch import wrong_outputs
 
 SINGLE = GraphView.from_json(
@@ -132,9 +132,10 @@ def test_no_path_of_this_machine_is_in_a_folder(finding_of, tmp_path):
     texts = [folder / name for name in ("report.md", "finding.json", "repro.py")]
     for path in (*private[:3], "site-packages"):
         assert not any(f"{path}/" in text.read_text() for text in texts), path
-    assert json.loads(texts[1].read_text())["backend"]["plugins"] == ["tests/report/planted.py"]
-    back = read_finding(folder, lambda plugin: True)
-    assert (back.backend, back.config) == (finding.backend, json.loads(json.dumps(config)))
+    assert json.loads(texts[1].read_text())["backend"]["plugins"] == ["planted.py"]
+    back = read_finding(folder, lambda plugin: plugin)
+    assert back.backend == replace(finding.backend, plugins=(str(folder / "planted.py"),))
+    assert back.config == json.loads(json.dumps(config))
 
 
 @pytest.mark.parametrize(
@@ -161,3 +162,10 @@ def test_a_case_without_arrays_says_nothing_of_them(finding_of):
     case = TestCase(Numbered(7, 4), SINGLE, b"", {}, {}, {}, "torchscript", 20)
     report = tracker_report(replace(finding, case=case, outcomes=(), verdict=None))
     assert "## Inputs and outputs" not in report
+
+
+def test_a_model_of_a_user_is_called_that(finding_of):
+    finding = finding_of("planted,bug=value")
+    own = replace(finding, case=replace(finding.case, id=Foreign(0)))
+    assert "`, a model of a user, opset" in tracker_report(own)
+    assert "exporter " in tracker_report(finding)
