@@ -148,8 +148,8 @@ def checked_arrays(arrays: object, what: str) -> dict[str, np.ndarray]:
 
 
 def model_proto(model: str | Path | bytes | onnx.ModelProto) -> onnx.ModelProto:
-    """Raises: ModelError for what is no ONNX model, or one that makes no sense; TypeError for what is
-    neither a path nor bytes nor a ModelProto; OSError.
+    """Raises: ModelError for what is no ONNX model, or one that makes no sense; TypeError for
+    what is neither a path nor bytes nor a ModelProto; OSError.
     """
     import onnx
 
