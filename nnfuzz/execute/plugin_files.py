@@ -78,8 +78,8 @@ def _source(plugin: str) -> Path | None:
 
 
 def _add(file: Path, files: dict[str, bytes], modules: dict[str, None]) -> bool:
-    """Adds a file and what it imports, if it hides no other module where it lies on the path."""
-    if _origin(file.stem) not in (None, file):
+    """Adds a file and what it imports, if it hides no installed module on the path."""
+    if (other := _origin(file.stem)) and other != file and _is_installed(other):
         return False
     try:
         data = files[file.name] = read_bytes(file, MAX_BYTES)

@@ -39,6 +39,8 @@ FLOATS = frozenset(dtype.value for dtype in DType if dtype.is_float)
 SMALL = 10
 """Operators of a family of which one without words stands for another: larger ones have little in
 common."""
+_NUMERIC = tuple(habit for habit in CONSIDERED if habit.dtype != DType.BOOL.value)
+"""One operator that returns numbers for truth values shows no habit of the compiler."""
 MOST_NODES = 3
 """A larger graph is not reduced: what it computes has too many explanations."""
 
@@ -83,7 +85,7 @@ def consistent(
     altered = _altered(subject, written)
     found = [text for text, other in altered if _predicts(other, truth, outputs)]
     if not found:
-        found = [str(h) for h in CONSIDERED if _deviates(h, subject, truth, outputs)][:1]
+        found = [str(h) for h in _NUMERIC if _deviates(h, subject, truth, outputs)][:1]
     if not found and all(m.kind is MismatchKind.DTYPE for m in wrong):
         operator = subject.graph.nodes[-1].op.name
         found = [f"{operator} returns {m.actual} for {m.expected}" for m in wrong]
@@ -174,7 +176,7 @@ def holding(
     except ReferenceFault:
         return list(told)
     refuted = {text for text, _ in altered} - admitted
-    narrow = {str(h): DType(h.to) for h in CONSIDERED if h.to in FLOATS}
+    narrow = {str(h): DType(h.to) for h in _NUMERIC if h.to in FLOATS}
     finer = {text for text, to in narrow.items() if not _all_held(truth, outputs, to)}
     return [text for text in told if text not in refuted | finer]
 
@@ -308,7 +310,7 @@ def _roundings(subject: Subject) -> Iterator[tuple[str, Subject]]:
     """
     if not all(subject.graph.type(name).dtype.is_float for name in subject.graph.outputs):
         return
-    for habit in CONSIDERED:
+    for habit in _NUMERIC:
         if habit.to not in FLOATS or not DType(habit.dtype).is_float:
             continue
         narrow = DType(habit.to).numpy

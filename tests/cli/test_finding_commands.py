@@ -21,6 +21,7 @@ from tests.corpus.consumers import spoiled
 
 CONFIG = CaseConfig(nodes=3, exporter="direct", operators=("Add", "Mul", "Tanh", "Sub"))
 OPTIONS = ["--nodes", "3", "--exporter", "direct", "--operators", "Add,Mul,Tanh,Sub"]
+OPTIONS += ["--dtypes", "float32"]
 LIAR = '''
 from nnfuzz.backends.onnxruntime import OnnxRuntime
 

@@ -35,12 +35,12 @@ def producer():
     return Producer(7, CONFIG)
 
 
-def has_pattern(case: TestCase) -> bool:
-    """Whether some float32 or float64 Mul reads the result of an Add."""
+def has_pattern(case: TestCase, dtype: str = "float") -> bool:
+    """Whether some Mul of a dtype that begins so reads the result of an Add."""
     types = case.graph.dtypes
     sums = {o for n in case.graph.nodes if n.op == "Add" for o in n.outputs}
     return any(
-        n.op == "Mul" and sums & set(n.inputs) and types[n.outputs[0]].startswith("float")
+        n.op == "Mul" and sums & set(n.inputs) and types[n.outputs[0]].startswith(dtype)
         for n in case.graph.nodes
     )
 

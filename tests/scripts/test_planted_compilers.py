@@ -35,7 +35,7 @@ def causes(*nodes, inputs=ONE, **rest):
 
 @pytest.mark.parametrize("exporter", ["direct", "torchscript"])
 def test_without_faults_the_interpreter_is_right(exporter):
-    producer = Producer(5, CaseConfig(exporter=exporter))
+    producer = Producer(6, CaseConfig(exporter=exporter))
     cases = [c for c in map(producer.produce, range(12)) if isinstance(c, TestCase)]
     agreed = 0
     for case in cases:
