@@ -15,7 +15,6 @@ from nnfuzz.execute.runner import BackendRunner, RunnerError
 from nnfuzz.execute.sandbox import Sandbox
 from nnfuzz.experiment.pending import Pending
 from nnfuzz.experiment.result import Run
-from nnfuzz.testcase.test_id import Probe
 
 SUSPECTS = max(1, min(3, (os.cpu_count() or 1) // 2))
 """Runs that look like hangs and go on: half of the cores, since a hang may compute. No more than
@@ -170,10 +169,10 @@ class LongRuns:
         """Whether some run may still turn out not to hang."""
         return any(not run.order.suspect for run in self._runs)
 
-    def give_up_probes(self) -> None:
-        """Takes the probes among them to hang, so that nobody waits for them any longer."""
+    def suspect_all(self) -> None:
+        """Takes all of them to hang until they answer, so that nobody waits for them."""
         for run in [*self._runs]:
-            if not run.order.suspect and isinstance(run.order.run.case.id, Probe):
+            if not run.order.suspect:
                 self._suspect(run)
 
     def give_up(self) -> None:

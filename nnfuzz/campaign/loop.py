@@ -153,7 +153,7 @@ class Loop:
             self._jobs.end = self.epochs.end
             if self._held_up():
                 for pool in self.backends:
-                    pool.aside.give_up_probes()
+                    pool.aside.suspect_all()
             self._step(self._next_job)
 
     def probe(self, seconds: float = math.inf) -> None:
@@ -298,10 +298,10 @@ class Loop:
         return self.producers.busy or any(pool.busy for pool in self.backends)
 
     def _held_up(self) -> bool:
-        """Whether nothing but probes that take long keeps the next epoch from its beginning, in a
-        campaign that does not wait for these.
+        """Whether nothing but runs that take long keeps the next epoch from its beginning, in a
+        campaign that does not wait for these: the machine would be idle.
         """
-        if self._suspects.waited_for or self.prober.idle or not self._jobs.waits:
+        if self._suspects.waited_for or not self._jobs.waits:
             return False
         return not (self.producers.busy or any(pool.at_work for pool in self.backends))
 

@@ -153,14 +153,14 @@ def test_repetitions_of_a_hang_never_take_a_slot(make, monkeypatch):
     drive(pool, lambda: all(answer.ready for answer in again))
 
 
-def test_probes_make_way_and_tests_are_waited_for(make):
+def test_where_nothing_else_goes_on_all_that_takes_long_is_suspected(make, monkeypatch):
+    monkeypatch.setattr(long_runs, "SUSPECTS", 2)
     pool, probing, testing = make(60), Watcher(), Watcher()
     order(pool, HANGS, probing, Probe("direct:Relu(float32)->float32", 0))
     order(pool, HANGS, testing)
     drive(pool, lambda: not pool.at_work)
-    pool.aside.give_up_probes()
-    assert probing.told == [("O0", "compile")]
-    assert not testing.told
+    pool.aside.suspect_all()
+    assert probing.told == testing.told == [("O0", "compile")]
 
 
 def test_what_is_given_up_is_told_first(make):
