@@ -119,7 +119,7 @@ def _kind(node: NodeProto) -> tuple[str, str, str]:
 
 
 def _size(kinds: Counter[tuple[str, str, str]], sizes: dict[tuple[str, ...], int]) -> int:
-    """Nodes of a body; that many that they need not be counted exactly are MAX_NODES + 1."""
+    """Nodes of a body, and at most MAX_NODES + 1, above which the count does not matter."""
     return min(sum(k * (1 + sizes.get(kind, 0)) for kind, k in kinds.items()), MAX_NODES + 1)
 
 

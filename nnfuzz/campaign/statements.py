@@ -1,9 +1,9 @@
 """Whether a refusal speaks for an operator signature, whatever attributes and shapes a model has.
 
-"No implementation for Acos(22)" does, and "Resize: only mode nearest is supported" does not. Which
-is which no list of phrases decides, but what the compiler has said so far: a statement is a refusal
-without the model's own words; it is general if several signatures were refused with it by every
-model of them, and none ran in another model.
+"No implementation for Acos(22)" does, and "Resize: only mode nearest is supported" does not. No
+list of phrases tells one from the other, but the compiler's earlier refusals do. A statement is a
+refusal without the model's own words. It is general if it has refused every model of several
+signatures, and none of these signatures ran in another model.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _DTYPES = tuple(dtype.value for dtype in DType)
 
 
 class Statements:
-    """Those of one compiler, and what became of the signatures that were refused with them."""
+    """The statements of one compiler, and the signatures that were refused with each."""
 
     def __init__(self) -> None:
         self._met: dict[str, set[str]] = {}
@@ -27,12 +27,12 @@ class Statements:
         self._general: frozenset[str] = frozenset()
 
     def settle(self) -> None:
-        """Takes what is known by now for what `general` says, which else stays as it is."""
+        """Updates the statements that `general` accepts; between two calls they do not change."""
         held = {text for text, keys in self._refused.items() if len(keys) >= CONFIRMED}
         self._general = frozenset(held - self._disproved)
 
     def general(self, key: str, message: str) -> bool:
-        """Whether a refusal of a signature is all that there is to know of it."""
+        """Whether one refusal with this message is enough to call a signature unsupported."""
         return statement(key, message) in self._general
 
     def met(self, key: str, message: str) -> None:

@@ -1,8 +1,7 @@
-"""Who agrees with whom where the envelope has no opinion, and what nobody knows the answer to.
+"""Compares targets with each other in the elements that the envelope cannot judge.
 
-Where an element cannot be compared with the reference, targets are compared with each other. Two
-correct compilers may differ there as well, so that a difference counts only if no legal way to
-compute reaches it. That is sampled: the graph is computed several times by `Anything`, and an
+Two correct compilers may differ there, so a difference counts only if no legal way to compute
+reaches it. That is sampled: the graph is computed several times by `Anything`, and an
 element counts where all samples agree (`spreads`) and two targets do not (`grouped`). A difference
 inside of an interval that the envelope does have is legal, however wide the interval is.
 """
@@ -35,8 +34,10 @@ Key = TypeVar("Key", bound=Hashable)
 Arrays = Mapping[str, np.ndarray]
 
 SAMPLES = 24
-"""Computations: a third at the least of what is legal, one at the greatest, one with random errors.
-A decision that these turn over half of the time stays the same in all of them once in 256 times."""
+"""Computations: a third with the least legal results, a third with the greatest, and a third with
+random errors. A decision that these turn over half of the time stays the same in all of them once
+in 256 times.
+"""
 WILD = ((), (math.nan,), (math.inf,), (-math.inf,), (0.0,), (math.nan, math.inf, -1.0, 0.0, 1.0))
 """From what results are drawn that nobody knows, by turns; () for the reference's own."""
 FACTOR = 16.0

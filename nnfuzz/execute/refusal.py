@@ -38,7 +38,7 @@ _WORDS = re.compile(
     r"|\bcan(?: ?not|'t) resolve (?:op|operator|operation|layer)\b"
     r"|\b(?:conversion|implementation|converter|kernel|lowering) (?:is |was )?not found\b"
     r"|\bfailed to legalize\b"
-    # every input of ONNX may be computed: who wants a constant has not implemented the rest
+    # ONNX lets inputs be computed: a compiler that needs a constant lacks the rest
     rf"|\b(?:must be|needs to be|should be|requires?|{_BE} not|isn't|aren't) (?:an? )?"
     r"(?:compile[- ]time )?(?:const(?:ant)?s?|initializers?)(?= *(?:$|[.,;:)]|but\b|input|tensor))"
     rf"|\bunknown (?:(?:data|datum|element|tensor|scalar) ?)?type:? ['\"]?{_DTYPE}\b",

@@ -20,7 +20,6 @@ from nnfuzz.execute.target import ONNX
 
 SECONDS = 300.0
 """For one run of a script, which loads the compiler."""
-RAISED = 3
 _DRIVER = """\
 from __future__ import annotations
 
@@ -36,8 +35,7 @@ with open("model.onnx", "rb") as file:
 try:
     outputs = run(model, inputs, sys.argv[1])
 except Exception as error:
-    print(f"{{type(error).__name__}}: {{error}}")
-    sys.exit({raised})
+    sys.exit(f"{{type(error).__name__}}: {{error}}")
 np.savez("outputs.npz", **{{name: np.asarray(value) for name, value in outputs.items()}})
 """
 
@@ -71,35 +69,35 @@ def check_script(
         _check_outputs(runner, right, _run(runner, program, model, inputs))
     (wrong,) = runner.run(refused, inputs, runner.backend.levels[:1])
     if wrong.kind in (OutcomeKind.UNSUPPORTED, OutcomeKind.EXCEPTION):
-        told = _run(runner, program, refused, inputs)
-        assert isinstance(told, str), (
+        answer = _run(runner, program, refused, inputs)
+        assert isinstance(answer, str), (
             f"{runner.name}: the adapter raises {wrong.error_type} for an operator that does not "
             "exist, and the script of repro() returns outputs: it must raise as well"
         )
 
 
 def _check_outputs(
-    runner: BackendRunner, outcome: Outcome, told: Mapping[str, np.ndarray] | str
+    runner: BackendRunner, outcome: Outcome, answer: Mapping[str, np.ndarray] | str
 ) -> None:
     where = f"{runner.name} at {outcome.level}: the script of repro()"
-    assert not isinstance(told, str), f"{where} fails where the adapter does well: {told}"
+    assert not isinstance(answer, str), f"{where} fails where the adapter does well: {answer}"
     expected = outcome.outputs or {}
-    assert told.keys() == expected.keys(), (
-        f"{where} returns the outputs {sorted(told)}, the adapter {sorted(expected)}"
+    assert answer.keys() == expected.keys(), (
+        f"{where} returns the outputs {sorted(answer)}, the adapter {sorted(expected)}"
     )
     for name, value in expected.items():
-        same = told[name].dtype == value.dtype and np.array_equal(told[name], value)
-        assert same, f"{where} computes {told[name]} for {name!r}, the adapter {value}"
+        same = answer[name].dtype == value.dtype and np.array_equal(answer[name], value)
+        assert same, f"{where} computes {answer[name]} for {name!r}, the adapter {value}"
 
 
 def _run(
     runner: BackendRunner, program: str, model: bytes, inputs: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray] | str:
-    """The outputs, or what went wrong in words."""
+    """The outputs that the script returns, or its error as text."""
     home = home_of(runner.backend, runner.spec.release)
     with tempfile.TemporaryDirectory(prefix="nnfuzz-") as folder:
         place = Path(folder)
-        (place / "script.py").write_text(_DRIVER.format(program=program, raised=RAISED))
+        (place / "script.py").write_text(_DRIVER.format(program=program))
         (place / "model.onnx").write_bytes(model)
         np.savez(place / "inputs.npz", **inputs)  # type: ignore[arg-type]
         command = [home.python if home else sys.executable, "script.py", runner.backend.levels[0]]

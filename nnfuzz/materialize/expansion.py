@@ -1,8 +1,8 @@
-"""What nodes amount to that hold sub-graphs, or are functions: plain nodes, one after the other.
+"""Writes a node that holds sub-graphs, or is a function, as plain nodes that compute the same.
 
-An If whose condition is known is the branch that it takes, any other one both branches and a
-selection. A Loop and a Scan are their turns, as many as follow from constants. An operator of which
-ONNX defines the meaning by other operators is its function body.
+An If with a known condition becomes the branch that it takes; any other If becomes both branches
+and a selection. A Loop or Scan becomes its turns, if constants say how many there are. An operator
+that ONNX defines by other operators becomes its function body.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def expansion(found: Facts, node: onnx.NodeProto, step: Step) -> tuple[list[onnx
 
 
 class _Expanding:
-    """Plain nodes while they come about. stem: what fresh names begin with."""
+    """Collects the plain nodes of one node. stem: the beginning of fresh names."""
 
     def __init__(self, facts: Facts, step: Step, stem: str) -> None:
         self.facts, self.step, self.stem = facts, step, stem
@@ -133,13 +133,13 @@ class _Expanding:
         body = node.attribute[0].g
         (most, going), states = (*node.input, "", "")[:2], list(node.input[2:])
         trips = MOST if not most else int(self._decided(most))
-        told = bool(self._decided(going)) if going else True
+        goes_on = bool(self._decided(going)) if going else True
         collected: list[list[str]] = []
         turn = 0
-        while turn < trips and told:
-            inputs = [self._constant(np.asarray(x)) for x in (np.int64(turn), np.bool_(told))]
+        while turn < trips and goes_on:
+            inputs = [self._constant(np.asarray(x)) for x in (np.int64(turn), np.bool_(goes_on))]
             condition, *results = self._body(body, [*inputs, *states])
-            told = bool(self._decided(condition))
+            goes_on = bool(self._decided(condition))
             states, rows = results[: len(states)], results[len(states) :]
             collected.append([self._add("Unsqueeze", r, self._axis(0)) for r in rows])
             turn += 1

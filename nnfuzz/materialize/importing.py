@@ -239,7 +239,7 @@ def _expanded(source: Source, region: Region, registry: OpRegistry) -> Instance 
         return None
     spec = registry.expanded
     held = {n: inner.constants[n].astype(graph.type(n).dtype.numpy) for n in graph.weights}
-    op = spec.of(kept, source.opset, takes, gives, meaning=spec.told(graph, held))
+    op = spec.of(kept, source.opset, takes, gives, meaning=spec.meaning_of(graph, held))
     return Instance(op, inputs, list(region.outputs))
 
 

@@ -21,9 +21,7 @@ from nnfuzz.triage.signature import HABITS, Failure
 
 
 def exposed(slots: Slots, question: Question, tried: Tried, count: int | None = None) -> Tried:
-    """The first nodes of a case, all where there is no count, with all that they compute as
-    outputs.
-    """
+    """Runs the first `count` nodes of a case, by default all, with every value as an output."""
     assert tried.case is not None
     names = [name for node in first_copy(tried.case.graph)[:count] for name in node.outputs]
     return slots.run(tried.case, (Edit("outputs", value=names),), question)
@@ -34,18 +32,19 @@ def kept(
 ) -> Callable[[GraphView], bool]:
     """A test whether a graph still has the operator at which the wrong result of a case begins.
 
-    It holds for every graph where the failure is no mismatch, or where the result is right as soon
-    as all values are outputs: then the cause may need several operators.
+    It holds for every graph if the failure is no mismatch, if a habit of the compiler explains it,
+    or if the result is right as soon as all values are outputs: the cause may need several
+    operators.
     """
     failure = next((f for f, mark in tried.failing if mark == wanted), None)
     if failure is None or failure.kind is not OutcomeKind.MISMATCH:
         return bool
-    culprit = (
-        None if HABITS in failure.signature.parts else _culprit(slots, question, tried, failure)
-    )
-    return (
-        bool if culprit is None else lambda graph: any(_is_of(culprit, n.op) for n in graph.nodes)
-    )
+    if HABITS in failure.signature.parts:
+        return bool
+    culprit = _culprit(slots, question, tried, failure)
+    if culprit is None:
+        return bool
+    return lambda graph: any(_is_of(culprit, node.op) for node in graph.nodes)
 
 
 def _culprit(slots: Slots, question: Question, tried: Tried, failure: Failure) -> NodeView | None:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.reduction.candidate import Question, Tried
 from nnfuzz.reduction.edit import Edit, Group
+from nnfuzz.reduction.explain import ignores
 from nnfuzz.reduction.slots import Slots
 from nnfuzz.triage.general import shared_attribute
 from nnfuzz.triage.refine import first_copy
@@ -57,8 +58,8 @@ def _right(tried: Tried, failure: Failure) -> bool:
 
 
 def narrowed(heals: Sequence[str], known: Iterable[Sequence[str]]) -> Sequence[str]:
-    """Of several things that heal, the one by which alone a known cause heals, if that is only one:
-    who ignores dilations is right with other strides as well at times.
+    """The one of several healing things that alone heals a known cause; all of them if there is no
+    such one, or more. A compiler that ignores dilations may be right with other strides as well.
     """
     alone = {what for others in known if len(others) == 1 for what in others}
     common = alone.intersection(heals)
@@ -66,8 +67,8 @@ def narrowed(heals: Sequence[str], known: Iterable[Sequence[str]]) -> Sequence[s
 
 
 def shared(heals: Collection[str], operator: str, operands: str) -> str:
-    """What all causes have in common that heal by the same one thing, whatever the operator; ""
-    where they have nothing. operands: the family of an operator of many operands.
+    """The key that operators share which all become right when one and the same thing is removed;
+    "" if there is none. operands: the family of an operator of many operands.
     """
     if len(heals) != 1:
         return ""
@@ -77,7 +78,7 @@ def shared(heals: Collection[str], operator: str, operands: str) -> str:
     if what == OPERANDS:
         return operands
     attribute = shared_attribute(operator, what)
-    return f"ignores {attribute}" if attribute else ""
+    return ignores(attribute) if attribute else ""
 
 
 def in_words(heals: Collection[str], operator: str) -> str:

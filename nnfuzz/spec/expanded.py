@@ -40,7 +40,7 @@ class Expanded(Composite, Foreign):
     """Finds the operators of the graph by name; a registry's class of this name has its own."""
 
     @classmethod
-    def told(cls, graph: Graph, weights: Arrays) -> str:
+    def meaning_of(cls, graph: Graph, weights: Arrays) -> str:
         """The attribute `meaning` for a concrete graph."""
         held = {
             name: [a.dtype.name, a.shape, base64.b64encode(a.tobytes()).decode()]

@@ -192,7 +192,7 @@ def _results(
 
 
 def _cast_to(run: Run, x: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The same of a Cast to the dtype of x: compilers that take no inputs of it have it inside."""
+    """Truth and result of a Cast to the dtype of x, for compilers that take no inputs of it."""
     source = np.ones(x.shape, np.int32 if x.dtype.kind in "iu" else np.float32)
     if source.dtype != x.dtype:
         outputs = run(_cast(source.dtype.name, x.dtype.name, source.shape), {"x": source})
