@@ -29,7 +29,7 @@ from nnfuzz.reduction.values import simpler_values
 from nnfuzz.spec.families.composite import Composite
 from nnfuzz.spec.operator import ConstraintError, OpSpec
 from nnfuzz.spec.registry import OpRegistry
-from nnfuzz.triage.general import schema_defaults, shared_attribute
+from nnfuzz.triage.general import ignores, schema_defaults, shared_attribute
 
 Arrays = Mapping[str, np.ndarray]
 Envelopes = Mapping[str, Envelope]
@@ -133,11 +133,6 @@ def small_families(operator: str, registry: OpRegistry) -> list[str]:
         if cls is not Composite  # a way to say what is computed
     }
     return [name for name, size in sizes.items() if 1 < size <= SMALL]
-
-
-def ignores(attribute: str) -> str:
-    """What operators have in common that ignore an attribute (nnfuzz.triage.general)."""
-    return f"ignores {attribute}"
 
 
 def operand_family(subject: Subject) -> str:

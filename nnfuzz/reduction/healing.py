@@ -11,9 +11,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.reduction.candidate import Question, Tried
 from nnfuzz.reduction.edit import Edit, Group
-from nnfuzz.reduction.explain import ignores
 from nnfuzz.reduction.slots import Slots
-from nnfuzz.triage.general import shared_attribute
+from nnfuzz.triage.general import ignores, shared_attribute
 from nnfuzz.triage.refine import first_copy
 from nnfuzz.triage.signature import Failure
 from nnfuzz.triage.title import needed_attributes
