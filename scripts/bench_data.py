@@ -21,6 +21,7 @@ from nnfuzz.testcase.client import ProducerClient
 from nnfuzz.testcase.producer import Producer
 
 sys.path.append(str(Path(__file__).parent.parent))
+from nnfuzz.writing import as_json
 from tests.reduction.faults import FAULTS, PLUGIN, Fault, elements
 
 
@@ -32,13 +33,13 @@ def main() -> None:
     producer, results = Producer(0, config), []
     with (
         Servers(registry.spec("elements", {}), registry) as servers,
-        ProducerClient(0, config.to_json(), servers.service) as client,
+        ProducerClient(0, as_json(config), servers.service) as client,
     ):
         for fault in faults:
             spec, case = registry.spec("elements", fault.options), fault.case(producer)
             with BackendRunner(spec, registry, servers.backend) as runner:
                 (failure,) = examine(case, runner, client.judge).failures
-            problem = Problem(case, failure, spec, config.to_json())
+            problem = Problem(case, failure, spec, as_json(config))
             config = ReduceConfig(1, registry=registry, servers=servers)
             done = reduce_case(problem, config)
             print(row(fault, elements(case), done), flush=True)
