@@ -38,9 +38,12 @@ def as_json(value: Any) -> Any:
     return _writer(value.__class__)(value)
 
 
-def fields_as_json(value: Any) -> dict[str, Any]:
-    """Returns the fields of a dataclass by name, whatever its class is marked with."""
-    return _object_writer(value.__class__)(value)
+def fields_as_json(value: Any, kind: type | None = None) -> dict[str, Any]:
+    """Returns the fields of a dataclass by name, whatever its class is marked with.
+
+    kind: a base class, of which only the fields are written.
+    """
+    return _object_writer(kind or value.__class__)(value)
 
 
 @cache

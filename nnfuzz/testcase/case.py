@@ -19,7 +19,7 @@ from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.reading import read, read_fields
 from nnfuzz.spec.draw import Sizes
 from nnfuzz.testcase.test_id import TestId
-from nnfuzz.writing import UNWRITTEN, as_json
+from nnfuzz.writing import UNWRITTEN, fields_as_json
 
 
 class ModelError(ValueError):
@@ -197,7 +197,7 @@ class TestCase:
         blobs: dict[str, Any] = {"model": self.model, "plain": self.plain}
         for group in _GROUPS:
             blobs.update({f"{group}/{k}": v for k, v in getattr(self, group).items()})
-        return as_json(self), blobs
+        return fields_as_json(self, TestCase), blobs
 
     @classmethod
     def from_frame(cls, header: Mapping[str, Any], blobs: Mapping[str, Any]) -> TestCase:
