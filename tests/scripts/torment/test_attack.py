@@ -74,5 +74,10 @@ def test_trouble_is_counted(monkeypatch):
     surface = Surface("test", 1, lambda: nullcontext(attack), "")
     tally = run(surface, 0, 0, 30, lambda note: None)
     kinds = {problem.splitlines()[-1] for problem in tally.trouble.values()}
-    assert kinds == {"KeyError: 'raise'", "attacks.Hang: after 0 s", "told", "SystemExit: 0"}
+    assert kinds == {
+        "KeyError: 'raise'",
+        f"{attacks.__name__}.Hang: after 0 s",
+        "told",
+        "SystemExit: 0",
+    }
     assert len(tally.trouble) < 30
