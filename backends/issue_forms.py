@@ -1,6 +1,6 @@
 """The trackers of the compilers that adapters are built in for, with the fields of their forms."""
 
-from nnfuzz.execute.issue_form import IssueForm
+from nnfuzz.backend.issue_form import IssueForm
 
 ONNX_RUNTIME = IssueForm(
     "microsoft/onnxruntime",

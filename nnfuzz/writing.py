@@ -1,4 +1,4 @@
-"""Writes values of declared types as JSON, in the form that nnfuzz.reading.read reads back.
+"""Writes values of declared types as JSON, in the form that nnfuzz.base.reading.read reads back.
 
 A dataclass becomes an object of its fields. Three marks change that: a class with a class method
 `parse` is written as its text, a class marked with `as_list` as the list of its fields, and a class
@@ -14,7 +14,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, TypeVar
 
-from nnfuzz.reading import UNWRITTEN
+from nnfuzz.base.reading import UNWRITTEN
 
 __all__ = ["ROUNDED", "UNWRITTEN", "as_json", "as_list", "fields_as_json"]
 C = TypeVar("C", bound=type)

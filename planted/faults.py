@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from nnfuzz.execute.outcome import Stage
+from nnfuzz.backend.outcome import Stage
 from planted.nodewise import Call, Interpreter, Node, Value, arrays, read_node, right
 
 Arrays = Mapping[str, np.ndarray]

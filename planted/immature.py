@@ -18,9 +18,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from nnfuzz.execute.backend import Backend
-from nnfuzz.execute.outcome import Stage
-from nnfuzz.execute.registry import backend
+from nnfuzz.backend.contract import Backend
+from nnfuzz.backend.outcome import Stage
+from nnfuzz.backend.registry import backend
 
 sys.path.append(str(Path(__file__).parent.parent))
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from nnfuzz.execute.backend import Backend
-from nnfuzz.execute.registry import backend
+from nnfuzz.backend.contract import Backend
+from nnfuzz.backend.registry import backend
 
 sys.path.append(str(Path(__file__).parent.parent))
 

@@ -13,9 +13,9 @@ from nnfuzz.cli.errors import UsageError, tell, writing
 from nnfuzz.writing import as_json
 
 if TYPE_CHECKING:
+    from nnfuzz.backend.registry import BackendRegistry, BackendSpec
+    from nnfuzz.backend.runner import BackendRunner
     from nnfuzz.corpus.producers import Producers
-    from nnfuzz.execute.registry import BackendRegistry, BackendSpec
-    from nnfuzz.execute.runner import BackendRunner
     from nnfuzz.testcase.case import CaseConfig, TestCase
 
 PER_OPERATOR = 16
@@ -39,8 +39,8 @@ def focused(
     config: of the campaign, with one exporter. folder: where such folders are kept.
     Raises: UsageError for a name that is neither; RunnerError, ProducerSettingsError.
     """
+    from nnfuzz.backend.runner import BackendRunner
     from nnfuzz.corpus.producers import Producers
-    from nnfuzz.execute.runner import BackendRunner
 
     _refuse_misspelt(names, registry, specs, config)
     with ExitStack() as stack:
@@ -72,8 +72,8 @@ def _refuse_misspelt(
     """Raises: UsageError for a name that is nearly an operator's, or no operator's while no
     compiler names its passes; others may be passes, which only models can show.
     """
+    from nnfuzz.backend.contract import Backend, meant
     from nnfuzz.cli.operators import load_operators
-    from nnfuzz.execute.backend import Backend, meant
 
     operators = list(load_operators(map(Path, config.plugins)))
     asked = [registry.get(spec.name).fired_passes for spec in specs]
@@ -93,7 +93,7 @@ def _operator(key: str) -> str:
 def _singles(name: str, keys: Iterable[str], producers: Producers) -> Iterator[TestCase]:
     """Models of one operator, of different signatures as far as there are."""
     from nnfuzz.corpus.entry import Entry
-    from nnfuzz.testcase.test_id import Probe
+    from nnfuzz.testcase.identity import Probe
 
     own = [key for key in keys if _operator(key) == name]
     tests = (Probe(key, number) for number in range(PER_OPERATOR) for key in own)
@@ -108,9 +108,9 @@ def _changed(
     operators: Iterable[str],
 ) -> list[list[TestCase]]:
     """Of each pass, models that it changes. Raises: UsageError if there is none."""
+    from nnfuzz.backend.contract import suggest
     from nnfuzz.corpus.entry import Entry
-    from nnfuzz.execute.backend import suggest
-    from nnfuzz.testcase.test_id import Numbered
+    from nnfuzz.testcase.identity import Numbered
 
     found: dict[str, list[TestCase]] = {name: [] for name in passes}
     seen: set[str] = set()

@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nnfuzz.campaign.support import Support
 from nnfuzz.cli.operator_facts import EXPORTERS, Facts, facts, share
+from nnfuzz.feedback.support import Support
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from nnfuzz.spec.operator import OpSpec
+    from nnfuzz.operators.operator import OpSpec
 
 HEADINGS = ("operator", "family", "opset", "inputs", "ranks", "dtypes", *EXPORTERS)
 UNKNOWN = "?"

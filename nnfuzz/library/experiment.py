@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from nnfuzz.execute.outcome import OutcomeKind
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.target import Target
+from nnfuzz.backend.outcome import OutcomeKind
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.target import Target
+from nnfuzz.base.notebook import table, titled
 from nnfuzz.experiment import blocking, result
 from nnfuzz.experiment.judgement import blamed, with_disputes, with_nothing_compared
 from nnfuzz.experiment.localise import localise
@@ -16,7 +17,6 @@ from nnfuzz.experiment.procedure import REPEATS
 from nnfuzz.library.case import TestCase, check_case
 from nnfuzz.library.finding import Failure, Finding
 from nnfuzz.library.plugins import known_plugins
-from nnfuzz.notebook import table, titled
 from nnfuzz.report.text import trimmed
 from nnfuzz.testcase import case as engine
 from nnfuzz.testcase.case import CaseConfig

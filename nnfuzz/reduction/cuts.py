@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from nnfuzz.base.reading import read
 from nnfuzz.ir.graph import Graph, Node, pruned
 from nnfuzz.materialize.opsets import DYNAMIC
-from nnfuzz.reading import read
 from nnfuzz.reduction.edit import Edit
 from nnfuzz.reduction.sizes import fixed
 from nnfuzz.reduction.subject import (

@@ -27,17 +27,17 @@ from typing import Annotated, Any
 
 import typer
 
-from nnfuzz.campaign.guidance import Guidance, Seen
-from nnfuzz.campaign.schedule import begins
-from nnfuzz.campaign.store import Store
+from nnfuzz.backend.outcome import parsed_pass
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.backend.target import Target
 from nnfuzz.compare.cheap import cheap
-from nnfuzz.execute.outcome import parsed_pass
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.runner import BackendRunner
-from nnfuzz.execute.target import Target
+from nnfuzz.feedback.guidance import Guidance, Seen
 from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis, KeptCase
 from nnfuzz.ir.features import Features, features
 from nnfuzz.metrics.patterns import PassPattern, pass_patterns
+from nnfuzz.records.schedule import begins
+from nnfuzz.store.store import Store
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
 

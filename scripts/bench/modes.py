@@ -26,9 +26,9 @@ from typing import Annotated
 import psutil
 import typer
 
-from nnfuzz.campaign.reduction import known_by
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.report.finding_folder import REDUCED
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.findings.folder import REDUCED
+from nnfuzz.findings.reducer_service import known_by
 from nnfuzz.triage.known import KnownFailures
 
 MODES = {

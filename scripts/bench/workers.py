@@ -20,7 +20,7 @@ from typing import Annotated
 
 import typer
 
-from nnfuzz.campaign.store import Store
+from nnfuzz.store.store import Store
 
 LEFT_OUT = 0.1
 """Of the tests: the first ones."""

@@ -23,11 +23,11 @@ import torch
 import typer
 from rich.progress import track
 
+from nnfuzz.backend.outcome import Outcome, OutcomeKind
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.cli.options import Exporter, Nodes, Opset, Seed
 from nnfuzz.cli.values import exporting
-from nnfuzz.execute.outcome import Outcome, OutcomeKind
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.materialize.errors import ExportError
 from nnfuzz.materialize.opsets import default_opset

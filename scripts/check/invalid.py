@@ -14,8 +14,8 @@ from typing import Annotated
 
 import typer
 
-from nnfuzz.disrupt.catalogue import KINDS
-from nnfuzz.disrupt.fault import LATE, NOTHING, WRONG
+from nnfuzz.invalid.catalogue import KINDS
+from nnfuzz.invalid.fault import LATE, NOTHING, WRONG
 
 
 def kinds() -> Iterator[str]:

@@ -17,11 +17,11 @@ from typing import Annotated
 import typer
 from rich.progress import Progress
 
+from nnfuzz.findings.folder import read_finding
+from nnfuzz.findings.reduced import REDUCED, problem_of
 from nnfuzz.reduction.case import ReduceConfig, asked
 from nnfuzz.reduction.edit import Edit, Group
 from nnfuzz.reduction.engine import Counter, Engine
-from nnfuzz.report.finding_folder import read_finding
-from nnfuzz.report.reduced import REDUCED, problem_of
 
 BATCH = 500
 

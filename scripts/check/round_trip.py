@@ -20,7 +20,7 @@ import typer
 from rich.progress import track
 
 from nnfuzz.check.round_trip import RoundTrip, round_trips
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.registry import OpRegistry
 
 KINDS = ("itself", "as others, all compared", "less is compared", "not read")
 

@@ -18,7 +18,7 @@ import typer
 
 from nnfuzz.materialize.importing import ImportedModel, import_onnx, opaque_nodes
 from nnfuzz.materialize.static import OnnxImportError
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.registry import OpRegistry
 
 Models = Iterator[tuple[str, Callable[[], onnx.ModelProto]]]
 

@@ -27,8 +27,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from nnfuzz.campaign.store import FILE, Store
-from nnfuzz.execute.outcome import OutcomeKind
+from nnfuzz.backend.outcome import OutcomeKind
+from nnfuzz.store.store import FILE, Store
 from scripts.torment.sleepers import DIE, HANG, LOSE
 
 PLUGIN = Path(__file__).with_name("sleepers.py")

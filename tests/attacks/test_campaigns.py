@@ -15,9 +15,9 @@ import attacking_producer
 import drive
 
 from nnfuzz.campaign.session import run_campaign
-from nnfuzz.campaign.store import Store
-from nnfuzz.campaign.support_cache import SupportCache
 from nnfuzz.cli.progress import Lines
+from nnfuzz.feedback.support_cache import SupportCache
+from nnfuzz.store.store import Store
 from nnfuzz.writing import as_json
 
 TESTS = 2 * len(attacking_producer.ATTACKS)

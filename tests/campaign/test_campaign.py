@@ -20,10 +20,10 @@ import stub_producer
 
 from nnfuzz.campaign.producer_pool import PATIENCE, PoolError
 from nnfuzz.campaign.session import run_campaign
-from nnfuzz.campaign.store import FILE, Store, StoreError
-from nnfuzz.campaign.support_cache import SupportCache
 from nnfuzz.cli.progress import Silent
 from nnfuzz.experiment.procedure import Procedure
+from nnfuzz.feedback.support_cache import SupportCache
+from nnfuzz.store.store import FILE, Store, StoreError
 from nnfuzz.writing import as_json
 
 HERE = Path(__file__).parent

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from nnfuzz.campaign.jobs import MOST_RETURNS, JobSource, OwnIndexes
-from nnfuzz.campaign.probe import Prober
-from nnfuzz.testcase.test_id import Numbered, parse_id
+from nnfuzz.feedback.probe import Prober
+from nnfuzz.testcase.identity import Numbered, parse_id
 
 KEY = "direct:Relu(float32)->float32"
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from nnfuzz.campaign.support import Entry, Support
-from nnfuzz.campaign.support_cache import SupportCache, is_of
+from nnfuzz.backend.registry import BackendSpec
 from nnfuzz.cli.operator_facts import facts, kept
 from nnfuzz.cli.vocabulary import EXPORTERS, HEADINGS, markdown, rich_table, rows, verdict
-from nnfuzz.execute.registry import BackendSpec
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.feedback.support import Entry, Support
+from nnfuzz.feedback.support_cache import SupportCache, is_of
+from nnfuzz.operators.registry import OpRegistry
 
 PAGE = Path(__file__).parents[2] / "docs" / "OPERATORS.md"
 

@@ -8,6 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.target import Target, differing, simpler
+from nnfuzz.base.reading import read
 from nnfuzz.compare.flip import (
     PYTORCH,
     Blame,
@@ -17,9 +20,6 @@ from nnfuzz.compare.flip import (
     right_release,
     state_of,
 )
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.execute.target import Target, differing, simpler
-from nnfuzz.reading import read
 from nnfuzz.writing import as_json
 
 LEVELS = ("O0", "O1", "O2", "O3")

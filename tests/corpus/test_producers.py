@@ -13,7 +13,7 @@ from nnfuzz.corpus.producers import Producers
 from nnfuzz.ir.features import features
 from nnfuzz.testcase.case import CaseConfig, NotProduced
 from nnfuzz.testcase.client import ProducerSettingsError
-from nnfuzz.testcase.test_id import Numbered
+from nnfuzz.testcase.identity import Numbered
 from nnfuzz.writing import as_json
 
 CONFIG = CaseConfig(nodes=3, exporter="direct", operators=("Add", "Relu", "Pad", "ArgMax", "Cast"))

@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 
-from nnfuzz.execute.backend import Backend
+from nnfuzz.backend.contract import Backend
 
 CHUNK = 64 << 20
 LEAKED = []

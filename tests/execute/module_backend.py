@@ -1,7 +1,7 @@
 """A backend that reads PyTorch modules, and at O1 takes Tanh for Sin: a planted fault."""
 
-from nnfuzz.execute.backend import Backend, NoDevice
-from nnfuzz.execute.target import MODULE
+from nnfuzz.backend.contract import Backend, NoDevice
+from nnfuzz.backend.target import MODULE
 
 RUN = """\
 def run(model, inputs, level):
@@ -19,7 +19,7 @@ class ModuleReader(Backend):
     name = "reader"
     reads = MODULE
     levels = ("O0", "O1")
-    preload = ("nnfuzz.execute.modules",)
+    preload = ("nnfuzz.backend.modules",)
 
     def versions(self):
         return {"reader": "1"}

@@ -5,7 +5,7 @@ model's doc_string.
 import os
 import subprocess
 
-from nnfuzz.execute.backend import Backend
+from nnfuzz.backend.contract import Backend
 
 
 class Mumbling(Backend):

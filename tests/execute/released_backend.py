@@ -4,7 +4,7 @@ the opsets of each release. Neither takes the cosine.
 
 import numpy as np
 
-from nnfuzz.execute.backend import Backend
+from nnfuzz.backend.contract import Backend
 
 
 class Released(Backend):

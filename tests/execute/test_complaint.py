@@ -2,9 +2,9 @@
 
 import pytest
 
-from nnfuzz.execute.complaint import CompilerError, Complaint, ComplaintKind, read_complaint
-from nnfuzz.execute.stage import Stage
-from nnfuzz.reading import read as typed
+from nnfuzz.backend.complaint import CompilerError, Complaint, ComplaintKind, read_complaint
+from nnfuzz.backend.stage import Stage
+from nnfuzz.base.reading import read as typed
 from nnfuzz.writing import as_json
 
 CHAIN = """Exception from src/core.cpp:117:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nnfuzz.execute.conformance import check_backend, standard_probes
+from nnfuzz.backend.conformance import check_backend, standard_probes
 
 TOY = Path(__file__).parent / "toy_backend.py"
 

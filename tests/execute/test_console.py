@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from nnfuzz.execute.complaint import ComplaintKind
-from nnfuzz.execute.interface import InputError, OnnxModel, TensorSpec
-from nnfuzz.execute.outcome import OutcomeKind, Stage
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.runner import AdapterFault, BackendRunner
+from nnfuzz.backend.complaint import ComplaintKind
+from nnfuzz.backend.interface import InputError, OnnxModel, TensorSpec
+from nnfuzz.backend.outcome import OutcomeKind, Stage
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import AdapterFault, BackendRunner
 
 INPUTS = {"x": np.arange(4, dtype=np.float32)}
 

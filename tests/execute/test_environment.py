@@ -11,17 +11,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.backend.releases import ADAPTER, make_index, use_index
 
+from nnfuzz.backend import releases as environment
+from nnfuzz.backend.contract import Backend
+from nnfuzz.backend.opsets import newest_opset
+from nnfuzz.backend.registry import BackendRegistry, BackendSpec
+from nnfuzz.backend.releases import ReleaseError, environments, home_of, requirements
+from nnfuzz.backend.runner import BackendRunner, RunnerError, usable
+from nnfuzz.backend.target import MODULE
 from nnfuzz.cli.commands import backends
-from nnfuzz.execute import environment
-from nnfuzz.execute.backend import Backend
-from nnfuzz.execute.environment import ReleaseError, environments, home_of, requirements
-from nnfuzz.execute.opsets import newest_opset
-from nnfuzz.execute.registry import BackendRegistry, BackendSpec
-from nnfuzz.execute.runner import BackendRunner, RunnerError, usable
-from nnfuzz.execute.target import MODULE
 from nnfuzz.experiment.blocking import Experiment
-from tests.execute.releases import ADAPTER, make_index, use_index
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +130,7 @@ def test_pip_is_found_where_distutils_has_been_imported():
     """setuptools' hook would complain, and a warning of a user's is an error here and there."""
     code = (
         "import sys, types; sys.modules['distutils'] = types.ModuleType('distutils')\n"
-        "from nnfuzz.execute.environment import _pip\n"
+        "from nnfuzz.backend.releases import _pip\n"
         "print(_pip()[1:])"
     )
     done = subprocess.run(

@@ -2,10 +2,10 @@
 
 import pytest
 
-from nnfuzz.execute.complaint import CompilerError
-from nnfuzz.execute.internal import reads_as_internal
-from nnfuzz.execute.slips import innermost
-from nnfuzz.execute.stage import Stage
+from nnfuzz.backend.complaint import CompilerError
+from nnfuzz.backend.internal import reads_as_internal
+from nnfuzz.backend.slips import innermost
+from nnfuzz.backend.stage import Stage
 
 OWN = "/site-packages/toycompiler/importer.py"
 NUMPY = "/site-packages/numpy/_core/shape.py"

@@ -8,12 +8,12 @@ import pytest
 import torch
 from onnx import helper
 
-from nnfuzz.execute.interface import InputError
-from nnfuzz.execute.modules import read_source
-from nnfuzz.execute.outcome import OutcomeKind, Stage
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.runner import BackendRunner
-from nnfuzz.execute.target import EXPORTED, MODULE, ONNX
+from nnfuzz.backend.interface import InputError
+from nnfuzz.backend.modules import read_source
+from nnfuzz.backend.outcome import OutcomeKind, Stage
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.backend.target import EXPORTED, MODULE, ONNX
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
 

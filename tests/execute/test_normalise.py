@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnfuzz.execute.normalise import MAX_CHARACTERS, normalise
+from nnfuzz.backend.normalise import MAX_CHARACTERS, normalise
 
 SAME = [
     ("Node (Conv_12) Op (Conv) failed", "Node (n3) Op (Conv) failed"),

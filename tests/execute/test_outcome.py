@@ -2,9 +2,9 @@ import json
 
 import numpy as np
 
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.execute.target import Target
-from nnfuzz.reading import read
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.target import Target
+from nnfuzz.base.reading import read
 from nnfuzz.writing import as_json
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nnfuzz.execute.packing import from_bytes, onnx_dtype, packed_bytes, to_bytes
+from nnfuzz.backend.packing import from_bytes, onnx_dtype, packed_bytes, to_bytes
 from nnfuzz.ir.dtypes import INT4S, DType
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nnfuzz.execute.plugin_files import namesake, plugin_files
+from nnfuzz.backend.plugin_files import namesake, plugin_files
 
 
 @pytest.fixture

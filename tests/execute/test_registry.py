@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from nnfuzz.execute.backend import OptionError
-from nnfuzz.execute.registry import (
+from nnfuzz.backend.contract import OptionError
+from nnfuzz.backend.registry import (
     BackendRegistry,
     BackendSpec,
     RegistryError,
@@ -89,7 +89,7 @@ def test_a_bad_plugin_file_is_named(tmp_path):
 
 def test_a_backend_without_what_it_must_have_is_told(tmp_path):
     file = tmp_path / "unfinished.py"
-    head = "from nnfuzz.execute.backend import Backend\nclass Base(Backend):\n"
+    head = "from nnfuzz.backend.contract import Backend\nclass Base(Backend):\n"
     begun = head + "    def load(self, model): return model\n"
     file.write_text(begun)
     with pytest.raises(
@@ -105,8 +105,8 @@ def test_a_backend_without_what_it_must_have_is_told(tmp_path):
 def test_listing_imports_no_compiler():
     script = (
         "import sys\n"
-        "from nnfuzz.execute.registry import BackendRegistry\n"
-        "from nnfuzz.execute.runner import BackendRunner\n"
+        "from nnfuzz.backend.registry import BackendRegistry\n"
+        "from nnfuzz.backend.runner import BackendRunner\n"
         "registry = BackendRegistry.discover()\n"
         "assert [registry.get(name).missing() for name in registry.names()]\n"
         "heavy = {'tvm', 'torch', 'onnxruntime', 'onnx'} & set(sys.modules)\n"

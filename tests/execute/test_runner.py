@@ -8,13 +8,13 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from nnfuzz.execute.backend import OptionError
-from nnfuzz.execute.interface import InputError, TensorSpec, check_inputs
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.runner import AdapterFault, BackendRunner, RunnerError
-from nnfuzz.execute.sandbox import wait
-from nnfuzz.reading import read
+from nnfuzz.backend.contract import OptionError
+from nnfuzz.backend.interface import InputError, TensorSpec, check_inputs
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import AdapterFault, BackendRunner, RunnerError
+from nnfuzz.base.reading import read
+from nnfuzz.sandbox.sandbox import wait
 from nnfuzz.writing import as_json
 
 HERE = Path(__file__).parent
@@ -199,7 +199,7 @@ def test_runners_work_side_by_side(registry, server):
 def test_a_missing_compiler_names_the_fix(registry, tmp_path):
     plugin = tmp_path / "absent.py"
     plugin.write_text(
-        "from nnfuzz.execute.backend import Backend\n"
+        "from nnfuzz.backend.contract import Backend\n"
         "class Absent(Backend):\n"
         "    name = 'absent'\n"
         "    levels = ('O0',)\n"

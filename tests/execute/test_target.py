@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnfuzz.execute.backend import Backend, BackendOptions, option
-from nnfuzz.execute.registry import BackendSpec, labelled
-from nnfuzz.execute.target import Pipeline, Target, TargetError, differing, minimal, simpler
+from nnfuzz.backend.contract import Backend, BackendOptions, option
+from nnfuzz.backend.registry import BackendSpec, labelled
+from nnfuzz.backend.target import Pipeline, Target, TargetError, differing, minimal, simpler
 from nnfuzz.writing import as_json
 
 NAMES = st.text(min_size=1, max_size=8)

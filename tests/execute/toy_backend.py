@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from nnfuzz.execute.backend import Backend, BackendOptions, option
-from nnfuzz.execute.registry import backend
+from nnfuzz.backend.contract import Backend, BackendOptions, option
+from nnfuzz.backend.registry import backend
 
 
 @backend

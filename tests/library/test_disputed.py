@@ -9,10 +9,10 @@ import pytest
 from onnx import parser
 
 import nnfuzz
+from nnfuzz.backend.outcome import OutcomeKind
+from nnfuzz.base.reading import read
 from nnfuzz.compare.flip import Coordinate
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.execute.outcome import OutcomeKind
-from nnfuzz.reading import read
 from nnfuzz.writing import as_json
 
 PLUGINS = [Path(__file__).parent / "differing.py"]

@@ -9,7 +9,7 @@ import pytest
 import nnfuzz
 from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.client import ProducerClient
-from nnfuzz.testcase.test_id import Numbered
+from nnfuzz.testcase.identity import Numbered
 from nnfuzz.writing import as_json
 
 

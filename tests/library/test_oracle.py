@@ -7,8 +7,8 @@ import pytest
 from onnx import parser
 
 import nnfuzz
+from nnfuzz.base.reading import read
 from nnfuzz.compare.mismatch import Verdict, Width
-from nnfuzz.reading import read
 from nnfuzz.writing import as_json
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.experiment.blocking import examine
 from nnfuzz.ir.graph import Graph
 from nnfuzz.reduction.case import NotReduced, Problem, ReduceConfig, reduce_case

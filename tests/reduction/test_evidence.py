@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from nnfuzz.campaign.reduction import cause_of, keys_of, renewed
-from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.findings.reduced import problem_of, reduced_finding
+from nnfuzz.findings.reducer_service import cause_of, keys_of, renewed
+from nnfuzz.records.finding import Finding
 from nnfuzz.reduction.case import ReduceConfig, reduce_case
 from nnfuzz.reduction.servers import Servers
-from nnfuzz.report.finding import Finding
-from nnfuzz.report.reduced import problem_of, reduced_finding
 from nnfuzz.testcase.case import CaseConfig
+from nnfuzz.testcase.identity import Probe
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.testcase.test_id import Probe
 from nnfuzz.triage.facts import facts_of
 from nnfuzz.triage.keys import Key, KeyKind, same
 from nnfuzz.triage.refine import refined

@@ -7,13 +7,13 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from nnfuzz.campaign.reduction import facts, keys_of, renewed
+from nnfuzz.findings.reducer_service import facts, keys_of, renewed
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
 from nnfuzz.reduction.healing import CONSTANT, OPERANDS, in_words, narrowed, shared
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.testcase.test_id import Numbered
+from nnfuzz.testcase.identity import Numbered
 from nnfuzz.triage.keys import same
 from nnfuzz.triage.refine import refined
 from tests.reduction.test_evidence import bench, reduced

@@ -11,10 +11,10 @@ import pytest
 from nnfuzz.opspecs.arithmetic import Neg
 from nnfuzz.opspecs.math import Sqrt
 
+from nnfuzz.base.reading import read
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
-from nnfuzz.reading import read
 from nnfuzz.reduction.edit import MERGED, ORDER, Edit, groups
 from nnfuzz.reduction.passes import PASSES, applied
 from nnfuzz.reduction.shapes import Symbolic

@@ -9,10 +9,10 @@ import onnx
 import pytest
 
 from nnfuzz.experiment.blocking import examine
+from nnfuzz.findings.folder import read_finding, write_finding
+from nnfuzz.findings.replay import Answer, replay
 from nnfuzz.materialize.opsets import DYNAMIC
-from nnfuzz.report.finding import Finding
-from nnfuzz.report.finding_folder import read_finding, write_finding
-from nnfuzz.report.replay import Answer, replay
+from nnfuzz.records.finding import Finding
 from nnfuzz.report.repro import program_of
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.writing import as_json

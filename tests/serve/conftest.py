@@ -2,11 +2,11 @@
 
 import pytest
 
-from nnfuzz.campaign.config import CampaignConfig
-from nnfuzz.campaign.rows import EventRow, FindingRow, Occurrence, Record, ReductionRow, TestRow
-from nnfuzz.campaign.store import Store
-from nnfuzz.execute.registry import BackendSpec
-from nnfuzz.testcase.test_id import Numbered
+from nnfuzz.backend.registry import BackendSpec
+from nnfuzz.records.config import CampaignConfig
+from nnfuzz.records.rows import EventRow, FindingRow, Occurrence, Record, ReductionRow, TestRow
+from nnfuzz.store.store import Store
+from nnfuzz.testcase.identity import Numbered
 from nnfuzz.writing import as_json
 
 EVIL = "<script>document.title='broken out'</script><img src=x onerror=alert(1)>"

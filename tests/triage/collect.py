@@ -14,8 +14,8 @@ import numpy as np
 from onnx import TensorProto as T
 from onnx import helper
 
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.triage.signature import FAILURES
 from nnfuzz.writing import as_json
 

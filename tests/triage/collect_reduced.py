@@ -11,9 +11,9 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from nnfuzz.campaign.reduction import facts, renewed
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.report.finding_folder import read_finding
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.findings.folder import read_finding
+from nnfuzz.findings.reducer_service import facts, renewed
 from nnfuzz.writing import as_json
 
 TESTDATA = Path(__file__).parent / "testdata" / "reduced"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from nnfuzz.execute.outcome import Outcome
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.reading import read
+from nnfuzz.backend.outcome import Outcome
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.base.reading import read
 from nnfuzz.triage.signature import failures, text_of
 from nnfuzz.writing import as_json
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.target import Target
+from nnfuzz.base.reading import read
 from nnfuzz.compare.mismatch import Mismatch, MismatchKind, Verdict
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.execute.target import Target
 from nnfuzz.ir.view import NO_GRAPH, GraphView, NodeView
-from nnfuzz.reading import read
 from nnfuzz.triage.signature import (
     HASH_DIGITS,
     Signature,

@@ -1,0 +1,180 @@
+"""Old tests that agree, packed by the thousand: a row takes 2 KB, a packed one 0.1 KB.
+
+They name the same operators again and again, so their rows are compressed together, column by
+column. Nothing is lost but speed: whoever reads tests gets them at their place, so that a resumed
+campaign learns from all of them, and parts are compared test by test. Tests with an occurrence or a
+hang stay as they are, and so do faults, which a resumed campaign tries again.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeVar, get_type_hints
+
+from nnfuzz.base.reading import Unreadable, read
+from nnfuzz.base.untrusted import making_sense, parsed_json
+from nnfuzz.store.database import Database, end_of
+from nnfuzz.store.schema import FILE
+
+PACKED, LEAST = 1024, 128
+"""Tests of a pack, and how many of them are worth one."""
+MAX_PACK_BYTES = 64 << 20
+STATISTICS = ("features", "motifs", "passes")
+"""Tables of tests that are only told of."""
+T = TypeVar("T", bound=tuple[Any, ...])
+
+
+class Row(NamedTuple):
+    """One of the table of tests, column by column."""
+
+    idx: int
+    status: str
+    epoch: int
+    at: float
+    outcomes: str
+    seconds: str
+    comparable: float | None
+    digest: str
+    exporter: str
+    items: str
+
+
+_WITHIN = "WHERE last >= ? AND first < ? ORDER BY first"
+_KINDS = tuple(list[kind] for kind in get_type_hints(Row).values())  # type: ignore[valid-type]
+_TYPES: Any = tuple.__class_getitem__(_KINDS)
+"""Of the columns of a pack."""
+_COLUMNS = ", ".join(Row._fields)
+
+
+class Packed(Database):
+    """A file in which old tests lie in packs, which neither overlap nor ever change."""
+
+    _last: tuple[int, list[Row]] = (-1, [])  # the first index of a pack, and its rows
+
+    def pack(self, below: int) -> int:
+        """Packs the oldest tests without an occurrence that are worth it; returns how many.
+
+        below: an index.
+        """
+        query = f"""
+            SELECT {_COLUMNS} FROM tests
+            WHERE idx > (SELECT coalesce(max(last), -1) FROM packed) AND idx < ?
+                AND status != 'fault'
+                AND idx NOT IN (SELECT idx FROM occurrences WHERE idx IS NOT NULL)
+                AND idx NOT IN (SELECT idx FROM hangs WHERE idx IS NOT NULL)
+            ORDER BY idx LIMIT ?"""
+        rows = self._db.execute(query, [below, PACKED]).fetchall()
+        if len(rows) < LEAST:
+            return 0
+        data = zlib.compress(json.dumps([*zip(*rows)], separators=(",", ":")).encode(), 9)
+        indexes = [row[0] for row in rows]
+        with self._transaction():
+            self._db.execute(
+                "INSERT INTO packed VALUES (?, ?, ?, ?)",
+                [indexes[0], indexes[-1], _ranges(indexes), data],
+            )
+            for table in ("tests", *STATISTICS):
+                gone = [(index,) for index in indexes]
+                self._db.executemany(f"DELETE FROM {table} WHERE idx = ?", gone)
+        return len(rows)
+
+    def packed_indexes(self, first: int = 0, end: int | None = None) -> Iterator[range]:
+        """The indexes from one to another one, which is excluded, that are in packs."""
+        query = f"SELECT indexes FROM packed {_WITHIN}"
+        for (text,) in self._db.execute(query, [first, end_of(end)]).fetchall():
+            for found in _parsed(text):
+                yield range(max(found.start, first), min(found.stop, end_of(end)))
+
+    def packed_rows(self, first: int = 0, end: int | None = None) -> Iterator[Row]:
+        """The packed tests by index, from one to another one, which is excluded."""
+        query = f"SELECT first FROM packed {_WITHIN}"
+        for (start,) in self._db.execute(query, [first, end_of(end)]).fetchall():
+            if self._last[0] != start:
+                self._last = start, self._pack(start)
+            yield from [row for row in self._last[1] if first <= row.idx < end_of(end)]
+
+    def with_packed(
+        self, rows: Iterable[T], first: int, end: int | None, made: Callable[[Row], T]
+    ) -> Iterator[T]:
+        """Rows that begin with their index, in its order, with those of packed tests among them.
+
+        made: what stands for a packed one. Whoever packs meanwhile makes no test come twice.
+        """
+        # A merge that is dropped closes what it merges, and a cursor may be so no more by then.
+        rows, packed = (row for row in rows), map(made, self.packed_rows(first, end))
+        both = heapq.merge(rows, packed, key=itemgetter(0))
+        return (next(alike) for _, alike in groupby(both, key=itemgetter(0)))
+
+    def damaged_packs(self) -> list[int]:
+        """The first index of each pack that cannot be read, or whose rows are in no order."""
+        found = []
+        for (first,) in self._db.execute("SELECT first FROM packed ORDER BY first").fetchall():
+            try:
+                indexes = [row.idx for row in self._pack(first)]
+                if not indexes or indexes != sorted({*indexes}):
+                    found.append(first)
+            except Unreadable:
+                found.append(first)
+        return found
+
+    def misnamed_packs(self) -> dict[int, tuple[int, int, str]]:
+        """Of packs that can be read and hold other tests than is noted, by their first index: what
+        should be.
+        """
+        damaged, found = {*self.damaged_packs()}, {}
+        rows = self._db.execute("SELECT first, last, indexes FROM packed ORDER BY first").fetchall()
+        for first, *noted in rows:
+            if first not in damaged:
+                indexes = [row.idx for row in self._pack(first)]
+                told = indexes[0], indexes[-1], _ranges(indexes)
+                if told != (first, *noted):
+                    found[first] = told
+        return found
+
+    def rename_packs(self, names: Mapping[int, tuple[int, int, str]]) -> None:
+        """Notes which tests packs hold, by their first index; one whose place is taken goes."""
+        query = "UPDATE OR REPLACE packed SET first = ?, last = ?, indexes = ? WHERE first = ?"
+        with self._transaction():
+            self._db.executemany(query, [(*told, first) for first, told in names.items()])
+        self._last = -1, []
+
+    def forget_packs(self, firsts: Iterable[int]) -> None:
+        """Removes packs by their first index."""
+        self._db.executemany("DELETE FROM packed WHERE first = ?", [(first,) for first in firsts])
+
+    def _pack(self, first: int) -> list[Row]:
+        """Raises: Unreadable."""
+        query = "SELECT rows FROM packed WHERE first = ?"
+        return [row for (data,) in self._db.execute(query, [first]) for row in _unpacked(data)]
+
+
+def _unpacked(data: bytes) -> list[Row]:
+    """Raises: Unreadable."""
+    with making_sense(FILE):
+        text = zlib.decompressobj().decompress(data, MAX_PACK_BYTES)
+        columns: tuple[Any, ...] = read(_TYPES, parsed_json(text, FILE))
+        return [Row(*row) for row in zip(*columns, strict=True)]
+
+
+def _ranges(indexes: list[int]) -> str:
+    """ "0-17 19-19" for sorted numbers."""
+    found: list[list[int]] = []
+    for index in indexes:
+        if found and index == found[-1][1] + 1:
+            found[-1][1] = index
+        else:
+            found.append([index, index])
+    return " ".join(f"{first}-{last}" for first, last in found)
+
+
+def _parsed(text: str) -> Iterator[range]:
+    """Raises: Unreadable."""
+    with making_sense(FILE):
+        pairs = [tuple(map(int, part.split("-"))) for part in text.split()]
+        ranges = [range(first, last + 1) for first, last in pairs]
+    return iter(ranges)
