@@ -100,8 +100,8 @@ class CampaignConfig:
     `unsupported` outcomes lead to probes, and probes to refusals
     (a new epoch). pipelines: share of the tests that run at a pipeline of their own
     (Backend.draw_pipeline) in place of the most optimised level, where a backend has such.
-    shard: "2/8" if only that part of the indexes is tested (nnfuzz.base.shard). share: folder or URL
-    where the parts tell each other what they learn (nnfuzz.parts.exchange); without it each
+    shard: "2/8" if only that part of the indexes is tested (nnfuzz.base.shard). share: folder or
+    URL where the parts tell each other what they learn (nnfuzz.parts.exchange); without it each
     learns from its own tests. disk: bytes that the folder may take; 0 for no limit. epoch: tests in
     the longest one (nnfuzz.records.schedule). reduce: whether
     findings are reduced. throttle: how often a failure must occur before generation keeps away from

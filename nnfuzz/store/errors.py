@@ -7,32 +7,19 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from nnfuzz.backend.complaint import CompilerError
 from nnfuzz.base.reading import read
 from nnfuzz.base.untrusted import MAX_TEXT_BYTES, making_sense
+from nnfuzz.records.rows import Said
 from nnfuzz.store.database import Database, dumps, loads
 from nnfuzz.store.schema import FILE
 
 DIGEST_BYTES = 16
 """Of SHA-256: two of a billion texts collide with a probability below 1e-20."""
-
-
-@dataclass(frozen=True)
-class Said:
-    """What a compiler said. words: the model's own in it, which do not count."""
-
-    error: CompilerError
-    words: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, error: CompilerError, words: Iterable[str]) -> Said:
-        """words: of the model; only those that occur are kept."""
-        text = f"{error.message}\n{error.traceback}\n{error.captured}"
-        return cls(error, tuple(sorted({word for word in words if word in text})))
 
 
 class Errors(Database):

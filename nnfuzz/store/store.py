@@ -2,7 +2,7 @@
 
 One transaction per test, in WAL mode: whatever `record` has returned from is kept. A finding's
 folder is written before its row, so that a row never names a folder that is not there. The groups
-of tables are rooms of their own (nnfuzz.campaign.tables); what ties them together is here.
+of tables have files of their own beside this one; what ties them together is here.
 """
 
 from __future__ import annotations
