@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nnfuzz.writing import as_json
+from nnfuzz.base.writing import as_json
 
 if TYPE_CHECKING:
     from nnfuzz.backend.registry import BackendSpec

@@ -12,8 +12,8 @@ import pytest
 
 from nnfuzz.backend.target import Target
 from nnfuzz.base.reading import read
+from nnfuzz.base.writing import ROUNDED, UNWRITTEN, as_json, as_list, fields_as_json
 from nnfuzz.testcase.identity import Foreign, Numbered, Probe, TestId
-from nnfuzz.writing import ROUNDED, UNWRITTEN, as_json, as_list, fields_as_json
 
 
 class Colour(Enum):

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from nnfuzz.base.writing import as_list
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.writing import as_list
 
 TF32 = "tf32"
 """float32 with 10 bits of mantissa, for the factors of products that are summed."""

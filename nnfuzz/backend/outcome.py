@@ -10,7 +10,7 @@ import numpy as np
 from nnfuzz.backend.complaint import Complaint
 from nnfuzz.backend.stage import Stage
 from nnfuzz.backend.target import Target
-from nnfuzz.writing import UNWRITTEN
+from nnfuzz.base.writing import UNWRITTEN
 
 __all__ = ["DIFFERENCES", "Outcome", "OutcomeKind", "Stage"]
 

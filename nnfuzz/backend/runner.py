@@ -23,11 +23,11 @@ from nnfuzz.backend.service import INPUT, OUTPUT
 from nnfuzz.backend.target import ONNX, Pipeline, Target
 from nnfuzz.base.reading import read
 from nnfuzz.base.text import visible
+from nnfuzz.base.writing import as_json
 from nnfuzz.sandbox.events import Death, DeathKind, Event, Fault, Limits, Progress, Reply
 from nnfuzz.sandbox.exceptions import TEXT_CHARS
 from nnfuzz.sandbox.forkserver import ForkServer, Home
 from nnfuzz.sandbox.sandbox import Sandbox, wait
-from nnfuzz.writing import as_json
 
 SERVICE = "nnfuzz.backend.service:BackendService"
 AFTER_A_HANG, AT_LEAST = 0.25, 5.0

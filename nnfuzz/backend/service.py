@@ -43,11 +43,11 @@ from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendSpec
 from nnfuzz.backend.slips import innermost
 from nnfuzz.backend.target import ONNX
+from nnfuzz.base.writing import as_json
 from nnfuzz.ir.sizes import by_copy, together
 from nnfuzz.sandbox.events import reads_as_out_of_memory
 from nnfuzz.sandbox.wire import stand_in
 from nnfuzz.sandbox.worker import Report
-from nnfuzz.writing import as_json
 
 if TYPE_CHECKING:
     from nnfuzz.backend.modules import TorchSource

@@ -23,7 +23,7 @@ Reader = Callable[[Any], Any]
 _LISTS, _OBJECTS = (list, tuple), (dict, Mapping)
 UNWRITTEN: Mapping[str, bool] = types.MappingProxyType({"written": False})
 """Metadata of a dataclass's field that files and processes do not exchange: it is never written
-(nnfuzz.writing), and a value for it is ignored, so that no file can set it."""
+(nnfuzz.base.writing), and a value for it is ignored, so that no file can set it."""
 MAX_DEPTH = 100
 """Of nested JSON without a declared type: attributes of operators and bodies nest less than ten."""
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from nnfuzz.base.writing import as_json
 from nnfuzz.records.config import ProducerSettings
 from nnfuzz.sandbox.events import (
     Death,
@@ -28,7 +29,6 @@ from nnfuzz.sandbox.forkserver import ForkServer
 from nnfuzz.sandbox.sandbox import Sandbox
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.identity import TestId
-from nnfuzz.writing import as_json
 
 CONFIGURE = "configure"
 MAKING = (CONFIGURE, "produce", "signatures")

@@ -19,6 +19,7 @@ from typing import Any
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.files import write_atomically
 from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.backend_pool import BackendPool
 from nnfuzz.campaign.epochs import Epochs, FollowingEpochs, LeasedEpochs
 from nnfuzz.campaign.loop import STANDSTILLS, Loop
@@ -49,7 +50,6 @@ from nnfuzz.upkeep.changes import keep_releases
 from nnfuzz.upkeep.post_reduction import SUMMARY, findings_figures
 from nnfuzz.upkeep.reducing import Reducer
 from nnfuzz.upkeep.rekeying import rekey
-from nnfuzz.writing import as_json
 
 AHEAD = 16
 """Tests per process that a node of a cluster has at hand: about a second of work."""

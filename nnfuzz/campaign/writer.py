@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.base.writing import as_json
 from nnfuzz.findings.folder import write_finding
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.finding import RIGHT_IN, Finding
 from nnfuzz.store.recorder import Evidence
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.triage.signature import Failure
-from nnfuzz.writing import as_json
 
 
 def finding_writer(

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nnfuzz.base.writing import as_json
 from nnfuzz.cli.errors import UsageError, tell, writing
-from nnfuzz.writing import as_json
 
 if TYPE_CHECKING:
     from nnfuzz.backend.registry import BackendRegistry

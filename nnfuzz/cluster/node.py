@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.records.config import CampaignConfig, processes
@@ -20,7 +21,6 @@ from nnfuzz.records.rows import FindingRow
 from nnfuzz.store.database import StoreError, hold
 from nnfuzz.store.schema import FILE, LOCK
 from nnfuzz.store.store import Store
-from nnfuzz.writing import as_json
 
 
 @dataclass(frozen=True)

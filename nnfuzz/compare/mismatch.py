@@ -8,7 +8,7 @@ from enum import StrEnum
 from nnfuzz.backend.deviation import Deviation
 from nnfuzz.backend.target import Target
 from nnfuzz.base.notebook import table
-from nnfuzz.writing import as_list
+from nnfuzz.base.writing import as_list
 
 Number = float | int | bool | str
 """A value in a report; floats that are not finite are the strings "nan", "inf" and "-inf"."""

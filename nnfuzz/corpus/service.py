@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.edges import enclosure
 from nnfuzz.compare.envelope import Envelope
 from nnfuzz.corpus.entry import Arrays, Entry
@@ -29,7 +30,6 @@ from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase, refusal
 from nnfuzz.testcase.case_generator import QUICK
 from nnfuzz.testcase.identity import Probe, TestId, parse_id
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.writing import as_json
 
 MISSES, MOST_INSTANCES = 4, 32
 """Models of one signature in a row that show no new value of an attribute, after which no more are

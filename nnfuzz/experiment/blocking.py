@@ -16,13 +16,13 @@ from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec, labelled
 from nnfuzz.backend.runner import BackendRunner, RunnerError, limits_of
 from nnfuzz.backend.target import DIRECT, EXPORTED, MODULE, Target
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.experiment.pending import Pending, finished
 from nnfuzz.experiment.procedure import REPEATS, Procedure
 from nnfuzz.experiment.result import Judging, Plan, Result, Run, Trouble
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.client import ProducerClient
-from nnfuzz.writing import as_json
 
 
 class Judge(Protocol):

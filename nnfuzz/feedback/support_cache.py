@@ -14,10 +14,10 @@ from typing import Any
 
 from nnfuzz.backend.contract import BackendOptions
 from nnfuzz.backend.registry import BackendSpec
+from nnfuzz.base.writing import as_json
 from nnfuzz.feedback.support import FAILING, OK, Answer, Answers, Entry, Support
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.testcase.case import refusal
-from nnfuzz.writing import as_json
 
 _GENERAL = tuple(BackendOptions.__dataclass_fields__)  # limits, not behaviour
 _ENGINE = ("spec", "materialize", "generate", "inputs")

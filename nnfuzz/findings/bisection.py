@@ -15,6 +15,7 @@ from nnfuzz.backend.releases import ReleaseError
 from nnfuzz.backend.runner import BackendRunner, RunnerError
 from nnfuzz.base.files import write_atomically
 from nnfuzz.base.untrusted import below, read_json, read_text
+from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.bisection import Answer, Bisection, Step, came, went
 from nnfuzz.experiment.blocking import Judge
 from nnfuzz.findings import replay as again
@@ -22,7 +23,6 @@ from nnfuzz.materialize.oldest import at_oldest_opset
 from nnfuzz.records.finding import BISECTION, RIGHT_IN, Finding
 from nnfuzz.report.templating import environment
 from nnfuzz.triage.signature import Failure
-from nnfuzz.writing import as_json
 
 _ANSWERS = {
     again.Answer.REPRODUCED: Answer.FAILS,

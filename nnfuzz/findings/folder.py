@@ -24,6 +24,7 @@ from nnfuzz.backend.target import Target
 from nnfuzz.base.files import atomic_folder, npz_bytes, write_atomically
 from nnfuzz.base.reading import Unreadable, read, read_fields
 from nnfuzz.base.untrusted import below, read_bytes, read_json, read_npz, read_text
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import Blame
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.experiment.bisection import Bisection
@@ -39,7 +40,6 @@ from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.identity import parse_id
 from nnfuzz.triage.keys import Key
 from nnfuzz.triage.signature import Failure, Signature
-from nnfuzz.writing import as_json
 
 SCHEMA = 3
 REDUCED = "reduced"

@@ -11,6 +11,7 @@ from pathlib import Path
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.runner import RunnerError
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import Coordinate
 from nnfuzz.experiment.blocking import asked
 from nnfuzz.experiment.localise import Localisation, localise
@@ -26,7 +27,6 @@ from nnfuzz.testcase.client import ProducerClient, ProducerError
 from nnfuzz.triage.general import operator_types
 from nnfuzz.triage.signature import HABITS
 from nnfuzz.triage.title import operators_of, sentence, without_operator, wrong_in_words
-from nnfuzz.writing import as_json
 
 EXPLANATIONS, KEYS, FOLLOWS, HEALS = "explanations", "keys", "follows", "heals"
 """What a reduced finding keeps of nnfuzz.reduction.evidence, beside the origin of its case."""

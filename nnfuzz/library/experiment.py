@@ -10,6 +10,7 @@ from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.target import Target
 from nnfuzz.base.notebook import table, titled
+from nnfuzz.base.writing import as_json
 from nnfuzz.experiment import blocking, result
 from nnfuzz.experiment.judgement import blamed, with_disputes, with_nothing_compared
 from nnfuzz.experiment.localise import localise
@@ -21,7 +22,6 @@ from nnfuzz.report.text import trimmed
 from nnfuzz.testcase import case as engine
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.triage import signature
-from nnfuzz.writing import as_json
 
 SHOWN = 300  # characters of a message in a notebook's table
 

@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass
 
 from nnfuzz.base.reading import read
 from nnfuzz.base.untrusted import parsed_json
+from nnfuzz.base.writing import as_json
 from nnfuzz.feedback.guidance import Seen
 from nnfuzz.generate.emphasis import Emphasis
 from nnfuzz.parts.depot import Depot
@@ -29,7 +30,6 @@ from nnfuzz.records.lending import Lease
 from nnfuzz.records.rows import AvoidedRow, Observed
 from nnfuzz.records.schedule import LEARNT, begins, epoch_of
 from nnfuzz.store.store import Store
-from nnfuzz.writing import as_json
 
 LOOK_SECONDS = 0.25  # between looks for what is waited for
 ABOUT, PROBED = "campaign.json", "probed.json"

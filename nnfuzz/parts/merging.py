@@ -25,6 +25,7 @@ from typing import Any
 from nnfuzz.base.files import PARTIAL, atomic_folder, copy_files, write_atomically
 from nnfuzz.base.reading import Unreadable, read
 from nnfuzz.base.untrusted import below, making_sense, read_json
+from nnfuzz.base.writing import as_json
 from nnfuzz.parts.depot import Depot
 from nnfuzz.parts.segments import segments_in, still_taken, taken_of, unpacked
 from nnfuzz.parts.sources import ADDED, SOURCES, Figures, name_of, newest, sources_of
@@ -38,7 +39,6 @@ from nnfuzz.store.union import NOTHING, DifferentTests, Taken
 from nnfuzz.upkeep.post_reduction import SUMMARY, findings_figures
 from nnfuzz.upkeep.rekeying import RULES
 from nnfuzz.upkeep.remerge import renew_variants
-from nnfuzz.writing import as_json
 
 REPLACED = ".merged-over-"
 """Prefix of the folder that a newer one is about to replace."""

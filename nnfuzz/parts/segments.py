@@ -21,6 +21,7 @@ from pathlib import Path
 from nnfuzz.base.files import copy_files, write_atomically
 from nnfuzz.base.reading import Unreadable, read
 from nnfuzz.base.untrusted import MAX_BYTES, below, making_sense, read_json
+from nnfuzz.base.writing import as_json
 from nnfuzz.parts.depot import Depot
 from nnfuzz.parts.sources import SOURCES, figures_of, name_of
 from nnfuzz.records.config import CampaignConfig
@@ -30,7 +31,6 @@ from nnfuzz.store.schema import FINDINGS, FOLDERS
 from nnfuzz.store.store import FILE, Store
 from nnfuzz.store.union import NOTHING, Taken
 from nnfuzz.upkeep.rekeying import RULES
-from nnfuzz.writing import as_json
 
 NOTE = "published.json"
 """In a campaign's folder: what each depot has of it."""

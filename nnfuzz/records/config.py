@@ -12,9 +12,9 @@ from typing import Any
 from nnfuzz.backend.registry import BackendSpec, labelled
 from nnfuzz.base.reading import Unreadable, read
 from nnfuzz.base.shard import Shard
+from nnfuzz.base.writing import UNWRITTEN, as_json
 from nnfuzz.records.schedule import FIRST, LONGEST
 from nnfuzz.testcase.case import CaseConfig
-from nnfuzz.writing import UNWRITTEN, as_json
 
 SCHEMA = 2
 # What a resumed campaign may change: none of them decides what a test case is or how it is judged.

@@ -13,6 +13,7 @@ from nnfuzz.backend.outcome import DIFFERENCES, OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.runner import limits_of
 from nnfuzz.backend.target import Pipeline
+from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.pipelines import shortened
 from nnfuzz.ir.sizes import operators
 from nnfuzz.reduction.candidate import Question, Tried, keyed
@@ -24,7 +25,6 @@ from nnfuzz.reduction.servers import Servers
 from nnfuzz.reduction.slots import Slots, Spent
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import FAILURES, Failure
-from nnfuzz.writing import as_json
 
 SECONDS = 20.0
 """Limit for a candidate of a failure that is not about time."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from nnfuzz.base.writing import ROUNDED
 from nnfuzz.ir.view import GraphView
 from nnfuzz.reduction.candidate import Question, Tried
 from nnfuzz.reduction.edit import ORDER, Group
@@ -21,7 +22,6 @@ from nnfuzz.reduction.slots import Slots
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.mismatch import wrong_outputs
 from nnfuzz.triage.refine import first_copy
-from nnfuzz.writing import ROUNDED
 
 BUDGET = 800
 """Candidates that are run."""

@@ -28,6 +28,7 @@ import onnx
 
 from nnfuzz.backend.target import DIRECT
 from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.cheap import beyond
 from nnfuzz.inputs.edges import at_edges
 from nnfuzz.inputs.search import NotFound, search
@@ -47,7 +48,6 @@ from nnfuzz.testcase.foreign import case_of_model
 from nnfuzz.testcase.service import BLOB, ProducerService
 from nnfuzz.testcase.single_node import single_node
 from nnfuzz.triage.title import needed_attributes
-from nnfuzz.writing import as_json
 
 
 class ReduceService(ProducerService):

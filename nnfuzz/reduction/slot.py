@@ -12,6 +12,7 @@ from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.runner import BackendRunner, RunnerError
 from nnfuzz.backend.target import Target
 from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.asking import Answer, Asking
 from nnfuzz.experiment.pending import Pending, Task
 from nnfuzz.experiment.procedure import FAULT, Procedure
@@ -25,7 +26,6 @@ from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.service import read_case
 from nnfuzz.triage.signature import export_failure
 from nnfuzz.triage.survey import patience
-from nnfuzz.writing import as_json
 
 T = TypeVar("T")
 

@@ -18,6 +18,7 @@ import numpy as np
 from nnfuzz.backend.deviation import Habits
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.base.reading import read
+from nnfuzz.base.writing import ROUNDED
 from nnfuzz.reduction.candidate import Question, Tried
 from nnfuzz.reduction.edit import Group
 from nnfuzz.reduction.information import Explained
@@ -28,7 +29,6 @@ from nnfuzz.sandbox.sandbox import wait
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.service import BLOB
 from nnfuzz.triage.survey import learn_habits
-from nnfuzz.writing import ROUNDED
 
 
 class WorkerError(RuntimeError):

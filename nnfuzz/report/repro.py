@@ -13,6 +13,7 @@ from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.script_conformance import own_script
 from nnfuzz.backend.target import EXPORTED, MODULE, Pipeline
 from nnfuzz.base.text import visible
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import Element
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.materialize.opsets import DYNAMIC
@@ -22,7 +23,6 @@ from nnfuzz.report.inline import foreign, inline_arrays, inline_model
 from nnfuzz.report.templating import environment
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.mismatch import WrongOutput, disputed_outputs, wrong_outputs
-from nnfuzz.writing import as_json
 
 MEMORY_BYTES = 8 << 30
 """Data segment that the script allows itself where the failure is a lack of memory."""

@@ -21,6 +21,7 @@ from markupsafe import Markup
 from nnfuzz.base.reading import Unreadable, read
 from nnfuzz.base.shard import Shard
 from nnfuzz.base.untrusted import as_far_as, making_sense, whole_or
+from nnfuzz.base.writing import as_json
 from nnfuzz.parts.sources import SOURCES
 from nnfuzz.records.rows import FindingRow
 from nnfuzz.report.page_figures import Figures
@@ -30,7 +31,6 @@ from nnfuzz.serve.page import drawn, operators, plain_row
 from nnfuzz.store.sessions import HOST
 from nnfuzz.store.store import FILE, Store
 from nnfuzz.upkeep.post_reduction import SUMMARY
-from nnfuzz.writing import as_json
 
 AT_A_TIME = 1000
 """Tests that one look reads: about half a second."""

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from nnfuzz.base.writing import as_json
 from nnfuzz.records.rows import FindingRow, FlakyRow, Occurrence, ReductionRow
 from nnfuzz.store.database import Database, dumps, loads
 from nnfuzz.testcase.identity import TestId, parse_id
-from nnfuzz.writing import as_json
 
 
 class Findings(Database):

@@ -13,8 +13,8 @@ from typing import IO
 
 from nnfuzz.backend.deviation import Deviation, Habits
 from nnfuzz.base.reading import MOST, Unreadable, read
+from nnfuzz.base.writing import as_json
 from nnfuzz.store.database import Database, dumps, loads
-from nnfuzz.writing import as_json
 
 HOST = "host"
 """In the meta table: the name of the machine that has worked on it last."""

@@ -15,6 +15,7 @@ from functools import lru_cache
 from itertools import chain, islice
 from typing import Any
 
+from nnfuzz.base.writing import as_json
 from nnfuzz.feedback.guidance import Seen
 from nnfuzz.findings.clusters import Clusters
 from nnfuzz.ir.features import Features
@@ -29,7 +30,6 @@ from nnfuzz.store.schema import FILE, LOCK
 from nnfuzz.store.sessions import Sessions
 from nnfuzz.store.watched import Watched
 from nnfuzz.testcase.identity import Numbered, Probe, parse_id
-from nnfuzz.writing import as_json
 
 Outcomes = dict[str, dict[str, str | dict[str, str]]]
 """Backend -> level -> what `brief` of nnfuzz.store.recorder makes of an outcome."""

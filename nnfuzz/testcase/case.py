@@ -13,13 +13,13 @@ import numpy as np
 
 from nnfuzz.backend.target import ONNX
 from nnfuzz.base.reading import read, read_fields
+from nnfuzz.base.writing import UNWRITTEN, fields_as_json
 from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis
 from nnfuzz.invalid.fault import PLANTED, Fault
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.operators.draw import Sizes
 from nnfuzz.sandbox.wire import encode
 from nnfuzz.testcase.identity import TestId
-from nnfuzz.writing import UNWRITTEN, fields_as_json
 
 
 class ModelError(ValueError):

@@ -32,12 +32,12 @@ from nnfuzz.backend.deviation import NO_HABITS, Deviation, Habits
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
 from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.sandbox.events import Reading
 from nnfuzz.sandbox.worker import Report
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.identity import TestId, parse_id
-from nnfuzz.writing import as_json
 
 BLOB = "target/"
 COLLECTED = (10_000, 10, 50)

@@ -12,6 +12,7 @@ from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.files import write_atomically
 from nnfuzz.base.reading import read
 from nnfuzz.base.untrusted import read_json
+from nnfuzz.base.writing import as_json
 from nnfuzz.findings.clusters import grouping
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import FindingRow
@@ -22,7 +23,6 @@ from nnfuzz.triage.signature import Failure
 from nnfuzz.upkeep.changes import changes
 from nnfuzz.upkeep.reducing import Reducer
 from nnfuzz.upkeep.rekeying import rekey
-from nnfuzz.writing import as_json
 
 SUMMARY = "summary.json"
 SECONDS = 600.0

@@ -13,6 +13,7 @@ from typing import Any
 
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.base.reading import read_fields
+from nnfuzz.base.writing import as_json
 from nnfuzz.findings.folder import REDUCED
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.lending import Reductions
@@ -21,7 +22,6 @@ from nnfuzz.sandbox.events import Death, DeathKind, Event, Fault, Limits, Progre
 from nnfuzz.sandbox.forkserver import ForkServer
 from nnfuzz.sandbox.sandbox import Sandbox
 from nnfuzz.store.recorder import Recorder
-from nnfuzz.writing import as_json
 
 BACKLOG = 10
 """Findings that, waiting, double the share: more than a person reads through in a sitting."""

@@ -22,12 +22,12 @@ import psutil
 import typer
 
 from nnfuzz.backend.registry import BackendSpec
+from nnfuzz.base.writing import as_json
 from nnfuzz.ir.features import Features, NodeFeatures
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import FindingRow, Occurrence, Record, ReductionRow, TestRow
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.identity import Numbered
-from nnfuzz.writing import as_json
 from tests.report.browser import CHROMIUM, DRIVER, Browser
 
 KINDS = ("crash", "mismatch", "exception", "timeout")

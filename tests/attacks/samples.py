@@ -9,6 +9,7 @@ import numpy as np
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.target import Target
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import Element, Mismatch, MismatchKind, Verdict
 from nnfuzz.corpus.layout import write_test
 from nnfuzz.findings.folder import write_finding
@@ -20,7 +21,6 @@ from nnfuzz.store.store import Store
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.identity import Numbered
 from nnfuzz.triage.signature import failures
-from nnfuzz.writing import as_json
 from tests.corpus.by_hand import GRAPH, S, W, X, case
 
 RIGHT = Target("onnxruntime", "1.0", pipeline="O0", form="direct")

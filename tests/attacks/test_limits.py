@@ -16,6 +16,7 @@ import stub_producer
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.cli.progress import Silent
 from nnfuzz.feedback.support_cache import SupportCache
@@ -23,7 +24,6 @@ from nnfuzz.sandbox.events import Death, DeathKind, Limits
 from nnfuzz.sandbox.sandbox import Sandbox
 from nnfuzz.sandbox.wire import is_one
 from nnfuzz.store.store import Store
-from nnfuzz.writing import as_json
 
 HOSTILE = Path(__file__).parent.parent / "backend" / "hostile.py"
 HUGE = (300 << 20) // 4  # elements

@@ -8,7 +8,7 @@ With a budget of disk it looks at it every second, and epochs are short.
 import sys
 from pathlib import Path
 
-from nnfuzz.writing import as_json
+from nnfuzz.base.writing import as_json
 
 HERE = Path(__file__).parent
 

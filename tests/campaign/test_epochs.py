@@ -12,13 +12,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import drive
 
+from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.cli.progress import Silent
 from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.records.config import ConfigError
 from nnfuzz.records.schedule import begins
 from nnfuzz.store.store import Store
-from nnfuzz.writing import as_json
 
 TESTS, PARTS = 130, 3
 

@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import drive
 
+from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.cli.progress import Silent
 from nnfuzz.feedback.support_cache import SupportCache
@@ -28,7 +29,6 @@ from nnfuzz.store.store import Store
 from nnfuzz.testcase.identity import Numbered
 from nnfuzz.upkeep.post_reduction import reduce_campaign
 from nnfuzz.upkeep.reducing import Reducer
-from nnfuzz.writing import as_json
 
 
 class Notes(Silent):

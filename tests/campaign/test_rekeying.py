@@ -17,6 +17,7 @@ from test_remerge import CASES, add
 import nnfuzz.triage.signature
 from nnfuzz.backend.normalise import normalise
 from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.cli.progress import Silent
 from nnfuzz.feedback.support_cache import SupportCache
@@ -26,7 +27,6 @@ from nnfuzz.store.store import Store
 from nnfuzz.testcase.identity import Numbered
 from nnfuzz.triage.known import KnownFailures
 from nnfuzz.upkeep.rekeying import RULES, rekey, rules_of
-from nnfuzz.writing import as_json
 
 TESTS = 18  # two rounds of the plan
 

@@ -10,6 +10,7 @@ from nnfuzz.backend.outcome import OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.target import Target
 from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.localise import Localisation
 from nnfuzz.findings.folder import write_finding
 from nnfuzz.ir.view import GraphView
@@ -21,7 +22,6 @@ from nnfuzz.testcase.identity import Numbered
 from nnfuzz.triage.refine import pattern_of
 from nnfuzz.triage.signature import Failure, Signature
 from nnfuzz.upkeep.remerge import remerge, renew_variants
-from nnfuzz.writing import as_json
 
 CASES = Path(__file__).parents[1] / "triage" / "testdata" / "reduced"
 

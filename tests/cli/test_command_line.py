@@ -18,6 +18,7 @@ from rich.console import Console
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import RunnerError
+from nnfuzz.base.writing import as_json
 from nnfuzz.cli.commands.fuzz import exit_code, nothing_ran, refuse_finished
 from nnfuzz.cli.errors import FAULT, FINDINGS, OK, USAGE, UsageError
 from nnfuzz.cli.main import run
@@ -27,7 +28,6 @@ from nnfuzz.cli.values import duration, exporting, listed, spoken
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.observer import Snapshot, counted
 from nnfuzz.store.store import FILE, Store
-from nnfuzz.writing import as_json
 from tests.attacks import samples
 from tests.command import nnfuzz
 

@@ -6,10 +6,10 @@ import pytest
 import typer
 
 from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.writing import as_json
 from nnfuzz.cli.defaults import read_defaults
 from nnfuzz.cli.errors import UsageError
 from nnfuzz.cli.main import application, run
-from nnfuzz.writing import as_json
 
 GROUP = typer.main.get_command(application())
 

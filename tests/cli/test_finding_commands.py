@@ -10,6 +10,7 @@ import pytest
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.writing import as_json
 from nnfuzz.cli.main import application, run
 from nnfuzz.experiment.blocking import examine
 from nnfuzz.findings.folder import read_finding, write_finding
@@ -17,7 +18,6 @@ from nnfuzz.records.finding import Finding
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.client import ProducerClient
 from nnfuzz.testcase.identity import Numbered
-from nnfuzz.writing import as_json
 from tests.corpus.consumers import spoiled
 
 CONFIG = CaseConfig(nodes=3, exporter="direct", operators=("Add", "Mul", "Tanh", "Sub"))

@@ -8,6 +8,7 @@ import typer
 from nnfuzz.backend.registry import BackendRegistry, RegistryError
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.writing import as_json
 from nnfuzz.cli.commands.reduce import reduce
 from nnfuzz.cli.errors import FINDINGS, UsageError
 from nnfuzz.compare.mismatch import Verdict
@@ -16,7 +17,6 @@ from nnfuzz.findings.folder import read_finding, write_finding
 from nnfuzz.records.finding import Finding
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.writing import as_json
 from tests.reduction.conftest import CONFIG, PLUGIN, has_pattern, planted
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from nnfuzz.backend.target import Target
 from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import MismatchKind, Verdict
 from nnfuzz.compare.verdict import judge
-from nnfuzz.writing import as_json
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from nnfuzz.backend.complaint import CompilerError, Complaint, ComplaintKind, read_complaint
 from nnfuzz.backend.stage import Stage
 from nnfuzz.base.reading import read as typed
-from nnfuzz.writing import as_json
+from nnfuzz.base.writing import as_json
 
 CHAIN = """Exception from src/core.cpp:117:
 Exception from src/rewrite.cpp:298:

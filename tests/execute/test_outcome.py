@@ -5,7 +5,7 @@ import numpy as np
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
 from nnfuzz.base.reading import read
-from nnfuzz.writing import as_json
+from nnfuzz.base.writing import as_json
 
 
 def test_json_round_trip_without_the_outputs():

@@ -12,7 +12,7 @@ from nnfuzz.backend.registry import (
     import_plugin,
     labelled,
 )
-from nnfuzz.writing import as_json
+from nnfuzz.base.writing import as_json
 
 HERE = Path(__file__).parent
 TOY = HERE / "toy_backend.py"

@@ -14,8 +14,8 @@ from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import AdapterFault, BackendRunner, RunnerError
 from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
 from nnfuzz.sandbox.sandbox import wait
-from nnfuzz.writing import as_json
 
 HERE = Path(__file__).parent
 INPUTS = {"x": np.arange(4, dtype=np.float32)}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from nnfuzz.backend.contract import Backend, BackendOptions, option
 from nnfuzz.backend.registry import BackendSpec, labelled
 from nnfuzz.backend.target import Pipeline, Target, TargetError, differing, minimal, simpler
-from nnfuzz.writing import as_json
+from nnfuzz.base.writing import as_json
 
 NAMES = st.text(min_size=1, max_size=8)
 TARGETS = st.builds(Target, NAMES, st.text(max_size=5), NAMES, st.text(max_size=8), st.text())

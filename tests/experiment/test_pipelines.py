@@ -9,6 +9,7 @@ import pytest
 from nnfuzz.backend.contract import OptionError
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.blocking import examine
 from nnfuzz.experiment.localise import localise
 from nnfuzz.experiment.pipelines import shortened
@@ -21,7 +22,6 @@ from nnfuzz.report.repro import program_of
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.triage.refine import TriageFacts, refined
-from nnfuzz.writing import as_json
 from tests.experiment.test_localise import Bench
 from tests.reduction.conftest import CONFIG, PLUGIN, has_pattern, planted
 

@@ -6,9 +6,9 @@ import math
 import pytest
 
 from nnfuzz.backend.registry import BackendSpec
+from nnfuzz.base.writing import as_json
 from nnfuzz.records.config import CampaignConfig, ConfigError
 from nnfuzz.testcase.case import CaseConfig
-from nnfuzz.writing import as_json
 
 TOY = BackendSpec("toy", {"timeout": "3"}, ("/some/file.py",))
 

@@ -8,13 +8,13 @@ import pytest
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.blocking import examine
 from nnfuzz.records.finding import Finding
 from nnfuzz.sandbox.forkserver import ForkServer
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.triage.signature import Failure
-from nnfuzz.writing import as_json
 
 PLUGIN = Path(__file__).parent / "planted.py"
 OPERATORS = (

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
@@ -15,7 +16,6 @@ from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.reduction.edit import Edit
 from nnfuzz.reduction.passes import PASSES, applied
 from nnfuzz.reduction.subject import Inapplicable, Subject
-from nnfuzz.writing import as_json
 
 ADD_CLIP = {
     "arguments": 2,

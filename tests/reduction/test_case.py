@@ -10,6 +10,7 @@ import pytest
 
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.backend.plugin_files import namesake
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import NOBODY
 from nnfuzz.experiment.judgement import blamed
 from nnfuzz.findings.folder import read_finding, write_finding
@@ -22,7 +23,6 @@ from nnfuzz.reduction.subject import Subject
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.triage.signature import export_failure, failures
-from nnfuzz.writing import as_json
 from tests.reduction.conftest import finding_of
 from tests.triage.test_signature import crashed, failed, outcome
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.base.writing import as_json
 from nnfuzz.findings.reduced import problem_of, reduced_finding
 from nnfuzz.findings.reducer_service import cause_of, keys_of, renewed
 from nnfuzz.records.finding import Finding
@@ -17,7 +18,6 @@ from nnfuzz.testcase.producer import Producer
 from nnfuzz.triage.facts import facts_of
 from nnfuzz.triage.keys import Key, KeyKind, same
 from nnfuzz.triage.refine import refined
-from nnfuzz.writing import as_json
 from tests.reduction.conftest import judged_by
 from tests.reduction.faults import PLUGIN, Fault
 

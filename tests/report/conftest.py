@@ -9,6 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.experiment.blocking import examine
 from nnfuzz.ir.view import GraphView
@@ -16,7 +17,6 @@ from nnfuzz.records.finding import Finding
 from nnfuzz.sandbox.forkserver import ForkServer
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.identity import Numbered
-from nnfuzz.writing import as_json
 
 HERE = Path(__file__).parent
 X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)

@@ -9,13 +9,13 @@ import pytest
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.releases import releases_of
 from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.blocking import examine
 from nnfuzz.findings.folder import read_finding, write_finding
 from nnfuzz.records.finding import BISECTION, Finding
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.client import ProducerClient
 from nnfuzz.testcase.identity import Numbered
-from nnfuzz.writing import as_json
 from tests.backend.releases import ADAPTER, make_index, use_index
 from tests.cli.test_finding_commands import command
 

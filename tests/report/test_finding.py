@@ -16,6 +16,7 @@ from nnfuzz.backend.target import MODULE, Target
 from nnfuzz.base.files import PARTIAL, atomic_folder, npz_bytes, remove_partial
 from nnfuzz.base.reading import read
 from nnfuzz.base.untrusted import read_npz
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.findings.folder import (
     MAX_TEXT,
@@ -30,7 +31,6 @@ from nnfuzz.report.tracker import model_text, tracker_report
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.identity import Numbered, Probe
 from nnfuzz.triage.signature import failures
-from nnfuzz.writing import as_json
 
 ROOT = Path(__file__).parents[2]
 FILES = {

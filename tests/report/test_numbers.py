@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.compare.mismatch import Accuracy, Distance, Verdict
 from nnfuzz.findings.folder import read_finding, write_finding
@@ -21,7 +22,6 @@ from nnfuzz.report.tracker import tracker_report
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.identity import Foreign, Numbered
 from nnfuzz.triage.mismatch import wrong_outputs
-from nnfuzz.writing import as_json
 
 SINGLE = GraphView.from_json(
     {

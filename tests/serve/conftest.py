@@ -3,11 +3,14 @@
 import pytest
 
 from nnfuzz.backend.registry import BackendSpec
+from nnfuzz.base.writing import as_json
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import EventRow, FindingRow, Occurrence, Record, ReductionRow, TestRow
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.identity import Numbered
-from nnfuzz.writing import as_json
+from tests.report.conftest import case, finding_of, registry, runner_of, server
+
+__all__ = ["case", "finding_of", "registry", "runner_of", "server"]
 
 EVIL = "<script>document.title='broken out'</script><img src=x onerror=alert(1)>"
 

@@ -13,6 +13,7 @@ import pytest
 
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import Blame, Coordinate
 from nnfuzz.findings.folder import write_finding
 from nnfuzz.ir.features import features
@@ -31,7 +32,6 @@ from nnfuzz.report.templating import environment, seconds
 from nnfuzz.serve.page import Campaign, campaign_page, markdown_line
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.triage.signature import Failure, Signature
-from nnfuzz.writing import as_json
 from tests.report.browser import CHROMIUM, DRIVER, Browser
 from tests.report.graphs import HOSTILE, branching, hostile
 

@@ -8,6 +8,7 @@ import onnx
 import pytest
 
 from nnfuzz.backend.target import Target
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import State, blame
 from nnfuzz.generate.catalog import NothingLeft
 from nnfuzz.ir.edges import edge_keys
@@ -16,7 +17,6 @@ from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.identity import Probe
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.testcase.service import ProducerService, reference_job
-from nnfuzz.writing import as_json
 
 CONFIG = CaseConfig(nodes=5, exporter="direct")
 

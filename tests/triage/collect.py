@@ -16,8 +16,8 @@ from onnx import helper
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.base.writing import as_json
 from nnfuzz.triage.signature import FAILURES
-from nnfuzz.writing import as_json
 
 TESTDATA = Path(__file__).parent / "testdata"
 PLACES = (

@@ -12,9 +12,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.base.writing import as_json
 from nnfuzz.findings.folder import read_finding
 from nnfuzz.findings.reducer_service import facts, renewed
-from nnfuzz.writing import as_json
 
 TESTDATA = Path(__file__).parent / "testdata" / "reduced"
 

@@ -9,8 +9,8 @@ import pytest
 from nnfuzz.backend.outcome import Outcome
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
 from nnfuzz.triage.signature import failures, text_of
-from nnfuzz.writing import as_json
 
 BACKENDS = BackendRegistry.discover()
 

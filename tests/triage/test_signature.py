@@ -7,6 +7,7 @@ import pytest
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
 from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import Mismatch, MismatchKind, Verdict
 from nnfuzz.ir.view import NO_GRAPH, GraphView, NodeView
 from nnfuzz.triage.signature import (
@@ -17,7 +18,6 @@ from nnfuzz.triage.signature import (
     level_pattern,
     neighbourhood,
 )
-from nnfuzz.writing import as_json
 
 GRAPH = GraphView.from_json(
     {

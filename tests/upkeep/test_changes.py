@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.cli.progress import Silent
 from nnfuzz.cli.summary import print_summary
@@ -13,7 +14,6 @@ from nnfuzz.findings.folder import REDUCED, read_finding
 from nnfuzz.records.config import CampaignConfig, ConfigError, ReducerSettings
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.case import CaseConfig
-from nnfuzz.writing import as_json
 from tests.backend.releases import ADAPTER, make_index, use_index
 
 

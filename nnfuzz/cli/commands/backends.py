@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nnfuzz.base.writing import as_json
 from nnfuzz.cli import completion
 from nnfuzz.cli.errors import FINDINGS, OK, writing
 from nnfuzz.cli.options import Exporter, Fresh, Opset, Plugins
 from nnfuzz.cli.values import exporting
-from nnfuzz.writing import as_json
 
 if TYPE_CHECKING:
     from nnfuzz.backend.registry import BackendRegistry

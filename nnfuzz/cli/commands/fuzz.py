@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from nnfuzz.base.writing import as_json
 from nnfuzz.cli import options as opt
 from nnfuzz.cli.ci import JUnit, SummaryMd
 from nnfuzz.cli.defaults import from_file
@@ -21,7 +22,6 @@ from nnfuzz.cli.values import (
     seeded,
     size,
 )
-from nnfuzz.writing import as_json
 
 if TYPE_CHECKING:
     from nnfuzz.backend.registry import BackendRegistry, BackendSpec

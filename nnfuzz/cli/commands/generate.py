@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nnfuzz.base.writing import as_json
 from nnfuzz.cli.errors import OK, UsageError, writing
 from nnfuzz.cli.options import (
     Backends,
@@ -30,7 +31,6 @@ from nnfuzz.cli.options import (
 )
 from nnfuzz.cli.pytest_file import models_under_pytest
 from nnfuzz.cli.values import chosen_dtypes, chosen_engine, exporting, listed, seeded, size
-from nnfuzz.writing import as_json
 
 if TYPE_CHECKING:
     from nnfuzz.backend.registry import BackendRegistry, BackendSpec

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.base.untrusted import as_far_as, whole_or
+from nnfuzz.base.writing import as_json
 from nnfuzz.cli.errors import tell, writing
-from nnfuzz.writing import as_json
 
 if TYPE_CHECKING:
     from nnfuzz.serve.page import Campaign

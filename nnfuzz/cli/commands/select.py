@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nnfuzz.base.writing import as_json
 from nnfuzz.cli.errors import OK, UsageError, tell, writing
 from nnfuzz.cli.options import Backends, Plugins
 from nnfuzz.cli.pytest_file import models_under_pytest
 from nnfuzz.cli.values import duration, size, spoken
-from nnfuzz.writing import as_json
 
 if TYPE_CHECKING:
     from nnfuzz.backend.registry import BackendRegistry, BackendSpec

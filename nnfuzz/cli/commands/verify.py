@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nnfuzz.base.writing import as_json
 from nnfuzz.cli import completion
 from nnfuzz.cli.ci import JUnit, SummaryMd, shard, write, write_reports
 from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, UsageError, tell, writing
 from nnfuzz.cli.options import Levels, Plugins
 from nnfuzz.cli.values import duration, listed
 from nnfuzz.cli.verify_findings import save_findings
-from nnfuzz.writing import as_json
 
 if TYPE_CHECKING:
     from nnfuzz.backend.registry import BackendSpec

@@ -22,6 +22,7 @@ from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.runner import _outcome, read_outcome
 from nnfuzz.backend.target import Target
 from nnfuzz.base.reading import read, read_fields
+from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import Vocabulary
 from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.compare.mismatch import Accuracy, Distance, Element, Mismatch, MismatchKind, Verdict
@@ -41,7 +42,6 @@ from nnfuzz.testcase.service import judge_job, produced_as, read_case
 from nnfuzz.triage.refine import pattern_of
 from nnfuzz.triage.signature import export_failure, failures
 from nnfuzz.upkeep.reducing import _read as read_reduction
-from nnfuzz.writing import as_json
 from scripts.torment.attack import Attack, Surface
 from scripts.torment.attack.mutations import mutated, scrambled
 
