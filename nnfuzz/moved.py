@@ -1,6 +1,6 @@
 """Keeps names of modules alive that adapters and operators of others import.
 
-`nnfuzz.execute` is `nnfuzz.backend` today, and `nnfuzz.operators` is `nnfuzz.operators`; plug-ins that
+`nnfuzz.execute` is `nnfuzz.backend` today, and `nnfuzz.spec` is `nnfuzz.operators`; plug-ins that
 were written for an earlier nnfuzz, and those inside of old findings, use the old names. An old name
 gives the module itself, not a second copy.
 """
@@ -16,9 +16,9 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 _PREFIXES = {
-    "nnfuzz.backend.contract": "nnfuzz.backend.contract",
+    "nnfuzz.execute.backend": "nnfuzz.backend.contract",
     "nnfuzz.execute": "nnfuzz.backend",
-    "nnfuzz.operators": "nnfuzz.operators",
+    "nnfuzz.spec": "nnfuzz.operators",
 }
 
 

@@ -13,7 +13,7 @@ from nnfuzz.moved import new_name
 
 def test_an_old_name_gives_the_module_itself():
     with pytest.warns(DeprecationWarning, match="today"):
-        from nnfuzz.backend.contract import Backend  # type: ignore[import-not-found]
+        from nnfuzz.execute.backend import Backend  # type: ignore[import-not-found]
     assert Backend is nnfuzz.backend.contract.Backend
     assert nnfuzz.backend.contract.__spec__.name == "nnfuzz.backend.contract"
 
@@ -21,8 +21,8 @@ def test_an_old_name_gives_the_module_itself():
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("nnfuzz.operators.families.elementwise", "nnfuzz.operators.families.elementwise"),
-        ("nnfuzz.backend.outcome", "nnfuzz.backend.outcome"),
+        ("nnfuzz.spec.families.elementwise", "nnfuzz.operators.families.elementwise"),
+        ("nnfuzz.execute.outcome", "nnfuzz.backend.outcome"),
     ],
 )
 def test_a_module_is_loaded_once_under_both_names(old, new):
