@@ -12,7 +12,7 @@ from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.experiment.blocking import examine
 from nnfuzz.ir.view import GraphView
-from nnfuzz.report.finding import Finding
+from nnfuzz.report.finding import Finding, Origin
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.test_id import Numbered
 
@@ -130,7 +130,7 @@ def finding_of(case, runner_of):
             CaseConfig().to_json(),
             seen.verdict,
             {"planted": "1.0"},
-            {"note": "found in a test"},
+            Origin(grouping="found in a test"),
         )
 
     return make
