@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from nnfuzz.reading import read_fields
+from nnfuzz.writing import ROUNDED
 
 
 @dataclass
@@ -15,7 +16,7 @@ class Spent:
 
     run: int = 0
     repeated: int = 0
-    seconds: float = 0.0
+    seconds: float = field(default=0.0, metadata=ROUNDED)
 
 
 @dataclass
@@ -26,7 +27,7 @@ class Counter:
     rejected: int = 0
     run: int = 0
     accepted: int = 0
-    seconds: float = 0.0
+    seconds: float = field(default=0.0, metadata=ROUNDED)
 
 
 @dataclass(frozen=True)
@@ -41,23 +42,13 @@ class Figures:
     nodes: tuple[int, int] = (0, 0)
     elements: tuple[int, int] = (0, 0)
     candidates: int = 0
-    seconds: float = 0.0
+    seconds: float = field(default=0.0, metadata=ROUNDED)
     confirmed: tuple[int, int] = (0, 0)
     known: str = ""
     spent: Mapping[str, Spent] = field(default_factory=dict)
     passes: Mapping[str, Counter] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
-        return _rounded(asdict(self))
-
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Figures:
         """Fields of other versions are left out. Raises: Unreadable."""
         return cls(**read_fields(cls, data, *(f.name for f in fields(cls))))
-
-
-def _rounded(value: Any) -> Any:
-    """The value with milliseconds in place of longer fractions."""
-    if isinstance(value, dict):
-        return {name: _rounded(item) for name, item in value.items()}
-    return round(value, 3) if isinstance(value, float) else value

@@ -16,6 +16,7 @@ from nnfuzz.reduction.diagnosis import NOTHING, Diagnosis
 from nnfuzz.reduction.figures import Figures
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import Failure, Signature
+from nnfuzz.writing import as_json
 
 
 @dataclass(frozen=True)
@@ -41,13 +42,11 @@ class Origin:
         found: dict[str, Any] = {"epoch": self.epoch} if self.epoch is not None else {}
         found |= {k: v for k in ("right_in", "grouping") if (v := getattr(self, k))}
         if self.bisection:
-            found["bisection"] = [bisection.to_json() for bisection in self.bisection]
+            found["bisection"] = as_json(self.bisection)
         if self.reduced_from:
-            found["reduced_from"] = self.reduced_from.to_json()
+            found["reduced_from"] = as_json(self.reduced_from)
         if self.reduction:
-            found["reduction"] = self.reduction.to_json()
-        if self.diagnosis != NOTHING or self.reduction:
-            found |= vars(self.diagnosis) | {"keys": list(map(str, self.diagnosis.keys))}
+            found |= {"reduction": as_json(self.reduction), **as_json(self.diagnosis)}
         return found
 
     @classmethod

@@ -26,6 +26,7 @@ from nnfuzz.testcase.client import ProducerClient, ProducerError
 from nnfuzz.triage.general import operator_types
 from nnfuzz.triage.signature import HABITS
 from nnfuzz.triage.title import operators_of, sentence, without_operator, wrong_in_words
+from nnfuzz.writing import as_json
 
 
 def reduce_folder(
@@ -151,7 +152,7 @@ def localised_finding(
         shared.lent(spec) as (service, runner),
     ):
         found = localise(finding.case, finding.failure, runner, ProducerClient.asking(service))
-    return replace(finding, localisation=found.to_json() if found else None)
+    return replace(finding, localisation=as_json(found) if found else None)
 
 
 def _localised_or_why_not(finding: Finding, registry: BackendRegistry, servers: Servers) -> Finding:
@@ -160,7 +161,7 @@ def _localised_or_why_not(finding: Finding, registry: BackendRegistry, servers: 
         return localised_finding(finding, registry, servers)
     except (RunnerError, ProducerError) as error:
         why = Localisation({}, "", "unknown", (f"not examined: {error}",))
-        return replace(finding, localisation=why.to_json())
+        return replace(finding, localisation=as_json(why))
 
 
 def problem_of(finding: Finding, backend: BackendSpec | None = None) -> Problem:
