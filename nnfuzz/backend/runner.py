@@ -16,7 +16,7 @@ from nnfuzz.backend.complaint import CompilerError
 from nnfuzz.backend.console import heard
 from nnfuzz.backend.contract import Backend
 from nnfuzz.backend.deviation import Deviation
-from nnfuzz.backend.outcome import DIFFERENCES, Outcome, OutcomeKind, Stage
+from nnfuzz.backend.outcome import DIFFERENCES, MEMORY_LIMIT, Outcome, OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec, address, plugin_module
 from nnfuzz.backend.releases import home_of
 from nnfuzz.backend.service import INPUT, OUTPUT
@@ -403,6 +403,7 @@ def _outcome(death: Death) -> Outcome:
         signal="" if death.note or death.kind in _UNSIGNALLED else death.signal,
         captured=death.captured,
         seconds={stage.value: death.seconds},
+        over_memory_limit=death.kind is DeathKind.MEMORY,
     )
 
 
@@ -410,7 +411,7 @@ def _cause(death: Death) -> str:
     if death.kind is DeathKind.TIMEOUT:
         return death.note or "exceeded the time limit"
     if death.kind is DeathKind.MEMORY:
-        return f"{Outcome.MEMORY_LIMIT} exceeded"
+        return f"{MEMORY_LIMIT} exceeded"
     if death.kind is DeathKind.EXIT:
         return f"exited with code {death.exit_code}"
     if death.note:

@@ -251,7 +251,7 @@ def baseline_failures(path: Path) -> tuple[str, ...]:
 
 def _known_in(folder: Path) -> tuple[str, ...]:
     from nnfuzz.backend.registry import BackendRegistry
-    from nnfuzz.findings.reducer_service import known_by
+    from nnfuzz.findings.keyed import known_by
     from nnfuzz.triage.known import KnownFailures
 
     registry = BackendRegistry.discover()

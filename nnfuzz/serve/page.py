@@ -25,7 +25,7 @@ from nnfuzz.base.text import visible
 from nnfuzz.base.untrusted import MAX_TEXT_BYTES, below, read_bytes
 from nnfuzz.findings.folder import read_finding, smallest
 from nnfuzz.invalid.fault import WORST_FIRST
-from nnfuzz.records.finding import BISECTION, Finding
+from nnfuzz.records.finding import Finding
 from nnfuzz.report import text
 from nnfuzz.report.draw import draw
 from nnfuzz.report.numbers import summarised, whole_arrays
@@ -183,8 +183,7 @@ def _detail(finding: Finding, whole: Finding, folder: Path) -> dict[str, Any]:
         "accused": _accused(finding),
         "arrays": whole_arrays(finding) or text.trimmed(summarised(finding), MAX_TEXT),
         "releases": [
-            f"{bisection['compiler']} {bisection['result']}"
-            for bisection in finding.campaign.get(BISECTION, ())
+            f"{bisection.compiler} {bisection.result}" for bisection in finding.origin.bisection
         ],
         "files": [(name, _file(folder / name)) for name in ("repro.py", "report.md")],
     }

@@ -16,12 +16,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage, marked
 from nnfuzz.backend.registry import BackendRegistry, RegistryError
 from nnfuzz.backend.target import Target
 from nnfuzz.findings.clusters import complaint_of
 from nnfuzz.findings.folder import FindingError, read_finding, rename_signature
-from nnfuzz.findings.reducer_service import renewed, reread
+from nnfuzz.findings.keyed import renewed, reread
 from nnfuzz.ir.edges import is_edge
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
 from nnfuzz.records.config import CampaignConfig
@@ -191,7 +191,7 @@ def _outcome(label: str, target: Target, brief: Any, said: Said | None) -> Outco
         kind = brief if isinstance(brief, str) else brief["kind"]
         return Outcome(OutcomeKind(kind), Stage.EXECUTE, target, label=label)
     error = said.error
-    return Outcome(
+    outcome = Outcome(
         OutcomeKind(brief["kind"]),
         Stage(brief["stage"]),
         target,
@@ -201,4 +201,6 @@ def _outcome(label: str, target: Target, brief: Any, said: Said | None) -> Outco
         brief.get("signal", ""),
         error.captured,
         label=label,
+        over_memory_limit=brief.get("over_memory_limit", False),
     )
+    return marked(outcome)

@@ -21,7 +21,7 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.cli.progress import Silent
 from nnfuzz.feedback.support_cache import SupportCache
-from nnfuzz.findings.reducer_service import known_by
+from nnfuzz.findings.keyed import known_by
 from nnfuzz.store.recorder import Recorder
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.identity import Numbered

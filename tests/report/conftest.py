@@ -13,7 +13,7 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.experiment.blocking import examine
 from nnfuzz.ir.view import GraphView
-from nnfuzz.records.finding import Finding
+from nnfuzz.records.finding import Finding, Origin
 from nnfuzz.sandbox.forkserver import ForkServer
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.identity import Numbered
@@ -132,7 +132,7 @@ def finding_of(case, runner_of):
             as_json(CaseConfig()),
             seen.verdict,
             {"planted": "1.0"},
-            {"note": "found in a test"},
+            Origin(grouping="found in a test"),
         )
 
     return make

@@ -14,15 +14,15 @@ from pathlib import Path
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.writing import as_json
 from nnfuzz.findings.folder import read_finding
-from nnfuzz.findings.reducer_service import facts, renewed
+from nnfuzz.findings.keyed import keyed
 
 TESTDATA = Path(__file__).parent / "testdata" / "reduced"
 
 
 def kept(folder):
     finding = read_finding(folder)
-    failure = renewed(finding, BackendRegistry.discover())
-    told = asdict(facts(finding, BackendRegistry.discover()))
+    found = keyed(finding, BackendRegistry.discover())
+    failure, told = found.failure, asdict(found.facts)
     told["verdict"] = {"mismatches": (finding.verdict or {}).get("mismatches", {})}
     return {
         "signature": as_json(failure.signature),

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.backend.releases import ADAPTER, make_index, use_index
 
 from nnfuzz.backend import releases as environment
 from nnfuzz.backend.contract import Backend
@@ -22,6 +21,7 @@ from nnfuzz.backend.runner import BackendRunner, RunnerError, usable
 from nnfuzz.backend.target import MODULE
 from nnfuzz.cli.commands import backends
 from nnfuzz.experiment.blocking import Experiment
+from tests.backend.releases import ADAPTER, make_index, use_index
 
 
 @pytest.fixture(scope="module")
