@@ -29,6 +29,7 @@ from nnfuzz.campaign.store import Store
 from nnfuzz.generate.emphasis import Emphasis
 from nnfuzz.reading import Unreadable, read
 from nnfuzz.untrusted import parsed_json
+from nnfuzz.writing import as_json
 
 ABOUT, PROBED = "campaign.json", "probed.json"
 _RANGE = re.compile(r"(\d{1,15})-(\d{1,15})\.json")
@@ -233,7 +234,7 @@ def _tests(epoch: int) -> str:
 def identity(config: CampaignConfig, versions: Mapping[str, str]) -> dict[str, str]:
     """What all nodes of a campaign must have in common, by name."""
     left_out = {*LIMITS, "shard"}
-    settings = {name: v for name, v in config.to_json().items() if name not in left_out}
+    settings = {name: v for name, v in as_json(config).items() if name not in left_out}
     return {
         "seed": str(config.seed),
         "number of parts": str(config.place.count),
