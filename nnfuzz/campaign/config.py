@@ -100,8 +100,9 @@ class CampaignConfig:
     (Backend.draw_pipeline) in place of the most optimised level, where a backend has such.
     shard: "2/8" for the second of eight processes (nnfuzz.shard). share: folder or URL by which
     they learn together and lease ranges of indexes (nnfuzz.campaign.shared_leases); without it the
-    second one tests every eighth index and learns from its own tests. disk: bytes that the folder may take; 0 for no limit. epoch: tests in
-    the longest one (nnfuzz.campaign.schedule). reduce: whether
+    second one tests every eighth index and learns from its own tests. disk: bytes that the folder
+    may take; 0 for no limit. epoch: tests in the longest one (nnfuzz.campaign.schedule). reduce:
+    whether
     findings are reduced. throttle: how often a failure must occur before generation keeps away from
     the operators that it is associated with; 0 for never. guidance: whether what tests show decides
     what is generated more often (nnfuzz.campaign.guidance). regressions: whether only what one of
