@@ -26,9 +26,9 @@ from typing import Annotated
 import psutil
 import typer
 
-from nnfuzz.campaign.reduction import known_by
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.report.finding_folder import REDUCED
+from nnfuzz.report.keyed import known_by
 from nnfuzz.triage.known import KnownFailures
 
 MODES = {
