@@ -66,7 +66,7 @@ class Epochs:
         self._observer = observer
         self._learned = 0  # the epoch before which all tests are taken into account
         self._told = 0
-        self._last = self._store.last_epoch()
+        self._last = self._store.restraints.last()
         self._avoided: list[AvoidedRow] = []
         self.feedback = feedback
         self._emphases: dict[int, Emphasis] = {}
@@ -150,8 +150,8 @@ class Epochs:
 
     def _probed_first(self) -> list[str] | None:
         """What was probed beside the first epoch; None if that has not ended."""
-        begun = self._store.tests_in(self._begins(1), sys.maxsize)
-        return self._store.probed(self._begins(1)) if begun else None
+        begun = self._store.tests.count(self._begins(1), sys.maxsize)
+        return self._store.probes.before(self._begins(1)) if begun else None
 
     def _keep_probed(self) -> None:
         """Called once what is probed beside the first epoch has been answered."""
@@ -167,7 +167,7 @@ class Epochs:
             self._exchange.tell(self._published, shown(self._store, self._config, first, end))
             self._published += 1
             if self.follows:
-                self._store.drop_graphs(first, end, ())
+                self._store.tests.passes.drop_graphs(first, end, ())
 
     def _learn(self) -> bool:
         """Takes the tests of the epoch before the current one, once they are all recorded."""
@@ -204,14 +204,14 @@ class Epochs:
         """Takes the tests of an epoch for what shall be generated more often."""
         emphasis, seed = self._emphases.pop(self._learned - 1, NO_EMPHASIS), self._config.seed
         if isinstance(self.feedback, NoFeedback):
-            self._store.drop_graphs(first, end, ())
+            self._store.tests.passes.drop_graphs(first, end, ())
             return
         exporters = {case.exporter for case in emphasis.kept}
         self.feedback.observe(
             replace(s, mutated=s.exporter in exporters and emphasis.mutates(seed, s.index))
             for s in seen
         )
-        self._store.drop_graphs(first, end, self.feedback.keeps)
+        self._store.tests.passes.drop_graphs(first, end, self.feedback.keeps)
 
     def _more(self) -> bool:
         """Whether there will be another epoch; what nobody waits for is not probed."""
@@ -241,7 +241,7 @@ class Epochs:
 
     def _restrain(self, by: Restrained, epoch: int) -> None:
         """Has test cases be made so, as from an epoch on."""
-        self._store.set_epoch(epoch, by.refused, by.reasons, by.avoided, by.emphasis)
+        self._store.restraints.set_epoch(epoch, by.refused, by.reasons, by.avoided, by.emphasis)
         avoid = tuple(row.item for row in by.avoided)
         case = replace(self._config.case, refused=by.refused, avoid=avoid, emphasis=by.emphasis)
         self._producers.configure(epoch, case)
@@ -274,7 +274,7 @@ class Epochs:
         failing = self._prober.failing()
         if not failing:
             return
-        shown, before = self._store.failures_of_probes(), set(self.throttle.avoided)
+        shown, before = self._store.occurrences.of_probes(), set(self.throttle.avoided)
         for key in sorted(failing):
             probes = [shown.get(Probe(key, number), {}) for number in range(INSTANCES)]
             if all(probes):
@@ -344,7 +344,7 @@ class DecidingEpochs(Epochs):
 
     def _keep_probed(self) -> None:
         super()._keep_probed()
-        self._leased.lessons.keep_probed(self._store.probed(self._begins(1)))
+        self._leased.lessons.keep_probed(self._store.probes.before(self._begins(1)))
 
     def _begin(self) -> None:
         super()._begin()

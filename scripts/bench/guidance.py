@@ -62,7 +62,7 @@ def campaign(folder: Path, backend: str, tests: int, seed: int, guided: bool, re
     if done.returncode not in (0, 1):
         raise typer.Exit(f"{' '.join(command)}: {done.stderr[-2000:]}")
     with Store.open(folder, write=False) as store:
-        found = counted(dict(store.features()), store.passes())
+        found = counted(dict(store.tests.features()), store.tests.passes.rows())
         summary = json.loads((folder / "summary.json").read_text())
         return {**found, "findings": len(summary["signatures"])}
 

@@ -33,12 +33,12 @@ def campaign(folder, tests=TESTS, stop=None, cache=None, **more):
     start = Store.open if folder.exists() else lambda path: Store.create(path, as_json(config))
     with start(folder) as store:
         cache = SupportCache(cache or folder / "cache")
-        stopped = (lambda: store.tests_in() >= stop) if stop else lambda: False
+        stopped = (lambda: store.tests.count() >= stop) if stop else lambda: False
         result = run_campaign(store, config, registry, Silent(), cache, stopped)
-        avoided = [store.avoided_in(epoch) for epoch in range(6)]
-        tests = [(t.index, t.status, t.digest, t.items) for t in store.tests()]
-        findings = {row.signature: row.test for row in store.signatures()}
-        probes = store._db.execute("SELECT * FROM probes").fetchall()
+        avoided = [store.restraints.avoided_in(epoch) for epoch in range(6)]
+        tests = [(t.index, t.status, t.digest, t.items) for t in store.tests.rows()]
+        findings = {row.signature: row.test for row in store.signatures.rows()}
+        probes = store.connection.execute("SELECT * FROM probes").fetchall()
         return (tests, avoided, findings, probes), result.summary["support_tables"]
 
 
