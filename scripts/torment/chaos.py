@@ -48,6 +48,7 @@ from nnfuzz.cluster.leases import Leases
 from nnfuzz.execute.forkserver import MARK
 from nnfuzz.report.packed_folder import is_packed, unpacked
 from planted import standstills
+from scripts.campaigns import FUZZ
 
 OURS, CLOCK = "NNFUZZ_CHAOS", "NNFUZZ_CHAOS_CLOCK"
 PARENT, SERVER, PRODUCER, WORKER = "parent", "fork server", "producer", "worker"
@@ -408,8 +409,9 @@ def differences(calm: Path, tormented: Path) -> Iterator[str]:
         if seen[0] != seen[1]:
             yield f"occurrences that only one has: {sorted(map(str, seen[0] ^ seen[1]))[:10]}"
         times = [line.at for _, line in two.lines()]
-        if times and not 0 <= min(times) <= max(times) <= two.sessions.seconds_before() + 1:
-            yield f"tests from {min(times):.0f} to {max(times):.0f} s of {two.sessions.seconds_before():.0f}"
+        wall = two.sessions.seconds_before()
+        if times and not 0 <= min(times) <= max(times) <= wall + 1:
+            yield f"tests from {min(times):.0f} to {max(times):.0f} s of {wall:.0f}"
         folders = [row.folder for row in two.signatures.rows()]
     if len(set(folders)) < len(folders):
         yield "two findings in one folder"
@@ -442,7 +444,7 @@ def fuzz(arguments: list[str]) -> Start:
     """Starts `nnfuzz fuzz` with some arguments."""
 
     def start(folder: Path, resume: bool, env: dict[str, str]) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "nnfuzz.cli.main", "fuzz", "--quiet", "--out", str(folder)]
+        command = [*FUZZ, "--quiet", "--out", str(folder)]
         command += ["--resume"] if resume else arguments
         return subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
 
@@ -519,7 +521,7 @@ def _with(
         if "--backend" in more:  # in place of those that are named
             place = next(i for i, word in enumerate(arguments) if word in ("-b", "--backend"))
             arguments = [*arguments[:place], *arguments[place + 2 :]]
-        command = [sys.executable, "-m", "nnfuzz.cli.main", "fuzz", "--out", str(out)]
+        command = [*FUZZ, "--out", str(out)]
         command += [*arguments, "--seed", str(seed), *more]
         with (
             log.open("wb") as stream,
