@@ -106,8 +106,8 @@ class CampaignConfig:
     folder may take; 0 for no limit. epoch: tests in the longest one (nnfuzz.records.schedule).
     reduce: whether findings are reduced. throttle: how often a failure must occur before generation
     keeps away from the operators that it is associated with; 0 for never. guidance: whether what
-    tests show decides what is generated more often (nnfuzz.feedback.guidance). regressions: whether only what one of
-    two releases gets wrong and the other one right is a finding.
+    tests show decides what is generated more often (nnfuzz.feedback.guidance). regressions: whether
+    only what one of two releases gets wrong and the other one right is a finding.
     """
 
     backends: tuple[BackendSpec, ...]
