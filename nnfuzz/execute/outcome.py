@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
 
 from nnfuzz.execute.complaint import Complaint
 from nnfuzz.execute.stage import Stage
 from nnfuzz.execute.target import Target
-from nnfuzz.reading import read
+from nnfuzz.writing import UNWRITTEN
 
-__all__ = ["DIFFERENCES", "Outcome", "OutcomeKind", "Stage"]
+__all__ = ["DIFFERENCES", "MEMORY_LIMIT", "Outcome", "OutcomeKind", "Stage"]
 
 
 class OutcomeKind(StrEnum):
@@ -39,6 +38,8 @@ class OutcomeKind(StrEnum):
 
 DIFFERENCES = (OutcomeKind.MISMATCH, OutcomeKind.DISPUTED)
 """Kinds of failures whose values are at issue."""
+MEMORY_LIMIT = "memory limit"
+"""How people are told of a death by the memory limit; `Outcome.over_memory_limit` marks it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,15 +49,13 @@ class Outcome:
     `captured` is the tail of what the compiler wrote to stdout and stderr. `seconds` maps a stage
     to the wall time spent in it; `cpu` is the CPU time of all of them. `outputs` is set when kind
     is ok. A process that died names its signal in `signal` ("SIGSEGV"), or its exit code in
-    `message` ("exited with code 3"); a death by the memory limit is a crash whose message begins
-    with `MEMORY_LIMIT`. `complaint` is the backend's reading of its compiler's words, where there
-    was an error. `label` is that of the backend (nnfuzz.execute.registry.labelled) where it is not
-    the compiler's name. `baseline`: of a level that shows nothing of the backend's own
-    (Backend.baseline). `passes`: names of those that changed the model, where that was asked for
-    and the backend tells (Backend.build_watched).
+    `message` ("exited with code 3"). `over_memory_limit` marks a crash for want of memory; its
+    message begins with MEMORY_LIMIT. `complaint` is the backend's reading of its compiler's words,
+    where there was an error. `label` is that of the backend (nnfuzz.execute.registry.labelled)
+    where it is not the compiler's name. `baseline`: of a level that shows nothing of the backend's
+    own (Backend.baseline). `passes`: names of those that changed the model, where that was asked
+    for and the backend tells (Backend.build_watched).
     """
-
-    MEMORY_LIMIT = "memory limit"
 
     kind: OutcomeKind
     stage: Stage
@@ -68,11 +67,12 @@ class Outcome:
     captured: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
     cpu: float = 0.0
-    outputs: dict[str, np.ndarray] | None = None
+    outputs: dict[str, np.ndarray] | None = field(default=None, metadata=UNWRITTEN)
     complaint: Complaint | None = None
     label: str = ""
     baseline: bool = False
     passes: tuple[str, ...] | None = None
+    over_memory_limit: bool = False
 
     @property
     def backend(self) -> str:
@@ -87,24 +87,11 @@ class Outcome:
     def ok(self) -> bool:
         return self.kind is OutcomeKind.OK
 
-    @property
-    def over_memory_limit(self) -> bool:
-        return self.kind is OutcomeKind.CRASH and self.message.startswith(self.MEMORY_LIMIT)
 
-    def to_json(self) -> dict[str, Any]:
-        """A JSON object of everything but the outputs."""
-        names = [f.name for f in fields(self) if f.name != "outputs"]
-        values = {name: getattr(self, name) for name in names}
-        told = {"kind": self.kind.value, "stage": self.stage.value, "target": str(self.target)}
-        complaint = self.complaint.to_json() if self.complaint else None
-        return {**values, **told, "complaint": complaint}
-
-    @classmethod
-    def from_json(
-        cls, data: dict[str, Any], outputs: dict[str, np.ndarray] | None = None
-    ) -> Outcome:
-        """The inverse of to_json; the outputs travel beside it. Raises: Unreadable."""
-        return replace(read(cls, data), outputs=outputs)
+def marked(outcome: Outcome) -> Outcome:
+    """An outcome read from a file, where those of older versions lack `over_memory_limit`."""
+    crashed = outcome.kind is OutcomeKind.CRASH and outcome.message.startswith(MEMORY_LIMIT)
+    return replace(outcome, over_memory_limit=True) if crashed else outcome
 
 
 def parsed_pass(told: str) -> tuple[str, str]:

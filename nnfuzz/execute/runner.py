@@ -19,13 +19,14 @@ from nnfuzz.execute.deviation import Deviation
 from nnfuzz.execute.environment import home_of
 from nnfuzz.execute.events import Death, DeathKind, Event, Fault, Limits, Progress, Reply
 from nnfuzz.execute.forkserver import ForkServer, Home
-from nnfuzz.execute.outcome import DIFFERENCES, Outcome, OutcomeKind, Stage
+from nnfuzz.execute.outcome import DIFFERENCES, MEMORY_LIMIT, Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec, address, plugin_module
 from nnfuzz.execute.sandbox import Sandbox, wait
 from nnfuzz.execute.service import INPUT, OUTPUT
 from nnfuzz.execute.target import ONNX, Pipeline, Target
 from nnfuzz.reading import read
 from nnfuzz.text import visible
+from nnfuzz.writing import as_json
 
 SERVICE = "nnfuzz.execute.service:BackendService"
 AFTER_A_HANG, AT_LEAST = 0.25, 5.0
@@ -93,7 +94,7 @@ class BackendRunner:
         self.works = False
         self.sandbox = Sandbox(
             SERVICE,
-            {"spec": spec.to_json(), "adapter": address(self.backend), "abroad": abroad},
+            {"spec": as_json(spec), "adapter": address(self.backend), "abroad": abroad},
             limits or limits_of(self.options),
             name=str(spec),
             server=server,
@@ -401,6 +402,7 @@ def _outcome(death: Death) -> Outcome:
         signal="" if death.note or death.kind in _UNSIGNALLED else death.signal,
         captured=death.captured,
         seconds={stage.value: death.seconds},
+        over_memory_limit=death.kind is DeathKind.MEMORY,
     )
 
 
@@ -408,7 +410,7 @@ def _cause(death: Death) -> str:
     if death.kind is DeathKind.TIMEOUT:
         return death.note or "exceeded the time limit"
     if death.kind is DeathKind.MEMORY:
-        return f"{Outcome.MEMORY_LIMIT} exceeded"
+        return f"{MEMORY_LIMIT} exceeded"
     if death.kind is DeathKind.EXIT:
         return f"exited with code {death.exit_code}"
     if death.note:

@@ -40,13 +40,14 @@ from nnfuzz.execute.backend import (
 from nnfuzz.execute.complaint import CompilerError, ComplaintKind, described
 from nnfuzz.execute.events import reads_as_out_of_memory
 from nnfuzz.execute.interface import InputError, OnnxModel
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.execute.outcome import MEMORY_LIMIT, Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendSpec
 from nnfuzz.execute.slips import innermost
 from nnfuzz.execute.target import ONNX
 from nnfuzz.execute.wire import stand_in
 from nnfuzz.execute.worker import Report
 from nnfuzz.ir.sizes import by_copy, together
+from nnfuzz.writing import as_json
 
 if TYPE_CHECKING:
     from nnfuzz.execute.modules import TorchSource
@@ -120,7 +121,7 @@ class BackendService:
             for outcome in self._run(blobs["model"], inputs, header["levels"], report):
                 found = _limited(outcome.outputs or {}, expected)
                 outputs = {OUTPUT + k: v for k, v in found.items()}
-                report.partial(outcome.to_json(), outputs)
+                report.partial(as_json(outcome), outputs)
         return {}, {}
 
     def _versions(self) -> dict[str, str]:
@@ -253,7 +254,7 @@ class BackendService:
         """Kind, texts and complaint of what a stage has raised."""
         text = described(error, stage)
         complaint, kind = self._backend.complaint(text), OutcomeKind.EXCEPTION
-        message = text.message
+        message, over = text.message, False
         if type(self._backend).is_unsupported is Backend.is_unsupported:  # it would ask that again
             unsupported = complaint.kind is ComplaintKind.UNSUPPORTED
         else:
@@ -263,7 +264,7 @@ class BackendService:
         elif complaint.kind is ComplaintKind.UNSUPPORTED:
             complaint = complaint.of_kind(ComplaintKind.ERROR)
         if kind is OutcomeKind.EXCEPTION and reads_as_out_of_memory(message):
-            kind, message = OutcomeKind.CRASH, f"{Outcome.MEMORY_LIMIT}: {message}"
+            kind, message, over = OutcomeKind.CRASH, f"{MEMORY_LIMIT}: {message}", True
         elif self._invalid and kind is OutcomeKind.EXCEPTION:
             kind = self._answer(error, text)
         return {
@@ -272,6 +273,7 @@ class BackendService:
             "message": message,
             "traceback": text.traceback,
             "complaint": complaint,
+            "over_memory_limit": over,
         }
 
     def _answer(self, error: BaseException, text: CompilerError) -> OutcomeKind:

@@ -31,6 +31,7 @@ from nnfuzz.library.settings import (
 from nnfuzz.reading import Unreadable
 from nnfuzz.testcase.client import ProducerSettingsError
 from nnfuzz.untrusted import read_json
+from nnfuzz.writing import as_json
 
 Allow = Callable[[Iterable[str]], None]
 """Raises an error if one of the plug-ins of a foreign folder may not run."""
@@ -121,7 +122,7 @@ class Campaign:
         """Raises: ConfigError, StoreError if the folder holds something; see `new_config`."""
         config, registry = new_config(request)
         folder = request.out or default_folder(config.backends)
-        return cls(Store.create(folder, config.to_json()), config, registry, False)
+        return cls(Store.create(folder, as_json(config)), config, registry, False)
 
     @classmethod
     def resume(cls, request: Request, allow: Allow) -> Self:
@@ -137,7 +138,7 @@ class Campaign:
             stored = CampaignConfig.from_json(store.config())
             config, registry = config_to_go_on(stored, request, allow)
             refuse_finished(store, config)
-            store.set_meta("config", config.to_json())
+            store.set_meta("config", as_json(config))
         except BaseException:
             store.close()
             raise

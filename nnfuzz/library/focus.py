@@ -18,6 +18,7 @@ from nnfuzz.library.case import operator_registry
 from nnfuzz.library.settings import Note
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.test_id import Numbered, Probe
+from nnfuzz.writing import as_json
 
 PER_OPERATOR = 16
 """Models of one operator: dtypes first; a model that is fuzzed starts from one of all."""
@@ -43,7 +44,7 @@ def focused(
     """
     _refuse_misspelt(names, registry, specs, config)
     with ExitStack() as stack:
-        producers = stack.enter_context(Producers(0, config.to_json(), 1))
+        producers = stack.enter_context(Producers(0, as_json(config), 1))
         keys = producers.signatures()
         operators = {_operator(key) for key in keys}
         found = [list(_singles(n, keys, producers)) for n in names if n in operators]

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from nnfuzz.campaign.config import ConfigError
-from nnfuzz.campaign.reduction import known_by
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.reading import Unreadable, read
+from nnfuzz.report.keyed import known_by
 from nnfuzz.triage.known import KnownError, KnownFailures
 from nnfuzz.untrusted import read_json
 

@@ -16,7 +16,6 @@ from test_remerge import CASES, add
 
 import nnfuzz.triage.signature
 from nnfuzz.campaign.recorder import Recorder
-from nnfuzz.campaign.reduction import known_by
 from nnfuzz.campaign.rekeying import RULES, rekey, rules_of
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.campaign.store import Store
@@ -24,15 +23,17 @@ from nnfuzz.campaign.support_cache import SupportCache
 from nnfuzz.cli.progress import Silent
 from nnfuzz.execute.normalise import normalise
 from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.report.keyed import known_by
 from nnfuzz.testcase.test_id import Numbered
 from nnfuzz.triage.known import KnownFailures
+from nnfuzz.writing import as_json
 
 TESTS = 18  # two rounds of the plan
 
 
 def campaign(folder, tests=TESTS, plan="failing", backend="hostile"):
     config, registry = drive.settings(tests, plan, backend, learn=False, throttle=0)
-    start = Store.open if folder.exists() else lambda path: Store.create(path, config.to_json())
+    start = Store.open if folder.exists() else lambda path: Store.create(path, as_json(config))
     with start(folder) as store:
         run_campaign(store, config, registry, Silent(), SupportCache(folder / "cache"))
         return keys(store)

@@ -22,6 +22,7 @@ from nnfuzz.report.reduced import problem_of, reduce_folder
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.triage.signature import export_failure, failures
+from nnfuzz.writing import as_json
 from tests.reduction.conftest import finding_of
 from tests.triage.test_signature import crashed, failed, outcome
 
@@ -129,10 +130,10 @@ def test_a_folder_gets_a_reduced_finding_inside(tmp_path, findings, registry, se
     assert "Accused: optimiser (FuseMulAdd)" in report
     assert "| `FuseMulAdd` | ok |" in report
     assert "Reduced from 10 operators to 2" in report
-    assert reduced.campaign["reduction"]["nodes"] == [10, 2]
-    assert reduced.campaign["reduced_from"]["hash"] == findings[0].signature.hash
+    assert reduced.origin.reduction.nodes == (10, 2)
+    assert reduced.origin.reduced_from.hash == findings[0].signature.hash
     reduce_folder(folder, replace(config, budget=3), trusted=trusted)
-    assert read_finding(folder / "reduced").campaign["reduction"]["candidates"] <= 3
+    assert read_finding(folder / "reduced").origin.reduction.candidates <= 3
 
 
 def test_a_failure_that_is_gone_is_no_reduction(findings, registry, reduced):
@@ -162,7 +163,7 @@ def test_an_exporters_failure_is_reduced_without_a_backend():
     assert failed.stage == "export"
     failure = export_failure("torchscript", failed.error_type, failed.message, failed.traceback)
     case = TestCase(failed.id, failed.graph, b"", {}, {}, {}, "torchscript", config.opset)
-    done = reduce_case(Problem(case, failure, None, config.to_json()), ReduceConfig(2))
+    done = reduce_case(Problem(case, failure, None, as_json(config)), ReduceConfig(2))
     assert [node.op for node in done.case.graph.nodes] == ["Bessel"]
     assert done.failure.signature.hash == failure.signature.hash
     assert done.confirmed == 3

@@ -13,6 +13,8 @@ import pytest
 from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.compare.mismatch import Accuracy, Distance, Verdict
 from nnfuzz.ir.view import GraphView
+from nnfuzz.reading import read
+from nnfuzz.report.finding import Origin
 from nnfuzz.report.finding_folder import read_finding, write_finding
 from nnfuzz.report.numbers import assert_close
 from nnfuzz.report.text import impersonal, located, portable
@@ -20,6 +22,7 @@ from nnfuzz.report.tracker import tracker_report
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.test_id import Foreign, Numbered
 from nnfuzz.triage.mismatch import wrong_outputs
+from nnfuzz.writing import as_json
 
 SINGLE = GraphView.from_json(
     {
@@ -61,7 +64,7 @@ def test_every_target_is_held_against_the_reference(finding_of):
     rows = {PYTORCH: (0.5, 0.0, 0.0), low: (0.5, 1e-9, 0.25), high: ("nan",) * 3}
     told = Accuracy(0.5, {target: Distance(*row) for target, row in rows.items()})
     verdict = replace(finding.verdict, accuracy={high: {"y": told}})
-    assert Verdict.from_json(verdict.to_json()) == verdict
+    assert read(Verdict, as_json(verdict)) == verdict
     report = tracker_report(replace(finding, verdict=verdict))
     assert "| reference (float64) | `0.5` |" in report
     assert "| PyTorch (float32) | `0.5` | `0` | `0` |" in report
@@ -110,7 +113,7 @@ def test_levels_are_told_only_where_there_are_several(finding_of):
 
 def test_a_report_has_room_for_how_sure_its_grouping_is(finding_of):
     finding = finding_of("planted,bug=value")
-    told = replace(finding, campaign={"grouping": "Three others fail alike."})
+    told = replace(finding, origin=Origin(grouping="Three others fail alike."))
     assert "Three others fail alike." in tracker_report(told)
 
 
@@ -122,10 +125,10 @@ def test_no_path_of_this_machine_is_in_a_folder(finding_of, tmp_path):
         replace(o, traceback=leaky, message=leaky, captured=leaky) for o in finding.outcomes
     ]
     localisation = {"party": "kernel", "evidence": [leaky], "levels": {}, "level": "O1"}
-    campaign = {"note": [leaky]}
+    origin = Origin(grouping=leaky)
     config = {**finding.config, "plugins": [str(Path.cwd() / "plugin.py")]}
     finding = replace(
-        finding, outcomes=tuple(outcomes), config=config, campaign=campaign,
+        finding, outcomes=tuple(outcomes), config=config, origin=origin,
         localisation=localisation,
     )  # fmt: skip
     folder = write_finding(tmp_path / "f", finding)

@@ -11,20 +11,21 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from nnfuzz.campaign.reduction import facts, renewed
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.report.finding_folder import read_finding
+from nnfuzz.report.keyed import keyed
+from nnfuzz.writing import as_json
 
 TESTDATA = Path(__file__).parent / "testdata" / "reduced"
 
 
 def kept(folder):
     finding = read_finding(folder)
-    failure = renewed(finding, BackendRegistry.discover())
-    told = asdict(facts(finding, BackendRegistry.discover()))
+    found = keyed(finding, BackendRegistry.discover())
+    failure, told = found.failure, asdict(found.facts)
     told["verdict"] = {"mismatches": (finding.verdict or {}).get("mismatches", {})}
     return {
-        "signature": failure.signature.to_json(),
+        "signature": as_json(failure.signature),
         "backend": failure.backend,
         "kind": failure.kind.value,
         "stage": failure.stage.value,

@@ -31,6 +31,7 @@ from nnfuzz.cli.options import (
 )
 from nnfuzz.cli.pytest_file import models_under_pytest
 from nnfuzz.cli.values import listed, size
+from nnfuzz.writing import as_json
 
 if TYPE_CHECKING:
     from nnfuzz.corpus.entry import Entry
@@ -132,7 +133,7 @@ def generate(
     plan = Plan(
         wanted,
         seed or 0,
-        config.to_json(),
+        as_json(config),
         {**_libraries(), **versions},
         data_sets,
         most,

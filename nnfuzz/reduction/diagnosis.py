@@ -1,0 +1,514 @@
+"""What else tells the cause of a reduced case: experiments that begin where reduction ends.
+
+- Hypotheses on how the result comes about (explain.py), held against other inputs too.
+- What heals a wrong result (healing.py): the same attribute, constants, an operand less.
+- What an operator that raises depends on: if that fails by itself, the error only follows.
+- The operators of ONNX that one of ours became: the first one that is wrong is the one to show.
+- The dtype or operator of a known cause in place of this one's: if that fails alike, they are one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.execute.target import DIRECT
+from nnfuzz.ir.view import NO_GRAPH, GraphView, NodeView
+from nnfuzz.reduction.candidate import Question, Tried
+from nnfuzz.reduction.culprit import exposed
+from nnfuzz.reduction.edit import READERS, Edit, Group
+from nnfuzz.reduction.healing import CONSTANT, healing, narrowed, shared
+from nnfuzz.reduction.information import Shown, enough
+from nnfuzz.reduction.known import Cause, causing, in_full
+from nnfuzz.reduction.slots import Slots
+from nnfuzz.testcase.case import TestCase
+from nnfuzz.triage.facts import facts_of
+from nnfuzz.triage.general import data_operators, general_message, onnx_type, operator_types
+from nnfuzz.triage.keys import Key, KeyKind
+from nnfuzz.triage.mismatch import wrong_outputs
+from nnfuzz.triage.refine import first_copy, refined
+from nnfuzz.triage.signature import FAILURES, HABITS, Failure, Signature, wordless
+
+REDRAWS, MOST_REDRAWS = 2, 8
+"""Further inputs that a hypothesis must predict: each leaves few coincidences. More of them where
+these show too little.
+"""
+MOST_SWAPS = 6
+"""Known causes that are put in place of one, the latest first: each costs a run of the compiler."""
+
+
+MOST_INSIDE = 24
+"""Operators of ONNX that are tried one by one: an exporter makes many of one of ours."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What the experiments say of the cause of a reduced failure.
+
+    explanations: hypotheses that predict the wrong result, the most general first. keys: of the
+    causes that the failure shares. follows: the refined signature of the failure that this one only
+    follows from, and by which alone it is known. heals: see nnfuzz.reduction.healing.
+    """
+
+    explanations: tuple[str, ...] = ()
+    keys: tuple[Key, ...] = ()
+    follows: str = ""
+    heals: tuple[str, ...] = ()
+
+
+NOTHING = Diagnosis()
+
+
+def diagnose(
+    slots: Slots,
+    question: Question,
+    history: Sequence[Tried],
+    failure: Failure,
+    causes: Sequence[Cause],
+) -> Diagnosis:
+    """Experiments on a reduced case, until its cause is known. history: cases that fail alike, the
+    reduced one last. causes: of the same backend and kind.
+
+    Raises: WorkerError if a worker of nnfuzz fails.
+    """
+    best = history[-1]
+    if best.case is None or slots.slots[0].runner is None or HABITS in failure.signature.parts:
+        return NOTHING
+    before = _before(slots, question, best, failure)
+    if before is None:
+        return _own(slots, question, history, failure, causes)
+    tried, wrong = before
+    cause = _refined(tried, wrong)
+    keys: tuple[Key, ...] = ()
+    if wrong.kind is OutcomeKind.MISMATCH and cause.hash not in {known.refined for known in causes}:
+        keys = _own(slots, in_full(slots, question), [tried], wrong, causes).keys
+    if wordless(wrong.signature.parts):
+        keys = tuple(sorted(_of_death(slots, question, tried, wrong)))
+    told = f"follows from {cause.title}"  # but for what a part says by itself, it is the same
+    return Diagnosis(() if _same_words(wrong, failure, best, tried) else (told,), keys, cause.hash)
+
+
+def _own(
+    slots: Slots,
+    question: Question,
+    history: Sequence[Tried],
+    failure: Failure,
+    causes: Sequence[Cause],
+) -> Diagnosis:
+    """The same for a failure that follows from no other one."""
+    best = history[-1]
+    told, operands = _explanations(slots, question, history, failure)
+    heals, operator = _healing(slots, question, best, failure, causes), _nodes(best)[-1].op
+    if CONSTANT in heals:
+        told = {}  # the operator itself is right, whatever its results look like
+    mismatches = [cause for cause in causes if cause.kind == OutcomeKind.MISMATCH]
+    one = narrowed(heals, [cause.heals for cause in mismatches])
+    common = [*(told[text] for text in list(told)[:1]), shared(one, operator, operands)]
+    keys = {Key(KeyKind.CAUSE, _explained(failure, text)) for text in common if text}
+    if failure.kind is not OutcomeKind.MISMATCH:
+        alone = _alone_as_well(slots, question, best, failure)
+        mine = [pair for pair in alone if pair[1].levels == failure.levels]
+        keys |= {Key(KeyKind.CAUSE, _refined(*pair).hash) for pair in mine[:1]}
+        same = (c for c in mismatches if heals and (c.operator, c.heals) == (operator, heals))
+        keys |= {Key(KeyKind.CAUSE, cause.finding) for cause in same}
+    if wordless(failure.signature.parts):
+        keys |= _of_death(slots, question, best, failure)
+    if text := _at_fault(slots, question, best, failure):
+        keys.add(Key(KeyKind.CAUSE, _explained(failure, text)))
+        told = told or {text: text}
+    alike = next(_alike(slots, question, history, failure, told, causes), None)
+    if alike is not None:
+        keys.add(Key(KeyKind.CAUSE, alike.finding))
+    return Diagnosis(tuple(told), tuple(sorted(keys)), heals=heals)
+
+
+def _healing(
+    slots: Slots, question: Question, best: Tried, failure: Failure, causes: Sequence[Cause]
+) -> tuple[str, ...]:
+    """What heals a case. An error while the model runs is asked only where the same operator has a
+    wrong result that one thing heals: they may be one cause.
+    """
+    if failure.kind is not OutcomeKind.MISMATCH:
+        wrong = [c for c in causes if len(c.heals) == 1 and c.operator == _nodes(best)[-1].op]
+        if failure.stage is not Stage.EXECUTE or not wrong:
+            return ()
+    return healing(slots, question, best, failure)
+
+
+def _of_death(slots: Slots, question: Question, best: Tried, failure: Failure) -> set[Key]:
+    """Keys of a death that says nothing: the operator of ONNX that dies by itself, if one of ours
+    became several, and the families of the operator, which share it for all that is known.
+    """
+    if len(_nodes(best)) != 1:
+        return set()
+    parts = _one_by_one(slots, question, best) if _written(best) > 1 else ()
+    alone = [(t, f) for t in parts for f, _ in t.failing if _same_words(f, failure, best, t)]
+    tried = alone[0][0] if alone else best
+    signal, stage = failure.signature.parts["signal"], failure.stage.value
+    families = slots.families(_nodes(tried)[-1].op)
+    texts = [f"{failure.compiler} {signal} in {stage} at {family}" for family in families]
+    return {Key(KeyKind.CAUSE, text) for text in [*texts, *(_refined(*p).hash for p in alone[:1])]}
+
+
+def _written(tried: Tried) -> int:
+    """How many operators of ONNX a case applies to its inputs."""
+    return len(data_operators(tried.case.model)) if tried.case and tried.case.model else 0
+
+
+def _explained(failure: Failure, told: str) -> str:
+    """What mismatches have in common that one hypothesis predicts: the narrower type, the operator
+    or its family is in its text.
+    """
+    return f"{failure.compiler} {failure.signature.parts.get('levels', '')} {told}"
+
+
+def _explanations(
+    slots: Slots, question: Question, history: Sequence[Tried], failure: Failure
+) -> tuple[dict[str, str], str]:
+    """Hypotheses that predict the wrong result, and those of other inputs, and that do so by more
+    than chance, with their families; and the family of an operator of many operands. What is small
+    may show too little: then a larger case of the same operators tells.
+    """
+    if failure.kind is not OutcomeKind.MISMATCH:
+        return {}, ""
+    told: dict[str, str] = {}
+    operands = ""
+    tried, seen, grown = 0, set[Shown](), True
+    for case in _witnesses(history):
+        for seed in range(MOST_REDRAWS + 1):
+            if seed > REDRAWS and (enough(seen, tried) or not grown):
+                break
+            edits = (Edit("redrawing", value=seed),) if seed else ()
+            again = slots.run(case, edits, question)
+            wrong = _outcome(again, failure)
+            if again.case is None or wrong is None:
+                continue
+            found = slots.explain(again.case, wrong.outputs or {}, list(told))
+            told, tried = found.explanations, max(tried, found.tried)
+            operands = found.operands
+            more = {_apart(pair, seed) for pair in found.shown} - seen
+            seen, grown = seen | more, bool(more)
+            if not told:
+                return {}, operands
+        if enough(seen, tried):
+            return told, operands
+    return {}, operands
+
+
+def _apart(pair: Shown, seed: int) -> Shown:
+    """What is told apart by its place is so by the inputs as well."""
+    kind, right, actual = pair
+    return (f"{kind} {seed}", right, actual) if kind.startswith("bool") else pair
+
+
+def _witnesses(history: Sequence[Tried]) -> Iterator[TestCase]:
+    """The reduced case, and the first one with the same operators, of the same dtypes if any is."""
+    best = history[-1]
+    assert best.case is not None
+    operators = [node.op for node in best.case.graph.nodes]
+    cases = [tried.case for tried in history if tried.case and tried.digest != best.digest]
+    alike = [case for case in cases if [node.op for node in case.graph.nodes] == operators]
+    dtypes = {*best.case.graph.dtypes.values()}
+    alike.sort(key=lambda case: {*case.graph.dtypes.values()} != dtypes)
+    yield from (best.case, *alike[:1])
+
+
+def _outcome(tried: Tried, failure: Failure) -> Outcome | None:
+    """What the first level of a mismatch returned, in whatever form."""
+    return next((o for o in tried.outcomes if o.level in failure.levels and o.outputs), None)
+
+
+def _wrong(tried: Tried) -> list[Failure]:
+    return [f for f, _ in tried.failing if f.kind is OutcomeKind.MISMATCH]
+
+
+def wrong_inside(slots: Slots, question: Question, best: Tried, wanted: str) -> Tried | None:
+    """The first operator of ONNX that is wrong by itself, where one of ours became several or an
+    exporter wrote the model of a mismatch; None if that is nothing new.
+    """
+    alone = _inside(slots, question, best) if question.judged else None
+    return alone if alone and any(mark == wanted for _, mark in alone.failing) else None
+
+
+def _inside(slots: Slots, question: Question, best: Tried) -> Tried | None:
+    """That operator alone; what an exporter wrote in the direct form, if it is one operator."""
+    direct = best.case is None or best.case.exporter == DIRECT
+    if best.case is None or (direct and len(_nodes(best)) != 1):
+        return None
+    whole = slots.run(best.case, (Edit("importing"),), question)
+    if whole.case is None:
+        return next((alone for alone in _one_by_one(slots, question, best) if _wrong(alone)), None)
+    alone: Tried | None = None if direct else whole
+    if whole.case and len(_nodes(whole)) > 1:
+        alone = _first_alone(slots, question, exposed(slots, question, whole))
+    return alone
+
+
+def _one_by_one(slots: Slots, question: Question, best: Tried) -> Iterator[Tried]:
+    """The operators of ONNX that a case applies to its inputs, each alone; at most MOST_INSIDE."""
+    assert best.case is not None
+    for _, name in data_operators(best.case.model)[:MOST_INSIDE]:
+        yield slots.run(best.case, (Edit("importing", name),), question)
+
+
+def _before(
+    slots: Slots, question: Question, best: Tried, failure: Failure
+) -> tuple[Tried, Failure] | None:
+    """What fails before the last operator of a case that raises, if anything does: the error only
+    follows from it, as it does not occur where right values are fed. So does a wrong result from
+    one that is wrong in another way.
+
+    What the least optimised level says of the model is the cause of what others say, too.
+    """
+    if failure.kind is OutcomeKind.MISMATCH:
+        return _wrong_before(slots, question, best)
+    whole = in_full(slots, question)
+    tried, direct = best, best.case is None or best.case.exporter == DIRECT
+    if best.case and (not direct or len(_nodes(best)) == 1):
+        tried = slots.run(best.case, (Edit("importing"),), replace(whole, judged=False))
+    if tried.case is None:
+        inside = _among([*_one_by_one(slots, whole, best)], best, failure)
+        return inside or _plainly(best, failure)
+    if _alone_as_well(slots, question, tried, failure):
+        return None
+    found = _shortest(slots, whole, tried, failure.stage)
+    if found is None:
+        return _plainly(best, failure)
+    alone = _first_alone(slots, whole, found) or _last_alone(slots, whole, found, failure.stage)
+    inner = _inside(slots, whole, alone) or alone
+    best = next(t for t in (inner, alone, found) if causing(t, failure.stage))
+    return best, causing(best, failure.stage)[0]
+
+
+def _last_alone(slots: Slots, question: Question, tried: Tried, stage: Stage) -> Tried:
+    """The last operator of a prefix that dies, if that dies alone; else the prefix."""
+    if tried.case is None or not any(f.kind is OutcomeKind.CRASH for f, _ in tried.failing):
+        return tried
+    last = Edit("neighbourhoods", "input", [*_nodes(tried)[-1].outputs[:1]])
+    alone = slots.run(tried.case, (last,), question)
+    return alone if causing(alone, stage) else tried
+
+
+def _wrong_before(slots: Slots, question: Question, best: Tried) -> tuple[Tried, Failure] | None:
+    """The operator before the last one of a mismatch that is wrong by itself, if one is: of another
+    shape, since reduction would have kept it alone otherwise.
+    """
+    if len(_nodes(best)) < 2:
+        return None
+    alone = _first_alone(slots, question, exposed(slots, question, best))
+    return (alone, _wrong(alone)[0]) if alone else None
+
+
+def _among(parts: Sequence[Tried], best: Tried, failure: Failure) -> tuple[Tried, Failure] | None:
+    """The first of some operators that is wrong by itself, unless one of them raises what the
+    whole case does.
+    """
+    if any(_same_words(found, failure, best, t) for t in parts for found, _ in t.failing):
+        return None
+    return next(((t, wrong[0]) for t in parts if (wrong := causing(t, failure.stage))), None)
+
+
+def _shortest(slots: Slots, question: Question, tried: Tried, stage: Stage) -> Tried | None:
+    """The fewest first nodes, but not all, in which something fails that an error at a stage may
+    follow from. More of them show it as well.
+    """
+    found, fine, failing = None, 0, len(_nodes(tried))
+    while failing - fine > 1:
+        middle = (fine + failing) // 2
+        part = exposed(slots, question, tried, middle)
+        if causing(part, stage):
+            found, failing = part, middle
+        else:
+            fine = middle
+    return found
+
+
+def _refined(tried: Tried, failure: Failure) -> Signature:
+    assert tried.case is not None
+    return refined(failure, tried.case.graph, facts_of(tried.case, failure, tried.verdict))
+
+
+def _alone_as_well(
+    slots: Slots, question: Question, tried: Tried, failure: Failure
+) -> list[tuple[Tried, Failure]]:
+    """How the last of several operators says the same without the others, if it does: then it is
+    the one that fails, whatever else differs.
+    """
+    nodes = _nodes(tried)
+    if len(nodes) < 2 or tried.case is None:
+        return []
+    last = Edit("neighbourhoods", "input", [*nodes[-1].outputs[:1]])
+    alone = slots.run(tried.case, (last,), question)
+    return [
+        (alone, found) for found, _ in alone.failing if _same_words(found, failure, tried, alone)
+    ]
+
+
+def _plainly(best: Tried, failure: Failure) -> tuple[Tried, Failure] | None:
+    """The error of the least optimised level, if that fails in another way."""
+    first = best.outcomes[0].level if best.outcomes else ""
+    if first in failure.levels:
+        return None
+    errors = (found for found, _ in best.failing if found.kind in FAILURES)
+    return next(((best, found) for found in errors if first in found.levels), None)
+
+
+def _first_alone(slots: Slots, question: Question, shown: Tried) -> Tried | None:
+    """The operator of the first wrong value alone, fed with right ones, if it is wrong then."""
+    wrong = {w.output for w in wrong_outputs(shown.verdict)}
+    first = [node.outputs[0] for node in _nodes(shown) if not wrong.isdisjoint(node.outputs)]
+    if not first or shown.case is None:
+        return None
+    alone = slots.run(shown.case, (Edit("neighbourhoods", "input", first[:1]),), question)
+    return alone if _wrong(alone) else None
+
+
+def _at_fault(slots: Slots, question: Question, best: Tried, failure: Failure) -> str:
+    """Which of two operators that fail together only fails with a plain one in the other's place;
+    "" if neither or both do.
+    """
+    nodes = _nodes(best)
+    if len(nodes) < 2 or best.case is None:
+        return ""
+    case, graph, last = best.case, best.case.graph, nodes[-1]
+    made = [name for name in dict.fromkeys(last.inputs) if name in graph.makers]
+    reader = slots.run(case, (Edit("makers", last.outputs[0]),), question)
+    at_fault = set()
+    if _fails_by_pair(slots, question, reader, failure):
+        dtypes = sorted({graph.dtypes[name] for name in made})
+        at_fault.add(f"{last.op} ({', '.join(dtypes)}) cannot take what is computed")
+    for name in made:
+        readers = (slots.run(case, (Edit("readers", name, r),), question) for r in READERS)
+        if any(_fails_by_pair(slots, question, tried, failure) for tried in readers):
+            maker = graph.makers[name].op
+            type_ = onnx_type(maker, operator_types(case.model)) or maker
+            at_fault.add(f"{type_} ({graph.dtypes[name]}) is wrong for whatever reads it")
+    return at_fault.pop() if len(at_fault) == 1 else ""
+
+
+def _fails_by_pair(slots: Slots, question: Question, tried: Tried, failure: Failure) -> bool:
+    """Whether a case fails in the way and at the levels of a failure, and its last operator does
+    not by itself.
+    """
+    ways = [
+        (f.kind, f.stage, f.levels) for f, _ in tried.failing if HABITS not in f.signature.parts
+    ]
+    if tried.case is None or (failure.kind, failure.stage, failure.levels) not in ways:
+        return False
+    last = Edit("neighbourhoods", "input", [_nodes(tried)[-1].outputs[0]])
+    return not slots.run(tried.case, (last,), question).failing
+
+
+def _nodes(tried: Tried) -> list[NodeView]:
+    return first_copy(tried.case.graph) if tried.case else []
+
+
+def _alike(
+    slots: Slots,
+    question: Question,
+    history: Sequence[Tried],
+    failure: Failure,
+    told: Collection[str],
+    causes: Sequence[Cause],
+) -> Iterator[Cause]:
+    """Known causes that this case becomes with their operator or dtype in place of its own, while
+    it says the same as before: a case with both causes would go on to say its own.
+    """
+    best = history[-1]
+    assert best.case is not None
+    graph = best.case.graph
+    similar = [cause for cause in reversed(causes) if _may_be_one(failure, graph, told, cause)]
+    swaps = ((cause, swap(graph, cause)) for cause in similar)
+    for cause, edits in [pair for pair in swaps if pair[1]][:MOST_SWAPS]:
+        tried = slots.run(best.case, edits, question)
+        same = (f for f, _ in tried.failing if _same_words(f, failure, best, tried))
+        found = next((f for f in same if _refined(tried, f).hash == cause.refined), None)
+        known = not _unexplained(failure, cause)
+        if found and (known or _shares(slots, question, history, edits, found, told)):
+            yield cause
+        if any(outcome.kind is OutcomeKind.TIMEOUT for outcome in tried.outcomes):
+            return  # each would take as long
+
+
+def swap(graph: GraphView, cause: Cause) -> Group:
+    """Edits that put the operator, or the dtypes, of a cause in place of those of a graph; none
+    unless both are of a single operator.
+    """
+    mine, theirs = first_copy(graph), cause.nodes
+    if len(mine) != 1 or len(theirs) != 1 or len(mine[0].inputs) != len(theirs[0].inputs):
+        return ()
+    (node,), (other,) = mine, theirs
+    if node.op != other.op:
+        return (Edit("operators", node.outputs[0], other.op),)
+    have, want = graph.dtypes, cause.graph.dtypes
+    pairs = [
+        (have[a], want[b])
+        for side in ("inputs", "outputs")
+        for a, b in zip(getattr(node, side), getattr(other, side))
+        if have[a] != want[b]
+    ]
+    return tuple(Edit("dtypes", a, b) for a, b in dict.fromkeys(pairs))
+
+
+def _may_be_one(failure: Failure, graph: GraphView, told: Collection[str], cause: Cause) -> bool:
+    """Whether the two look alike so far that running one as the other is worth it, and telling.
+
+    Two operators may both be wrong on their own: they are one only where the same is ignored or
+    lost in both. Of a cause that showed too little to be explained, that is yet to be seen.
+    """
+    if (failure.kind.value, failure.stage.value) != (cause.kind, cause.stage):
+        return False
+    if wordless(failure.signature.parts) and first_copy(graph)[-1].op != cause.operator:
+        return False  # every operator that kills the process says as much
+    if failure.kind is not OutcomeKind.MISMATCH:
+        return cause.says(failure, graph)
+    if _operator(failure) == cause.operator:
+        return not (told and cause.explanations)  # they say the same, or are two
+    return bool(told) and (
+        not cause.explanations or not _bare(told).isdisjoint(_bare(cause.explanations))
+    )
+
+
+def _unexplained(failure: Failure, cause: Cause) -> bool:
+    """Whether a wrong result of another operator has shown too little to be explained."""
+    mismatch = failure.kind is OutcomeKind.MISMATCH
+    return mismatch and not cause.explanations and _operator(failure) != cause.operator
+
+
+def _shares(
+    slots: Slots,
+    question: Question,
+    history: Sequence[Tried],
+    edits: Group,
+    failure: Failure,
+    told: Collection[str],
+) -> bool:
+    """Whether what explains a case explains it with another operator as well."""
+    swapped = [slots.run(case, edits, question) for case in _witnesses(history)]
+    explained, _ = _explanations(slots, question, swapped[::-1], failure)
+    return not _bare(told).isdisjoint(_bare(explained))
+
+
+def _bare(told: Iterable[str]) -> set[str]:
+    """Hypotheses without the operators."""
+    return {text.partition(" ")[2] for text in told}
+
+
+def _operator(failure: Failure) -> str:
+    return next(iter(failure.signature.parts.get("operators", ())), "")
+
+
+def _same_words(found: Failure, wanted: Failure, one: Tried, other: Tried) -> bool:
+    """Whether two failures are of one kind and say the same, dtypes and operators aside."""
+    if (found.kind, found.stage) != (wanted.kind, wanted.stage):
+        return False
+    a, b = (_general(f, tried) for f, tried in ((found, other), (wanted, one)))
+    return a == b
+
+
+def _general(failure: Failure, tried: Tried) -> tuple[str, str]:
+    parts, graph = failure.signature.parts, tried.case.graph if tried.case else NO_GRAPH
+    dtypes = {*graph.dtypes.values()}
+    said = general_message(parts.get("message", ""), dtypes, graph.operators)
+    return said, str(parts.get("wrong", parts.get("error", "")))
