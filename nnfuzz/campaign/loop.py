@@ -138,9 +138,8 @@ class Loop:
                 self._blame_for_end(error)
                 raise
             self._settle()
-            self.epochs.publish()
             self.recorder.complete = True
-            self.recorder.store.stop_clock()
+            self.recorder.store.sessions.stop_clock()
             self.cpu.end()
             self._reduce_rest()
             self.reducer.close()
@@ -186,7 +185,7 @@ class Loop:
     def sut_share(self) -> float:
         """Seconds inside compilers / (wall seconds x workers), of this session."""
         workers = sum(len(pool.slots) for pool in self.backends)
-        wall = self.recorder.store.session_seconds()
+        wall = self.recorder.store.sessions.seconds()
         return sum(pool.seconds for pool in self.backends) / (wall * workers)
 
     def _indexes(self) -> Indexes:
@@ -194,7 +193,7 @@ class Loop:
         if self._overtime:
             limit = max(suspected, default=-1) + 1
             return OwnIndexes(limit, lambda index: index < limit and index not in suspected, part)
-        again = {index for index in suspected if not store.tests_in(index, index + 1)}
+        again = {index for index in suspected if not store.tests.count(index, index + 1)}
         recorded = self.recorder.recorded
         assert isinstance(recorded, Prefix)  # the indexes are its own
         ran = lambda index: index in recorded and index not in again  # noqa: E731
@@ -267,7 +266,7 @@ class Loop:
         self._wait()
 
     def _wait(self) -> None:
-        self.epochs.heed()
+        self.epochs.sync()
         due = max(LEAST_TICK_SECONDS, min(pool.due for pool in self.backends))
         sandboxes = self._sandboxes()
         if not any(sandbox.busy for sandbox in sandboxes):
@@ -310,9 +309,7 @@ class Loop:
             return True
         if self.epochs.over or (self._time_is_up() and not self._overtime):
             return True
-        if self._jobs.left or self._busy():
-            return False
-        return not self.epochs.owed
+        return not (self._jobs.left or self._busy())
 
     def _time_is_up(self) -> bool:
         limit = self.config.time_limit
@@ -433,7 +430,7 @@ class Loop:
     def snapshot(self, phase: str | None = None) -> Snapshot:
         figures = self.recorder.figures
         seconds = self.seconds()
-        session = max(1e-9, self.recorder.store.session_seconds())
+        session = max(1e-9, self.recorder.store.sessions.seconds())
         rate = (figures.tests - self._tests_before) / session
         return Snapshot(
             phase=phase or self._phase(),
@@ -468,7 +465,7 @@ class Loop:
     def _own_limit(self) -> int | None:
         """How many indexes this part of the campaign has; None for no end."""
         limit = self.config.tests_limit
-        return None if limit is None else self.config.part.of(limit)
+        return None if limit is None else self.config.place.of(limit)
 
     def _reducing_left(self) -> float:
         """Seconds until the reductions after the last test end."""

@@ -19,8 +19,8 @@ from typing import Any
 from nnfuzz.campaign.backend_pool import BackendPool
 from nnfuzz.campaign.changes import keep_releases
 from nnfuzz.campaign.config import CampaignConfig, ConfigError
-from nnfuzz.campaign.epochs import Epochs, FollowingEpochs, LeasedEpochs
-from nnfuzz.campaign.exchange import Exchange, RangeLessons
+from nnfuzz.campaign.epochs import EpochDecider, Epochs
+from nnfuzz.campaign.exchange import Exchange, OwnExchange, SharedExchange
 from nnfuzz.campaign.guidance import Guidance, NoFeedback
 from nnfuzz.campaign.leased import Leased
 from nnfuzz.campaign.lending import Coordinator
@@ -34,6 +34,7 @@ from nnfuzz.campaign.reducing import Reducer
 from nnfuzz.campaign.refusals import refusals
 from nnfuzz.campaign.rekeying import rekey
 from nnfuzz.campaign.rows import AvoidedRow, FindingRow
+from nnfuzz.campaign.shared_leases import SharedLeases
 from nnfuzz.campaign.statistics import summary
 from nnfuzz.campaign.store import MOST_FAULTS, Store
 from nnfuzz.campaign.support import Answers, Support
@@ -97,14 +98,15 @@ def run_campaign(
 ) -> Result:
     """Runs a session of the campaign in `store` and writes its summary.
 
-    coordinator: of the cluster that it is a node of, which says what it tests.
+    coordinator: lends ranges of indexes to this node of a cluster. Without one, a campaign with
+    `share` leases them through files.
 
     Raises: OSError if no coordinator answers, PoolError if workers cannot work (the summary is
     written all the same), RunnerError if a backend cannot start, ConfigError if nothing can be
     generated.
     """
-    store.begin_session()
-    if coordinator is None:  # which knows no index that is to be done again
+    store.sessions.begin()
+    if not config.share:  # a published range is not run again
         _try_again(store, config.seed, observer)
     with _open(store, config, registry, observer, cache, stopped, coordinator) as session:
         try:
@@ -121,7 +123,7 @@ def run_campaign(
 
 def _try_again(store: Store, seed: int, observer: Observer) -> None:
     """Has the tests made again that a fault of nnfuzz has cost earlier sessions, and says so."""
-    again, failed = store.forget_faults(seed)
+    again, failed = store.tests.forget_faults(seed)
     if again:
         told = counted(len(again), "test")
         observer.note(f"{told} of earlier sessions ended by a fault of nnfuzz: tried again")
@@ -143,7 +145,7 @@ def run_probes(
 
     seconds: after which no further signature is begun.
     """
-    store.begin_session()
+    store.sessions.begin()
     with _open(store, config, registry, observer, cache, stopped, thorough=True) as session:
         try:
             session.loop.probe(seconds)
@@ -170,7 +172,7 @@ class _Session:
 
     def _known_seen(self) -> set[str]:
         """Signatures of failures to be ignored that occurred, refined ones as well."""
-        seen = self.store.signatures_in("known")
+        seen = self.store.occurrences.signatures_in("known")
         reductions = self.recorder.reductions
         return seen | {reductions[s].refined for s in seen if s in reductions}
 
@@ -186,22 +188,22 @@ class _Session:
     def _lifted(self) -> list[AvoidedRow]:
         """What generation kept away from in some epoch and does not any more."""
         now = {row.item for row in self.loop.epochs.avoided}
-        return [row for row in self.store.ever_avoided() if row.item not in now]
+        return [row for row in self.store.restraints.ever_avoided() if row.item not in now]
 
     def result(self) -> Result:
         findings = self.store.findings()
-        reasons = self.store.reasons()
+        reasons = self.store.restraints.reasons()
         figures = self.recorder.figures
-        self.store.touch()
-        shares, hangs = self.store.sut_shares(), self.store.hangs()
+        self.store.sessions.touch()
+        shares, hangs = self.store.sessions.sut_shares(), self.store.hangs.rows()
         extra = {
             **findings_figures(self.store),
-            "faults": sum(event.kind == "fault" for event in self.store.events()),
+            "faults": sum(event.kind == "fault" for event in self.store.events.rows()),
             "flaky": self.recorder.buckets.get("flaky", 0),
-            "flaky_failures": [asdict(row) for row in self.store.flaky()],
+            "flaky_failures": [asdict(row) for row in self.store.occurrences.flaky()],
             "hangs": dict(Counter(row.status.value for row in hangs)),
             "hangs_of_survey": {pool.name: pool.hung for pool in self.loop.backends if pool.hung},
-            "unconfirmed_hangs": [row.to_json() for row in self.store.unconfirmed()],
+            "unconfirmed_hangs": [row.to_json() for row in self.store.hangs.unconfirmed()],
             "by_design": self.recorder.buckets.get(DESIGN, 0),
             "habits": {p.name: [str(h) for h in p.habits] for p in self.loop.backends},
             "known_unseen": sorted(
@@ -220,7 +222,7 @@ class _Session:
             "cpu_ms": self.loop.cpu_ms(),
             "sut_shares": {name: round(share, 4) for name, share in shares.items()},
             "versions": self.versions.flat(),
-            **({"refusals": refusals(self.store.tests())} if self.config.case.invalid else {}),
+            **({"refusals": refusals(self.store.tests.rows())} if self.config.case.invalid else {}),
             "seed": self.config.seed,
             "config": as_json(self.config),
         }
@@ -251,14 +253,14 @@ def _open(
         servers = [producers.server, *(pool.server for pool in pools)]
         watchdog = Watchdog(observer.note, lambda: sum(server.looks for server in servers))
         stack.enter_context(watchdog)
-        store.account(config.workers, lambda: {pool.name: pool.seconds for pool in pools})
+        store.sessions.account(config.workers, lambda: {pool.name: pool.seconds for pool in pools})
         versions = _versions(pools, store)
         if config.regressions:
             keep_releases(store, config, registry)
         support = SupportTables(cache, config, versions.backends, versions.libraries)
         answers = Answers()
         used = support.load(answers)
-        store.load_answers(answers)
+        store.probes.load(answers)
         levels = {pool.name: pool.levels if thorough else pool.levels[:1] for pool in pools}
         if not thorough:
             observer.note(_first_steps(config))
@@ -268,15 +270,17 @@ def _open(
         prober = _prober(producers, levels, answers, store, observer)
         if thorough and prober.lacks_answers():
             ask()
-        write = finding_writer(config, registry, versions.backends, store.restraints_in)
+        write = finding_writer(config, registry, versions.backends, store.restraints.settings_in)
         rekey(store, config, registry, observer.note)
         kinds = [(pool.name, registry.get(pool.spec.name)) for pool in pools]
+        exchange: Exchange = OwnExchange(config, store)
         leased = None
-        if coordinator:
-            lessons = RangeLessons(config, versions.flat())
+        if config.share:
+            exchange = shared = SharedExchange(config, versions.flat())
             ahead = AHEAD * max(config.workers, config.producers)
             note, node = observer.note, _name_of_node(store)
-            leased = Leased(coordinator, config, store, lessons, note, node, ahead, stopped)
+            lender = coordinator or SharedLeases(config, node)
+            leased = Leased(lender, config, store, shared, note, node, ahead, stopped)
         recorder = Recorder(
             store,
             config.known,
@@ -298,10 +302,8 @@ def _open(
         stack.callback(reducer.close)
         throttle = Throttle(config.throttle, prober.left(()), _unrestrained(config))
         feedback = Guidance() if config.guidance else NoFeedback()
-        parts = (config, recorder, producers, prober, throttle, observer, feedback)
-        exchange = None if leased else Exchange.of(config, versions.flat())
-        kind = FollowingEpochs if exchange and not exchange.leads else Epochs
-        epochs = LeasedEpochs(leased, *parts) if leased else kind(*parts, exchange)
+        decider = EpochDecider(config, recorder, prober, throttle, observer, feedback, exchange)
+        epochs = Epochs(config, store, producers, exchange, decider, leased)
         loop = Loop(
             config, recorder, producers, pools, prober, observer, reducer, epochs, stopped, leased
         )
@@ -389,7 +391,7 @@ def _prober(
         for note in told.notes:
             observer.note(note)
         keys = [refusal(name, key) for name, found in told.signatures.items() for key in found]
-        return Prober(levels, keys, told.variables, answers, store.add_answers)
+        return Prober(levels, keys, told.variables, answers, store.probes.add)
     text = described(event)
     if isinstance(event, Fault) and event.starting and blames_settings(event.error_type):
         raise ConfigError(event.message.strip("'\""))
