@@ -30,6 +30,7 @@ from nnfuzz.campaign.schedule import begins, epoch_of
 from nnfuzz.campaign.support import INSTANCES
 from nnfuzz.campaign.throttle import Throttle, by_operator
 from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.reading import Unreadable
 from nnfuzz.testcase.test_id import Probe
 
@@ -56,7 +57,7 @@ class Epochs:
     ) -> None:
         """exchange: with the other parts of the campaign, of which this one leads."""
         self.number = -1
-        self.refused: set[str] = set(config.case.refused)
+        self.refused = set(map(SupportKey.parse, config.case.refused))
         self.throttle = throttle
         self._config = config
         self._recorder = recorder
@@ -135,7 +136,7 @@ class Epochs:
         if config.tests_limit is not None:
             self._prober.ask_all(self._room(0, after), after)
         elif (probed := self._probed_first()) is not None:
-            self._prober.ask(probed, after)
+            self._prober.ask(map(SupportKey.parse, probed), after)
         else:
             self._prober.ask_known(after)
             self._prober.ask_all(before=after)
@@ -227,13 +228,16 @@ class Epochs:
         reasons = self._new_refusals()
         avoided = self.throttle.avoided
         self.refused |= reasons.keys()
-        emphasis = self.feedback.emphasis((*self.refused, *(row.item for row in avoided)))
+        keys = {SupportKey.parse(row.item) for row in avoided}
+        emphasis = self.feedback.emphasis(self.refused | keys)
         before = self._emphases.get(self.number - 1, NO_EMPHASIS)
         changed = bool(reasons) or avoided != self._avoided or not self.number
         self._avoided = avoided
         self._emphases[self.number] = emphasis
         changed |= emphasis != before
-        restraints = Restrained(tuple(sorted(self.refused)), reasons, tuple(avoided), emphasis)
+        refused = tuple(map(str, sorted(self.refused)))
+        written = {str(key): why for key, why in reasons.items()}
+        restraints = Restrained(refused, written, tuple(avoided), emphasis)
         if self._exchange:
             self._exchange.decide(self.number, restraints if changed else None)
         if changed:
@@ -246,11 +250,11 @@ class Epochs:
         case = replace(self._config.case, refused=by.refused, avoid=avoid, emphasis=by.emphasis)
         self._producers.configure(epoch, case)
 
-    def _new_refusals(self) -> dict[str, str]:
+    def _new_refusals(self) -> dict[SupportKey, str]:
         """Signatures that turned out not to be supported, with the reasons."""
         reasons = self._prober.refused()
         new = reasons.keys() - self.refused
-        avoided = {row.item for row in self.throttle.avoided}
+        avoided = {SupportKey.parse(row.item) for row in self.throttle.avoided}
         if not new or not self._prober.left(self.refused | new) - avoided:
             return {}
         if len(self.refused | new) > TELLING * self._told:
@@ -278,8 +282,7 @@ class Epochs:
         for key in sorted(failing):
             probes = [shown.get(Probe(key, number), {}) for number in range(INSTANCES)]
             if all(probes):
-                exporter = key.partition(":")[0]
-                seen = [Observed(-1, 0, "run", exporter, (), {}, found) for found in probes]
+                seen = [Observed(-1, 0, "run", key.exporter, (), {}, found) for found in probes]
                 self.throttle.avoid(key, seen, "fails by itself", self.number + 1)
         self._tell(row for row in self.throttle.avoided if row not in before)
 
@@ -323,7 +326,8 @@ class FollowingEpochs(Epochs):
                 return
             self.number += 1
             for by in decided:
-                self.refused, self._avoided = {*by.refused}, [*by.avoided]
+                self.refused = set(map(SupportKey.parse, by.refused))
+                self._avoided = [*by.avoided]
                 self._restrain(by, self.number)
 
 
@@ -396,7 +400,8 @@ class LeasedEpochs(FollowingEpochs):
             named -= 1
         if named != self._named:
             self._named = named
-            self.refused, self._avoided = {*found[0].refused}, [*found[0].avoided]
+            self.refused = set(map(SupportKey.parse, found[0].refused))
+            self._avoided = [*found[0].avoided]
             self._restrain(found[0], named)
 
     def _of(self, epoch: int) -> list[Restrained]:
@@ -412,6 +417,6 @@ class LeasedEpochs(FollowingEpochs):
         return self._decided[epoch]
 
 
-def _some(names: Sequence[str], count: int = 3) -> str:
+def _some(names: Sequence[object], count: int = 3) -> str:
     """The first of some names."""
-    return ", ".join(names[:count]) + (", ..." if len(names) > count else "")
+    return ", ".join(map(str, names[:count])) + (", ..." if len(names) > count else "")

@@ -7,9 +7,10 @@ from dataclasses import asdict
 from typing import Any
 
 from nnfuzz.campaign.rows import AvoidedRow
-from nnfuzz.campaign.support import Answer, Answers
+from nnfuzz.campaign.support import ProbeAnswer, ProbeAnswers
 from nnfuzz.campaign.tables.database import Database, dumps, loads
 from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis
+from nnfuzz.ir.support_key import SupportKey
 
 
 class Restraints(Database):
@@ -85,21 +86,27 @@ class Restraints(Database):
         return found
 
     def add_answers(
-        self, backend: str, key: str, instance: int, before: int, levels: Mapping[str, Answer]
+        self,
+        backend: str,
+        key: SupportKey,
+        instance: int,
+        before: int,
+        levels: Mapping[str, ProbeAnswer],
     ) -> None:
         """Keeps what a probe has said, which was asked for before an index."""
         told = {level: [answer.kind, answer.message] for level, answer in levels.items()}
         self._db.execute(
             "INSERT OR REPLACE INTO probes VALUES (?, ?, ?, ?, ?)",
-            [key, instance, backend, before, dumps(told)],
+            [str(key), instance, backend, before, dumps(told)],
         )
 
-    def load_answers(self, answers: Answers) -> None:
+    def load_answers(self, answers: ProbeAnswers) -> None:
         """Adds what the campaign's probes have said."""
         for key, instance, backend, text in self._db.execute(
             "SELECT key, instance, backend, answers FROM probes"
         ):
-            answers.add(backend, key, instance, loads(dict[str, Answer], text))
+            levels = loads(dict[str, ProbeAnswer], text)
+            answers.add(backend, SupportKey.parse(key), instance, levels)
 
     def probed(self, before: int) -> list[str]:
         """The signatures that were probed for the tests from an index on."""
