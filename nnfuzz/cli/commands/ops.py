@@ -9,19 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.cli import completion
-from nnfuzz.cli.errors import UsageError, tell, writing
+from nnfuzz.cli.errors import tell, writing
+from nnfuzz.cli.operators import load_operators, terminal
 from nnfuzz.cli.options import Plugins
 from nnfuzz.cli.shell import GroupedGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rich.console import Console
-
     from nnfuzz.campaign.support import Support
-    from nnfuzz.spec.registry import OpRegistry
-
-LOG_WIDTH = 180
 
 ops = typer.Typer(
     help="List the operators that models are made of; check their specs.",
@@ -75,20 +69,6 @@ def table(
         _show_operators(plugin or [], page, whole)
 
 
-def load_operators(plugins: Iterable[Path]) -> OpRegistry:
-    """All operators, with those of plug-in files. Raises: UsageError."""
-    from nnfuzz.execute.registry import import_plugin
-    from nnfuzz.spec.registry import OpRegistry
-
-    try:
-        registry = OpRegistry.load(import_plugin(path) for path in plugins)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-    for note in registry.notes:
-        tell(note)
-    return registry
-
-
 def _show_operators(plugins: list[Path], page: Path | None, whole: bool) -> None:
     """Prints the table, or writes it as a page. Raises: UsageError."""
     from nnfuzz.cli.operator_facts import facts, kept
@@ -135,15 +115,6 @@ def _known_support(folder: Path, all_: bool) -> dict[str, tuple[str, Support]]:
         if all_ or (support.entries and not backend.baseline):
             found[name] = release if is_of({name: version}, release) else version, support
     return found
-
-
-def terminal() -> Console:
-    """A rich console of the terminal's width; LOG_WIDTH columns where stdout is no terminal."""
-    from rich.console import Console
-
-    if sys.stdout.isatty():
-        return Console(highlight=False, file=sys.__stdout__)
-    return Console(highlight=False, width=LOG_WIDTH)
 
 
 def _show_support(name: str, plugins: list[Path]) -> None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.cli import completion
+from nnfuzz.cli.commands.ops import ops
 from nnfuzz.cli.errors import FINDINGS, OK, UsageError, writing
-from nnfuzz.cli.ops import load_operators, ops, terminal
+from nnfuzz.cli.operators import load_operators, terminal
 from nnfuzz.cli.options import Plugins
 from nnfuzz.cli.shell import Grouped
 
