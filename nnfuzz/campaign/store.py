@@ -216,7 +216,7 @@ class Store(Sessions, Repairs, Errors, Watched):
         for signature, text in self._db.execute("SELECT signature, test FROM findings"):
             test = parse_id(text)
             if isinstance(test, Probe):
-                told = test.signature
+                told = str(test.key.signature)
             else:
                 told = (self._db.execute(query, [test.index]).fetchone() or ("",))[0]
             found[signature] = tuple(map(sys.intern, told.splitlines()))

@@ -179,10 +179,7 @@ def is_of(versions: Mapping[str, str], release: str) -> bool:
     version = next(iter(versions.values()), "")
     rest = version.removeprefix(release)
     return (
-        bool(release)
-        and version.startswith(release)
-        and not rest[:1].isalnum()
-        and rest[:1] != "."
+        bool(release) and version.startswith(release) and not rest[:1].isalnum() and rest[:1] != "."
     )
 
 

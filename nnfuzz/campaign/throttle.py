@@ -282,7 +282,7 @@ def association(failed: int, seen: int, bad: int, tests: int) -> float:
 
 def _groups(test: Observed) -> dict[_Group, str]:
     """The groups that the failures of a test belong to, each with the last of its signatures."""
-    groups = {}
+    groups: dict[_Group, str] = {}
     for signature, kind in test.failures.items():
         exporter = test.exporter if kind.endswith(" export") else ""
         groups |= dict.fromkeys((_Group(exporter, signature), _Group(exporter, kind)), signature)

@@ -9,12 +9,13 @@ import pytest
 from nnfuzz.campaign.recorder import mend
 from nnfuzz.campaign.rows import AvoidedRow, EventRow, FindingRow, Occurrence, Record, TestRow
 from nnfuzz.campaign.store import FILE, Store, StoreError
-from nnfuzz.campaign.support import Answer, Answers
+from nnfuzz.campaign.support import ProbeAnswer, ProbeAnswers
 from nnfuzz.campaign.tables.errors import Said
 from nnfuzz.execute.complaint import CompilerError
 from nnfuzz.execute.stage import Stage
 from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis, KeptCase
 from nnfuzz.ir.features import Features, NodeFeatures
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
 from nnfuzz.testcase.test_id import Numbered
 
@@ -95,11 +96,11 @@ def test_epochs_keep_their_refusals(store):
 
 
 def test_answers_of_probes_come_back(store):
-    store.add_answers("toy", "k", 1, 0, {"O0": Answer("ok")})
-    store.add_answers("toy", "l", 0, 16, {"O0": Answer("failing", "why")})
-    answers = Answers()
+    store.add_answers("toy", SupportKey.parse("k"), 1, 0, {"O0": ProbeAnswer("ok")})
+    store.add_answers("toy", SupportKey.parse("l"), 0, 16, {"O0": ProbeAnswer("failing", "why")})
+    answers = ProbeAnswers()
     store.load_answers(answers)
-    assert answers.get("toy", "l", 0, ["O0"]) == Answer("failing", "why")
+    assert answers.get("toy", SupportKey.parse("l"), 0, ["O0"]) == ProbeAnswer("failing", "why")
     assert store.probed(0) == ["k"] and store.probed(16) == ["l"]
 
 
