@@ -18,12 +18,14 @@ from dataclasses import dataclass, field
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import GraphView
+from nnfuzz.writing import as_list
 
 INSTANCES = 3
 OK, UNSUPPORTED, FAILING = "ok", "unsupported", "failing"
 NOTHING = "nothing"
 
 
+@as_list
 @dataclass(frozen=True)
 class ProbeAnswer:
     """The result of one probe.

@@ -10,7 +10,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nnfuzz.campaign.config import CampaignConfig
@@ -19,6 +19,7 @@ from nnfuzz.execute.backend import BackendOptions
 from nnfuzz.execute.registry import BackendSpec
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.reading import read
+from nnfuzz.writing import as_json
 
 _GENERAL = tuple(BackendOptions.__dataclass_fields__)  # limits, not behaviour
 _ENGINE = ("spec", "materialize", "generate", "inputs")
@@ -74,19 +75,10 @@ class SupportFile:
 
     def write(self, path: Path) -> None:
         """Replaces the file at a path, all or nothing. Raises: OSError."""
-        fields = {
-            **vars(self),
-            "versions": dict(self.versions),
-            "entries": {str(key): asdict(entry) for key, entry in self.entries.items()},
-            "answers": {
-                str(key): [{level: astuple(a) for level, a in one.items()} for one in instances]
-                for key, instances in self.answers.items()
-            },
-        }
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_suffix(f".{os.getpid()}")
         try:
-            draft.write_text(json.dumps(fields, indent=1))
+            draft.write_text(json.dumps(as_json(self), indent=1))
             os.replace(draft, path)
         finally:
             draft.unlink(missing_ok=True)
@@ -118,7 +110,7 @@ class SupportCache:
         self, spec: BackendSpec, versions: Mapping[str, str], basis: Mapping[str, object]
     ) -> Path:
         """basis: what else decides the result of a probe, such as the exporter and the opset."""
-        key = [replace(spec, label=spec.name).to_json(), dict(versions), basis]
+        key = [as_json(replace(spec, label=spec.name)), dict(versions), basis]
         digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
         return self.folder / f"support-{spec.name}-{digest}.json"
 
