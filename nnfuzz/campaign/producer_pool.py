@@ -28,6 +28,7 @@ from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.sandbox import Sandbox
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.test_id import TestId
+from nnfuzz.writing import as_json
 
 CONFIGURE = "configure"
 MAKING = (CONFIGURE, "produce", "signatures")
@@ -174,7 +175,7 @@ class ProducerPool:
 
     def _arguments(self) -> dict[str, Any]:
         """What the factory of the service is called with."""
-        return {"seed": self.seed, "config": self._config.to_json()}
+        return {"seed": self.seed, "config": as_json(self._config)}
 
     def _count(self, event: Reply | Fault | Death, job: Job) -> None:
         if isinstance(event, Reply):

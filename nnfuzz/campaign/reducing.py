@@ -21,6 +21,7 @@ from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.execute.sandbox import Sandbox
 from nnfuzz.reading import read_fields
 from nnfuzz.report.finding_folder import REDUCED
+from nnfuzz.writing import as_json
 
 BACKLOG = 10
 """Findings that, waiting, double the share: more than a person reads through in a sitting."""
@@ -135,7 +136,7 @@ class Reducer:
             "budget": settings.budget,
             "seconds": settings.seconds if self.config.timed else None,
             "known": [] if self._is_explained(row.signature) else self.known(row),
-            "habits": None if habits is None else [habit.to_json() for habit in habits],
+            "habits": None if habits is None else [as_json(habit) for habit in habits],
         }
         worker.submit(job, reply=_read)
 

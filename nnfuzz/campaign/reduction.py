@@ -27,6 +27,7 @@ from nnfuzz.execute.plugin_files import namesake
 from nnfuzz.execute.registry import BackendRegistry, RegistryError, plugin_name
 from nnfuzz.execute.runner import RunnerError
 from nnfuzz.execute.worker import Report
+from nnfuzz.reading import read
 from nnfuzz.reduction.case import NotReduced, ReduceConfig, Unexplained
 from nnfuzz.reduction.healing import CONSTANT
 from nnfuzz.reduction.known import Cause, messages
@@ -77,7 +78,7 @@ class ReductionService:
     ) -> tuple[Any, ...]:
         report(header["do"])
         told = header["habits"]
-        habits = None if told is None else tuple(map(Deviation.from_json, told))
+        habits = None if told is None else read(tuple[Deviation, ...], told)
         config = ReduceConfig(
             header["workers"],
             header["budget"],

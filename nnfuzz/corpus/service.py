@@ -29,6 +29,7 @@ from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase, refusal
 from nnfuzz.testcase.case_generator import QUICK
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.testcase.test_id import Probe, TestId, parse_id
+from nnfuzz.writing import as_json
 
 MISSES, MOST_INSTANCES = 4, 32
 """Models of one signature in a row that show no new value of an attribute, after which no more are
@@ -57,7 +58,7 @@ class CorpusService:
         entry = self._entry(made, header["sets"], report) if isinstance(made, TestCase) else made
         if isinstance(entry, Entry):
             return entry.to_frame()
-        return {"failed": entry.to_json()}, {}
+        return {"failed": as_json(entry)}, {}
 
     def _instances(self, key: str, report: Report) -> Iterator[int]:
         seen: set[str] = set()
@@ -120,7 +121,7 @@ def entry_job(test: TestId, sets: int) -> tuple[dict[str, Any], Reading]:
 
     def made(header: dict[str, Any], blobs: dict[str, Any]) -> Entry | NotProduced:
         if "failed" in header:
-            failed = NotProduced.from_json(header["failed"])
+            failed = read(NotProduced, header["failed"])
             failed.graph.checked()
             return failed
         entry = Entry.from_frame(header, blobs)

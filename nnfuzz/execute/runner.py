@@ -26,6 +26,7 @@ from nnfuzz.execute.service import INPUT, OUTPUT
 from nnfuzz.execute.target import ONNX, Pipeline, Target
 from nnfuzz.reading import read
 from nnfuzz.text import visible
+from nnfuzz.writing import as_json
 
 SERVICE = "nnfuzz.execute.service:BackendService"
 AFTER_A_HANG, AT_LEAST = 0.25, 5.0
@@ -93,7 +94,7 @@ class BackendRunner:
         self.works = False
         self.sandbox = Sandbox(
             SERVICE,
-            {"spec": spec.to_json(), "adapter": address(self.backend), "abroad": abroad},
+            {"spec": as_json(spec), "adapter": address(self.backend), "abroad": abroad},
             limits or limits_of(self.options),
             name=str(spec),
             server=server,

@@ -47,6 +47,7 @@ from nnfuzz.execute.target import ONNX
 from nnfuzz.execute.wire import stand_in
 from nnfuzz.execute.worker import Report
 from nnfuzz.ir.sizes import by_copy, together
+from nnfuzz.writing import as_json
 
 if TYPE_CHECKING:
     from nnfuzz.execute.modules import TorchSource
@@ -120,7 +121,7 @@ class BackendService:
             for outcome in self._run(blobs["model"], inputs, header["levels"], report):
                 found = _limited(outcome.outputs or {}, expected)
                 outputs = {OUTPUT + k: v for k, v in found.items()}
-                report.partial(outcome.to_json(), outputs)
+                report.partial(as_json(outcome), outputs)
         return {}, {}
 
     def _versions(self) -> dict[str, str]:

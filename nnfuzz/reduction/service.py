@@ -35,6 +35,7 @@ from nnfuzz.materialize.errors import ExportError, MaterializeError, OpsetError
 from nnfuzz.materialize.exporters import all_exporters
 from nnfuzz.materialize.liveness import without_dead_nodes
 from nnfuzz.materialize.validity import invalid
+from nnfuzz.reading import read
 from nnfuzz.reduction.edit import EXPERIMENTS, MERGED, Edit, groups
 from nnfuzz.reduction.explain import explained, small_families, with_operator
 from nnfuzz.reduction.neighbours import made_plainly, read_by
@@ -46,6 +47,7 @@ from nnfuzz.testcase.foreign import case_of_model
 from nnfuzz.testcase.service import BLOB, ProducerService
 from nnfuzz.testcase.single_node import single_node
 from nnfuzz.triage.title import needed_attributes
+from nnfuzz.writing import as_json
 
 
 class ReduceService(ProducerService):
@@ -62,11 +64,11 @@ class ReduceService(ProducerService):
             subject = self._subject(TestCase.from_frame(header["case"], blobs))
             name = header["pass"]
             found = groups(proposed(subject, name), name in MERGED)
-            answer = [[edit.to_json() for edit in group] for group in found]
+            answer = [[as_json(edit) for edit in group] for group in found]
             return {"groups": answer, "measure": subject.measure()}, {}
         if header["do"] == "prepare":
             case = TestCase.from_frame(header["case"], blobs)
-            edits = [Edit.from_json(edit) for edit in header["edits"]]
+            edits = [read(Edit, edit) for edit in header["edits"]]
             try:
                 return self._prepared(case, edits, header["below"])
             except Inapplicable as error:

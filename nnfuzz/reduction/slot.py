@@ -25,6 +25,7 @@ from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.service import read_case
 from nnfuzz.triage.signature import export_failure
 from nnfuzz.triage.survey import patience
+from nnfuzz.writing import as_json
 
 T = TypeVar("T")
 
@@ -84,7 +85,7 @@ class Slot(Asking):
         known: Mapping[str, Tried],
     ) -> Tried:
         header, blobs = case.to_frame()
-        job = {"do": "prepare", "case": header, "edits": [e.to_json() for e in edits]}
+        job = {"do": "prepare", "case": header, "edits": [as_json(e) for e in edits]}
         event, _ = await self.ask({**job, "below": below}, blobs, _prepared)
         if not isinstance(event, Reply):
             return Tried(reason=f"fault: {said(event)}")

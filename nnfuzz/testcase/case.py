@@ -6,7 +6,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,8 @@ from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.reading import read, read_fields
 from nnfuzz.spec.draw import Sizes
-from nnfuzz.testcase.test_id import TestId, parse_id
+from nnfuzz.testcase.test_id import TestId
+from nnfuzz.writing import UNWRITTEN, fields_as_json
 
 
 class ModelError(ValueError):
@@ -107,9 +108,6 @@ class CaseConfig:
         own = replace(self, exporter=exporter, opset=opset, others=(), among=among)
         return replace(own, refused=_of(exporter, self.refused), avoid=_of(exporter, self.avoid))
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> CaseConfig:
         """Raises: Unreadable."""
@@ -148,10 +146,10 @@ class TestCase:
 
     id: TestId
     graph: GraphView
-    model: bytes
-    inputs: dict[str, np.ndarray]
-    weights: dict[str, np.ndarray]
-    expected: dict[str, np.ndarray]
+    model: bytes = field(metadata=UNWRITTEN)
+    inputs: dict[str, np.ndarray] = field(metadata=UNWRITTEN)
+    weights: dict[str, np.ndarray] = field(metadata=UNWRITTEN)
+    expected: dict[str, np.ndarray] = field(metadata=UNWRITTEN)
     exporter: str = "torchscript"
     opset: int = 20
     seconds: dict[str, float] = field(default_factory=dict)
@@ -160,9 +158,9 @@ class TestCase:
     discarded: int = 0
     motifs: tuple[str, ...] = ()
     generated_for: str = ""
-    plain: bytes = b""
+    plain: bytes = field(default=b"", metadata=UNWRITTEN)
     fault: Fault | None = None
-    plain_inputs: dict[str, np.ndarray] = field(default_factory=dict)
+    plain_inputs: dict[str, np.ndarray] = field(default_factory=dict, metadata=UNWRITTEN)
 
     @property
     def valid(self) -> TestCase | None:
@@ -196,23 +194,10 @@ class TestCase:
 
     def to_frame(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Header and blobs for nnfuzz.execute.wire."""
-        header = {
-            "id": str(self.id),
-            "graph": self.graph.to_json(),
-            "exporter": self.exporter,
-            "opset": self.opset,
-            "seconds": self.seconds,
-            "cpu": self.cpu,
-            "solver_checks": self.solver_checks,
-            "discarded": self.discarded,
-            "motifs": list(self.motifs),
-            "generated_for": self.generated_for,
-            "fault": self.fault.to_json() if self.fault else None,
-        }
         blobs: dict[str, Any] = {"model": self.model, "plain": self.plain}
         for group in _GROUPS:
             blobs.update({f"{group}/{k}": v for k, v in getattr(self, group).items()})
-        return header, blobs
+        return fields_as_json(self, TestCase), blobs
 
     @classmethod
     def from_frame(cls, header: Mapping[str, Any], blobs: Mapping[str, Any]) -> TestCase:
@@ -222,10 +207,9 @@ class TestCase:
             group, _, name = key.partition("/")
             if group in groups:
                 groups[group][name] = value
-        told = {name: value for name, value in header.items() if name != "id"}
-        fields: dict[str, Any] = {**read_fields(cls, told), **groups}
+        fields: dict[str, Any] = {**read_fields(cls, header), **groups}
         fields |= {"model": bytes(blobs["model"]), "plain": bytes(blobs.get("plain", b""))}
-        return cls(parse_id(header["id"]), **fields)
+        return cls(**fields)
 
 
 _GROUPS = ("inputs", "weights", "expected", "plain_inputs")
@@ -250,15 +234,6 @@ class NotProduced:
     seconds: dict[str, float] = field(default_factory=dict)
     cpu: dict[str, float] = field(default_factory=dict)
     generated_for: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        told = {"id": str(self.id), "graph": self.graph.to_json(), "seconds": self.seconds}
-        return {**vars(self), **told}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> NotProduced:
-        told = {name: value for name, value in data.items() if name != "id"}
-        return cls(parse_id(data["id"]), **read_fields(cls, told))
 
     def digest(self) -> str:
         """16 hexadecimal digits over the graph and why nothing came of it."""

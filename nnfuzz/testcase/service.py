@@ -37,6 +37,7 @@ from nnfuzz.execute.worker import Report
 from nnfuzz.reading import read
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.test_id import TestId, parse_id
+from nnfuzz.writing import as_json
 
 BLOB = "target/"
 COLLECTED = (10_000, 10, 50)
@@ -100,8 +101,8 @@ class ProducerService:
                 number, _, name = key.removeprefix(BLOB).partition("/")
                 outputs[targets[int(number)]][name] = value
         listed = header.get("habits") or [[] for _ in targets]
-        habits = {t: tuple(map(Deviation.from_json, own)) for t, own in zip(targets, listed) if own}
-        return self.producer.judge(case, outputs, header.get("outputs", ()), habits).to_json()
+        habits = {t: read(tuple[Deviation, ...], own) for t, own in zip(targets, listed) if own}
+        return as_json(self.producer.judge(case, outputs, header.get("outputs", ()), habits))
 
 
 def _reference(case: TestCase) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -140,7 +141,7 @@ def produced_as(test: TestId) -> Reading:
     """Reads what came of a test: a TestCase or a NotProduced."""
 
     def produced(header: dict[str, Any], blobs: dict[str, Any]) -> TestCase | NotProduced:
-        failed = NotProduced.from_json(header["failed"]) if "failed" in header else None
+        failed = read(NotProduced, header["failed"]) if "failed" in header else None
         if failed:
             failed.graph.checked()
         made = failed or read_case(header, blobs)
@@ -152,7 +153,7 @@ def produced_as(test: TestId) -> Reading:
 
 
 def read_verdict(header: Mapping[str, Any], blobs: Mapping[str, Any]) -> Verdict:
-    return Verdict.from_json(header["verdict"])
+    return read(Verdict, header["verdict"])
 
 
 def _read_reference(case: TestCase, header: Mapping[str, Any], blobs: Mapping[str, Any]) -> Outcome:
@@ -204,14 +205,14 @@ def judge_job(
     told = {
         "targets": [str(outcome.target) for outcome in ran],
         "outputs": list(names),
-        "habits": [[habit.to_json() for habit in habits.get(o.backend, ())] for o in ran],
+        "habits": [[as_json(habit) for habit in habits.get(o.backend, ())] for o in ran],
     }
     return {"do": "judge", "case": header, **told}, blobs, read_verdict
 
 
 def _answer(produced: TestCase | NotProduced) -> tuple[Any, ...]:
     if isinstance(produced, NotProduced):
-        return {"failed": produced.to_json()}, {}
+        return {"failed": as_json(produced)}, {}
     case, arrays = produced.to_frame()
     return {"case": case}, arrays
 

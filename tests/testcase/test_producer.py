@@ -16,6 +16,7 @@ from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.testcase.service import ProducerService, reference_job
 from nnfuzz.testcase.test_id import Probe
+from nnfuzz.writing import as_json
 
 CONFIG = CaseConfig(nodes=5, exporter="direct")
 
@@ -73,7 +74,7 @@ def test_configurations_survive_json():
     several = one.written_by({"direct": 23, "dynamo": 18})
     assert several.exporters == ("direct", "dynamo")
     for config in (one, several):
-        assert CaseConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+        assert CaseConfig.from_json(json.loads(json.dumps(as_json(config)))) == config
 
 
 def test_the_judge_may_look_at_some_outputs_only(producer):
@@ -108,7 +109,7 @@ def test_the_direct_form_acquits_the_backend(producer, case):
 
 
 def test_the_reference_evaluator_computes_what_is_expected(case):
-    service = ProducerService(0, CaseConfig(exporter="direct").to_json())
+    service = ProducerService(0, as_json(CaseConfig(exporter="direct")))
     header, blobs, reading = reference_job(case)
     outcome = reading(*service.handle(header, blobs, lambda stage: None))
     assert outcome.target.form == case.exporter
@@ -213,7 +214,7 @@ def test_most_tests_keep_away_from_what_is_avoided_and_some_do_not():
     assert not any(seen[index] for index in set(seen) - free)
     assert sum(seen[index] for index in free) > len(free) / 2
     assert avoid[0] in producer.signatures()["direct"]  # probes of it stay possible
-    again = Producer(5, CaseConfig.from_json(json.loads(json.dumps(config.to_json()))))
+    again = Producer(5, CaseConfig.from_json(json.loads(json.dumps(as_json(config)))))
     index = min(free)
     assert again.produce(index).model == producer.produce(index).model
 

@@ -41,6 +41,7 @@ from nnfuzz.testcase.service import judge_job, produced_as, read_case
 from nnfuzz.testcase.test_id import Numbered
 from nnfuzz.triage.refine import pattern_of
 from nnfuzz.triage.signature import export_failure, failures
+from nnfuzz.writing import as_json
 from scripts.torment.attack import Attack, Surface
 from scripts.torment.attack.mutations import mutated, scrambled
 
@@ -98,7 +99,7 @@ def _storable(value: Any) -> None:
 
 def use_outcome(outcome: Outcome) -> None:
     _storable(briefs([outcome]))
-    _storable(outcome.to_json())
+    _storable(as_json(outcome))
     for failure in failures([outcome], None, GRAPH):
         _storable([failure.signature.title, failure.signature.hash, failure.signature.parts])
         blamed([outcome], None, failure)
@@ -115,7 +116,7 @@ def use_produced(made: TestCase | NotProduced) -> None:
         _storable(made.graph.to_json())
     if isinstance(made, NotProduced):
         export_failure(made.generated_for, made.error_type, made.message, made.traceback)
-        _storable(made.to_json())
+        _storable(as_json(made))
     else:
         wire.encode(*made.to_frame())
         doubtful(made, [Outcome(OutcomeKind.OK, Stage.EXECUTE, TARGET, outputs={"y": X})])
@@ -124,7 +125,7 @@ def use_produced(made: TestCase | NotProduced) -> None:
 
 def use_verdict(verdict: Verdict) -> None:
     str(verdict)
-    _storable(verdict.to_json())
+    _storable(as_json(verdict))
     ran = [Outcome(OutcomeKind.OK, Stage.EXECUTE, TARGET, outputs={"y": X})]
     outcomes = with_mismatches(ran, verdict)
     comparable_share(verdict, CASE.expected)
@@ -141,7 +142,7 @@ def read_fault(header: dict[str, Any], blobs: dict[str, Any]) -> Fault:
 
 def answers() -> list[Answer]:
     header, blobs = CASE.to_frame()
-    failed = NotProduced(TEST, "export", "cannot", "E", "trace", graph=GRAPH).to_json()
+    failed = as_json(NotProduced(TEST, "export", "cannot", "E", "trace", graph=GRAPH))
     ran = Outcome(OutcomeKind.OK, Stage.EXECUTE, TARGET, outputs={"y": X})
     judged = judge_job(CASE, [ran])[2]
     reduction = {"refined": "ab", "title": "t", "graph": JSON_GRAPH, "before": 3, "keys": ["k"]}
@@ -149,13 +150,13 @@ def answers() -> list[Answer]:
     outcome = partial(read_outcome, told=lambda release: Target("toy", release, pipeline="O1"))
     vocabulary = {"signatures": {"direct": ["Add(int8)->int8"]}, "variables": {"Add": [0]}}
     return [
-        Answer(GOOD.to_json(), {"output/y": X}, outcome, use_outcome),
-        Answer(BAD.to_json(), {}, outcome, use_outcome),
+        Answer(as_json(GOOD), {"output/y": X}, outcome, use_outcome),
+        Answer(as_json(BAD), {}, outcome, use_outcome),
         Answer({"case": header}, blobs, produced_as(TEST), use_produced),
         Answer({"failed": failed}, {}, produced_as(TEST), use_produced),
         Answer({"case": header}, blobs, read_case, use_produced),
-        Answer({"verdict": VERDICT.to_json()}, {}, judged, use_verdict),
-        Answer(reduction, {}, read_reduction, lambda row: _storable(row.to_json())),
+        Answer({"verdict": as_json(VERDICT)}, {}, judged, use_verdict),
+        Answer(reduction, {}, read_reduction, lambda row: _storable(as_json(row))),
         Answer(candidate, blobs, _prepared),
         Answer(vocabulary, {}, lambda h, b: read(Vocabulary, h)),
         Answer({"error_type": "E", "message": "m", "traceback": "t"}, {}, read_fault, _storable),

@@ -15,6 +15,7 @@ from nnfuzz.execute.events import Limits, Progress, Reply
 from nnfuzz.execute.runner import read_outcome
 from nnfuzz.execute.sandbox import Sandbox, wait
 from nnfuzz.execute.target import Target
+from nnfuzz.writing import as_json
 from scripts.torment.attack import Attack, Surface
 from scripts.torment.attack.frames import GOOD, X
 from scripts.torment.attack.mutations import mutated, scrambled
@@ -45,7 +46,7 @@ def connection():
 
 
 def message(rng: random.Random, job: int) -> bytes:
-    header = mutated(GOOD.to_json(), rng) if rng.random() < 0.5 else GOOD.to_json()
+    header = mutated(as_json(GOOD), rng) if rng.random() < 0.5 else as_json(GOOD)
     try:
         payload = wire.encode(header, {"output/y": X, "output/z": np.arange(3, dtype=np.int8)})
     except (wire.WireError, RecursionError):
