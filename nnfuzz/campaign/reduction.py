@@ -45,7 +45,15 @@ from nnfuzz.triage.keys import Key, KeyKind, error_keys, unread_keys
 from nnfuzz.triage.known import KnownFailures
 from nnfuzz.triage.operands import largest_operand
 from nnfuzz.triage.refine import TriageFacts, pattern_of, refined
-from nnfuzz.triage.signature import Failure, Signature, failures, text_of
+from nnfuzz.triage.signature import (
+    EVERYWHERE,
+    OPTIMISED,
+    Failure,
+    Signature,
+    digest_of,
+    failures,
+    text_of,
+)
 
 _REASONS = (
     NotReduced,
@@ -109,6 +117,7 @@ class ReductionService:
         return {
             "keys": sorted(map(str, keys_of(reduced, failure, signature))),
             "explanations": list(done.evidence.explanations),
+            "accused": (reduced.localisation or {}).get("party", ""),
             "refined": done.cause.finding if done.cause else identity(reduced, signature),
             "explained": done.cause is not None,
             "title": reduced.signature.title,
@@ -182,7 +191,19 @@ def keys_of(reduced: Finding, failure: Failure, signature: Signature) -> set[Key
         told, graph = facts_of(reduced.case, failure, reduced.verdict), reduced.case.graph
         if not told.branches:  # an If that an exporter added is blamed in its place
             found |= unread_keys(failure, signature.parts, as_written(graph, told.types))
+    elif own == signature.hash and _at_a_level(reduced, signature):
+        always = digest_of({**signature.parts, "levels": EVERYWHERE})
+        found.add(Key(KeyKind.CAUSE, always))
     return found
+
+
+def _at_a_level(reduced: Finding, signature: Signature) -> bool:
+    """Whether one operator returns wrong values at some levels and no pass of these is the cause:
+    a smaller model may keep other levels from the same kernel.
+    """
+    localised = reduced.localisation or {}
+    tried = bool(localised.get("ablation")) and not localised.get("passes")
+    return tried and "operator" in signature.parts and signature.parts.get("levels") == OPTIMISED
 
 
 def known_by(folder: Path, registry: BackendRegistry) -> KnownFailures:
