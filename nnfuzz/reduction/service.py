@@ -9,7 +9,7 @@ Jobs, by the header's "do", beside those of nnfuzz.testcase.service:
   explain  {"case", "told": hypotheses or none} with the case's blobs and one blob "target/0/NAME"
            per output -> the fields of nnfuzz.reduction.information.Explained
 
-Edits that are no steps of reduction, but experiments (nnfuzz.reduction.evidence): "redrawing",
+Edits that are no steps of reduction, but experiments (nnfuzz.reduction.diagnosis): "redrawing",
 other inputs and weights by a seed; "operators", another operator at a node; "importing", the graph
 that an exporter wrote, or one node of it, in the direct form, without an attribute where the value
 names one; "readers" and "makers", see nnfuzz.reduction.neighbours.
