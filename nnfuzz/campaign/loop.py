@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from nnfuzz.backend.outcome import DIFFERENCES
+from nnfuzz.base.index_set import IndexSet
 from nnfuzz.campaign.backend_pool import BackendPool
 from nnfuzz.campaign.cpu import CpuMeter
 from nnfuzz.campaign.epochs import Epochs
@@ -34,7 +35,6 @@ from nnfuzz.feedback.probe import Prober, by_turns
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.observer import Observer, Snapshot, counted
 from nnfuzz.records.rows import EventRow
-from nnfuzz.records.schedule import Prefix
 from nnfuzz.sandbox.events import Death, Fault, Reply, Standstill
 from nnfuzz.sandbox.sandbox import wait
 from nnfuzz.store.disk import DiskBudget
@@ -195,7 +195,7 @@ class Loop:
             return OwnIndexes(limit, lambda index: index < limit and index not in suspected, part)
         again = {index for index in suspected if not store.tests.count(index, index + 1)}
         recorded = self.recorder.recorded
-        assert isinstance(recorded, Prefix)  # the indexes are its own
+        assert isinstance(recorded, IndexSet)  # the indexes are its own
         ran = lambda index: index in recorded and index not in again  # noqa: E731
         return OwnIndexes(self.config.tests_limit, ran, part)
 

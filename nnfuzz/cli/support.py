@@ -24,8 +24,9 @@ def unsupported(
     """
     from nnfuzz.campaign.session import run_probes
     from nnfuzz.cli.progress import watcher
-    from nnfuzz.cli.settings import cache_folder, default_processes
     from nnfuzz.feedback.support_cache import SupportCache
+    from nnfuzz.library.folders import cache_folder
+    from nnfuzz.library.settings import default_processes
     from nnfuzz.records.config import FIRST_SECONDS, CampaignConfig
     from nnfuzz.store.store import Store
 
@@ -44,5 +45,5 @@ def unsupported(
             result, tables = run_probes(
                 store, config, registry, observer, cache, seconds=FIRST_SECONDS
             )
-    refused = {key for table in tables.values() for key in table.refused()}
+    refused = {str(key) for table in tables.values() for key in table.refused()}
     return tuple(sorted(refused)), dict(result.summary["versions"])

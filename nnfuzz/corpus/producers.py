@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from nnfuzz.corpus.entry import Entry
 from nnfuzz.corpus.service import complete_job, entry_job, instances_job, keys_job
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.sandbox.events import Death, Fault, Limits, Progress, Reading, Reply, described
 from nnfuzz.sandbox.forkserver import ForkServer
 from nnfuzz.sandbox.sandbox import Sandbox, wait
@@ -66,8 +67,8 @@ class Producers:
         event = self._sandboxes[0].call(*complete_job(case))
         return event.value if isinstance(event, Reply) else described(event)
 
-    def signatures(self) -> list[str]:
-        """ "EXPORTER:SIGNATURE" of all that may be generated.
+    def signatures(self) -> list[SupportKey]:
+        """All signatures that may be generated, each with an exporter.
 
         Raises: ProducerSettingsError, ProducerUnavailable.
         """
@@ -76,7 +77,7 @@ class Producers:
             raise ProducerUnavailable(described(event))
         return event.value
 
-    def instances(self, keys: Iterable[str]) -> Iterator[list[TestId]]:
+    def instances(self, keys: Iterable[SupportKey]) -> Iterator[list[TestId]]:
         """Of each signature, models of one operator that show all values of its attributes.
 
         Raises: ProducerSettingsError, ProducerUnavailable.

@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nnfuzz.base.files import copy_files, write_atomically
+from nnfuzz.base.index_set import IndexSet
 from nnfuzz.base.reading import Unreadable, read
 from nnfuzz.base.untrusted import MAX_BYTES, below, making_sense, read_json
 from nnfuzz.base.writing import as_json
@@ -26,7 +27,6 @@ from nnfuzz.parts.depot import Depot
 from nnfuzz.parts.sources import SOURCES, figures_of, name_of
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import FindingRow, ReductionRow
-from nnfuzz.records.schedule import Prefix
 from nnfuzz.store.schema import FINDINGS, FOLDERS
 from nnfuzz.store.store import FILE, Store
 from nnfuzz.store.union import (
@@ -80,7 +80,7 @@ def taken_of(store: Store, before: Taken) -> Taken:
     """What somebody has who takes what is new, but for findings."""
     new = store.tests.done_from(before.below).difference(before.later)
     part = CampaignConfig.from_json(store.config()).part
-    there = Prefix({*new, *before.later}, part, before.below)
+    there = IndexSet({*new, *before.later}, part, before.below)
     whole = store.meta(SOURCES) is None
     return Taken(
         there.length,

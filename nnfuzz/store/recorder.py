@@ -15,6 +15,7 @@ from typing import Any
 from nnfuzz.backend.deviation import NO_HABITS, Deviation
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.base.files import PARTIAL, remove_partial
+from nnfuzz.base.index_set import IndexSet
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.shard import Shard
 from nnfuzz.compare.flip import NOBODY, Blame, right_release, state_of
@@ -44,7 +45,6 @@ from nnfuzz.records.rows import (
 from nnfuzz.records.schedule import (
     LONGEST,
     PLACE_BITS,
-    Prefix,
     Recorded,
     begins,
     epoch_of,
@@ -133,7 +133,7 @@ class Recorder:
         self.store = store
         hangs = store.hangs.rows()
         late = {row.test.index for row in hangs if row.late and row.test.index is not None}
-        self.recorded = recorded or Prefix(heapq.merge(store.tests.done(), sorted(late)), part)
+        self.recorded = recorded or IndexSet(heapq.merge(store.tests.done(), sorted(late)), part)
         self.unconfirmed = {row.test for row in hangs if row.status is HangStatus.UNCONFIRMED}
         self.complete = False  # whether nothing is to come of any index
         self._variables = variables or {}

@@ -6,9 +6,10 @@ import math
 
 from nnfuzz.campaign.jobs import MOST_RETURNS, JobSource, OwnIndexes
 from nnfuzz.feedback.probe import Prober
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.testcase.identity import Numbered, parse_id
 
-KEY = "direct:Relu(float32)->float32"
+KEY = SupportKey("direct", "Relu", "(float32)->float32")
 
 
 def source(limit, done=(), probes=(), end=100):

@@ -13,6 +13,7 @@ from nnfuzz.experiment.pending import Pending, finished
 from nnfuzz.experiment.procedure import UNDEFINED, Procedure
 from nnfuzz.experiment.result import Judging, Plan, Run
 from nnfuzz.invalid.fault import Fault
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.identity import Probe
 from nnfuzz.testcase.producer import Producer
@@ -21,7 +22,7 @@ from nnfuzz.testcase.producer import Producer
 @pytest.fixture(scope="module")
 def case():
     producer = Producer(0, CaseConfig(exporter="direct", operators=("Div",)))
-    found = producer.made(Probe("direct:Div(int64)->int64", 0))
+    found = producer.made(Probe(SupportKey.parse("direct:Div(int64)->int64"), 0))
     assert isinstance(found, TestCase)
     return found
 

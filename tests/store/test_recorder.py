@@ -10,6 +10,7 @@ import pytest
 
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.records.rows import FindingRow, Occurrence, Record, ReductionRow, TestRow
 from nnfuzz.records.schedule import begins, place_of
 from nnfuzz.store.recorder import Evidence, Recorder
@@ -60,7 +61,9 @@ def test_what_an_epoch_knows_was_seen_before_the_last_one(recorder):
     recorder.record(evidence(begins(2) + 1))
     signature = FAILURE.signature.hash
     shown = [recorder.knows(signature, Numbered(1, begins(epoch))) for epoch in (2, 3, 4)]
-    assert shown == [False, False, True] and not recorder.knows(signature, Probe("k", 0))
+    assert shown == [False, False, True] and not recorder.knows(
+        signature, Probe(SupportKey.parse("k"), 0)
+    )
 
 
 def test_a_finding_is_settled_when_nothing_can_come_before_it(recorder):
@@ -69,7 +72,7 @@ def test_a_finding_is_settled_when_nothing_can_come_before_it(recorder):
     for index, settled in ((0, False), (1, True)):
         recorder.record(evidence(index, confirmed=()))
         assert recorder.settled(row) == settled
-    probe = replace(row, test=Probe("k", 0), place=place_of(2) + 1)
+    probe = replace(row, test=Probe(SupportKey.parse("k"), 0), place=place_of(2) + 1)
     assert not recorder.settled(probe)
     recorder.record(evidence(3, confirmed=()))
     assert recorder.settled(probe)
