@@ -48,15 +48,14 @@ _LEVELS = {
     "O2": "ORT_ENABLE_EXTENDED",
     "O3": "ORT_ENABLE_ALL",
 }
-# Messages of type Fail or InvalidGraph by which ONNX Runtime says that something is beyond it.
+# Messages of several error codes by which ONNX Runtime refuses a model.
 _UNSUPPORTED = (
     "NOT_IMPLEMENTED",
     "Could not find an implementation for",
     "is under development and support for this is limited",
     "Unsupported model IR version",
-    "is not supported",
-    "is not currently supported",
-    "are not supported",
+    "not supported",
+    "not currently supported",
     "mode only supports",
     "does not support double yet",
     "is not a registered function/op",

@@ -326,7 +326,8 @@ def _end(side):
 
     def draw_end(draw, op, x, *_):
         first = op.__dict__.get("min")
-        if draw.chance(0.15) and (side == "min" or first is not None):
+        other = first if side == "max" else op.__dict__.get("max", 0)
+        if draw.chance(0.15) and other is not None:
             return None
         least = first if first is not None else max(-8, x.dtype.limits[0])
         # Narrow ranges too, so that two of them may have nothing in common.
