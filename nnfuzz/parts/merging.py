@@ -1,0 +1,374 @@
+"""Merges the parts of a campaign: rows and folders of findings, each once.
+
+Neither the order of the parts nor naming one twice changes the result: which of two rows stays does
+not depend on which came first, and an epoch is named by its content. So merged campaigns may be
+merged, and a part may be merged again after it has gone on. Which findings have one cause is
+decided later, by the rules that every campaign follows (nnfuzz.records.rows.merged).
+
+A result records its segments and how far each part was. Later rows are added to a copy of its file,
+so merging again costs as much as there is new.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from nnfuzz.base.files import PARTIAL, atomic_folder, copy_files, write_atomically
+from nnfuzz.base.reading import Unreadable, read
+from nnfuzz.base.untrusted import below, making_sense, read_json
+from nnfuzz.base.writing import as_json
+from nnfuzz.parts.depot import Depot
+from nnfuzz.parts.segments import segments_in, still_taken, taken_of, unpacked
+from nnfuzz.parts.sources import ADDED, SOURCES, Figures, name_of, newest, sources_of
+from nnfuzz.records.config import LIMITS, CampaignConfig
+from nnfuzz.records.rows import FindingRow, ReductionRow
+from nnfuzz.store.recorder import DESIGN, arrange, mend
+from nnfuzz.store.schema import FINDINGS, FOLDERS
+from nnfuzz.store.statistics import Statistics, summary
+from nnfuzz.store.store import FILE, Store
+from nnfuzz.store.union import NOTHING, DifferentTests, Taken, add_rows
+from nnfuzz.upkeep.post_reduction import SUMMARY, findings_figures
+from nnfuzz.upkeep.rekeying import RULES
+from nnfuzz.upkeep.remerge import renew_variants
+
+REPLACED = ".merged-over-"
+"""Prefix of the folder that a newer one is about to replace."""
+
+
+NOTE = "merged.json"
+"""Name of the file in a merged campaign that holds a `Merged`."""
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Content of a merged campaign: names of segments, and the rows of each part by its name."""
+
+    segments: tuple[str, ...] = ()
+    parts: dict[str, Taken] = field(default_factory=dict)
+
+
+class MergeError(Unreadable):
+    """Campaigns are not parts of one campaign; the message names the reason."""
+
+
+def merge(sources: Sequence[str | Path], out: Path, note: Callable[[str], None]) -> Store:
+    """Merges campaigns into the folder `out` and returns the result, open.
+
+    An earlier result in `out` counts as one of the campaigns. The new result is written completely
+    or not at all.
+
+    sources: folders of campaigns, or depots of segments (nnfuzz.parts.segments).
+
+    Raises: MergeError, StoreError.
+    """
+    settle(out)
+    earlier = _earlier(out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        beside = tempfile.TemporaryDirectory(prefix=PARTIAL, dir=out.parent)
+        scratch = Path(stack.enter_context(beside))
+        known = earlier.segments if earlier else ()
+        found = [pair for s in sources for pair in campaigns_in(str(s), scratch, known).items()]
+        if (out / FILE).exists() and not earlier:  # of another version: all of it is read
+            found.append(("", out))
+        # A campaign that is named twice is locked and read once.
+        places = {folder.resolve(): name for name, folder in found}
+        if earlier:
+            places.pop(out.resolve(), None)
+            if not places:
+                return Store.open(out)
+        parts = {stack.enter_context(Store.open(place)): name for place, name in places.items()}
+        with _in_place_of(out) as made:
+            if earlier:
+                _copied(out, made)
+            with Store.open(made) if earlier else Store.create(made, {}) as target:
+                _add_all(target, parts, earlier or Merged())
+                finish(target, [*([target] if earlier else ()), *parts], note)
+    return Store.open(out)
+
+
+def _earlier(out: Path) -> Merged | None:
+    """Content of an earlier result; None if there is none, or if it does not record its content.
+
+    Raises: MergeError if the folder holds something else.
+    """
+    if not (out / FILE).exists():
+        if out.exists() and any(out.iterdir()):
+            raise MergeError(f"{out} holds other files: choose another --out")
+        return None
+    with Store.open(out) as store:
+        if store.meta(SOURCES) is None:
+            raise MergeError(f"{out} holds a campaign, and no merged one: choose another --out")
+    note = out / NOTE
+    return read(Merged, read_json(note)) if note.exists() else None
+
+
+def _copied(out: Path, made: Path) -> None:
+    """Copies an earlier result. Files of findings are linked, since they are replaced and never
+    changed.
+    """
+    with Store.open(out) as store:
+        store.checkpoint()
+        shutil.copyfile(out / FILE, made / FILE)
+    for place in FOLDERS:
+        if (out / place).is_dir():
+            shutil.copytree(out / place, made / place, copy_function=_linked, dirs_exist_ok=True)
+
+
+def _linked(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # a file system that has no links
+        shutil.copy2(source, target)
+
+
+def _add_all(target: Store, parts: Mapping[Store, str], earlier: Merged) -> None:
+    """Adds parts to a campaign.
+
+    parts: the name of each part's segment; "" if it is a campaign's folder. Raises: MergeError.
+    """
+    check_settings([*parts, *([target] if target.meta("config") else ())])
+    taken = dict(earlier.parts)
+    for part, segment in parts.items():
+        name = name_of(part)
+        before = NOTHING if segment else still_taken(part, earlier.parts.get(name, NOTHING))
+        now = NOTHING if segment else taken_of(part, before)
+        try:
+            add(target, part, before)
+        except DifferentTests as different:
+            raise MergeError(
+                f"{_with(different.index, [*parts, target])} and {part.folder} have different test "
+                f"cases of index {different.index}: parts of one campaign are made with --shard"
+            ) from None
+        if now.tests > taken.get(name, NOTHING).tests:
+            taken[name] = now
+    segments = {*earlier.segments, *filter(None, parts.values())}
+    merged = asdict(Merged(tuple(sorted(segments)), taken))
+    write_atomically(target.folder / NOTE, json.dumps(merged, indent=1).encode())
+
+
+def _with(index: int, parts: Sequence[Store]) -> Path:
+    """Folder of the first campaign that has a test of this index."""
+    return next(part.folder for part in parts if part.tests.count(index, index + 1))
+
+
+def campaigns_in(source: str, scratch: Path, known: Container[str] = ()) -> dict[str, Path]:
+    """Folders of campaigns by the name of their segment.
+
+    If the source is a campaign, that is its own folder, under the name ""; if it is a depot, its
+    segments are unpacked below `scratch`. known: segments that are left out.
+
+    Raises: MergeError, Unreadable.
+    """
+    if "://" not in source and os.path.lexists(Path(source, FILE)):
+        return {"": Path(source)}
+    depot = Depot(source)
+    if not segments_in(depot):
+        raise MergeError(f"{source} is no campaign, and holds no segments of one")
+    return unpacked(depot, scratch, known)
+
+
+def settle(out: Path) -> None:
+    """Finishes the replacement of a folder that a kill has interrupted: removes the earlier result
+    if the newer one is in place, else puts it back.
+    """
+    for old in out.parent.glob(f"{REPLACED}{out.name}"):
+        if out.exists():
+            shutil.rmtree(old)
+        else:
+            os.replace(old, out)
+
+
+@contextmanager
+def _in_place_of(out: Path) -> Iterator[Path]:
+    """A new folder, which replaces `out` when the block has ended well."""
+    if out.exists() and not any(out.iterdir()):
+        out.rmdir()
+    if not out.exists():
+        with atomic_folder(out) as made:
+            yield made
+        return
+    newer = out.with_name(f"{PARTIAL}merged-{out.name}")
+    shutil.rmtree(newer, ignore_errors=True)
+    with atomic_folder(newer) as made:
+        yield made
+    old = out.with_name(f"{REPLACED}{out.name}")
+    os.replace(out, old)
+    os.replace(newer, out)
+    shutil.rmtree(old)
+
+
+# -- are they parts of one campaign? --------------------------------------------------------------
+
+
+def check_settings(parts: Sequence[Store]) -> None:
+    """Raises: MergeError if the settings of two parts differ."""
+    first, *others = parts
+    wanted = _settings(first)
+    for other in others:
+        differing = [name for name, value in _settings(other).items() if wanted[name] != value]
+        if differing:
+            raise MergeError(
+                f"{other.folder} and {first.folder} are no parts of one campaign: they differ in "
+                + ", ".join(sorted(differing))
+            )
+
+
+def _settings(store: Store) -> dict[str, Any]:
+    left_out = {*LIMITS, "shard"}
+    config = as_json(CampaignConfig.from_json(store.config()))
+    return {name: value for name, value in config.items() if name not in left_out}
+
+
+def _merged_config(parts: Sequence[Store]) -> CampaignConfig:
+    """The settings of the whole campaign, with limits that no part exceeds."""
+    configs = [CampaignConfig.from_json(part.config()) for part in parts]
+    times = [config.time_limit for config in configs]
+    tests = [config.tests_limit for config in configs]
+    return replace(
+        configs[0],
+        shard="",
+        share="",
+        time_limit=None if None in times else max(t for t in times if t is not None),
+        tests_limit=None if None in tests else max(n for n in tests if n is not None),
+        workers=max(config.workers for config in configs),
+        producers=max(config.producers for config in configs),
+        reduce=any(config.reduce for config in configs),
+        known=tuple(sorted({line for config in configs for line in config.known})),
+    )
+
+
+# -- adding a part --------------------------------------------------------------------------------
+
+
+def add(target: Store, part: Store, taken: Taken = NOTHING) -> None:
+    """Adds all rows and findings of a part that the target lacks.
+
+    taken: the rows of the part that the target has already.
+
+    Raises: DifferentTests.
+    """
+    known = target.reductions.rows()
+    mine = {row.signature: (row, known.get(row.signature)) for row in target.signatures.rows()}
+    reductions, suspects = part.reductions.rows(), part.reductions.suspects()
+    add_rows(target, part, taken)
+    for row in part.signatures.rows():
+        reduction = reductions.get(row.signature)
+        before = mine.get(row.signature)
+        if before is not None and _order(*before) <= _order(row, reduction):
+            target.signatures.date(row.signature, row.found_at)
+            continue
+        found_at = min(row.found_at, before[0].found_at) if before else row.found_at
+        place = f"{FINDINGS}/{Path(row.folder).name}"
+        _copy(below(part.folder, row.folder), target.folder / place)
+        row = replace(row, folder=place, found_at=found_at)
+        target.signatures.take(row, reduction, suspects.get(row.signature, ""))
+
+
+def _order(row: FindingRow, reduction: ReductionRow | None) -> tuple[Any, ...]:
+    """Sort key: of two rows of a signature the lesser one stays. As in one campaign, that is a
+    reduced one, else the first one in the order of tests and probes.
+    """
+    reduced = reduction is not None and not reduction.reason
+    text = json.dumps(as_json(reduction), sort_keys=True) if reduction else ""
+    return not reduced, row.place, str(row.test), row.title, row.party, text
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copies the folder of a finding over another one. Raises: Unreadable."""
+    shutil.rmtree(target, ignore_errors=True)
+    if source.is_dir():
+        with making_sense(source):
+            copy_files(source, target)
+
+
+# -- the whole campaign ---------------------------------------------------------------------
+
+
+def finish(target: Store, parts: Sequence[Store], note: Callable[[str], None]) -> None:
+    """Writes settings, figures, the summary and the order of findings of the whole campaign."""
+    target.set_meta("config", as_json(_merged_config(parts)))
+    for name in ("versions", "releases"):
+        target.set_meta(name, _versions([part.meta(name, {}) for part in parts]))
+    target.set_meta("habits", _habits([part.meta("habits", {}) for part in parts]))
+    rules = {part.meta(RULES) for part in parts}
+    if len(rules) == 1 and None not in rules:
+        target.set_meta(RULES, rules.pop())
+    else:
+        note("the parts were keyed by different rules of triage: nnfuzz reduce keys them anew")
+    sources: dict[str, Figures] = {}
+    for part in parts:
+        for name, figures in sources_of(part).items():
+            sources[name] = newest(sources.get(name, figures), figures)
+    target.set_meta(SOURCES, dict(sorted(sources.items())))
+    for place in FOLDERS:
+        mend(target.folder / place)
+    arrange(target, {row.signature: row for row in target.signatures.rows()}, target.findings())
+    renew_variants(target)
+    text = json.dumps(merged_summary(target), indent=1) + "\n"
+    write_atomically(target.folder / SUMMARY, text.encode())
+
+
+def _versions(parts: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Versions by name; if parts differ, all versions of a name."""
+    found: dict[str, set[str]] = {}
+    for versions in parts:
+        for name, version in versions.items():
+            found.setdefault(name, set()).update(version.split(" | "))
+    return {name: " | ".join(sorted(versions)) for name, versions in sorted(found.items())}
+
+
+def _habits(parts: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    found: dict[str, set[str]] = {}
+    for habits in parts:
+        for backend, own in habits.items():
+            found.setdefault(backend, set()).update(json.dumps(habit) for habit in own)
+    return {name: [json.loads(text) for text in sorted(own)] for name, own in sorted(found.items())}
+
+
+def merged_summary(store: Store) -> dict[str, Any]:
+    """The content of summary.json of a merged campaign; `seconds` is the sum over all parts."""
+    figures = Statistics()
+    for row in store.tests.rows():
+        figures.add(row)
+    config, sources = CampaignConfig.from_json(store.config()), store.meta(SOURCES, {})
+    shares, buckets = store.sessions.sut_shares(), store.occurrences.buckets()
+    hangs: Counter[str] = Counter()
+    standstills: Counter[str] = Counter()
+    for told in sources.values():
+        hangs.update(told["hangs_of_survey"])
+        standstills.update(told.get("standstills", {}))
+    added = {name: sum(told.get(name, 0) for told in sources.values()) for name in ADDED}
+    extra = {
+        **findings_figures(store),
+        **added,
+        "sources": sources,
+        "faults": sum(event.kind == "fault" for event in store.events.rows()),
+        "flaky": buckets.get("flaky", 0),
+        "flaky_failures": [vars(row) for row in store.occurrences.flaky()],
+        "hangs": dict(Counter(row.status.value for row in store.hangs.rows())),
+        "hangs_of_survey": dict(hangs),
+        "standstills": dict(standstills),
+        "by_design": buckets.get(DESIGN, 0),
+        "known_unseen": [],
+        "unconfirmed_hangs": [row.to_json() for row in store.hangs.unconfirmed()],
+        "refused": len(store.restraints.reasons()),
+        "avoided": [vars(row) for row in store.restraints.ever_avoided()],
+        "avoided_before": [],
+        "sut_shares": {name: round(share, 4) for name, share in shares.items()},
+        "versions": store.meta("versions", {}),
+        "habits": {s.label: list(map(str, store.habits(s.label) or ())) for s in config.backends},
+        "seed": config.seed,
+        "config": as_json(config),
+    }
+    mean = sum(shares.values()) / len(shares) if shares else 0.0
+    return summary(figures, store.findings(), store.sessions.seconds_before(), mean, extra)
