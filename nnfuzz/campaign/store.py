@@ -15,10 +15,10 @@ from functools import lru_cache
 from itertools import chain, islice
 from typing import Any
 
-from nnfuzz.campaign.clusters import Clusters
+from nnfuzz.campaign.clusters import Clusters, merged
 from nnfuzz.campaign.guidance import Seen
 from nnfuzz.campaign.order import by_value
-from nnfuzz.campaign.rows import EventRow, FindingRow, Observed, Record, TestRow, merged
+from nnfuzz.campaign.rows import EventRow, FindingRow, Observed, Record, TestRow
 from nnfuzz.campaign.tables.database import StoreError, dumps, end_of, loads
 from nnfuzz.campaign.tables.errors import Errors
 from nnfuzz.campaign.tables.packed import Row
@@ -207,7 +207,7 @@ class Store(Sessions, Repairs, Errors, Watched):
         """
         rows, reductions = self.signatures(), self.reductions()
         clusters = Clusters.of(rows, self.ever_avoided(), self.items_of_findings())
-        return by_value(clusters.together(merged(rows, reductions, self.suspects()), reductions))
+        return by_value(clusters.merged(merged(rows, reductions, self.suspects()), reductions))
 
     def items_of_findings(self) -> dict[str, tuple[str, ...]]:
         """Signature -> operator signatures and edges of the first model that showed it. Each text

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nnfuzz.campaign.clusters import grouping
 from nnfuzz.campaign.observer import counted
 from nnfuzz.campaign.rows import AvoidedRow
 from nnfuzz.campaign.throttle import by_operator
@@ -112,13 +111,13 @@ def _details(row: FindingRow) -> Iterator[str]:
     """Lines on a finding: its reduced pattern, merged signatures, differing levels."""
     if row.party in OTHERS:
         yield f"accused: the {row.party}, and not the compiler"
-    if row.nodes:
-        yield f"reduced {row.nodes[0]} -> {row.nodes[1]} nodes: {row.pattern}"
-    further = len(row.duplicates) + len(row.suspects) + len(row.alike)
-    if further:
-        yield f"with {counted(further, 'further signature')}: {grouping(row)}"
-    if row.variants[1:]:
-        yield f"also with {_told(row.variants[1:])}"
+    grouping = row.grouping
+    if grouping.nodes:
+        yield f"reduced {grouping.nodes[0]} -> {grouping.nodes[1]} nodes: {grouping.pattern}"
+    if grouping.others:
+        yield f"with {counted(len(grouping.others), 'further signature')}: {grouping}"
+    if grouping.variants[1:]:
+        yield f"also with {_told(grouping.variants[1:])}"
     if len(row.backends) > 1:
         yield f"with {' and '.join(row.backends)}"
     if len(row.by_levels) > 1:
