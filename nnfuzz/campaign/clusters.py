@@ -168,7 +168,8 @@ def _one(group: list[FindingRow], reductions: Mapping[str, ReductionRow]) -> Fin
         nodes=(done.before, done.after),
         variants=_variants(certain, reduced),
     )
-    return replace(whole, title=done.title, grouping=grouping)
+    party = done.accused or first.party
+    return replace(whole, title=done.title, party=party, grouping=grouping)
 
 
 def _variants(

@@ -212,7 +212,8 @@ class ReductionRow:
     refined: the signature of its cause (nnfuzz.triage.refine). graph: of the reduced model, whose
     operators are `after`, from `before`. reason: why it could not be reduced, or "". explained:
     whether a known cause explains it, so that it was not reduced to the end. keys: as texts
-    (nnfuzz.triage.keys). explanations: hypotheses that predict the wrong result.
+    (nnfuzz.triage.keys). explanations: hypotheses that predict the wrong result. accused: the party
+    that the reduced case accuses, or "".
     """
 
     signature: str
@@ -227,6 +228,7 @@ class ReductionRow:
     explained: bool = False
     keys: tuple[str, ...] = ()
     explanations: tuple[str, ...] = ()
+    accused: str = ""
 
     @property
     def all_keys(self) -> frozenset[Key]:
