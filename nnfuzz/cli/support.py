@@ -27,7 +27,8 @@ def unsupported(
     from nnfuzz.campaign.store import Store
     from nnfuzz.campaign.support_cache import SupportCache
     from nnfuzz.cli.progress import watcher
-    from nnfuzz.cli.settings import cache_folder, default_processes
+    from nnfuzz.library.folders import cache_folder
+    from nnfuzz.library.settings import default_processes
 
     case = replace(case, seed_models=(), seed_digest="")
     processes: dict[str, Any] = {**default_processes(len(specs))}

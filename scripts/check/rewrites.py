@@ -39,7 +39,6 @@ from nnfuzz.backends.onnxruntime import OnnxRuntime
 from rich.progress import Progress
 
 from nnfuzz.campaign.support_cache import SupportCache
-from nnfuzz.cli.settings import cache_folder
 from nnfuzz.execute.interface import read_interface
 from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry
@@ -47,6 +46,7 @@ from nnfuzz.execute.rewrite_support import not_taken
 from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.execute.target import Target
 from nnfuzz.ir.support_key import operators_in
+from nnfuzz.library.folders import cache_folder
 from nnfuzz.rewrite.catalogue import RULES, needs
 from nnfuzz.rewrite.rewriting import Step, drawn, rewritten
 from nnfuzz.testcase.case import CaseConfig, TestCase
