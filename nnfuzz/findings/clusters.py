@@ -1,0 +1,193 @@
+"""Clusters of findings that are not reduced yet: what is probably one cause is reduced once.
+
+Two failures are taken to be alike if they are of one kind (compiler, kind, stage, levels), and if
+both models contain the operator or edge that failing in this way is associated with
+(nnfuzz.feedback.throttle), or if the compiler complains in the same way. One of a cluster is
+reduced, the one with the smallest model; clusters take turns, the most frequent first. What the
+reduced pattern occurs in becomes its suspect, and is asked: the pattern runs alone, and so does the
+rest (nnfuzz.reduction.known). The rest of the cluster waits for its next turn.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from nnfuzz.backend.outcome import OutcomeKind
+from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.records.rows import AvoidedRow, FindingRow, Grouping, ReductionRow, Variant
+from nnfuzz.triage.keys import grouped
+from nnfuzz.triage.signature import Failure, digest_of
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Findings by signature -> name of their cluster."""
+
+    names: Mapping[str, str]
+
+    @classmethod
+    def of(
+        cls,
+        rows: Iterable[FindingRow],
+        avoided: Iterable[AvoidedRow] = (),
+        items: Mapping[str, Collection[str]] | None = None,
+    ) -> Clusters:
+        """avoided: what failures are associated with, by a signature of each. items: of the model
+        of each signature, see nnfuzz.records.rows.Observed.
+        """
+        rows, items = list(rows), items or {}
+        kinds = {row.signature: _kind(row) for row in rows}
+        causes = [(row.item, kinds[row.signature]) for row in avoided if row.signature in kinds]
+        names = {}
+        for row in rows:
+            mine, there = kinds[row.signature], items.get(row.signature, ())
+            cause = next((item for item, kind in causes if kind == mine and item in there), None)
+            # The dtypes of an operator are avoided one by one, and are one cause.
+            told = str(SupportKey.parse(cause).any_dtypes) if cause else ""
+            told = told or row.complaint or row.signature
+            names[row.signature] = " ".join((*mine, told))
+        return cls(names)
+
+    def turns(self, waiting: Sequence[FindingRow], begun: Iterable[str]) -> list[FindingRow]:
+        """What waits, in the order in which it is to be reduced. Hangs come after what is as new:
+        each candidate that hangs takes a hundred times as long as others.
+
+        begun: signatures whose reduction is over or under way.
+        """
+        had = Counter(self.names.get(signature, "") for signature in begun)
+        weight = Counter[str]()
+        for row in waiting:
+            weight[self.names[row.signature]] += row.occurrences
+        return sorted(
+            waiting,
+            key=lambda row: (
+                had[self.names[row.signature]],
+                row.kind is OutcomeKind.TIMEOUT,
+                -weight[self.names[row.signature]],
+                row.size,
+                row.place,
+            ),
+        )
+
+    def merged(
+        self, findings: Iterable[FindingRow], reductions: Mapping[str, ReductionRow]
+    ) -> list[FindingRow]:
+        """The findings with one row for all unreduced ones of a cluster: that of the smallest
+        model, with the others as `similar`. Reduced ones learn which duplicates were explained.
+        """
+        groups: dict[str, list[FindingRow]] = {}
+        for row in findings:
+            name = "" if row.refined else self.names.get(row.signature, "")
+            done = row.grouping.duplicates
+            explained = tuple(s for s in done if s in reductions and reductions[s].explained)
+            row = replace(row, grouping=replace(row.grouping, explained=explained))
+            groups.setdefault(name or row.signature, []).append(row)
+        return [_cluster(group) for group in groups.values()]
+
+
+def complaint_of(failure: Failure) -> str:
+    """What failures of one kind may share: how and where an output is wrong, or the whole error."""
+    parts = failure.signature.parts
+    if failure.kind is not OutcomeKind.MISMATCH or not parts.get("operators"):
+        return digest_of({**parts, "backend": failure.compiler})
+    return f"wrong {parts.get('wrong', 'output')} at {parts['operators'][0]}"
+
+
+def _kind(row: FindingRow) -> tuple[str, str, str, str]:
+    return row.compiler, row.kind, row.stage, row.level
+
+
+def _cluster(group: list[FindingRow]) -> FindingRow:
+    first, *others = sorted(group, key=lambda row: (row.size, row.place, row.signature))
+    whole = _summed(first, group)
+    similar = tuple(row.signature for row in others)
+    levels = dict(Counter(whole.by_levels).most_common())
+    return replace(whole, by_levels=levels, grouping=replace(first.grouping, similar=similar))
+
+
+def _summed(first: FindingRow, group: Iterable[FindingRow]) -> FindingRow:
+    """The first row with the occurrences of the whole group."""
+    rows, levels = list(group), Counter[str]()
+    for row in rows:
+        levels.update(row.by_levels)
+    return replace(
+        first,
+        occurrences=sum(row.occurrences for row in rows),
+        found_at=min(row.found_at for row in rows),
+        by_levels=dict(levels),
+        backends=tuple(sorted({label for row in rows for label in row.backends})),
+    )
+
+
+def merged(
+    rows: Iterable[FindingRow],
+    reductions: Mapping[str, ReductionRow],
+    suspects: Mapping[str, str] | None = None,
+) -> list[FindingRow]:
+    """One row for all findings that share enough keys, the refined signature among them.
+
+    That of the smallest model stands for the others, those that are reduced to the end first.
+    suspects: signature -> the refined signature whose pattern its model contains. A suspect goes
+    with that finding until it is reduced itself. The rest stay alone. In order of discovery.
+    """
+    rows, suspects = sorted(rows, key=lambda row: (row.place, row.signature)), suspects or {}
+    leaders = _leaders(rows, reductions)
+    of_refined = {reductions[s].refined: leader for s, leader in leaders.items()}
+    groups: dict[str, list[FindingRow]] = {}
+    for row in rows:
+        suspected = of_refined.get(suspects.get(row.signature, ""), row.signature)
+        groups.setdefault(leaders.get(row.signature, suspected), []).append(row)
+    found = [_one(group, reductions) for group in groups.values()]
+    return sorted(found, key=lambda row: (row.found_at, row.signature))
+
+
+def _leaders(rows: Iterable[FindingRow], reductions: Mapping[str, ReductionRow]) -> dict[str, str]:
+    """Reduced signature -> the first one with the same cause."""
+    done = (reductions[row.signature] for row in rows if row.signature in reductions)
+    return grouped({found.signature: found.all_keys for found in done if found.refined})
+
+
+def _one(group: list[FindingRow], reductions: Mapping[str, ReductionRow]) -> FindingRow:
+    """The row of all findings of one cause. group: in order."""
+    reduced = {s: done for s, done in reductions.items() if done.refined}
+    certain = [row for row in group if row.signature in reduced]
+    certain.sort(key=lambda r: (reduced[r.signature].explained, reduced[r.signature].after))
+    certain = certain or group[:1]
+    first, *others = certain
+    whole = _summed(first, group)
+    grouping = Grouping(
+        duplicates=tuple(row.signature for row in others),
+        suspects=tuple(row.signature for row in group if row not in certain),
+    )
+    if (done := reduced.get(first.signature)) is None:
+        return replace(whole, grouping=grouping)
+    grouping = replace(
+        grouping,
+        refined=done.refined,
+        pattern=done.pattern,
+        nodes=(done.before, done.after),
+        variants=_variants(certain, reduced),
+    )
+    party = done.accused or first.party
+    return replace(whole, title=done.title, party=party, grouping=grouping)
+
+
+def _variants(
+    rows: Iterable[FindingRow], reductions: Mapping[str, ReductionRow]
+) -> tuple[Variant, ...]:
+    """The reduced models of some rows, in their order."""
+    by_pattern: dict[str, list[FindingRow]] = {}
+    for row in rows:
+        by_pattern.setdefault(reductions[row.signature].pattern, []).append(row)
+    return tuple(
+        Variant(
+            pattern,
+            reductions[rows[0].signature].title,
+            len(rows),
+            sum(row.occurrences for row in rows),
+            rows[0].folder,
+        )
+        for pattern, rows in by_pattern.items()
+    )

@@ -1,0 +1,323 @@
+"""The rows of a campaign's store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from nnfuzz.backend.complaint import CompilerError
+from nnfuzz.base.writing import fields_as_json
+from nnfuzz.generate.emphasis import KeptCase
+from nnfuzz.ir.features import Features
+from nnfuzz.ir.view import NO_GRAPH, GraphView
+from nnfuzz.testcase.identity import TestId
+from nnfuzz.triage.keys import Key, KeyKind
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a compiler said. words: the model's own in it, which do not count."""
+
+    error: CompilerError
+    words: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, error: CompilerError, words: Iterable[str]) -> Said:
+        """words: of the model; only those that occur are kept."""
+        text = f"{error.message}\n{error.traceback}\n{error.captured}"
+        return cls(error, tuple(sorted({word for word in words if word in text})))
+
+
+@dataclass(frozen=True)
+class TestRow:
+    """One index. status: "run", or why there was nothing to run (a NotProduced stage, "fault").
+
+    outcomes: backend -> level -> what `Outcome.to_json` holds, briefly. seconds: per phase.
+    features: of the graph, if there is one (`Store.features` reads them back). motifs: see
+    TestCase. digest: of the test case, the same wherever it is made. exporter, items: see Observed.
+    errors: the whole texts by (backend, level), which `Store.errors` reads back. passes: by
+    backend, those that changed the model, where that was read; keepable: its graph then, if it may
+    be mutated (`Store.passes`, `Store.keepable`).
+    """
+
+    __test__ = False
+
+    index: int
+    status: str
+    epoch: int
+    outcomes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    comparable: float | None = None
+    features: Features | None = None
+    motifs: tuple[str, ...] = ()
+    digest: str = ""
+    exporter: str = ""
+    items: tuple[str, ...] = ()
+    errors: Mapping[tuple[str, str], Said] = field(default_factory=dict)
+    passes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    keepable: KeptCase | None = None
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What an epoch learns from one test, or from one probe.
+
+    exporter: whose models it is made for. items: the operator signatures and the edges of its
+    graph, in order. outcomes: backend -> (kind, message) per level. failures: confirmed ones, by
+    signature; "BACKEND KIND STAGE" of each.
+    """
+
+    index: int
+    epoch: int
+    status: str
+    exporter: str
+    items: tuple[str, ...]
+    outcomes: Mapping[str, tuple[tuple[str, str], ...]]
+    failures: Mapping[str, str]
+
+    @property
+    def ran(self) -> bool:
+        """Whether there was a model, or at least an exporter that failed to make one."""
+        return self.status in ("run", "export")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One of the reduced models of a finding.
+
+    pattern: its operators and dtypes, for people. signatures: the number of signatures that were
+    reduced to it. folder: of the first of these, below the campaign's.
+    """
+
+    pattern: str
+    title: str
+    signatures: int
+    occurrences: int
+    folder: str
+
+
+_CONTAINING = "since their models contain its pattern"
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """The cause of a finding, and the other signatures that are taken to have it.
+
+    Once the finding is reduced: refined, the signature of its cause; pattern, the operators of the
+    reduced model for people; nodes, their number before and after; variants, the reduced models.
+
+    Other signatures, the surest first. duplicates: they have the same cause; for those of them in
+    `explained`, this was shown by running the pattern instead of reducing them. suspects: their
+    models contain the pattern, which was not run yet. similar: they are in the same cluster, of
+    which nothing is reduced yet (nnfuzz.findings.clusters).
+    """
+
+    refined: str = ""
+    pattern: str = ""
+    nodes: tuple[int, ...] = ()
+    duplicates: tuple[str, ...] = ()
+    suspects: tuple[str, ...] = ()
+    variants: tuple[Variant, ...] = ()
+    explained: tuple[str, ...] = ()
+    similar: tuple[str, ...] = ()
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """All other signatures of the finding."""
+        return self.duplicates + self.suspects + self.similar
+
+    def __str__(self) -> str:
+        """How the signatures came together, the surest way first; "" if there is only one."""
+        ways = (
+            (len(self.duplicates) - len(self.explained), "reduced to the same"),
+            (len(self.explained), "explained by running its pattern"),
+            (len(self.suspects), f"suspected and not asked yet, {_CONTAINING}"),
+            (len(self.similar), "suspected, since they fail alike"),
+        )
+        return "; ".join(f"{count} {how}" for count, how in ways if count)
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields; "alike" is the name of `similar` in summaries."""
+        found = fields_as_json(self)
+        return found | {"alike": found.pop("similar")}
+
+
+@dataclass(frozen=True)
+class FindingRow:
+    """A unique finding: what the store keeps of one signature, and what follows from all of them.
+
+    test: the first one that shows it, in the order of tests and probes. place: of that test in the
+    order (nnfuzz.records.schedule.place_of). size: nodes of its graph. party: accused by the
+    experiment. complaint: equal for failures that may be one cause (nnfuzz.findings.clusters).
+    by_levels: occurrences by the levels that failed ("O0,O3"). backends: all labels of the compiler
+    under which it occurs. grouping: its cause and its other signatures.
+    """
+
+    signature: str
+    test: TestId
+    kind: str
+    stage: str
+    backend: str
+    level: str
+    title: str
+    folder: str
+    found_at: float = 0.0
+    party: str = ""
+    occurrences: int = 1
+    by_levels: dict[str, int] = field(default_factory=dict)
+    place: int = 0
+    size: int = 0
+    complaint: str = ""
+    compiler: str = ""
+    backends: tuple[str, ...] = ()
+    grouping: Grouping = Grouping()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "compiler", self.compiler or self.backend)
+        object.__setattr__(self, "backends", self.backends or (self.backend,))
+
+    @property
+    def refined(self) -> str:
+        """The signature of the cause; "" before the finding is reduced."""
+        return self.grouping.refined
+
+    def to_json(self) -> dict[str, Any]:
+        """One object of all fields; "grouping" is the sentence on how they came together."""
+        found = fields_as_json(self)
+        return found | found.pop("grouping") | {"grouping": str(self.grouping)}
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """That a signature was seen. bucket: "finding", "known" (asked to be ignored), "flaky".
+
+    kind: "BACKEND KIND STAGE". levels: that failed, with commas between. repeated, tried: how many
+    of how many runs in fresh workers failed in the same way. title: of the signature, where it has
+    no finding (flaky).
+    """
+
+    signature: str
+    test: TestId
+    bucket: str = "finding"
+    kind: str = ""
+    levels: str = ""
+    repeated: int = 0
+    tried: int = 0
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class FlakyRow:
+    """A failure that did not repeat: in all its occurrences, `repeated` of `tried` runs failed."""
+
+    signature: str
+    title: str
+    occurrences: int
+    repeated: int
+    tried: int
+
+
+@dataclass(frozen=True)
+class ReductionRow:
+    """The result of reducing the finding of a signature.
+
+    refined: the signature of its cause (nnfuzz.triage.refine). graph: of the reduced model, whose
+    operators are `after`, from `before`. reason: why it could not be reduced, or "". explained:
+    whether a known cause explains it, so that it was not reduced to the end. keys: as texts
+    (nnfuzz.triage.keys). explanations: hypotheses that predict the wrong result. accused: the party
+    that the reduced case accuses, or "".
+    """
+
+    signature: str
+    refined: str = ""
+    title: str = ""
+    pattern: str = ""
+    graph: GraphView = NO_GRAPH
+    before: int = 0
+    after: int = 0
+    seconds: float = 0.0
+    reason: str = ""
+    explained: bool = False
+    keys: tuple[str, ...] = ()
+    explanations: tuple[str, ...] = ()
+    accused: str = ""
+
+    @property
+    def all_keys(self) -> frozenset[Key]:
+        """Its keys, that of the cause included."""
+        return Key.parse_all(self.keys) | {Key(KeyKind.CAUSE, self.refined)}
+
+
+@dataclass(frozen=True)
+class AvoidedRow:
+    """Something that generation keeps away from, since the finding `signature` fails there.
+
+    item: an operator signature, or an edge (nnfuzz.ir.edges). why: for people. share: of the tests
+    with it that failed.
+    """
+
+    item: str
+    signature: str
+    why: str
+    share: float = 1.0
+
+
+@dataclass(frozen=True)
+class EventRow:
+    """A fault of nnfuzz, a worker's death, or another thing worth keeping."""
+
+    test: TestId
+    kind: str
+    backend: str = ""
+    stage: str = ""
+    signal: str = ""
+    message: str = ""
+    details: str = ""
+
+
+class HangStatus(StrEnum):
+    """What came of a run that looked like a hang: nothing yet, or what the time limit decided."""
+
+    UNCONFIRMED = "unconfirmed"
+    CONFIRMED = "confirmed"
+    FLAKY = "flaky"
+    ANSWERED = "answered"
+
+
+@dataclass(frozen=True)
+class HangRow:
+    """A run that looks like a hang, kept when that is first seen.
+
+    seconds: for which it had been waited. signature: that it will have if it is one. late: whether
+    epochs do not wait for it, and take it for one. exporter, items: see Observed.
+    """
+
+    test: TestId
+    epoch: int
+    backend: str
+    level: str
+    stage: str
+    seconds: float
+    signature: str
+    exporter: str
+    items: tuple[str, ...]
+    late: bool
+    status: HangStatus = HangStatus.UNCONFIRMED
+
+    def to_json(self) -> dict[str, Any]:
+        """What a summary tells of it."""
+        told = {name: getattr(self, name) for name in ("backend", "level", "stage")}
+        return {"test": str(self.test), **told, "seconds": round(self.seconds, 1)}
+
+
+@dataclass(frozen=True)
+class Record:
+    """What one test adds, written in one transaction. hangs: what came of which, by backend."""
+
+    test: TestRow | None = None
+    findings: tuple[FindingRow, ...] = ()
+    occurrences: tuple[Occurrence, ...] = ()
+    events: tuple[EventRow, ...] = ()
+    hangs: tuple[tuple[TestId, str, HangStatus], ...] = ()
