@@ -46,7 +46,7 @@ from nnfuzz.testcase.case import ModelError, TestCase
 from nnfuzz.testcase.foreign import case_of_model
 from nnfuzz.testcase.service import BLOB, ProducerService
 from nnfuzz.testcase.single_node import single_node
-from nnfuzz.triage.title import needed_attributes
+from nnfuzz.triage.title import needed_attributes, unwritten
 from nnfuzz.writing import as_json
 
 
@@ -81,7 +81,12 @@ class ReduceService(ProducerService):
             mark = f"{BLOB}0/"
             outputs = {k.removeprefix(mark): v for k, v in blobs.items() if k.startswith(mark)}
             written = self._without_attributes(case, subject)
-            return vars(explained(subject, outputs, header["told"], written)), {}
+            why = explained(subject, outputs, header["told"], written)
+            silent = {
+                f"{subject.graph.nodes[0].op.name} ignores {n}" for n in unwritten(case.model)
+            }
+            held = {k: v for k, v in why.explanations.items() if k not in silent}
+            return vars(replace(why, explanations=held)), {}
         return super().handle(header, blobs, report)
 
     def _experiment(self, case: TestCase, edit: Edit) -> Subject:
