@@ -1,0 +1,1 @@
+"""Folders of findings: written and read, replayed, reduced and bisected."""

@@ -1,0 +1,1 @@
+"""Campaigns on several machines: leases, segments, and one campaign out of many parts."""

@@ -1,0 +1,1 @@
+"""The records that rooms of a campaign hand on and write down: rows, findings, settings."""
