@@ -22,6 +22,7 @@ from planted import careless
 from planted.careless import LAPSES, Lapse
 
 from nnfuzz.disrupt.catalogue import KINDS
+from nnfuzz.execute.backend_jobs import RunLevels
 from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
@@ -49,7 +50,7 @@ def answers(lapse: Lapse | None, models: Sequence[TestCase]) -> Iterator[tuple[s
     with BackendRunner(registry.parse(text), registry) as runner:
         for case in models:
             assert case.fault is not None
-            runner.submit(case.model, case.inputs, invalid=True)
+            runner.submit(RunLevels(case.model, case.inputs, (), invalid=True))
             (outcome,) = runner.wait()
             yield case.fault.kind, outcome.kind.value
             if lapse and outcome.kind == lapse.outcome:

@@ -1,11 +1,5 @@
 """The service inside of a campaign's reducing worker: finding folders in, reduced findings out.
 
-Job: {"do": "reduce" or "ask", "folder": absolute path, "workers", "budget", "seconds" or None for
-any, "known": folders of reduced findings of the same kind, "habits": of the compiler, None for what
-it has to be asked for} -> the fields of nnfuzz.campaign.rows.ReductionRow but for the signature.
-What cannot be reduced has a "reason"; what fails for the cause of one of the known findings is
-"explained", and not reduced further. "ask" wants to know this only: {} is no.
-
 The worker starts fork servers of its own for torch and for the compiler, and keeps them for the
 next finding of the same backend; they end with it.
 """
@@ -14,14 +8,15 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from nnfuzz.campaign.reduction_job import ReduceFinding
+from nnfuzz.campaign.rows import ReductionRow
 from nnfuzz.execute.backend import OptionError
 from nnfuzz.execute.complaint import ComplaintKind
-from nnfuzz.execute.deviation import Deviation, Habits
+from nnfuzz.execute.job import Service, does
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.execute.plugin_files import namesake
 from nnfuzz.execute.registry import BackendRegistry, RegistryError, plugin_name
@@ -58,7 +53,7 @@ _REASONS = (
 )
 
 
-class ReductionService:
+class ReductionService(Service):
     """plugins: files with further backends. folder: the campaign's working directory, which paths
     in finding folders are relative to; a worker starts in one of its own.
     """
@@ -72,51 +67,48 @@ class ReductionService:
         self._for: tuple[str, ...] = ()
         self._causes: dict[str, Cause | None] = {}
 
-    def handle(
-        self, header: Mapping[str, Any], blobs: Mapping[str, Any], report: Report
-    ) -> tuple[Any, ...]:
-        report(header["do"])
-        told = header["habits"]
-        habits = None if told is None else tuple(map(Deviation.from_json, told))
+    @does(ReduceFinding)
+    def reduce(self, job: ReduceFinding, report: Report) -> ReductionRow | None:
+        report("ask" if job.only_known else "reduce")
         config = ReduceConfig(
-            header["workers"],
-            header["budget"],
-            math.inf if header["seconds"] is None else header["seconds"],
+            job.workers,
+            job.budget,
+            math.inf if job.seconds is None else job.seconds,
             registry=self._registry,
-            causes=[cause for path in header["known"] if (cause := self._cause(path))],
-            only_known=header["do"] == "ask",
+            causes=[cause for path in job.known if (cause := self._cause(path))],
+            only_known=job.only_known,
         )
         try:
-            return self.reduced(Path(header["folder"]), config, habits), {}
+            return self.reduced(job, config)
         except Unexplained:
-            return {}, {}
+            return None
         except _REASONS as error:
-            return {"reason": f"{type(error).__name__}: {error}"}, {}
+            return ReductionRow(job.signature, reason=f"{type(error).__name__}: {error}")
 
-    def reduced(
-        self, folder: Path, config: ReduceConfig, habits: Habits | None = None
-    ) -> dict[str, Any]:
+    def reduced(self, job: ReduceFinding, config: ReduceConfig) -> ReductionRow:
         """Reduces one finding. Raises: one of _REASONS, Unexplained."""
+        folder = Path(job.folder)
         servers = self._shared(read_finding(folder, self._trusted))
-        servers.habits = habits
+        servers.habits = job.habits
         done, reduced = reduce_folder(
             folder, replace(config, servers=servers), trusted=self._trusted
         )
         graph = reduced.case.graph
         failure = renewed(reduced, self._registry)
         signature = refined(failure, graph, facts(reduced, self._registry))
-        return {
-            "keys": sorted(map(str, keys_of(reduced, failure, signature))),
-            "explanations": list(done.evidence.explanations),
-            "refined": done.cause.finding if done.cause else identity(reduced, signature),
-            "explained": done.cause is not None,
-            "title": reduced.signature.title,
-            "pattern": str(pattern_of(graph)),
-            "graph": graph.to_json(),
-            "before": done.nodes[0],
-            "after": done.nodes[1],
-            "seconds": round(done.seconds, 3),
-        }
+        return ReductionRow(
+            job.signature,
+            refined=done.cause.finding if done.cause else identity(reduced, signature),
+            title=reduced.signature.title,
+            pattern=str(pattern_of(graph)),
+            graph=graph,
+            before=done.nodes[0],
+            after=done.nodes[1],
+            seconds=round(done.seconds, 3),
+            explained=done.cause is not None,
+            keys=tuple(sorted(map(str, keys_of(reduced, failure, signature)))),
+            explanations=tuple(done.evidence.explanations),
+        )
 
     def close(self) -> None:
         if self._servers is not None:

@@ -10,7 +10,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -43,9 +43,9 @@ from nnfuzz.campaign.watchdog import Watchdog
 from nnfuzz.campaign.writer import finding_writer
 from nnfuzz.execute.events import Fault, Reply, described
 from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.reading import read
 from nnfuzz.report.files import write_atomically
 from nnfuzz.testcase.case import refusal
+from nnfuzz.testcase.jobs import ListVocabulary
 from nnfuzz.testcase.service import blames_settings
 from nnfuzz.triage.known import KnownFailures
 from nnfuzz.triage.survey import declared
@@ -362,15 +362,6 @@ def _versions(pools: list[BackendPool], store: Store) -> Versions:
     return versions
 
 
-@dataclass(frozen=True)
-class Vocabulary:
-    """What producers may use: see the job "signatures" of nnfuzz.testcase.service."""
-
-    signatures: dict[str, list[str]]
-    variables: dict[str, list[int]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-
-
 def _prober(
     producers: ProducerPool,
     levels: dict[str, tuple[str, ...]],
@@ -382,13 +373,14 @@ def _prober(
 
     Raises: ConfigError, PoolError.
     """
-    event = producers.call({"do": "signatures"}, lambda header, blobs: read(Vocabulary, header))
+    event = producers.call(ListVocabulary())
     if isinstance(event, Reply):
-        told: Vocabulary = event.value
-        for note in told.notes:
+        vocabulary = event.value
+        for note in vocabulary.notes:
             observer.note(note)
-        keys = [refusal(name, key) for name, found in told.signatures.items() for key in found]
-        return Prober(levels, keys, told.variables, answers, store.add_answers)
+        signatures = vocabulary.signatures.items()
+        keys = [refusal(name, key) for name, found in signatures for key in found]
+        return Prober(levels, keys, vocabulary.variables, answers, store.add_answers)
     text = described(event)
     if isinstance(event, Fault) and event.starting and blames_settings(event.error_type):
         raise ConfigError(event.message.strip("'\""))

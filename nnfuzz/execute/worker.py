@@ -1,12 +1,9 @@
 """The worker's side of a sandbox: one process, one service, one job after the other.
 
-A service is made by a factory ``pkg.module:factory``, called as ``factory(**arguments)`` once in
-the worker, and has one method::
-
-    handle(header: dict, blobs: dict, report: Report) -> tuple[dict, dict]
-
-An exception that escapes from `handle` is a fault of the service, not of what it tests, and
-reaches the campaign as a `Fault`; `SystemExit` ends the process, as its author intended.
+A service (nnfuzz.execute.job.Service) is made by a factory ``pkg.module:factory``, called as
+``factory(**arguments)`` once in the worker. An exception that escapes from one of its jobs is a
+fault of the service, not of what it tests, and reaches the campaign as a `Fault`; `SystemExit` ends
+the process, as its author intended.
 """
 
 from __future__ import annotations
@@ -25,11 +22,13 @@ import tempfile
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from nnfuzz.execute import channel, wire
 from nnfuzz.execute.capture import MARK
 from nnfuzz.execute.complaint import describe
+from nnfuzz.execute.job import Service
+from nnfuzz.execute.record import pack
 from nnfuzz.text import visible
 
 WHERE = signal.SIGUSR1
@@ -37,14 +36,6 @@ WHERE = signal.SIGUSR1
 PAGE_BYTES = resource.getpagesize()
 _LIBC = ctypes.CDLL(None)
 _IOLBF = 1  # glibc and musl
-
-
-class Service(Protocol):
-    """What a sandbox hosts."""
-
-    def handle(
-        self, header: dict[str, Any], blobs: dict[str, Any], report: Report
-    ) -> tuple[dict[str, Any], wire.Blobs]: ...
 
 
 class StatusPage:
@@ -99,9 +90,9 @@ class Report:
         """Names the stage that a death from here on belongs to (at most 255 bytes, < 1 us)."""
         self._status.stage = stage
 
-    def partial(self, header: dict[str, Any], blobs: wire.Blobs | None = None) -> None:
+    def part(self, value: object) -> None:
         """Sends a part of the answer ahead, safe from a later death; restarts the job's clock."""
-        self._send(channel.PARTIAL, wire.encode(header, blobs))
+        self._send(channel.PARTIAL, wire.encode(*pack(type(value), value)))
 
 
 def main(channel_fd: int, output_fd: int, status_fd: int, scratch: Path) -> None:

@@ -13,13 +13,14 @@ from typing import Protocol, Self
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.backend import OptionError
 from nnfuzz.execute.deviation import NO_HABITS, Habits
+from nnfuzz.execute.events import Trouble
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec, labelled
 from nnfuzz.execute.runner import BackendRunner, RunnerError, limits_of
 from nnfuzz.execute.target import DIRECT, EXPORTED, MODULE, Target
 from nnfuzz.experiment.pending import Pending, finished
 from nnfuzz.experiment.procedure import REPEATS, Procedure
-from nnfuzz.experiment.result import Judging, Plan, Result, Run, Trouble
+from nnfuzz.experiment.result import Judging, Plan, Result, Run
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.client import ProducerClient
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from nnfuzz.compare.flip import Blame, Coordinate
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.execute.events import Death, described
+from nnfuzz.execute.events import Death, Trouble, described
 from nnfuzz.execute.outcome import DIFFERENCES, Outcome, OutcomeKind, Stage
 from nnfuzz.execute.runner import RunnerError
 from nnfuzz.execute.target import DIRECT, EXPORTED, MODULE, rewritten
@@ -31,7 +31,7 @@ from nnfuzz.experiment.judgement import (
     with_nothing_compared,
 )
 from nnfuzz.experiment.pending import Pending
-from nnfuzz.experiment.result import Event, Judging, Plan, Result, Run, Services, Trouble
+from nnfuzz.experiment.result import Event, Judging, Plan, Result, Run, Services
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import Failure, failures

@@ -10,17 +10,15 @@ from typing import Protocol
 
 from nnfuzz.compare.flip import NOBODY, Blame
 from nnfuzz.compare.mismatch import Verdict
+from nnfuzz.execute.backend_jobs import RunLevels
 from nnfuzz.execute.deviation import Habits
-from nnfuzz.execute.events import Death, Fault
+from nnfuzz.execute.events import Trouble
 from nnfuzz.execute.outcome import Outcome, Stage
 from nnfuzz.execute.runner import BackendRunner, RunnerError
 from nnfuzz.execute.target import ONNX
 from nnfuzz.experiment.pending import Pending
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import Failure
-
-Trouble = Fault | Death
-"""What a producer's worker may end in: a fault of nnfuzz, never an outcome."""
 
 
 class Judging(StrEnum):
@@ -35,7 +33,7 @@ class Judging(StrEnum):
 class Run:
     """A model on some targets of one backend. fresh: in a new process. slow: whether it is known to
     hang, so that nobody else should wait for it. watch: whether passes are read. The rest: see
-    nnfuzz.execute.runner.BackendRunner.submit.
+    nnfuzz.execute.backend_jobs.RunLevels and BackendRunner.submit.
     """
 
     backend: str
@@ -51,11 +49,19 @@ class Run:
 
     def submit(self, runner: BackendRunner) -> None:
         """Hands it to a runner. Raises: as nnfuzz.execute.runner.BackendRunner.submit."""
-        case, how = self.case, (self.without, self.until, self.lazy)
-        source, form = case.source(runner.reads), form_of(case, runner)
-        more = form, self.seconds, case.expected
-        watch, invalid = self.watch, case.fault is not None
-        runner.submit(source, case.inputs, self.levels, *how, *more, watch=watch, invalid=invalid)
+        case = self.case
+        job = RunLevels(
+            case.source(runner.reads),
+            case.inputs,
+            self.levels,
+            self.without,
+            self.until,
+            self.lazy,
+            self.watch,
+            invalid=case.fault is not None,
+            expected={name: array.nbytes for name, array in case.expected.items()},
+        )
+        runner.submit(job, form_of(case, runner), self.seconds)
 
 
 def form_of(case: TestCase, runner: BackendRunner) -> str:

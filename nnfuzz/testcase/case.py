@@ -16,9 +16,9 @@ from nnfuzz.execute.target import ONNX
 from nnfuzz.execute.wire import encode
 from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis
 from nnfuzz.ir.view import NO_GRAPH, GraphView
-from nnfuzz.reading import read, read_fields
+from nnfuzz.reading import read
 from nnfuzz.spec.draw import Sizes
-from nnfuzz.testcase.test_id import TestId, parse_id
+from nnfuzz.testcase.test_id import TestId
 
 
 class ModelError(ValueError):
@@ -194,38 +194,15 @@ class TestCase:
                 found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
         return found.hexdigest()[:16]
 
-    def to_frame(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Header and blobs for nnfuzz.execute.wire."""
-        header = {
-            "id": str(self.id),
-            "graph": self.graph.to_json(),
-            "exporter": self.exporter,
-            "opset": self.opset,
-            "seconds": self.seconds,
-            "cpu": self.cpu,
-            "solver_checks": self.solver_checks,
-            "discarded": self.discarded,
-            "motifs": list(self.motifs),
-            "generated_for": self.generated_for,
-            "fault": self.fault.to_json() if self.fault else None,
-        }
-        blobs: dict[str, Any] = {"model": self.model, "plain": self.plain}
-        for group in _GROUPS:
-            blobs.update({f"{group}/{k}": v for k, v in getattr(self, group).items()})
-        return header, blobs
-
-    @classmethod
-    def from_frame(cls, header: Mapping[str, Any], blobs: Mapping[str, Any]) -> TestCase:
-        """Raises: ValueError, TypeError or KeyError for what is no test case."""
-        groups: dict[str, dict[str, np.ndarray]] = {group: {} for group in _GROUPS}
-        for key, value in blobs.items():
-            group, _, name = key.partition("/")
-            if group in groups:
-                groups[group][name] = value
-        told = {name: value for name, value in header.items() if name != "id"}
-        fields: dict[str, Any] = {**read_fields(cls, told), **groups}
-        fields |= {"model": bytes(blobs["model"]), "plain": bytes(blobs.get("plain", b""))}
-        return cls(parse_id(header["id"]), **fields)
+    def checked(self) -> TestCase:
+        """The same. Raises: ValueError if its graph does not hold together, or if there are no
+        arrays for what it declares; a model with a fault need not take what the graph does.
+        """
+        graph = self.graph.checked()
+        missing = {*graph.inputs} - {*self.inputs} or {*self.expected} - {*graph.outputs}
+        if missing and not self.fault:
+            raise ValueError("inputs or outputs that are not those of the graph")
+        return self
 
 
 _GROUPS = ("inputs", "weights", "expected", "plain_inputs")
@@ -251,14 +228,10 @@ class NotProduced:
     cpu: dict[str, float] = field(default_factory=dict)
     generated_for: str = ""
 
-    def to_json(self) -> dict[str, Any]:
-        told = {"id": str(self.id), "graph": self.graph.to_json(), "seconds": self.seconds}
-        return {**vars(self), **told}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> NotProduced:
-        told = {name: value for name, value in data.items() if name != "id"}
-        return cls(parse_id(data["id"]), **read_fields(cls, told))
+    def checked(self) -> NotProduced:
+        """The same. Raises: ValueError if its graph does not hold together."""
+        self.graph.checked()
+        return self
 
     def digest(self) -> str:
         """16 hexadecimal digits over the graph and why nothing came of it."""

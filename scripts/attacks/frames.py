@@ -10,8 +10,7 @@ import json
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ml_dtypes
@@ -20,27 +19,30 @@ import numpy as np
 from attacks import Attack, Surface
 from attacks.mutations import mutated, scrambled
 from nnfuzz.campaign.recorder import briefs
-from nnfuzz.campaign.reducing import _read as read_reduction
-from nnfuzz.campaign.session import Vocabulary
+from nnfuzz.campaign.reduction_job import ReduceFinding
+from nnfuzz.campaign.rows import ReductionRow
 from nnfuzz.campaign.support import signature_keys
 from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.compare.mismatch import Accuracy, Distance, Element, Mismatch, MismatchKind, Verdict
 from nnfuzz.execute import wire
 from nnfuzz.execute.complaint import Complaint
 from nnfuzz.execute.events import Death, DeathKind, Fault
+from nnfuzz.execute.job import Job
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.execute.runner import _outcome, read_outcome
+from nnfuzz.execute.record import pack, unpack
+from nnfuzz.execute.runner import _outcome, checked
 from nnfuzz.execute.target import Target
 from nnfuzz.execute.worker import StatusPage
 from nnfuzz.experiment.judgement import blamed, comparable_share, doubtful, with_mismatches
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.features import features
 from nnfuzz.ir.view import GraphView
-from nnfuzz.reading import read, read_fields
-from nnfuzz.reduction.slot import _prepared
+from nnfuzz.reading import read_fields
+from nnfuzz.reduction.jobs import Prepare, Prepared
 from nnfuzz.testcase.case import NotProduced, TestCase
-from nnfuzz.testcase.service import judge_job, produced_as, read_case
+from nnfuzz.testcase.jobs import Judge, ListVocabulary, Lower, Produce, Vocabulary
 from nnfuzz.testcase.test_id import Numbered
+from nnfuzz.text import visible
 from nnfuzz.triage.refine import pattern_of
 from nnfuzz.triage.signature import export_failure, failures
 
@@ -91,6 +93,20 @@ class Answer:
     reading: Callable[[dict[str, Any], dict[str, Any]], Any]
     use: Callable[[Any], object] = lambda value: None
 
+    @classmethod
+    def to(cls, job: Job[Any], value: Any, use: Callable[[Any], object] = lambda value: None):
+        """An answer to a job."""
+        return cls(*pack(job.answer, value), job.read_answer, use)
+
+
+def checked_outcome(outcome: Outcome) -> Outcome:
+    """As a runner does with what it gets from its worker."""
+    return checked(outcome, Target("toy", visible(outcome.target.release), pipeline="O1"))
+
+
+def read_outcome(header: dict[str, Any], blobs: dict[str, Any]) -> Outcome:
+    return checked_outcome(unpack(Outcome, header, blobs))
+
 
 def _storable(value: Any) -> None:
     json.dumps(value, default=vars).encode()
@@ -115,9 +131,9 @@ def use_produced(made: TestCase | NotProduced) -> None:
         _storable(made.graph.to_json())
     if isinstance(made, NotProduced):
         export_failure(made.generated_for, made.error_type, made.message, made.traceback)
-        _storable(made.to_json())
+        _storable(vars(made))
     else:
-        wire.encode(*made.to_frame())
+        wire.encode(*pack(TestCase, made))
         doubtful(made, [Outcome(OutcomeKind.OK, Stage.EXECUTE, TARGET, outputs={"y": X})])
         failures([BAD], None, made.graph)
 
@@ -140,24 +156,20 @@ def read_fault(header: dict[str, Any], blobs: dict[str, Any]) -> Fault:
 
 
 def answers() -> list[Answer]:
-    header, blobs = CASE.to_frame()
-    failed = NotProduced(TEST, "export", "cannot", "E", "trace", graph=GRAPH).to_json()
+    failed = NotProduced(TEST, "export", "cannot", "E", "trace", graph=GRAPH)
     ran = Outcome(OutcomeKind.OK, Stage.EXECUTE, TARGET, outputs={"y": X})
-    judged = judge_job(CASE, [ran])[2]
-    reduction = {"refined": "ab", "title": "t", "graph": JSON_GRAPH, "before": 3, "keys": ["k"]}
-    candidate = {"digest": "d", "measure": [1, 2], "case": header, "failed": None}
-    outcome = partial(read_outcome, told=lambda release: Target("toy", release, pipeline="O1"))
-    vocabulary = {"signatures": {"direct": ["Add(int8)->int8"]}, "variables": {"Add": [0]}}
+    row = ReductionRow("s", "ab", "t", graph=GRAPH, before=3, keys=("k",))
+    vocabulary = Vocabulary({"direct": ["Add(int8)->int8"]}, {"Add": [0]})
     return [
-        Answer(GOOD.to_json(), {"output/y": X}, outcome, use_outcome),
-        Answer(BAD.to_json(), {}, outcome, use_outcome),
-        Answer({"case": header}, blobs, produced_as(TEST), use_produced),
-        Answer({"failed": failed}, {}, produced_as(TEST), use_produced),
-        Answer({"case": header}, blobs, read_case, use_produced),
-        Answer({"verdict": VERDICT.to_json()}, {}, judged, use_verdict),
-        Answer(reduction, {}, read_reduction, lambda row: _storable(row.to_json())),
-        Answer(candidate, blobs, _prepared),
-        Answer(vocabulary, {}, lambda h, b: read(Vocabulary, h)),
+        Answer(*pack(Outcome, replace(GOOD, outputs={"y": X})), read_outcome, use_outcome),
+        Answer(*pack(Outcome, BAD), read_outcome, use_outcome),
+        Answer.to(Produce(TEST), CASE, use_produced),
+        Answer.to(Produce(TEST), failed, use_produced),
+        Answer.to(Lower(CASE), CASE, use_produced),
+        Answer.to(Judge.of(CASE, [ran]), VERDICT, use_verdict),
+        Answer.to(ReduceFinding("s", "", 1, 1), row, lambda row: _storable(row.to_json())),
+        Answer.to(Prepare(CASE, ()), Prepared(CASE, (1, 2), "d")),
+        Answer.to(ListVocabulary(), vocabulary),
         Answer({"error_type": "E", "message": "m", "traceback": "t"}, {}, read_fault, _storable),
     ]  # fmt: skip
 

@@ -6,31 +6,44 @@ import random
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from attacks import Attack, Surface
-from attacks.frames import GOOD, X
+from attacks.frames import GOOD, X, checked_outcome
 from attacks.mutations import mutated, scrambled
 from nnfuzz.execute import channel, wire
 from nnfuzz.execute.events import Limits, Progress, Reply
-from nnfuzz.execute.runner import read_outcome
+from nnfuzz.execute.job import Job, Service, does
+from nnfuzz.execute.outcome import Outcome
+from nnfuzz.execute.record import pack
 from nnfuzz.execute.sandbox import Sandbox, wait
-from nnfuzz.execute.target import Target
+from nnfuzz.execute.worker import Report
 
 KINDS = (channel.PARTIAL, channel.REPLY, channel.FAULT, channel.READY, b"?")
 
 
-class Sender:
-    """Sends the bytes that it is given, and then its own answer."""
+@dataclass(frozen=True)
+class Send(Job[None]):
+    """Sends these bytes, and then the answer to this job."""
 
-    def handle(self, header, blobs, report):
+    data: bytes
+
+    part = Outcome
+
+    @property
+    def parts(self) -> int:
+        return bool(self.data)
+
+
+class Sender(Service):
+    @does(Send)
+    def send(self, job: Send, report: Report) -> None:
         report("execute O1")
-        if blobs:
-            connection().sendall(blobs["bytes"])
-        return {}, {}
+        if job.data:
+            connection().sendall(job.data)
 
 
 def service() -> Sender:
@@ -46,9 +59,10 @@ def connection():
 
 
 def message(rng: random.Random, job: int) -> bytes:
-    header = mutated(GOOD.to_json(), rng) if rng.random() < 0.5 else GOOD.to_json()
+    outputs = {"y": X, "z": np.arange(3, dtype=np.int8)}
+    header, blobs = pack(Outcome, replace(GOOD, outputs=outputs))
     try:
-        payload = wire.encode(header, {"output/y": X, "output/z": np.arange(3, dtype=np.int8)})
+        payload = wire.encode(mutated(header, rng) if rng.random() < 0.5 else header, blobs)
     except (wire.WireError, RecursionError):
         payload = b""
     number = job if rng.random() < 0.8 else rng.choice((0, job - 1, job + 1, 2**63))
@@ -60,14 +74,12 @@ def message(rng: random.Random, job: int) -> bytes:
 @contextmanager
 def workers() -> Iterator[Attack]:
     sys.path.insert(0, str(Path(__file__).parents[1]))
-    part = partial(read_outcome, told=lambda release: Target("toy", release, pipeline="O1"))
     limits = Limits(seconds=5.0, memory_bytes=1 << 30, jobs_per_process=20)
     preload = ["numpy", "attacks.workers"]
     with Sandbox("attacks.workers:service", limits=limits, preload=preload) as sandbox:
 
         def end(data: bytes) -> list[object]:
-            blobs = {"bytes": data} if data else {}
-            sandbox.submit({}, blobs, part=part)
+            sandbox.submit(Send(data), take=checked_outcome)
             seen: list[object] = []
             while sandbox.busy:
                 seen += [event for _, event in wait([sandbox])]

@@ -19,7 +19,6 @@ from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.sandbox import wait
 from nnfuzz.experiment.result import Run
-from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.test_id import Numbered, Probe
 
 HOSTILE = Path(__file__).parent.parent / "execute" / "hostile.py"
@@ -58,8 +57,7 @@ def make(monkeypatch) -> Iterator:
 
 
 def order(pool, doc, watcher=None, test=Numbered(1, 0), **how):  # noqa: B008 (frozen)
-    header, blobs = stub_producer.frame(test, doc)
-    case = TestCase.from_frame(header["case"], blobs)
+    case = stub_producer.case(test, doc)
     return pool.submit(Run("hostile", case, ("O0", "O2"), **how), watcher=watcher)
 
 

@@ -9,6 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from nnfuzz.execute.backend import OptionError
+from nnfuzz.execute.backend_jobs import RunLevels
 from nnfuzz.execute.interface import InputError, TensorSpec, check_inputs
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry
@@ -100,19 +101,19 @@ def test_a_failing_import_fails_every_level_once(runner, how, kind, signal, mess
 
 @pytest.mark.parametrize("until", [Stage.IMPORT, Stage.COMPILE])
 def test_nothing_is_done_behind_the_last_stage_that_is_asked_for(runner, until):
-    runner.submit(model("raise", "execute"), INPUTS, LEVELS, until=until)
+    runner.submit(RunLevels(model("raise", "execute"), INPUTS, LEVELS, until=until))
     outcomes = finished(runner)
     assert {(o.ok, o.stage) for o in outcomes} == {(True, until)}
     assert all(not o.outputs for o in outcomes)
-    runner.submit(model("raise", until.value, "O1"), INPUTS, LEVELS, until=until)
+    runner.submit(RunLevels(model("raise", until.value, "O1"), INPUTS, LEVELS, until=until))
     assert finished(runner)[1].kind is OutcomeKind.EXCEPTION
     check_fine(runner)
 
 
 def test_levels_after_one_that_does_well_may_be_taken_to_do_so_too(runner):
-    runner.submit(model("raise", "compile", "O1"), INPUTS, LEVELS, lazy=True)
+    runner.submit(RunLevels(model("raise", "compile", "O1"), INPUTS, LEVELS, lazy=True))
     assert [o.kind for o in finished(runner)] == [OutcomeKind.OK] * 3
-    runner.submit(model("raise", "compile", LEVELS[0]), INPUTS, LEVELS, lazy=True)
+    runner.submit(RunLevels(model("raise", "compile", LEVELS[0]), INPUTS, LEVELS, lazy=True))
     assert [o.ok for o in finished(runner)] == [False, True, True]
 
 
@@ -187,8 +188,8 @@ def test_runners_work_side_by_side(registry, server):
         BackendRunner(registry.parse("hostile"), registry, server) as one,
         BackendRunner(registry.parse("toy,fold=no"), registry, server) as two,
     ):
-        one.submit(model("segfault"), INPUTS, LEVELS)
-        two.submit(model("nothing"), INPUTS)
+        one.submit(RunLevels(model("segfault"), INPUTS, LEVELS))
+        two.submit(RunLevels(model("nothing"), INPUTS, ()))
         done = finished(one, two)
         assert [o.kind for o in done["hostile"]] == ["ok", "crash", "ok"]
         assert [o.kind for o in done["toy"]] == ["ok", "ok"]

@@ -9,6 +9,7 @@ import pytest
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.disrupt.fault import Fault
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.execute.record import pack, unpack
 from nnfuzz.execute.target import Target
 from nnfuzz.experiment.pending import Pending, finished
 from nnfuzz.experiment.procedure import UNDEFINED, Procedure
@@ -79,5 +80,5 @@ def test_a_model_that_must_be_refused_runs_beside_the_one_without_its_fault(case
     result = finished(Procedure(broken, plan, services).result())
     assert services.ran == [b"broken", case.model]
     assert not result.failures, "both end in the same way, whatever the fault"
-    again = TestCase.from_frame(*broken.to_frame())
+    again = unpack(TestCase, *pack(TestCase, broken))
     assert again.valid is not None and again.valid.model == case.model

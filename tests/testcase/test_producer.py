@@ -8,13 +8,15 @@ import onnx
 import pytest
 
 from nnfuzz.compare.flip import State, blame
+from nnfuzz.execute.record import pack, unpack
 from nnfuzz.execute.target import Target
 from nnfuzz.generate.catalog import NothingLeft
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.features import features
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
+from nnfuzz.testcase.jobs import ComputeReference
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.testcase.service import ProducerService, reference_job
+from nnfuzz.testcase.service import ProducerService
 from nnfuzz.testcase.test_id import Probe
 
 CONFIG = CaseConfig(nodes=5, exporter="direct")
@@ -63,7 +65,7 @@ def test_models_pass_the_checker_and_carry_their_weights(case):
 
 
 def test_a_case_survives_the_wire(case):
-    copy = TestCase.from_frame(*case.to_frame())
+    copy = unpack(TestCase, *pack(TestCase, case))
     assert copy.graph == case.graph and copy.model == case.model
     assert all(np.array_equal(copy.expected[k], v) for k, v in case.expected.items())
 
@@ -109,8 +111,8 @@ def test_the_direct_form_acquits_the_backend(producer, case):
 
 def test_the_reference_evaluator_computes_what_is_expected(case):
     service = ProducerService(0, CaseConfig(exporter="direct").to_json())
-    header, blobs, reading = reference_job(case)
-    outcome = reading(*service.handle(header, blobs, lambda stage: None))
+    job = ComputeReference(case)
+    outcome = job.read_answer(*service.handle(*job.to_frame(), lambda stage: None))
     assert outcome.target.form == case.exporter
     assert outcome.outputs is None or outcome.outputs.keys() == case.expected.keys()
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import onnx
 import pytest
 
+from nnfuzz.execute.record import pack, unpack
 from nnfuzz.execute.target import Target
 from nnfuzz.ir.sizes import by_copy, copies, split, together
 from nnfuzz.materialize.opsets import DYNAMIC
@@ -61,8 +62,7 @@ def test_the_same_index_gives_the_same_case(producer, dynamic):
 
 
 def test_the_case_survives_its_frame(dynamic):
-    header, blobs = dynamic[0].to_frame()
-    again = TestCase.from_frame(header, blobs)
+    again = unpack(TestCase, *pack(TestCase, dynamic[0]))
     assert again.graph == dynamic[0].graph
     assert again.inputs.keys() == dynamic[0].inputs.keys()
 
