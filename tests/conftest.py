@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from tests.servers import Pool
 
 KEEPING = {"backends", "cli", "corpus", "experiment", "library", "reduction", "report"}
-KEEPING |= {"test_build_models.py", "test_check_blame.py", "test_commands_of_the_docs.py"}
+KEEPING |= {"make", "test_blame.py", "test_commands_of_the_docs.py"}
 """Rooms and modules whose tests are not about how processes start."""
 
 settings.register_profile(

@@ -1,7 +1,7 @@
 """What ONNX added to an opset after the release of onnx that brought it.
 
 A compiler that is built with an older release refuses that rightly, although its opset is right.
-`late_schemas.json` is written by scripts/compare_schemas.py, which compares the releases on PyPI.
+`late_schemas.json` is written by scripts/make/schemas.py, which compares the releases on PyPI.
 """
 
 from __future__ import annotations

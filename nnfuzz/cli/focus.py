@@ -71,7 +71,7 @@ def _refuse_misspelt(
     """Raises: UsageError for a name that is nearly an operator's, or no operator's while no
     compiler names its passes; others may be passes, which only models can show.
     """
-    from nnfuzz.cli.ops import load_operators
+    from nnfuzz.cli.operators import load_operators
     from nnfuzz.execute.backend import Backend, meant
 
     operators = list(load_operators(map(Path, config.plugins)))

@@ -11,29 +11,29 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from nnfuzz.cli.backends import backends
-from nnfuzz.cli.bisect import bisect
-from nnfuzz.cli.check_model import check
-from nnfuzz.cli.check_operators import ops
+from nnfuzz.cli.commands.backends import backends
+from nnfuzz.cli.commands.bisect import bisect
+from nnfuzz.cli.commands.check import check
+from nnfuzz.cli.commands.doctor import doctor
+from nnfuzz.cli.commands.file import file
+from nnfuzz.cli.commands.fuzz import fuzz
+from nnfuzz.cli.commands.generate import generate
+from nnfuzz.cli.commands.merge import merge
+from nnfuzz.cli.commands.metrics import metrics
+from nnfuzz.cli.commands.ops_check import ops
+from nnfuzz.cli.commands.publish import publish
+from nnfuzz.cli.commands.reduce import reduce
+from nnfuzz.cli.commands.replay import replay
+from nnfuzz.cli.commands.report import report
+from nnfuzz.cli.commands.rewrite import rewrite
+from nnfuzz.cli.commands.select import select
+from nnfuzz.cli.commands.serve import serve
+from nnfuzz.cli.commands.show import show
+from nnfuzz.cli.commands.verify import verify
 from nnfuzz.cli.defaults import FILE, read_defaults
-from nnfuzz.cli.doctor import doctor
 from nnfuzz.cli.errors import FAULT, INTERRUPTED, USAGE, UsageError, plain
-from nnfuzz.cli.file import file
-from nnfuzz.cli.fuzz import fuzz
-from nnfuzz.cli.generate import generate
 from nnfuzz.cli.limits import limit_command
-from nnfuzz.cli.merge import merge
-from nnfuzz.cli.metrics import metrics
-from nnfuzz.cli.publish import publish
-from nnfuzz.cli.reduce import reduce
-from nnfuzz.cli.replay import replay
-from nnfuzz.cli.report import report
-from nnfuzz.cli.rewrite import rewrite
-from nnfuzz.cli.select import select
-from nnfuzz.cli.serve import serve
 from nnfuzz.cli.shell import Grouped, GroupedGroup, guard_streams
-from nnfuzz.cli.show import show
-from nnfuzz.cli.verify import verify
 from nnfuzz.text import one_line
 
 HELP = """Find bugs in deep-learning compilers with random valid models.

@@ -21,8 +21,8 @@ from nnfuzz.campaign.depot import Depot
 from nnfuzz.campaign.merging import REPLACED, MergeError, merge, settle
 from nnfuzz.campaign.segments import publish
 from nnfuzz.campaign.store import FILE
+from nnfuzz.cli.commands.fuzz import _Asked, _resumed
 from nnfuzz.cli.errors import UsageError
-from nnfuzz.cli.fuzz import _Asked, _resumed
 from nnfuzz.reading import Unreadable
 from nnfuzz.untrusted import read_json
 

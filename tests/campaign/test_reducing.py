@@ -302,8 +302,8 @@ def stubbed(monkeypatch):
 def test_a_campaign_is_reduced_afterwards(tmp_path, capsys, stubbed):
     from typer import Exit
 
+    from nnfuzz.cli.commands.reduce import reduce
     from nnfuzz.cli.errors import FINDINGS, UsageError
-    from nnfuzz.cli.reduce import reduce
 
     folder = tmp_path / "c"
     config, registry = drive.settings(10, "fusing", "liar", "reducing", learn=False)

@@ -14,7 +14,7 @@ SOME_LOST = frozenset(
     ConcatFromSequence SequenceAt SplitToSequence NonMaxSuppression""".split()
 )
 """Operators of which some form comes back with less to compare than before (see
-scripts/check_round_trip.py)."""
+scripts/check/round_trip.py)."""
 
 
 @pytest.mark.parametrize("name", [name for name in REGISTRY if name not in SOME_LOST])

@@ -19,8 +19,8 @@ from rich.console import Console
 from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.campaign.observer import Snapshot, counted
 from nnfuzz.campaign.store import FILE, Store
+from nnfuzz.cli.commands.fuzz import exit_code, nothing_ran, refuse_finished
 from nnfuzz.cli.errors import FAULT, FINDINGS, OK, USAGE, UsageError
-from nnfuzz.cli.fuzz import exit_code, nothing_ran, refuse_finished
 from nnfuzz.cli.main import run
 from nnfuzz.cli.progress import Lines, line, panel
 from nnfuzz.cli.settings import choose_opset, default_processes

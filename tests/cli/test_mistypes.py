@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnfuzz.cli.check_model import _inputs, _model_file
+from nnfuzz.cli.commands.check import _inputs, _model_file
 from nnfuzz.cli.errors import UsageError
 from nnfuzz.cli.values import chosen_dtypes, require_file, require_folder
 from nnfuzz.execute.backend import OptionError

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import typer
 
+from nnfuzz.cli.commands.reduce import reduce
 from nnfuzz.cli.errors import FINDINGS, UsageError
-from nnfuzz.cli.reduce import reduce
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.registry import BackendRegistry, RegistryError
 from nnfuzz.execute.runner import BackendRunner

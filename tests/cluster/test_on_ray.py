@@ -25,10 +25,11 @@ ROOT = Path(__file__).parent.parent.parent
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not here")
 def test_a_cluster_makes_what_one_process_makes(tmp_path):
-    script = [sys.executable, str(ROOT / "scripts" / "check_cluster.py"), "--tests", "60"]
+    script = [sys.executable, "-m", "scripts.torment.cluster", "--tests", "60"]
     fuzz = ["--exporter", "direct", "--nodes", "3", "--no-reduce", "--probe", "1s"]
     done = subprocess.run(
         [*script, "--nodes", "2", "--out", str(tmp_path), "--", *fuzz],
+        cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=900,

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnfuzz.cli import backends
+from nnfuzz.cli.commands import backends
 from nnfuzz.execute import environment
 from nnfuzz.execute.backend import Backend
 from nnfuzz.execute.environment import ReleaseError, environments, home_of, requirements

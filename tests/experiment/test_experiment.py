@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -18,9 +17,9 @@ from nnfuzz.experiment.pending import Pending, Task, finished
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.testcase.test_id import Probe
+from planted import blamed
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
-PLUGIN = str(SCRIPTS / "planted" / "blamed.py")
+PLUGIN = blamed.__file__
 TARGETS = ["blamed", "blamed/gpu/", "blamed@1.1", "blamed@1.1/gpu/"]
 SOUND = Target("blamed", "1.0", "cpu", "O0", "direct")
 
@@ -64,12 +63,9 @@ def test_the_fault_is_blamed_on_its_coordinate(producer, run, operator, coordina
     assert set(result.repeats.values()) == {(1, 1)}
 
 
-def test_an_exporter_is_blamed_for_a_model_that_means_something_else(producer, run, monkeypatch):
-    monkeypatch.syspath_prepend(str(SCRIPTS))
-    from planted.blamed import badly_exported
-
+def test_an_exporter_is_blamed_for_a_model_that_means_something_else(producer, run):
     case = probe(producer, "Atan")
-    model = badly_exported(case.model, "export_confuses_atan")
+    model = blamed.badly_exported(case.model, "export_confuses_atan")
     result = run(replace(case, model=model, exporter="torchscript"))
     assert len(result.failures) == len(TARGETS)
     for failure in result.failures:

@@ -13,9 +13,10 @@ from onnx import parser
 import nnfuzz
 from nnfuzz.execute.target import Target
 from nnfuzz.library.model_check import Computed, Output, State, _of_node
+from planted import one_node
 
 PLUGIN = Path(__file__).with_name("strange.py")
-ONE_NODE = Path(__file__).parents[2] / "scripts" / "planted" / "one_node.py"
+ONE_NODE = one_node.__file__
 HEAD = '<ir_version: 8, opset_import: ["" : 17]> m '
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from nnfuzz.cli import file as command
+from nnfuzz.cli.commands import file as command
 from nnfuzz.cli.consent import remember
 from nnfuzz.cli.errors import UsageError
 from nnfuzz.cli.main import application

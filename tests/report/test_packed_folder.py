@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from nnfuzz.cli.show import read_graph
+from nnfuzz.cli.commands.show import read_graph
 from nnfuzz.report import finding_folder, packed_folder
 from nnfuzz.report.finding_folder import (
     REDUCED,

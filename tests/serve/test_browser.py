@@ -1,20 +1,15 @@
 """The page lives in a real browser: it keeps up, and nothing of a campaign ever runs."""
 
-import sys
 import time
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("uvicorn")
 
 from nnfuzz.campaign.rows import Record
+from scripts.bench.serve import painted, served, synthetic
 from tests.report.browser import CHROMIUM, DRIVER, Browser
 from tests.serve.conftest import EVIL, finding, run_row
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
-
-from bench_serve import painted, served, synthetic
 
 pytestmark = [
     pytest.mark.slow,

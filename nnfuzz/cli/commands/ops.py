@@ -1,0 +1,145 @@
+"""`nnfuzz ops`: which operators there are, whether their specs hold, what a backend refuses."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nnfuzz.cli import completion
+from nnfuzz.cli.errors import tell, writing
+from nnfuzz.cli.operators import load_operators, terminal
+from nnfuzz.cli.options import Plugins
+from nnfuzz.cli.shell import GroupedGroup
+
+if TYPE_CHECKING:
+    from nnfuzz.campaign.support import Support
+
+ops = typer.Typer(
+    help="List the operators that models are made of; check their specs.",
+    cls=GroupedGroup,
+    invoke_without_command=True,
+    no_args_is_help=False,
+    rich_markup_mode=None,
+)
+
+
+@ops.callback()
+def table(
+    context: typer.Context,
+    backend: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--backend",
+            "-b",
+            metavar="NAME[@RELEASE]",
+            help="Show what is known not to be supported by this backend, and why.",
+            autocompletion=completion.backends,
+        ),
+    ] = None,
+    whole: Annotated[
+        bool,
+        typer.Option(
+            "--all",
+            help="Show every column: families, inputs, what exporters write, all backends.",
+        ),
+    ] = False,
+    page: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.md", help="Write the table as a Markdown page instead."),
+    ] = None,
+    plugin: Plugins = None,
+) -> None:
+    """List the operators that models are made of; check their specs.
+
+    \b
+    nnfuzz ops                       all operators, and what installed compilers support of them
+    nnfuzz ops --all                 the same with exporters and model optimisers
+    nnfuzz ops --backend tvm         what TVM was found not to support, with each exporter
+    nnfuzz ops check Conv MatMul     hold specs against PyTorch and ONNX
+    """
+    if context.invoked_subcommand:
+        return
+    if backend:
+        for name in backend:
+            _show_support(name, plugin or [])
+    else:
+        _show_operators(plugin or [], page, whole)
+
+
+def _show_operators(plugins: list[Path], page: Path | None, whole: bool) -> None:
+    """Prints the table, or writes it as a page. Raises: UsageError."""
+    from nnfuzz.cli.operator_facts import facts, kept
+    from nnfuzz.cli.settings import cache_folder
+    from nnfuzz.cli.vocabulary import UNKNOWN, markdown, rich_table, with_support
+
+    find = lambda: facts(load_operators(plugins).specs())  # noqa: E731
+    operators = find() if plugins else kept(cache_folder() / "operators.json", find)
+    known = _known_support(cache_folder(), whole or page is not None)
+    supports = {name: support for name, (_, support) in known.items()}
+    found = with_support(operators, supports)
+    if page is not None:
+        with writing(page):
+            page.write_text(
+                markdown(found, {name: version for name, (version, _) in known.items()})
+            )
+        print(f"wrote {page}: {len(found)} operators, {', '.join(supports) or 'no backend known'}")
+        return
+    headings = [f"{name} {version}".strip() for name, (version, _) in known.items()]
+    console = terminal()
+    console.print(rich_table(found, headings, console.width, whole))
+    print(f"{len(found)} operators, {sum(o.signatures for o in operators)} signatures")
+    if supports:
+        print(f"support as far as campaigns and probes have tried it; {UNKNOWN}: not tried yet")
+    else:
+        print("what a compiler supports: fuzz it, or run nnfuzz backends --probe NAME")
+
+
+def _known_support(folder: Path, all_: bool) -> dict[str, tuple[str, Support]]:
+    """(version, support table) of installed backends, of the installed release if that ran here.
+
+    all_: of exporters, model optimisers and backends of which nothing is known as well.
+    """
+    from nnfuzz.campaign.support_cache import SupportCache, is_of
+    from nnfuzz.execute.environment import known_release
+    from nnfuzz.execute.registry import BackendRegistry
+
+    registry, cache = BackendRegistry.discover(), SupportCache(folder)
+    found = {}
+    for name in registry.usable(tell):
+        backend = registry.get(name)
+        release = known_release(backend)
+        version, support = cache.known(name, release)
+        if all_ or (support.entries and not backend.baseline):
+            found[name] = release if is_of({name: version}, release) else version, support
+    return found
+
+
+def _show_support(name: str, plugins: list[Path]) -> None:
+    """Prints a backend's support table for each exporter: of the release that is named or
+    installed, or else the newest there is. name: NAME or NAME@RELEASE.
+    """
+    from nnfuzz.campaign.support_cache import SupportCache
+    from nnfuzz.cli.settings import cache_folder
+    from nnfuzz.execute.environment import known_release
+    from nnfuzz.execute.registry import BackendRegistry
+
+    registry = BackendRegistry.discover(plugins)
+    spec = registry.parse(name)
+    release = spec.release or known_release(registry.get(spec.name))
+    found = SupportCache(cache_folder()).newest_by_exporter(spec.name, release)
+    if not found:
+        print(
+            f"nothing is known about {name} yet: fuzz it, or run nnfuzz backends --probe {name}",
+            file=sys.stderr,
+        )
+    for about, support in found:
+        print(
+            f"{name} ({', '.join(f'{k} {v}' for k, v in about['versions'].items())}), exporter "
+            f"{about['exporter']}, opset {about['opset']}: {len(support.entries)} of "
+            f"{about['signatures']} signatures known, {len(support.refused())} refused"
+        )
+        for key, why in sorted(support.refused().items()):
+            print(f"  {key}: {why}")

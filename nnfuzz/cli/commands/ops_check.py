@@ -1,0 +1,185 @@
+"""`nnfuzz ops check`: whether the specs of operators hold, and who else says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nnfuzz.cli import completion
+from nnfuzz.cli.commands.ops import ops
+from nnfuzz.cli.errors import FINDINGS, OK, UsageError, writing
+from nnfuzz.cli.operators import load_operators, terminal
+from nnfuzz.cli.options import Plugins
+from nnfuzz.cli.shell import Grouped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from nnfuzz.check.arbitration import Weighed
+    from nnfuzz.check.runtimes import Runtime
+    from nnfuzz.spec.registry import OpRegistry
+
+
+__all__ = ["check", "ops"]
+
+
+@ops.command(cls=Grouped)
+def check(
+    operators: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Names of operators [default: all].", autocompletion=completion.operator
+        ),
+    ] = None,
+    instances: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Instances of each kind (forward, backward, broken, blind) per operator.",
+        ),
+    ] = 20,
+    agreements: Annotated[
+        int,
+        typer.Option(min=1, metavar="N", help="Instances on which onnx.reference has to agree."),
+    ] = 50,
+    seed: Annotated[
+        int,
+        typer.Option(min=0, metavar="S", help="Same seed, same instances."),
+    ] = 0,
+    backend: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--backend",
+            "-b",
+            metavar="NAME[,KEY=VALUE]",
+            help="Compiler whose least optimised level arbitrates as well.",
+            autocompletion=completion.backends,
+        ),
+    ] = None,
+    implementations: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE.py",
+            help="Further reference implementation: operators in NumPy (or a folder of such).",
+        ),
+    ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.md", help="Write a Markdown page about all operators as well."),
+    ] = None,
+    plugin: Plugins = None,
+) -> None:
+    """Check operator specs against PyTorch and ONNX; exit code 1 if there are problems.
+
+    Solved instances must run and have the inferred type, instances with one broken condition must
+    be rejected, and what PyTorch accepts should not be refused (the share that is, is shown). Then
+    PyTorch's results are compared with what onnx.reference and further ones make of the
+    ONNX operators: a difference must be declared as a waiver, and must show. Where all operators
+    are checked, every attribute of the ONNX operators must be set to something now and then.
+
+    Columns: forward, backward: solved instances that ran; unsolved: drawn, but not solved;
+    unconfirmed: ran, but no ONNX runtime can compute them. accepted: random instances that PyTorch
+    and ONNX take; refused: those of them that the spec refuses; torch only: refused, and not what
+    ONNX means either. broken: instances with one broken condition; torch rejects: those that
+    PyTorch rejects; needless: those that both take, so that the condition asks for too much.
+    """
+    from nnfuzz.check.arbitration import weigh
+    from nnfuzz.check.operators import check_operators
+    from nnfuzz.check.reach import reach_problems
+    from nnfuzz.cli.progress import steps
+
+    if page and operators:
+        raise UsageError("--page is about all operators: name none")
+    registry = _selected(load_operators(plugin or []), operators or [])
+    specs, waivers = registry.specs(), registry.waivers
+    compilers = _compilers(backend or [], plugin or [])
+    runtimes = {**_runtimes(implementations or []), **dict(compilers)}
+    found: list[Weighed] = []
+    with steps("checking operators", len(specs)) as advance:
+        reports = check_operators(specs, seed, instances, runtimes, waivers)
+        for spec, report in zip(specs, reports):
+            found.append((report, weigh(spec, seed, agreements, waivers, runtimes)))
+            for text in found[-1][1].problems():
+                report.problem(text)
+            advance(report.operator)
+    _show(found)
+    never = [] if operators else list(reach_problems(specs, seed))
+    for line in never:
+        terminal().print(line, markup=False, soft_wrap=True)
+    if page:
+        _write(page, found, registry, agreements)
+    raise typer.Exit(OK if not never and all(report.ok for report, _ in found) else FINDINGS)
+
+
+def _selected(registry: OpRegistry, names: Sequence[str]) -> OpRegistry:
+    try:
+        return registry.select(names or list(registry))
+    except KeyError as error:
+        raise UsageError(str(error.args[0])) from error
+
+
+def _compilers(backends: Sequence[str], plugins: Sequence[Path]) -> Iterator[tuple[str, Runtime]]:
+    from nnfuzz.check.runtimes import runtime_of
+    from nnfuzz.cli.settings import chosen_backends
+    from nnfuzz.execute.registry import BackendRegistry
+
+    if backends:
+        registry = BackendRegistry.discover(plugins)
+        for spec in chosen_backends(registry, list(backends)):
+            if spec.release:
+                raise UsageError(f"{spec}: this command runs what is installed, no other release")
+            yield spec.name, runtime_of(spec.load())
+
+
+def _runtimes(paths: Sequence[Path]) -> dict[str, Runtime]:
+    """The reference implementations by name: onnx's, and those in files. Raises: UsageError."""
+    from nnfuzz.check.runtimes import (
+        BUNDLED,
+        STANDARD_IMPLEMENTATION,
+        runtime_of_standard_implementations,
+    )
+    from nnfuzz.check.standard_implementation import standard_implementations_of
+    from nnfuzz.execute.registry import import_plugin
+
+    files = [f for path in paths for f in (sorted(path.glob("*.py")) if path.is_dir() else [path])]
+    own = [op for file in files for op in standard_implementations_of(import_plugin(file))]
+    return (
+        {**BUNDLED, STANDARD_IMPLEMENTATION: runtime_of_standard_implementations(own)}
+        if own
+        else dict(BUNDLED)
+    )
+
+
+def _show(found: Sequence[Weighed]) -> None:
+    from nnfuzz.check.report import listing
+    from nnfuzz.check.report import table as report_table
+    from nnfuzz.cli.agreement import table as agreement_table
+    from nnfuzz.cli.agreement import waivers
+
+    reports = [report for report, _ in found]
+    console = terminal()
+    console.print(report_table(reports))
+    console.print(agreement_table(found))
+    for text in [*waivers(found), *listing(reports)]:
+        console.print(text, markup=False, soft_wrap=True)
+
+
+def _write(page: Path, found: Sequence[Weighed], registry: OpRegistry, wanted: int) -> None:
+    """Writes the page, with the versions of all implementations. Raises: UsageError."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from nnfuzz.cli.agreement import implementations, markdown
+
+    versions = []
+    for name in ("torch", "onnx", *implementations(found)):
+        try:
+            versions.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            continue
+    declared = [(name, d) for name in registry for d in registry.waivers.of(name)]
+    with writing(page):
+        page.write_text(markdown(found, declared, wanted, ", ".join(versions)))
+    print(f"wrote {page}: {len(found)} operators, {len(declared)} waivers")

@@ -1,0 +1,100 @@
+"""A compiler in which one fault shows at many operators, and one operator has two faults.
+
+    nnfuzz fuzz --plugin planted/shared.py -b shared --tests 300
+    python -m scripts.check.triage CAMPAIGN --truth planted/shared.py
+
+One folds constants wrongly, three ignore an attribute wherever it occurs, one is a step that a
+family of operators shares, and Attention ignores one attribute or the other. All else is right.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from nnfuzz.execute.backend import Backend
+from nnfuzz.execute.registry import backend
+
+sys.path.append(str(Path(__file__).parent.parent))
+
+from planted.faults import Faults, FaultyCompiler, dying
+
+FAULTS = Faults()
+REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
+
+
+@FAULTS.kernel("Add", "Sub", "Mul", "Div", "Max", "Min", "Sum", "Mean", "PRelu", "MatMul", "Pow")
+def constant_loses_sign(node, inputs, run):
+    """Constant operands of floats are packed without their signs."""
+    packed = zip(inputs, node.constants)
+    return run(
+        *(np.asarray(np.abs(x)) if held and x.dtype == np.float32 else x for x, held in packed)
+    )
+
+
+@FAULTS.kernel(*(f"Reduce{name}" for name in REDUCTIONS))
+def noop_ignored(node, inputs, run):
+    """Without axes all are reduced, whatever noop_with_empty_axes says."""
+    return run(noop_with_empty_axes=None) if "noop_with_empty_axes" in node.attrs else run()
+
+
+@FAULTS.kernel("ArgMax", "ArgMin")
+def last_index_ignored(node, inputs, run):
+    """Of equal elements the first one counts, whatever select_last_index says."""
+    return run(select_last_index=0)
+
+
+@FAULTS.kernel("Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool")
+def dilations_ignored(node, inputs, run):
+    """Windows have no gaps."""
+    return run(dilations=None) if "dilations" in node.attrs else run()
+
+
+@FAULTS.kernel("Max", "Min", "Sum", "Mean")
+def third_operand_lost(node, inputs, run):
+    """Of three operands and more, two count."""
+    return run(*inputs[:2]) if len(inputs) > 2 else run()
+
+
+@FAULTS.kernel("Attention")
+def causal_ignored(node, inputs, run):
+    """is_causal does nothing."""
+    return run(is_causal=0)
+
+
+@FAULTS.kernel("Attention")
+def softcap_ignored(node, inputs, run):
+    """softcap does nothing."""
+    return run(softcap=0.0)
+
+
+COMPILER = FaultyCompiler(FAULTS)
+
+
+def causes_of(model, inputs):
+    """Ground truth: the causes by which these ONNX bytes fail on these inputs."""
+    return COMPILER.causes(onnx.load_model_from_string(model), inputs)
+
+
+@backend
+class Shared(Backend):
+    """Wrong at its only level."""
+
+    name = "shared"
+    levels = ("O0",)
+    preload = ("onnxruntime", "onnx.reference")
+    max_opset = 24
+
+    def versions(self):
+        import onnxruntime
+
+        return {"shared": "1.0", "onnxruntime": onnxruntime.__version__}
+
+    def load(self, model):
+        return onnx.load_model_from_string(model)
+
+    def build(self, module, level):
+        return lambda inputs: dying(COMPILER.run, module, inputs)

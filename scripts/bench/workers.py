@@ -1,0 +1,74 @@
+"""How much faster two workers are than one: pairs of campaigns with the same tests.
+
+    python -m scripts.bench.workers --backend onnxruntime --tests 2000 --pairs 3
+
+One worker and one producer have one core, two of each have two. Tests per second are those of the
+last nine tenths of the tests, since starting is serial. Wants a machine that does nothing else:
+CPU milliseconds per test are told beside it, and should be alike.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nnfuzz.campaign.store import Store
+
+LEFT_OUT = 0.1
+"""Of the tests: the first ones."""
+
+
+def main(
+    *,
+    backend: str = "onnxruntime",
+    tests: Annotated[int, typer.Option(help="In each campaign.", min=20)] = 2000,
+    pairs: Annotated[int, typer.Option(help="Of campaigns, each with another seed.", min=1)] = 3,
+) -> None:
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        raise SystemExit("two cores are needed, this process may use one")
+    ratios = []
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in range(1, pairs + 1):
+            one, two = (
+                _rate(Path(folder, f"{seed}-{workers}"), backend, tests, seed, cores[:workers])
+                for workers in (1, 2)
+            )
+            ratios.append(two / one)
+            print(f"seed {seed}: {two / one:.2f} times as fast", flush=True)
+    print(f"median of {pairs}: {statistics.median(ratios):.2f}")
+
+
+def _rate(out: Path, backend: str, tests: int, seed: int, cores: list[int]) -> float:
+    """Tests per second of a campaign on these cores, with a worker for each."""
+    count = str(len(cores))
+    fuzz = [str(Path(sys.executable).parent / "nnfuzz"), "fuzz", "-b", backend, "--out", str(out)]
+    fuzz += ["--tests", str(tests), "--seed", str(seed), "--workers", count, "--producers", count]
+    fuzz += ["--exporter", "direct", "--no-reduce", "--probe", "0", "--quiet"]
+    done = subprocess.run(
+        fuzz,
+        stdout=subprocess.DEVNULL,
+        preexec_fn=lambda: os.sched_setaffinity(0, cores),
+    )
+    if done.returncode not in (0, 1):
+        raise SystemExit(f"a campaign of {backend} ended with exit code {done.returncode}")
+    with Store.open(out, write=False) as store:
+        ended = sorted(line.at for _, line in store.lines())
+    first = int(LEFT_OUT * len(ended))
+    rate = (len(ended) - 1 - first) / (ended[-1] - ended[first])
+    spent = json.loads((out / "summary.json").read_text())["cpu_ms"]
+    told = spent["own"] + spent["compilers"]
+    print(f"  {count} of each: {rate:.1f} tests/s, {told:.1f} ms of CPU per test", flush=True)
+    return rate
+
+
+if __name__ == "__main__":
+    typer.run(main)

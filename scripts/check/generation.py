@@ -1,0 +1,185 @@
+"""Generate many test cases and check what generation promises.
+
+Every model passes the full ONNX checker and runs in ONNX Runtime with optimisations off, or has an
+operator, or two or three in a row, that fails in the same way by itself: what it says it does not
+implement, as a campaign learns by probing, or a bug of it or of the exporter, which is listed. No
+operator starves; another process regenerates the same bytes from the seed. Prints the figures;
+exits 1 if a promise is broken.
+
+    python -m scripts.check.generation --count 2000
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import multiprocessing
+import statistics
+from collections import Counter
+from collections.abc import Iterator
+
+import onnx
+import torch
+import typer
+from rich.progress import track
+
+from nnfuzz.cli.options import Exporter, Nodes, Opset, Seed
+from nnfuzz.cli.values import exporting
+from nnfuzz.execute.outcome import Outcome, OutcomeKind
+from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.ir.graph import Graph, Node
+from nnfuzz.materialize.errors import ExportError
+from nnfuzz.materialize.opsets import default_opset
+from nnfuzz.reduction.cuts import apply_neighbourhoods
+from nnfuzz.reduction.edit import Edit
+from nnfuzz.reduction.subject import Inapplicable, Subject, node_id
+from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
+from nnfuzz.testcase.producer import Producer
+
+MOST_OPERATORS = 3
+"""In a row that are taken for the cause of an outcome."""
+
+
+def digest(case) -> str:
+    """A hash of everything that must not depend on the process."""
+    if isinstance(case, NotProduced):
+        return f"{case.stage}: {case.message[:40]}"
+    state = hashlib.sha256(case.model)
+    for arrays in (case.inputs, case.weights, case.expected):
+        for name in sorted(arrays):
+            state.update(name.encode() + arrays[name].tobytes())
+    return state.hexdigest()
+
+
+def digests(seed: int, config: dict, count: int) -> list[str]:
+    """What another process makes of the same seed, in the opposite order."""
+    torch.set_num_threads(1)
+    producer = Producer(seed, CaseConfig.from_json(config))
+    return [digest(producer.produce(i)) for i in reversed(range(count))][::-1]
+
+
+def parts(graph: Graph) -> Iterator[list[Node]]:
+    """Every node, every two that read each other, every three in a row."""
+    makers = graph.producer()
+    paths = [[node] for node in graph.nodes]
+    for _ in range(MOST_OPERATORS):
+        yield from paths
+        paths = [
+            [makers[name], *path]
+            for path in paths
+            for name in dict.fromkeys(path[0].inputs)
+            if name in makers
+        ]
+
+
+def culprit(producer: Producer, case: TestCase, outcome: Outcome, runner: BackendRunner) -> str:
+    """The first operator of a model that has the same outcome by itself, or the first two or three
+    in a row; "" if none has.
+
+    They are fed with the values that they get in the whole model, and exported in the same way.
+    """
+    subject = Subject(producer.load(case), {**case.inputs, **case.weights}, case.exporter)
+    for nodes in parts(subject.graph):
+        ids = [node_id(node) for node in nodes]
+        try:
+            part = apply_neighbourhoods(subject, Edit("neighbourhoods", "input", ids))
+        except Inapplicable:
+            continue
+        graph, params = part.graph, part.params
+        inputs, weights = ({n: params[n] for n in of} for of in (graph.inputs, graph.weights))
+        try:
+            model = producer.exporters[case.exporter].export(graph, weights, inputs, case.opset)
+        except ExportError:
+            continue
+        (alone,) = runner.run(model, inputs, ["O0"])
+        if (alone.kind, alone.stage) == (outcome.kind, outcome.stage):
+            return " and ".join(
+                f"{node.op.name}({', '.join(t.dtype.value for t in graph.types(node.inputs))})"
+                for node in nodes
+            )
+    return ""
+
+
+def main(
+    count: int = typer.Option(2000, help="Test cases."),
+    nodes: Nodes = 10,
+    seed: Seed = 0,
+    exporter: Exporter = None,
+    opset: Opset = None,
+    again: bool = typer.Option(True, help="Regenerate in another process and compare."),
+) -> None:
+    torch.set_num_threads(1)
+    opsets = {name: opset or default_opset(name) for name in exporting(exporter, opset)}
+    config = CaseConfig(nodes=nodes).written_by(opsets)
+    producer = Producer(seed, config)
+    registry = BackendRegistry.discover()
+    outcomes, exporters, operators = Counter(), Counter(), Counter()
+    unsupported, bugs = Counter(), Counter()
+    milliseconds, checks, hashes = [], [], []
+    broken: list[str] = []
+    with BackendRunner(registry.parse("onnxruntime"), registry) as runner:
+        for index in track(range(count), "generate, check, run"):
+            case = producer.produce(index)
+            hashes.append(digest(case))
+            if isinstance(case, NotProduced):
+                told = ", unsupported by the exporter" if case.unsupported else ""
+                outcomes[f"no test case: {case.stage}{told}"] += 1
+                if case.stage == "fault":
+                    broken.append(f"{index}: {case.message}")
+                continue
+            milliseconds.append(case.seconds["generate"] * 1000)
+            checks.append(case.solver_checks)
+            exporters[f"{case.exporter} {case.opset}"] += 1
+            operators.update(node.op for node in case.graph.nodes)
+            try:
+                onnx.checker.check_model(case.model, full_check=True)
+            except Exception as error:
+                broken.append(f"{index}: checker: {error}")
+            (outcome,) = runner.run(case.model, case.inputs, ["O0"])
+            outcomes[outcome.kind.value] += 1
+            if outcome.kind is OutcomeKind.OK:
+                continue
+            operator = culprit(producer, case, outcome, runner)
+            text = f"{outcome.kind} in {outcome.stage}: {outcome.message}"
+            if not operator:
+                broken.append(f"{index}: {text}")
+            elif outcome.kind is OutcomeKind.UNSUPPORTED:
+                unsupported[operator] += 1
+            else:
+                bugs[f"{operator}: {text}"] += 1
+    keys = itertools.chain.from_iterable(producer.signatures().values())
+    names = sorted({key.partition("(")[0] for key in keys})
+    left_out = sorted(set(producer.registry) - set(names))
+    mean = operators.total() / len(names)
+    rarest = min(names, key=lambda name: operators[name])
+    if operators[rarest] < mean / 10:
+        broken.append(f"{rarest} starves")
+    print(f"outcomes: {dict(outcomes)}; exporters: {dict(exporters)}")
+    print(f"not implemented, shown by one operator: {unsupported.total()} models, ", end="")
+    print(f"{len(unsupported)} signatures; most often {_most(unsupported)}")
+    for text, times in bugs.most_common():
+        print(f"bug, shown by at most three operators, {times} times: {text}")
+    print(f"generation: median {statistics.median(milliseconds) / nodes:.2f} ms a vertex, ", end="")
+    print(f"{statistics.fmean(checks):.2f} Z3 checks a graph")
+    print(f"rarest operator: {rarest} {operators[rarest]} times, mean {mean:.0f}, ", end="")
+    print(f"ratio {operators[rarest] / mean:.2f}, {len(operators)} operators")
+    if left_out:
+        print(f"no exporter writes: {', '.join(left_out)} (nnfuzz ops says why)")
+    if again:
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            other = pool.apply(digests, (seed, config.to_json(), count))
+        same = sum(a == b for a, b in zip(hashes, other))
+        print(f"regenerated byte for byte in another process: {same} of {count}")
+        broken += [f"{i}: regeneration differs" for i in range(count) if hashes[i] != other[i]]
+    for line in broken[:20]:
+        print("BROKEN", line)
+    raise typer.Exit(1 if broken else 0)
+
+
+def _most(counts: Counter) -> str:
+    return ", ".join(f"{name} {times}" for name, times in counts.most_common(3))
+
+
+if __name__ == "__main__":
+    typer.run(main)

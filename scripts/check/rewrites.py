@@ -1,0 +1,421 @@
+"""Holds every rewrite rule against the models that it is for, on one compiler.
+
+Models are generated and rewritten, and the result has to pass ONNX's checker, to keep its inputs
+and outputs, and to compute the same bits as the model, or a result within the envelope.
+
+    python -m scripts.check.rewrites --each 100
+    python -m scripts.check.rewrites --each 100 --rules matmul_as_conv,norm_as_mul_add
+    python -m scripts.check.rewrites --each 100 --backend tvm --out wrong
+    python -m scripts.check.rewrites --models 1000 --mixed
+
+Compiling is what costs, so several rules that still lack uses go into one model (--most steps), and
+only one that does not do well is taken apart: if the model without them does well, the least prefix
+of the steps that does not is found by bisection, and of these what they need. A rule is used where
+it has a place in a model that the backend takes; its turn comes by how few uses it has. Rules that
+need rare operators get models made of such operators, or come behind a rule that makes their place
+(`RARE`, `BEHIND`). Rules and operators that the backend does not take at all are left out and told.
+
+--mixed: sequences as campaigns draw them, with the number of --models, in place of --each.
+--backend: default is ONNX Runtime in this process, whose bits are compared as well; of another
+one, the least optimised level is taken, or --level. What is wrong there may be its bug: --out
+keeps the model, what it was before, and its inputs. Exit code 1 if there is something wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+from nnfuzz.backends.onnxruntime import OnnxRuntime
+from rich.progress import Progress
+
+from nnfuzz.campaign.support_cache import SupportCache
+from nnfuzz.cli.settings import cache_folder
+from nnfuzz.execute.interface import read_interface
+from nnfuzz.execute.outcome import OutcomeKind
+from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.execute.rewrite_support import not_taken
+from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.execute.target import Target
+from nnfuzz.rewrite.catalogue import RULES, needs
+from nnfuzz.rewrite.rewriting import Step, drawn, rewritten
+from nnfuzz.testcase.case import CaseConfig, TestCase
+from nnfuzz.testcase.producer import Producer
+
+UNSUPPORTED = "unsupported"
+BITS, WITHIN = "bits", "envelope"
+COMMON = ("Add", "Relu", "Reshape", "Sigmoid", "Transpose")
+RARE: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("MatMul",): ("matmul_as_gemm", "matmul_as_einsum", "matmul_as_conv"),
+    ("Conv",): ("conv_as_matmul", "conv_as_unfold"),
+    ("BatchNormalization",): ("norm_as_mul_add",),
+    ("ReduceMean",): ("mean_as_pool",),
+    ("GlobalAveragePool",): ("pool_as_mean",),
+    ("MaxPool",): ("dead_output",),
+    ("ReduceMax", "ReduceMin"): ("reduced_in_steps",),
+    ("Clip",): ("clip_as_min_max",),
+    ("Abs",): ("abs_as_max",),
+    ("Neg",): ("negated_as_product",),
+    ("Where", "Less"): ("mirrored_where",),
+    ("Concat", "Max", "Min"): ("nested_variadic",),
+    ("Split",): ("split_as_slices",),
+    ("Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Where"): ("mirrored_comparison",),
+    ("Not", "And", "Or", "Xor", "Less"): ("boolean_identity",),
+    ("Expand", "Tile", "ConstantOfShape"): ("computed_shape",),
+}
+"""Operators -> rules that need them."""
+BEHIND = {
+    "nodes_merged": "node_duplicated",
+    "siblings_alike": "if_either",
+    "conv_as_matmul": "matmul_as_conv",
+    "mean_as_pool": "pool_as_mean",
+    "negated_as_product": "negated_twice",
+    "mirrored_where": "where_same",
+    "split_as_slices": "split_concat",
+    "transpose_as_einsum": "transpose_pair",
+    "constants_merged": "constant_unshared",
+}
+"""Rules that have a place seldom -> one that makes it, which every other use comes behind."""
+PATIENCE = 100
+"""Models in a row in which a rule has no place, or is not taken, before it is given up."""
+ROUNDS = 4
+"""Steps that are taken out of a model which does not do well, before it is left."""
+
+Plan = tuple[Producer, TestCase, int, tuple[Step, ...]]
+Run = Callable[[bytes, dict[str, np.ndarray]], dict[str, np.ndarray]]
+
+
+@dataclass
+class Tally:
+    """Of one rule: models that it was applied to and the compiler took, by what came of them.
+
+    turns: models that were made for it. idle: those in a row without a use.
+    """
+
+    applied: int = 0
+    same_bits: int = 0
+    within: int = 0
+    unsupported: int = 0
+    turns: int = 0
+    idle: int = 0
+    wrong: list[str] = field(default_factory=list)
+
+    def count(self, told: str, where: str) -> None:
+        if told == UNSUPPORTED:
+            self.unsupported += 1
+            return
+        self.idle = 0
+        self.applied += 1
+        self.same_bits += told == BITS
+        self.within += told == WITHIN
+        if told not in (BITS, WITHIN):
+            self.wrong.append(f"{where}: {told[:600]}")
+
+
+class Unsupported(Exception):
+    """What the backend says that it does not implement."""
+
+
+class Runtime:
+    """ONNX Runtime without optimisation."""
+
+    lacks: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        self._backend = OnnxRuntime()
+
+    def __call__(self, model: bytes, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return dict(self._backend.compile(self._backend.import_model(model), "O0")(inputs))
+
+
+class Sandboxed:
+    """A backend at one level, in processes of its own. lacks: features that no rewrite may bring
+    in. refused: signatures that it is known to refuse, from earlier campaigns.
+    """
+
+    def __init__(self, text: str, level: str, opset: int) -> None:
+        registry = BackendRegistry.discover()
+        self._runner = BackendRunner(registry.parse(text), registry)
+        self._level = level or self._runner.backend.default_levels()[0]
+        self.lacks = not_taken(self._runner, opset)
+        _, support = SupportCache(cache_folder()).known(self._runner.spec.name)
+        self.refused = tuple(sorted({**support.refused(), **support.failing()}))
+
+    def __call__(self, model: bytes, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        (outcome,) = self._runner.run(model, inputs, [self._level])
+        if outcome.kind is OutcomeKind.UNSUPPORTED:
+            raise Unsupported(outcome.message)
+        if outcome.outputs is None:
+            raise RuntimeError(f"{outcome.kind} in {outcome.stage}: {outcome.message}")
+        return outcome.outputs
+
+
+class Bench:
+    """Cases by the operators that they are made of, and the compiler that they are held against."""
+
+    def __init__(self, config: CaseConfig, seed: int, run: Run, bits: bool) -> None:
+        self._config, self._seed, self.run, self._bits = config, seed, run, bits
+        self._producers: dict[tuple[str, ...], Producer] = {}
+        self._next: Counter[tuple[str, ...]] = Counter()
+        self.runs = self.models = 0
+
+    def gone(self) -> set[str]:
+        """The operators all of whose signatures are refused."""
+        usual = Producer(self._seed, self._config).signatures()[self._config.exporter]
+        left = {key.partition("(")[0] for key in usual}
+        return {key.partition("(")[0] for key in self._config.refused} - left
+
+    def case(self, operators: tuple[str, ...]) -> tuple[Producer, TestCase, int] | None:
+        """The next case made of some operators; none for all."""
+        if operators not in self._producers:
+            few = {"operators": (*operators, *COMMON), "nodes": 4} if operators else {}
+            self._producers[operators] = Producer(self._seed, replace(self._config, **few))
+        index = self._next[operators]
+        self._next[operators] += 1
+        producer = self._producers[operators]
+        case = producer.produce(index)
+        return (producer, case, index) if isinstance(case, TestCase) else None
+
+    def check(self, producer: Producer, case: TestCase, model: bytes) -> str:
+        """BITS, WITHIN, UNSUPPORTED, or what is wrong."""
+        try:
+            onnx.checker.check_model(onnx.load_model_from_string(model), full_check=True)
+        except Exception as error:
+            return f"checker: {error}"
+        if read_names(model) != read_names(case.model):
+            return "another interface"
+        self.runs += 1
+        try:
+            after = self.run(model, case.inputs)
+        except Exception as error:
+            if type(error).__name__ in ("NotImplemented", Unsupported.__name__):
+                return UNSUPPORTED
+            return f"runtime: {error}"
+        if self._bits:
+            try:
+                before = self.run(case.model, case.inputs)
+            except Exception:  # what the compiler lacks a kernel for may be gone in the other form
+                before = {}
+            if before and all(same(before[name], after[name]) for name in before):
+                return BITS
+        target = Target("rewritten")
+        wrong = producer.judge(case, {target: after}, ()).mismatches.get(target)
+        return f"results: {wrong}" if wrong else WITHIN
+
+
+def read_names(model: bytes) -> tuple:
+    inputs, outputs = read_interface(model)
+    return [(name, spec.dtype) for name, spec in inputs.items()], outputs
+
+
+def same(one: np.ndarray, other: np.ndarray) -> bool:
+    return (
+        one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+    )
+
+
+@dataclass(frozen=True)
+class Told:
+    """What came of some steps on a case. right: those that did well together. culprit: the step
+    that did not, with what it needs, and what came of it.
+    """
+
+    right: tuple[Step, ...]
+    word: str
+    culprit: tuple[Step, ...] = ()
+    found: str = ""
+
+
+def settled(
+    bench: Bench, producer: Producer, case: TestCase, steps: Sequence[Step]
+) -> Iterator[Told]:
+    """Runs a case after the steps; takes what does not do well apart, again without the culprit.
+
+    Nothing comes of a case that does not do well without any step.
+    """
+    left = tuple(steps)
+    for turn in range(ROUNDS):
+        model, left = rewritten(case.model, left)
+        word = bench.check(producer, case, model) if left else ""
+        if word in (BITS, WITHIN, ""):
+            if left:
+                yield Told(left, word)
+            return
+        if turn == 0 and bench.check(producer, case, case.model) not in (BITS, WITHIN):
+            return
+
+        def check(some: Sequence[Step]) -> str:
+            after, done = rewritten(case.model, some)
+            return bench.check(producer, case, after) if done else WITHIN
+
+        good, bad = 0, len(left)
+        while bad - good > 1:  # the first `good` steps do well, the first `bad` ones do not
+            middle = (good + bad) // 2
+            word_there = check(left[:middle])
+            if word_there in (BITS, WITHIN):
+                good = middle
+            else:
+                bad, word = middle, word_there
+        needed = left[:bad]
+        for step in left[: bad - 1]:
+            fewer = tuple(s for s in needed if s is not step)
+            told = check(fewer)
+            if told not in (BITS, WITHIN):
+                needed, word = fewer, told
+        yield Told((), word, needed, word)
+        left = (*left[: bad - 1], *left[bad:])
+
+
+def wanting(tallies: dict[str, Tally], each: int) -> list[str]:
+    """The rules that need more uses and have not been given up, those with the fewest first."""
+    names = [n for n, t in tallies.items() if t.applied < each and t.idle < PATIENCE]
+    return sorted(names, key=lambda name: (tallies[name].applied, tallies[name].idle))
+
+
+def made_of(rule: str) -> tuple[str, ...]:
+    """The operators that a rule needs and that are rare; none for any."""
+    return next((operators for operators, rules in RARE.items() if rule in rules), ())
+
+
+def plan(bench: Bench, wanted: Sequence[str], turn: int, most: int, seed: int) -> Plan | None:
+    """A case with steps, of which the first ones are for the rule that lacks most."""
+    first = wanted[0]
+    behind = BEHIND.get(first) if turn % 2 or not made_of(first) else None
+    made = bench.case(made_of(behind or first))
+    if made is None:
+        return None
+    producer, case, index = made
+    lead = [Step(behind, index % 1000)] if behind else []
+    lead.append(Step(first, index % 1000, near=bool(behind)))
+    model, done = rewritten(case.model, lead)
+    rng = random.Random(f"{seed}/{index}/{first}")
+    few = max(1, most - len(done))
+    _, rest = drawn(model, rng, wanted, 2 * few - 1)
+    return producer, case, index, (*done, *rest[:few])
+
+
+def main() -> int:
+    raw = argparse.RawTextHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
+    parser.add_argument("--models", type=int, default=10_000, help="at most so many")
+    parser.add_argument("--each", type=int, default=100, metavar="N", help="uses of every rule")
+    parser.add_argument("--most", type=int, default=8, help="steps of a model")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--opset", type=int, default=20)
+    parser.add_argument("--rules", default="", help="names, separated by commas; default: all")
+    parser.add_argument("--mixed", action="store_true")
+    parser.add_argument("--backend", default="", help="default: ONNX Runtime in this process")
+    parser.add_argument("--level", default="")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="then stop")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--json", type=Path, help="write the table to this file")
+    args = parser.parse_args()
+    run = Sandboxed(args.backend, args.level, args.opset) if args.backend else Runtime()
+    names = [n for n in args.rules.split(",") if n] or list(RULES)
+    config = CaseConfig(
+        exporter="direct", opset=args.opset, dynamic=0.0, nodes=6, refused=run.refused
+    )
+    bench = Bench(config, args.seed, run, bits=not args.backend)
+    gone = {*run.lacks, *bench.gone()}
+    left_out = [n for n in names if any(needs(RULES[n], what) for what in gone)]
+    tallies = {name: Tally() for name in names if name not in left_out}
+    if left_out:
+        print(f"not taken: {', '.join(sorted(gone))}; left out: {', '.join(left_out)}")
+    start, cpu = time.perf_counter(), time.process_time()
+    each = args.each if not args.mixed else 1 << 30
+    with Progress() as progress:
+        goal = args.models if args.mixed else each * len(tallies)
+        task = progress.add_task("models" if args.mixed else "uses", total=goal)
+        for _ in range(args.models):
+            wanted = wanting(tallies, each)
+            if not wanted or time.perf_counter() - start > args.seconds:
+                break
+            used = one(bench, tallies, wanted, args)
+            progress.advance(task, 1 if args.mixed else used)
+    seconds = time.perf_counter() - start, time.process_time() - cpu
+    return report(tallies, bench, seconds, args.json)
+
+
+def one(
+    bench: Bench, tallies: dict[str, Tally], wanted: list[str], args: argparse.Namespace
+) -> int:
+    """One model; the number of uses that it adds to rules that lack them."""
+    if args.mixed:
+        made = bench.case(())
+        if made is None:
+            return 0
+        producer, case, index = made
+        _, steps = drawn(case.model, random.Random(f"{args.seed}/{index}"), list(tallies))
+    else:
+        first = tallies[wanted[0]]
+        made = plan(bench, wanted, first.turns, args.most, args.seed)
+        first.turns, first.idle = first.turns + 1, first.idle + 1  # a use sets `idle` back
+        if made is None:
+            return 0
+        producer, case, index, steps = made
+    bench.models += bool(steps)
+    before = sum(t.applied for n, t in tallies.items() if n in wanted)
+    for told in settled(bench, producer, case, steps):
+        where = f"{case.id}: {' '.join(map(str, told.culprit))}"
+        for name in dict.fromkeys(step.rule for step in told.right or told.culprit[-1:]):
+            if name in tallies:  # not of what only makes the place
+                tallies[name].count(told.word, where)
+        if told.culprit and told.word != UNSUPPORTED and args.out:
+            keep(args.out, case, told)
+    return sum(t.applied for n, t in tallies.items() if n in wanted) - before
+
+
+def keep(folder: Path, case: TestCase, told: Told) -> None:
+    """Writes a model that did not do well, and what it was before, for people."""
+    own = folder / f"{told.culprit[-1].rule}-{case.id}".replace("/", "_").replace(" ", "_")
+    own.mkdir(parents=True, exist_ok=True)
+    (own / "model.onnx").write_bytes(rewritten(case.model, told.culprit)[0])
+    (own / "plain.onnx").write_bytes(case.model)
+    np.savez(own / "inputs.npz", **case.inputs)
+    (own / "told.txt").write_text(f"{' '.join(map(str, told.culprit))}\n{told.found}\n")
+
+
+def report(
+    tallies: dict[str, Tally], bench: Bench, seconds: tuple[float, float], out: Path | None
+) -> int:
+    if out:
+        out.write_text(json.dumps({name: vars(tally) for name, tally in tallies.items()}, indent=1))
+    heads = "applied", BITS, WITHIN, UNSUPPORTED, "wrong"
+    print(f"{'rule':26}" + "".join(f"{head:>12}" for head in heads))
+    for name, t in tallies.items():
+        told = t.applied, t.same_bits, t.within, t.unsupported, len(t.wrong)
+        print(f"{name:26}" + "".join(f"{number:12}" for number in told))
+    causes: dict[str, list[str]] = {}
+    for name, t in tallies.items():
+        for line in t.wrong:
+            causes.setdefault(f"{name}: {cause(line)}", []).append(line)
+    for known, lines in sorted(causes.items(), key=lambda item: -len(item[1])):
+        print(f"{len(lines)} x {known}\n    e.g. {lines[0][:400]}")
+    few = {name: t.applied for name, t in tallies.items() if t.applied < 100}
+    print(f"below 100: {few or 'none'}")
+    uses = sum(t.applied for t in tallies.values())
+    wall, own = seconds
+    print(
+        f"{bench.models} models, {uses} uses, {bench.runs} runs, {wall:.0f} s, {own:.0f} s own CPU"
+    )
+    return int(any(tally.wrong for tally in tallies.values()))
+
+
+def cause(line: str) -> str:
+    """What is wrong without the model's own words."""
+    told = line.partition(": ")[2].partition(": ")[2]
+    return re.sub(r"'[^']*'|\"[^\"]*\"|0x[0-9a-f]+|\d+", "_", told)[:120]
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

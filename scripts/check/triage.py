@@ -1,0 +1,281 @@
+"""Does triage make one finding of every cause? Scores the findings of a campaign.
+
+On a planted compiler, whose plug-in file has `causes_of(model, inputs)`, every finding's model is
+asked for the causes by which it really fails, and counts follow:
+
+    python -m scripts.check.triage CAMPAIGN --truth planted/immature.py
+    python -m scripts.check.triage --truth planted/immature.py -- -b immature,timeout=8 --time 5m
+
+  findings    listed by the campaign (narrowings that are said once in the summary are none)
+  reduced     of these
+  causes      distinct ones that have a finding of their own; missed ones by name
+  duplicates  findings whose cause an earlier finding has as well
+  unclear     not reduced, and failing for several causes, none of which is theirs alone
+  buckets     findings with members (variants, suspects, duplicates that were merged) that do not
+              fail for the finding's cause
+  strays      with --occurrences N: of N occurrences, made again from the seed, those that
+              do not fail for a cause of the finding under which they were counted
+  unplanted   findings that fail for no planted cause: a fault of nnfuzz or of what computes nodes
+
+On a real compiler nobody knows the causes. Without --truth the findings are printed as Markdown
+with what a person needs to judge them: title, explanation, model, error or wrong element, accused.
+Judgements are kept in a file, one line per finding, HASH CAUSE (any word; `?` for a false alarm):
+
+    python -m scripts.check.triage CAMPAIGN > findings.md
+    python -m scripts.check.triage CAMPAIGN --judged causes.txt
+
+Exit code 1 if the duplicates, the buckets or the share of reduced findings are beyond the bounds.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import onnx
+import typer
+
+from nnfuzz.campaign.schedule import epoch_of
+from nnfuzz.campaign.store import Store
+from nnfuzz.campaign.tables.schema import FILE
+from nnfuzz.execute.registry import import_plugin
+from nnfuzz.testcase.case import CaseConfig, TestCase
+from nnfuzz.testcase.producer import Producer
+from nnfuzz.untrusted import read_npz
+
+REDUCED = "reduced"
+MAX_MODEL = 3000
+"""Characters of a model's text and of an error that are printed."""
+
+Truth = Callable[[bytes, Mapping[str, Any]], set[str]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A finding as the campaign's summary lists it. members: folders of what was merged with it."""
+
+    data: Mapping[str, Any]
+    folder: Path
+    members: tuple[Path, ...] = ()
+
+    @property
+    def hash(self) -> str:
+        return self.data["signature"]
+
+    @property
+    def others(self) -> list[str]:
+        """The signatures that were merged with it."""
+        return [*self.data.get("duplicates", ()), *self.data.get("suspects", ())]
+
+    @property
+    def shown(self) -> Path:
+        """The folder of the smallest model."""
+        reduced = self.folder / REDUCED
+        return reduced if reduced.is_dir() else self.folder
+
+    @property
+    def reduced(self) -> bool:
+        return self.shown != self.folder
+
+
+@dataclass
+class Score:
+    """What became of the findings, in the order of the campaign's list; see the module."""
+
+    rows: list[Row]
+    causes: dict[str, set[str]] = field(default_factory=dict)
+    first: dict[str, str] = field(default_factory=dict)
+    duplicates: dict[str, str] = field(default_factory=dict)
+    unclear: list[str] = field(default_factory=list)
+    unplanted: list[str] = field(default_factory=list)
+    buckets: dict[str, list[str]] = field(default_factory=dict)
+    strays: list[str] = field(default_factory=list)
+
+    @property
+    def reduced(self) -> int:
+        return sum(row.reduced for row in self.rows)
+
+
+def read_rows(campaign: Path) -> list[Row]:
+    """The listed findings. Raises: OSError, ValueError if there is no summary."""
+    summary = json.loads((campaign / "summary.json").read_text())
+    folders = {path.parent.name: path.parent for path in campaign.glob("*/*/finding.json")}
+    by_hash = {name.rpartition("-")[2]: folder for name, folder in folders.items()}
+    found = []
+    for data in summary["signatures"]:
+        row = Row(data, campaign / data["folder"])
+        members = tuple(by_hash[h] for h in row.others if h in by_hash)
+        found.append(replace(row, members=members))
+    return found
+
+
+def causes_in(folder: Path, truth: Truth) -> set[str]:
+    """Of a finding folder. One without a model (an exporter's failure) has none."""
+    model = folder / "model.onnx"
+    return truth(model.read_bytes(), read_npz(folder / "inputs.npz")) if model.exists() else set()
+
+
+def score(rows: list[Row], truth: Truth) -> Score:
+    """Findings of one cause come first, so that an unclear one is never the original."""
+    found = Score(rows, {row.hash: causes_in(row.shown, truth) for row in rows})
+    for row in rows:
+        causes = found.causes[row.hash]
+        if not causes:
+            found.unplanted.append(row.hash)
+        elif len(causes) > 1:
+            found.unclear.append(row.hash)
+        else:
+            (cause,) = causes
+            if cause in found.first:
+                found.duplicates[row.hash] = found.first[cause]
+            found.first.setdefault(cause, row.hash)
+        strangers = [m.name for m in row.members if not causes & causes_in(m, truth)]
+        if strangers and causes:
+            found.buckets[row.hash] = strangers
+    return found
+
+
+def strays(campaign: Path, found: Score, truth: Truth, number: int) -> list[str]:
+    """Of some occurrences, made again: what was counted under a finding of another cause."""
+    owner = {other: row for row in found.rows for other in (row.hash, *row.others)}
+    query = "SELECT signature, idx FROM occurrences WHERE idx IS NOT NULL ORDER BY idx"
+    with closing(sqlite3.connect(campaign / FILE)) as database:
+        seen = [(name, index) for name, index in database.execute(query) if name in owner]
+    with closing(Store.open(campaign, write=False)) as store:
+        summary = json.loads((campaign / "summary.json").read_text())
+        base = CaseConfig.from_json(summary["config"]["case"])
+        producer = Producer(summary["seed"], base)
+        found_strays = []
+        for signature, index in random.Random(0).sample(seen, min(number, len(seen))):
+            restraints = store.restraints_in(epoch_of(index))
+            producer.configure(replace(base, **{k: tuple(v) for k, v in restraints.items()}))
+            case, row = producer.produce(index), owner[signature]
+            if isinstance(case, TestCase) and case.model:
+                causes = truth(case.model, case.inputs)
+                if not causes & found.causes[row.hash]:
+                    told = f"test {index} {sorted(causes)} under {row.hash}"
+                    found_strays.append(f"{told} {row.data['title']}")
+    return found_strays
+
+
+def judged(rows: list[Row], file: Path) -> Score:
+    """The same by a person's judgement."""
+    lines = [line.split() for line in file.read_text().splitlines() if line.strip()]
+    causes = {line[0]: set(line[1:]) - {"?"} for line in lines}
+    found = Score(rows, {row.hash: causes.get(row.hash, set()) for row in rows})
+    for row in rows:
+        for cause in sorted(found.causes[row.hash]):
+            if len(found.causes[row.hash]) > 1:
+                found.buckets[row.hash] = sorted(found.causes[row.hash])
+            elif cause in found.first:
+                found.duplicates[row.hash] = found.first[cause]
+            found.first.setdefault(cause, row.hash)
+        if not found.causes[row.hash]:
+            found.unplanted.append(row.hash)
+    return found
+
+
+def table(found: Score, known: Sequence[str]) -> str:
+    """The score as Markdown. known: all planted causes."""
+    titles = {row.hash: row.data["title"] for row in found.rows}
+    number = len(found.rows)
+    lines = [
+        "| findings | reduced | causes | duplicates | unclear | buckets | unplanted or false |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+        f"| {number} | {found.reduced} | {len(found.first)}{f' of {len(known)}' if known else ''} "
+        f"| {len(found.duplicates)} | {len(found.unclear)} | {len(found.buckets)} "
+        f"| {len(found.unplanted)} |",
+        "",
+    ]
+    if missed := [cause for cause in known if cause not in found.first]:
+        lines.append(f"missed: {', '.join(missed)}")
+    told = lambda h: f"{h} {titles[h]} {sorted(found.causes[h])}"  # noqa: E731
+    lines += [f"duplicate: {told(a)}\n       of: {told(b)}" for a, b in found.duplicates.items()]
+    lines += [f"unclear: {told(h)}" for h in found.unclear]
+    lines += [f"bucket: {told(h)} with {', '.join(ms)}" for h, ms in found.buckets.items()]
+    lines += [f"unplanted: {told(h)}" for h in found.unplanted]
+    lines += [f"stray: {text}" for text in found.strays]
+    return "\n".join(lines)
+
+
+def markdown(rows: Iterable[Row]) -> str:
+    return "\n".join(described(row) for row in rows)
+
+
+def described(row: Row) -> str:
+    """One finding for a person."""
+    data = json.loads((row.shown / "finding.json").read_text())
+    told = {k: v for k, v in row.data.items() if k not in ("variants", "title") and v}
+    lines = [f"## {row.hash} {row.data['title']}", "", f"- {told}"]
+    lines += [f"- variant: {v['pattern']} ({v['occurrences']}x)" for v in row.data["variants"]]
+    lines += [f"- {line}" for line in (data.get("localisation") or {}).get("evidence", ())]
+    for outcome in data["outcomes"]:
+        error = f"{outcome['error_type']} {outcome['signal']} {outcome['message']}".strip()
+        where = f"{outcome['target']}: {outcome['kind']} at {outcome['stage']}"
+        lines.append(f"- {where} {_cut(error, 1200)!r}" if error else f"- {where}")
+    for party, mismatches in ((data.get("verdict") or {}).get("mismatches") or {}).items():
+        lines += [f"- {party}: {_cut(json.dumps(m), 500)}" for m in mismatches]
+    model = row.shown / "model.onnx"
+    text = onnx.printer.to_text(onnx.load(model)) if model.exists() else "no model"
+    return "\n".join([*lines, "", "```", _cut(text, MAX_MODEL), "```", ""])
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most // 2]} [...] {text[-most // 2 :]}"
+
+
+def fuzzed(arguments: Sequence[str], plugin: Path | None) -> Path:
+    """Runs a campaign with these arguments of `nnfuzz fuzz`; returns its folder."""
+    out = Path(tempfile.mkdtemp(prefix="check-triage-")) / "campaign"
+    plugins = ["--plugin", str(plugin)] if plugin else []
+    command = [sys.executable, "-m", "nnfuzz.fuzz", *arguments, *plugins, "--out", str(out)]
+    subprocess.run(command, check=False)
+    return out
+
+
+def main(
+    campaign: Annotated[Path | None, typer.Argument(help="Folder of a finished one.")] = None,
+    fuzz: Annotated[list[str] | None, typer.Argument(help="Or arguments of nnfuzz fuzz.")] = None,
+    truth: Annotated[Path | None, typer.Option(help="Plug-in with causes_of.")] = None,
+    judged_by: Annotated[Path | None, typer.Option("--judged", help="HASH CAUSE lines.")] = None,
+    occurrences: Annotated[int, typer.Option(help="How many to make again.")] = 0,
+    most_duplicates: Annotated[float, typer.Option(help="Share of findings.")] = 0.2,
+    most_buckets: Annotated[int, typer.Option(help="Findings.")] = 0,
+    least_reduced: Annotated[float, typer.Option(help="Share of findings.")] = 0.75,
+) -> None:
+    folder = campaign
+    if campaign is None or str(campaign).startswith("-"):
+        folder = fuzzed([*([str(campaign)] if campaign else []), *(fuzz or [])], truth)
+        print(f"campaign: {folder}")
+    rows = read_rows(folder)
+    known: list[str] = []
+    if truth:
+        plugin = import_plugin(truth)
+        known = [fault.cause for fault in getattr(plugin, "FAULTS", ())]
+        found = score(rows, plugin.causes_of)
+        found.strays = strays(folder, found, plugin.causes_of, occurrences) if occurrences else []
+    elif judged_by:
+        found = judged(rows, judged_by)
+    else:
+        print(markdown(rows))
+        return
+    print(table(found, known))
+    counts = Counter(cause for causes in found.causes.values() for cause in causes)
+    print("findings by cause:", ", ".join(f"{cause} {n}" for cause, n in counts.most_common()))
+    number = max(len(rows), 1)
+    beyond = len(found.duplicates) > most_duplicates * number or len(found.buckets) > most_buckets
+    raise typer.Exit(1 if beyond or found.reduced < least_reduced * number else 0)
+
+
+if __name__ == "__main__":
+    typer.run(main)

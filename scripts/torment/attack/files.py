@@ -1,0 +1,175 @@
+"""How files are attacked: what changes them, and what commands must not do with them.
+
+Commands run in one process for all attacks, which is confined to a temporary folder. One that reads
+ends with 0, or with 2 and one line; nothing is written outside of the folder that it was given.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import random
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from scripts.torment.attack import Attack
+from scripts.torment.attack.confined import confined
+from scripts.torment.attack.mutations import mutated, scrambled
+
+ROOT = Path(__file__).parents[3]
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+NOTES = ("note: ", "defaults from nnfuzz.toml: ")  # lines beside an error
+CHANGES = ("os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.symlink", "os.truncate")
+
+
+class Guard:
+    """Notes, and prevents, what this process writes outside of a folder, while there is one."""
+
+    def __init__(self) -> None:
+        self.folder: Path | None = None
+        self.seen: list[str] = []
+        sys.addaudithook(self._hook)
+
+    def _hook(self, event: str, arguments: tuple[object, ...]) -> None:
+        if self.folder is None:
+            return
+        writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & WRITING
+        if (writes or event in CHANGES) and isinstance(arguments[0], str | bytes | os.PathLike):
+            path = os.fsdecode(arguments[0])
+            followed = event == "open" and not int(arguments[2]) & os.O_NOFOLLOW
+            parent, name = os.path.split(os.path.abspath(path))
+            path = os.path.realpath(path) if followed else f"{os.path.realpath(parent)}/{name}"
+            inside = Path(path).is_relative_to(self.folder) or path == os.devnull
+            if not inside and "__pycache__" not in path:
+                self.seen.append(f"{event} {path}")
+                raise PermissionError(f"{event} {path} is outside of what is attacked")
+
+    @contextmanager
+    def watching(self, folder: Path) -> Iterator[None]:
+        self.seen, self.folder = [], folder.resolve()
+        try:
+            yield
+        finally:
+            self.folder = None
+
+
+@cache
+def _program() -> Any:
+    """The command line; making it takes longer than most of what it does here."""
+    from typer.main import get_command
+
+    from nnfuzz.cli.main import application
+
+    return get_command(application())
+
+
+def command(*arguments: object) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of `nnfuzz ARGUMENTS`."""
+    from nnfuzz.cli.main import run
+
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            run(lambda: _program()([str(argument) for argument in arguments]))
+        except SystemExit as end:
+            return int(end.code or 0), out.getvalue(), err.getvalue()
+    return -1, out.getvalue(), err.getvalue()
+
+
+def judged(*arguments: object, allowed: tuple[int, ...] = (0, 2)) -> str:
+    """What is wrong with the end of a command."""
+    code, _, err = command(*arguments)
+    return wrong_end(arguments, code, err, allowed)
+
+
+def wrong_end(
+    arguments: Sequence[object], code: int, err: str, allowed: tuple[int, ...] = (0, 2)
+) -> str:
+    """What is wrong with an exit code, and the errors beside it."""
+    errors = [line for line in err.splitlines() if not line.startswith(NOTES)]
+    if code not in allowed or "Traceback" in err:
+        return f"{arguments[0]} ended with {code}: {err}"
+    if code == 2 and (len(errors) != 1 or not errors[0].startswith("error: ")):
+        return f"{arguments[0]} told more than a line: {err}"
+    return ""
+
+
+def changed(folder: Path, rng: random.Random) -> None:
+    """Changes one or two files of a folder."""
+    for _ in range(rng.choice((1, 1, 2))):
+        files = sorted(p for p in folder.rglob("*") if p.is_file() and not p.is_symlink())
+        if not files:  # never write through a link: it leads out of the folder
+            return
+        path = rng.choice(files)
+        how = rng.random()
+        if path.suffix == ".json" and how < 0.6:
+            with contextlib.suppress(RecursionError, ValueError):  # too deep; damaged already
+                value = mutated(json.loads(path.read_text()), rng)
+                path.write_text(json.dumps(value), encoding="utf-8")
+        elif how < 0.75:
+            path.write_bytes(scrambled(path.read_bytes(), rng))
+        elif how < 0.82:
+            path.write_bytes(path.read_bytes()[: rng.randrange(path.stat().st_size + 1)])
+        elif how < 0.9:
+            data = rng.choice(files).read_bytes()
+            path.write_bytes(data) if rng.random() < 0.9 else path.unlink()
+        else:
+            special(path, folder, rng)
+
+
+def special(path: Path, folder: Path, rng: random.Random) -> None:
+    """Puts a link or a pipe in the place of a file."""
+    path.unlink()
+    how = rng.randrange(4)
+    if how == 0:
+        os.mkfifo(path)
+    else:
+        bait = folder.parent / "bait"  # a file outside of the folder that may be lost
+        bait.write_text("precious")
+        path.symlink_to(("/dev/zero", bait, path)[how - 1])
+
+
+Change = Callable[[Path, random.Random], None]
+Use = Callable[[Path, random.Random], str]
+"""Does something with a folder, and says what went wrong."""
+
+
+@contextmanager
+def opened(make: Callable[[Path], object], use: Use, change: Change = changed) -> Iterator[Attack]:
+    """make: writes a folder to attack; change: a copy of it; use: what is done with that then."""
+    with tempfile.TemporaryDirectory(prefix="nnfuzz-attack-") as name:
+        folder = Path(name).resolve()
+
+        def prepare() -> Attack:
+            whole, guard = Path(tempfile.mkdtemp(dir=folder)) / "whole", Guard()
+            make(whole)
+            attack = partial(_attacked, whole, folder / "place", use, guard)
+            if problem := attack(lambda *_: None, random.Random(0)):
+                raise ValueError(f"what is unchanged fails: {problem}")
+            return partial(attack, change)
+
+        with confined(folder, prepare) as attack:
+            yield attack
+
+
+def _attacked(
+    whole: Path, place: Path, use: Use, guard: Guard, change: Change, rng: random.Random
+) -> str:
+    """What went wrong with a changed copy of a folder."""
+    shutil.rmtree(place, ignore_errors=True)  # of an attack of which its process has died
+    copy = shutil.copytree(whole, place / "copy")
+    try:
+        change(copy, rng)
+        with guard.watching(copy):
+            problem = use(copy, rng)
+        return problem or "\n".join(guard.seen)
+    finally:
+        shutil.rmtree(place)

@@ -1,0 +1,232 @@
+"""Files of somebody else that are attacked: findings, corpora, campaigns, models and settings."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import shutil
+import sqlite3
+from collections.abc import Mapping
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from scripts.torment.attack import Surface
+from scripts.torment.attack.files import judged, opened, special
+from scripts.torment.attack.frames import JSON_GRAPH
+from scripts.torment.attack.mutations import mutated, scrambled
+
+GRAPHS = 12  # generated models of which one is changed
+SETTINGS = {  # without paths to write to: where these lead is for the user to say
+    "fuzz": {
+        "backend": ["onnxruntime,timeout=20"],
+        "plugin": ["mine.py"],
+        "time": "10m",
+        "nodes": 8,
+        "full-check": 0.1,
+        "exporter": "direct",
+        "quiet": True,
+        "dtypes": "float32,int64",
+        "seed": 7,
+    },
+    "generate": {"count": 3, "nodes": 5},
+    "ops": {"check": {"seed": 1}},
+}
+
+
+# -- findings, corpora, campaigns -----------------------------------------------------------------
+
+
+def _finding(folder: Path) -> None:
+    from tests.attacks.samples import finding_folder
+
+    finding_folder(folder)
+
+
+def use_finding(folder: Path, rng: random.Random) -> str:
+    """What replay does but for the processes: a case that is taken can be judged and reported."""
+    from nnfuzz.cli.consent import Consent
+    from nnfuzz.cli.errors import UsageError
+    from nnfuzz.cli.findings import backend_of, open_finding
+    from nnfuzz.reading import Unreadable
+    from nnfuzz.report.tracker import tracker_report
+
+    try:
+        consent = Consent(folder)
+        found = open_finding(folder, consent)
+        backend_of(found, "onnxruntime", [], consent)
+        if found.case.model:
+            _producer().check(found.case)
+            outputs = {o.target: o.outputs for o in found.outcomes if o.outputs}
+            _producer().judge(found.case, outputs)
+        tracker_report(found)
+    except (Unreadable, UsageError):
+        pass
+    return judged("show", folder)
+
+
+@cache
+def _producer() -> Any:
+    from nnfuzz.testcase.case import CaseConfig
+    from nnfuzz.testcase.producer import Producer
+
+    return Producer(0, CaseConfig(exporter="direct"))
+
+
+def _corpus(folder: Path) -> None:
+    from tests.attacks.samples import corpus
+
+    corpus(folder)
+
+
+def use_corpus(folder: Path, rng: random.Random) -> str:
+    from nnfuzz.corpus.layout import find_tests
+    from nnfuzz.reading import Unreadable
+
+    for test in find_tests(folder):
+        with contextlib.suppress(Unreadable):
+            if case := test.case():
+                _producer().check(case)
+        with contextlib.suppress(Unreadable):
+            test.data_sets()
+    return ""
+
+
+def _campaign(folder: Path) -> None:
+    from tests.attacks.samples import campaign
+
+    campaign(folder)
+    with contextlib.closing(sqlite3.connect(folder / "campaign.sqlite")) as db:
+        db.execute("PRAGMA journal_mode = DELETE")
+
+
+def use_campaign(folder: Path, rng: random.Random) -> str:
+    """The page; what --resume does before it starts a process; repaired, and read as a part."""
+    from nnfuzz.campaign.config import CampaignConfig
+    from nnfuzz.campaign.merging import merge
+    from nnfuzz.campaign.recorder import Recorder
+    from nnfuzz.campaign.store import Store
+    from nnfuzz.reading import Unreadable
+
+    if problem := judged("report", folder):
+        return problem
+    with contextlib.suppress(Unreadable), Store.open(folder) as store:
+        CampaignConfig.from_json(store.config())
+        Recorder(store, (), lambda *_: None, lambda row: None).findings()
+    if problem := judged("doctor", folder, "--repair"):
+        return problem
+    with contextlib.suppress(Unreadable), merge([folder], folder / "whole", lambda note: None):
+        pass
+    return ""
+
+
+# -- models and graphs ----------------------------------------------------------------------------
+
+
+def _generated(folder: Path) -> None:
+    """Folders of generated models, of all kinds of operators."""
+    from nnfuzz.corpus.layout import write_test
+    from nnfuzz.testcase.case import TestCase
+
+    folder.mkdir()
+    made = (_producer().produce(index) for index in range(2 * GRAPHS))
+    for case in [case for case in made if isinstance(case, TestCase)][:GRAPHS]:
+        write_test(folder, case)
+
+
+def _one_of(folder: Path, rng: random.Random) -> Path:
+    """Leaves one of them."""
+    chosen = rng.choice(sorted(folder.iterdir()))
+    for path in folder.iterdir():
+        if path != chosen:
+            shutil.rmtree(path)
+    return chosen
+
+
+def change_model(folder: Path, rng: random.Random) -> None:
+    model = _one_of(folder, rng) / "model.onnx"
+    if rng.random() < 0.95:
+        model.write_bytes(scrambled(model.read_bytes(), rng))
+    else:
+        special(model, folder, rng)
+
+
+def use_model(folder: Path, rng: random.Random) -> str:
+    """Shown, and read as a seed model."""
+    from nnfuzz.reading import Unreadable
+    from nnfuzz.testcase.case import CaseConfig
+    from nnfuzz.testcase.seeds import SeedError, SeedLibrary, digest
+
+    model = next(folder.iterdir()) / "model.onnx"
+    with contextlib.suppress(SeedError, Unreadable):
+        given = {"seed_models": (str(model),), "seed_digest": digest([model])}
+        SeedLibrary(_producer().registry).load(CaseConfig(exporter="direct", **given))
+    return judged("show", model)
+
+
+def change_graph(folder: Path, rng: random.Random) -> None:
+    file = _one_of(folder, rng) / "nnfuzz.json"
+    document = json.loads(file.read_text())
+    document["graph"] = mutated(document["graph"], rng)
+    with contextlib.suppress(RecursionError):  # too deep to be written
+        file.write_text(json.dumps(document), encoding="utf-8")
+
+
+def use_graph(folder: Path, rng: random.Random) -> str:
+    """Run as a test case, judged and written as a model again; shown, and drawn."""
+    path = next(folder.iterdir())
+    if problem := use_corpus(folder, rng):
+        return problem
+    return judged("show", path) or judged("show", path, "--svg", path / "drawn.svg")
+
+
+# -- settings -------------------------------------------------------------------------------------
+
+
+def in_toml(value: Any) -> str:
+    """A JSON value as TOML; what TOML does not have stays as it is."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{json.dumps(k)} = {in_toml(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(in_toml, value))}]"
+    return json.dumps(value)
+
+
+def _written(settings: Any) -> str:
+    tables = settings.items() if isinstance(settings, dict) else [("fuzz", settings)]
+    return "\n".join(f"{json.dumps(name)} = {in_toml(table)}" for name, table in tables)
+
+
+def _settings(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "nnfuzz.toml").write_text(_written(SETTINGS))
+    (folder / "graph.json").write_text(json.dumps(JSON_GRAPH))
+
+
+def change_settings(folder: Path, rng: random.Random) -> None:
+    file = folder / "nnfuzz.toml"
+    how = rng.random()
+    if how < 0.6:
+        with contextlib.suppress(RecursionError):  # too deep to be written
+            file.write_text(_written(mutated(SETTINGS, rng)), encoding="utf-8")
+    elif how < 0.95:
+        file.write_bytes(scrambled(file.read_bytes(), rng))
+    else:
+        special(file, folder, rng)
+
+
+def use_settings(folder: Path, rng: random.Random) -> str:
+    """Every command reads them."""
+    with contextlib.chdir(folder):
+        return judged("show", "graph.json")
+
+
+SURFACES = (
+    Surface("findings", 4, partial(opened, _finding, use_finding), "finding folders"),
+    Surface("corpora", 2, partial(opened, _corpus, use_corpus), "ONNX backend tests"),
+    Surface("campaigns", 3, partial(opened, _campaign, use_campaign), "campaign folders"),
+    Surface("models", 2, partial(opened, _generated, use_model, change_model), "ONNX models"),
+    Surface("graphs", 2, partial(opened, _generated, use_graph, change_graph), "graphs as JSON"),
+    Surface("settings", 1, partial(opened, _settings, use_settings, change_settings), "TOML"),
+)

@@ -1,0 +1,99 @@
+"""Real workers that send mutated messages: each job ends once, and the next one is all right."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nnfuzz.execute import channel, wire
+from nnfuzz.execute.events import Limits, Progress, Reply
+from nnfuzz.execute.job import Job, Service, does
+from nnfuzz.execute.outcome import Outcome
+from nnfuzz.execute.record import pack
+from nnfuzz.execute.sandbox import Sandbox, wait
+from nnfuzz.execute.worker import Report
+from scripts.torment.attack import Attack, Surface
+from scripts.torment.attack.frames import GOOD, X, checked_outcome
+from scripts.torment.attack.mutations import mutated, scrambled
+
+KINDS = (channel.PARTIAL, channel.REPLY, channel.FAULT, channel.READY, b"?")
+
+
+@dataclass(frozen=True)
+class Send(Job[None]):
+    """Sends these bytes, and then the answer to this job."""
+
+    data: bytes
+
+    part = Outcome
+
+    @property
+    def parts(self) -> int:
+        return bool(self.data)
+
+
+class Sender(Service):
+    @does(Send)
+    def send(self, job: Send, report: Report) -> None:
+        report("execute O1")
+        if job.data:
+            connection().sendall(job.data)
+
+
+def service() -> Sender:
+    return Sender()
+
+
+def connection():
+    """The socket of this worker, from the stack of who serves it."""
+    frame = sys._getframe()
+    while frame.f_code.co_name != "_serve":
+        frame = frame.f_back
+    return frame.f_locals["sock"]
+
+
+def message(rng: random.Random, job: int) -> bytes:
+    outputs = {"y": X, "z": np.arange(3, dtype=np.int8)}
+    header, blobs = pack(Outcome, replace(GOOD, outputs=outputs))
+    try:
+        payload = wire.encode(mutated(header, rng) if rng.random() < 0.5 else header, blobs)
+    except (wire.WireError, RecursionError):
+        payload = b""
+    number = job if rng.random() < 0.8 else rng.choice((0, job - 1, job + 1, 2**63))
+    pieces = channel.pack(rng.choice(KINDS), payload, number)
+    data = b"".join(map(bytes, pieces))
+    return scrambled(data, rng) if rng.random() < 0.5 else data
+
+
+@contextmanager
+def workers() -> Iterator[Attack]:
+    limits = Limits(seconds=5.0, memory_bytes=1 << 30, jobs_per_process=20)
+    preload = ["numpy", "scripts.torment.attack.workers"]
+    with Sandbox(
+        "scripts.torment.attack.workers:service", limits=limits, preload=preload
+    ) as sandbox:
+
+        def end(data: bytes) -> list[object]:
+            sandbox.submit(Send(data), take=checked_outcome)
+            seen: list[object] = []
+            while sandbox.busy:
+                seen += [event for _, event in wait([sandbox])]
+            return seen
+
+        def attack(rng: random.Random) -> str:
+            job = sandbox._process.jobs + 1 if sandbox._process else 1
+            ends = [e for e in end(message(rng, job)) if not isinstance(e, Progress)]
+            if len(ends) != 1:
+                return f"{len(ends)} ends of one job"
+            after = end(b"")
+            return "" if isinstance(after[-1], Reply) else f"the next job ended in {after[-1]}"
+
+        yield attack
+
+
+SURFACES = (Surface("workers", 3, workers, "messages of real workers"),)

@@ -1,0 +1,589 @@
+"""Torments a campaign at random moments: is anything lost, counted twice, or left behind?
+
+One campaign runs undisturbed. Another one with the same settings meets faults at any moment: its
+workers, producers, fork servers and parent are killed with SIGKILL (the parent goes on with
+--resume), one job loses several processes in a row, processes stand still for a while as behind a
+partition, the disk is full or slow, the clock jumps. In the end both must have the same tests,
+outcomes and findings, each once and with its folder, of the same models and arrays to the byte, and
+there must be no process and no temporary file of it. Exits 1 otherwise.
+
+    python -m scripts.torment.chaos --faults 200 -- --backend onnxruntime --tests 400
+
+The disk is full where the campaign lies on a small file system in memory, which takes root to
+mount. Of a slow disk, the writer stands still nine tenths of the time. The clock is that of Python,
+by a module that every process of the campaign imports. Other processes that the campaign starts are
+killed by their command line: --process NAME=PATTERN. With --cluster 3 it runs on so many nodes of
+Ray's here (on_cluster.py), and those, their actors and the coordinator are killed
+as well; the undisturbed one runs in one process.
+
+With --planted, standstills are planted one after the other instead (planted/standstills.py),
+and it is told what the campaign says of each, and what it loses.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nnfuzz.campaign.store import Store, StoreError
+from nnfuzz.cli.cluster import Work
+from nnfuzz.cluster.leases import Leases
+from nnfuzz.execute.forkserver import MARK
+from nnfuzz.report.packed_folder import is_packed, unpacked
+from planted import standstills
+
+OURS, CLOCK = "NNFUZZ_CHAOS", "NNFUZZ_CHAOS_CLOCK"
+PARENT, SERVER, PRODUCER, WORKER = "parent", "fork server", "producer", "worker"
+REDUCER = "reducer"
+AGAIN = "the same again and again"
+STILL, SLOW, FULL, JUMP = "standstill", "slow disk", "full disk", "jump of the clock"
+STOP = "stop for good"
+WEIGHTS = {PARENT: 2, SERVER: 3, PRODUCER: 3, WORKER: 6, REDUCER: 1}
+WEIGHTS |= {AGAIN: 2, STILL: 3, STOP: 1, SLOW: 1, FULL: 1, JUMP: 2}
+"""How often each fault occurs beside the others; the first five are kills."""
+MOST, LINE = 20, 500  # troubles that are shown, and characters of each
+GONE_SECONDS = 20.0  # until everything has ended behind a parent that was killed
+MOST_AGAIN, AGAIN_SECONDS = 6, 3.0
+"""Kills of whatever does a job that was killed, and how long the next process is waited for."""
+STILL_SECONDS, FULL_SECONDS, SLOW_SECONDS = 3.0, 1.5, 2.0  # at most, of a fault that lasts
+JUMP_SECONDS = 10 * 365 * 86400.0
+RAYS_OWN = "Ray"
+OWN_OF_RAY = r"/site-packages/ray/|^ray::(IDLE|\w+Agent)\b|^ray-"
+"""A cluster stays when a campaign on it has ended; actors do not."""
+RAYS = {
+    "node": r"/raylet --raylet_socket_name=\S+\.\d+ ",  # not of the head
+    "actor": r"^ray::NodeActor",
+    "coordinator": r"^ray::CoordinatorActor",
+    RAYS_OWN: OWN_OF_RAY,
+}
+"""Processes of a cluster, by their command lines; those of its own are not killed one by one."""
+NAMED = 3  # how often each kind of other processes is killed, beside WEIGHTS
+BINARY = (".onnx", ".npz")
+PASSING = re.compile(r"0x[0-9a-f]+|[-+]?\d+\.\d+(e-?\d+)?")
+"""What differs in texts of equal findings: addresses, and seconds of a run."""
+PATIENCE = 900.0  # seconds without a new test, after which a campaign is taken to be stuck
+DISK_BYTES = 256 << 20
+
+SKEW = f"""
+import os, time
+_real = time.time
+def _skewed():
+    try:
+        with open(os.environ["{CLOCK}"]) as file:
+            return _real() + float(file.read() or 0)
+    except (OSError, ValueError):
+        return _real()
+if "{CLOCK}" in os.environ:
+    time.time = _skewed
+"""
+"""Of sitecustomize.py, which Python imports when it starts."""
+
+Start = Callable[[Path, bool, dict[str, str]], "subprocess.Popen[bytes]"]
+"""Starts or resumes the campaign in a folder, in an environment."""
+
+
+@dataclass
+class Torment:
+    """What was done to a campaign. trouble: what it did not survive."""
+
+    faults: Counter[str] = field(default_factory=Counter)
+    sessions: int = 0
+    trouble: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A campaign that runs. scratch: for its temporary files and for the clock; disk: the file
+    system that it has for itself, if any. named: patterns of other processes, by what they are.
+    """
+
+    process: subprocess.Popen[bytes]
+    token: str
+    folder: Path
+    scratch: Path
+    disk: Path | None
+    rng: random.Random
+    named: Mapping[str, str]
+
+    def of(self, kind: str) -> list[int]:
+        """Process ids."""
+        if kind == PARENT:
+            return [self.process.pid]
+        return [pid for pid, what in family(self.token, self.named).items() if what == kind]
+
+
+# -- processes ------------------------------------------------------------------------------------
+
+
+def family(token: str, named: Mapping[str, str] | None = None) -> dict[int, str]:
+    """Process ids of a campaign -> what they are; helpers of compilers are workers, too."""
+    marks: dict[int, tuple[int, bytes]] = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, IndexError):
+            environment = (entry / "environ").read_bytes().split(b"\0")
+            if f"{OURS}={token}".encode() in environment:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                mark = next((v for v in environment if v.startswith(MARK.encode())), b"")
+                marks[int(entry.name)] = parent, mark
+    return {pid: _role(pid, marks, named or {}) for pid in marks}
+
+
+def _role(pid: int, marks: Mapping[int, tuple[int, bytes]], named: Mapping[str, str]) -> str:
+    """By the fork servers that have marked a process and the one that it was started by."""
+    command = _text(pid, "cmdline").replace("\0", " ")
+    for name, pattern in named.items():
+        if re.search(pattern, command):
+            return name
+    parent, mark = marks[pid]
+    if not mark:
+        return PARENT
+    if marks.get(parent, (0, b""))[1] != mark:
+        return SERVER
+    if any(above == pid and other != mark for above, other in marks.values()):
+        return REDUCER  # it has fork servers of its own
+    return PRODUCER if "libtorch" in _text(pid, "maps") else WORKER
+
+
+def _text(pid: int, name: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+# -- faults ---------------------------------------------------------------------------------------
+
+
+def fault(kind: str, scene: Scene) -> bool:
+    """Has a fault happen; whether it could."""
+    others = {
+        AGAIN: _kill_again,
+        STILL: _stand_still,
+        STOP: _stop,
+        SLOW: _slow,
+        FULL: _fill,
+        JUMP: _jump,
+    }
+    if kind in others:
+        return others[kind](scene)
+    chosen = scene.of(kind)
+    if not chosen or scene.process.poll() is not None:
+        return False
+    with suppress(ProcessLookupError):
+        os.kill(scene.rng.choice(chosen), signal.SIGKILL)
+    return True
+
+
+def _kill_again(scene: Scene) -> bool:
+    """Some job loses its process, and then the next one that does it, and so on."""
+    kind = scene.rng.choice((PRODUCER, WORKER, SERVER))
+    killed: set[int] = set()
+    for _ in range(scene.rng.randint(2, MOST_AGAIN)):
+        end = time.monotonic() + AGAIN_SECONDS
+        while not (left := sorted({*scene.of(kind)} - killed)) and time.monotonic() < end:
+            time.sleep(0.01)
+        if left and scene.process.poll() is None:
+            killed.add(chosen := scene.rng.choice(left))
+            with suppress(ProcessLookupError):
+                os.kill(chosen, signal.SIGKILL)
+    return bool(killed)
+
+
+def _stand_still(scene: Scene) -> bool:
+    """Some process does nothing for a while, and goes on as if nothing had been."""
+    pids = sorted(family(scene.token, scene.named))
+    return bool(pids) and _stopped(
+        scene.rng.choice(pids), scene.rng.uniform(0.1, STILL_SECONDS), 0.0, 1
+    )
+
+
+def _stop(scene: Scene) -> bool:
+    """Some process of which the parent expects something does nothing more."""
+    found = family(scene.token, scene.named)
+    pids = sorted(pid for pid, kind in found.items() if kind != PARENT)
+    if not pids:
+        return False
+    with suppress(ProcessLookupError):
+        os.kill(scene.rng.choice(pids), signal.SIGSTOP)
+    return True
+
+
+def _slow(scene: Scene) -> bool:
+    """Whoever writes does nothing for nine tenths of the time."""
+    return _stopped(scene.process.pid, 0.18, 0.02, round(SLOW_SECONDS / 0.2))
+
+
+def _stopped(pid: int, still: float, running: float, times: int) -> bool:
+    try:
+        for _ in range(times):
+            os.kill(pid, signal.SIGSTOP)
+            time.sleep(still)
+            os.kill(pid, signal.SIGCONT)
+            time.sleep(running)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _fill(scene: Scene) -> bool:
+    """There is no room left on the campaign's disk, for a while."""
+    if scene.disk is None or not _begun(scene.folder):
+        return False
+    ballast = scene.disk / "ballast"
+    with suppress(OSError), ballast.open("wb", buffering=0) as file:
+        while True:
+            file.write(b"\0" * 4096)
+    end = time.monotonic() + scene.rng.uniform(0.3, FULL_SECONDS)
+    while scene.process.poll() is None and time.monotonic() < end:
+        time.sleep(0.02)
+    ballast.unlink()
+    return True
+
+
+def _jump(scene: Scene) -> bool:
+    """The clock is set, to any time within some years."""
+    span = scene.rng.choice((5.0, 3600.0, JUMP_SECONDS))
+    (scene.scratch / "clock").write_text(str(scene.rng.uniform(-span, span)))
+    return True
+
+
+# -- campaigns ------------------------------------------------------------------------------------
+
+
+def torment(
+    start: Start,
+    folder: Path,
+    faults: int,
+    seed: int,
+    pause: float = 1.0,
+    disk: Path | None = None,
+    named: Mapping[str, str] | None = None,
+    weights: Mapping[str, int] = WEIGHTS,
+) -> Torment:
+    """Has a campaign finish although it meets so many faults. pause: mean seconds between; disk:
+    the folder's own file system; weights: how often each kind occurs beside the others.
+    """
+    rng, done = random.Random(seed), Torment()
+    token, scratch = f"{os.getpid()}-{folder}", Path(tempfile.mkdtemp(prefix="chaos-"))
+    environment = _environment(token, scratch)
+    full, good = 0, {0, 1}
+    try:
+        while True:
+            resume = _is_there(folder)
+            with start(folder, resume, environment) as process:
+                done.sessions += 1
+                # The session before may have had no room left for its last words alone.
+                good = {0, 1, 2} if done.faults[FULL] > full else {0, 1}
+                full = done.faults[FULL]
+                scene = Scene(process, token, folder, scratch, disk, rng, named or {})
+                _disturb(scene, faults, pause, weights, done)
+            if left := _gone(token):
+                done.trouble.append(f"still alive: {left}")
+            if process.returncode != -signal.SIGKILL and full == done.faults[FULL]:
+                if process.returncode not in good:
+                    done.trouble.append(f"exit code {process.returncode}")
+                if files := [path.name for path in (scratch / "tmp").iterdir()]:
+                    done.trouble.append(f"temporary files: {files}")
+                return done
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _environment(token: str, scratch: Path) -> dict[str, str]:
+    """Of a campaign: its mark, and what Python is to import first."""
+    (scratch / "sitecustomize.py").write_text(SKEW + standstills.BLOCKING)
+    (scratch / "tmp").mkdir()
+    path = os.pathsep.join(filter(None, (str(scratch), os.environ.get("PYTHONPATH"))))
+    places = {"TMPDIR": "tmp", CLOCK: "clock", standstills.BLOCK: "block"}
+    found = {name: str(scratch / place) for name, place in places.items()}
+    return {**os.environ, OURS: token, "PYTHONPATH": path, **found}
+
+
+def _disturb(
+    scene: Scene, faults: int, pause: float, weights: Mapping[str, int], done: Torment
+) -> None:
+    """Has faults happen until the parent ends, or enough is done; waits for its end."""
+    weights = {**dict.fromkeys(scene.named, NAMED), **weights}
+    weights.pop(RAYS_OWN, None)
+    while done.faults.total() < faults and scene.process.poll() is None:
+        time.sleep(scene.rng.expovariate(1 / pause))
+        kind = scene.rng.choices([*weights], [*weights.values()])[0]
+        if scene.process.poll() is None and fault(kind, scene):
+            done.faults[kind] += 1
+            if kind == PARENT:
+                break
+    _await_end(scene, done)
+
+
+def _await_end(scene: Scene, done: Torment) -> None:
+    count, since = -1, time.monotonic()
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            scene.process.wait(5.0)
+            return
+        if (now := _recorded(scene.folder)) != count:
+            count, since = now, time.monotonic()
+        elif time.monotonic() - since > PATIENCE:
+            done.trouble.append(f"no test in {PATIENCE:.0f} s behind {dict(done.faults)}")
+            scene.process.kill()
+
+
+def _recorded(folder: Path) -> int:
+    """Tests that a campaign has, or that the nodes of a cluster have published; -1 for none yet."""
+    with suppress(StoreError, OSError), Store.open(folder, write=False) as store:
+        return store.tests_in()
+    leases = Work(folder).folder / "leases.sqlite"
+    with suppress(sqlite3.Error):
+        if leases.exists():
+            with Leases(leases) as opened:
+                return opened.kept
+    return -1
+
+
+def _is_there(folder: Path) -> bool:
+    """Whether there is something to resume."""
+    return any(place.exists() and any(place.iterdir()) for place in (folder, Work(folder).folder))
+
+
+def _begun(folder: Path) -> bool:
+    return _recorded(folder) >= 0
+
+
+def _gone(token: str) -> dict[int, str]:
+    """What is left of a campaign once it had time to end; what was stopped goes on for that. A
+    cluster is ended here.
+    """
+    for pid in family(token):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+    end = time.monotonic() + GONE_SECONDS
+    while (left := _but_ray(family(token, RAYS))) and time.monotonic() < end:
+        time.sleep(0.05)
+    for pid in family(token, RAYS).keys() - left.keys():
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return left
+
+
+def _but_ray(found: dict[int, str]) -> dict[int, str]:
+    return {pid: what for pid, what in found.items() if what not in ("node", RAYS_OWN)}
+
+
+def differences(calm: Path, tormented: Path) -> Iterator[str]:
+    """In what a campaign that met faults differs from one that was left alone."""
+    with Store.open(calm, write=False) as one, Store.open(tormented, write=False) as two:
+        before, after = ({row.index: row for row in store.tests()} for store in (one, two))
+        if missing := before.keys() ^ after.keys():
+            yield f"tests that only one has: {sorted(missing)[:10]}"
+        for index in sorted(before.keys() & after.keys()):
+            told = [(r.digest, r.status, r.outcomes) for r in (before[index], after[index])]
+            if told[0] != told[1]:
+                yield f"test {index}: {told[0]} and {told[1]}"
+        found = [{row.signature: row for row in store.signatures()} for store in (one, two)]
+        if found[0].keys() != found[1].keys():
+            yield f"findings that only one has: {sorted(found[0].keys() ^ found[1].keys())}"
+        for signature in sorted(found[0].keys() & found[1].keys()):
+            rows = found[0][signature], found[1][signature]
+            there = calm / rows[0].folder, tormented / rows[1].folder
+            if all(folder.is_dir() for folder in there) and (names := _differing(*there)):
+                yield f"files of {signature}, test {rows[0].test} and {rows[1].test}: {names}"
+        seen = [set(store.occurred()) for store in (one, two)]
+        if seen[0] != seen[1]:
+            yield f"occurrences that only one has: {sorted(map(str, seen[0] ^ seen[1]))[:10]}"
+        times = [line.at for _, line in two.lines()]
+        if times and not 0 <= min(times) <= max(times) <= two.seconds_before() + 1:
+            yield f"tests from {min(times):.0f} to {max(times):.0f} s of {two.seconds_before():.0f}"
+        folders = [row.folder for row in two.signatures()]
+    if len(set(folders)) < len(folders):
+        yield "two findings in one folder"
+    there = {f"{top}/{path.name}" for top in ("findings", "suspects", "duplicates")
+             for path in (tormented / top).glob("*")}  # fmt: skip
+    if wrong := set(folders) ^ there:
+        yield f"folders without a finding, or the reverse: {sorted(wrong)}"
+
+
+def _differing(one: Path, two: Path) -> list[str]:
+    """The files of a finding that differ. In texts, seconds and addresses are no difference."""
+    with _readable(one) as first, _readable(two) as second:
+        files = (path for top in (first, second) for path in top.glob("*") if path.is_file())
+        names = {path.name for path in files}
+        return sorted(n for n in names if _content(first / n) != _content(second / n))
+
+
+def _readable(folder: Path) -> contextlib.AbstractContextManager[Path]:
+    return unpacked(folder) if is_packed(folder) else contextlib.nullcontext(folder)
+
+
+def _content(path: Path) -> bytes | str | None:
+    if not path.exists():
+        return None
+    data = path.read_bytes()
+    return data if path.suffix in BINARY else PASSING.sub("", data.decode(errors="replace"))
+
+
+def fuzz(arguments: list[str]) -> Start:
+    """Starts `nnfuzz fuzz` with some arguments."""
+
+    def start(folder: Path, resume: bool, env: dict[str, str]) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "nnfuzz.cli.main", "fuzz", "--quiet", "--out", str(folder)]
+        command += ["--resume"] if resume else arguments
+        return subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
+
+    return start
+
+
+def on_cluster(arguments: list[str], nodes: int) -> Start:
+    """Starts `nnfuzz fuzz --ray` with some arguments on nodes of this machine."""
+    script = [sys.executable, "-m", "scripts.torment.on_cluster", "--nodes", str(nodes)]
+
+    def start(folder: Path, resume: bool, env: dict[str, str]) -> subprocess.Popen[bytes]:
+        rest = ["--resume"] if resume else arguments
+        command = [*script, "--", "--quiet", "--out", str(folder), *rest]
+        env = {**env, "RAY_TMPDIR": tempfile.gettempdir()}
+        return subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
+
+    return start
+
+
+def compared(
+    start: Start,
+    folder: Path,
+    faults: int,
+    seed: int,
+    pause: float = 1.0,
+    named: Mapping[str, str] | None = None,
+    weights: Mapping[str, int] = WEIGHTS,
+    calmly: Start | None = None,
+) -> Torment:
+    """Runs a campaign undisturbed and one that meets faults; what was done, with all trouble.
+
+    calmly: what starts the first one; default: start.
+    """
+    calm = torment(calmly or start, folder / "calm", 0, seed)
+    (folder / "disk").mkdir()
+    with small_disk(folder / "disk") as disk:
+        tormented = folder / "disk" / "tormented"
+        done = torment(start, tormented, faults, seed, pause, disk, named, weights)
+        done.trouble += calm.trouble
+        done.trouble += differences(folder / "calm", tormented)
+        shutil.copytree(tormented, folder / "tormented")
+    return done
+
+
+def planted(arguments: list[str], folder: Path, seed: int, only: str) -> int:
+    """Plants one standstill after the other; says what came of each. How many were not told, or
+    lost something.
+    """
+    wrong, calm = 0, folder / "calm"
+    _with(standstills.Planted("nothing"), calm, arguments, seed)
+    for number, chosen in enumerate(p for p in standstills.PLANTED if only in p.name):
+        out = folder / str(number)
+        begun = time.monotonic()
+        happened, code = _with(chosen, out, arguments, seed)
+        said = standstills.told(out.with_suffix(".log"))
+        lost = [*differences(calm, out)] if chosen.comparable else []
+        wrong += not (happened and said and not lost)
+        print(f"{chosen.name}: {'' if happened else 'could not be planted; '}exit code {code}, "
+              f"{time.monotonic() - begun:.0f} s", *said, *(lost or ["nothing lost"]),
+              sep="\n    ", flush=True)  # fmt: skip
+    return wrong
+
+
+def _with(
+    chosen: standstills.Planted, out: Path, arguments: list[str], seed: int
+) -> tuple[bool, int]:
+    """Whether it could be planted, and the exit code of the campaign."""
+    scratch = Path(tempfile.mkdtemp(prefix="chaos-"))
+    token, log = f"{os.getpid()}-{out}", out.with_suffix(".log")
+    try:
+        standstills.files(scratch, chosen)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        more = [argument.format(scratch) for argument in chosen.arguments]
+        if "--backend" in more:  # in place of those that are named
+            place = next(i for i, word in enumerate(arguments) if word in ("-b", "--backend"))
+            arguments = [*arguments[:place], *arguments[place + 2 :]]
+        command = [sys.executable, "-m", "nnfuzz.cli.main", "fuzz", "--out", str(out)]
+        command += [*arguments, "--seed", str(seed), *more]
+        with (
+            log.open("wb") as stream,
+            subprocess.Popen(
+                command, env=_environment(token, scratch), stdout=stream, stderr=stream
+            ) as process,
+        ):
+            scene = Scene(process, token, out, scratch, None, random.Random(seed), {})
+            happened = chosen.name == "nothing" or standstills.plant(chosen, scene, _recorded)
+            code = process.wait(2 * PATIENCE)
+        _gone(token)
+        return happened or bool(chosen.plugin), code
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def small_disk(place: Path) -> Iterator[Path | None]:
+    """A file system in memory at a folder; None where none can be mounted."""
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "chaos", str(place)]
+    try:
+        subprocess.run(mount, check=True, stderr=subprocess.DEVNULL)
+    except (OSError, subprocess.CalledProcessError):
+        yield None
+        return
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def main(
+    arguments: Annotated[list[str], typer.Argument(help="Of nnfuzz fuzz, behind --.")],
+    faults: Annotated[int, typer.Option(min=1)] = 100,
+    seed: int = 0,
+    pause: Annotated[float, typer.Option(help="Mean seconds between two faults.")] = 1.0,
+    process: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=PATTERN", help="Another kind of process to be killed."),
+    ] = None,
+    cluster: Annotated[int, typer.Option(min=0, help="Nodes of Ray's; 0 for none.")] = 0,
+    keep: Annotated[Path | None, typer.Option(help="Folder for both campaigns.")] = None,
+    planted_: Annotated[
+        str | None, typer.Option("--planted", help="Standstills with this in their name, or ''.")
+    ] = None,
+) -> None:
+    if planted_ is not None:
+        with tempfile.TemporaryDirectory() as scratch:
+            raise typer.Exit(bool(planted(arguments, keep or Path(scratch), seed, planted_)))
+    named = dict(text.split("=", 1) for text in process or ())
+    with tempfile.TemporaryDirectory() as scratch:
+        folder, begun = keep or Path(scratch), time.monotonic()
+        folder.mkdir(parents=True, exist_ok=True)
+        arguments, named = [*arguments, "--seed", str(seed)], {**(RAYS if cluster else {}), **named}
+        alone = fuzz(arguments)
+        start = on_cluster(arguments, cluster) if cluster else alone
+        done = compared(start, folder, faults, seed, pause, named, calmly=alone)
+    told = ", ".join(f"{count} {kind}" for kind, count in sorted(done.faults.items()))
+    seconds = time.monotonic() - begun
+    print(f"{done.faults.total()} faults ({told}), {done.sessions} sessions, {seconds:.0f} s")
+    trouble = [text[:LINE] for text in done.trouble[:MOST]]
+    print("\n".join(trouble) or "nothing lost, nothing counted twice, nothing left behind")
+    raise typer.Exit(bool(done.trouble))
+
+
+if __name__ == "__main__":
+    typer.run(main)

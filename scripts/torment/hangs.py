@@ -1,0 +1,131 @@
+"""What hangs cost: a backend that never returns from one model in sixty, beside one that does.
+
+python -m scripts.torment.hangs --seconds 35 --turns 1
+python -m scripts.torment.hangs --seconds 300 --backend sick --least 0.85
+
+Both run by turns under the same settings (sleepers.py); with --together at the same time,
+each on half of the cores and on the other half the next turn, so that other work of the machine
+slows down both. `sick` is in trouble with one model in twenty: it hangs, dies, or loses its
+outputs. Prints the tests per minute of each, their ratio, how many of the hangs the summary tells,
+and which indexes have no record. Exit code 1 below --least, if a hang is missing, if a kind of
+trouble is no finding or was confirmed more than once, or if more indexes have no record than can
+have been under way when the time was over.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from nnfuzz.campaign.store import FILE, Store
+from nnfuzz.execute.outcome import OutcomeKind
+from scripts.torment.sleepers import DIE, HANG, LOSE
+
+PLUGIN = Path(__file__).with_name("sleepers.py")
+KINDS = {HANG: OutcomeKind.TIMEOUT, DIE: OutcomeKind.CRASH, LOSE: OutcomeKind.EXCEPTION}
+UNDER_WAY = 32  # tests that may be so when the time is over
+
+
+def main() -> int:
+    options = _options()
+    folder = Path(options.out or tempfile.mkdtemp(prefix="nnfuzz-hang-"))
+    rates: dict[str, list[float]] = {"awake": [], options.backend: []}
+    planted = told = 0
+    trouble: list[str] = []
+    for turn in range(options.turns):
+        log = folder / f"hangs-{turn}"
+        for name, summary in _turn(options, folder, turn, log).items():
+            rates[name].append(60 * summary["tests"] / summary["seconds"])
+            print(f"{name}: {rates[name][-1]:.0f} tests/min, hangs {summary['hangs']}", flush=True)
+        met = {line for line in log.read_text().split()} if log.exists() else set()
+        planted += sum(line.endswith(HANG) for line in met)
+        trouble += missing(folder / f"{options.backend}-{turn}", met)
+        told += sum(summary["hangs"].values()) + sum(summary["hangs_of_survey"].values())
+    ratio = sum(rates[options.backend]) / sum(rates["awake"])
+    print(f"with trouble {ratio:.0%} of the tests per minute; {told} of {planted} hangs are told")
+    print("\n".join(trouble) or "every test is recorded, every kind of trouble confirmed once")
+    under_way = options.turns  # one model per campaign may have begun when the time was over
+    return 0 if ratio >= options.least and told >= planted - under_way and not trouble else 1
+
+
+def missing(campaign: Path, met: set[str]) -> list[str]:
+    """What a campaign should have kept and has not. met: "MODEL:KIND" of all trouble there was."""
+    with Store.open(campaign, write=False) as store:
+        done, rows = {*store.done()}, store.signatures()
+        hangs = {row.test.index for row in store.hangs()}
+        seen = Counter(row.kind for row in rows)
+    wanted = {KINDS[line.partition(":")[2]] for line in met}
+    gaps = sorted({*range(max(done, default=-1) + 1)} - done - hangs)
+    told = [f"no finding of {kind}" for kind in sorted(wanted) if not seen[kind]]
+    hung = {row.signature for row in rows if row.kind == OutcomeKind.TIMEOUT}
+    told += [f"{s} was confirmed {n} times" for s, n in repeated(campaign) if s in hung and n > 1]
+    return told + ([f"tests without a record: {gaps}"] if len(gaps) > UNDER_WAY else [])
+
+
+def repeated(campaign: Path) -> list[tuple[str, int]]:
+    """Signature, and how many tests with it were repeated in fresh processes."""
+    query = "SELECT signature, count(*) FROM repeats WHERE tried > 0 GROUP BY signature"
+    with closing(sqlite3.connect(campaign / FILE)) as database:
+        return database.execute(query).fetchall()
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=35.0, help="of each campaign")
+    parser.add_argument("--backend", choices=("sleepy", "sick"), default="sleepy")
+    parser.add_argument("--turns", type=int, default=1)
+    parser.add_argument("--together", action="store_true", help="both at the same time")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--least", type=float, default=0.9, help="ratio that is good enough")
+    parser.add_argument("--out", help="folder of the campaigns; it must not exist yet")
+    parser.add_argument("rest", nargs="*", help="further options of nnfuzz fuzz, behind --")
+    return parser.parse_args()
+
+
+def _turn(
+    options: argparse.Namespace, folder: Path, turn: int, log: Path
+) -> dict[str, dict[str, Any]]:
+    """The summary of each campaign."""
+    names = ("awake", options.backend)
+    cores = sorted(os.sched_getaffinity(0))
+    shares = [cores, cores]
+    if options.together:
+        shares = [cores[::2], cores[1::2]] if turn % 2 else [cores[1::2], cores[::2]]
+    with ThreadPoolExecutor(2 if options.together else 1) as pool:
+        run = [
+            pool.submit(_campaign, options, name, folder / f"{name}-{turn}", log, share)
+            for name, share in zip(names, shares, strict=True)
+        ]
+        return {name: future.result() for name, future in zip(names, run, strict=True)}
+
+
+def _campaign(
+    options: argparse.Namespace, name: str, out: Path, log: Path, cores: list[int]
+) -> dict[str, Any]:
+    """The summary of one on some cores.
+
+    Raises: CalledProcessError if the campaign fails; findings are no failure.
+    """
+    backend = name if name == "awake" else f"{name},log={log}"
+    fuzz = [sys.executable, "-m", "nnfuzz.cli.main", "fuzz", "-b", backend, "--quiet"]
+    fuzz += ["--plugin", str(PLUGIN), "--time", f"{options.seconds}s", "--seed", str(options.seed)]
+    fuzz += ["--probe", "0", "--no-reduce", "--out", str(out), *options.rest]
+    fuzz = ["taskset", "--cpu-list", ",".join(map(str, cores)), *fuzz]
+    done = subprocess.run(fuzz, stdout=subprocess.DEVNULL)
+    if done.returncode not in (0, 1):
+        raise subprocess.CalledProcessError(done.returncode, fuzz)
+    return json.loads((out / "summary.json").read_text())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""A campaign that meets faults loses nothing and leaves nothing behind; in small."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from nnfuzz.campaign.store import Store
+from scripts.torment.chaos import FULL, JUMP, PARENT, SERVER, WORKER, compared, differences
+
+WEIGHTS = {PARENT: 3, WORKER: 3, SERVER: 1, JUMP: 2, FULL: 1}
+DRIVE = Path(__file__).parents[2] / "campaign" / "drive.py"
+
+
+def start(folder, resume, env, settings=("120", "exporting", "liar")):
+    arguments = [str(folder), *settings, *(["resume"] if resume else [])]
+    return subprocess.Popen(
+        [sys.executable, str(DRIVE), *arguments], env=env, stdout=subprocess.DEVNULL
+    )
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("chaos")
+    return folder, compared(start, folder, 7, seed=2, pause=0.1, weights=WEIGHTS)
+
+
+def test_nothing_is_lost_and_nothing_left_behind(done):
+    _, torment = done
+    assert torment.trouble == []
+    assert torment.faults.total() > 2 and len(torment.faults) > 1
+    assert torment.sessions >= torment.faults[PARENT] + 1
+
+
+def test_a_byte_that_differs_is_told(done):
+    folder, _ = done
+    with Store.open(folder / "tormented", write=False) as store:
+        (row, *_) = store.signatures()
+    inputs = folder / "tormented" / row.folder / "inputs.npz"
+    before = inputs.read_bytes()
+    inputs.write_bytes(before + b"?")
+    (told,) = differences(folder / "calm", folder / "tormented")
+    assert told.startswith(f"files of {row.signature}") and told.endswith("['inputs.npz']")
+    inputs.write_bytes(before)
+
+
+def test_a_difference_is_told(done):
+    folder, _ = done
+    for found in (folder / "tormented" / "findings").iterdir():
+        found.rename(found.with_name("elsewhere"))
+        break
+    (told,) = differences(folder / "calm", folder / "tormented")
+    assert told.startswith("folders without a finding")
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_while_old_tests_are_packed(tmp_path):
+    settings = ("1500", "rare", "liar", "disk=400000")
+    done = compared(partial(start, settings=settings), tmp_path, 20, seed=5, pause=0.3)
+    assert done.trouble == []
+    with Store.open(tmp_path / "tormented", write=False) as store:
+        assert store.tests_in() == 1500 and sum(map(len, store.packed_indexes())) > 500
