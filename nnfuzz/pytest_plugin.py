@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from nnfuzz.writing import as_json
+
 if TYPE_CHECKING:
     from nnfuzz.corpus.layout import TestFolder
     from nnfuzz.corpus.verify import Result
@@ -108,7 +110,7 @@ class Corpus:
         from nnfuzz.testcase.case import CaseConfig
         from nnfuzz.testcase.client import ProducerClient
 
-        config = CaseConfig(exporter="direct", plugins=tuple(self.spec.plugins)).to_json()
+        config = as_json(CaseConfig(exporter="direct", plugins=tuple(self.spec.plugins)))
         return self._stack.enter_context(ProducerClient(0, config))
 
 

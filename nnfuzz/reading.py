@@ -21,6 +21,9 @@ T = TypeVar("T")
 Reader = Callable[[Any], Any]
 """Turns a JSON value into one of its type. Raises: _Misfit."""
 _LISTS, _OBJECTS = (list, tuple), (dict, Mapping)
+UNWRITTEN: Mapping[str, bool] = types.MappingProxyType({"written": False})
+"""Metadata of a dataclass's field that files and processes do not exchange: it is never written
+(nnfuzz.writing), and a value for it is ignored, so that no file can set it."""
 MAX_DEPTH = 100
 """Of nested JSON without a declared type: attributes of operators and bodies nest less than ten."""
 
@@ -291,16 +294,22 @@ def _fields(kind: Any, data: Mapping[str, Any]) -> dict[str, Any]:
     found = {}
     try:
         for name, value in data.items():
-            found[name] = readers[name](value)
+            if reader := readers[name]:
+                found[name] = reader(value)
     except _Misfit as misfit:
         raise misfit.inside(f".{name}") from misfit.__cause__
     return found
 
 
 @cache
-def _readers(kind: type) -> dict[str, Reader]:
+def _readers(kind: type) -> dict[str, Reader | None]:
+    """How each field is read; None for one that is ignored."""
     hints = typing.get_type_hints(kind)
-    return {f.name: _reader_of(hints[f.name]) for f in dataclasses.fields(kind) if f.init}
+    return {
+        f.name: None if f.metadata == UNWRITTEN else _reader_of(hints[f.name])
+        for f in dataclasses.fields(kind)
+        if f.init
+    }
 
 
 def _built(make: Callable[[Any], Any], value: Any) -> Any:

@@ -6,7 +6,7 @@ import math
 import random
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from nnfuzz.campaign.schedule import FIRST, LONGEST
@@ -14,6 +14,7 @@ from nnfuzz.execute.registry import BackendSpec, labelled
 from nnfuzz.reading import Unreadable, read
 from nnfuzz.shard import Shard
 from nnfuzz.testcase.case import CaseConfig
+from nnfuzz.writing import UNWRITTEN, as_json
 
 SCHEMA = 2
 # What a resumed campaign may change: none of them decides what a test case is or how it is judged.
@@ -52,13 +53,10 @@ class ProducerSettings:
     server. seconds, memory_bytes: limits of one job. jobs: until a worker is replaced.
     """
 
-    service: str = "nnfuzz.testcase.service:producer_service"
-    preload: tuple[str, ...] = (
-        "numpy",
-        "onnx",
-        "torch",
-        "nnfuzz.testcase.producer",
-        "nnfuzz.compare.verdict",
+    service: str = field(default="nnfuzz.testcase.service:producer_service", metadata=UNWRITTEN)
+    preload: tuple[str, ...] = field(
+        default=("numpy", "onnx", "torch", "nnfuzz.testcase.producer", "nnfuzz.compare.verdict"),
+        metadata=UNWRITTEN,
     )
     seconds: float = 60.0
     memory_bytes: int = 4 << 30
@@ -76,8 +74,10 @@ class ReducerSettings:
     much, and at least `grace` seconds and `seconds` for each finding, is granted when it is over.
     """
 
-    service: str = "nnfuzz.campaign.reduction:reduction_service"
-    preload: tuple[str, ...] = ("numpy", "nnfuzz.campaign.reduction")
+    service: str = field(default="nnfuzz.campaign.reduction:reduction_service", metadata=UNWRITTEN)
+    preload: tuple[str, ...] = field(
+        default=("numpy", "nnfuzz.campaign.reduction"), metadata=UNWRITTEN
+    )
     seconds: float = 24.0
     budget: int = 800
     share: float = 0.2
@@ -131,6 +131,7 @@ class CampaignConfig:
     epoch: int = LONGEST
     producer: ProducerSettings = field(default_factory=ProducerSettings)
     reducer: ReducerSettings = field(default_factory=ReducerSettings)
+    schema: int = SCHEMA
 
     def __post_init__(self) -> None:
         """Raises: ConfigError."""
@@ -208,29 +209,15 @@ class CampaignConfig:
             return self.tests_limit // PROBED
         return index // PROBED // 2
 
-    def to_json(self) -> dict[str, Any]:
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {
-            **values,
-            "schema": SCHEMA,
-            "backends": [spec.to_json() for spec in self.backends],
-            "case": self.case.to_json(),
-            "producer": _without_code(asdict(self.producer)),
-            "reducer": _without_code(asdict(self.reducer)),
-        }
-
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> CampaignConfig:
         """Raises: ConfigError if the schema is another one; Unreadable."""
-        values = dict(read(dict[str, Any], data))
-        if values.pop("schema", None) != SCHEMA:
+        if data.get("schema") != SCHEMA:
             raise ConfigError(
                 f"the campaign was made by another version of nnfuzz (its schema is "
                 f"{data.get('schema')!r}, not {SCHEMA}); start a new one"
             )
-        for name in ("producer", "reducer"):
-            values[name] = _without_code(read(dict[str, Any], values.get(name, {})))
-        return read(cls, values)
+        return read(cls, data)
 
     @property
     def plugins(self) -> tuple[str, ...]:
@@ -267,11 +254,6 @@ def processes(backends: int, cores: int) -> dict[str, int]:
     }
 
 
-def _without_code(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of processes without the names of what they run: that is no matter of a file."""
-    return {k: v for k, v in settings.items() if k not in ("service", "preload")}
-
-
 _CASE = (*(f.name for f in fields(CaseConfig)), "exporters")
 _OPTIONS = {"exporters": "exporter", "levels": "level", "backends": "backend"}
 """Settings whose option has another name."""
@@ -280,7 +262,7 @@ _OPTIONS = {"exporters": "exporter", "levels": "level", "backends": "backend"}
 def _plain(value: Any) -> Any:
     """Values as JSON sees them, so that what was stored compares equal to what was given."""
     if isinstance(value, BackendSpec):
-        return {**value.to_json(), "label": ""}
+        return {**as_json(value), "label": ""}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return value

@@ -29,6 +29,7 @@ from nnfuzz.campaign.store import Store
 from nnfuzz.generate.emphasis import Emphasis
 from nnfuzz.reading import read
 from nnfuzz.untrusted import parsed_json
+from nnfuzz.writing import as_json
 
 LOOK_SECONDS = 0.25  # between looks for what is waited for
 ABOUT, PROBED = "campaign.json", "probed.json"
@@ -188,7 +189,7 @@ def _tests(epoch: int) -> str:
 def about(config: CampaignConfig, versions: Mapping[str, str]) -> dict[str, str]:
     """What all parts must have in common, by name."""
     left_out = {*LIMITS, "shard"}
-    settings = {name: v for name, v in config.to_json().items() if name not in left_out}
+    settings = {name: v for name, v in as_json(config).items() if name not in left_out}
     return {
         "seed": str(config.seed),
         "number of parts": str(config.part.count),

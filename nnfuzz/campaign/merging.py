@@ -38,6 +38,7 @@ from nnfuzz.campaign.tables.union import NOTHING, DifferentTests, Taken
 from nnfuzz.reading import Unreadable, read
 from nnfuzz.report.files import PARTIAL, atomic_folder, copy_files, write_atomically
 from nnfuzz.untrusted import below, making_sense, read_json
+from nnfuzz.writing import as_json
 
 REPLACED = ".merged-over-"
 """Prefix of the folder that a newer one is about to replace."""
@@ -212,7 +213,7 @@ def check_alike(parts: Sequence[Store]) -> None:
 
 def _settings(store: Store) -> dict[str, Any]:
     left_out = {*LIMITS, "shard"}
-    config = CampaignConfig.from_json(store.config()).to_json()
+    config = as_json(CampaignConfig.from_json(store.config()))
     return {name: value for name, value in config.items() if name not in left_out}
 
 
@@ -264,7 +265,7 @@ def _order(row: FindingRow, reduction: ReductionRow | None) -> tuple[Any, ...]:
     the first one in the order of tests and probes.
     """
     reduced = reduction is not None and not reduction.reason
-    told = json.dumps(reduction.to_json(), sort_keys=True) if reduction else ""
+    told = json.dumps(as_json(reduction), sort_keys=True) if reduction else ""
     return not reduced, row.place, str(row.test), row.title, row.party, told
 
 
@@ -281,7 +282,7 @@ def _copy(source: Path, target: Path) -> None:
 
 def finish(target: Store, parts: Sequence[Store], note: Callable[[str], None]) -> None:
     """Settings, figures and order of the whole."""
-    target.set_meta("config", _together(parts).to_json())
+    target.set_meta("config", as_json(_together(parts)))
     for name in ("versions", "releases"):
         target.set_meta(name, _versions([part.meta(name, {}) for part in parts]))
     target.set_meta("habits", _habits([part.meta("habits", {}) for part in parts]))
@@ -353,7 +354,7 @@ def merged_summary(store: Store) -> dict[str, Any]:
         "versions": store.meta("versions", {}),
         "habits": {s.label: list(map(str, store.habits(s.label) or ())) for s in config.backends},
         "seed": config.seed,
-        "config": config.to_json(),
+        "config": as_json(config),
     }
     mean = sum(shares.values()) / len(shares) if shares else 0.0
     return summary(figures, store.findings(), store.seconds_before(), mean, extra)

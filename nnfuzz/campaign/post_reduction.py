@@ -22,6 +22,7 @@ from nnfuzz.reading import read
 from nnfuzz.report.files import write_atomically
 from nnfuzz.triage.signature import Failure
 from nnfuzz.untrusted import read_json
+from nnfuzz.writing import as_json
 
 SUMMARY = "summary.json"
 SECONDS = 600.0
@@ -88,7 +89,7 @@ def _mend_summary(store: Store) -> None:
 
 def _shown(row: FindingRow) -> dict[str, Any]:
     """A row without the times of its discovery."""
-    shown = row.to_json()
+    shown = as_json(row)
     del shown["found_at"], shown["place"]
     lists = ("nodes", "duplicates", "explained", "suspects", "alike", "variants", "backends")
     return {**shown, **{name: list(shown[name]) for name in lists}, "grouping": grouping(row)}

@@ -29,6 +29,7 @@ from nnfuzz.execute.sandbox import Sandbox
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.jobs import Configure, ListVocabulary, Produce
 from nnfuzz.testcase.test_id import Probe, TestId
+from nnfuzz.writing import as_json
 
 A = TypeVar("A")
 MAKING = (Configure, Produce, ListVocabulary)
@@ -171,7 +172,7 @@ class ProducerPool:
 
     def _arguments(self) -> dict[str, Any]:
         """What the factory of the service is called with."""
-        return {"seed": self.seed, "config": self._config.to_json()}
+        return {"seed": self.seed, "config": as_json(self._config)}
 
     def _count(self, event: Reply[Any] | Trouble, order: Order) -> None:
         if isinstance(event, Reply):

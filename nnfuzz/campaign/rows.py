@@ -128,10 +128,6 @@ class FindingRow:
         object.__setattr__(self, "compiler", self.compiler or self.backend)
         object.__setattr__(self, "backends", self.backends or (self.backend,))
 
-    def to_json(self) -> dict[str, Any]:
-        variants = tuple(vars(variant) for variant in self.variants)
-        return {**vars(self), "test": str(self.test), "variants": variants}
-
 
 @dataclass(frozen=True)
 class Occurrence:
@@ -184,15 +180,6 @@ class ReductionRow:
     explained: bool = False
     keys: tuple[str, ...] = ()
     explanations: tuple[str, ...] = ()
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> ReductionRow:
-        lists = {name: tuple(data.get(name, ())) for name in ("keys", "explanations")}
-        graph = GraphView.from_json(data.get("graph") or {})
-        return cls(**{**data, **lists, "graph": graph})
-
-    def to_json(self) -> dict[str, Any]:
-        return {**vars(self), "graph": self.graph.to_json()}
 
 
 @dataclass(frozen=True)

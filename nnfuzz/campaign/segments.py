@@ -30,6 +30,7 @@ from nnfuzz.campaign.tables.union import NOTHING, Taken
 from nnfuzz.reading import Unreadable, read
 from nnfuzz.report.files import copy_files, write_atomically
 from nnfuzz.untrusted import MAX_BYTES, below, making_sense, read_json
+from nnfuzz.writing import as_json
 
 NOTE = "published.json"
 """In a campaign's folder: what each depot has of it."""
@@ -135,7 +136,7 @@ def _add_findings(part: Store, store: Store, before: Taken) -> dict[str, str]:
 
 
 def _digest(row: FindingRow, reduction: ReductionRow | None) -> str:
-    told = [str(row.test), row.place, row.title, reduction.to_json() if reduction else None]
+    told = [str(row.test), row.place, row.title, as_json(reduction) if reduction else None]
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -49,6 +49,7 @@ from nnfuzz.testcase.jobs import ListVocabulary
 from nnfuzz.testcase.service import blames_settings
 from nnfuzz.triage.known import KnownFailures
 from nnfuzz.triage.survey import declared
+from nnfuzz.writing import as_json
 
 AHEAD = 16
 """Tests per process that a node of a cluster has at hand: about a second of work."""
@@ -221,7 +222,7 @@ class _Session:
             "versions": self.versions.flat(),
             **({"refusals": refusals(self.store.tests())} if self.config.case.invalid else {}),
             "seed": self.config.seed,
-            "config": self.config.to_json(),
+            "config": as_json(self.config),
         }
         mean = sum(shares.values()) / len(shares) if shares else 0.0
         content = summary(figures, findings, self.loop.seconds(), mean, extra)

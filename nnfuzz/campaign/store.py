@@ -29,6 +29,7 @@ from nnfuzz.campaign.tables.watched import Watched
 from nnfuzz.ir.features import Features
 from nnfuzz.report.page_figures import TestLine
 from nnfuzz.testcase.test_id import Numbered, Probe, parse_id
+from nnfuzz.writing import as_json
 
 Outcomes = dict[str, dict[str, str | dict[str, str]]]
 """Backend -> level -> what `brief` of nnfuzz.campaign.recorder makes of an outcome."""
@@ -80,7 +81,7 @@ class Store(Sessions, Repairs, Errors, Watched):
         if test.features:
             self._db.execute(
                 "INSERT OR REPLACE INTO features VALUES (?, ?)",
-                [test.index, dumps(test.features.to_json())],
+                [test.index, dumps(as_json(test.features))],
             )
 
         if test.motifs:

@@ -17,6 +17,7 @@ from nnfuzz.campaign.support import FAILING, OK, Answer, Answers, Entry, Support
 from nnfuzz.execute.backend import BackendOptions
 from nnfuzz.execute.registry import BackendSpec
 from nnfuzz.testcase.case import refusal
+from nnfuzz.writing import as_json
 
 _GENERAL = tuple(BackendOptions.__dataclass_fields__)  # limits, not behaviour
 _ENGINE = ("spec", "materialize", "generate", "inputs")
@@ -40,7 +41,7 @@ class SupportCache:
         self, spec: BackendSpec, versions: Mapping[str, str], basis: Mapping[Any, Any]
     ) -> Path:
         """basis: whatever else decides what a probe does, such as the exporter and the opset."""
-        key = [replace(spec, label=spec.name).to_json(), dict(versions), basis]
+        key = [as_json(replace(spec, label=spec.name)), dict(versions), basis]
         digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
         return self.folder / f"support-{spec.name}-{digest}.json"
 

@@ -14,6 +14,7 @@ from nnfuzz.report.finding import RIGHT_IN, Finding
 from nnfuzz.report.finding_folder import write_finding
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.triage.signature import Failure
+from nnfuzz.writing import as_json
 
 
 def finding_writer(
@@ -41,7 +42,7 @@ def finding_writer(
             case=case,
             outcomes=tuple(evidence.outcomes),
             backend=spec,
-            config=own.to_json(),
+            config=as_json(own),
             verdict=evidence.verdict,
             blame=evidence.blame(failure),
             versions=dict(versions.get(failure.backend, {})),

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nnfuzz.cli.errors import UsageError, tell, writing
+from nnfuzz.writing import as_json
 
 if TYPE_CHECKING:
     from nnfuzz.campaign.config import CampaignConfig
@@ -57,7 +58,7 @@ class Work:
             raise UsageError(f"{there[0]} holds other files: choose another --out, or --resume")
         with writing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-            write_atomically(self._config, json.dumps(config.to_json(), indent=1).encode())
+            write_atomically(self._config, json.dumps(as_json(config), indent=1).encode())
 
 
 def fuzz_on_cluster(
@@ -95,7 +96,7 @@ def fuzz_on_cluster(
             )
         work.begin(config, resumes)
         devices = {registry.get(s.name)(**s.options).device for s in config.backends}
-        settings = {**config.to_json(), **({} if "workers" in given else {"workers": 0})}
+        settings = {**as_json(config), **({} if "workers" in given else {"workers": 0})}
         with Interrupt() as interrupt, watcher(quiet, config, work.out) as observer:
             on_ray.run(config, settings, work.folder, devices != {CPU}, observer, interrupt.asked)
     with merge([config.share], work.out, tell) as store:

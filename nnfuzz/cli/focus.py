@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nnfuzz.cli.errors import UsageError, tell, writing
+from nnfuzz.writing import as_json
 
 if TYPE_CHECKING:
     from nnfuzz.corpus.producers import Producers
@@ -43,7 +44,7 @@ def focused(
 
     _refuse_misspelt(names, registry, specs, config)
     with ExitStack() as stack:
-        producers = stack.enter_context(Producers(0, config.to_json(), 1))
+        producers = stack.enter_context(Producers(0, as_json(config), 1))
         keys = producers.signatures()
         operators = {_operator(key) for key in keys}
         found = [list(_singles(n, keys, producers)) for n in names if n in operators]

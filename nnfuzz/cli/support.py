@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nnfuzz.writing import as_json
+
 if TYPE_CHECKING:
     from nnfuzz.execute.registry import BackendRegistry, BackendSpec
     from nnfuzz.testcase.case import CaseConfig
@@ -34,7 +36,7 @@ def unsupported(
         folder = Path(name) / "campaign"
         cache = SupportCache(cache_folder())
         with (
-            Store.create(folder, config.to_json()) as store,
+            Store.create(folder, as_json(config)) as store,
             watcher(
                 False, config, folder, f"for at most {FIRST_SECONDS:.0f} s probing"
             ) as observer,

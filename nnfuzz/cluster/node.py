@@ -20,6 +20,7 @@ from nnfuzz.campaign.support_cache import SupportCache
 from nnfuzz.campaign.tables.database import StoreError, hold
 from nnfuzz.campaign.tables.schema import FILE, LOCK
 from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.writing import as_json
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ def run_node(settings: Mapping[str, Any], folder: Path, link: Link, cores: int) 
         own = folder / "campaign"
         if not (own / FILE).exists():  # a kill may have left a draft
             shutil.rmtree(own, ignore_errors=True)
-            Store.create(own, config.to_json()).close()
+            Store.create(own, as_json(config)).close()
         with Store.open(own) as store:
             cache = SupportCache(folder / "cache")
             result = run_campaign(store, config, registry, link, cache, coordinator=link)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
-from typing import Any
 
 from nnfuzz.execute.outcome import DIFFERENCES, Outcome, OutcomeKind, Stage
 from nnfuzz.execute.target import (
@@ -104,17 +103,6 @@ class Blame:
             and not rewritten(self.wrong.form if self.wrong else "")
             and differing(self.right, self.wrong or Target()) == ("form",)
         )
-
-    def to_json(self) -> dict[str, Any]:
-        targets = {"right": self.right, "wrong": self.wrong}
-        told = {name: str(target) if target else None for name, target in targets.items()}
-        return {"coordinate": self.coordinate.value, **told, "evidence": self.evidence}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Blame:
-        """Raises: KeyError, ValueError."""
-        right, wrong = (Target.parse(data[k]) if data[k] else None for k in ("right", "wrong"))
-        return cls(Coordinate(data["coordinate"]), right, wrong, data["evidence"])
 
 
 NOBODY = Blame()

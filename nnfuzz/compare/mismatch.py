@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 from nnfuzz.execute.deviation import Deviation
 from nnfuzz.execute.target import Target
 from nnfuzz.notebook import table
-from nnfuzz.reading import read
+from nnfuzz.writing import as_list
 
 Number = float | int | bool | str
 """A value in a report; floats that are not finite are the strings "nan", "inf" and "-inf"."""
@@ -102,6 +100,7 @@ ENOUGH = 0.9
 """The share of an output that must be compared for a verdict to say "agrees" and no more."""
 
 
+@as_list
 @dataclass(frozen=True)
 class Distance:
     """How far a value is from the reference: |value - reference|, and the same in units in the last
@@ -119,10 +118,6 @@ class Accuracy:
 
     reference: Number
     rows: dict[Target, Distance]
-
-    def to_json(self) -> dict[str, Any]:
-        rows = {str(target): list(vars(row).values()) for target, row in self.rows.items()}
-        return {"reference": self.reference, "rows": rows}
 
 
 @dataclass(frozen=True)
@@ -283,40 +278,6 @@ class Verdict:
         """Over all elements of all outputs weighed equally by output; 1 without outputs."""
         shares = self.comparable.values()
         return sum(shares) / len(shares) if shares else 1.0
-
-    def to_json(self) -> dict[str, Any]:
-        found = {str(t): [asdict(m) for m in ms] for t, ms in self.mismatches.items()}
-        shares = {
-            "comparable": self.comparable,
-            "suspect_reference": self.suspect_reference,
-            "defined": self.defined,
-            "statistical": self.statistical,
-        }
-        accuracy = {
-            str(target): {name: told.to_json() for name, told in outputs.items()}
-            for target, outputs in self.accuracy.items()
-        }
-        explained = {str(t): [habit.to_json() for habit in hs] for t, hs in self.explained.items()}
-        habitual = {str(target): list(names) for target, names in self.habitual.items()}
-        losses = {name: [asdict(loss) for loss in own] for name, own in self.losses.items()}
-        told = {
-            "accuracy": accuracy,
-            "explained": explained,
-            "habitual": habitual,
-            "losses": losses,
-            "widths": {name: asdict(width) for name, width in self.widths.items()},
-            "disputes": {name: _told_of(dispute) for name, dispute in self.disputes.items()},
-        }
-        return {"mismatches": found, **shares, **told}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Verdict:
-        """Raises: Unreadable for what is no verdict."""
-        return read(cls, data)
-
-
-def _told_of(dispute: Dispute) -> dict[str, Any]:
-    return {**asdict(dispute), "groups": [list(map(str, group)) for group in dispute.groups]}
 
 
 def _percent(share: float) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 PLANTED = "fault:"
 """Before the kind of a fault where it stands among what was planted in a model."""
@@ -35,6 +34,3 @@ class Fault:
     def words(self) -> list[str]:
         """What of a compiler's message is the model's: names and values that `what` quotes."""
         return [word for word in re.findall(r"'([^']+)'", self.what) if len(word) > 1]
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)

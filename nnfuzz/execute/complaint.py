@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
 
 from nnfuzz.execute.backtrace import split
 from nnfuzz.execute.causes import Cause, announced, chain
@@ -129,9 +128,6 @@ class Complaint:
     location: str = ""
     others: tuple[tuple[str, str], ...] = ()
     cause: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
     def of_kind(self, kind: ComplaintKind) -> Complaint:
         return replace(self, kind=kind)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from nnfuzz.ir.dtypes import DType
+from nnfuzz.writing import as_list
 
 TF32 = "tf32"
 """float32 with 10 bits of mantissa, for the factors of products that are summed."""
@@ -18,6 +19,7 @@ SATURATES = "saturation"
 _SATURATES = "saturates where it should wrap around"
 
 
+@as_list
 @dataclass(frozen=True, order=True)
 class Deviation:
     """Values of `dtype` are computed as `to`: a narrower dtype, TF32, or with SATURATES."""
@@ -30,14 +32,6 @@ class Deviation:
             return f"{self.dtype} {_SATURATES}"
         where = " (sums of products)" if self.to == TF32 else ""
         return f"{self.dtype} is computed in {self.to}{where}"
-
-    def to_json(self) -> list[str]:
-        return [self.dtype, self.to]
-
-    @classmethod
-    def from_json(cls, data: Sequence[str]) -> Deviation:
-        dtype, to = data
-        return cls(dtype, to)
 
 
 def decision(told: str) -> str:

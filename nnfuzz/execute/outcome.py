@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
 
 from nnfuzz.execute.complaint import Complaint
 from nnfuzz.execute.stage import Stage
 from nnfuzz.execute.target import Target
-from nnfuzz.reading import read
+from nnfuzz.writing import UNWRITTEN
 
 __all__ = ["DIFFERENCES", "Outcome", "OutcomeKind", "Stage"]
 
@@ -68,7 +67,7 @@ class Outcome:
     captured: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
     cpu: float = 0.0
-    outputs: dict[str, np.ndarray] | None = None
+    outputs: dict[str, np.ndarray] | None = field(default=None, metadata=UNWRITTEN)
     complaint: Complaint | None = None
     label: str = ""
     baseline: bool = False
@@ -90,21 +89,6 @@ class Outcome:
     @property
     def over_memory_limit(self) -> bool:
         return self.kind is OutcomeKind.CRASH and self.message.startswith(self.MEMORY_LIMIT)
-
-    def to_json(self) -> dict[str, Any]:
-        """A JSON object of everything but the outputs."""
-        names = [f.name for f in fields(self) if f.name != "outputs"]
-        values = {name: getattr(self, name) for name in names}
-        told = {"kind": self.kind.value, "stage": self.stage.value, "target": str(self.target)}
-        complaint = self.complaint.to_json() if self.complaint else None
-        return {**values, **told, "complaint": complaint}
-
-    @classmethod
-    def from_json(
-        cls, data: dict[str, Any], outputs: dict[str, np.ndarray] | None = None
-    ) -> Outcome:
-        """The inverse of to_json; the outputs travel beside it. Raises: Unreadable."""
-        return replace(read(cls, data), outputs=outputs)
 
 
 def parsed_pass(told: str) -> tuple[str, str]:

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from nnfuzz.execute.events import Event, Progress, Reply, Trouble
-from nnfuzz.execute.job import Job
+from nnfuzz.execute.events import Event
 from nnfuzz.execute.sandbox import Sandbox, wait
 
 O = TypeVar("O")  # noqa: E741 (an order)

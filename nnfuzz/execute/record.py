@@ -18,6 +18,7 @@ import numpy as np
 from nnfuzz.execute.wire import Blobs
 from nnfuzz.reading import Unreadable, read
 from nnfuzz.text import visible
+from nnfuzz.writing import as_json
 
 T = TypeVar("T")
 _UNIONS = (typing.Union, types.UnionType)
@@ -51,7 +52,7 @@ class _Form:
 @cache
 def _form(kind: Any) -> _Form:
     if not _has_blobs(kind):
-        return _Form(lambda value, blobs, path: _json(value), lambda json, b, p: read(kind, json))
+        return _Form(lambda value, blobs, path: as_json(value), lambda json, b, p: read(kind, json))
     if kind in (bytes, np.ndarray):
         return _blob(kind)
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
@@ -69,21 +70,6 @@ def _has_blobs(kind: Any) -> bool:
         hints = typing.get_type_hints(kind)
         return any(_has_blobs(hints[f.name]) for f in dataclasses.fields(kind) if f.init)
     return kind in (bytes, np.ndarray) or any(map(_has_blobs, typing.get_args(kind)))
-
-
-def _json(value: Any) -> Any:
-    """A value without blobs as nnfuzz.reading reads it."""
-    if value is None or isinstance(value, str | int | float):
-        return value
-    if hasattr(value, "to_json"):
-        return value.to_json()
-    if isinstance(value, Mapping):
-        return {key if isinstance(key, str) else str(key): _json(v) for key, v in value.items()}
-    if isinstance(value, tuple | list):
-        return [_json(item) for item in value]
-    if hasattr(value, "parse"):
-        return str(value)
-    return {f.name: _json(getattr(value, f.name)) for f in dataclasses.fields(value)}
 
 
 def _blob(kind: type) -> _Form:
@@ -118,7 +104,7 @@ def _union(kinds: tuple[Any, ...]) -> _Form:
         )
 
     def write(value: Any, blobs: dict[str, Any], path: str) -> Any:
-        name = type(value).__name__
+        name = next(name for name, kind in named.items() if isinstance(value, kind))
         return {name: _form(named[name]).write(value, blobs, path)}
 
     def read_one(json: Any, blobs: Blobs, path: str) -> Any:

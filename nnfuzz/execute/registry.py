@@ -10,7 +10,7 @@ import inspect
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -61,13 +61,9 @@ class BackendSpec:
         name = f"{self.name}@{self.release}" if self.release else self.name
         return ",".join([name, *(f"{key}={value}" for key, value in self.options.items())])
 
-    def to_json(self) -> dict[str, Any]:
-        fields = {"name": self.name, "options": self.options, "plugins": list(self.plugins)}
-        return {**fields, "label": self.label, "release": self.release}
-
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> BackendSpec:
-        """Raises: Unreadable."""
+    def from_json(cls, data: Mapping[str, object]) -> BackendSpec:
+        """Reads a backend from a file; every stand-alone repro.py calls it. Raises: Unreadable."""
         return read(cls, data)
 
     def load(self, adapter: str = "") -> Backend:

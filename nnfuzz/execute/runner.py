@@ -31,6 +31,7 @@ from nnfuzz.execute.registry import BackendRegistry, BackendSpec, address, plugi
 from nnfuzz.execute.sandbox import Sandbox, wait
 from nnfuzz.execute.target import ONNX, Pipeline, Target
 from nnfuzz.text import visible
+from nnfuzz.writing import as_json
 
 A = TypeVar("A")
 SERVICE = "nnfuzz.execute.service:BackendService"
@@ -99,7 +100,7 @@ class BackendRunner:
         self.works = False
         self.sandbox = Sandbox(
             SERVICE,
-            {"spec": spec.to_json(), "adapter": address(self.backend), "abroad": abroad},
+            {"spec": as_json(spec), "adapter": address(self.backend), "abroad": abroad},
             limits or limits_of(self.options),
             name=str(spec),
             server=server,

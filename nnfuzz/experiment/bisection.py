@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 
 class Answer(StrEnum):
@@ -35,9 +34,6 @@ class Bisection:
     result: str
     release: str
     steps: tuple[Step, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 Ask = Callable[[str], Step]

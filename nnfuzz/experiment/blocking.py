@@ -23,6 +23,7 @@ from nnfuzz.experiment.procedure import REPEATS, Procedure
 from nnfuzz.experiment.result import Judging, Plan, Result, Run
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.client import ProducerClient
+from nnfuzz.writing import as_json
 
 
 class Judge(Protocol):
@@ -149,7 +150,7 @@ class Experiment:
                 self._runners[spec.label] = runner
                 self._levels[spec.label] = _levels(runner, mine)
             plugins = self.specs[0].plugins if self.specs else ()
-            config = CaseConfig(exporter=DIRECT, plugins=plugins, tolerance=tolerance).to_json()
+            config = as_json(CaseConfig(exporter=DIRECT, plugins=plugins, tolerance=tolerance))
             self._producer = stack.enter_context(ProducerClient(0, config))
             self._stack = stack.pop_all()
 

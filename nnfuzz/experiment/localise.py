@@ -12,8 +12,8 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from nnfuzz.compare.flip import Blame, Coordinate, State, blame, state_of
 from nnfuzz.execute.backend import Backend
@@ -73,9 +73,6 @@ class Localisation:
     operator: str = ""
     value: str = ""
     module: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass

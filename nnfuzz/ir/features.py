@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
-from nnfuzz.reading import read
+from nnfuzz.writing import as_list
 
 
+@as_list
 @dataclass(frozen=True)
 class NodeFeatures:
     """One operator of a graph.
@@ -44,6 +45,7 @@ class NodeFeatures:
         return first.count("x") + 1 if first else 0
 
 
+@as_list
 @dataclass(frozen=True)
 class Features:
     """The parts of a graph that diversity counts.
@@ -91,15 +93,6 @@ class Features:
         heads = [(f"{node.op}({node.dtypes})", node.attributes) for node in self.nodes]
         plain = {head for head, _ in heads}
         return plain | {f"{head} {shown}" for head, every in heads for shown in every}
-
-    def to_json(self) -> list[Any]:
-        nodes = [[n.op, n.dtypes, n.vertex, n.shapes, list(n.attributes)] for n in self.nodes]
-        return [nodes, [list(edge) for edge in self.edges]]
-
-    @classmethod
-    def from_json(cls, data: list[Any]) -> Features:
-        """The inverse of to_json. Raises: Unreadable."""
-        return read(cls, data)
 
 
 def features(graph: GraphView) -> Features:

@@ -21,6 +21,7 @@ from nnfuzz.report.text import trimmed
 from nnfuzz.testcase import case as engine
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.triage import signature
+from nnfuzz.writing import as_json
 
 SHOWN = 300  # characters of a message in a notebook's table
 
@@ -155,7 +156,7 @@ class Experiment(blocking.Experiment):
         finding = failure.finding
         runner = self._runners[failure.backend]
         found = localise(finding.case, failure, runner, self._producer)
-        return replace(finding, localisation=found.to_json() if found else None)
+        return replace(finding, localisation=as_json(found) if found else None)
 
     def _known(self, failure: signature.Failure, found: result.Result) -> Failure:
         spec = next(spec for spec in self.specs if spec.label == failure.backend)
@@ -192,5 +193,5 @@ def check_targets(targets: object) -> None:
 def _config(case: engine.TestCase, plugins: Iterable[str]) -> dict[str, object]:
     """The settings of a case, with the plug-ins that its operators may come from."""
     own = case.config if isinstance(case, TestCase) else {}
-    config = {**CaseConfig(exporter=case.exporter, opset=case.opset).to_json(), **own}
+    config = {**as_json(CaseConfig(exporter=case.exporter, opset=case.opset)), **own}
     return {**config, "plugins": list(dict.fromkeys([*config["plugins"], *plugins]))}

@@ -13,6 +13,7 @@ from nnfuzz.execute.registry import plugin_name
 from nnfuzz.library.case import TestCase
 from nnfuzz.library.plugins import known_plugins
 from nnfuzz.testcase.case import CaseConfig, NotProduced
+from nnfuzz.writing import as_json
 
 if TYPE_CHECKING:
     from nnfuzz.testcase.producer import Producer
@@ -96,7 +97,7 @@ class Generator:
         if isinstance(made, NotProduced):
             raise NoTestCase(made)
         config = self.config.only(made.generated_for or made.exporter)
-        return TestCase.of(made, config.to_json())
+        return TestCase.of(made, as_json(config))
 
     def __iter__(self) -> Iterator[TestCase]:
         """All test cases from index 0. Raises: NoTestCase if the settings give none."""

@@ -13,6 +13,7 @@ from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.library.case import TestCase
 from nnfuzz.library.experiment import Result
 from nnfuzz.library.finding import Finding
+from nnfuzz.writing import as_json
 
 SCHEMA = 1
 """Of the JSON form."""
@@ -284,7 +285,7 @@ class ModelCheck:
         def place(own: Place) -> dict[str, Any]:
             kept = {k: v for k, v in vars(own).items() if k not in ("finding", "wrong")}
             wrong = asdict(own.wrong) if own.wrong else None
-            return {**kept, "wrong": wrong, "signature": own.finding.signature.to_json()}
+            return {**kept, "wrong": wrong, "signature": as_json(own.finding.signature)}
 
         return {
             "schema": SCHEMA,
@@ -294,7 +295,7 @@ class ModelCheck:
             "summary": self.summary(),
             "inputs": {n: [str(a.dtype), list(a.shape)] for n, a in self.case.inputs.items()},
             "tolerance": self.criterion,
-            "targets": [o.to_json() for o in self.result.outcomes],
+            "targets": [as_json(o) for o in self.result.outcomes],
             "outputs": [asdict(output) for output in self.outputs],
             "nodes": [asdict(value) for value in self.values],
             "failures": [place(own) for own in self.places],

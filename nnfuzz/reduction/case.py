@@ -24,6 +24,7 @@ from nnfuzz.reduction.servers import Servers
 from nnfuzz.reduction.slots import Slots, Spent
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import FAILURES, Failure
+from nnfuzz.writing import as_json
 
 SECONDS = 20.0
 """Limit for a candidate of a failure that is not about time."""
@@ -122,8 +123,8 @@ class Reduction:
             "seconds": round(self.seconds, 2),
             "confirmed": [self.confirmed, CONFIRMATIONS],
             "known": self.cause.finding if self.cause else "",
-            "spent": {name: spent.to_json() for name, spent in self.spent.items()},
-            "passes": {n: c.to_json() for n, c in self.counters.items() if c.proposed},
+            "spent": {name: as_json(spent) for name, spent in self.spent.items()},
+            "passes": {n: as_json(c) for n, c in self.counters.items() if c.proposed},
         }
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from nnfuzz.ir.graph import Graph, Node, pruned
 from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.reading import read
 from nnfuzz.reduction.edit import Edit
 from nnfuzz.reduction.sizes import fixed
 from nnfuzz.reduction.subject import (
@@ -19,6 +20,7 @@ from nnfuzz.reduction.subject import (
     restricted,
 )
 from nnfuzz.rewrite.forms import form_of, parted
+from nnfuzz.writing import as_json
 
 MOST_NEIGHBOURHOODS = 90
 LARGEST = 3
@@ -231,13 +233,13 @@ def propose_pairs(subject: Subject) -> Iterator[Edit]:
     single = [*propose_bypasses(subject), *propose_replacements(subject)]
     for pair in itertools.combinations(single, 2):
         if pair[0].target != pair[1].target:
-            yield Edit("pairs", value=[edit.to_json() for edit in pair])
+            yield Edit("pairs", value=[as_json(edit) for edit in pair])
 
 
 def apply_pair(subject: Subject, edit: Edit) -> Subject:
     """value: the two edits."""
     ways = {"bypasses": apply_bypass, "replacements": apply_replacement}
-    for part in map(Edit.from_json, edit.value):
+    for part in read(tuple[Edit, ...], edit.value):
         subject = ways[part.by](subject, part)
     return subject
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+from nnfuzz.writing import as_json
 
 ORDER = (
     *("direct", "rewrites", "halves", "neighbourhoods", "hoisting", "outputs", "prefixes"),
@@ -51,14 +53,7 @@ class Edit:
     @property
     def key(self) -> str:
         """Equal for equal edits."""
-        return json.dumps(self.to_json(), sort_keys=True)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"by": self.by, "target": self.target, "value": self.value}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Edit:
-        return cls(data["by"], data["target"], data["value"])
+        return json.dumps(as_json(self), sort_keys=True)
 
 
 Group = tuple[Edit, ...]

@@ -21,6 +21,7 @@ from nnfuzz.reduction.slots import Slots
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.mismatch import wrong_outputs
 from nnfuzz.triage.refine import first_copy
+from nnfuzz.writing import ROUNDED
 
 BUDGET = 800
 """Candidates that are run."""
@@ -36,10 +37,7 @@ class Counter:
     rejected: int = 0
     run: int = 0
     accepted: int = 0
-    seconds: float = 0.0
-
-    def to_json(self) -> dict[str, Any]:
-        return {**vars(self), "seconds": round(self.seconds, 3)}
+    seconds: float = field(default=0.0, metadata=ROUNDED)
 
 
 @dataclass

@@ -15,6 +15,7 @@ from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.runner import BackendRunner, fork_server_of, limits_of
 from nnfuzz.execute.sandbox import Sandbox
 from nnfuzz.testcase.case import CaseConfig
+from nnfuzz.writing import as_json
 
 SERVICE = "nnfuzz.reduction.service:reduce_service"
 LIMITS = Limits(seconds=120.0, still_seconds=120.0)
@@ -28,7 +29,7 @@ def operators_of(config: Mapping[str, Any]) -> dict[str, Any]:
     config, result: CaseConfig.to_json(). Equal ones let workers start in a twentieth of the time.
     """
     plugins, tolerance = tuple(config.get("plugins", ())), str(config.get("tolerance", ""))
-    return CaseConfig(plugins=plugins, tolerance=tolerance).to_json()
+    return as_json(CaseConfig(plugins=plugins, tolerance=tolerance))
 
 
 @dataclass(frozen=True, eq=False)

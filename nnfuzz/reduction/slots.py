@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -28,6 +28,7 @@ from nnfuzz.reduction.servers import Servers
 from nnfuzz.reduction.slot import Slot, event_text
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.survey import learn_habits
+from nnfuzz.writing import ROUNDED
 
 A = TypeVar("A")
 
@@ -44,10 +45,7 @@ class Spent:
 
     run: int = 0
     repeated: int = 0
-    seconds: float = 0.0
-
-    def to_json(self) -> dict[str, Any]:
-        return {**vars(self), "seconds": round(self.seconds, 3)}
+    seconds: float = field(default=0.0, metadata=ROUNDED)
 
 
 class Slots:

@@ -22,6 +22,7 @@ from nnfuzz.report.finding import BISECTION, RIGHT_IN, Finding
 from nnfuzz.report.templating import environment
 from nnfuzz.triage.signature import Failure
 from nnfuzz.untrusted import below, read_json, read_text
+from nnfuzz.writing import as_json
 
 _ANSWERS = {
     again.Answer.REPRODUCED: Answer.FAILS,
@@ -134,7 +135,7 @@ def write_bisection(folder: Path, found: Sequence[Bisection]) -> None:
     """
     file, report = folder / "finding.json", folder / "report.md"
     data = read_json(below(folder, file.name))
-    data["campaign"][BISECTION] = [bisection.to_json() for bisection in found]
+    data["campaign"][BISECTION] = [as_json(bisection) for bisection in found]
     write_atomically(file, (json.dumps(data, indent=1) + "\n").encode())
     if report.is_file():
         text = _SECTION.sub("", read_text(below(folder, report.name)))

@@ -39,6 +39,7 @@ from nnfuzz.testcase.test_id import parse_id
 from nnfuzz.triage.keys import Key
 from nnfuzz.triage.signature import Failure, Signature
 from nnfuzz.untrusted import below, read_bytes, read_json, read_npz, read_text
+from nnfuzz.writing import as_json
 
 SCHEMA = 3
 REDUCED = "reduced"
@@ -203,7 +204,7 @@ def rename_signature(folder: Path, signature: Signature) -> None:
     file, report = folder / "finding.json", folder / "report.md"
     data = read_json(below(folder, file.name))
     old = data["signature"]["hash"]
-    text = json.dumps({**data, "signature": signature.to_json()}, indent=1) + "\n"
+    text = json.dumps({**data, "signature": as_json(signature)}, indent=1) + "\n"
     write_atomically(file, text.encode())
     if report.is_file():
         told = read_text(below(folder, report.name)).replace(old, signature.hash)
@@ -214,8 +215,8 @@ def _to_json(finding: Finding) -> dict[str, Any]:
     case, failure = finding.case, finding.failure
     return {
         "schema": SCHEMA,
-        "signature": failure.signature.to_json(),
-        "backend": finding.backend.to_json() if finding.backend else None,
+        "signature": as_json(failure.signature),
+        "backend": as_json(finding.backend) if finding.backend else None,
         "label": failure.label,
         "targets": [str(target) for target in failure.targets],
         "kind": failure.kind.value,
@@ -225,13 +226,13 @@ def _to_json(finding: Finding) -> dict[str, Any]:
         "opset": case.opset,
         "config": dict(finding.config),
         "versions": dict(finding.versions),
-        "verdict": finding.verdict.to_json() if finding.verdict else None,
-        "blame": finding.blame.to_json(),
+        "verdict": as_json(finding.verdict) if finding.verdict else None,
+        "blame": as_json(finding.blame),
         "localisation": finding.localisation,
-        "outcomes": [outcome.to_json() for outcome in finding.outcomes],
+        "outcomes": [as_json(outcome) for outcome in finding.outcomes],
         "graph": case.graph.to_json(),
         "campaign": dict(finding.campaign),
-        "fault": case.fault.to_json() if case.fault else None,
+        "fault": as_json(case.fault) if case.fault else None,
     }
 
 

@@ -26,6 +26,7 @@ from nnfuzz.testcase.client import ProducerClient, ProducerError
 from nnfuzz.triage.general import operator_types
 from nnfuzz.triage.signature import HABITS
 from nnfuzz.triage.title import operators_of, sentence, without_operator, wrong_in_words
+from nnfuzz.writing import as_json
 
 EXPLANATIONS, KEYS, FOLLOWS, HEALS = "explanations", "keys", "follows", "heals"
 """What a reduced finding keeps of nnfuzz.reduction.evidence, beside the origin of its case."""
@@ -154,7 +155,7 @@ def localised_finding(
         shared.lent(spec) as (service, runner),
     ):
         found = localise(finding.case, finding.failure, runner, ProducerClient.asking(service))
-    return replace(finding, localisation=found.to_json() if found else None)
+    return replace(finding, localisation=as_json(found) if found else None)
 
 
 def _localised_or_why_not(finding: Finding, registry: BackendRegistry, servers: Servers) -> Finding:
@@ -163,7 +164,7 @@ def _localised_or_why_not(finding: Finding, registry: BackendRegistry, servers: 
         return localised_finding(finding, registry, servers)
     except (RunnerError, ProducerError) as error:
         why = Localisation({}, "", "unknown", (f"not examined: {error}",))
-        return replace(finding, localisation=why.to_json())
+        return replace(finding, localisation=as_json(why))
 
 
 def problem_of(finding: Finding, backend: BackendSpec | None = None) -> Problem:
@@ -206,7 +207,7 @@ def rival_of(finding: Finding, spec: BackendSpec | None) -> BackendSpec | None:
 def reduced_finding(finding: Finding, problem: Problem, done: Reduction) -> Finding:
     """The finding with the reduced test case, and what it was made from."""
     origin = {
-        "reduced_from": finding.signature.to_json(),
+        "reduced_from": as_json(finding.signature),
         "reduction": done.to_json(),
         EXPLANATIONS: list(done.evidence.explanations),
         KEYS: [str(key) for key in done.evidence.keys],

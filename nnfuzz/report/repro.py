@@ -22,6 +22,7 @@ from nnfuzz.report.templating import environment
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.text import visible
 from nnfuzz.triage.mismatch import WrongOutput, disputed_outputs, wrong_outputs
+from nnfuzz.writing import as_json
 
 MEMORY_BYTES = 8 << 30
 """Data segment that the script allows itself where the failure is a lack of memory."""
@@ -258,7 +259,7 @@ def _number(value: Any) -> str:
 
 
 def _spec_json(finding: Finding) -> dict[str, Any]:
-    return finding.backend.to_json() if finding.backend else {}
+    return as_json(finding.backend) if finding.backend else {}
 
 
 def _needs(finding: Finding, alone: bool, plugins: PluginFiles | None) -> str:

@@ -30,6 +30,7 @@ from nnfuzz.report.templating import environment, seconds
 from nnfuzz.serve.findings import options
 from nnfuzz.shard import Shard
 from nnfuzz.untrusted import as_far_as, making_sense, whole_or
+from nnfuzz.writing import as_json
 
 AT_A_TIME = 1000
 """Tests that one look reads: about half a second."""
@@ -272,7 +273,7 @@ class Watch:
 
 def _row(row: FindingRow, given_up: Iterable[str]) -> dict[str, Any]:
     status = GIVEN_UP if row.signature in given_up else WAITING
-    told = {**plain_row(row.to_json()), "status": REDUCED if row.refined else status}
+    told = {**plain_row(as_json(row)), "status": REDUCED if row.refined else status}
     return {**told, "about": f"{told['about']} {told['status']}"}
 
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.reading import read
 from nnfuzz.spec.draw import Sizes
 from nnfuzz.testcase.test_id import TestId
+from nnfuzz.writing import UNWRITTEN
 
 
 class ModelError(ValueError):
@@ -107,9 +108,6 @@ class CaseConfig:
         own = replace(self, exporter=exporter, opset=opset, others=(), among=among)
         return replace(own, refused=_of(exporter, self.refused), avoid=_of(exporter, self.avoid))
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> CaseConfig:
         """Raises: Unreadable."""
@@ -148,10 +146,10 @@ class TestCase:
 
     id: TestId
     graph: GraphView
-    model: bytes
-    inputs: dict[str, np.ndarray]
-    weights: dict[str, np.ndarray]
-    expected: dict[str, np.ndarray]
+    model: bytes = field(metadata=UNWRITTEN)
+    inputs: dict[str, np.ndarray] = field(metadata=UNWRITTEN)
+    weights: dict[str, np.ndarray] = field(metadata=UNWRITTEN)
+    expected: dict[str, np.ndarray] = field(metadata=UNWRITTEN)
     exporter: str = "torchscript"
     opset: int = 20
     seconds: dict[str, float] = field(default_factory=dict)
@@ -160,9 +158,9 @@ class TestCase:
     discarded: int = 0
     motifs: tuple[str, ...] = ()
     generated_for: str = ""
-    plain: bytes = b""
+    plain: bytes = field(default=b"", metadata=UNWRITTEN)
     fault: Fault | None = None
-    plain_inputs: dict[str, np.ndarray] = field(default_factory=dict)
+    plain_inputs: dict[str, np.ndarray] = field(default_factory=dict, metadata=UNWRITTEN)
 
     @property
     def valid(self) -> TestCase | None:

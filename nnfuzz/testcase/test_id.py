@@ -6,13 +6,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from nnfuzz.reading import Unreadable
 
 
+class _Written:
+    """What the three kinds of test share: each is written as its text."""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Raises: Unreadable if the text names no test, or one of another kind."""
+        found = parse_id(text)
+        if not isinstance(found, cls):
+            raise Unreadable(f"{text!r} is of another kind")
+        return found
+
+
 @dataclass(frozen=True, order=True)
-class Numbered:
+class Numbered(_Written):
     """With the configuration, seed and index determine the test case."""
 
     seed: int
@@ -23,7 +35,7 @@ class Numbered:
 
 
 @dataclass(frozen=True, order=True)
-class Probe:
+class Probe(_Written):
     """A model of one operator: the `instance`-th of a signature, the same in every campaign.
 
     key: "EXPORTER:SIGNATURE". place: where it stands in the campaign that asks for it
@@ -50,7 +62,7 @@ class Probe:
 
 
 @dataclass(frozen=True, order=True)
-class Foreign:
+class Foreign(_Written):
     """An ONNX model that others have made; its inputs are drawn by the seed, or given."""
 
     seed: int = 0

@@ -68,13 +68,6 @@ class Signature:
     def __str__(self) -> str:
         return f"{self.hash} {self.title}"
 
-    def to_json(self) -> dict[str, Any]:
-        return {"hash": self.hash, "title": self.title, "parts": dict(self.parts)}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Signature:
-        return cls(data["hash"], data["title"], dict(data["parts"]))
-
 
 @dataclass(frozen=True)
 class Failure:

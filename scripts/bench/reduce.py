@@ -21,6 +21,7 @@ from nnfuzz.reduction.servers import Servers
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.client import ProducerClient
 from nnfuzz.testcase.test_id import Numbered
+from nnfuzz.writing import as_json
 
 
 def rule_of(case: TestCase) -> str | None:
@@ -56,7 +57,7 @@ def problems(
             seen = examine(case, runner, producer.judge)
         for failure in [f for f in seen.failures if f.kind == "mismatch"][:1]:
             levels = tuple(o.level for o in seen.outcomes)
-            yield rule, Problem(case, failure, spec, config.to_json(), levels)
+            yield rule, Problem(case, failure, spec, as_json(config), levels)
 
 
 def main() -> None:
@@ -71,7 +72,7 @@ def main() -> None:
     results = []
     with (
         Servers(registry.spec(chosen.backend, {}), registry) as servers,
-        ProducerClient(1, config.to_json(), servers.service) as producer,
+        ProducerClient(1, as_json(config), servers.service) as producer,
     ):
         found = problems(chosen.backend, registry, servers, producer, config)
         for _, (rule, problem) in zip(range(chosen.count), found):

@@ -27,6 +27,7 @@ from nnfuzz.campaign.store import Store
 from nnfuzz.execute.registry import BackendSpec
 from nnfuzz.ir.features import Features, NodeFeatures
 from nnfuzz.testcase.test_id import Numbered
+from nnfuzz.writing import as_json
 from tests.report.browser import CHROMIUM, DRIVER, Browser
 
 KINDS = ("crash", "mismatch", "exception", "timeout")
@@ -37,7 +38,7 @@ PAINTS = """return performance.getEntriesByType('paint').map(function (paint) {
 
 def synthetic(folder: Path, findings: int, tests: int) -> None:
     """A campaign of made-up rows; every third finding is reduced, each to a cause of its own."""
-    config = CampaignConfig((BackendSpec("planted"),), seed=7).to_json()
+    config = as_json(CampaignConfig((BackendSpec("planted"),), seed=7))
     parts = Features(
         (
             NodeFeatures("Add", "float32", "1", "2x3", ()),

@@ -20,6 +20,7 @@ from nnfuzz.report.finding_folder import write_finding
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.test_id import Numbered
 from nnfuzz.triage.signature import failures
+from nnfuzz.writing import as_json
 from tests.corpus.by_hand import GRAPH, S, W, X, case
 
 RIGHT = Target("onnxruntime", "1.0", pipeline="O0", form="direct")
@@ -37,7 +38,7 @@ def finding(plugins: tuple[str, ...] = (), backend: str = "onnxruntime") -> Find
         Outcome(OutcomeKind.OK, Stage.EXECUTE, WRONG, outputs={"y": found + np.float32(1)}),
     )
     (failure,) = failures(outcomes, verdict, GRAPH)
-    config = CaseConfig(plugins=plugins).to_json()
+    config = as_json(CaseConfig(plugins=plugins))
     spec = BackendSpec(backend, {}, plugins)
     return Finding(failure, case(), outcomes, spec, config, verdict, {"onnxruntime": "1.0"})
 
@@ -61,7 +62,7 @@ def campaign(folder: Path, where: str = "findings/one", plugins: tuple[str, ...]
         found.signature.hash, Numbered(9, 1), "mismatch", "compare", "onnxruntime", "O3", "wrong y",
         where, compiler="onnxruntime",
     )  # fmt: skip
-    with Store.create(folder, config.to_json()) as store:
+    with Store.create(folder, as_json(config)) as store:
         store.begin_session()
         store.set_meta("versions", {"onnxruntime": "1.0"})
         store.set_epoch(0, {"Add(bool)"}, {"Add(bool)": "onnxruntime: no"})

@@ -18,6 +18,7 @@ from nnfuzz.campaign.session import run_campaign
 from nnfuzz.campaign.store import Store
 from nnfuzz.campaign.support_cache import SupportCache
 from nnfuzz.cli.progress import Lines
+from nnfuzz.writing import as_json
 
 TESTS = 2 * len(attacking_producer.ATTACKS)
 
@@ -37,7 +38,7 @@ def campaign(tmp_path_factory, registry):
         for tests in (TESTS // 2, TESTS):
             config = settings(tests, registry)
             first = not folder.exists()
-            store = Store.create(folder, config.to_json()) if first else Store.open(folder)
+            store = Store.create(folder, as_json(config)) if first else Store.open(folder)
             with store:
                 result = run_campaign(store, config, registry, Lines(log), cache)
                 seen = [*store.tests()], store.findings(), store.events()

@@ -16,6 +16,7 @@ from nnfuzz.campaign.session import run_campaign
 from nnfuzz.campaign.store import Store
 from nnfuzz.campaign.support_cache import SupportCache
 from nnfuzz.cli.progress import Silent, line
+from nnfuzz.writing import as_json
 
 TESTS, HANGS = 70, (19, 39, 59)
 
@@ -40,7 +41,7 @@ def session(folder: Path, backend: str, enough: int = 10 * TESTS, plan: str = "d
     """One session, the first one or one more; summary and what was shown."""
     config, registry = drive.settings(TESTS, plan, backend, **more)
     begun = (folder / "campaign.sqlite").exists()
-    with Store.open(folder) if begun else Store.create(folder, config.to_json()) as store:
+    with Store.open(folder) if begun else Store.create(folder, as_json(config)) as store:
         watching = Watching(enough)
         cache = SupportCache(folder / "cache")
         run_campaign(store, config, registry, watching, cache, watching.stopped)
@@ -92,7 +93,7 @@ def test_where_the_clock_ends_the_campaign_a_pattern_is_confirmed_once(tmp_path,
 def test_a_campaign_of_hangs_says_so(tmp_path):
     notes = []
     config, registry = drive.settings(30, "stuck", "hostile,timeout=60", time_limit=1000.0)
-    with Store.create(tmp_path / "c", config.to_json()) as store:
+    with Store.create(tmp_path / "c", as_json(config)) as store:
         watching = Watching(30)
         watching.note = notes.append
         end = lambda: any("looks like a hang" in note for note in notes)  # noqa: E731

@@ -26,6 +26,7 @@ from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.execute.sandbox import Sandbox
 from nnfuzz.execute.wire import is_one
+from nnfuzz.writing import as_json
 
 HOSTILE = Path(__file__).parent.parent / "execute" / "hostile.py"
 HUGE = (300 << 20) // 4  # elements
@@ -50,7 +51,7 @@ def test_of_an_output_that_is_much_too_large_only_dtype_and_shape_are_sent(runne
 def test_huge_outputs_are_mismatches_and_do_not_reach_the_parent(tmp_path):
     config, registry = drive.settings(20, "huge", "hostile,memory=2")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with Store.create(tmp_path / "c", config.to_json()) as store:
+    with Store.create(tmp_path / "c", as_json(config)) as store:
         cache = SupportCache(tmp_path / "cache")
         result = run_campaign(store, config, registry, Silent(), cache)
     assert result.summary["outcomes"]["mismatch"] == 2

@@ -8,6 +8,8 @@ With a budget of disk it looks at it every second, and epochs are short.
 import sys
 from pathlib import Path
 
+from nnfuzz.writing import as_json
+
 HERE = Path(__file__).parent
 
 
@@ -49,7 +51,7 @@ def main():
     more = {"disk": budget, "epoch": 16} if budget else {}
     config, registry = settings(int(tests), plan, backend, **more)
     out = Path(folder)
-    store = Store.open(out) if "resume" in rest else Store.create(out, config.to_json())
+    store = Store.open(out) if "resume" in rest else Store.create(out, as_json(config))
     cache = SupportCache(out / "cache")
     with store, Interrupt() as interrupt, watcher(False, config, out) as observer:
         run_campaign(store, config, registry, observer, cache, interrupt.asked)

@@ -24,6 +24,7 @@ from nnfuzz.campaign.store import FILE, Store, StoreError
 from nnfuzz.campaign.support_cache import SupportCache
 from nnfuzz.cli.progress import Silent
 from nnfuzz.experiment.procedure import Procedure
+from nnfuzz.writing import as_json
 
 HERE = Path(__file__).parent
 ROUNDS = 4  # of the hostile plan in 200 tests
@@ -31,7 +32,7 @@ ROUNDS = 4  # of the hostile plan in 200 tests
 
 def run(folder: Path, tests: int, plan: str, backend: str, **more):
     config, registry = drive.settings(tests, plan, backend, **more)
-    with Store.create(folder, config.to_json()) as store:
+    with Store.create(folder, as_json(config)) as store:
         return run_campaign(store, config, registry, Silent(), SupportCache(folder / "cache"))
 
 
@@ -350,8 +351,8 @@ def test_a_second_ctrl_c_kills(tmp_path):
 
 def test_a_running_campaign_cannot_be_opened_twice(tmp_path):
     config, _ = drive.settings(1, "quiet", "liar")
-    with Store.create(tmp_path / "c", config.to_json()):
+    with Store.create(tmp_path / "c", as_json(config)):
         with pytest.raises(StoreError, match="running in another process"):
             Store.open(tmp_path / "c")
         with pytest.raises(StoreError, match="--resume"):
-            Store.create(tmp_path / "c", config.to_json())
+            Store.create(tmp_path / "c", as_json(config))

@@ -13,6 +13,7 @@ from nnfuzz.cli.summary import print_summary
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.report.finding_folder import REDUCED, read_finding
 from nnfuzz.testcase.case import CaseConfig
+from nnfuzz.writing import as_json
 from tests.execute.releases import ADAPTER, make_index, use_index
 
 
@@ -49,7 +50,7 @@ def test_only_changes_are_findings(tmp_path, monkeypatch, capsys):
     use_index(monkeypatch, tmp_path / "wheels", tmp_path)
     registry = BackendRegistry.discover([ADAPTER])
     config = settings(registry, "toyrel@1.0", "toyrel@2.0", seed=1)
-    with Store.create(tmp_path / "c", config.to_json()) as store:
+    with Store.create(tmp_path / "c", as_json(config)) as store:
         result = run_campaign(store, config, registry, Silent(), SupportCache(tmp_path / "s"))
     changed = result.summary["regressions"]
     assert {row.backend for row in result.findings} == {"toyrel@1.0"}

@@ -8,6 +8,7 @@ import pytest
 from nnfuzz.campaign.config import CampaignConfig, ConfigError
 from nnfuzz.execute.registry import BackendSpec
 from nnfuzz.testcase.case import CaseConfig
+from nnfuzz.writing import as_json
 
 TOY = BackendSpec("toy", {"timeout": "3"}, ("/some/file.py",))
 
@@ -18,12 +19,12 @@ def config(**more) -> CampaignConfig:
 
 def test_json_round_trip():
     original = config(seed=3, levels=("O0",), time_limit=60.0, known=("abc",), workers=2)
-    assert CampaignConfig.from_json(json.loads(json.dumps(original.to_json()))) == original
+    assert CampaignConfig.from_json(json.loads(json.dumps(as_json(original)))) == original
 
 
 def test_another_schema_is_refused():
     with pytest.raises(ConfigError, match="another version of nnfuzz"):
-        CampaignConfig.from_json({**config().to_json(), "schema": 99})
+        CampaignConfig.from_json({**as_json(config()), "schema": 99})
 
 
 @pytest.mark.parametrize(

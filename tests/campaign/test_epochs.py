@@ -18,6 +18,7 @@ from nnfuzz.campaign.session import run_campaign
 from nnfuzz.campaign.store import Store
 from nnfuzz.campaign.support_cache import SupportCache
 from nnfuzz.cli.progress import Silent
+from nnfuzz.writing import as_json
 
 TESTS, PARTS = 130, 3
 
@@ -29,7 +30,7 @@ def campaign(folder, tests=TESTS, stop=None, cache=None, **more):
     """
     settings = {"unrestrained": 0.2, "throttle": 5, "probe_seconds": 10.0, **more}
     config, registry = drive.settings(tests, "fusing", "liar", **settings)
-    start = Store.open if folder.exists() else lambda path: Store.create(path, config.to_json())
+    start = Store.open if folder.exists() else lambda path: Store.create(path, as_json(config))
     with start(folder) as store:
         cache = SupportCache(cache or folder / "cache")
         stopped = (lambda: store.tests_in() >= stop) if stop else lambda: False

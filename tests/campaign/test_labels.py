@@ -13,6 +13,7 @@ from nnfuzz.campaign.support_cache import SupportCache
 from nnfuzz.cli.progress import Silent
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.testcase.case import CaseConfig
+from nnfuzz.writing import as_json
 
 PLUGIN = Path(__file__).parents[1] / "reduction" / "planted.py"
 LABELS = ("planted,timeout=20", "planted,timeout=30")
@@ -31,7 +32,7 @@ def test_a_cause_on_two_labels_is_one_finding(tmp_path):
         throttle=0,
         reducer=ReducerSettings(grace=120.0),
     )
-    with Store.create(tmp_path / "c", config.to_json()) as store:
+    with Store.create(tmp_path / "c", as_json(config)) as store:
         result = run_campaign(store, config, registry, Silent(), SupportCache(tmp_path / "s"))
         raw = store.signatures()
     assert {row.backend for row in raw} == set(LABELS)

@@ -21,6 +21,7 @@ from nnfuzz.campaign.store import Store
 from nnfuzz.campaign.support_cache import SupportCache
 from nnfuzz.cli.progress import Silent
 from nnfuzz.cluster.leases import Leases
+from nnfuzz.writing import as_json
 
 NODES, TESTS = 2, 70
 
@@ -50,7 +51,7 @@ def node(folder, coordinator, stop=None, **more):
     share = str(folder.parent / "share")
     settings = {"unrestrained": 0.2, "throttle": 5, "probe_seconds": 10.0, **more}
     config, registry = drive.settings(TESTS, "fusing", "liar", share=share, **settings)
-    start = Store.open if folder.exists() else lambda path: Store.create(path, config.to_json())
+    start = Store.open if folder.exists() else lambda path: Store.create(path, as_json(config))
     with start(folder) as store:
         cut = Cut(coordinator, stop, store)
         cache = SupportCache(folder / "cache")

@@ -28,6 +28,7 @@ from nnfuzz.campaign.support_cache import SupportCache
 from nnfuzz.cli.progress import Silent
 from nnfuzz.generate.emphasis import NO_EMPHASIS
 from nnfuzz.testcase.test_id import Numbered
+from nnfuzz.writing import as_json
 
 
 class Notes(Silent):
@@ -42,7 +43,7 @@ def run(folder, tests, plan, reducer="reducing", until="no such note", **more):
     """until: a note that ends the campaign."""
     config, registry = drive.settings(tests, plan, "liar", reducer, learn=False, **more)
     notes = Notes()
-    with Store.create(folder, config.to_json()) as store:
+    with Store.create(folder, as_json(config)) as store:
         cache = SupportCache(folder / "cache")
         said = lambda: any(until in text for text in notes.texts)  # noqa: E731
         return run_campaign(store, config, registry, notes, cache, said), notes.texts
@@ -107,7 +108,7 @@ def test_the_end_does_not_wait_for_ever(tmp_path, monkeypatch):
     config = replace(config, reducer=replace(config.reducer, grace=0.5, share=0.0, seconds=0.1))
     notes = Notes()
     start = time.monotonic()
-    with Store.create(tmp_path / "c", config.to_json()) as store:
+    with Store.create(tmp_path / "c", as_json(config)) as store:
         result = run_campaign(store, config, registry, notes, SupportCache(tmp_path))
     assert result.summary["unreduced"] == 2
     assert result.summary["seconds"] < time.monotonic() - start - 0.4  # its own time ended before
@@ -123,7 +124,7 @@ def test_each_finding_that_is_left_has_its_time_at_the_end(tmp_path, monkeypatch
     config, registry = drive.settings(5, "fusing", "liar", "refusing", learn=False)
     config = replace(config, reducer=replace(config.reducer, grace=0.0, share=0.0, seconds=30.0))
     notes = Notes()
-    with Store.create(tmp_path / "c", config.to_json()) as store:
+    with Store.create(tmp_path / "c", as_json(config)) as store:
         result = run_campaign(store, config, registry, notes, SupportCache(tmp_path))
     assert any("reducing 2 findings, at most 60 s" in text for text in notes.texts)
     assert result.summary["unreduced"] == result.summary["reduce_seconds_missing"] == 0
@@ -223,7 +224,7 @@ def test_one_that_is_reduced_to_the_end_stands_for_those_that_it_explains():
 def test_the_first_test_stands_whichever_was_reduced_first(tmp_path, explained, stubbed):
     """Of two findings with one cause, either may have been explained by the other."""
     config, registry = drive.settings(5, "fusing", "liar", "reducing", learn=False, throttle=0)
-    with Store.create(tmp_path / "c", config.to_json()) as store:
+    with Store.create(tmp_path / "c", as_json(config)) as store:
         run_campaign(store, config, registry, Notes(), SupportCache(tmp_path))
         first, *_ = rows = sorted(store.signatures(), key=lambda row: row.place)
         done = store.reductions()[rows[explained].signature]
@@ -237,7 +238,7 @@ def test_the_first_test_stands_whichever_was_reduced_first(tmp_path, explained, 
 def test_once_it_is_over_findings_are_reduced_side_by_side(tmp_path):
     config, registry = drive.settings(5, "fusing", "liar", "slow", learn=False)
     config = replace(config, reducer=replace(config.reducer, grace=0.0, share=0.0, seconds=0.0))
-    with Store.create(tmp_path / "c", config.to_json()) as store:
+    with Store.create(tmp_path / "c", as_json(config)) as store:
         run_campaign(store, config, registry, Notes(), SupportCache(tmp_path))
         recorder = Recorder(store, (), lambda *_: None, lambda row: None)
         recorder.complete = True
@@ -264,7 +265,7 @@ def test_a_finding_stays_where_it_is_while_it_is_reduced(tmp_path, monkeypatch):
 
         suspects: list[Path] = []
 
-    with Store.create(tmp_path / "c", config.to_json()) as store:
+    with Store.create(tmp_path / "c", as_json(config)) as store:
         run_campaign(store, config, registry, notes := Telling(), SupportCache(tmp_path))
         (row,) = store.findings()
         assert len(store.suspects()) == 1 and not notes.suspects
@@ -308,7 +309,7 @@ def test_a_campaign_is_reduced_afterwards(tmp_path, capsys, stubbed):
     folder = tmp_path / "c"
     config, registry = drive.settings(10, "fusing", "liar", "reducing", learn=False)
     config = replace(config, reduce=False)
-    with Store.create(folder, config.to_json()) as store:
+    with Store.create(folder, as_json(config)) as store:
         result = run_campaign(store, config, registry, Silent(), SupportCache(tmp_path))
     assert result.summary["unreduced"] == result.summary["findings"] == 2
     with pytest.raises(UsageError, match="not for a campaign"):
@@ -354,7 +355,7 @@ def test_models_that_contain_a_known_pattern_are_suspected(tmp_path):
             self.texts.append("found")
 
     notes = Watching()
-    with Store.create(tmp_path / "c", config.to_json()) as store:
+    with Store.create(tmp_path / "c", as_json(config)) as store:
         said = lambda: any("reduced" in text for text in notes.texts)  # noqa: E731
         run_campaign(store, config, registry, notes, SupportCache(tmp_path), said)
         config = replace(config, tests_limit=store.tests_in() + 10, reduce=False)

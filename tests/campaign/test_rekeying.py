@@ -26,13 +26,14 @@ from nnfuzz.execute.normalise import normalise
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.testcase.test_id import Numbered
 from nnfuzz.triage.known import KnownFailures
+from nnfuzz.writing import as_json
 
 TESTS = 18  # two rounds of the plan
 
 
 def campaign(folder, tests=TESTS, plan="failing", backend="hostile"):
     config, registry = drive.settings(tests, plan, backend, learn=False, throttle=0)
-    start = Store.open if folder.exists() else lambda path: Store.create(path, config.to_json())
+    start = Store.open if folder.exists() else lambda path: Store.create(path, as_json(config))
     with start(folder) as store:
         run_campaign(store, config, registry, Silent(), SupportCache(folder / "cache"))
         return keys(store)

@@ -14,26 +14,28 @@ from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.target import Target
 from nnfuzz.experiment.localise import Localisation
 from nnfuzz.ir.view import GraphView
+from nnfuzz.reading import read
 from nnfuzz.report.finding import Finding
 from nnfuzz.report.finding_folder import write_finding
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.test_id import Numbered
 from nnfuzz.triage.refine import pattern_of
 from nnfuzz.triage.signature import Failure, Signature
+from nnfuzz.writing import as_json
 
 CASES = Path(__file__).parents[1] / "triage" / "testdata" / "reduced"
 
 
 def add(store, index, told, **more):
     """A reduced finding of a golden case, with a refined signature of its own."""
-    signature = Signature.from_json({**told["signature"], "hash": f"{index}" * 12})
+    signature = read(Signature, {**told["signature"], "hash": f"{index}" * 12})
     kind, stage = OutcomeKind(told["kind"]), Stage(told["stage"])
     targets = tuple(Target(told["backend"], pipeline=level) for level in told["levels"])
     failure = Failure(signature, kind, stage, targets)
     graph = GraphView.from_json(told["graph"])
     case = TestCase(Numbered(0, index), graph, b"", {}, {}, {}, "direct", 20)
     where = Localisation({}, "", "optimiser", (), tuple(told["facts"]["passes"]))
-    found = Finding(failure, case, (), None, {}, localisation=where.to_json())
+    found = Finding(failure, case, (), None, {}, localisation=as_json(where))
     folder = f"findings/{index}"
     write_finding(store.folder / folder / "reduced", found)
     row = FindingRow(

@@ -27,6 +27,7 @@ from nnfuzz.cli.settings import choose_opset, default_processes
 from nnfuzz.cli.values import duration, exporting, listed, spoken
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import RunnerError
+from nnfuzz.writing import as_json
 from tests.attacks import samples
 from tests.command import nnfuzz
 
@@ -196,7 +197,7 @@ def test_a_campaign_is_neither_overwritten_nor_resumed_differently(tmp_path):
 
     spec = BackendRegistry.discover([HOSTILE]).spec("hostile")
     config = CampaignConfig((spec,), seed=5, tests_limit=3)
-    Store.create(tmp_path, config.to_json()).close()
+    Store.create(tmp_path, as_json(config)).close()
     before = (tmp_path / FILE).read_bytes()
     again = nnfuzz("fuzz", "-b", "onnxruntime", "--out", tmp_path, "--tests", 1)
     assert again.returncode == 2 and "add --resume" in again.stderr

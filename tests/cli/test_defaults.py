@@ -9,6 +9,7 @@ from nnfuzz.cli.defaults import read_defaults
 from nnfuzz.cli.errors import UsageError
 from nnfuzz.cli.main import application, run
 from nnfuzz.reading import Unreadable
+from nnfuzz.writing import as_json
 
 GROUP = typer.main.get_command(application())
 
@@ -106,7 +107,7 @@ def test_a_campaign_that_goes_on_keeps_its_own_settings(tmp_path, monkeypatch, c
     monkeypatch.chdir(tmp_path)
     spec = BackendRegistry.discover().spec("onnxruntime")
     config = CampaignConfig((spec,), seed=5, time_limit=0.0)
-    Store.create(tmp_path / "camp", config.to_json()).close()
+    Store.create(tmp_path / "camp", as_json(config)).close()
     (tmp_path / "camp" / "summary.json").write_text('{"tests": 0, "not_run": {}}')
     (tmp_path / "nnfuzz.toml").write_text(
         "[fuzz]\nbackend = 'tvm'\nseed = 6\nnodes = 3\ntime = '4h'\nout = 'camp'\n"

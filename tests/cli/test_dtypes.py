@@ -11,6 +11,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.spec.registry import OpRegistry
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
+from nnfuzz.writing import as_json
 
 CASES = 25
 
@@ -19,7 +20,7 @@ def values_by_operator(only, without):
     """Operator -> dtypes of its inputs and outputs in some generated graphs."""
     dtypes = chosen_dtypes(only, without)
     config = CaseConfig(nodes=12, motifs=2.0, exporter="direct", opset=23, dtypes=dtypes)
-    producer = Producer(3, CaseConfig.from_json(config.to_json()))
+    producer = Producer(3, CaseConfig.from_json(as_json(config)))
     made = [producer.produce(index) for index in range(CASES)]
     cases = [case for case in made if isinstance(case, TestCase)]
     assert len(cases) == CASES

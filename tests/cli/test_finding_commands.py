@@ -17,6 +17,7 @@ from nnfuzz.report.finding_folder import read_finding, write_finding
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.client import ProducerClient
 from nnfuzz.testcase.test_id import Numbered
+from nnfuzz.writing import as_json
 from tests.corpus.consumers import spoiled
 
 CONFIG = CaseConfig(nodes=3, exporter="direct", operators=("Add", "Mul", "Tanh", "Sub"))
@@ -64,7 +65,7 @@ def corpus(tmp_path_factory):
 def finding(tmp_path_factory, plugin):
     registry = BackendRegistry.discover([plugin])
     spec = registry.spec("liar")
-    config = CONFIG.to_json()
+    config = as_json(CONFIG)
     with ProducerClient(5, config) as producer, BackendRunner(spec, registry) as runner:
         case = producer.produce(Numbered(5, 0))
         seen = examine(case, runner, producer.judge)

@@ -16,6 +16,7 @@ from nnfuzz.report.finding import Finding
 from nnfuzz.report.finding_folder import read_finding, write_finding
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.producer import Producer
+from nnfuzz.writing import as_json
 from tests.reduction.conftest import CONFIG, PLUGIN, has_pattern, planted
 
 
@@ -28,7 +29,7 @@ def folder(tmp_path_factory):
     case = next(c for c in made if isinstance(c, TestCase) and has_pattern(c))
     with BackendRunner(spec, registry) as runner:
         seen = examine(case, runner, lambda case, outcomes, names, habits: Verdict({}))
-    finding = Finding(planted(seen.failures), case, seen.outcomes, spec, CONFIG.to_json())
+    finding = Finding(planted(seen.failures), case, seen.outcomes, spec, as_json(CONFIG))
     return write_finding(tmp_path_factory.mktemp("findings") / "one", finding)
 
 

@@ -7,6 +7,8 @@ from nnfuzz.compare.deviating import explains, explanation
 from nnfuzz.compare.verdict import judge
 from nnfuzz.execute.deviation import CONSIDERED, SATURATES, Deviation
 from nnfuzz.ir.dtypes import DType
+from nnfuzz.reading import read
+from nnfuzz.writing import as_json
 
 F32 = Deviation("float64", "float32")
 I32 = Deviation("int64", "int32")
@@ -139,4 +141,4 @@ def test_truth_values_may_be_numbers_but_not_others(chain):
 def test_what_is_right_is_right_under_any_habit(chain, habit):
     graph, params, name = chain(X.astype(np.float32), "Exp")
     assert explains([habit], graph, params, {name: np.exp(params["x"])})
-    assert Deviation.from_json(habit.to_json()) == habit
+    assert read(Deviation, as_json(habit)) == habit

@@ -19,6 +19,8 @@ from nnfuzz.compare.flip import (
 )
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.target import Target, differing, simpler
+from nnfuzz.reading import read
+from nnfuzz.writing import as_json
 
 LEVELS = ("O0", "O1", "O2", "O3")
 RELEASES, DEVICES, FORMS = ("1.0", "2.0"), ("cpu", "gpu"), ("direct", "torchscript", "dynamo")
@@ -202,7 +204,7 @@ def test_the_flip_is_a_pair_of_the_states_that_differ_in_what_is_accused(states)
         assert states[found.right] > states[found.wrong]
     if found.wrong:
         assert not any(simpler(t, found.wrong, LEVELS) for t in failing)
-    assert Blame.from_json(found.to_json()) == found
+    assert read(Blame, as_json(found)) == found
 
 
 @given(STATES, st.randoms(use_true_random=False))

@@ -10,6 +10,8 @@ import pytest
 from nnfuzz.compare.mismatch import MismatchKind, Verdict
 from nnfuzz.compare.verdict import judge
 from nnfuzz.execute.target import Target
+from nnfuzz.reading import read
+from nnfuzz.writing import as_json
 
 
 @pytest.fixture
@@ -98,8 +100,8 @@ def test_elements_without_a_meaning_are_not_compared(build):
 def test_json_round_trip(case):
     graph, params, good = case
     verdict = judge(graph, params, {A: good, B: changed(good, lambda y: y + np.inf)})
-    text = json.dumps(verdict.to_json(), allow_nan=False)
-    assert Verdict.from_json(json.loads(text)) == verdict
+    text = json.dumps(as_json(verdict), allow_nan=False)
+    assert read(Verdict, json.loads(text)) == verdict
     assert "inf" in str(verdict.mismatches[B][0])
 
 

@@ -11,6 +11,7 @@ import onnx
 from nnfuzz.corpus.generate import Plan, fill
 from nnfuzz.corpus.producers import Producers
 from nnfuzz.testcase.case import CaseConfig
+from nnfuzz.writing import as_json
 
 CONFIG = CaseConfig(
     nodes=4,
@@ -24,7 +25,7 @@ COUNT = 4
 
 def corpus(folder: Path) -> Path:
     """Models of float32 and integers that every compiler takes, each with two data sets."""
-    plan = Plan(COUNT, 3, CONFIG.to_json(), {}, sets=2)
+    plan = Plan(COUNT, 3, as_json(CONFIG), {}, sets=2)
     with Producers(plan.seed, plan.config, 1, plan.sets) as producers:
         assert len(list(fill(folder, plan, producers.entries))) == COUNT
     return folder

@@ -14,13 +14,14 @@ from nnfuzz.ir.features import features
 from nnfuzz.testcase.case import CaseConfig, NotProduced
 from nnfuzz.testcase.client import ProducerSettingsError
 from nnfuzz.testcase.test_id import Numbered
+from nnfuzz.writing import as_json
 
 CONFIG = CaseConfig(nodes=3, exporter="direct", operators=("Add", "Relu", "Pad", "ArgMax", "Cast"))
 TESTS = [Numbered(5, index) for index in range(8)]
 
 
 def entries(processes, tests=TESTS):
-    with Producers(5, CONFIG.to_json(), processes, sets=2) as producers:
+    with Producers(5, as_json(CONFIG), processes, sets=2) as producers:
         return list(producers.entries(tests))
 
 
@@ -63,7 +64,7 @@ def test_entries_pass_the_checker_and_come_back_with_all_data(made, tmp_path):
 
 
 def test_single_operators_show_every_mode():
-    with Producers(0, replace(CONFIG, operators=("Pad",)).to_json(), 2) as producers:
+    with Producers(0, as_json(replace(CONFIG, operators=("Pad",))), 2) as producers:
         keys = [key for key in producers.signatures() if "float32" in key or "int8" in key]
         found = list(itertools.chain.from_iterable(producers.instances(keys)))
         shown = set()
@@ -77,6 +78,6 @@ def test_single_operators_show_every_mode():
 
 
 def test_settings_that_give_nothing_are_refused():
-    config = replace(CONFIG, operators=("Ad",)).to_json()
+    config = as_json(replace(CONFIG, operators=("Ad",)))
     with Producers(0, config, 2) as producers, pytest.raises(ProducerSettingsError, match="Add"):
         next(producers.entries(TESTS))

@@ -14,6 +14,7 @@ from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.execute.target import Target
+from nnfuzz.reading import read
 from nnfuzz.testcase.test_id import Numbered
 
 
@@ -26,7 +27,7 @@ def runner():
 
 def judge_saying(*wrong):
     def judge(case, outcomes, names=(), habits=()):
-        return Verdict.from_json({"mismatches": {str(o.target): list(wrong) for o in outcomes}})
+        return read(Verdict, {"mismatches": {str(o.target): list(wrong) for o in outcomes}})
 
     return judge
 

@@ -5,6 +5,7 @@ import pytest
 from nnfuzz.execute.complaint import CompilerError, Complaint, ComplaintKind, read_complaint
 from nnfuzz.execute.stage import Stage
 from nnfuzz.reading import read as typed
+from nnfuzz.writing import as_json
 
 CHAIN = """Exception from src/core.cpp:117:
 Exception from src/rewrite.cpp:298:
@@ -45,7 +46,7 @@ def test_a_list_is_several_complaints_each_with_its_place():
     )
     ((subject, location),) = found.others
     assert subject.startswith("Scan_23 outputs can't be negative") and location == "scan.cpp"
-    assert typed(Complaint, found.to_json()) == found
+    assert typed(Complaint, as_json(found)) == found
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ import numpy as np
 
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.target import Target
+from nnfuzz.reading import read
+from nnfuzz.writing import as_json
 
 
 def test_json_round_trip_without_the_outputs():
@@ -17,10 +19,10 @@ def test_json_round_trip_without_the_outputs():
         seconds={"import": 0.1},
         outputs={"y": np.ones(3)},
     )
-    data = json.loads(json.dumps(outcome.to_json()))
+    data = json.loads(json.dumps(as_json(outcome)))
     assert "outputs" not in data
-    back = Outcome.from_json(data)
-    assert back.to_json() == outcome.to_json()
+    back = read(Outcome, data)
+    assert as_json(back) == as_json(outcome)
     assert back.target == outcome.target
     assert (back.backend, back.level) == ("tvm", "O3")
     assert (back.kind, back.stage) == (OutcomeKind.CRASH, Stage.COMPILE)

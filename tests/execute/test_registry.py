@@ -12,6 +12,7 @@ from nnfuzz.execute.registry import (
     import_plugin,
     labelled,
 )
+from nnfuzz.writing import as_json
 
 HERE = Path(__file__).parent
 TOY = HERE / "toy_backend.py"
@@ -25,7 +26,7 @@ def test_built_in_and_plugged_in_are_found():
 
 def test_a_specification_crosses_processes_as_json():
     spec = BackendRegistry.discover([TOY]).parse("toy,fold=no,timeout=2.5")
-    back = BackendSpec.from_json(spec.to_json())
+    back = BackendSpec.from_json(as_json(spec))
     assert back == spec
     assert str(back) == "toy,fold=no,timeout=2.5"
     toy = back.load()
@@ -36,7 +37,7 @@ def test_a_release_is_part_of_a_specification():
     registry = BackendRegistry.discover()
     old, new = (registry.parse(text) for text in ("onnxruntime@1.20.1,timeout=5", "onnxruntime"))
     assert (old.name, old.release, old.options) == ("onnxruntime", "1.20.1", {"timeout": "5"})
-    assert BackendSpec.from_json(old.to_json()) == old != new
+    assert BackendSpec.from_json(as_json(old)) == old != new
     assert str(old) == "onnxruntime@1.20.1,timeout=5"
     assert [spec.label for spec in labelled([old, new])] == [
         "onnxruntime@1.20.1,timeout=5",

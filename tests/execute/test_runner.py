@@ -15,6 +15,8 @@ from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import AdapterFault, BackendRunner, RunnerError
 from nnfuzz.execute.sandbox import wait
+from nnfuzz.reading import read
+from nnfuzz.writing import as_json
 
 HERE = Path(__file__).parent
 INPUTS = {"x": np.arange(4, dtype=np.float32)}
@@ -86,7 +88,7 @@ def test_one_level_fails_and_the_others_run(runner, how, kind, signal, message, 
     assert bad.over_memory_limit == message.startswith("memory limit")
     assert bad.outputs is None
     assert stage in bad.seconds
-    assert Outcome.from_json(bad.to_json()).to_json() == bad.to_json()
+    assert as_json(read(Outcome, as_json(bad))) == as_json(bad)
     check_fine(runner)
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from nnfuzz.execute.backend import Backend, BackendOptions, option
 from nnfuzz.execute.registry import BackendSpec, labelled
 from nnfuzz.execute.target import Pipeline, Target, TargetError, differing, minimal, simpler
+from nnfuzz.writing import as_json
 
 NAMES = st.text(min_size=1, max_size=8)
 TARGETS = st.builds(Target, NAMES, st.text(max_size=5), NAMES, st.text(max_size=8), st.text())
@@ -136,7 +137,7 @@ def test_labels_tell_the_backends_of_a_campaign_apart():
     assert labels(*both) == ["a,device=cpu", "a,device=gpu"]
     assert labels(("a", {}), ("a", {})) == ["a", "a"]
     spec = labelled([BackendSpec("a"), BackendSpec("a", {"x": 1})])[1]
-    assert BackendSpec.from_json(spec.to_json()).label == "a,x=1"
+    assert BackendSpec.from_json(as_json(spec)).label == "a,x=1"
 
 
 @given(st.builds(Pipeline, st.text(), st.lists(NAMES).map(tuple)))

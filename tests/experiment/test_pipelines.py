@@ -21,6 +21,7 @@ from nnfuzz.report.repro import program_of
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.triage.refine import TriageFacts, refined
+from nnfuzz.writing import as_json
 from tests.experiment.test_localise import Bench
 from tests.reduction.conftest import CONFIG, PLUGIN, has_pattern, planted
 
@@ -116,7 +117,7 @@ def seen(registry, producer):
         failure = planted(result.failures)
         told = result.verdict, {"onnx": "x"}
         blame = result.blame(failure)
-        config = CONFIG.to_json()
+        config = as_json(CONFIG)
         return Finding(failure, case, result.outcomes, spec, config, *told, blame=blame)
 
     return run

@@ -1,5 +1,7 @@
 from nnfuzz.ir.features import Features, features
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
+from nnfuzz.reading import read
+from nnfuzz.writing import as_json
 
 GRAPH = GraphView.from_json(
     {
@@ -26,7 +28,7 @@ def test_what_a_graph_consists_of():
     assert found.edges == ((0, 1), (0, 2), (1, 2))
     assert found.operator_edges() == {("Add", "Mul"), ("Add", "Less"), ("Mul", "Less")}
     assert len(found.vertices()) == 3
-    assert Features.from_json(found.to_json()) == found
+    assert read(Features, as_json(found)) == found
 
 
 def test_a_vertex_is_operator_attributes_and_input_types():

@@ -12,6 +12,8 @@ import nnfuzz
 from nnfuzz.compare.flip import Coordinate
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.outcome import OutcomeKind
+from nnfuzz.reading import read
+from nnfuzz.writing import as_json
 
 PLUGINS = [Path(__file__).parent / "differing.py"]
 UNKNOWN = """<ir_version: 8, opset_import: ["" : 17]> m (float[2, 3] x) => (float[2, 3] y) {
@@ -65,7 +67,7 @@ def test_compilers_differ_and_the_reference_evaluator_votes(unknown):
     (failure,) = result.failures
     assert failure.backend == "doubling"
     assert "plain and onnx.reference agree" in result.blame(failure).evidence
-    assert Verdict.from_json(result.verdict.to_json()) == result.verdict
+    assert read(Verdict, as_json(result.verdict)) == result.verdict
 
 
 FOREIGN = """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]> m (float[2, 3] x) =>

@@ -10,6 +10,7 @@ import nnfuzz
 from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.client import ProducerClient
 from nnfuzz.testcase.test_id import Numbered
+from nnfuzz.writing import as_json
 
 
 def test_a_case_is_a_function_of_its_index(cases):
@@ -19,7 +20,7 @@ def test_a_case_is_a_function_of_its_index(cases):
 
 
 def test_the_cases_are_those_of_a_campaign(cases):
-    with ProducerClient(cases.seed, cases.config.to_json()) as producer:
+    with ProducerClient(cases.seed, as_json(cases.config)) as producer:
         made = producer.produce(Numbered(cases.seed, 2))
     assert made.digest() == cases[2].digest()
 

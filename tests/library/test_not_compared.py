@@ -11,6 +11,8 @@ import nnfuzz
 from nnfuzz.cli.errors import NOT_COMPARED
 from nnfuzz.compare.mismatch import Loss, Verdict
 from nnfuzz.execute.outcome import OutcomeKind
+from nnfuzz.reading import read
+from nnfuzz.writing import as_json
 from tests.command import nnfuzz as command
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]> m (float[2, 3] x) => '
@@ -46,7 +48,7 @@ def test_the_oracle_does_not_agree_with_what_it_cannot_compare(unknown):
     verdict = nnfuzz.Oracle()(unknown, {name: np.full_like(array, 1e9)})
     assert not verdict.ok and not verdict.compared and verdict.comparable == {name: 0.0}
     assert str(verdict) == f"yours: not compared: {WHY}"
-    assert Verdict.from_json(verdict.to_json()) == verdict
+    assert read(Verdict, as_json(verdict)) == verdict
 
 
 def test_a_result_of_nothing_compared_is_not_ok(unknown):

@@ -8,6 +8,8 @@ from onnx import parser
 
 import nnfuzz
 from nnfuzz.compare.mismatch import Verdict, Width
+from nnfuzz.reading import read
+from nnfuzz.writing import as_json
 
 
 def test_the_reference_agrees_with_itself(cases):
@@ -32,7 +34,7 @@ def test_the_widths_of_intervals_are_shown():
     assert 0.5 < verdict.widths[y].median < verdict.widths[y].most < 200
     told = f"yours: agrees; intervals of {y} are ±{verdict.widths[y].median:.3g} ULP wide at the me"
     assert str(verdict).startswith(told) and z not in str(verdict).split(";")[1].split()
-    assert Verdict.from_json(verdict.to_json()) == verdict
+    assert read(Verdict, as_json(verdict)) == verdict
 
 
 def test_widths_leave_out_what_is_decided_at_edges():
@@ -85,7 +87,7 @@ def test_the_statistical_mode_is_narrower_and_says_what_it_is(chain):
     assert likely.widths[name].median < sure.widths[name].median / 10
     note = "; statistical: a correct compiler may be flagged"
     assert str(likely).endswith(note) and "statistical" not in str(sure)
-    assert Verdict.from_json(likely.to_json()) == likely
+    assert read(Verdict, as_json(likely)) == likely
     wrong = {name: array * np.float32(1 + 1e-4)}
     assert strict(chain, wrong).ok
     flagged = nearer(chain, wrong)

@@ -14,6 +14,7 @@ from nnfuzz.report.finding import Finding
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.triage.signature import Failure
+from nnfuzz.writing import as_json
 
 PLUGIN = Path(__file__).parent / "planted.py"
 OPERATORS = (
@@ -63,7 +64,7 @@ def finding_of(producer, registry, server, index: int, **options) -> Finding | N
         return None
     told = seen.verdict, {"onnx": "x"}
     blame = seen.blame(failure)
-    return Finding(failure, case, seen.outcomes, spec, CONFIG.to_json(), *told, blame=blame)
+    return Finding(failure, case, seen.outcomes, spec, as_json(CONFIG), *told, blame=blame)
 
 
 def judged_by(producer, spec, registry, server, case):

@@ -10,10 +10,12 @@ import pytest
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
+from nnfuzz.reading import read
 from nnfuzz.reduction.edit import Edit
 from nnfuzz.reduction.passes import PASSES, applied
 from nnfuzz.reduction.subject import Inapplicable, Subject
 from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.writing import as_json
 
 ADD_CLIP = {
     "arguments": 2,
@@ -54,7 +56,7 @@ def test_the_branch_that_is_taken_replaces_the_operator(subject):
 
 def test_bodies_lose_steps_and_their_operators_get_simpler(subject):
     found = [e for e in PASSES["attributes"].propose(subject) if e.value[0] == "then_branch"]
-    made = [applied(subject, [Edit.from_json(e.to_json())]) for e in found]
+    made = [applied(subject, [read(Edit, as_json(e))]) for e in found]
     bodies = [m.graph.nodes[1].op.then_branch for m in made]
     assert {len(body.steps) for body in bodies} == {1, 2}
     assert any(s.op.attributes == {"min": 0.0, "max": 4.0} for b in bodies for s in b.steps)

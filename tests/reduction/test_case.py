@@ -22,6 +22,7 @@ from nnfuzz.report.reduced import problem_of, reduce_folder
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.triage.signature import export_failure, failures
+from nnfuzz.writing import as_json
 from tests.reduction.conftest import finding_of
 from tests.triage.test_signature import crashed, failed, outcome
 
@@ -162,7 +163,7 @@ def test_an_exporters_failure_is_reduced_without_a_backend():
     assert failed.stage == "export"
     failure = export_failure("torchscript", failed.error_type, failed.message, failed.traceback)
     case = TestCase(failed.id, failed.graph, b"", {}, {}, {}, "torchscript", config.opset)
-    done = reduce_case(Problem(case, failure, None, config.to_json()), ReduceConfig(2))
+    done = reduce_case(Problem(case, failure, None, as_json(config)), ReduceConfig(2))
     assert [node.op for node in done.case.graph.nodes] == ["Bessel"]
     assert done.failure.signature.hash == failure.signature.hash
     assert done.confirmed == 3

@@ -16,6 +16,7 @@ from nnfuzz.reduction.subject import Inapplicable, Subject
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.client import ProducerClient
 from nnfuzz.testcase.producer import Producer
+from nnfuzz.writing import as_json
 from tests.reduction.faults import FAULTS, PLUGIN, Fault, elements
 
 CONFIG = CaseConfig(exporter="direct")
@@ -33,7 +34,7 @@ def reduced(producer):
     registry = BackendRegistry.discover([PLUGIN])
     with (
         Servers(registry.spec("elements", {}), registry) as servers,
-        ProducerClient(0, CONFIG.to_json(), servers.service) as client,
+        ProducerClient(0, as_json(CONFIG), servers.service) as client,
     ):
 
         def reduce(fault: Fault, **options):
@@ -41,7 +42,7 @@ def reduced(producer):
             spec = registry.spec("elements", {**fault.options, **options})
             with BackendRunner(plain, registry, servers.backend) as runner:
                 (failure,) = examine(case, runner, client.judge).failures
-            problem = Problem(case, failure, spec, CONFIG.to_json())
+            problem = Problem(case, failure, spec, as_json(CONFIG))
             return reduce_case(problem, ReduceConfig(1, registry=registry, servers=servers))
 
         yield reduce

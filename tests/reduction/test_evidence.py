@@ -17,6 +17,7 @@ from nnfuzz.testcase.test_id import Probe
 from nnfuzz.triage.facts import facts_of
 from nnfuzz.triage.keys import Key, KeyKind, same
 from nnfuzz.triage.refine import refined
+from nnfuzz.writing import as_json
 from tests.reduction.conftest import judged_by
 from tests.reduction.faults import PLUGIN, Fault
 
@@ -39,7 +40,7 @@ def reduced(bench, case, causes=()):
     if not seen.failures:
         return None
     finding = Finding(
-        seen.failures[0], case, seen.outcomes, spec, CONFIG.to_json(), seen.verdict, {"onnx": "x"}
+        seen.failures[0], case, seen.outcomes, spec, as_json(CONFIG), seen.verdict, {"onnx": "x"}
     )
     problem = problem_of(finding)
     config = ReduceConfig(1, registry=registry, servers=servers, causes=causes)

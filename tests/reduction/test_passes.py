@@ -14,12 +14,14 @@ from nnfuzz.opspecs.math import Sqrt
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
+from nnfuzz.reading import read
 from nnfuzz.reduction.edit import MERGED, ORDER, Edit, groups
 from nnfuzz.reduction.passes import PASSES, applied
 from nnfuzz.reduction.shapes import Symbolic
 from nnfuzz.reduction.subject import Inapplicable, Subject
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
+from nnfuzz.writing import as_json
 
 MOST = 16
 """The first edits of a pass that are tried per subject: 40 take 15 s more of CPU time, and so does
@@ -63,7 +65,7 @@ def test_edits_are_valid_or_inapplicable(subjects, name):
         edits = propose(subject, name)
         assert [e.key for e in edits] == [e.key for e in propose(subject, name)]
         for edit in edits:
-            assert Edit.from_json(edit.to_json()) == edit
+            assert read(Edit, as_json(edit)) == edit
             try:
                 made = applied(subject, [edit])
             except Inapplicable:

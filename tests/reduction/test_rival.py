@@ -10,6 +10,7 @@ from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.reduction.case import NotReduced, Problem, ReduceConfig, reduce_case
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
+from nnfuzz.writing import as_json
 from tests.execute.releases import ADAPTER, make_index, use_index
 from tests.reduction.conftest import judged_by
 
@@ -24,7 +25,7 @@ def test_what_fails_in_both_is_no_candidate(tmp_path, monkeypatch):
     spec = registry.parse("toyrel@1.0")
     failure = judged_by(producer, spec, registry, None, case).failures[0]
     right = replace(registry.parse("toyrel@2.0"), label="toyrel@2.0")
-    problem = Problem(case, failure, spec, settings.to_json(), rival=right)
+    problem = Problem(case, failure, spec, as_json(settings), rival=right)
     config = ReduceConfig(1, 60, registry=registry)
     assert reduce_case(problem, config).after[0] == 1
     wrong = replace(problem, rival=replace(spec, label="toyrel@1.0"))

@@ -12,9 +12,11 @@ from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.experiment.blocking import examine
 from nnfuzz.ir.view import GraphView
+from nnfuzz.reading import read
 from nnfuzz.report.finding import Finding
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.test_id import Numbered
+from nnfuzz.writing import as_json
 
 HERE = Path(__file__).parent
 X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
@@ -58,7 +60,7 @@ def judge(case, outcomes, names=(), habits=()):
         if outcome.outputs is not None:
             found = _compare(case.expected["y"], outcome.outputs["y"])
             mismatches[str(outcome.target)] = found
-    return Verdict.from_json({"mismatches": mismatches, "comparable": {"y": 1.0}})
+    return read(Verdict, {"mismatches": mismatches, "comparable": {"y": 1.0}})
 
 
 def _compare(expected, actual):
@@ -127,7 +129,7 @@ def finding_of(case, runner_of):
             case,
             seen.outcomes,
             runner.spec,
-            CaseConfig().to_json(),
+            as_json(CaseConfig()),
             seen.verdict,
             {"planted": "1.0"},
             {"note": "found in a test"},

@@ -15,10 +15,11 @@ from nnfuzz.report.finding_folder import read_finding, write_finding
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.client import ProducerClient
 from nnfuzz.testcase.test_id import Numbered
+from nnfuzz.writing import as_json
 from tests.cli.test_finding_commands import command
 from tests.execute.releases import ADAPTER, make_index, use_index
 
-CONFIG = CaseConfig(nodes=2, exporter="direct", opset=18, operators=("Add", "Neg")).to_json()
+CONFIG = as_json(CaseConfig(nodes=2, exporter="direct", opset=18, operators=("Add", "Neg")))
 
 
 @pytest.fixture(scope="module")

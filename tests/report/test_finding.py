@@ -15,6 +15,7 @@ from nnfuzz.execute.modules import read_source
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.target import MODULE, Target
 from nnfuzz.ir.dtypes import DType
+from nnfuzz.reading import read
 from nnfuzz.report.files import PARTIAL, atomic_folder, npz_bytes, remove_partial
 from nnfuzz.report.finding_folder import (
     MAX_TEXT,
@@ -29,6 +30,7 @@ from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.test_id import Numbered, Probe
 from nnfuzz.triage.signature import failures
 from nnfuzz.untrusted import read_npz
+from nnfuzz.writing import as_json
 
 ROOT = Path(__file__).parents[2]
 FILES = {
@@ -66,7 +68,7 @@ def test_everything_comes_back(finding_of, tmp_path):
         for name, array in getattr(finding.case, group).items():
             np.testing.assert_array_equal(getattr(back.case, group)[name], array)
     for one, other in zip(back.outcomes, finding.outcomes, strict=True):
-        assert one.to_json() == other.to_json()
+        assert as_json(one) == as_json(other)
         np.testing.assert_array_equal(one.outputs["y"], other.outputs["y"])
     assert list(folder.parent.iterdir()) == [folder]
 
@@ -281,12 +283,12 @@ def test_repro_at_edges_holds_all_it_needs(
     inputs = {"x": finding.case.inputs["x"].copy()}
     inputs["x"][1, 2] = x
     numbers = {"expected": expected, "actual": actual, "lo": expected, "hi": expected}
-    told = finding.verdict.to_json()
+    told = as_json(finding.verdict)
     for mismatches in told["mismatches"].values():
         for mismatch in mismatches:
             mismatch["worst"] |= numbers
     changed = replace(
-        finding, case=replace(finding.case, inputs=inputs), verdict=Verdict.from_json(told)
+        finding, case=replace(finding.case, inputs=inputs), verdict=read(Verdict, told)
     )
     folder = write_finding(tmp_path / "f", changed, program_of(finding.backend, registry))
     for name in ("inputs.npz", "model.onnx"):

@@ -13,6 +13,7 @@ import pytest
 from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.compare.mismatch import Accuracy, Distance, Verdict
 from nnfuzz.ir.view import GraphView
+from nnfuzz.reading import read
 from nnfuzz.report.finding_folder import read_finding, write_finding
 from nnfuzz.report.numbers import assert_close
 from nnfuzz.report.text import impersonal, located, portable
@@ -20,6 +21,7 @@ from nnfuzz.report.tracker import tracker_report
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.test_id import Foreign, Numbered
 from nnfuzz.triage.mismatch import wrong_outputs
+from nnfuzz.writing import as_json
 
 SINGLE = GraphView.from_json(
     {
@@ -61,7 +63,7 @@ def test_every_target_is_held_against_the_reference(finding_of):
     rows = {PYTORCH: (0.5, 0.0, 0.0), low: (0.5, 1e-9, 0.25), high: ("nan",) * 3}
     told = Accuracy(0.5, {target: Distance(*row) for target, row in rows.items()})
     verdict = replace(finding.verdict, accuracy={high: {"y": told}})
-    assert Verdict.from_json(verdict.to_json()) == verdict
+    assert read(Verdict, as_json(verdict)) == verdict
     report = tracker_report(replace(finding, verdict=verdict))
     assert "| reference (float64) | `0.5` |" in report
     assert "| PyTorch (float32) | `0.5` | `0` | `0` |" in report

@@ -31,6 +31,7 @@ from nnfuzz.report.page_figures import (
 from nnfuzz.report.templating import environment, seconds
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.triage.signature import Failure, Signature
+from nnfuzz.writing import as_json
 from tests.report.browser import CHROMIUM, DRIVER, Browser
 from tests.report.graphs import HOSTILE, branching, hostile
 
@@ -54,7 +55,7 @@ def failed(case, kind, graph, title):
             HOSTILE,
         ),
     )
-    config = CaseConfig().to_json()
+    config = as_json(CaseConfig())
     case = replace(case, graph=graph)
     return Finding(failure, case, outcomes, None, config, None, {"planted": HOSTILE}, blame=BLAME)
 

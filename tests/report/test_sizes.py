@@ -15,6 +15,7 @@ from nnfuzz.report.finding_folder import read_finding, write_finding
 from nnfuzz.report.replay import Answer, replay
 from nnfuzz.report.repro import program_of
 from nnfuzz.testcase.case import CaseConfig
+from nnfuzz.writing import as_json
 
 from .conftest import W, X, judge, model
 
@@ -38,7 +39,7 @@ def finding(dynamic, runner_of):
     seen = examine(dynamic, runner_of("planted,bug=value"), judge)
     (failure,) = seen.failures
     spec = runner_of("planted,bug=value").spec
-    config = CaseConfig().to_json()
+    config = as_json(CaseConfig())
     return Finding(failure, dynamic, seen.outcomes, spec, config, seen.verdict)
 
 

@@ -7,6 +7,7 @@ from nnfuzz.campaign.rows import EventRow, FindingRow, Occurrence, Record, Reduc
 from nnfuzz.campaign.store import Store
 from nnfuzz.execute.registry import BackendSpec
 from nnfuzz.testcase.test_id import Numbered
+from nnfuzz.writing import as_json
 
 EVIL = "<script>document.title='broken out'</script><img src=x onerror=alert(1)>"
 
@@ -38,7 +39,7 @@ def run_row(index, kind="ok", passes=()):
 
 @pytest.fixture
 def store(tmp_path):
-    config = CampaignConfig((BackendSpec("planted"),), seed=7, known=(EVIL,)).to_json()
+    config = as_json(CampaignConfig((BackendSpec("planted"),), seed=7, known=(EVIL,)))
     with Store.create(tmp_path / "camp", config) as store:
         store.begin_session()
         store.set_meta("versions", {"nnfuzz": "0.1", "planted": EVIL})

@@ -18,6 +18,7 @@ from nnfuzz.testcase.jobs import ComputeReference
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.testcase.service import ProducerService
 from nnfuzz.testcase.test_id import Probe
+from nnfuzz.writing import as_json
 
 CONFIG = CaseConfig(nodes=5, exporter="direct")
 
@@ -75,7 +76,7 @@ def test_configurations_survive_json():
     several = one.written_by({"direct": 23, "dynamo": 18})
     assert several.exporters == ("direct", "dynamo")
     for config in (one, several):
-        assert CaseConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+        assert CaseConfig.from_json(json.loads(json.dumps(as_json(config)))) == config
 
 
 def test_the_judge_may_look_at_some_outputs_only(producer):
@@ -215,7 +216,7 @@ def test_most_tests_keep_away_from_what_is_avoided_and_some_do_not():
     assert not any(seen[index] for index in set(seen) - free)
     assert sum(seen[index] for index in free) > len(free) / 2
     assert avoid[0] in producer.signatures()["direct"]  # probes of it stay possible
-    again = Producer(5, CaseConfig.from_json(json.loads(json.dumps(config.to_json()))))
+    again = Producer(5, CaseConfig.from_json(json.loads(json.dumps(as_json(config)))))
     index = min(free)
     assert again.produce(index).model == producer.produce(index).model
 

@@ -17,6 +17,7 @@ from onnx import helper
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.triage.signature import FAILURES
+from nnfuzz.writing import as_json
 
 TESTDATA = Path(__file__).parent / "testdata"
 PLACES = (
@@ -120,7 +121,7 @@ def collect(name, registry):
         for case, (made, inputs) in models().items():
             outcomes = runner.run(made, inputs)
             if any(o.kind in FAILURES for o in outcomes):
-                data = [{**o.to_json(), "seconds": {}} for o in outcomes]
+                data = [{**as_json(o), "seconds": {}} for o in outcomes]
                 text = anonymous(json.dumps({"outcomes": data}, indent=1))
                 (TESTDATA / f"{name}_{case}.json").write_text(text + "\n")
                 print(name, case, *(f"{o.level}:{o.kind}" for o in outcomes))

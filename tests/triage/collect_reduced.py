@@ -14,6 +14,7 @@ from pathlib import Path
 from nnfuzz.campaign.reduction import facts, renewed
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.report.finding_folder import read_finding
+from nnfuzz.writing import as_json
 
 TESTDATA = Path(__file__).parent / "testdata" / "reduced"
 
@@ -24,7 +25,7 @@ def kept(folder):
     told = asdict(facts(finding, BackendRegistry.discover()))
     told["verdict"] = {"mismatches": (finding.verdict or {}).get("mismatches", {})}
     return {
-        "signature": failure.signature.to_json(),
+        "signature": as_json(failure.signature),
         "backend": failure.backend,
         "kind": failure.kind.value,
         "stage": failure.stage.value,

@@ -8,7 +8,9 @@ import pytest
 
 from nnfuzz.execute.outcome import Outcome
 from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.reading import read
 from nnfuzz.triage.signature import failures, text_of
+from nnfuzz.writing import as_json
 
 BACKENDS = BackendRegistry.discover()
 
@@ -22,8 +24,8 @@ def as_read(outcome):
 
 
 def signatures(data):
-    outcomes = [as_read(Outcome.from_json(o)) for o in data["outcomes"]]
-    return [f.signature.to_json() for f in failures(outcomes)]
+    outcomes = [as_read(read(Outcome, o)) for o in data["outcomes"]]
+    return [as_json(f.signature) for f in failures(outcomes)]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)

@@ -13,6 +13,7 @@ from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.outcome import OutcomeKind, Stage
 from nnfuzz.execute.target import Target
 from nnfuzz.ir.view import GraphView
+from nnfuzz.reading import read
 from nnfuzz.triage.refine import TriageFacts, refined
 from nnfuzz.triage.signature import Failure, Signature
 
@@ -23,13 +24,13 @@ def hashes(file):
     found = set()
     for case in json.loads(file.read_text()):
         failure = Failure(
-            Signature.from_json(case["signature"]),
+            read(Signature, case["signature"]),
             OutcomeKind(case["kind"]),
             Stage(case["stage"]),
             tuple(Target(case["backend"], pipeline=level) for level in case["levels"]),
         )
         facts = {k: tuple(v) if isinstance(v, list) else v for k, v in case["facts"].items()}
-        facts["verdict"] = Verdict.from_json(v) if (v := facts.get("verdict")) else None
+        facts["verdict"] = read(Verdict, v) if (v := facts.get("verdict")) else None
         found.add(refined(failure, GraphView.from_json(case["graph"]), TriageFacts(**facts)).hash)
     return found
 

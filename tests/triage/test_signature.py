@@ -8,6 +8,7 @@ from nnfuzz.compare.mismatch import Mismatch, MismatchKind, Verdict
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.target import Target
 from nnfuzz.ir.view import NO_GRAPH, GraphView, NodeView
+from nnfuzz.reading import read
 from nnfuzz.triage.signature import (
     HASH_DIGITS,
     Signature,
@@ -16,6 +17,7 @@ from nnfuzz.triage.signature import (
     level_pattern,
     neighbourhood,
 )
+from nnfuzz.writing import as_json
 
 GRAPH = GraphView.from_json(
     {
@@ -117,7 +119,7 @@ def test_what_habits_account_for_is_no_part_of_another_failure():
     alone = verdict(O0=[("v1", "shape")])
     first, rest, other = (only([outcome("O0")], v, GRAPH) for v in (both, told, alone))
     assert rest.signature.hash == other.signature.hash != first.signature.hash
-    assert Verdict.from_json(told.to_json()) == told
+    assert read(Verdict, as_json(told)) == told
 
 
 def test_an_error_is_the_same_at_whatever_levels():
@@ -244,4 +246,4 @@ def test_export_failure():
 
 def test_json_round_trip():
     signature = only([failed("O0")]).signature
-    assert Signature.from_json(signature.to_json()) == signature
+    assert read(Signature, as_json(signature)) == signature

@@ -9,6 +9,7 @@ from typing import Any
 from nnfuzz.campaign.rows import FindingRow, FlakyRow, Occurrence, ReductionRow
 from nnfuzz.campaign.tables.database import Database, dumps, loads
 from nnfuzz.testcase.test_id import TestId, parse_id
+from nnfuzz.writing import as_json
 
 
 class Findings(Database):
@@ -197,7 +198,7 @@ class Findings(Database):
     def add_reduction(self, row: ReductionRow) -> None:
         """Keeps what came of reducing a finding, instead of an earlier attempt."""
         query = "INSERT OR REPLACE INTO reductions VALUES (?, ?)"
-        self._db.execute(query, [row.signature, dumps(row.to_json())])
+        self._db.execute(query, [row.signature, dumps(as_json(row))])
 
     def reductions(self) -> dict[str, ReductionRow]:
         """What came of each reduction, by signature."""

@@ -13,7 +13,8 @@ from typing import IO
 
 from nnfuzz.campaign.tables.database import Database, dumps, loads
 from nnfuzz.execute.deviation import Deviation, Habits
-from nnfuzz.reading import MOST, Unreadable
+from nnfuzz.reading import MOST, Unreadable, read
+from nnfuzz.writing import as_json
 
 HOST = "host"
 """In the meta table: the name of the machine that has worked on it last."""
@@ -88,13 +89,13 @@ class Sessions(Database):
 
     def set_habits(self, habits: Mapping[str, Habits]) -> None:
         """Keeps what compilers were found to compute otherwise everywhere, by backend."""
-        told = {name: [habit.to_json() for habit in own] for name, own in habits.items()}
+        told = {name: [as_json(habit) for habit in own] for name, own in habits.items()}
         self.set_meta("habits", told)
 
     def habits(self, backend: str) -> tuple[Deviation, ...] | None:
         """Those of a backend; None if it was not asked."""
         told = self.meta("habits", {}).get(backend)
-        return None if told is None else tuple(map(Deviation.from_json, told))
+        return None if told is None else read(tuple[Deviation, ...], told)
 
     def touch(self) -> None:
         """Keeps the time of the session."""

@@ -11,6 +11,7 @@ from nnfuzz.cli import completion
 from nnfuzz.cli.errors import FINDINGS, OK, writing
 from nnfuzz.cli.options import Exporter, Fresh, Opset, Plugins
 from nnfuzz.cli.values import exporting
+from nnfuzz.writing import as_json
 
 if TYPE_CHECKING:
     from nnfuzz.campaign.support import Support
@@ -119,7 +120,7 @@ def _probe(
     folder = out or default_folder(specs, "probe-")
     cache = SupportCache(cache_folder(), ignored=fresh)
     with (
-        Store.create(folder, config.to_json()) as store,
+        Store.create(folder, as_json(config)) as store,
         Interrupt() as interrupt,
         watcher(False, config, folder, "probing") as observer,
     ):

@@ -21,6 +21,7 @@ from nnfuzz.cli.values import (
     seeded,
     size,
 )
+from nnfuzz.writing import as_json
 
 if TYPE_CHECKING:
     from nnfuzz.campaign.config import CampaignConfig
@@ -285,7 +286,7 @@ def _created(asked: _Asked) -> tuple[Store, CampaignConfig, BackendRegistry]:
 
     config, registry = _new(asked)
     folder = asked.out or default_folder(config.backends)
-    return Store.create(folder, config.to_json()), config, registry
+    return Store.create(folder, as_json(config)), config, registry
 
 
 def _new(asked: _Asked) -> tuple[CampaignConfig, BackendRegistry]:
@@ -340,7 +341,7 @@ def _resumed(asked: _Asked) -> tuple[Store, CampaignConfig, BackendRegistry]:
             raise UsageError(f"{asked.out} was put together by nnfuzz merge: go on with its parts")
         config, registry = _going_on(CampaignConfig.from_json(store.config()), asked)
         refuse_finished(store, config)
-        store.set_meta("config", config.to_json())
+        store.set_meta("config", as_json(config))
     except BaseException:
         store.close()
         raise

@@ -30,6 +30,7 @@ from nnfuzz.cli.options import (
 )
 from nnfuzz.cli.pytest_file import models_under_pytest
 from nnfuzz.cli.values import chosen_dtypes, chosen_engine, exporting, listed, seeded, size
+from nnfuzz.writing import as_json
 
 if TYPE_CHECKING:
     from nnfuzz.corpus.entry import Entry
@@ -135,7 +136,7 @@ def generate(
     plan = Plan(
         wanted,
         seed or 0,
-        config.to_json(),
+        as_json(config),
         {**_libraries(), **versions},
         data_sets,
         most,

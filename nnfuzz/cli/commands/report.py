@@ -9,6 +9,7 @@ import typer
 
 from nnfuzz.cli.errors import tell, writing
 from nnfuzz.untrusted import as_far_as, whole_or
+from nnfuzz.writing import as_json
 
 if TYPE_CHECKING:
     from nnfuzz.campaign.store import Store
@@ -71,7 +72,7 @@ def read_campaign(store: Store) -> Campaign:
     return Campaign(
         folder=store.folder,
         summary={**summary(figures, findings, seconds, share, extra), "sut_share": share},
-        findings=[row.to_json() for row in findings],
+        findings=[as_json(row) for row in findings],
         tests=(line for _, line in as_far_as(store.lines(), "the tests and their graphs", missing)),
         unsupported=whole_or({}, store.reasons, "the refusals", missing),
         events={**events, **{k: n for k, n in buckets.items() if k != "finding"}},

@@ -14,6 +14,7 @@ from nnfuzz.cli.errors import OK, UsageError, tell, writing
 from nnfuzz.cli.options import Backends, Plugins
 from nnfuzz.cli.pytest_file import models_under_pytest
 from nnfuzz.cli.values import duration, size, spoken
+from nnfuzz.writing import as_json
 
 if TYPE_CHECKING:
     from nnfuzz.corpus.pick import Chosen, Kept, Source
@@ -106,7 +107,7 @@ def _findings(campaigns: list[Path]) -> list[Kept]:
     folders = [folder for campaign in campaigns for folder in reduced_findings(campaign)]
     found: dict[str, Kept] = {}
     if folders:
-        with Producers(0, CaseConfig(exporter="direct").to_json(), 1) as producers:
+        with Producers(0, as_json(CaseConfig(exporter="direct")), 1) as producers:
             for folder in folders:
                 made = kept(folder, producers)
                 if isinstance(made, str):

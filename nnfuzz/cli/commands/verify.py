@@ -18,6 +18,7 @@ from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, UsageError, tell, writ
 from nnfuzz.cli.options import Levels, Plugins
 from nnfuzz.cli.values import duration, listed
 from nnfuzz.cli.verify_findings import save_findings
+from nnfuzz.writing import as_json
 
 if TYPE_CHECKING:
     from nnfuzz.corpus.known import Known
@@ -177,7 +178,7 @@ def _run(
     from nnfuzz.testcase.case import CaseConfig
     from nnfuzz.testcase.client import ProducerClient
 
-    config = CaseConfig(exporter="direct", plugins=tuple(spec.plugins)).to_json()
+    config = as_json(CaseConfig(exporter="direct", plugins=tuple(spec.plugins)))
     ours = any((test.path / CASE).exists() for test in tests)
     results: list[Result] = []
     with (

@@ -43,6 +43,7 @@ from nnfuzz.testcase.test_id import Numbered
 from nnfuzz.text import visible
 from nnfuzz.triage.refine import pattern_of
 from nnfuzz.triage.signature import export_failure, failures
+from nnfuzz.writing import as_json
 from scripts.torment.attack import Attack, Surface
 from scripts.torment.attack.mutations import mutated, scrambled
 
@@ -114,7 +115,7 @@ def _storable(value: Any) -> None:
 
 def use_outcome(outcome: Outcome) -> None:
     _storable(briefs([outcome]))
-    _storable(outcome.to_json())
+    _storable(as_json(outcome))
     for failure in failures([outcome], None, GRAPH):
         _storable([failure.signature.title, failure.signature.hash, failure.signature.parts])
         blamed([outcome], None, failure)
@@ -140,7 +141,7 @@ def use_produced(made: TestCase | NotProduced) -> None:
 
 def use_verdict(verdict: Verdict) -> None:
     str(verdict)
-    _storable(verdict.to_json())
+    _storable(as_json(verdict))
     ran = [Outcome(OutcomeKind.OK, Stage.EXECUTE, TARGET, outputs={"y": X})]
     outcomes = with_mismatches(ran, verdict)
     comparable_share(verdict, CASE.expected)
