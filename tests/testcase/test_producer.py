@@ -111,7 +111,7 @@ def test_the_direct_form_acquits_the_backend(producer, case):
 
 
 def test_the_reference_evaluator_computes_what_is_expected(case):
-    service = ProducerService(0, CaseConfig(exporter="direct").to_json())
+    service = ProducerService(0, as_json(CaseConfig(exporter="direct")))
     job = ComputeReference(case)
     outcome = job.read_answer(*service.handle(*job.to_frame(), lambda stage: None))
     assert outcome.target.form == case.exporter
