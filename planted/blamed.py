@@ -2,7 +2,7 @@
 
     nnfuzz fuzz --plugin planted/blamed.py -b blamed -b blamed,device=gpu \\
         -b blamed,release=1.1
-    scripts/check/blame.py
+    python -m scripts.check.blame
 
 Ten faults are the optimiser's (O3 only), ten are kernels' (four on one device, three in one
 release, three everywhere), ten the importer's. Ten more corrupt what an exporter wrote. All other
@@ -20,13 +20,13 @@ from typing import Literal
 import numpy as np
 import onnx
 
-from nnfuzz.execute.backend import Backend, BackendOptions, option
+from nnfuzz.execute.backend import BackendOptions, option
 from nnfuzz.execute.outcome import Stage
 from nnfuzz.execute.registry import backend
 
 sys.path.append(str(Path(__file__).parent.parent))
 
-from planted.faults import Faults, FaultyCompiler, dying
+from planted.faults import Faults, FaultyBackend, FaultyCompiler, dying
 
 DEVICES, RELEASES, LEVELS = ("cpu", "gpu"), ("1.0", "1.1"), ("O0", "O3")
 OPTIMISER, GPU, NEWER, KERNEL, IMPORTER = (Faults() for _ in range(5))
@@ -307,13 +307,11 @@ def coordinate_of(cause: str) -> str:
 
 
 @backend
-class Blamed(Backend):
+class Blamed(FaultyBackend):
     """One of eight targets."""
 
     name = "blamed"
     levels = LEVELS
-    preload = ("onnxruntime", "onnx.reference")
-    max_opset = 26
 
     @dataclass(frozen=True, kw_only=True)
     class Options(BackendOptions):
@@ -323,15 +321,14 @@ class Blamed(Backend):
     def versions(self):
         return {"blamed": self.options.release, "onnx": onnx.__version__}
 
-    def load(self, model):
-        module = onnx.load_model_from_string(model)
-        dying(self._compiler("O0").check, module, Stage.IMPORT)
-        return module
+    @property
+    def compiler(self):
+        return self._at(LEVELS[0])
 
     def build(self, module, level):
-        made = self._compiler(level)
+        made = self._at(level)
         dying(made.check, module, Stage.COMPILE)
         return lambda inputs: dying(made.run, module, inputs)
 
-    def _compiler(self, level):
+    def _at(self, level):
         return compiler(self.options.device, self.options.release, level)

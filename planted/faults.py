@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from nnfuzz.execute.backend import Backend
 from nnfuzz.execute.outcome import Stage
 from planted.nodewise import Call, Interpreter, Node, Value, arrays, read_node, right
 
@@ -123,6 +124,10 @@ class FaultyCompiler:
         if met := self.first(model, stage):
             met[0].act(met[1])
 
+    def causes_of(self, model: bytes, feeds: Arrays) -> set[str]:
+        """The ground truth: the causes by which these ONNX bytes fail on these inputs."""
+        return self.causes(onnx.load_model_from_string(model), feeds)
+
     def first(self, model: onnx.ModelProto, stage: Stage) -> tuple[Fault, Site] | None:
         """The first static fault in the order of the nodes, and its place."""
         static = [fault for fault in self.faults if fault.stage is stage]
@@ -161,6 +166,33 @@ class FaultyCompiler:
             return alone
         rest = {f.cause: [g for g in kernels if g is not f] for f in kernels}
         return {cause for cause, left in rest.items() if not same(bad, _result(left, model, feeds))}
+
+
+class FaultyBackend(Backend):
+    """A backend whose compiler has faults at every level. `compiler`: which ones."""
+
+    levels = ("O0",)
+    preload = ("onnxruntime", "onnx.reference")
+    max_opset = 26
+    compiler: FaultyCompiler
+
+    def versions(self) -> dict[str, str]:
+        import onnxruntime
+
+        return {self.name: "1.0", "onnxruntime": onnxruntime.__version__}
+
+    def load(self, model: bytes) -> onnx.ModelProto:
+        module = onnx.load_model_from_string(model)
+        self.check(module, Stage.IMPORT)
+        return module
+
+    def build(self, module: onnx.ModelProto, level: str) -> Callable[[Arrays], Arrays]:
+        self.check(module, Stage.COMPILE)
+        return lambda inputs: dying(self.compiler.run, module, inputs)
+
+    def check(self, module: onnx.ModelProto, stage: Stage) -> None:
+        """Fails as the first static fault of a stage does."""
+        dying(self.compiler.check, module, stage)
 
 
 def _planted(fault: Fault, call: Call) -> Call:

@@ -15,16 +15,14 @@ from pathlib import Path
 
 import ml_dtypes
 import numpy as np
-import onnx
 from onnx import TensorProto
 
-from nnfuzz.execute.backend import Backend
 from nnfuzz.execute.outcome import Stage
 from nnfuzz.execute.registry import backend
 
 sys.path.append(str(Path(__file__).parent.parent))
 
-from planted.faults import Death, Faults, FaultyCompiler, dying
+from planted.faults import Death, Faults, FaultyBackend, FaultyCompiler
 
 FAULTS = Faults()
 COUNTER = itertools.count(4711)
@@ -333,32 +331,10 @@ def pad_mode_ignored(node, inputs, run):
 
 
 COMPILER = FaultyCompiler(FAULTS)
-
-
-def causes_of(model, inputs):
-    """Ground truth: the causes by which these ONNX bytes fail on these inputs."""
-    return COMPILER.causes(onnx.load_model_from_string(model), inputs)
+causes_of = COMPILER.causes_of
 
 
 @backend
-class Immature(Backend):
-    """Wrong at its only level."""
-
+class Immature(FaultyBackend):
     name = "immature"
-    levels = ("O0",)
-    preload = ("onnxruntime", "onnx.reference")
-    max_opset = 26
-
-    def versions(self):
-        import onnxruntime
-
-        return {"immature": "1.0", "onnxruntime": onnxruntime.__version__}
-
-    def load(self, model):
-        module = onnx.load_model_from_string(model)
-        dying(COMPILER.check, module, Stage.IMPORT)
-        return module
-
-    def build(self, module, level):
-        dying(COMPILER.check, module, Stage.COMPILE)
-        return lambda inputs: dying(COMPILER.run, module, inputs)
+    compiler = COMPILER

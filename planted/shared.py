@@ -13,14 +13,12 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import onnx
 
-from nnfuzz.execute.backend import Backend
 from nnfuzz.execute.registry import backend
 
 sys.path.append(str(Path(__file__).parent.parent))
 
-from planted.faults import Faults, FaultyCompiler, dying
+from planted.faults import Faults, FaultyBackend, FaultyCompiler
 
 FAULTS = Faults()
 REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
@@ -72,29 +70,11 @@ def softcap_ignored(node, inputs, run):
 
 
 COMPILER = FaultyCompiler(FAULTS)
-
-
-def causes_of(model, inputs):
-    """Ground truth: the causes by which these ONNX bytes fail on these inputs."""
-    return COMPILER.causes(onnx.load_model_from_string(model), inputs)
+causes_of = COMPILER.causes_of
 
 
 @backend
-class Shared(Backend):
-    """Wrong at its only level."""
-
+class Shared(FaultyBackend):
     name = "shared"
-    levels = ("O0",)
-    preload = ("onnxruntime", "onnx.reference")
+    compiler = COMPILER
     max_opset = 24
-
-    def versions(self):
-        import onnxruntime
-
-        return {"shared": "1.0", "onnxruntime": onnxruntime.__version__}
-
-    def load(self, model):
-        return onnx.load_model_from_string(model)
-
-    def build(self, module, level):
-        return lambda inputs: dying(COMPILER.run, module, inputs)

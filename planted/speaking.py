@@ -21,13 +21,12 @@ from pathlib import Path
 import onnx
 from onnx import TensorProto
 
-from nnfuzz.execute.backend import Backend
 from nnfuzz.execute.outcome import Stage
 from nnfuzz.execute.registry import backend
 
 sys.path.append(str(Path(__file__).parent.parent))
 
-from planted.faults import Faults, FaultyCompiler
+from planted.faults import Faults, FaultyBackend, FaultyCompiler
 
 FAULTS, REFUSED = Faults(), Faults()
 COUNTER = itertools.count(4711)
@@ -176,31 +175,19 @@ def _said(fault, site):
         return said
 
 
-class Speaking(Backend):
-    """Wrong at its only level; `say` voices what is wrong."""
+class Speaking(FaultyBackend):
+    """Fails only by static faults; `say` voices them."""
 
-    levels = ("O0",)
-    preload = ("onnxruntime", "onnx.reference")
-    max_opset = 26
-
-    def versions(self):
-        import onnxruntime
-
-        return {self.name: "1.0", "onnxruntime": onnxruntime.__version__}
-
-    def load(self, model):
-        module = onnx.load_model_from_string(model)
-        self.check(module, Stage.IMPORT)
-        return module
+    compiler = FaultyCompiler(())
 
     def build(self, module, level):
-        self.check(module, Stage.COMPILE)
+        run = super().build(module, level)
 
-        def run(inputs):
+        def checked(inputs):
             self.check(module, Stage.EXECUTE)
-            return FaultyCompiler(()).run(module, inputs)
+            return run(inputs)
 
-        return run
+        return checked
 
     def check(self, module, stage):
         for compiler in (POLITE, COMPILER):

@@ -98,10 +98,11 @@ class CampaignConfig:
     `unsupported` outcomes lead to probes, and probes to refusals
     (a new epoch). pipelines: share of the tests that run at a pipeline of their own
     (Backend.draw_pipeline) in place of the most optimised level, where a backend has such.
-    shard: "2/8" if only that part of the indexes is tested (nnfuzz.shard). share: folder or URL
-    where the parts tell each other what they learn (nnfuzz.campaign.exchange); without it each
-    learns from its own tests. disk: bytes that the folder may take; 0 for no limit. epoch: tests in
-    the longest one (nnfuzz.campaign.schedule). reduce: whether
+    shard: "2/8" for the second of eight processes (nnfuzz.shard). share: folder or URL by which
+    they learn together and lease ranges of indexes (nnfuzz.campaign.shared_leases); without it the
+    second one tests every eighth index and learns from its own tests. disk: bytes that the folder
+    may take; 0 for no limit. epoch: tests in the longest one (nnfuzz.campaign.schedule). reduce:
+    whether
     findings are reduced. throttle: how often a failure must occur before generation keeps away from
     the operators that it is associated with; 0 for never. guidance: whether what tests show decides
     what is generated more often (nnfuzz.campaign.guidance). regressions: whether only what one of
@@ -174,7 +175,15 @@ class CampaignConfig:
 
     @property
     def part(self) -> Shard:
-        """The part of the indexes that is tested. Raises: ConfigError."""
+        """The part of the indexes that this process tests: any of them if it leases ranges.
+
+        Raises: ConfigError.
+        """
+        return Shard() if self.share else self.place
+
+    @property
+    def place(self) -> Shard:
+        """The number of this process and of all that share the campaign. Raises: ConfigError."""
         try:
             return Shard.parse(self.shard) if self.shard else Shard()
         except ValueError as error:

@@ -1,24 +1,22 @@
-"""What is generated from now on: the configuration of each epoch, decided at its first index.
+"""What is generated: the configuration of each epoch, decided from tests of earlier epochs.
 
 Epoch e covers the indexes from begins(e) up to begins(e + 1) (nnfuzz.campaign.schedule). What is
 refused and avoided in it follows from the tests below begins(e - 1) and from the probes that these
 made necessary, and from nothing else. The epoch in between keeps the producers busy while
 stragglers end. So the tests of a campaign are a function of its seed and settings, however many
-workers there are and however fast they are, and a resumed campaign comes to the same by going
-through its tests again.
+workers and nodes there are and however fast they are, and a resumed campaign comes to the same by
+learning from its tests again.
 """
 
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from nnfuzz.campaign.config import CampaignConfig
-from nnfuzz.campaign.exchange import Exchange, Lessons, Restrained, Told, shown
+from nnfuzz.campaign.exchange import EpochConfig, Exchange
 from nnfuzz.campaign.guidance import Feedback, NoFeedback, Seen
 from nnfuzz.campaign.leased import Leased
 from nnfuzz.campaign.observer import Observer, counted
@@ -27,101 +25,75 @@ from nnfuzz.campaign.producer_pool import ProducerPool
 from nnfuzz.campaign.recorder import Recorder
 from nnfuzz.campaign.rows import AvoidedRow, Observed
 from nnfuzz.campaign.schedule import begins, epoch_of
+from nnfuzz.campaign.store import Store
 from nnfuzz.campaign.support import INSTANCES
 from nnfuzz.campaign.throttle import Throttle, by_operator
 from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis
-from nnfuzz.reading import Unreadable
 from nnfuzz.testcase.test_id import Probe
 
 TELLING = 1.2  # growth of the refused signatures that is worth another line
-KEPT_EPOCHS = 64  # of which a node remembers what holds in them
 
 
-class Epochs:
-    """The current epoch of a campaign, and when the next one begins.
+class EpochDecider:
+    """Decides epochs, in their order, from what tests and probes have shown.
 
-    number: -1 before the first one. refused: signatures, see nnfuzz.campaign.probe.
+    number: the last decided epoch; -1 for none. refused: signatures, see nnfuzz.campaign.probe.
     """
 
     def __init__(
         self,
         config: CampaignConfig,
         recorder: Recorder,
-        producers: ProducerPool,
         prober: Prober,
         throttle: Throttle,
         observer: Observer,
         feedback: Feedback,
-        exchange: Lessons | None = None,
+        exchange: Exchange,
     ) -> None:
-        """exchange: with the other parts of the campaign, of which this one leads."""
         self.number = -1
         self.refused: set[str] = set(config.case.refused)
         self.throttle = throttle
+        self.feedback = feedback
         self._config = config
         self._recorder = recorder
         self._store = recorder.store
-        self._producers = producers
         self._prober = prober
         self._observer = observer
+        self._exchange = exchange
         self._learned = 0  # the epoch before which all tests are taken into account
         self._told = 0
         self._last = self._store.last_epoch()
         self._avoided: list[AvoidedRow] = []
-        self.feedback = feedback
         self._emphases: dict[int, Emphasis] = {}
         """By epoch; two are enough, since what is learnt is of the epoch before."""
-        self._exchange = exchange
-        self._published = 0  # the epoch before which the own tests are told to the other parts
         self._spent = 0  # the probes that are not counted, since the clock has bounded them
         self._deadline = math.inf
         """When the probes beside the first tests end, by time.monotonic, if the clock decides."""
 
-    follows = False
-    """Whether another part of the campaign decides."""
-    over = False
-    """Whether the campaign is said to be over elsewhere, and nothing here is waited for."""
-
-    @property
-    def avoided(self) -> list[AvoidedRow]:
-        """What generation keeps away from by now, by item."""
-        return self.throttle.avoided
-
     @property
     def end(self) -> int:
-        """The first index that is not in the current epoch."""
+        """The first index that has no configuration yet."""
         return self._begins(self.number + 1)
 
     def _begins(self, epoch: int) -> int:
         return begins(epoch, self._config.epoch)
 
-    @property
-    def owed(self) -> bool:
-        """Whether other parts of the campaign still wait for an epoch that this one decides."""
-        limit = self._config.tests_limit
-        return self._exchange is not None and limit is not None and self.end < limit
-
-    def advance(self, next_index: float) -> None:
-        """Begins the next epoch, and learns for the one after it, as far as that can be done.
-
-        next_index: the first one that was not handed out yet; infinite if there are no more.
+    def advance(self, last: float) -> None:
+        """Decides all epochs up to the one of the index `last`, as far as that can be done, and
+        learns for the one after them.
         """
-        self.publish()
         if time.monotonic() >= self._deadline:
             self._prober.forget_waiting()
         while self._prober.idle:
             if self._learned < self.number:
                 if not self._learn():
                     return
-            elif next_index >= self.end and (math.isfinite(next_index) or self.owed):
+            elif last >= self.end:
                 self._begin()
                 if not self.number:
                     self._ask_first()
             else:
                 return
-
-    def heed(self) -> None:
-        """Takes what is said elsewhere; called in every step."""
 
     def _ask_first(self) -> None:
         """Has signatures probed beside the tests of the first epoch, for those of the next one.
@@ -134,7 +106,7 @@ class Epochs:
             return
         if config.tests_limit is not None:
             self._prober.ask_all(self._room(0, after), after)
-        elif (probed := self._probed_first()) is not None:
+        elif (probed := self._exchange.probed()) is not None:
             self._prober.ask(probed, after)
         else:
             self._prober.ask_known(after)
@@ -148,40 +120,27 @@ class Epochs:
         left = self._config.probes_before(end) - (self._prober.spent - self._spent)
         return max(0, min(left, end - first) // INSTANCES)
 
-    def _probed_first(self) -> list[str] | None:
-        """What was probed beside the first epoch; None if that has not ended."""
-        begun = self._store.tests_in(self._begins(1), sys.maxsize)
-        return self._store.probed(self._begins(1)) if begun else None
-
     def _keep_probed(self) -> None:
         """Called once what is probed beside the first epoch has been answered."""
         if self._config.tests_limit is None:
             self._spent, self._deadline = self._prober.spent, math.inf
-
-    def publish(self) -> None:
-        """Tells the other parts what was seen in the epochs of which all own tests are recorded."""
-        while isinstance(self._exchange, Exchange):
-            first, end = self._begins(self._published), self._begins(self._published + 1)
-            if self._recorder.recorded.length < end:
-                return
-            self._exchange.tell(self._published, shown(self._store, self._config, first, end))
-            self._published += 1
-            if self.follows:
-                self._store.drop_graphs(first, end, ())
+        self._exchange.keep_probed(self._store.probed(self._begins(1)))
 
     def _learn(self) -> bool:
-        """Takes the tests of the epoch before the current one, once they are all recorded."""
+        """Learns from the tests of the next epoch; False if some of them cannot be read yet."""
         first, end = self._begins(self._learned), self._begins(self._learned + 1)
         if self._recorder.recorded.length < end:
             return False
-        told = self._told_of(first, end)
-        if told is None:
+        observations = self._exchange.observations(self._learned)
+        if observations is None:
             return False
         self._learned += 1
         if self._config.learn and self._more():
-            self._probe(told.tests, self._begins(self.number), self._begins(self.number + 1))
-        self._throttle(told.tests)
-        self._guide(told.seen, first, end)
+            self._probe(
+                observations.tests, self._begins(self.number), self._begins(self.number + 1)
+            )
+        self._throttle(observations.tests)
+        self._guide(observations.seen, first, end)
         return True
 
     def _probe(self, tests: Sequence[Observed], first: int, end: int) -> None:
@@ -193,12 +152,6 @@ class Epochs:
         asked = self._prober.learn(tests, end, most=room)
         if self._config.probe_seconds:
             self._prober.ask_all((room - asked) // 2, end)
-
-    def _told_of(self, first: int, end: int) -> Told | None:
-        """What the tests of an epoch have shown; None while other parts have not told theirs."""
-        if self._exchange:
-            return self._exchange.told(self._learned)
-        return shown(self._store, self._config, first, end)
 
     def _guide(self, seen: Iterable[Seen], first: int, end: int) -> None:
         """Takes the tests of an epoch for what shall be generated more often."""
@@ -219,7 +172,7 @@ class Epochs:
         return limit is None or self._begins(self.number + 1) < limit
 
     def _begin(self) -> None:
-        """Has test cases be made with what is refused and avoided by now."""
+        """Decides the next epoch by what is known by now."""
         if not self.number:
             self._keep_probed()
         self._avoid_failing()
@@ -233,18 +186,8 @@ class Epochs:
         self._avoided = avoided
         self._emphases[self.number] = emphasis
         changed |= emphasis != before
-        restraints = Restrained(tuple(sorted(self.refused)), reasons, tuple(avoided), emphasis)
-        if self._exchange:
-            self._exchange.decide(self.number, restraints if changed else None)
-        if changed:
-            self._restrain(restraints, self.number)
-
-    def _restrain(self, by: Restrained, epoch: int) -> None:
-        """Has test cases be made so, as from an epoch on."""
-        self._store.set_epoch(epoch, by.refused, by.reasons, by.avoided, by.emphasis)
-        avoid = tuple(row.item for row in by.avoided)
-        case = replace(self._config.case, refused=by.refused, avoid=avoid, emphasis=by.emphasis)
-        self._producers.configure(epoch, case)
+        found = EpochConfig(tuple(sorted(self.refused)), reasons, tuple(avoided), emphasis)
+        self._exchange.decide(self.number, found if changed else None)
 
     def _new_refusals(self) -> dict[str, str]:
         """Signatures that turned out not to be supported, with the reasons."""
@@ -301,115 +244,82 @@ class Epochs:
             self._observer.note(text)
 
 
-class FollowingEpochs(Epochs):
-    """Those of a part of a campaign whose epochs another part decides. It asks for no probes."""
+class Epochs:
+    """The epoch whose configuration test cases are made with.
 
-    follows = True
+    leased: the node's leases, in a campaign of several nodes. Of these one leads and decides the
+    epochs beside its tests; if it is lost, another one learns from all tests again and comes to the
+    same.
 
-    @property
-    def avoided(self) -> list[AvoidedRow]:
-        return self._avoided
-
-    @property
-    def owed(self) -> bool:
-        return False
-
-    def advance(self, next_index: float) -> None:
-        self.publish()
-        while math.isfinite(next_index) and next_index >= self.end:
-            assert self._exchange is not None
-            decided = self._exchange.decided(self.number + 1)
-            if decided is None:
-                return
-            self.number += 1
-            for by in decided:
-                self.refused, self._avoided = {*by.refused}, [*by.avoided]
-                self._restrain(by, self.number)
-
-
-class DecidingEpochs(Epochs):
-    """What a node decides for all of them, and does not do itself."""
-
-    def __init__(self, leased: Leased, *parts: Any) -> None:
-        super().__init__(*parts)
-        self._leased, self._exchange = leased, leased.lessons
-
-    @property
-    def owed(self) -> bool:
-        limit = self._config.tests_limit
-        return limit is None or self.end < limit
-
-    def _probed_first(self) -> list[str] | None:
-        return self._leased.lessons.probed()
-
-    def _keep_probed(self) -> None:
-        super()._keep_probed()
-        self._leased.lessons.keep_probed(self._store.probed(self._begins(1)))
-
-    def _begin(self) -> None:
-        super()._begin()
-        self._leased.begin(self.number)
-
-    def _restrain(self, by: Restrained, epoch: int) -> None: ...
-
-
-class LeasedEpochs(FollowingEpochs):
-    """Those of a node that is lent ranges of indexes: of whichever epoch the next one is, earlier
-    ones included. The node that leads decides them beside its tests; when it is lost, another one
-    goes through all of it again and comes to the same.
+    number: the current epoch; -1 before the first one. refused: signatures, see
+    nnfuzz.campaign.probe.
     """
 
-    def __init__(self, leased: Leased, *parts: Any) -> None:
-        super().__init__(*parts)
-        self._leased, self._exchange = leased, leased.lessons
-        self._parts = parts
-        self._deciding: DecidingEpochs | None = None
-        self._decided: dict[int, list[Restrained]] = {}
-        self._named = -1  # the epoch that the current restraints were decided for
+    def __init__(
+        self,
+        config: CampaignConfig,
+        store: Store,
+        producers: ProducerPool,
+        exchange: Exchange,
+        decider: EpochDecider,
+        leased: Leased | None = None,
+    ) -> None:
+        self.number = -1
+        self.refused: set[str] = set(config.case.refused)
+        self.avoided: list[AvoidedRow] = []
+        self._config = config
+        self._store = store
+        self._producers = producers
+        self._exchange = exchange
+        self._decider = decider
+        self._leased = leased
+        self._decided_for = -1  # the epoch that the current configuration was decided for
 
     @property
-    def follows(self) -> bool:  # type: ignore[override]
-        return not self._leased.leads
+    def end(self) -> int:
+        """The first index behind the current epoch."""
+        return begins(self.number + 1, self._config.epoch)
 
     @property
-    def over(self) -> bool:  # type: ignore[override]
-        return self._config.timed and self._leased.over
+    def over(self) -> bool:
+        """Whether the time of a campaign of several nodes is over."""
+        return self._leased is not None and self._config.timed and self._leased.over
 
-    def heed(self) -> None:
-        self._leased.turn()
-
-    def publish(self) -> None: ...
+    def sync(self) -> None:
+        """Exchanges messages with the coordinator, if there is one; called in every step."""
+        if self._leased:
+            self._leased.turn()
 
     def advance(self, next_index: float) -> None:
-        if self._leased.leads:
-            self._deciding = self._deciding or DecidingEpochs(self._leased, *self._parts)
-            self._deciding.advance(math.inf)
+        """Begins the epoch of an index, if it is decided by now.
+
+        next_index: the first one that was not handed out yet; infinite if there are no more.
+        """
+        if self._leased is None:
+            self._decider.advance(next_index if math.isfinite(next_index) else -1)
+        elif self._leased.leads:
+            limit = self._config.tests_limit
+            self._decider.advance(math.inf if limit is None else limit - 1)
         if math.isfinite(next_index):
             self._enter(epoch_of(int(next_index), self._config.epoch))
 
     def _enter(self, epoch: int) -> None:
-        """Has test cases be made as is decided for an epoch, once it is."""
-        if epoch == self.number or epoch > self._leased.begun:
+        begun = self._leased.begun if self._leased else self._exchange.last
+        if epoch == self.number or epoch > begun:
             return
-        self.number, named = epoch, epoch
-        while not (found := self._of(named)):
-            named -= 1
-        if named != self._named:
-            self._named = named
-            self.refused, self._avoided = {*found[0].refused}, [*found[0].avoided]
-            self._restrain(found[0], named)
+        self.number = epoch
+        decided_for, config = self._exchange.config_of(epoch)
+        if decided_for != self._decided_for:
+            self._decided_for = decided_for
+            self._configure(decided_for, config)
 
-    def _of(self, epoch: int) -> list[Restrained]:
-        """What is decided for an epoch, empty for no change."""
-        if epoch not in self._decided:
-            while len(self._decided) >= KEPT_EPOCHS:
-                del self._decided[min(self._decided)]
-            assert self._exchange is not None
-            found = self._exchange.decided(epoch)
-            if found is None:
-                raise Unreadable(f"{self._config.share} has lost what was decided of epoch {epoch}")
-            self._decided[epoch] = found
-        return self._decided[epoch]
+    def _configure(self, epoch: int, by: EpochConfig) -> None:
+        """Has test cases be made with a configuration."""
+        self.refused, self.avoided = {*by.refused}, [*by.avoided]
+        self._store.set_epoch(epoch, by.refused, by.reasons, by.avoided, by.emphasis)
+        avoid = tuple(row.item for row in by.avoided)
+        case = replace(self._config.case, refused=by.refused, avoid=avoid, emphasis=by.emphasis)
+        self._producers.configure(epoch, case)
 
 
 def _some(names: Sequence[str], count: int = 3) -> str:

@@ -1,23 +1,23 @@
-"""How the parts of one campaign learn together: what each has seen, and what the first decides.
+"""What the nodes of one campaign share: observations of tests, and configurations of epochs.
 
-    campaign.json           which campaign this is
-    tests/EPOCH/K-of-N.json what the tests of an epoch have shown in one part
-    tests/EPOCH/FIRST.json  or in one range of indexes that a node was lent
-    epochs/EPOCH.json       what is refused and avoided from there on, as one part decides
-    probed.json             what that part has probed before the first test, where nodes are lent
+    campaign.json              which campaign this is
+    tests/EPOCH/FIRST-END.json observations of the tests in a range of indexes
+    epochs/EPOCH.json          the configuration of an epoch, as the leading node decides it
+    probed.json                operator signatures that were probed beside the first epoch
 
-So the parts make the test cases that one process would make, byte for byte, whatever runs first: a
-part waits for what an epoch needs. One of fixed parts that is gone is waited for until it goes on
-(--resume); what a node was lent, others do again.
+Files are written once (nnfuzz.campaign.depot). All nodes read the same configurations, so they make
+the test cases that one process would make, byte for byte.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import time
+import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Protocol
 
 from nnfuzz.campaign.config import LIMITS, CampaignConfig, ConfigError
 from nnfuzz.campaign.depot import Depot
@@ -27,17 +27,21 @@ from nnfuzz.campaign.rows import AvoidedRow, Observed
 from nnfuzz.campaign.schedule import LEARNT, begins, epoch_of
 from nnfuzz.campaign.store import Store
 from nnfuzz.generate.emphasis import Emphasis
-from nnfuzz.reading import read
+from nnfuzz.reading import Unreadable, read
 from nnfuzz.untrusted import parsed_json
 from nnfuzz.writing import as_json
 
-LOOK_SECONDS = 0.25  # between looks for what is waited for
 ABOUT, PROBED = "campaign.json", "probed.json"
+_RANGE = re.compile(r"(\d{1,15})-(\d{1,15})\.json")
+KEPT_EPOCHS = 64
+"""Number of epochs whose configurations a node keeps in memory."""
 
 
 @dataclass(frozen=True)
-class Restrained:
-    """What generation keeps away from, and does more often; reasons: of what is newly refused."""
+class EpochConfig:
+    """What generation avoids and prefers in an epoch. reasons: why newly refused signatures are
+    refused.
+    """
 
     refused: tuple[str, ...]
     reasons: Mapping[str, str]
@@ -46,153 +50,194 @@ class Restrained:
 
 
 @dataclass(frozen=True)
-class Told:
-    """What tests have shown, by index. seen: for guidance, where there is any."""
+class EpochObservations:
+    """What tests have shown, by index. seen: observations for guidance, if the campaign has it."""
 
     tests: tuple[Observed, ...]
     seen: tuple[Seen, ...]
 
 
-class Lessons:
-    """The files that all parts of a campaign have in common."""
+class Exchange(Protocol):
+    """Observations and configurations of epochs, wherever they are kept.
 
-    def __init__(self, config: CampaignConfig, versions: Mapping[str, str]) -> None:
-        """Raises: ConfigError if another campaign is there; Unreadable."""
-        self._longest = config.epoch
-        self._depot = Depot(config.share)
-        self._depot.put(ABOUT, json.dumps(about(config, versions), indent=1).encode())
-        told = read(dict[str, str], parsed_json(self._depot.get(ABOUT) or b"", ABOUT))
-        for name, value in about(config, versions).items():
-            if told.get(name) != value:
-                raise ConfigError(
-                    f"--share {config.share} is of a campaign with another {name} "
-                    f"({told.get(name)}, here {value}): choose another folder"
-                )
+    last: the last epoch that this process has decided; -1 for none.
+    """
 
-    def decide(self, epoch: int, restraints: Restrained | None) -> None:
-        """Has the other parts begin an epoch. None: as the one before it."""
-        rows = [] if restraints is None else [asdict(restraints)]
-        self._depot.put(_epoch(epoch), json.dumps(rows).encode())
+    last: int
 
-    def decided(self, epoch: int) -> list[Restrained] | None:
-        """What holds from an epoch on, empty for no change; None while it is not decided."""
-        data = self._look(_epoch(epoch))
-        return None if data is None else read(list[Restrained], parsed_json(data))
+    def observations(self, epoch: int) -> EpochObservations | None:
+        """Observations of an epoch all of whose tests are recorded; None if some of them cannot be
+        read yet.
+        """
+        ...
 
-    def told(self, epoch: int) -> Told | None:
-        """What the tests of all parts have shown; None while some are missing."""
-        raise NotImplementedError
+    def decide(self, epoch: int, config: EpochConfig | None) -> None:
+        """Keeps the configuration of an epoch; None if it is that of the epoch before."""
+        ...
 
-    def _look(self, name: str) -> bytes | None:
-        return self._depot.get(name)
-
-
-class Exchange(Lessons):
-    """Those of a part of a fixed number of them. leads: whether it decides the epochs."""
-
-    def __init__(self, config: CampaignConfig, versions: Mapping[str, str]) -> None:
-        """Raises: ConfigError if another campaign is there; Unreadable."""
-        super().__init__(config, versions)
-        self._part = config.part
-        self.leads = self._part.number == 1
-        self._looked: dict[str, float] = {}
-        self._told: dict[tuple[int, int], Told] = {}
-
-    @classmethod
-    def of(cls, config: CampaignConfig, versions: Mapping[str, str]) -> Exchange | None:
-        """None where the campaign does not share. Raises: ConfigError, Unreadable."""
-        return cls(config, versions) if config.share else None
-
-    def tell(self, epoch: int, told: Told) -> None:
-        """Keeps what the own tests of an epoch have shown."""
-        self._depot.put(self._name(epoch, self._part.number), json.dumps(asdict(told)).encode())
-
-    def told(self, epoch: int) -> Told | None:
-        """What those of all parts have shown; None while some are missing."""
-        places = [(epoch, number) for number in range(1, self._part.count + 1)]
-        for place in places:
-            if place not in self._told:
-                data = self._look(self._name(*place))
-                if data is None:
-                    return None
-                self._told[place] = read(Told, parsed_json(data))
-        return together([self._told.pop(place) for place in places])
-
-    def _name(self, epoch: int, number: int) -> str:
-        return f"{_tests(epoch)}/{number}-of-{self._part.count}.json"
-
-    def _look(self, name: str) -> bytes | None:
-        """The content of a file, which is looked for now and then."""
-        now = time.monotonic()
-        if now - self._looked.get(name, -LOOK_SECONDS) < LOOK_SECONDS:
-            return None
-        found = self._depot.get(name)
-        if found is None:
-            self._looked[name] = now
-        else:
-            self._looked.pop(name, None)
-        return found
-
-
-class RangeLessons(Lessons):
-    """Those of ranges that nodes were lent."""
-
-    def tell(self, lease: Lease, told: Told) -> None:
-        """Keeps what the tests of a range have shown."""
-        name = f"{_tests(epoch_of(lease.first, self._longest))}/{lease.first}.json"
-        self._depot.put(name, json.dumps(asdict(told)).encode())
-
-    def told(self, epoch: int) -> Told:
-        """Once the coordinator has said that it is complete."""
-        names = self._depot.names(_tests(epoch))
-        data = [self._depot.get(f"{_tests(epoch)}/{name}") or b"" for name in names]
-        return together([read(Told, parsed_json(text)) for text in data])
-
-    def keep_probed(self, keys: Sequence[str]) -> None:
-        """Keeps what was probed before the first test, where that is not kept yet."""
-        self._depot.put(PROBED, json.dumps(keys).encode())
+    def config_of(self, epoch: int) -> tuple[int, EpochConfig]:
+        """The configuration of a decided epoch, and the epoch that it was first decided for."""
+        ...
 
     def probed(self) -> list[str] | None:
-        """What was probed before the first test; None if nobody has done so to the end."""
+        """Signatures that were probed beside the first epoch; None if that epoch has not ended."""
+        ...
+
+    def keep_probed(self, keys: Sequence[str]) -> None:
+        """Keeps these signatures, unless some are kept already."""
+        ...
+
+
+class OwnExchange:
+    """The exchange of a campaign of one process: its own database and memory."""
+
+    def __init__(self, config: CampaignConfig, store: Store) -> None:
+        self.last = -1
+        self._config = config
+        self._store = store
+        self._latest: tuple[int, EpochConfig] | None = None
+
+    def observations(self, epoch: int) -> EpochObservations:
+        first, end = (begins(number, self._config.epoch) for number in (epoch, epoch + 1))
+        return observations_of(self._store, self._config, first, end)
+
+    def decide(self, epoch: int, config: EpochConfig | None) -> None:
+        self.last = epoch
+        if config is not None:
+            self._latest = epoch, config
+
+    def config_of(self, epoch: int) -> tuple[int, EpochConfig]:
+        assert self._latest is not None and epoch == self.last
+        return self._latest
+
+    def probed(self) -> list[str] | None:
+        after = begins(1, self._config.epoch)
+        return self._store.probed(after) if self._store.tests_in(after, sys.maxsize) else None
+
+    def keep_probed(self, keys: Sequence[str]) -> None: ...
+
+
+class SharedExchange:
+    """The exchange of nodes that share a folder or address."""
+
+    def __init__(self, config: CampaignConfig, versions: Mapping[str, str]) -> None:
+        """Raises: ConfigError if the address belongs to another campaign; Unreadable."""
+        self.last = -1
+        self._longest = config.epoch
+        self._depot = Depot(config.share)
+        self._configs: dict[int, list[EpochConfig]] = {}
+        self._check(config, versions)
+
+    def _check(self, config: CampaignConfig, versions: Mapping[str, str]) -> None:
+        own = identity(config, versions)
+        self._depot.put(ABOUT, json.dumps(own, indent=1).encode())
+        there = read(dict[str, str], parsed_json(self._depot.get(ABOUT) or b"", ABOUT))
+        for name, value in own.items():
+            if there.get(name) != value:
+                raise ConfigError(
+                    f"--share {config.share} is of a campaign with another {name} "
+                    f"({there.get(name)}, here {value}): choose another folder"
+                )
+
+    def add(self, lease: Lease, observations: EpochObservations) -> None:
+        """Writes the observations of the tests in a range, if the campaign learns from some."""
+        epoch = epoch_of(lease.first, self._longest)
+        if lease.first >= begins(epoch, self._longest) + LEARNT:
+            return
+        name = f"{_tests(epoch)}/{lease.name}.json"
+        self._depot.put(name, json.dumps(asdict(observations)).encode())
+
+    def observations(self, epoch: int) -> EpochObservations | None:
+        names = [n for n in self._depot.names(_tests(epoch)) if n.endswith(".json")]
+        if not self._complete(epoch, names):
+            return None
+        data = [self._depot.get(f"{_tests(epoch)}/{name}") or b"" for name in names]
+        return merged(read(EpochObservations, parsed_json(text)) for text in data)
+
+    def _complete(self, epoch: int, names: Sequence[str]) -> bool:
+        """Whether files of these names hold all tests of an epoch that there is learnt from.
+
+        A network file system may list a new file late. Older versions of nnfuzz named files without
+        the end of their range; those count as complete.
+        """
+        ranges = [_RANGE.fullmatch(name) for name in names]
+        covered = first = begins(epoch, self._longest)
+        for start, end in sorted((int(name[1]), int(name[2])) for name in ranges if name):
+            covered = max(covered, end) if start <= covered else covered
+        last = min(begins(epoch + 1, self._longest), first + LEARNT)
+        return covered >= last or None in ranges
+
+    def decide(self, epoch: int, config: EpochConfig | None) -> None:
+        rows = [] if config is None else [asdict(config)]
+        self._depot.put(config_file(epoch), json.dumps(rows).encode())
+        self.last = epoch
+
+    def config_of(self, epoch: int) -> tuple[int, EpochConfig]:
+        """Raises: Unreadable."""
+        first = epoch
+        while not (configs := self._read(first)):
+            first -= 1
+        return first, configs[0]
+
+    def _read(self, epoch: int) -> list[EpochConfig]:
+        """The configuration of an epoch; empty if it is that of the epoch before."""
+        if epoch not in self._configs:
+            while len(self._configs) >= KEPT_EPOCHS:
+                del self._configs[min(self._configs)]
+            data = self._depot.get(config_file(epoch))
+            if data is None:
+                raise Unreadable(f"{self._depot.url} has lost the configuration of epoch {epoch}")
+            self._configs[epoch] = read(list[EpochConfig], parsed_json(data))
+        return self._configs[epoch]
+
+    def probed(self) -> list[str] | None:
         data = self._depot.get(PROBED)
         return None if data is None else read(list[str], parsed_json(data))
 
+    def keep_probed(self, keys: Sequence[str]) -> None:
+        self._depot.put(PROBED, json.dumps(keys).encode())
 
-def shown(store: Store, config: CampaignConfig, first: int, end: int) -> Told:
-    """What the tests of an epoch, or of a range in one, have shown: those that are learnt from."""
+
+def observations_of(
+    store: Store, config: CampaignConfig, first: int, end: int
+) -> EpochObservations:
+    """Observations of the tests from `first` up to `end` that the campaign learns from; both
+    indexes are of one epoch, and `end` is excluded.
+    """
     end = min(end, begins(epoch_of(first, config.epoch), config.epoch) + LEARNT)
     seen = store.seen(first, end) if config.guidance else []
-    return Told(tuple(store.observed(first, end)), tuple(seen))
+    return EpochObservations(tuple(store.observed(first, end)), tuple(seen))
 
 
-def together(told: Iterable[Told]) -> Told:
-    """By index."""
+def merged(parts: Iterable[EpochObservations]) -> EpochObservations:
+    """All observations, once for each index and sorted by it."""
     tests: dict[int, Observed] = {}
     seen: dict[int, Seen] = {}
-    for part in told:
+    for part in parts:
         tests |= {test.index: test for test in part.tests}
         seen |= {test.index: test for test in part.seen}
-    return Told(
+    return EpochObservations(
         tuple(tests[index] for index in sorted(tests)),
         tuple(seen[index] for index in sorted(seen)),
     )
 
 
-def _epoch(number: int) -> str:
-    return f"epochs/{number:06}.json"
+def config_file(epoch: int) -> str:
+    """Name of the file with the configuration of an epoch."""
+    return f"epochs/{epoch:06}.json"
 
 
 def _tests(epoch: int) -> str:
     return f"tests/{epoch:06}"
 
 
-def about(config: CampaignConfig, versions: Mapping[str, str]) -> dict[str, str]:
-    """What all parts must have in common, by name."""
+def identity(config: CampaignConfig, versions: Mapping[str, str]) -> dict[str, str]:
+    """What all nodes of a campaign must have in common, by name."""
     left_out = {*LIMITS, "shard"}
     settings = {name: v for name, v in as_json(config).items() if name not in left_out}
     return {
         "seed": str(config.seed),
-        "number of parts": str(config.part.count),
+        "number of parts": str(config.place.count),
         "settings": hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest(),
         **{f"version of {name}": version for name, version in sorted(versions.items())},
     }

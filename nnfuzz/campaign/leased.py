@@ -1,14 +1,13 @@
-"""A node's share of a campaign on many machines: the ranges of indexes that it was lent.
+"""The leases of one node of a campaign: which indexes it tests, and what it has published of them.
 
-In turns of about a second, beside the tests: what the tests of a range have shown is written for
-all to read, rows and findings are published every while, and then the coordinator is told, which
-answers with what the node holds by now. If it cannot be reached, the node goes on with what it has.
-A range is held until it is published, so whatever is lost with a node is run again elsewhere.
+About once a second, in a thread beside the tests, the node writes the observations of ranges whose
+tests are recorded, publishes rows and findings now and then, and exchanges messages with the
+coordinator. While that cannot be reached, the node goes on with the ranges that it has. It holds a
+range until that is published, so other nodes repeat whatever is lost with it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -16,51 +15,57 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from nnfuzz.campaign.config import CampaignConfig
-from nnfuzz.campaign.exchange import RangeLessons, Told, shown
+from nnfuzz.campaign.exchange import EpochObservations, SharedExchange, observations_of
 from nnfuzz.campaign.lending import Coordinator, Lease, Lent, Report
 from nnfuzz.campaign.segments import publish
 from nnfuzz.campaign.store import Store
 from nnfuzz.reading import Unreadable
 
 PUBLISH_SECONDS, IDLE_SECONDS = 20.0, 2.0
-"""Between segments, each of which costs a file; and where there is nothing else to do, since the
-others may be waiting for the last ones."""
+"""Seconds between two segments, each of which costs a file: in general, and while the node has
+nothing else to do, since other nodes may wait for the last tests."""
 RETRY_SECONDS = 1.0
 PATIENCE = 300.0
-"""Seconds that a node waits for a coordinator that nobody answers for, at its beginning and end."""
+"""Seconds that a node waits for a silent coordinator at the beginning and end of a session."""
 CLAIMS = 16
-"""Findings that are asked for at a time, of which one is reduced at a time."""
+"""Findings that a report claims at most; one is reduced at a time."""
 _OUT_OF_REACH = (OSError, Unreadable)
 
 
 @dataclass
 class _Range:
-    """A range that is held. left: indexes that are not recorded; published: that need not be again.
+    """A range that the node holds.
 
-    told: whether it is written what its tests have shown.
+    left: its indexes that are not recorded. observed: whether its observations are published.
+    kept: whether its rows and findings are published.
     """
 
     lease: Lease
     left: set[int]
-    told: bool = False
-    published: bool = False
+    observed: bool = False
+    kept: bool = False
 
 
 @dataclass
 class _Turn:
-    """What happens in the background: files to write, and what is said once they are there."""
+    """Work of the background thread, of which the report at its end tells.
 
-    told: list[tuple[Lease, Told]] = field(default_factory=list)
+    observations: to be written. publishes: ranges whose rows are to be published, by first index;
+    None if none are due. reduced: signatures that the report names. ends: whether to publish
+    whatever is new.
+    """
+
+    observations: list[tuple[Lease, EpochObservations]] = field(default_factory=list)
     publishes: tuple[int, ...] | None = None
     reduced: tuple[str, ...] = ()
     ends: bool = False
 
 
 class Leased:
-    """The indexes of a node, from the lowest on; see nnfuzz.campaign.jobs.Indexes.
+    """The indexes that a node tests, lowest first (see nnfuzz.campaign.jobs.Indexes).
 
-    It also stands for all that is recorded anywhere (`length`, see nnfuzz.campaign.schedule.Prefix)
-    and for who reduces what. note: for people.
+    It also knows what all nodes together have recorded (`length`, see
+    nnfuzz.campaign.schedule.Recorded), and which node reduces which finding. note: for people.
     """
 
     def __init__(
@@ -68,7 +73,7 @@ class Leased:
         coordinator: Coordinator,
         config: CampaignConfig,
         store: Store,
-        lessons: RangeLessons,
+        exchange: SharedExchange,
         note: Callable[[str], None],
         node: str,
         ahead: int,
@@ -76,12 +81,12 @@ class Leased:
     ) -> None:
         """node: a name that stays the same while its folder does. ahead: tests to have at hand.
 
-        Raises: OSError if nobody answers.
+        Raises: OSError if the coordinator does not answer.
         """
-        self.lessons = lessons
         self._coordinator = coordinator
         self._config = config
         self._store = store
+        self._exchange = exchange
         self._note = note
         self._node = node
         self._ahead = ahead
@@ -90,19 +95,19 @@ class Leased:
         self._handed: set[int] = set()
         """Indexes that are under way."""
         self._waiting: list[int] = []
-        """Those of the ranges that are not, the lowest one last."""
-        self._begun = -1
+        """Indexes of the ranges that are not under way, the lowest one last."""
         self._claims: dict[str, str] = {}
         self._mine: set[str] = set()
         self._reduced: set[str] = set()
         self.elsewhere: set[str] = set()
-        """Signatures that other nodes have reduced; the recorder's."""
+        """Signatures that other nodes have reduced; shared with the recorder."""
         self._thread = ThreadPoolExecutor(1)
         self._future: Future[Lent] | None = None
-        self._under_way = _Turn()
+        self._current = _Turn()
         self._due = self._published = 0.0
-        self._silent = False
-        self._meet(stopped)
+        self._reported = -1  # the last decided epoch, as the coordinator was told
+        self._unanswered = False
+        self._join(stopped)
 
     # -- which indexes ------------------------------------------------------------------------
 
@@ -123,7 +128,7 @@ class Leased:
 
     @property
     def over(self) -> bool:
-        """Whether the whole campaign is."""
+        """Whether nothing is left to do in the whole campaign."""
         return self._lent.over
 
     @property
@@ -135,11 +140,11 @@ class Leased:
 
     @property
     def length(self) -> int:
-        """Below this index, it can be read what all tests have shown, whoever ran them."""
-        return self._lent.told
+        """The observations of all tests below this index are published, whichever node ran them."""
+        return self._lent.observed
 
     def add(self, index: int) -> None:
-        """Takes that a test is recorded."""
+        """Records the end of a test."""
         self._handed.discard(index)
         for held in self._ranges.values():
             if held.lease.first <= index < held.lease.end:
@@ -147,22 +152,15 @@ class Leased:
                 if not held.left:
                     self._due = 0.0
 
-    # -- epochs -------------------------------------------------------------------------------
-
     @property
     def begun(self) -> int:
-        """The last epoch that is decided."""
-        return max(self._begun, self._lent.begun)
-
-    def begin(self, epoch: int) -> None:
-        """Takes that an epoch is decided."""
-        if epoch > self.begun:
-            self._begun, self._due = epoch, 0.0
+        """The last decided epoch."""
+        return max(self._exchange.last, self._lent.begun)
 
     # -- reductions ---------------------------------------------------------------------------
 
     def may_reduce(self, signature: str, cluster: str) -> bool:
-        """Whether nobody else does; asks for it where that is not known."""
+        """Whether this node reduces the finding; claims it if no node does as far as is known."""
         if signature in self._mine:
             return True
         if len(self._claims) < CLAIMS:
@@ -170,24 +168,25 @@ class Leased:
         return False
 
     def reduced(self, signature: str) -> None:
-        """Takes that a reduction is over."""
+        """Reports the end of a reduction."""
         self._reduced.add(signature)
         self._mine.discard(signature)
 
     # -- turns --------------------------------------------------------------------------------
 
     def turn(self) -> None:
-        """Takes the answer to what was said last, and says how things stand. It does not block."""
+        """Takes the answer to the last report, and begins the next turn if it is due; it does not
+        block.
+        """
         if self._future is not None and self._future.done():
-            future, self._future = self._future, None
-            with contextlib.suppress(*_OUT_OF_REACH):
-                self._heed(future)
-        if self._future is None and time.monotonic() >= self._due:
+            self._finish()
+        news = self._exchange.last > self._reported
+        if self._future is None and (news or time.monotonic() >= self._due):
             self._due = time.monotonic() + (self._lent.pace or RETRY_SECONDS)
             self._begin_turn()
 
     def close(self, leaves: bool = True) -> None:
-        """Publishes what there is, and says so. leaves: whether others shall have what is left."""
+        """Publishes everything. leaves: whether other nodes may take the ranges that are left."""
         until = time.monotonic() + PATIENCE
         self._finish()
         while time.monotonic() < until:
@@ -197,7 +196,8 @@ class Leased:
             time.sleep(RETRY_SECONDS)
         self._thread.shutdown()
 
-    def _meet(self, stopped: Callable[[], bool]) -> None:
+    def _join(self, stopped: Callable[[], bool]) -> None:
+        """Sends the first report. Raises: OSError if nothing answers for PATIENCE seconds."""
         until = time.monotonic() + PATIENCE
         while True:
             self._begin_turn()
@@ -208,70 +208,70 @@ class Leased:
             time.sleep(RETRY_SECONDS)
 
     def _finish(self) -> bool:
-        """Waits for the turn that is under way; whether it went well."""
-        if self._future is None:
-            return True
+        """Waits for the current turn; returns whether it was answered."""
         future, self._future = self._future, None
+        if future is None:
+            return True
         try:
-            self._heed(future)
-        except _OUT_OF_REACH:
+            lent = future.result()
+        except _OUT_OF_REACH as error:
+            if not self._unanswered:
+                self._note(f"the coordinator cannot be reached ({error}): going on meanwhile")
+            self._unanswered = True
             return False
+        self._unanswered = False
+        self._end_turn(lent)
         return True
 
     def _begin_turn(self, ends: bool = False, leaves: bool = False) -> None:
         turn = _Turn(reduced=tuple(self._reduced), ends=ends)
         for held in self._ranges.values():
-            if not held.left and not held.told:
-                told = shown(self._store, self._config, held.lease.first, held.lease.end)
-                turn.told.append((held.lease, told))
+            if not held.left and not held.observed:
+                lease = held.lease
+                found = observations_of(self._store, self._config, lease.first, lease.end)
+                turn.observations.append((lease, found))
         idle = not self._waiting and not self._handed
         pause = IDLE_SECONDS if idle else PUBLISH_SECONDS
         if ends or time.monotonic() >= self._published + pause:
-            fresh = (h for h in self._ranges.values() if not h.left and not h.published)
+            fresh = (held for held in self._ranges.values() if not held.left and not held.kept)
             turn.publishes = tuple(h.lease.first for h in fresh if self._is_done(h.lease))
-        self._under_way = turn
-        ran = tuple(first for first, held in self._ranges.items() if held.told)
-        kept = tuple(first for first, held in self._ranges.items() if held.published)
-        report = Report(
+        self._current = turn
+        report = self._report(turn, leaves)
+        self._claims, self._reported = {}, report.begun
+        self._future = self._thread.submit(self._run, turn, report)
+
+    def _report(self, turn: _Turn, leaves: bool) -> Report:
+        """The state of the node once a turn has ended well."""
+        ran = tuple(first for first, held in self._ranges.items() if held.observed)
+        kept = tuple(first for first, held in self._ranges.items() if held.kept)
+        return Report(
             self._node,
-            0 if ends or len(self._waiting) > self._ahead else self._held() + 1,
-            (*ran, *(lease.first for lease, _ in turn.told)),
+            0 if turn.ends or len(self._waiting) > self._ahead else self._held() + 1,
+            (*ran, *(lease.first for lease, _ in turn.observations)),
             (*kept, *(turn.publishes or ())),
-            self._begun,
+            self._exchange.last,
             tuple(self._claims.items()),
             turn.reduced,
             leaves,
         )
-        self._claims = {}
-        self._future = self._thread.submit(self._talk, turn, report)
 
-    def _talk(self, turn: _Turn, report: Report) -> Lent:
-        """In the background. Raises: OSError, Unreadable."""
-        for lease, told in turn.told:
-            if told.tests:
-                self.lessons.tell(lease, told)
+    def _run(self, turn: _Turn, report: Report) -> Lent:
+        """Does the work of a turn in the background. Raises: OSError, Unreadable."""
+        for lease, observations in turn.observations:
+            self._exchange.add(lease, observations)
         if turn.publishes or turn.ends:
             publish(self._store.folder, self._config.share)
         return self._coordinator.sync(report)
 
-    def _heed(self, future: Future[Lent]) -> None:
-        """Raises: OSError, Unreadable, if nobody was there to answer."""
-        try:
-            lent = future.result()
-        except _OUT_OF_REACH as error:
-            if not self._silent:
-                self._note(f"the coordinator cannot be reached ({error}): going on meanwhile")
-            self._silent = True
-            raise
-        self._silent = False
-        turn = self._under_way
+    def _end_turn(self, lent: Lent) -> None:
+        turn = self._current
         if turn.publishes is not None:
             self._published = time.monotonic()
-        for lease, _ in turn.told:
-            self._ranges[lease.first].told = True
+        for lease, _ in turn.observations:
+            self._ranges[lease.first].observed = True
             self._store.drop_graphs(lease.first, lease.end, ())
         for first in turn.publishes or ():
-            self._ranges[first].published = True
+            self._ranges[first].kept = True
         self._lent = lent
         self._reduced -= {*turn.reduced}
         self._mine |= {*lent.mine}
@@ -279,7 +279,7 @@ class Leased:
         self._hold(lent.leases)
 
     def _hold(self, leases: Sequence[Lease]) -> None:
-        """Takes what is held by now: other ranges are lost, or need nothing more."""
+        """Holds these ranges from now on; other ones are lost to another node, or published."""
         before = self._ranges
         self._ranges = {
             lease.first: before.get(lease.first) or self._range(lease) for lease in leases
@@ -293,9 +293,9 @@ class Leased:
         return sum(len(held.lease) for held in self._ranges.values() if held.left)
 
     def _range(self, lease: Lease) -> _Range:
-        recorded = {seen.index for seen in self._store.observed(lease.first, lease.end)}
+        recorded = {test.index for test in self._store.observed(lease.first, lease.end)}
         return _Range(lease, {*range(lease.first, lease.end)} - recorded, lease.ran)
 
     def _is_done(self, lease: Lease) -> bool:
-        """Whether nothing more is to come: hangs that are not confirmed yet hold a range back."""
+        """Whether all tests have ended: suspected hangs that nobody has confirmed yet have not."""
         return self._store.tests_in(lease.first, lease.end) == len(lease)

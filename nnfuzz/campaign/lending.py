@@ -1,6 +1,6 @@
-"""What a node of a cluster and the coordinator that lends it ranges of indexes tell each other.
+"""Messages between a node of a campaign and the coordinator that lends it ranges of indexes.
 
-Both messages say how things stand and not what has changed, so either may be lost or come twice.
+Both messages describe a state and not a change, so either may be lost or arrive twice.
 """
 
 from __future__ import annotations
@@ -8,12 +8,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+LEAST, MOST = 4, 1024
+"""Fewest and most tests in a range (fewer at the end of an epoch). MOST is about half a minute of
+work for two cores."""
+RANGES_PER_NODE = 2
+"""Ranges of an epoch for each node, so that the last ones end at about the same time."""
+
+
+def range_size(tests: int, nodes: int) -> int:
+    """Number of tests in a range of an epoch that has so many tests."""
+    return max(LEAST, min(MOST, tests // (RANGES_PER_NODE * max(1, nodes))))
+
 
 @dataclass(frozen=True)
 class Lease:
-    """A range of indexes, of one epoch, from `first` up to `end`, which is excluded.
+    """A range of indexes of one epoch, from `first` up to `end`, which is excluded.
 
-    ran: whether its holder has recorded all tests and told what they have shown.
+    ran: whether all its tests are recorded and their observations are published.
     """
 
     first: int
@@ -23,17 +34,20 @@ class Lease:
     def __len__(self) -> int:
         return self.end - self.first
 
+    @property
+    def name(self) -> str:
+        return f"{self.first}-{self.end}"
+
 
 @dataclass(frozen=True)
 class Report:
-    """From a node. By first index: ran: ranges of which everybody can read what they have shown;
-    kept: those whose rows and findings are published as well.
+    """The state of a node. Ranges are named by their first index.
 
-    wants: how many tests the ranges that it has not run shall have together. begun: the last epoch
-    that it has decided, if it leads; -1 for none. claims: signatures of findings that it could
-    reduce, with their clusters; reduced: those that it is done with. leaves: whether its session is
-    over.
-    found: signatures of findings that are new to it, with their titles.
+    wants: number of tests that its ranges without results shall have together. ran: ranges whose
+    observations are published. kept: ranges whose rows and findings are published as well. begun:
+    the last epoch that it has decided as the leader; -1 for none. claims: signatures of findings
+    that it could reduce, each with its cluster. reduced: signatures whose reduction is over.
+    leaves: whether its session ends. found: signatures and titles of its new findings.
     """
 
     node: str
@@ -49,17 +63,19 @@ class Report:
 
 @dataclass(frozen=True)
 class Lent:
-    """To a node. leases: all that it holds. leads: whether it decides the epochs. begun: the last
-    epoch that is decided. told: the index below which it can be read what tests have shown.
+    """The answer to a report.
 
-    mine: of its claims, those that it may reduce; taken: those that somebody else has reduced.
-    over: whether nothing is left to do. pace: seconds until the next report, if nothing happens.
+    leases: all ranges that the node holds. leads: whether it decides the epochs. begun: the last
+    decided epoch. observed: the observations of all tests below this index are published. mine:
+    claimed signatures that this node reduces. taken: claimed signatures that another node has
+    reduced. over: whether nothing is left to do. pace: seconds until the next report, if nothing
+    happens.
     """
 
     leases: tuple[Lease, ...] = ()
     leads: bool = False
     begun: int = -1
-    told: int = 0
+    observed: int = 0
     mine: tuple[str, ...] = ()
     taken: tuple[str, ...] = ()
     over: bool = False
@@ -67,18 +83,20 @@ class Lent:
 
 
 class Reductions(Protocol):
-    """Who of all nodes reduces what."""
+    """Decides which node reduces which finding."""
 
     def may_reduce(self, signature: str, cluster: str) -> bool:
-        """Whether nobody else does; asks for it where that is not known."""
+        """Whether this node reduces the finding; claims it if no node does as far as is known."""
         ...
 
     def reduced(self, signature: str) -> None:
-        """Takes that a reduction is over."""
+        """Reports the end of a reduction."""
         ...
 
 
 class Coordinator(Protocol):
-    """Where a node reports to. It may be out of reach: then `sync` raises OSError."""
+    """Lends ranges to nodes."""
 
-    def sync(self, report: Report) -> Lent: ...
+    def sync(self, report: Report) -> Lent:
+        """Raises: OSError, Unreadable if the coordinator cannot be reached for now."""
+        ...

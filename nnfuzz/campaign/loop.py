@@ -138,7 +138,6 @@ class Loop:
                 self._blame_for_end(error)
                 raise
             self._settle()
-            self.epochs.publish()
             self.recorder.complete = True
             self.recorder.store.stop_clock()
             self.cpu.end()
@@ -267,7 +266,7 @@ class Loop:
         self._wait()
 
     def _wait(self) -> None:
-        self.epochs.heed()
+        self.epochs.sync()
         due = max(LEAST_TICK_SECONDS, min(pool.due for pool in self.backends))
         sandboxes = self._sandboxes()
         if not any(sandbox.busy for sandbox in sandboxes):
@@ -310,9 +309,7 @@ class Loop:
             return True
         if self.epochs.over or (self._time_is_up() and not self._overtime):
             return True
-        if self._jobs.left or self._busy():
-            return False
-        return not self.epochs.owed
+        return not (self._jobs.left or self._busy())
 
     def _time_is_up(self) -> bool:
         limit = self.config.time_limit
@@ -472,7 +469,7 @@ class Loop:
     def _own_limit(self) -> int | None:
         """How many indexes this part of the campaign has; None for no end."""
         limit = self.config.tests_limit
-        return None if limit is None else self.config.part.of(limit)
+        return None if limit is None else self.config.place.of(limit)
 
     def _reducing_left(self) -> float:
         """Seconds until the reductions after the last test end."""

@@ -514,7 +514,7 @@ def _features(evidence: Evidence) -> Features | None:
     return features(made.graph) if made and made.graph else None
 
 
-def brief(outcome: Outcome) -> str | dict[str, str]:
+def brief(outcome: Outcome) -> str | dict[str, str | bool]:
     """What the store keeps of an outcome: its kind, and more where it is not ok."""
     if outcome.ok:
         return outcome.kind.value
@@ -524,6 +524,7 @@ def brief(outcome: Outcome) -> str | dict[str, str]:
         "signal": outcome.signal,
         "error_type": outcome.error_type,
         "message": outcome.message[:BRIEF],
+        "over_memory_limit": outcome.over_memory_limit,
     }
     return {name: value for name, value in fields.items() if value}
 

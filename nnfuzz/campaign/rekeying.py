@@ -18,17 +18,17 @@ from typing import Any
 
 from nnfuzz.campaign.clusters import complaint_of
 from nnfuzz.campaign.config import CampaignConfig
-from nnfuzz.campaign.reduction import renewed, reread
 from nnfuzz.campaign.remerge import remerge, renew_variants
 from nnfuzz.campaign.rows import TestRow
 from nnfuzz.campaign.store import Store
 from nnfuzz.campaign.tables.errors import Said
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage, marked
 from nnfuzz.execute.registry import BackendRegistry, RegistryError
 from nnfuzz.execute.target import Target
 from nnfuzz.ir.edges import is_edge
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
 from nnfuzz.report.finding_folder import FindingError, read_finding, rename_signature
+from nnfuzz.report.keyed import renewed, reread
 from nnfuzz.testcase.test_id import Numbered, TestId
 from nnfuzz.triage.signature import Failure, export_failure, failures
 
@@ -192,7 +192,7 @@ def _outcome(label: str, target: Target, brief: Any, said: Said | None) -> Outco
         kind = brief if isinstance(brief, str) else brief["kind"]
         return Outcome(OutcomeKind(kind), Stage.EXECUTE, target, label=label)
     error = said.error
-    return Outcome(
+    outcome = Outcome(
         OutcomeKind(brief["kind"]),
         Stage(brief["stage"]),
         target,
@@ -202,4 +202,6 @@ def _outcome(label: str, target: Target, brief: Any, said: Said | None) -> Outco
         brief.get("signal", ""),
         error.captured,
         label=label,
+        over_memory_limit=brief.get("over_memory_limit", False),
     )
+    return marked(outcome)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from nnfuzz.campaign.reduction import facts, identity, keys_of, renewed
 from nnfuzz.campaign.store import Store
 from nnfuzz.execute.registry import BackendRegistry, RegistryError
 from nnfuzz.report.finding_folder import REDUCED, FindingError, read_finding
+from nnfuzz.report.keyed import keyed
 from nnfuzz.report.variants import write_variants
-from nnfuzz.triage.refine import refined
 
 
 def remerge(store: Store, registry: BackendRegistry, note: Callable[[str], None]) -> int:
@@ -27,15 +26,13 @@ def remerge(store: Store, registry: BackendRegistry, note: Callable[[str], None]
             continue
         try:
             reduced = read_finding(store.folder / folders[signature] / REDUCED)
-            failure = renewed(reduced, registry)
-            found = refined(failure, reduced.case.graph, facts(reduced, registry))
+            found = keyed(reduced, registry)
         except (FindingError, RegistryError):
             continue
-        keys = tuple(sorted(map(str, keys_of(reduced, failure, found))))
-        known = identity(reduced, found)
-        if (known, keys) != (row.refined, row.keys):
-            renamed[row.refined] = known
-            store.add_reduction(replace(row, refined=known, keys=keys))
+        keys = tuple(sorted(map(str, found.keys)))
+        if (found.cause, keys) != (row.refined, row.keys):
+            renamed[row.refined] = found.cause
+            store.add_reduction(replace(row, refined=found.cause, keys=keys))
     causes = {f"cause:{old}": f"cause:{new}" for old, new in renamed.items()}
     for row in store.reductions().values():
         # What was found to be one with another cause, or to follow from it, goes with that.

@@ -19,8 +19,8 @@ from typing import Any
 from nnfuzz.campaign.backend_pool import BackendPool
 from nnfuzz.campaign.changes import keep_releases
 from nnfuzz.campaign.config import CampaignConfig, ConfigError
-from nnfuzz.campaign.epochs import Epochs, FollowingEpochs, LeasedEpochs
-from nnfuzz.campaign.exchange import Exchange, RangeLessons
+from nnfuzz.campaign.epochs import EpochDecider, Epochs
+from nnfuzz.campaign.exchange import Exchange, OwnExchange, SharedExchange
 from nnfuzz.campaign.guidance import Guidance, NoFeedback
 from nnfuzz.campaign.leased import Leased
 from nnfuzz.campaign.lending import Coordinator
@@ -34,6 +34,7 @@ from nnfuzz.campaign.reducing import Reducer
 from nnfuzz.campaign.refusals import refusals
 from nnfuzz.campaign.rekeying import rekey
 from nnfuzz.campaign.rows import AvoidedRow, FindingRow
+from nnfuzz.campaign.shared_leases import SharedLeases
 from nnfuzz.campaign.statistics import summary
 from nnfuzz.campaign.store import MOST_FAULTS, Store
 from nnfuzz.campaign.support import Answers, Support
@@ -97,14 +98,15 @@ def run_campaign(
 ) -> Result:
     """Runs a session of the campaign in `store` and writes its summary.
 
-    coordinator: of the cluster that it is a node of, which says what it tests.
+    coordinator: lends ranges of indexes to this node of a cluster. Without one, a campaign with
+    `share` leases them through files.
 
     Raises: OSError if no coordinator answers, PoolError if workers cannot work (the summary is
     written all the same), RunnerError if a backend cannot start, ConfigError if nothing can be
     generated.
     """
     store.begin_session()
-    if coordinator is None:  # which knows no index that is to be done again
+    if not config.share:  # a published range is not run again
         _try_again(store, config.seed, observer)
     with _open(store, config, registry, observer, cache, stopped, coordinator) as session:
         try:
@@ -271,12 +273,14 @@ def _open(
         write = finding_writer(config, registry, versions.backends, store.restraints_in)
         rekey(store, config, registry, observer.note)
         kinds = [(pool.name, registry.get(pool.spec.name)) for pool in pools]
+        exchange: Exchange = OwnExchange(config, store)
         leased = None
-        if coordinator:
-            lessons = RangeLessons(config, versions.flat())
+        if config.share:
+            exchange = shared = SharedExchange(config, versions.flat())
             ahead = AHEAD * max(config.workers, config.producers)
             note, node = observer.note, _name_of_node(store)
-            leased = Leased(coordinator, config, store, lessons, note, node, ahead, stopped)
+            lender = coordinator or SharedLeases(config, node)
+            leased = Leased(lender, config, store, shared, note, node, ahead, stopped)
         recorder = Recorder(
             store,
             config.known,
@@ -298,10 +302,8 @@ def _open(
         stack.callback(reducer.close)
         throttle = Throttle(config.throttle, prober.left(()), _unrestrained(config))
         feedback = Guidance() if config.guidance else NoFeedback()
-        parts = (config, recorder, producers, prober, throttle, observer, feedback)
-        exchange = None if leased else Exchange.of(config, versions.flat())
-        kind = FollowingEpochs if exchange and not exchange.leads else Epochs
-        epochs = LeasedEpochs(leased, *parts) if leased else kind(*parts, exchange)
+        decider = EpochDecider(config, recorder, prober, throttle, observer, feedback, exchange)
+        epochs = Epochs(config, store, producers, exchange, decider, leased)
         loop = Loop(
             config, recorder, producers, pools, prober, observer, reducer, epochs, stopped, leased
         )

@@ -10,7 +10,7 @@ from typing import Any
 from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.campaign.recorder import Evidence
 from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.report.finding import RIGHT_IN, Finding
+from nnfuzz.report.finding import Finding, Origin
 from nnfuzz.report.finding_folder import write_finding
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.triage.signature import Failure
@@ -30,6 +30,7 @@ def finding_writer(
     makes the same test case again.
     """
     specs = {spec.label: spec for spec in config.backends}
+    changes = config.regressions
 
     def write(folder: Path, failure: Failure, evidence: Evidence) -> None:
         made = _made(evidence)
@@ -46,17 +47,13 @@ def finding_writer(
             verdict=evidence.verdict,
             blame=evidence.blame(failure),
             versions=dict(versions.get(failure.backend, {})),
-            campaign={"epoch": evidence.epoch, **_change(config, failure, evidence)},
+            origin=Origin(evidence.epoch, evidence.right_release(failure) if changes else ""),
         )
         from nnfuzz.report.reduced import repro_program
 
         write_finding(folder, finding, repro_program(finding, registry))
 
     return write
-
-
-def _change(config: CampaignConfig, failure: Failure, evidence: Evidence) -> dict[str, str]:
-    return {RIGHT_IN: evidence.right_release(failure)} if config.regressions else {}
 
 
 def _made(evidence: Evidence) -> TestCase | NotProduced:

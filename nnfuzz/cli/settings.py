@@ -250,8 +250,8 @@ def baseline_failures(path: Path) -> tuple[str, ...]:
 
 
 def _known_in(folder: Path) -> tuple[str, ...]:
-    from nnfuzz.campaign.reduction import known_by
     from nnfuzz.execute.registry import BackendRegistry
+    from nnfuzz.report.keyed import known_by
     from nnfuzz.triage.known import KnownFailures
 
     registry = BackendRegistry.discover()

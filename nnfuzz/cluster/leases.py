@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Self
 
-from nnfuzz.campaign.lending import Lease, Lent, Report
+from nnfuzz.campaign.lending import Lease, Lent, Report, range_size
 from nnfuzz.campaign.schedule import LONGEST, begins, epoch_of
 
 TERM = 60.0
@@ -30,11 +30,6 @@ CHECKS = 20
 PACE, LEAST_PACE = 0.01, 0.2
 """Seconds between two reports of a node: PACE times the number of nodes, and at least LEAST_PACE.
 """
-LEAST, MOST = 4, 1024
-"""Fewest and most tests in a range (fewer at the end of an epoch). MOST is about half a minute of
-work for two cores."""
-RANGES_PER_NODE = 2
-"""Ranges of an epoch for each node, so that the last ones end at about the same time."""
 _TABLES = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value ANY NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS ranges (first INTEGER PRIMARY KEY, end INTEGER NOT NULL, holder TEXT,
@@ -102,8 +97,8 @@ class Leases:
         return int(self._fact("begun", -1))
 
     @property
-    def told(self) -> int:
-        """All tests below this index have published their observations."""
+    def observed(self) -> int:
+        """The observations of all tests below this index are published."""
         found = self._db.execute("SELECT min(first) FROM ranges WHERE NOT told").fetchone()[0]
         return self.frontier if found is None else int(found)
 
@@ -165,7 +160,7 @@ class Leases:
                 self.held(node),
                 leads,
                 self.begun,
-                self.told,
+                self.observed,
                 tuple(mine),
                 tuple(taken),
                 self.over,
@@ -234,7 +229,7 @@ class Leases:
         epoch = epoch_of(first, self._longest)
         after = begins(epoch + 1, self._longest)
         length = after - begins(epoch, self._longest)
-        size = max(LEAST, min(MOST, length // (RANGES_PER_NODE * max(1, len(self._heard)))))
+        size = range_size(length, len(self._heard))
         return Lease(first, min(first + size, after, end))
 
     def _claim(self, node: str, claims: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:

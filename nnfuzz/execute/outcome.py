@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
@@ -12,7 +12,7 @@ from nnfuzz.execute.stage import Stage
 from nnfuzz.execute.target import Target
 from nnfuzz.writing import UNWRITTEN
 
-__all__ = ["DIFFERENCES", "Outcome", "OutcomeKind", "Stage"]
+__all__ = ["DIFFERENCES", "MEMORY_LIMIT", "Outcome", "OutcomeKind", "Stage"]
 
 
 class OutcomeKind(StrEnum):
@@ -38,6 +38,8 @@ class OutcomeKind(StrEnum):
 
 DIFFERENCES = (OutcomeKind.MISMATCH, OutcomeKind.DISPUTED)
 """Kinds of failures whose values are at issue."""
+MEMORY_LIMIT = "memory limit"
+"""How people are told of a death by the memory limit; `Outcome.over_memory_limit` marks it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,15 +49,13 @@ class Outcome:
     `captured` is the tail of what the compiler wrote to stdout and stderr. `seconds` maps a stage
     to the wall time spent in it; `cpu` is the CPU time of all of them. `outputs` is set when kind
     is ok. A process that died names its signal in `signal` ("SIGSEGV"), or its exit code in
-    `message` ("exited with code 3"); a death by the memory limit is a crash whose message begins
-    with `MEMORY_LIMIT`. `complaint` is the backend's reading of its compiler's words, where there
-    was an error. `label` is that of the backend (nnfuzz.execute.registry.labelled) where it is not
-    the compiler's name. `baseline`: of a level that shows nothing of the backend's own
-    (Backend.baseline). `passes`: names of those that changed the model, where that was asked for
-    and the backend tells (Backend.build_watched).
+    `message` ("exited with code 3"). `over_memory_limit` marks a crash for want of memory; its
+    message begins with MEMORY_LIMIT. `complaint` is the backend's reading of its compiler's words,
+    where there was an error. `label` is that of the backend (nnfuzz.execute.registry.labelled)
+    where it is not the compiler's name. `baseline`: of a level that shows nothing of the backend's
+    own (Backend.baseline). `passes`: names of those that changed the model, where that was asked
+    for and the backend tells (Backend.build_watched).
     """
-
-    MEMORY_LIMIT = "memory limit"
 
     kind: OutcomeKind
     stage: Stage
@@ -72,6 +72,7 @@ class Outcome:
     label: str = ""
     baseline: bool = False
     passes: tuple[str, ...] | None = None
+    over_memory_limit: bool = False
 
     @property
     def backend(self) -> str:
@@ -86,9 +87,11 @@ class Outcome:
     def ok(self) -> bool:
         return self.kind is OutcomeKind.OK
 
-    @property
-    def over_memory_limit(self) -> bool:
-        return self.kind is OutcomeKind.CRASH and self.message.startswith(self.MEMORY_LIMIT)
+
+def marked(outcome: Outcome) -> Outcome:
+    """An outcome read from a file, where those of older versions lack `over_memory_limit`."""
+    crashed = outcome.kind is OutcomeKind.CRASH and outcome.message.startswith(MEMORY_LIMIT)
+    return replace(outcome, over_memory_limit=True) if crashed else outcome
 
 
 def parsed_pass(told: str) -> tuple[str, str]:

@@ -26,7 +26,7 @@ from nnfuzz.execute.environment import home_of
 from nnfuzz.execute.events import Death, DeathKind, Event, Fault, Limits, Progress, Reply
 from nnfuzz.execute.forkserver import ForkServer, Home
 from nnfuzz.execute.job import Job
-from nnfuzz.execute.outcome import DIFFERENCES, Outcome, OutcomeKind, Stage
+from nnfuzz.execute.outcome import DIFFERENCES, MEMORY_LIMIT, Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendRegistry, BackendSpec, address, plugin_module
 from nnfuzz.execute.sandbox import Sandbox, wait
 from nnfuzz.execute.target import ONNX, Pipeline, Target
@@ -364,6 +364,7 @@ def _outcome(death: Death) -> Outcome:
         signal="" if death.note or death.kind in _UNSIGNALLED else death.signal,
         captured=death.captured,
         seconds={stage.value: death.seconds},
+        over_memory_limit=death.kind is DeathKind.MEMORY,
     )
 
 
@@ -371,7 +372,7 @@ def _cause(death: Death) -> str:
     if death.kind is DeathKind.TIMEOUT:
         return death.note or "exceeded the time limit"
     if death.kind is DeathKind.MEMORY:
-        return f"{Outcome.MEMORY_LIMIT} exceeded"
+        return f"{MEMORY_LIMIT} exceeded"
     if death.kind is DeathKind.EXIT:
         return f"exited with code {death.exit_code}"
     if death.note:

@@ -34,7 +34,7 @@ from nnfuzz.execute.complaint import CompilerError, ComplaintKind, described
 from nnfuzz.execute.events import reads_as_out_of_memory
 from nnfuzz.execute.interface import InputError, OnnxModel
 from nnfuzz.execute.job import Service, does
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.execute.outcome import MEMORY_LIMIT, Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendSpec
 from nnfuzz.execute.slips import innermost
 from nnfuzz.execute.target import ONNX
@@ -241,7 +241,7 @@ class BackendService(Service):
         """Kind, texts and complaint of what a stage has raised."""
         text = described(error, stage)
         complaint, kind = self._backend.complaint(text), OutcomeKind.EXCEPTION
-        message = text.message
+        message, over = text.message, False
         if type(self._backend).is_unsupported is Backend.is_unsupported:  # it would ask that again
             unsupported = complaint.kind is ComplaintKind.UNSUPPORTED
         else:
@@ -251,7 +251,7 @@ class BackendService(Service):
         elif complaint.kind is ComplaintKind.UNSUPPORTED:
             complaint = complaint.of_kind(ComplaintKind.ERROR)
         if kind is OutcomeKind.EXCEPTION and reads_as_out_of_memory(message):
-            kind, message = OutcomeKind.CRASH, f"{Outcome.MEMORY_LIMIT}: {message}"
+            kind, message, over = OutcomeKind.CRASH, f"{MEMORY_LIMIT}: {message}", True
         elif self._job.invalid and kind is OutcomeKind.EXCEPTION:
             kind = self._answer(error, text)
         return {
@@ -260,6 +260,7 @@ class BackendService(Service):
             "message": message,
             "traceback": text.traceback,
             "complaint": complaint,
+            "over_memory_limit": over,
         }
 
     def _answer(self, error: BaseException, text: CompilerError) -> OutcomeKind:

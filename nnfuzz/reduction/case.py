@@ -17,14 +17,14 @@ from nnfuzz.experiment.pipelines import shortened
 from nnfuzz.ir.sizes import operators
 from nnfuzz.reduction.candidate import Question, Tried, keyed
 from nnfuzz.reduction.culprit import kept
-from nnfuzz.reduction.engine import BUDGET, Counter, Engine, Watch
-from nnfuzz.reduction.evidence import Evidence, gather, wrong_inside
+from nnfuzz.reduction.diagnosis import NOTHING, Diagnosis, diagnose, wrong_inside
+from nnfuzz.reduction.engine import BUDGET, Engine, Watch
+from nnfuzz.reduction.figures import Counter, Figures, Spent
 from nnfuzz.reduction.known import Cause, Known
 from nnfuzz.reduction.servers import Servers
-from nnfuzz.reduction.slots import Slots, Spent
+from nnfuzz.reduction.slots import Slots
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import FAILURES, Failure
-from nnfuzz.writing import as_json
 
 SECONDS = 20.0
 """Limit for a candidate of a failure that is not about time."""
@@ -98,7 +98,7 @@ class Reduction:
     counters: Mapping[str, Counter]
     operators: int
     cause: Cause | None = None
-    evidence: Evidence = field(default_factory=Evidence)
+    diagnosis: Diagnosis = NOTHING
     spent: Mapping[str, Spent] = field(default_factory=dict)
 
     @property
@@ -115,17 +115,18 @@ class Reduction:
         """How many operators the models had and have: a graph at several sizes counts once."""
         return self.operators, operators(self.case.graph)
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "nodes": list(self.nodes),
-            "elements": [self.before[6], self.after[6]],
-            "candidates": self.run,
-            "seconds": round(self.seconds, 2),
-            "confirmed": [self.confirmed, CONFIRMATIONS],
-            "known": self.cause.finding if self.cause else "",
-            "spent": {name: as_json(spent) for name, spent in self.spent.items()},
-            "passes": {n: as_json(c) for n, c in self.counters.items() if c.proposed},
-        }
+    @property
+    def figures(self) -> Figures:
+        return Figures(
+            nodes=self.nodes,
+            elements=(self.before[6], self.after[6]),
+            candidates=self.run,
+            seconds=self.seconds,
+            confirmed=(self.confirmed, CONFIRMATIONS),
+            known=self.cause.finding if self.cause else "",
+            spent=self.spent,
+            passes={name: count for name, count in self.counters.items() if count.proposed},
+        )
 
 
 def reduce_case(problem: Problem, config: ReduceConfig | None = None) -> Reduction:
@@ -160,11 +161,11 @@ def reduce_case(problem: Problem, config: ReduceConfig | None = None) -> Reducti
                 questions = _confirming(whole, question)
                 best, confirmed = _holding(slots, questions, engine.adopted, wanted)
         failure = next((f for f, mark in best.failing if mark == wanted), best.failing[0][0])
-        evidence = Evidence()
+        diagnosis = NOTHING
         if known.found is None:
             with slots.phase("evidence"):
                 asking = question if question.hurried else whole
-                evidence = gather(slots, asking, [*engine.adopted, best], failure, config.causes)
+                diagnosis = diagnose(slots, asking, [*engine.adopted, best], failure, config.causes)
     return Reduction(
         failure=failure,
         best=best,
@@ -175,7 +176,7 @@ def reduce_case(problem: Problem, config: ReduceConfig | None = None) -> Reducti
         counters=engine.progress.counters,
         operators=operators(problem.case.graph),
         cause=known.found,
-        evidence=evidence,
+        diagnosis=diagnosis,
         spent=slots.spent,
     )
 

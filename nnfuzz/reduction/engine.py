@@ -17,27 +17,16 @@ from typing import Any
 from nnfuzz.ir.view import GraphView
 from nnfuzz.reduction.candidate import Question, Tried
 from nnfuzz.reduction.edit import ORDER, Group
+from nnfuzz.reduction.figures import Counter
 from nnfuzz.reduction.slots import Slots
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.mismatch import wrong_outputs
 from nnfuzz.triage.refine import first_copy
-from nnfuzz.writing import ROUNDED
 
 BUDGET = 800
 """Candidates that are run."""
 SWEEPS = 6
 """Rounds of all passes; a round in which none succeeds is the last one."""
-
-
-@dataclass
-class Counter:
-    """What one pass did: candidates proposed, rejected before they ran, run, and accepted."""
-
-    proposed: int = 0
-    rejected: int = 0
-    run: int = 0
-    accepted: int = 0
-    seconds: float = field(default=0.0, metadata=ROUNDED)
 
 
 @dataclass

@@ -34,7 +34,7 @@ class Cause:
     """A reduced failure: its refined signature, graph and accused passes, and the operators that
     tell which rewrite of a pass it is (nnfuzz.triage.refine.TriageFacts); kind and stage of the
     failure, and hypotheses that predict it (nnfuzz.reduction.explain). follows: see
-    nnfuzz.reduction.evidence.Evidence. messages: of an error; none if they are not known. wrong:
+    nnfuzz.reduction.diagnosis.Evidence. messages: of an error; none if they are not known. wrong:
     what of a result is (nnfuzz.compare.mismatch.MismatchKind). constant: whether it takes an
     operand that is constant. heals: see nnfuzz.reduction.healing.
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -22,30 +22,19 @@ from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.sandbox import wait
 from nnfuzz.reduction.candidate import Question, Tried
 from nnfuzz.reduction.edit import Group
+from nnfuzz.reduction.figures import Spent
 from nnfuzz.reduction.information import Explained
 from nnfuzz.reduction.jobs import Explain, ListFamilies, Propose
 from nnfuzz.reduction.servers import Servers
 from nnfuzz.reduction.slot import Slot, event_text
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.survey import learn_habits
-from nnfuzz.writing import ROUNDED
 
 A = TypeVar("A")
 
 
 class WorkerError(RuntimeError):
     """A worker of nnfuzz's own failed."""
-
-
-@dataclass
-class Spent:
-    """What a phase of a reduction took: candidates that ran, those whose result was known, and
-    seconds.
-    """
-
-    run: int = 0
-    repeated: int = 0
-    seconds: float = field(default=0.0, metadata=ROUNDED)
 
 
 class Slots:

@@ -18,7 +18,7 @@ from nnfuzz.experiment.blocking import Judge
 from nnfuzz.materialize.oldest import at_oldest_opset
 from nnfuzz.report import replay as again
 from nnfuzz.report.files import write_atomically
-from nnfuzz.report.finding import BISECTION, RIGHT_IN, Finding
+from nnfuzz.report.finding import Finding
 from nnfuzz.report.templating import environment
 from nnfuzz.triage.signature import Failure
 from nnfuzz.untrusted import below, read_json, read_text
@@ -69,7 +69,7 @@ class Releases:
         either, the first is looked for, or, where the finding was seen to be right in a newer
         release, the second. Raises: NotReproduced, RegistryError, RunnerError.
         """
-        own, right = self.own, self.finding.campaign.get(RIGHT_IN, "")
+        own, right = self.own, self.finding.origin.right_in
         if right and not (oldest or newest):
             oldest, newest = (right, "") if Version(right) < Version(own) else ("", right)
         here = self._reproduced()
@@ -135,7 +135,7 @@ def write_bisection(folder: Path, found: Sequence[Bisection]) -> None:
     """
     file, report = folder / "finding.json", folder / "report.md"
     data = read_json(below(folder, file.name))
-    data["campaign"][BISECTION] = [as_json(bisection) for bisection in found]
+    data["campaign"]["bisection"] = [as_json(bisection) for bisection in found]
     write_atomically(file, (json.dumps(data, indent=1) + "\n").encode())
     if report.is_file():
         text = _SECTION.sub("", read_text(below(folder, report.name)))

@@ -9,7 +9,7 @@ import stat
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -47,12 +47,30 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Replaces or makes a file in one step."""
+    os.replace(_draft(path, data), path)
+
+
+def write_once(path: Path, data: bytes) -> None:
+    """Makes a file in one step, unless it exists by then: of several writers the first one wins."""
+    draft = _draft(path, data)
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        pass
+    except OSError:  # a file system that has no links
+        os.replace(draft, path)
+    with suppress(FileNotFoundError):
+        os.unlink(draft)
+
+
+def _draft(path: Path, data: bytes) -> str:
+    """Writes a file beside a path; returns its name."""
     with tempfile.NamedTemporaryFile(prefix=PARTIAL, dir=path.parent, delete=False) as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
     os.chmod(file.name, 0o644)
-    os.replace(file.name, path)
+    return file.name
 
 
 def copy_files(source: Path, target: Path) -> None:

@@ -3,35 +3,77 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from nnfuzz.compare.flip import NOBODY, Blame
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.outcome import Outcome
 from nnfuzz.execute.registry import BackendSpec
+from nnfuzz.experiment.bisection import Bisection
+from nnfuzz.reading import read_fields
+from nnfuzz.reduction.diagnosis import NOTHING, Diagnosis
+from nnfuzz.reduction.figures import Figures
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import Failure, Signature
-
-RIGHT_IN = "right_in"
-"""In `Finding.campaign`: another release, which is right where this one fails; a reduction keeps
-that, if it was what the campaign looked for."""
+from nnfuzz.writing import as_json
 
 
-BISECTION = "bisection"
-"""In `Finding.campaign`: what `nnfuzz bisect` found, a list of nnfuzz.experiment.bisection."""
+@dataclass(frozen=True)
+class Origin:
+    """How a finding came about: the entry "campaign" of finding.json.
+
+    epoch: of the campaign's test. right_in: another release, which is right where this one fails; a
+    campaign that looks for regressions sets it, and a reduction keeps it. grouping: a sentence on
+    how sure it is that this is a finding of its own. bisection: what `nnfuzz bisect` found.
+    reduced_from, reduction, diagnosis: of a reduced finding.
+    """
+
+    epoch: int | None = None
+    right_in: str = ""
+    grouping: str = ""
+    bisection: tuple[Bisection, ...] = ()
+    reduced_from: Signature | None = None
+    reduction: Figures | None = None
+    diagnosis: Diagnosis = NOTHING
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields that are set; those of the diagnosis stand beside the others."""
+        found: dict[str, Any] = {"epoch": self.epoch} if self.epoch is not None else {}
+        found |= {k: v for k in ("right_in", "grouping") if (v := getattr(self, k))}
+        if self.bisection:
+            found["bisection"] = as_json(self.bisection)
+        if self.reduced_from:
+            found["reduced_from"] = as_json(self.reduced_from)
+        if self.reduction:
+            found |= {"reduction": as_json(self.reduction), **as_json(self.diagnosis)}
+        return found
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Origin:
+        """The inverse of to_json; other entries are left out. Raises: Unreadable."""
+        plain = [f.name for f in fields(cls) if f.name not in ("reduction", "diagnosis")]
+        found = read_fields(cls, data, *plain)
+        if "reduction" in data:
+            told = read_fields(_Entries, data, "reduction")["reduction"]
+            found["reduction"] = Figures.from_json(told)
+        own = read_fields(Diagnosis, data, *(f.name for f in fields(Diagnosis)))
+        return cls(**found, diagnosis=Diagnosis(**own))
+
+
+@dataclass(frozen=True)
+class _Entries:
+    reduction: Mapping[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Finding:
     """One failure of one backend on one test case.
 
-    outcomes: of all targets of the failing backend, and of others for comparison. blame: what the
-    experiment accuses. backend: None for an exporter's failure, whose
-    case has no model. config: CaseConfig.to_json() of the case. versions: of the compilers.
-    campaign: whatever else is worth keeping, JSON; "grouping" may hold a sentence on how sure
-    it is that this is a finding of its own.
-    localisation: Localisation.to_json(), where that was looked for.
+    outcomes: of all targets of the failing backend, and of others for comparison. backend: None for
+    an exporter's failure, whose case has no model. config: CaseConfig.to_json() of the case.
+    versions: of the compilers. localisation: Localisation.to_json(), if that was looked for.
+    blame: the party that the experiment accuses.
     """
 
     failure: Failure
@@ -41,10 +83,14 @@ class Finding:
     config: Mapping[str, Any]
     verdict: Verdict | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
-    campaign: Mapping[str, Any] = field(default_factory=dict)
+    origin: Origin = field(default_factory=Origin)
     localisation: Mapping[str, Any] | None = None
     blame: Blame = NOBODY
 
     @property
     def signature(self) -> Signature:
         return self.failure.signature
+
+    @property
+    def diagnosis(self) -> Diagnosis:
+        return self.origin.diagnosis

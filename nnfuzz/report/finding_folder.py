@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,23 +20,21 @@ import numpy as np
 from nnfuzz.compare.flip import Blame
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.disrupt.fault import Fault
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage, marked
 from nnfuzz.execute.plugin_files import plugin_files
 from nnfuzz.execute.registry import BackendSpec, plugin_name
 from nnfuzz.execute.target import Target
-from nnfuzz.experiment.bisection import Bisection
 from nnfuzz.experiment.localise import Localisation
 from nnfuzz.ir.view import GraphView
-from nnfuzz.reading import Unreadable, read, read_fields
+from nnfuzz.reading import Unreadable, read
 from nnfuzz.report.files import atomic_folder, npz_bytes, write_atomically
-from nnfuzz.report.finding import Finding
+from nnfuzz.report.finding import Finding, Origin
 from nnfuzz.report.packed_folder import is_packed, unpack, unpacked
 from nnfuzz.report.repro import repro_script
 from nnfuzz.report.text import homely, impersonal, impersonal_json, located, portable, trimmed
 from nnfuzz.report.tracker import tracker_report
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.test_id import parse_id
-from nnfuzz.triage.keys import Key
 from nnfuzz.triage.signature import Failure, Signature
 from nnfuzz.untrusted import below, read_bytes, read_json, read_npz, read_text
 from nnfuzz.writing import as_json
@@ -88,18 +86,6 @@ class _Document:
     graph: GraphView
     campaign: Mapping[str, Any]
     fault: Fault | None = None
-
-
-@dataclass(frozen=True)
-class _Campaign:
-    """What is read again of `Finding.campaign`."""
-
-    grouping: str
-    right_in: str
-    bisection: tuple[Bisection, ...]
-    explanations: tuple[str, ...]
-    keys: tuple[Key, ...]
-    heals: tuple[str, ...]
 
 
 def folder_name(failure: Failure) -> str:
@@ -231,7 +217,7 @@ def _to_json(finding: Finding) -> dict[str, Any]:
         "localisation": finding.localisation,
         "outcomes": [as_json(outcome) for outcome in finding.outcomes],
         "graph": case.graph.to_json(),
-        "campaign": dict(finding.campaign),
+        "campaign": finding.origin.to_json(),
         "fault": as_json(case.fault) if case.fault else None,
     }
 
@@ -241,7 +227,6 @@ def _from_document(data: _Document, folder: Path, trusted: Trust) -> Finding:
     if not data.targets:
         raise Unreadable("finding.json names no target that failed")
     failure = Failure(data.signature, data.kind, data.stage, data.targets, data.label)
-    read_fields(_Campaign, data.campaign, *(f.name for f in fields(_Campaign)))
     if data.localisation is not None:
         read(Localisation, data.localisation)
     backend, config = data.backend, dict(data.config)
@@ -258,7 +243,7 @@ def _from_document(data: _Document, folder: Path, trusted: Trust) -> Finding:
         config,
         data.verdict,
         data.versions,
-        data.campaign,
+        Origin.from_json(data.campaign),
         data.localisation,
         data.blame,
     )
@@ -309,7 +294,7 @@ def _outcomes(data: _Document, backend: str, folder: Path) -> tuple[Outcome, ...
         level, _, name = key.partition("/")
         actual.setdefault(level, {})[name] = array
     return tuple(
-        replace(o, outputs=actual.get(o.level) if o.backend == backend else None)
+        replace(marked(o), outputs=actual.get(o.level) if o.backend == backend else None)
         for o in data.outcomes
     )
 
@@ -342,7 +327,7 @@ def _impersonal(finding: Finding, plugins: Mapping[str, str]) -> Finding:
         outcomes=tuple(_trimmed(outcome) for outcome in finding.outcomes),
         backend=backend,
         config=config,
-        campaign=impersonal_json(finding.campaign),
+        origin=Origin.from_json(impersonal_json(finding.origin.to_json())),
         localisation=impersonal_json(finding.localisation),
     )
 

@@ -24,7 +24,7 @@ from nnfuzz.disrupt.fault import WORST_FIRST
 from nnfuzz.reading import Unreadable
 from nnfuzz.report import text
 from nnfuzz.report.draw import draw
-from nnfuzz.report.finding import BISECTION, Finding
+from nnfuzz.report.finding import Finding
 from nnfuzz.report.finding_folder import read_finding, smallest
 from nnfuzz.report.numbers import summarised, whole_arrays
 from nnfuzz.report.page_figures import CLASSES, MAX_POINTS, Figures, TestLine, failed_share
@@ -183,8 +183,7 @@ def _detail(finding: Finding, whole: Finding, folder: Path) -> dict[str, Any]:
         "accused": _accused(finding),
         "arrays": whole_arrays(finding) or text.trimmed(summarised(finding), MAX_TEXT),
         "releases": [
-            f"{bisection['compiler']} {bisection['result']}"
-            for bisection in finding.campaign.get(BISECTION, ())
+            f"{bisection.compiler} {bisection.result}" for bisection in finding.origin.bisection
         ],
         "files": [(name, _file(folder / name)) for name in ("repro.py", "report.md")],
     }

@@ -17,7 +17,7 @@ from nnfuzz.experiment.localise import Localisation, localise
 from nnfuzz.reduction.case import Problem, ReduceConfig, Reduction, reduce_case
 from nnfuzz.reduction.healing import in_words
 from nnfuzz.reduction.servers import Servers
-from nnfuzz.report.finding import RIGHT_IN, Finding
+from nnfuzz.report.finding import Finding
 from nnfuzz.report.finding_folder import REDUCED, Trust, nobody, read_finding, write_finding
 from nnfuzz.report.packed_folder import unpack
 from nnfuzz.report.repro import first_wrong, program_of
@@ -27,9 +27,6 @@ from nnfuzz.triage.general import operator_types
 from nnfuzz.triage.signature import HABITS
 from nnfuzz.triage.title import operators_of, sentence, without_operator, wrong_in_words
 from nnfuzz.writing import as_json
-
-EXPLANATIONS, KEYS, FOLLOWS, HEALS = "explanations", "keys", "follows", "heals"
-"""What a reduced finding keeps of nnfuzz.reduction.evidence, beside the origin of its case."""
 
 
 def reduce_folder(
@@ -124,8 +121,8 @@ def _wrong(reduced: Finding) -> str:
     """What is wrong with the output of a mismatch, in the words of a title."""
     nodes = reduced.case.graph.nodes
     names = [*(node.op for node in nodes[:1]), *operator_types(reduced.case.model)]
-    healed = in_words(reduced.campaign.get(HEALS, ()), nodes[-1].op) if nodes else ""
-    told = [*reduced.campaign.get(EXPLANATIONS, ()), healed][0]
+    healed = in_words(reduced.diagnosis.heals, nodes[-1].op) if nodes else ""
+    told = [*reduced.diagnosis.explanations, healed][0]
     single = len(nodes) == 1
     said = without_operator(told, names if single else (), len(nodes[0].inputs) if single else 0)
     return wrong_in_words(reduced.signature.parts.get("wrong", ""), first_wrong(reduced), said)
@@ -188,7 +185,7 @@ def rival_of(finding: Finding, spec: BackendSpec | None) -> BackendSpec | None:
     """
     if spec is None:
         return None
-    if release := finding.campaign.get(RIGHT_IN, ""):
+    if release := finding.origin.right_in:
         return replace(spec, release=release, label=f"{spec.name}@{release}")
     suspects = finding.verdict.suspects if finding.verdict else {}
     dispute = suspects.get(finding.failure.targets[0])
@@ -206,14 +203,12 @@ def rival_of(finding: Finding, spec: BackendSpec | None) -> BackendSpec | None:
 
 def reduced_finding(finding: Finding, problem: Problem, done: Reduction) -> Finding:
     """The finding with the reduced test case, and what it was made from."""
-    origin = {
-        "reduced_from": as_json(finding.signature),
-        "reduction": done.to_json(),
-        EXPLANATIONS: list(done.evidence.explanations),
-        KEYS: [str(key) for key in done.evidence.keys],
-        FOLLOWS: done.evidence.follows,
-        HEALS: list(done.evidence.heals),
-    }
+    origin = replace(
+        finding.origin,
+        reduced_from=finding.signature,
+        reduction=done.figures,
+        diagnosis=done.diagnosis,
+    )
     return replace(
         finding,
         failure=done.failure,
@@ -222,6 +217,6 @@ def reduced_finding(finding: Finding, problem: Problem, done: Reduction) -> Find
         backend=problem.backend,
         verdict=done.best.verdict,
         blame=done.best.blame(done.failure),
-        campaign={**finding.campaign, **origin},
+        origin=origin,
         localisation=None,
     )

@@ -13,7 +13,7 @@ from nnfuzz.ir.sizes import by_copy
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.reduction.healing import in_words
 from nnfuzz.report import text
-from nnfuzz.report.finding import BISECTION, RIGHT_IN, Finding
+from nnfuzz.report.finding import Finding
 from nnfuzz.report.numbers import accuracy_rows, assert_close, operands, whole_arrays
 from nnfuzz.report.repro import (
     exit_codes,
@@ -60,19 +60,19 @@ def tracker_report(finding: Finding) -> str:
             reference=reference_value(finding, wrong) if wrong and not case.fault else "",
             operands=operands(finding, wrong) if wrong else [],
             arrays=whole_arrays(finding),
-            grouping=finding.campaign.get("grouping", ""),
-            bisections=finding.campaign.get(BISECTION, ()),
-            explanations=finding.campaign.get("explanations", ()),
-            healed=in_words(finding.campaign.get("heals", ()), case.graph.operators[-1])
+            grouping=finding.origin.grouping,
+            bisections=finding.origin.bisection,
+            explanations=finding.diagnosis.explanations,
+            healed=in_words(finding.diagnosis.heals, case.graph.operators[-1])
             if case.graph
             else "",
             levels=_levels(finding),
             localisation=finding.localisation,
             ablation=_ablation(finding),
-            nodes=(finding.campaign.get("reduction") or {}).get("nodes"),
+            nodes=finding.origin.reduction and finding.origin.reduction.nodes,
             versions={**finding.versions, **platform_versions(), **finding.versions},
             compiler=failure.compiler,
-            right_in=finding.campaign.get(RIGHT_IN, ""),
+            right_in=finding.origin.right_in,
             has_model=bool(case.model),
             alone=bool(case.model) and inlined(finding) is not None,
             exit_codes=exit_codes(outcome, failure.kind),
@@ -226,7 +226,7 @@ def _sizes(finding: Finding) -> str:
         "The model has a symbolic dimension and is run at several sizes, one after the other: "
         f"{'; '.join(shapes)}. What ends in `_atK` belongs to run K, counted from 0."
     )
-    if "reduction" in finding.campaign:
+    if finding.origin.reduction:
         told += " With static shapes the same graph did not fail in this way."
     return told
 

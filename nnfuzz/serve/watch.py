@@ -132,7 +132,8 @@ class Watch:
         self._stamp: object = None
         self._behind = True
         with Store.open(folder, write=False) as store:
-            shard = str(store.config().get("shard") or "1/1")
+            config = store.config()
+            shard = str((not config.get("share") and config.get("shard")) or "1/1")
         with making_sense(folder):
             self._read = Read(Shard.parse(shard).count)
 

@@ -144,9 +144,9 @@ class _Simulation:
                 over = lent.over
                 heapq.heappush(turns, (now + nodes[number].heed(lent, now), number))
             reports += len(due)
-            if lent.told >= schedule.begins(self._begun, self._options.epoch):
+            if lent.observed >= schedule.begins(self._begun, self._options.epoch):
                 self._begun += 1
-            half = len(self.marks) == 1 and lent.told >= self._options.tests / 2
+            half = len(self.marks) == 1 and lent.observed >= self._options.tests / 2
             if half or over:
                 self._mark(now, reports, state)
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -26,16 +25,18 @@ from typing import Annotated
 import psutil
 import typer
 
-from nnfuzz.campaign.reduction import known_by
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.report.finding_folder import REDUCED
+from nnfuzz.report.keyed import known_by
 from nnfuzz.triage.known import KnownFailures
+from scripts.campaigns import FUZZ, summary
 
 MODES = {
     "plain": "",
     "rewrites": "--rewrites 0.5",
     "seeds": "--seed-models {seeds}",
     "edges": "--edges",
+    "guided": "--guidance",
 }
 ENOUGH_MINUTES = 240  # of wall-clock time, for a campaign that is stuck
 TICK_SECONDS = 1.0
@@ -89,7 +90,7 @@ def main(
 def run(folder: Path, options: list[str], seconds: float) -> float:
     """Runs a campaign for so many CPU seconds; returns how many it took."""
     limit = ["--time", f"{ENOUGH_MINUTES}m", "--workers", "1", "--quiet"]
-    command = [*program(), "fuzz", "--out", str(folder), *options, *limit]
+    command = [*FUZZ, "--out", str(folder), *options, *limit]
     spent = 0.0
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as campaign:
         while campaign.poll() is None:
@@ -124,7 +125,7 @@ def grouped(folders: dict[str, Path]) -> Iterator[Group]:
     registry = BackendRegistry.discover()
     groups: list[Group] = []
     for mode, campaign in folders.items():
-        for row in json.loads((campaign / "summary.json").read_text())["signatures"]:
+        for row in summary(campaign)["signatures"]:
             folder = campaign / row["folder"]
             known = KnownFailures.together(
                 known_by(f, registry) for f in (folder, folder / REDUCED)
@@ -142,12 +143,12 @@ def report(folders: dict[str, Path], groups: list[Group]) -> None:
     head = ("mode", "tests", "findings", "not reduced", "here alone", "not in plain")
     print("{:10} {:>6} {:>9} {:>12} {:>11} {:>13}".format(*head))
     for mode, campaign in folders.items():
-        summary = json.loads((campaign / "summary.json").read_text())
+        told = summary(campaign)
         alone = sum(set(group.modes) == {mode} for group in groups)
         beyond = sum(mode in group.modes and "plain" not in group.modes for group in groups)
         print(
-            f"{mode:10} {summary['tests']:6} {len(summary['signatures']):9} "
-            f"{summary['unreduced']:12} {alone:11} {beyond:13}"
+            f"{mode:10} {told['tests']:6} {len(told['signatures']):9} "
+            f"{told['unreduced']:12} {alone:11} {beyond:13}"
         )
     for group in groups:
         print(f"{'+'.join(group.modes)}: {group.title} [{group.pattern}]")
@@ -155,7 +156,7 @@ def report(folders: dict[str, Path], groups: list[Group]) -> None:
 
 def reduce(folder: Path, seconds: float) -> None:
     """What the campaign had no time for, as far as `seconds` go."""
-    command = [*program(), "reduce", str(folder), "--workers", "1"]
+    command = [*FUZZ[:-1], "reduce", str(folder), "--workers", "1"]
     quiet = subprocess.DEVNULL
     with subprocess.Popen(command, stdout=quiet, stderr=quiet) as process:
         try:
@@ -163,10 +164,6 @@ def reduce(folder: Path, seconds: float) -> None:
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGINT)
             process.wait()
-
-
-def program() -> list[str]:
-    return [str(Path(sys.executable).parent / "nnfuzz")]
 
 
 if __name__ == "__main__":

@@ -9,11 +9,8 @@ CPU milliseconds per test are told beside it, and should be alike.
 
 from __future__ import annotations
 
-import json
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Annotated
@@ -21,6 +18,7 @@ from typing import Annotated
 import typer
 
 from nnfuzz.campaign.store import Store
+from scripts.campaigns import run_fuzz, summary
 
 LEFT_OUT = 0.1
 """Of the tests: the first ones."""
@@ -49,22 +47,16 @@ def main(
 
 def _rate(out: Path, backend: str, tests: int, seed: int, cores: list[int]) -> float:
     """Tests per second of a campaign on these cores, with a worker for each."""
-    count = str(len(cores))
-    fuzz = [str(Path(sys.executable).parent / "nnfuzz"), "fuzz", "-b", backend, "--out", str(out)]
-    fuzz += ["--tests", str(tests), "--seed", str(seed), "--workers", count, "--producers", count]
-    fuzz += ["--exporter", "direct", "--no-reduce", "--probe", "0", "--quiet"]
-    done = subprocess.run(
-        fuzz,
-        stdout=subprocess.DEVNULL,
-        preexec_fn=lambda: os.sched_setaffinity(0, cores),
-    )
-    if done.returncode not in (0, 1):
-        raise SystemExit(f"a campaign of {backend} ended with exit code {done.returncode}")
+    count = len(cores)
+    given = ("-b", backend, "--out", out, "--tests", tests, "--seed", seed, "--workers", count)
+    given += ("--producers", count, "--exporter", "direct", "--no-reduce", "--probe", 0, "--quiet")
+    os.sched_setaffinity(0, cores)  # of this thread; the campaign inherits it
+    run_fuzz(*given)
     with Store.open(out, write=False) as store:
         ended = sorted(line.at for _, line in store.lines())
     first = int(LEFT_OUT * len(ended))
     rate = (len(ended) - 1 - first) / (ended[-1] - ended[first])
-    spent = json.loads((out / "summary.json").read_text())["cpu_ms"]
+    spent = summary(out)["cpu_ms"]
     told = spent["own"] + spent["compilers"]
     print(f"  {count} of each: {rate:.1f} tests/s, {told:.1f} ms of CPU per test", flush=True)
     return rate

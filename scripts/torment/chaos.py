@@ -48,6 +48,7 @@ from nnfuzz.cluster.leases import Leases
 from nnfuzz.execute.forkserver import MARK
 from nnfuzz.report.packed_folder import is_packed, unpacked
 from planted import standstills
+from scripts.campaigns import FUZZ
 
 OURS, CLOCK = "NNFUZZ_CHAOS", "NNFUZZ_CHAOS_CLOCK"
 PARENT, SERVER, PRODUCER, WORKER = "parent", "fork server", "producer", "worker"
@@ -442,7 +443,7 @@ def fuzz(arguments: list[str]) -> Start:
     """Starts `nnfuzz fuzz` with some arguments."""
 
     def start(folder: Path, resume: bool, env: dict[str, str]) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "nnfuzz.cli.main", "fuzz", "--quiet", "--out", str(folder)]
+        command = [*FUZZ, "--quiet", "--out", str(folder)]
         command += ["--resume"] if resume else arguments
         return subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
 
@@ -519,7 +520,7 @@ def _with(
         if "--backend" in more:  # in place of those that are named
             place = next(i for i, word in enumerate(arguments) if word in ("-b", "--backend"))
             arguments = [*arguments[:place], *arguments[place + 2 :]]
-        command = [sys.executable, "-m", "nnfuzz.cli.main", "fuzz", "--out", str(out)]
+        command = [*FUZZ, "--out", str(out)]
         command += [*arguments, "--seed", str(seed), *more]
         with (
             log.open("wb") as stream,

@@ -15,10 +15,8 @@ have been under way when the time was over.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sqlite3
-import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -29,6 +27,7 @@ from typing import Any
 
 from nnfuzz.campaign.store import FILE, Store
 from nnfuzz.execute.outcome import OutcomeKind
+from scripts.campaigns import run_fuzz, summary
 from scripts.torment.sleepers import DIE, HANG, LOSE
 
 PLUGIN = Path(__file__).with_name("sleepers.py")
@@ -44,13 +43,13 @@ def main() -> int:
     trouble: list[str] = []
     for turn in range(options.turns):
         log = folder / f"hangs-{turn}"
-        for name, summary in _turn(options, folder, turn, log).items():
-            rates[name].append(60 * summary["tests"] / summary["seconds"])
-            print(f"{name}: {rates[name][-1]:.0f} tests/min, hangs {summary['hangs']}", flush=True)
+        for name, ended in _turn(options, folder, turn, log).items():
+            rates[name].append(60 * ended["tests"] / ended["seconds"])
+            print(f"{name}: {rates[name][-1]:.0f} tests/min, hangs {ended['hangs']}", flush=True)
         met = {line for line in log.read_text().split()} if log.exists() else set()
         planted += sum(line.endswith(HANG) for line in met)
         trouble += missing(folder / f"{options.backend}-{turn}", met)
-        told += sum(summary["hangs"].values()) + sum(summary["hangs_of_survey"].values())
+        told += sum(ended["hangs"].values()) + sum(ended["hangs_of_survey"].values())
     ratio = sum(rates[options.backend]) / sum(rates["awake"])
     print(f"with trouble {ratio:.0%} of the tests per minute; {told} of {planted} hangs are told")
     print("\n".join(trouble) or "every test is recorded, every kind of trouble confirmed once")
@@ -112,19 +111,13 @@ def _turn(
 def _campaign(
     options: argparse.Namespace, name: str, out: Path, log: Path, cores: list[int]
 ) -> dict[str, Any]:
-    """The summary of one on some cores.
-
-    Raises: CalledProcessError if the campaign fails; findings are no failure.
-    """
+    """The summary of a campaign on some cores. Raises: CalledProcessError if it fails."""
     backend = name if name == "awake" else f"{name},log={log}"
-    fuzz = [sys.executable, "-m", "nnfuzz.cli.main", "fuzz", "-b", backend, "--quiet"]
-    fuzz += ["--plugin", str(PLUGIN), "--time", f"{options.seconds}s", "--seed", str(options.seed)]
-    fuzz += ["--probe", "0", "--no-reduce", "--out", str(out), *options.rest]
-    fuzz = ["taskset", "--cpu-list", ",".join(map(str, cores)), *fuzz]
-    done = subprocess.run(fuzz, stdout=subprocess.DEVNULL)
-    if done.returncode not in (0, 1):
-        raise subprocess.CalledProcessError(done.returncode, fuzz)
-    return json.loads((out / "summary.json").read_text())
+    given = ("-b", backend, "--quiet", "--plugin", PLUGIN, "--time", f"{options.seconds}s")
+    given += ("--seed", options.seed, "--probe", 0, "--no-reduce", "--out", out, *options.rest)
+    os.sched_setaffinity(0, cores)  # of this thread; the campaign inherits it
+    run_fuzz(*given)
+    return summary(out)
 
 
 if __name__ == "__main__":

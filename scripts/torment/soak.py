@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import statistics
 import subprocess
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +28,7 @@ import psutil
 import typer
 
 from nnfuzz.campaign.store import Store, StoreError
+from scripts.campaigns import FUZZ
 
 ROLES = ("parent", "servers", "producers", "workers", "reducer")
 TICK_SECONDS = 5.0
@@ -122,7 +122,7 @@ def _run(out: Path, log: Path, backend: str, minutes: float, every: int, rest: l
     again = [] if not campaign.exists() else ["--resume"]
     before = [json.loads(line)["session"] for line in log.read_text().splitlines()]
     session = max(before, default=0) + 1
-    fuzz = [str(Path(sys.executable).parent / "nnfuzz"), "fuzz", "--quiet", "--out", str(campaign)]
+    fuzz = [*FUZZ, "--quiet", "--out", str(campaign)]
     fuzz += ["--time", f"{minutes * 60:.0f}s", *(again or ["-b", backend]), *rest]
     start = time.monotonic()
     environment = {**psutil.Process().environ(), "TMPDIR": str(scratch)}

@@ -22,6 +22,9 @@ from nnfuzz.cli.consent import Consent, remember
 from nnfuzz.cli.main import application, run
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.reading import Unreadable
+from nnfuzz.reduction.diagnosis import Diagnosis
+from nnfuzz.reduction.figures import Figures
+from nnfuzz.report.finding import Origin
 from nnfuzz.report.finding_folder import read_finding
 from nnfuzz.report.repro import repro_script
 from nnfuzz.report.templating import environment
@@ -459,7 +462,7 @@ def hostile_finding():
         verdict=replace(found.verdict, mismatches=mismatches),
         versions={HOSTILE: HOSTILE},
         localisation=place,
-        campaign={"grouping": HOSTILE, "explanations": [HOSTILE], "reduction": {"nodes": [3, 2]}},
+        origin=Origin(grouping=HOSTILE, reduction=Figures((3, 2)), diagnosis=Diagnosis((HOSTILE,))),
         case=replace(found.case, exporter=HOSTILE, expected={HOSTILE: found.case.expected["y"]}),
     )
 

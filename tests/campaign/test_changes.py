@@ -62,7 +62,7 @@ def test_only_changes_are_findings(tmp_path, monkeypatch, capsys):
     row = next(row for row in result.findings if row.nodes)
     for folder in (result.folder / row.folder, result.folder / row.folder / REDUCED):
         finding = read_finding(folder)
-        assert finding.campaign["right_in"] == "2.0"
+        assert finding.origin.right_in == "2.0"
         assert finding.backend.release == "1.0"
         report = (folder / "report.md").read_text()
         assert "toyrel 2.0 does well with this model at the same levels." in report

@@ -16,7 +16,6 @@ from test_remerge import CASES, add
 
 import nnfuzz.triage.signature
 from nnfuzz.campaign.recorder import Recorder
-from nnfuzz.campaign.reduction import known_by
 from nnfuzz.campaign.rekeying import RULES, rekey, rules_of
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.campaign.store import Store
@@ -24,6 +23,7 @@ from nnfuzz.campaign.support_cache import SupportCache
 from nnfuzz.cli.progress import Silent
 from nnfuzz.execute.normalise import normalise
 from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.report.keyed import known_by
 from nnfuzz.testcase.test_id import Numbered
 from nnfuzz.triage.known import KnownFailures
 from nnfuzz.writing import as_json

@@ -13,8 +13,7 @@ SOME_LOST = frozenset(
     MelWeightMatrix Unique RNN GRU LSTM ResizeNearest ResizeLinear RoiAlign RoiAlignMax MaxRoiPool
     ConcatFromSequence SequenceAt SplitToSequence NonMaxSuppression""".split()
 )
-"""Operators of which some form comes back with less to compare than before (see
-scripts/check/round_trip.py)."""
+"""Operators of which some form comes back with less to compare than before."""
 
 
 @pytest.mark.parametrize("name", [name for name in REGISTRY if name not in SOME_LOST])

@@ -12,7 +12,8 @@ from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.experiment.blocking import examine
 from nnfuzz.reading import Unreadable
-from nnfuzz.report.finding import Finding
+from nnfuzz.reduction.figures import Figures
+from nnfuzz.report.finding import Finding, Origin
 from nnfuzz.report.finding_folder import read_finding, write_finding
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.client import ProducerClient
@@ -87,7 +88,7 @@ def test_replay_on_an_honest_backend(finding, capsys):
 
 
 def test_a_reduced_finding_is_not_regenerated(finding, plugin, tmp_path, capsys):
-    reduced = replace(read_finding(finding), campaign={"reduction": {"run": 1}})
+    reduced = replace(read_finding(finding), origin=Origin(reduction=Figures(candidates=1)))
     folder = write_finding(tmp_path / "reduced", reduced)
     assert command("replay", folder, "--regenerate", "--plugin", plugin) == 2
     assert "has no seed" in capsys.readouterr().err
@@ -98,7 +99,9 @@ def test_replay_takes_the_reduced_model_unless_the_original_is_asked_for(
 ):
     folder = copytree(finding, tmp_path / "f")
     found = read_finding(finding)
-    write_finding(folder / "reduced", replace(found, campaign={"reduction": {"run": 1}}))
+    write_finding(
+        folder / "reduced", replace(found, origin=Origin(reduction=Figures(candidates=1)))
+    )
     (folder / "reduced" / "model.onnx").write_bytes(b"")
     assert command("replay", folder, "--plugin", plugin) == 2
     told = capsys.readouterr().err

@@ -68,7 +68,7 @@ class Cluster(RuleBasedStateMachine):
         self.leases = self.opened()
         self.now = 0.0
 
-    @precondition(lambda self: self.leases.told >= begins(self.begun))
+    @precondition(lambda self: self.leases.observed >= begins(self.begun))
     @rule()
     def decide(self):
         self.begun += 1
@@ -86,7 +86,7 @@ class Cluster(RuleBasedStateMachine):
     def what_is_told_can_be_read(self):
         told = {index for first, end in self.ran.items() for index in range(first, end)}
         told |= {index for first, end in self.kept.items() for index in range(first, end)}
-        assert told >= set(range(self.leases.told))
+        assert told >= set(range(self.leases.observed))
 
     def teardown(self):
         """One honest node is enough to come to an end."""
@@ -97,7 +97,7 @@ class Cluster(RuleBasedStateMachine):
             self.kept |= {lease.first: lease.end for lease in lent.leases}
             lent = self.sync("d", ran=firsts, kept=firsts)
             self.now += TERM / 2  # the others are silent
-            self.begun += self.leases.told >= begins(self.begun + 1)
+            self.begun += self.leases.observed >= begins(self.begun + 1)
             if lent.over:
                 break
         assert self.leases.over and self.leases.kept == LIMIT
@@ -115,11 +115,11 @@ def test_a_silent_node_loses_its_ranges_and_what_it_decides(tmp_path):
         first = leases.sync(Report("a", begun=1, wants=16), 0.0)
         assert first.leads and [(x.first, x.end) for x in first.leases] == [(0, 8), (8, 16)]
         second = leases.sync(Report("b", wants=1, ran=(0,)), 5.0)
-        assert not second.leads and second.leases[0].first == 16 and second.told == 8
+        assert not second.leads and second.leases[0].first == 16 and second.observed == 8
         third = leases.sync(Report("b", wants=20), TERM + 1)
         assert third.leads and [x.first for x in third.leases] == [0, 8, 16]
         late = leases.sync(Report("a", ran=(8,), kept=(0, 8)), TERM + 2)
-        assert not late.leases and late.told == 16
+        assert not late.leases and late.observed == 16
         assert [x.first for x in leases.held("b")] == [16] and leases.kept == 16
         leases.sync(Report("b", kept=(16,)), TERM + 3)  # what it has shown was not told
         assert leases.held("b") and leases.kept == 16
@@ -147,10 +147,10 @@ def test_a_full_disk_changes_nothing_but_the_time(tmp_path):
         for _ in range(2):
             with pytest.raises(sqlite3.OperationalError, match="full"):
                 leases.sync(Report("a", kept=(0,), ran=(0,), found=found), 1.0)
-        assert leases.told == leases.kept == 0
+        assert leases.observed == leases.kept == 0
         leases._db.execute("PRAGMA max_page_count = 100000")
         lent = leases.sync(Report("a", kept=(0,), ran=(0,), found=found), 2.0)
-        assert lent.told and len(leases.findings()) == 40
+        assert lent.observed and len(leases.findings()) == 40
 
 
 def test_nothing_more_is_lent_once_the_time_is_over(tmp_path):

@@ -89,6 +89,6 @@ def test_what_a_fault_needs_is_in_the_model_without_it(cases):
 
 
 def test_the_page_lists_the_kinds_with_their_clauses():
-    page = (Path(__file__).parents[2] / "docs" / "INVALID.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "INVALID_FAULTS.md").read_text()
     for kind in KINDS.values():
         assert f"| {kind.name} | {kind.text} | {kind.clause} |" in page

@@ -12,7 +12,7 @@ import pytest
 from nnfuzz.execute.outcome import OutcomeKind, Stage
 from nnfuzz.reduction.candidate import Question
 from nnfuzz.reduction.case import CONFIRMATIONS, _confirming, _shortened
-from nnfuzz.reduction.evidence import gather
+from nnfuzz.reduction.diagnosis import diagnose
 from nnfuzz.reduction.known import Cause
 from nnfuzz.triage.signature import failures
 from tests.reduction.test_known import Tried, fails
@@ -60,7 +60,7 @@ class Pairs:
 def test_the_one_at_fault_fails_with_a_plain_operator(wrong, told):
     slots = Pairs(*wrong)
     best = slots.run(fails(graph(("Not", "x", "h"), ("Sign", "h", "y")), ()).case, (), None)
-    found = gather(slots, Question(("O0", "O1"), True), [best], best.failing[0][0], ())
+    found = diagnose(slots, Question(("O0", "O1"), True), [best], best.failing[0][0], ())
     assert found.explanations == ((told,) if told else ())
     assert [told in key.text for key in found.keys] == ([True] if told else [])
 
@@ -69,7 +69,7 @@ def test_a_fusion_needs_both():
     slots = Pairs("nothing but the two")
     made = graph(("Not", "x", "h"), ("Sign", "h", "y"))
     best = fails(made, ("Sign",))
-    found = gather(slots, Question(("O0", "O1"), True), [best], best.failing[0][0], ())
+    found = diagnose(slots, Question(("O0", "O1"), True), [best], best.failing[0][0], ())
     assert found.explanations == () and ("Where", "Sign") in slots.tried
 
 

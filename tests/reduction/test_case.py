@@ -130,10 +130,10 @@ def test_a_folder_gets_a_reduced_finding_inside(tmp_path, findings, registry, se
     assert "Accused: optimiser (FuseMulAdd)" in report
     assert "| `FuseMulAdd` | ok |" in report
     assert "Reduced from 10 operators to 2" in report
-    assert reduced.campaign["reduction"]["nodes"] == [10, 2]
-    assert reduced.campaign["reduced_from"]["hash"] == findings[0].signature.hash
+    assert reduced.origin.reduction.nodes == (10, 2)
+    assert reduced.origin.reduced_from.hash == findings[0].signature.hash
     reduce_folder(folder, replace(config, budget=3), trusted=trusted)
-    assert read_finding(folder / "reduced").campaign["reduction"]["candidates"] <= 3
+    assert read_finding(folder / "reduced").origin.reduction.candidates <= 3
 
 
 def test_a_failure_that_is_gone_is_no_reduction(findings, registry, reduced):

@@ -14,7 +14,7 @@ from nnfuzz.materialize.validity import invalid
 from nnfuzz.reduction.culprit import _is_of
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.test_id import Numbered
-from tests.reduction.test_evidence import bench, reduced
+from tests.reduction.test_diagnosis import bench, reduced
 
 __all__ = ["bench"]
 

@@ -7,16 +7,15 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from nnfuzz.campaign.reduction import facts, keys_of, renewed
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
 from nnfuzz.reduction.healing import CONSTANT, OPERANDS, in_words, narrowed, shared
+from nnfuzz.report import keyed as identity
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.test_id import Numbered
 from nnfuzz.triage.keys import same
-from nnfuzz.triage.refine import refined
-from tests.reduction.test_evidence import bench, reduced
+from tests.reduction.test_diagnosis import bench, reduced
 
 __all__ = ["bench"]
 
@@ -39,9 +38,8 @@ def case_of(bench, operator, operands, constants=0, **attributes) -> TestCase:
 def keyed(bench, case):
     """The keys of the reduced finding of a case, its refined signature, and the evidence."""
     finding, evidence = reduced(bench, case)
-    failure = renewed(finding, bench[0])
-    signature = refined(failure, finding.case.graph, facts(finding, bench[0]))
-    return keys_of(finding, failure, signature), signature, evidence
+    found = identity.keyed(finding, bench[0])
+    return found.keys, found.refined, evidence
 
 
 def test_an_attribute_that_only_the_lowering_sets_is_one_cause_of_many_operators(bench):

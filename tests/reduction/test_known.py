@@ -7,15 +7,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from nnfuzz.campaign.reduction import cause_of
 from nnfuzz.execute.outcome import Stage
 from nnfuzz.execute.plugin_files import namesake
 from nnfuzz.reduction.candidate import Question, Tried
 from nnfuzz.reduction.case import ReduceConfig, Unexplained
-from nnfuzz.reduction.evidence import gather
+from nnfuzz.reduction.diagnosis import diagnose
 from nnfuzz.reduction.known import Cause, Known, occurrences
 from nnfuzz.reduction.servers import Servers
 from nnfuzz.report.finding_folder import write_finding
+from nnfuzz.report.keyed import keyed
 from nnfuzz.report.reduced import reduce_folder
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.test_id import Numbered
@@ -160,7 +160,7 @@ def test_an_optimised_error_may_be_the_plain_one_in_other_words(wrong, follows):
     alone, both = run(("Mod", "x", "a")), run(("Mod", "x", "a"), ("Sign", "a", "y"))
     assert [mark for _, mark in both.failing] == ["bad", "wide"]
     failure = both.failing[1][0]
-    found = gather(slots, Question(("O0", "O1"), False), [both], failure, ())
+    found = diagnose(slots, Question(("O0", "O1"), False), [both], failure, ())
     plain = refined(alone.failing[0][0], alone.case.graph).hash
     assert found.follows == (plain if follows else "")
     last = run(("Sign", "x", "y"))
@@ -185,12 +185,12 @@ def test_a_known_pass_is_recognised_by_pattern_and_by_what_cures_it(
         return reduce_folder(folder, ReduceConfig(1, **shared), trusted=trusted)
 
     full, reduced = reduce(0)
-    fusion = cause_of(reduced, registry)
+    fusion = keyed(reduced, registry).as_cause()
     assert fusion.passes == ("FuseMulAdd",) and full.cause is None
     done, quick = reduce(1, fusion)
     assert done.cause is fusion and quick.localisation is None
     assert sorted(node.op for node in done.case.graph.nodes) == ["Add", "Mul"]
-    assert done.run < full.run and done.to_json()["known"] == fusion.refined
+    assert done.run < full.run and done.figures.known == fusion.refined
     innocent = replace(fusion, passes=("Tidy",))
     done, _ = reduce(2, innocent)
     assert done.cause is None and done.after[0] == 2

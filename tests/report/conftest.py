@@ -13,7 +13,7 @@ from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.experiment.blocking import examine
 from nnfuzz.ir.view import GraphView
 from nnfuzz.reading import read
-from nnfuzz.report.finding import Finding
+from nnfuzz.report.finding import Finding, Origin
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.test_id import Numbered
 from nnfuzz.writing import as_json
@@ -132,7 +132,7 @@ def finding_of(case, runner_of):
             as_json(CaseConfig()),
             seen.verdict,
             {"planted": "1.0"},
-            {"note": "found in a test"},
+            Origin(grouping="found in a test"),
         )
 
     return make

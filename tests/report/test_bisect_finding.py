@@ -10,7 +10,7 @@ from nnfuzz.execute.environment import releases_of
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.experiment.blocking import examine
-from nnfuzz.report.finding import BISECTION, Finding
+from nnfuzz.report.finding import Finding
 from nnfuzz.report.finding_folder import read_finding, write_finding
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.client import ProducerClient
@@ -54,8 +54,8 @@ def test_the_release_that_fixed_it_is_named(finding, capsys):
     shown = capsys.readouterr().out.splitlines()
     assert shown[1].startswith("1.0: fails") and shown[2].startswith("3.0: cannot be installed")
     assert shown[3:] == ["2.0: right", "toyrel 2.0 is right; it fails up to 1.0"]
-    (told,) = read_finding(finding).campaign[BISECTION]
-    assert told["release"] == "2.0"
+    (told,) = read_finding(finding).origin.bisection
+    assert told.release == "2.0"
     report = (finding / "report.md").read_text()
     assert report.count("## Releases") == 1
     assert "toyrel 2.0 is right; it fails up to 1.0." in report

@@ -59,9 +59,9 @@ def test_everything_comes_back(finding_of, tmp_path):
     assert back.failure == finding.failure
     assert back.backend == replace(finding.backend, plugins=(str(folder / "planted.py"),))
     assert back.verdict == finding.verdict
-    assert (back.config, back.campaign) == (
+    assert (back.config, back.origin) == (
         json.loads(json.dumps(finding.config)),
-        finding.campaign,
+        finding.origin,
     )
     assert back.case.graph == finding.case.graph and back.case.model == finding.case.model
     for group in ("inputs", "weights", "expected"):

@@ -14,6 +14,7 @@ from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.compare.mismatch import Accuracy, Distance, Verdict
 from nnfuzz.ir.view import GraphView
 from nnfuzz.reading import read
+from nnfuzz.report.finding import Origin
 from nnfuzz.report.finding_folder import read_finding, write_finding
 from nnfuzz.report.numbers import assert_close
 from nnfuzz.report.text import impersonal, located, portable
@@ -112,7 +113,7 @@ def test_levels_are_told_only_where_there_are_several(finding_of):
 
 def test_a_report_has_room_for_how_sure_its_grouping_is(finding_of):
     finding = finding_of("planted,bug=value")
-    told = replace(finding, campaign={"grouping": "Three others fail alike."})
+    told = replace(finding, origin=Origin(grouping="Three others fail alike."))
     assert "Three others fail alike." in tracker_report(told)
 
 
@@ -124,10 +125,10 @@ def test_no_path_of_this_machine_is_in_a_folder(finding_of, tmp_path):
         replace(o, traceback=leaky, message=leaky, captured=leaky) for o in finding.outcomes
     ]
     localisation = {"party": "kernel", "evidence": [leaky], "levels": {}, "level": "O1"}
-    campaign = {"note": [leaky]}
+    origin = Origin(grouping=leaky)
     config = {**finding.config, "plugins": [str(Path.cwd() / "plugin.py")]}
     finding = replace(
-        finding, outcomes=tuple(outcomes), config=config, campaign=campaign,
+        finding, outcomes=tuple(outcomes), config=config, origin=origin,
         localisation=localisation,
     )  # fmt: skip
     folder = write_finding(tmp_path / "f", finding)

@@ -10,7 +10,8 @@ import pytest
 
 from nnfuzz.experiment.blocking import examine
 from nnfuzz.materialize.opsets import DYNAMIC
-from nnfuzz.report.finding import Finding
+from nnfuzz.reduction.figures import Figures
+from nnfuzz.report.finding import Finding, Origin
 from nnfuzz.report.finding_folder import read_finding, write_finding
 from nnfuzz.report.replay import Answer, replay
 from nnfuzz.report.repro import program_of
@@ -74,6 +75,6 @@ def test_the_script_runs_every_size(finding, tmp_path, registry):
 
 
 def test_what_is_reduced_and_still_dynamic_needs_to_be(finding, tmp_path):
-    reduced = replace(finding, campaign={"reduction": {"nodes": [2, 2]}})
+    reduced = replace(finding, origin=Origin(reduction=Figures((2, 2))))
     folder = write_finding(tmp_path / "finding", reduced, None)
     assert "With static shapes the same graph did not fail" in (folder / "report.md").read_text()

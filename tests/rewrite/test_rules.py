@@ -197,7 +197,7 @@ def reads_negated(model: bytes) -> str:
 
 
 def test_the_page_has_the_rules_as_they_are():
-    page = (Path(__file__).parents[2] / "docs" / "REWRITES.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "REWRITE_RULES.md").read_text()
     assert page.endswith(rules_told() + "\n"), "nnfuzz rewrite --list prints the end of the page"
 
 

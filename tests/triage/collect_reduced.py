@@ -11,9 +11,9 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from nnfuzz.campaign.reduction import facts, renewed
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.report.finding_folder import read_finding
+from nnfuzz.report.keyed import keyed
 from nnfuzz.writing import as_json
 
 TESTDATA = Path(__file__).parent / "testdata" / "reduced"
@@ -21,8 +21,8 @@ TESTDATA = Path(__file__).parent / "testdata" / "reduced"
 
 def kept(folder):
     finding = read_finding(folder)
-    failure = renewed(finding, BackendRegistry.discover())
-    told = asdict(facts(finding, BackendRegistry.discover()))
+    found = keyed(finding, BackendRegistry.discover())
+    failure, told = found.failure, asdict(found.facts)
     told["verdict"] = {"mismatches": (finding.verdict or {}).get("mismatches", {})}
     return {
         "signature": as_json(failure.signature),

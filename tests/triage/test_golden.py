@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nnfuzz.execute.outcome import Outcome
+from nnfuzz.execute.outcome import Outcome, marked
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.reading import read
 from nnfuzz.triage.signature import failures, text_of
@@ -24,7 +24,7 @@ def as_read(outcome):
 
 
 def signatures(data):
-    outcomes = [as_read(read(Outcome, o)) for o in data["outcomes"]]
+    outcomes = [as_read(marked(read(Outcome, o))) for o in data["outcomes"]]
     return [as_json(f.signature) for f in failures(outcomes)]
 
 

@@ -252,12 +252,17 @@ def exit_code(summary: dict[str, Any]) -> int:
 
 
 def _empty(summary: dict[str, Any]) -> str:
-    """Which part of a campaign has no index at all; "" for one that has."""
+    """Which part of a campaign is empty: it has no index, or other parts have run all tests."""
     from nnfuzz.shard import Shard
 
     config = summary.get("config", {})
     shard, tests = config.get("shard", ""), config.get("tests_limit")
-    empty = shard and tests is not None and not Shard.parse(shard).of(tests)
+    if not shard or tests is None:
+        return ""
+    if config.get("share"):
+        empty = not summary["tests"] and not summary["not_run"] and not summary["faults"]
+    else:
+        empty = not Shard.parse(shard).of(tests)
     return f"part {shard} of --tests {tests}" if empty else ""
 
 

@@ -62,7 +62,7 @@ def _replayed(found: Finding, spec: BackendSpec | None, regenerate: bool) -> Rep
     from nnfuzz.report.replay import replay as run_again
     from nnfuzz.testcase.client import ProducerClient
 
-    if regenerate and found.campaign.get("reduction"):
+    if regenerate and found.origin.reduction:
         raise UsageError("a reduced test case has no seed: --regenerate is for what it came from")
     with ProducerClient(found.case.id.seed, found.config) as producer:
         if regenerate:

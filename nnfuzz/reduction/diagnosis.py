@@ -43,10 +43,12 @@ MOST_INSIDE = 24
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """explanations: hypotheses that predict what is wrong, the first the most general. keys: of
-    causes that the case was found to share. follows: the refined signature of the failure that this
-    one only follows from; it is known by that alone. heals: see nnfuzz.reduction.healing.
+class Diagnosis:
+    """What the experiments say of the cause of a reduced failure.
+
+    explanations: hypotheses that predict the wrong result, the most general first. keys: of the
+    causes that the failure shares. follows: the refined signature of the failure that this one only
+    follows from, and by which alone it is known. heals: see nnfuzz.reduction.healing.
     """
 
     explanations: tuple[str, ...] = ()
@@ -55,13 +57,16 @@ class Evidence:
     heals: tuple[str, ...] = ()
 
 
-def gather(
+NOTHING = Diagnosis()
+
+
+def diagnose(
     slots: Slots,
     question: Question,
     history: Sequence[Tried],
     failure: Failure,
     causes: Sequence[Cause],
-) -> Evidence:
+) -> Diagnosis:
     """Experiments on a reduced case, until its cause is known. history: cases that fail alike, the
     reduced one last. causes: of the same backend and kind.
 
@@ -69,7 +74,7 @@ def gather(
     """
     best = history[-1]
     if best.case is None or slots.slots[0].runner is None or HABITS in failure.signature.parts:
-        return Evidence()
+        return NOTHING
     before = _before(slots, question, best, failure)
     if before is None:
         return _own(slots, question, history, failure, causes)
@@ -81,7 +86,7 @@ def gather(
     if wordless(wrong.signature.parts):
         keys = tuple(sorted(_of_death(slots, question, tried, wrong)))
     told = f"follows from {cause.title}"  # but for what a part says by itself, it is the same
-    return Evidence(() if _same_words(wrong, failure, best, tried) else (told,), keys, cause.hash)
+    return Diagnosis(() if _same_words(wrong, failure, best, tried) else (told,), keys, cause.hash)
 
 
 def _own(
@@ -90,7 +95,7 @@ def _own(
     history: Sequence[Tried],
     failure: Failure,
     causes: Sequence[Cause],
-) -> Evidence:
+) -> Diagnosis:
     """The same for a failure that follows from no other one."""
     best = history[-1]
     told, operands = _explanations(slots, question, history, failure)
@@ -115,7 +120,7 @@ def _own(
     alike = next(_alike(slots, question, history, failure, told, causes), None)
     if alike is not None:
         keys.add(Key(KeyKind.CAUSE, alike.finding))
-    return Evidence(tuple(told), tuple(sorted(keys)), heals=heals)
+    return Diagnosis(tuple(told), tuple(sorted(keys)), heals=heals)
 
 
 def _healing(

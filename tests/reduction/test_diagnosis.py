@@ -5,18 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from nnfuzz.campaign.reduction import cause_of, keys_of, renewed
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.reduction.case import ReduceConfig, reduce_case
 from nnfuzz.reduction.servers import Servers
 from nnfuzz.report.finding import Finding
+from nnfuzz.report.keyed import keyed
 from nnfuzz.report.reduced import problem_of, reduced_finding
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.testcase.test_id import Probe
-from nnfuzz.triage.facts import facts_of
 from nnfuzz.triage.keys import Key, KeyKind, same
-from nnfuzz.triage.refine import refined
 from nnfuzz.writing import as_json
 from tests.reduction.conftest import judged_by
 from tests.reduction.faults import PLUGIN, Fault
@@ -45,7 +43,7 @@ def reduced(bench, case, causes=()):
     problem = problem_of(finding)
     config = ReduceConfig(1, registry=registry, servers=servers, causes=causes)
     done = reduce_case(problem, config)
-    return reduced_finding(finding, problem, done), done.evidence
+    return reduced_finding(finding, problem, done), done.diagnosis
 
 
 def of(bench, operator, causes=(), explained=False):
@@ -62,15 +60,13 @@ def of(bench, operator, causes=(), explained=False):
 
 
 def keys(finding):
-    failure = renewed(finding, BackendRegistry())
-    told = facts_of(finding.case, failure, finding.verdict)
-    return keys_of(finding, failure, refined(failure, finding.case.graph, told))
+    return keyed(replace(finding, backend=None), BackendRegistry()).keys
 
 
 def test_one_explanation_makes_two_operators_one_cause(bench):
     one, evidence = of(bench, "Softmax")
     assert evidence.explanations == ("Softmax ignores axis",)
-    cause = cause_of(one, bench[0])
+    cause = keyed(one, bench[0]).as_cause()
     other, evidence = of(bench, "LogSoftmax", [cause], explained=True)
     assert evidence.explanations == ("LogSoftmax ignores axis",)
     assert Key(KeyKind.CAUSE, cause.refined) in evidence.keys
@@ -95,7 +91,7 @@ def test_an_error_behind_a_wrong_result_has_its_cause(bench):
             continue
         found = reduced(bench, case)
         if found and found[0].failure.kind == "exception" and len(found[0].case.graph.nodes) > 1:
-            assert found[1].follows == cause_of(product, registry).refined
+            assert found[1].follows == keyed(product, registry).refined.hash
             assert Key(KeyKind.CAUSE, found[1].follows) in keys(found[0])
             assert same(keys(found[0]), keys(product))
             return
