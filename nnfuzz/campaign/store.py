@@ -31,7 +31,7 @@ from nnfuzz.report.page_figures import TestLine
 from nnfuzz.testcase.test_id import Numbered, Probe, parse_id
 from nnfuzz.writing import as_json
 
-Outcomes = dict[str, dict[str, str | dict[str, str]]]
+Outcomes = dict[str, dict[str, str | dict[str, str | bool]]]
 """Backend -> level -> what `brief` of nnfuzz.campaign.recorder makes of an outcome."""
 MOST_FAULTS = 2
 """Of one test, after which no session tries it again."""
