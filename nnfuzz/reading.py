@@ -88,7 +88,7 @@ def _reader(kind: Any, inner: tuple[Any, ...]) -> Reader:
     """inner: the arguments of the type, in order, which equal unions need not share."""
     if kind in _PLAIN:
         return _PLAIN[kind]
-    if kind is Any:
+    if kind is Any or kind is object:
         return lambda value: _any(value, MAX_DEPTH)
     origin = typing.get_origin(kind)
     if origin in (typing.Union, types.UnionType):

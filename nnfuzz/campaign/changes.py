@@ -45,5 +45,5 @@ def changes(store: Store, findings: Iterable[FindingRow]) -> dict[str, Any]:
         "newer": releases[newer],
         "regressions": by_label[newer],
         "fixed": by_label[older],
-        "unchanged": store.buckets().get(NO_CHANGE, 0),
+        "unchanged": store.occurrences.buckets().get(NO_CHANGE, 0),
     }

@@ -81,9 +81,9 @@ class DiskBudget:
         duplicates: folders that are not packed.
         """
         before = self._store.row_bytes()
-        if not self._guided and self._store.thin(below, AT_A_TIME):
+        if not self._guided and self._store.tests.thin(below, AT_A_TIME):
             self._tell("the oldest tests that agree lose their statistics")
-        elif not self._guided and self._store.pack(below):
+        elif not self._guided and self._store.tests.packs.pack(below):
             self._tell("the oldest tests that agree are packed")
         elif folder := next(duplicates, None):
             self._tell("the folders of the oldest duplicates are packed")
@@ -95,7 +95,7 @@ class DiskBudget:
 
     def _duplicates(self) -> Iterator[Path]:
         """Their folders that are not packed, the oldest first."""
-        for name in self._store.folders():
+        for name in self._store.signatures.folders():
             folder = self._store.folder / name
             if name.startswith(f"{DUPLICATES}/") and folder.is_dir() and not is_packed(folder):
                 yield folder

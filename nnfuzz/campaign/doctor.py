@@ -25,6 +25,7 @@ from nnfuzz.campaign.recorder import leftovers, mend
 from nnfuzz.campaign.sources import SOURCES
 from nnfuzz.campaign.store import FILE, Store, StoreError
 from nnfuzz.campaign.tables.database import hold
+from nnfuzz.campaign.tables.repairs import strays, unreadable_tests, unrestrained_tests
 from nnfuzz.campaign.tables.rescue import damage, rescue
 from nnfuzz.campaign.tables.schema import FOLDERS
 from nnfuzz.execute.backend import OptionError
@@ -139,9 +140,9 @@ def _leftovers(store: Store) -> Iterator[Problem]:
 def _moved(store: Store) -> Iterator[Problem]:
     """Findings whose folder lies in another place of the campaign."""
     there = {path.name: place for place, path in _folders(store) if is_finding(path)}
-    owned = {row.folder for row in store.signatures()}
+    owned = {row.folder for row in store.signatures.rows()}
     found = {}
-    for row in store.signatures():
+    for row in store.signatures.rows():
         place = there.get(Path(row.folder).name)
         if not is_finding(store.folder / row.folder) and place and place not in owned:
             found[row.signature] = row.folder, place
@@ -150,7 +151,7 @@ def _moved(store: Store) -> Iterator[Problem]:
         def follow() -> None:
             for signature, (old, place) in found.items():
                 shutil.rmtree(store.folder / old, ignore_errors=True)
-                store.move_finding(signature, place)
+                store.signatures.move(signature, place)
 
         places = _some(place for _, place in found.values())
         told = f"{counted(len(found), 'finding')} elsewhere than noted: {places}"
@@ -159,12 +160,12 @@ def _moved(store: Store) -> Iterator[Problem]:
 
 def _gone(store: Store) -> Iterator[Problem]:
     """Findings without a folder."""
-    rows = store.signatures()
+    rows = store.signatures.rows()
     if gone := [row for row in rows if not is_finding(store.folder / row.folder)]:
 
         def forget() -> None:
             for row in gone:
-                store.forget_finding(row.signature)
+                store.signatures.forget(row.signature)
             _read_all_again(store.folder)
 
         told = f"{counted(len(gone), 'finding')} without folder: {_some(r.folder for r in gone)}"
@@ -173,7 +174,7 @@ def _gone(store: Store) -> Iterator[Problem]:
 
 def _orphans(store: Store) -> Iterator[Problem]:
     """Folders without a finding."""
-    owned = {row.folder for row in store.signatures()}
+    owned = {row.folder for row in store.signatures.rows()}
     if found := [path for place, path in _folders(store) if place not in owned]:
 
         def put_aside() -> None:
@@ -200,24 +201,24 @@ def _folders(store: Store) -> Iterator[tuple[str, Path]]:
 
 def _rows(store: Store) -> Iterator[Problem]:
     """Rows that belong to nothing, or cannot be read."""
-    for noun, count, remove in store.strays():
+    for noun, count, remove in strays(store):
         yield Problem(counted(count, noun), "remove", remove)
     remedy = f"forget them: {_again(store)} again"
-    if unread := store.unreadable_tests():
+    if unread := unreadable_tests(store):
         told = f"{counted(len(unread), 'test')} that cannot be read: {_some(map(str, unread))}"
-        yield Problem(told, remedy, partial(_forgotten, store, store.forget_tests, unread))
-    if packs := store.damaged_packs():
+        yield Problem(told, remedy, partial(_forgotten, store, store.tests.forget, unread))
+    if packs := store.tests.packs.damaged():
         told = f"{counted(len(packs), 'pack')} of old tests that cannot be read"
-        yield Problem(told, remedy, partial(_forgotten, store, store.forget_packs, packs))
-    if names := store.misnamed_packs():
+        yield Problem(told, remedy, partial(_forgotten, store, store.tests.packs.forget, packs))
+    if names := store.tests.packs.misnamed():
         told = f"{counted(len(names), 'pack')} of old tests with others than noted"
-        yield Problem(told, "note what they hold", partial(store.rename_packs, names))
+        yield Problem(told, "note what they hold", partial(store.tests.packs.rename, names))
     merged = store.meta(SOURCES) is not None
-    if merged and (lost := store.unrestrained_tests()):
+    if merged and (lost := unrestrained_tests(store)):
         told = (
             f"{counted(len(lost), 'test')} of epochs that are half merged: {_some(map(str, lost))}"
         )
-        yield Problem(told, remedy, partial(_forgotten, store, store.forget_tests, lost))
+        yield Problem(told, remedy, partial(_forgotten, store, store.tests.forget, lost))
 
 
 def _again(store: Store) -> str:

@@ -62,7 +62,7 @@ class EpochDecider:
         self._exchange = exchange
         self._learned = 0  # the epoch before which all tests are taken into account
         self._told = 0
-        self._last = self._store.last_epoch()
+        self._last = self._store.restraints.last()
         self._avoided: list[AvoidedRow] = []
         self._emphases: dict[int, Emphasis] = {}
         """By epoch; two are enough, since what is learnt is of the epoch before."""
@@ -124,7 +124,7 @@ class EpochDecider:
         """Called once what is probed beside the first epoch has been answered."""
         if self._config.tests_limit is None:
             self._spent, self._deadline = self._prober.spent, math.inf
-        self._exchange.keep_probed(self._store.probed(self._begins(1)))
+        self._exchange.keep_probed(self._store.probes.before(self._begins(1)))
 
     def _learn(self) -> bool:
         """Learns from the tests of the next epoch; False if some of them cannot be read yet."""
@@ -157,14 +157,14 @@ class EpochDecider:
         """Takes the tests of an epoch for what shall be generated more often."""
         emphasis, seed = self._emphases.pop(self._learned - 1, NO_EMPHASIS), self._config.seed
         if isinstance(self.feedback, NoFeedback):
-            self._store.drop_graphs(first, end, ())
+            self._store.tests.passes.drop_graphs(first, end, ())
             return
         exporters = {case.exporter for case in emphasis.kept}
         self.feedback.observe(
             replace(s, mutated=s.exporter in exporters and emphasis.mutates(seed, s.index))
             for s in seen
         )
-        self._store.drop_graphs(first, end, self.feedback.keeps)
+        self._store.tests.passes.drop_graphs(first, end, self.feedback.keeps)
 
     def _more(self) -> bool:
         """Whether there will be another epoch; what nobody waits for is not probed."""
@@ -217,7 +217,7 @@ class EpochDecider:
         failing = self._prober.failing()
         if not failing:
             return
-        shown, before = self._store.failures_of_probes(), set(self.throttle.avoided)
+        shown, before = self._store.occurrences.of_probes(), set(self.throttle.avoided)
         for key in sorted(failing):
             probes = [shown.get(Probe(key, number), {}) for number in range(INSTANCES)]
             if all(probes):
@@ -316,7 +316,7 @@ class Epochs:
     def _configure(self, epoch: int, by: EpochConfig) -> None:
         """Has test cases be made with a configuration."""
         self.refused, self.avoided = {*by.refused}, [*by.avoided]
-        self._store.set_epoch(epoch, by.refused, by.reasons, by.avoided, by.emphasis)
+        self._store.restraints.set_epoch(epoch, by.refused, by.reasons, by.avoided, by.emphasis)
         avoid = tuple(row.item for row in by.avoided)
         case = replace(self._config.case, refused=by.refused, avoid=avoid, emphasis=by.emphasis)
         self._producers.configure(epoch, case)

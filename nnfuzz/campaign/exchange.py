@@ -112,7 +112,8 @@ class OwnExchange:
 
     def probed(self) -> list[str] | None:
         after = begins(1, self._config.epoch)
-        return self._store.probed(after) if self._store.tests_in(after, sys.maxsize) else None
+        begun = self._store.tests.count(after, sys.maxsize)
+        return self._store.probes.before(after) if begun else None
 
     def keep_probed(self, keys: Sequence[str]) -> None: ...
 

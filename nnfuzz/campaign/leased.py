@@ -269,7 +269,7 @@ class Leased:
             self._published = time.monotonic()
         for lease, _ in turn.observations:
             self._ranges[lease.first].observed = True
-            self._store.drop_graphs(lease.first, lease.end, ())
+            self._store.tests.passes.drop_graphs(lease.first, lease.end, ())
         for first in turn.publishes or ():
             self._ranges[first].kept = True
         self._lent = lent
@@ -298,4 +298,4 @@ class Leased:
 
     def _is_done(self, lease: Lease) -> bool:
         """Whether all tests have ended: suspected hangs that nobody has confirmed yet have not."""
-        return self._store.tests_in(lease.first, lease.end) == len(lease)
+        return self._store.tests.count(lease.first, lease.end) == len(lease)

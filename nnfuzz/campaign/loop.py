@@ -139,7 +139,7 @@ class Loop:
                 raise
             self._settle()
             self.recorder.complete = True
-            self.recorder.store.stop_clock()
+            self.recorder.store.sessions.stop_clock()
             self.cpu.end()
             self._reduce_rest()
             self.reducer.close()
@@ -185,7 +185,7 @@ class Loop:
     def sut_share(self) -> float:
         """Seconds inside compilers / (wall seconds x workers), of this session."""
         workers = sum(len(pool.slots) for pool in self.backends)
-        wall = self.recorder.store.session_seconds()
+        wall = self.recorder.store.sessions.seconds()
         return sum(pool.seconds for pool in self.backends) / (wall * workers)
 
     def _indexes(self) -> Indexes:
@@ -193,7 +193,7 @@ class Loop:
         if self._overtime:
             limit = max(suspected, default=-1) + 1
             return OwnIndexes(limit, lambda index: index < limit and index not in suspected, part)
-        again = {index for index in suspected if not store.tests_in(index, index + 1)}
+        again = {index for index in suspected if not store.tests.count(index, index + 1)}
         recorded = self.recorder.recorded
         assert isinstance(recorded, Prefix)  # the indexes are its own
         ran = lambda index: index in recorded and index not in again  # noqa: E731
@@ -434,7 +434,7 @@ class Loop:
     def snapshot(self, phase: str | None = None) -> Snapshot:
         figures = self.recorder.figures
         seconds = self.seconds()
-        session = max(1e-9, self.recorder.store.session_seconds())
+        session = max(1e-9, self.recorder.store.sessions.seconds())
         rate = (figures.tests - self._tests_before) / session
         return Snapshot(
             phase=phase or self._phase(),

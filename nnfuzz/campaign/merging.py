@@ -34,7 +34,7 @@ from nnfuzz.campaign.sources import ADDED, SOURCES, Figures, name_of, newest, so
 from nnfuzz.campaign.statistics import Statistics, summary
 from nnfuzz.campaign.store import FILE, Store
 from nnfuzz.campaign.tables.schema import FINDINGS, FOLDERS
-from nnfuzz.campaign.tables.union import NOTHING, DifferentTests, Taken
+from nnfuzz.campaign.tables.union import NOTHING, DifferentTests, Taken, add_rows
 from nnfuzz.reading import Unreadable, read
 from nnfuzz.report.files import PARTIAL, atomic_folder, copy_files, write_atomically
 from nnfuzz.untrusted import below, making_sense, read_json
@@ -150,7 +150,7 @@ def _add_all(target: Store, parts: Mapping[Store, str], earlier: Merged) -> None
 
 def _with(index: int, parts: Sequence[Store]) -> Path:
     """The folder of the first of several campaigns with a test of an index."""
-    return next(part.folder for part in parts if part.tests_in(index, index + 1))
+    return next(part.folder for part in parts if part.tests.count(index, index + 1))
 
 
 def campaigns_in(source: str, scratch: Path, known: Container[str] = ()) -> dict[str, Path]:
@@ -243,21 +243,21 @@ def add(target: Store, part: Store, taken: Taken = NOTHING) -> None:
 
     Raises: DifferentTests.
     """
-    known = target.reductions()
-    mine = {row.signature: (row, known.get(row.signature)) for row in target.signatures()}
-    reductions, suspects = part.reductions(), part.suspects()
-    target.add_rows_of(part, taken)
-    for row in part.signatures():
+    known = target.reductions.rows()
+    mine = {row.signature: (row, known.get(row.signature)) for row in target.signatures.rows()}
+    reductions, suspects = part.reductions.rows(), part.reductions.suspects()
+    add_rows(target, part, taken)
+    for row in part.signatures.rows():
         reduction = reductions.get(row.signature)
         before = mine.get(row.signature)
         if before is not None and _order(*before) <= _order(row, reduction):
-            target.date_finding(row.signature, row.found_at)
+            target.signatures.date(row.signature, row.found_at)
             continue
         found_at = min(row.found_at, before[0].found_at) if before else row.found_at
         place = f"{FINDINGS}/{Path(row.folder).name}"
         _copy(below(part.folder, row.folder), target.folder / place)
         row = replace(row, folder=place, found_at=found_at)
-        target.take_finding(row, reduction, suspects.get(row.signature, ""))
+        target.signatures.take(row, reduction, suspects.get(row.signature, ""))
 
 
 def _order(row: FindingRow, reduction: ReductionRow | None) -> tuple[Any, ...]:
@@ -298,7 +298,7 @@ def finish(target: Store, parts: Sequence[Store], note: Callable[[str], None]) -
     target.set_meta(SOURCES, dict(sorted(sources.items())))
     for place in FOLDERS:
         mend(target.folder / place)
-    arrange(target, {row.signature: row for row in target.signatures()}, target.findings())
+    arrange(target, {row.signature: row for row in target.signatures.rows()}, target.findings())
     renew_variants(target)
     text = json.dumps(merged_summary(target), indent=1) + "\n"
     write_atomically(target.folder / SUMMARY, text.encode())
@@ -324,10 +324,10 @@ def _habits(told: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 def merged_summary(store: Store) -> dict[str, Any]:
     """The content of summary.json of campaigns that were put together. seconds: of all parts."""
     figures = Statistics()
-    for row in store.tests():
+    for row in store.tests.rows():
         figures.add(row)
     config, sources = CampaignConfig.from_json(store.config()), store.meta(SOURCES, {})
-    shares, buckets = store.sut_shares(), store.buckets()
+    shares, buckets = store.sessions.sut_shares(), store.occurrences.buckets()
     hangs: Counter[str] = Counter()
     standstills: Counter[str] = Counter()
     for told in sources.values():
@@ -338,17 +338,17 @@ def merged_summary(store: Store) -> dict[str, Any]:
         **findings_figures(store),
         **added,
         "sources": sources,
-        "faults": sum(event.kind == "fault" for event in store.events()),
+        "faults": sum(event.kind == "fault" for event in store.events.rows()),
         "flaky": buckets.get("flaky", 0),
-        "flaky_failures": [vars(row) for row in store.flaky()],
-        "hangs": dict(Counter(row.status.value for row in store.hangs())),
+        "flaky_failures": [vars(row) for row in store.occurrences.flaky()],
+        "hangs": dict(Counter(row.status.value for row in store.hangs.rows())),
         "hangs_of_survey": dict(hangs),
         "standstills": dict(standstills),
         "by_design": buckets.get(DESIGN, 0),
         "known_unseen": [],
-        "unconfirmed_hangs": [row.to_json() for row in store.unconfirmed()],
-        "refused": len(store.reasons()),
-        "avoided": [vars(row) for row in store.ever_avoided()],
+        "unconfirmed_hangs": [row.to_json() for row in store.hangs.unconfirmed()],
+        "refused": len(store.restraints.reasons()),
+        "avoided": [vars(row) for row in store.restraints.ever_avoided()],
         "avoided_before": [],
         "sut_shares": {name: round(share, 4) for name, share in shares.items()},
         "versions": store.meta("versions", {}),
@@ -357,4 +357,4 @@ def merged_summary(store: Store) -> dict[str, Any]:
         "config": as_json(config),
     }
     mean = sum(shares.values()) / len(shares) if shares else 0.0
-    return summary(figures, store.findings(), store.seconds_before(), mean, extra)
+    return summary(figures, store.findings(), store.sessions.seconds_before(), mean, extra)

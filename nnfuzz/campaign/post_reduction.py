@@ -65,7 +65,7 @@ def reduce_campaign(
 
 def findings_figures(store: Store) -> dict[str, Any]:
     """What a summary says of the findings."""
-    findings, reductions = store.findings(), store.reductions()
+    findings, reductions = store.findings(), store.reductions.rows()
     return {
         "findings": len(findings),
         "merged": sum(len(row.duplicates) for row in findings),
@@ -74,7 +74,7 @@ def findings_figures(store: Store) -> dict[str, Any]:
         "unreduced": sum(row.signature not in reductions for row in findings),
         "not_reduced": {s: row.reason for s, row in reductions.items() if row.reason},
         "regressions": changes(store, findings),
-        "known": store.buckets().get("known", 0),
+        "known": store.occurrences.buckets().get("known", 0),
     }
 
 

@@ -131,29 +131,29 @@ class Recorder:
         recorded: what is, where that is not all in this store. longest: epoch.
         """
         self.store = store
-        hangs = store.hangs()
+        hangs = store.hangs.rows()
         late = {row.test.index for row in hangs if row.late and row.test.index is not None}
-        self.recorded = recorded or Prefix(heapq.merge(store.done(), sorted(late)), part)
+        self.recorded = recorded or Prefix(heapq.merge(store.tests.done(), sorted(late)), part)
         self.unconfirmed = {row.test for row in hangs if row.status is HangStatus.UNCONFIRMED}
         self.complete = False  # whether nothing is to come of any index
         self._variables = variables or {}
-        self._first_tests = store.first_tests()
+        self._first_tests = store.occurrences.first_tests()
         self.figures = Statistics()
-        self.rows = {row.signature: row for row in store.signatures()}
-        self.reductions = store.reductions()
+        self.rows = {row.signature: row for row in store.signatures.rows()}
+        self.reductions = store.reductions.rows()
         self.elsewhere: set[str] = set()
         """Signatures that other nodes of a cluster have reduced."""
         self._patterns: dict[str, Pattern] = {}
-        self._items = store.items_of_findings()
+        self._items = store.signatures.items()
         self._listed: list[FindingRow] | None = None
-        self.suspects = store.suspects()
+        self.suspects = store.reductions.suspects()
         self.under_reduction: set[str] = set()
         """Signatures of findings in whose folders somebody reads and writes."""
         self._innocent: dict[str, set[str]] = {}
         """Refined signatures that a suspect was asked for in vain."""
         self._reached: dict[tuple[str, ...], dict[Pattern, str]] = {}
         """By what is alike: pattern -> refined signature, which may have several."""
-        self.buckets = store.buckets()
+        self.buckets = store.occurrences.buckets()
         self._regressions = regressions
         self._longest = longest
         self._ignored = KnownFailures.stored(known)
@@ -164,13 +164,13 @@ class Recorder:
             if self._ignores(row):
                 self._known.add(row.signature)
             self._keep(row)
-        self._earlier = store.seconds_before()
+        self._earlier = store.sessions.seconds_before()
         self._write = write
         self._announce = announce
         for place in FOLDERS:
             mend(store.folder / place)
         self.arrange()
-        for test in store.tests():
+        for test in store.tests.rows():
             self.figures.add(test)
 
     def knows(self, signature: str, test: TestId) -> bool:
@@ -231,7 +231,7 @@ class Recorder:
 
     def suspect(self, row: HangRow) -> None:
         """Keeps a run that looks like a hang. When it returns, that cannot be lost."""
-        self.store.add_hang(row)
+        self.store.hangs.add(row)
         self.unconfirmed.add(row.test)
         if row.late and row.test.index is not None:
             self.recorded.add(row.test.index)
@@ -254,7 +254,7 @@ class Recorder:
         return self._listed
 
     def clusters(self) -> Clusters:
-        return Clusters.of(self.rows.values(), self.store.ever_avoided(), self._items)
+        return Clusters.of(self.rows.values(), self.store.restraints.ever_avoided(), self._items)
 
     # -- reduction ----------------------------------------------------------------------------
 
@@ -285,7 +285,7 @@ class Recorder:
         for reached, refined in self._reached.get(_alike(row), {}).items():
             if reached.within(pattern) and refined not in self._innocent.get(row.signature, ()):
                 self.suspects[row.signature] = refined
-                self.store.suspect(row.signature, refined)
+                self.store.reductions.suspect(row.signature, refined)
                 return
 
     def _keep(self, result: ReductionRow) -> None:
@@ -317,7 +317,7 @@ class Recorder:
         """A suspect has another cause than these refined signatures: it waits for its reduction."""
         self._innocent.setdefault(signature, set()).update(asked)
         self.suspects.pop(signature, None)
-        self.store.acquit(signature)
+        self.store.reductions.acquit(signature)
         self._suspect(self.rows[signature])
         self.arrange()
 
@@ -329,7 +329,7 @@ class Recorder:
         """
         if self.rows[result.signature].test != test:
             return None
-        self.store.add_reduction(result)
+        self.store.reductions.add(result)
         self._listed = None
         self._keep(result)
         self._note_pattern(result)
@@ -359,14 +359,14 @@ class Recorder:
         """A finding whose refined signature is to be ignored is none."""
         row = self.rows.pop(signature)
         self._known.add(signature)
-        self.store.turn_known(signature)
-        self.buckets = self.store.buckets()
+        self.store.signatures.turn_known(signature)
+        self.buckets = self.store.occurrences.buckets()
         shutil.rmtree(self.store.folder / row.folder, ignore_errors=True)
         return row
 
     def seconds(self) -> float:
         """Wall seconds of the campaign, start-up and earlier sessions included."""
-        return self._earlier + self.store.session_seconds()
+        return self._earlier + self.store.sessions.seconds()
 
     def _is_first(self, signature: str, evidence: Evidence) -> bool:
         """Whether it has to be kept as the finding; one that is reduced stays what it is."""
@@ -416,7 +416,7 @@ class Recorder:
     def _joins(self, row: FindingRow) -> bool:
         """Whether a new finding looks like another one that waits for its reduction."""
         others = self.unreduced()
-        names = Clusters.of([*others, row], self.store.ever_avoided(), self._items).names
+        names = Clusters.of([*others, row], self.store.restraints.ever_avoided(), self._items).names
         return any(names[other.signature] == names[row.signature] for other in others)
 
     def _count(self, findings: Sequence[FindingRow], seen: Sequence[Occurrence]) -> None:
@@ -588,6 +588,6 @@ def arrange(
                     unpack(source)
             if source.exists() and not target.exists():
                 os.replace(source, target)
-            store.move_finding(signature, wanted)
+            store.signatures.move(signature, wanted)
             moved[signature] = wanted
     return moved

@@ -89,7 +89,7 @@ def rekey(
     found = {
         row.signature: said.get((row.signature, row.test))
         or _by_folder(store, row.folder, registry)
-        for row in store.signatures()
+        for row in store.signatures.rows()
     }
     keyed = {old: failure for old, failure in found.items() if failure is not None}
     changed = _rename(store, said, keyed, note)
@@ -109,22 +109,24 @@ def _rename(
     """Gives occurrences and findings their new signatures; whether there are any."""
     seen = {
         (old, test): (said.get((old, test)) or keyed[old]).signature.hash
-        for old, test, _, _ in store.occurred()
+        for old, test, _, _ in store.occurrences.rows()
         if (old, test) in said or old in keyed
     }
     moved = {place: new for place, new in seen.items() if place[0] != new}
     if not moved:
         return False
-    for row in store.signatures():
+    for row in store.signatures.rows():
         if row.signature in keyed:
             rename_signature(store.folder / row.folder, keyed[row.signature].signature)
     told = {
         old: (failure.signature.hash, failure.signature.title, complaint_of(failure))
         for old, failure in keyed.items()
     }
-    for folder in store.rename(moved, told):
+    for folder in store.signatures.rename(moved, told):
         shutil.rmtree(store.folder / folder, ignore_errors=True)
-    left = store.signatures_in("finding") - {row.signature for row in store.signatures()}
+    left = store.occurrences.signatures_in("finding") - {
+        row.signature for row in store.signatures.rows()
+    }
     text = f"{len({old for old, _ in moved})} signatures have other keys by today's rules of triage"
     note(text + (f"; {len(left)} of them become findings when they occur again" if left else ""))
     return True
@@ -141,13 +143,13 @@ def _by_folder(store: Store, folder: str, registry: BackendRegistry) -> Failure 
 def _by_texts(store: Store, compilers: Mapping[str, str], registry: BackendRegistry) -> Keyed:
     """The errors of all tests. compilers: by label."""
     old: dict[TestId, list[tuple[str, str, str]]] = {}
-    for signature, test, kind, levels in store.occurred():
+    for signature, test, kind, levels in store.occurrences.rows():
         old.setdefault(test, []).append((signature, kind, levels))
     rows = {test.index: test for test in old if isinstance(test, Numbered)}
     found: dict[tuple[str, TestId], Failure] = {}
-    for row in store.tests():
+    for row in store.tests.rows():
         if row.index in rows:
-            test, said = rows[row.index], store.errors(row.index)
+            test, said = rows[row.index], store.tests.errors.of_test(row.index)
             now = _failures(row, said, compilers, registry) if said else []
             for signature, kind, levels in old[test]:
                 failure = next((f for f in now if _is(f, kind, levels)), None)

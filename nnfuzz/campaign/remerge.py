@@ -18,9 +18,9 @@ def remerge(store: Store, registry: BackendRegistry, note: Callable[[str], None]
     Those whose folder cannot be read stay as they are; what another one explains goes with it. The
     folders of what turns out to be a duplicate move when a Recorder opens the store.
     """
-    folders = {row.signature: row.folder for row in store.signatures()}
+    folders = {row.signature: row.folder for row in store.signatures.rows()}
     before, renamed = len(store.findings()), {}
-    reductions = store.reductions()
+    reductions = store.reductions.rows()
     for signature, row in reductions.items():
         if not row.refined or row.explained or signature not in folders:
             continue
@@ -32,17 +32,17 @@ def remerge(store: Store, registry: BackendRegistry, note: Callable[[str], None]
         keys = tuple(sorted(map(str, found.keys)))
         if (found.cause, keys) != (row.refined, row.keys):
             renamed[row.refined] = found.cause
-            store.add_reduction(replace(row, refined=found.cause, keys=keys))
+            store.reductions.add(replace(row, refined=found.cause, keys=keys))
     causes = {f"cause:{old}": f"cause:{new}" for old, new in renamed.items()}
-    for row in store.reductions().values():
+    for row in store.reductions.rows().values():
         # What was found to be one with another cause, or to follow from it, goes with that.
         keys = tuple(sorted({causes.get(key, key) for key in row.keys}))
         moved = replace(row, refined=renamed.get(row.refined, row.refined), keys=keys)
         if moved != row:
-            store.add_reduction(moved)
-    for signature, suspected in store.suspects().items():
+            store.reductions.add(moved)
+    for signature, suspected in store.reductions.suspects().items():
         if suspected in renamed:
-            store.suspect(signature, renamed[suspected])
+            store.reductions.suspect(signature, renamed[suspected])
     if renamed:
         note(f"{before} findings are {len(store.findings())} by today's rules of what is one cause")
     return len(renamed)

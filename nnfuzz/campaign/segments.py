@@ -26,7 +26,13 @@ from nnfuzz.campaign.schedule import Prefix
 from nnfuzz.campaign.sources import SOURCES, figures_of, name_of
 from nnfuzz.campaign.store import FILE, Store
 from nnfuzz.campaign.tables.schema import FINDINGS, FOLDERS
-from nnfuzz.campaign.tables.union import NOTHING, Taken
+from nnfuzz.campaign.tables.union import (
+    NOTHING,
+    Taken,
+    add_rows,
+    digest_of_probes,
+    digests_without_finding,
+)
 from nnfuzz.reading import Unreadable, read
 from nnfuzz.report.files import copy_files, write_atomically
 from nnfuzz.untrusted import MAX_BYTES, below, making_sense, read_json
@@ -48,7 +54,7 @@ def publish(folder: Path, url: str) -> str | None:
         made = Path(scratch) / "part"
         with Store.create(made, {}) as part:
             now = taken_of(store, before)
-            part.add_rows_of(store, before)
+            add_rows(part, store, before)
             changed = _add_findings(part, store, before)
             for name in META:
                 if (value := store.meta(name)) is not None:
@@ -72,7 +78,7 @@ def still_taken(store: Store, before: Taken) -> Taken:
 
 def taken_of(store: Store, before: Taken) -> Taken:
     """What somebody has who takes what is new, but for findings."""
-    new = store.indexes_from(before.below).difference(before.later)
+    new = store.tests.done_from(before.below).difference(before.later)
     part = CampaignConfig.from_json(store.config()).part
     there = Prefix({*new, *before.later}, part, before.below)
     whole = store.meta(SOURCES) is None
@@ -80,11 +86,11 @@ def taken_of(store: Store, before: Taken) -> Taken:
         there.length,
         there.later,
         before.tests + len(new),
-        store.last_event() if whole else 0,
-        store.last_epoch() if whole else -1,
-        store.digest_of_probes(),
+        store.events.last() if whole else 0,
+        store.restraints.last() if whole else -1,
+        digest_of_probes(store),
         str(store.meta(RULES, "")),
-        {**before.findings, **store.lone_reductions()},
+        {**before.findings, **digests_without_finding(store)},
     )
 
 
@@ -117,8 +123,8 @@ def _noted(folder: Path) -> dict[str, Taken]:
 
 def _add_findings(part: Store, store: Store, before: Taken) -> dict[str, str]:
     """Those that are new or have changed; their digests by signature."""
-    reductions, suspects, added = store.reductions(), store.suspects(), {}
-    for row in store.signatures():
+    reductions, suspects, added = store.reductions.rows(), store.reductions.suspects(), {}
+    for row in store.signatures.rows():
         reduction = reductions.get(row.signature)
         digest = _digest(row, reduction)
         place = f"{FINDINGS}/{Path(row.folder).name}"
@@ -130,7 +136,7 @@ def _add_findings(part: Store, store: Store, before: Taken) -> dict[str, str]:
             shutil.rmtree(part.folder / place, ignore_errors=True)
             continue
         moved = FindingRow(**{**vars(row), "folder": place})
-        part.take_finding(moved, reduction, suspects.get(row.signature, ""))
+        part.signatures.take(moved, reduction, suspects.get(row.signature, ""))
         added[row.signature] = digest
     return added
 

@@ -105,7 +105,7 @@ def run_campaign(
     written all the same), RunnerError if a backend cannot start, ConfigError if nothing can be
     generated.
     """
-    store.begin_session()
+    store.sessions.begin()
     if not config.share:  # a published range is not run again
         _try_again(store, config.seed, observer)
     with _open(store, config, registry, observer, cache, stopped, coordinator) as session:
@@ -123,7 +123,7 @@ def run_campaign(
 
 def _try_again(store: Store, seed: int, observer: Observer) -> None:
     """Has the tests made again that a fault of nnfuzz has cost earlier sessions, and says so."""
-    again, failed = store.forget_faults(seed)
+    again, failed = store.tests.forget_faults(seed)
     if again:
         told = counted(len(again), "test")
         observer.note(f"{told} of earlier sessions ended by a fault of nnfuzz: tried again")
@@ -145,7 +145,7 @@ def run_probes(
 
     seconds: after which no further signature is begun.
     """
-    store.begin_session()
+    store.sessions.begin()
     with _open(store, config, registry, observer, cache, stopped, thorough=True) as session:
         try:
             session.loop.probe(seconds)
@@ -172,7 +172,7 @@ class _Session:
 
     def _known_seen(self) -> set[str]:
         """Signatures of failures to be ignored that occurred, refined ones as well."""
-        seen = self.store.signatures_in("known")
+        seen = self.store.occurrences.signatures_in("known")
         reductions = self.recorder.reductions
         return seen | {reductions[s].refined for s in seen if s in reductions}
 
@@ -188,22 +188,22 @@ class _Session:
     def _lifted(self) -> list[AvoidedRow]:
         """What generation kept away from in some epoch and does not any more."""
         now = {row.item for row in self.loop.epochs.avoided}
-        return [row for row in self.store.ever_avoided() if row.item not in now]
+        return [row for row in self.store.restraints.ever_avoided() if row.item not in now]
 
     def result(self) -> Result:
         findings = self.store.findings()
-        reasons = self.store.reasons()
+        reasons = self.store.restraints.reasons()
         figures = self.recorder.figures
-        self.store.touch()
-        shares, hangs = self.store.sut_shares(), self.store.hangs()
+        self.store.sessions.touch()
+        shares, hangs = self.store.sessions.sut_shares(), self.store.hangs.rows()
         extra = {
             **findings_figures(self.store),
-            "faults": sum(event.kind == "fault" for event in self.store.events()),
+            "faults": sum(event.kind == "fault" for event in self.store.events.rows()),
             "flaky": self.recorder.buckets.get("flaky", 0),
-            "flaky_failures": [asdict(row) for row in self.store.flaky()],
+            "flaky_failures": [asdict(row) for row in self.store.occurrences.flaky()],
             "hangs": dict(Counter(row.status.value for row in hangs)),
             "hangs_of_survey": {pool.name: pool.hung for pool in self.loop.backends if pool.hung},
-            "unconfirmed_hangs": [row.to_json() for row in self.store.unconfirmed()],
+            "unconfirmed_hangs": [row.to_json() for row in self.store.hangs.unconfirmed()],
             "by_design": self.recorder.buckets.get(DESIGN, 0),
             "habits": {p.name: [str(h) for h in p.habits] for p in self.loop.backends},
             "known_unseen": sorted(
@@ -222,7 +222,7 @@ class _Session:
             "cpu_ms": self.loop.cpu_ms(),
             "sut_shares": {name: round(share, 4) for name, share in shares.items()},
             "versions": self.versions.flat(),
-            **({"refusals": refusals(self.store.tests())} if self.config.case.invalid else {}),
+            **({"refusals": refusals(self.store.tests.rows())} if self.config.case.invalid else {}),
             "seed": self.config.seed,
             "config": as_json(self.config),
         }
@@ -253,14 +253,14 @@ def _open(
         servers = [producers.server, *(pool.server for pool in pools)]
         watchdog = Watchdog(observer.note, lambda: sum(server.looks for server in servers))
         stack.enter_context(watchdog)
-        store.account(config.workers, lambda: {pool.name: pool.seconds for pool in pools})
+        store.sessions.account(config.workers, lambda: {pool.name: pool.seconds for pool in pools})
         versions = _versions(pools, store)
         if config.regressions:
             keep_releases(store, config, registry)
         support = SupportTables(cache, config, versions.backends, versions.libraries)
         answers = Answers()
         used = support.load(answers)
-        store.load_answers(answers)
+        store.probes.load(answers)
         levels = {pool.name: pool.levels if thorough else pool.levels[:1] for pool in pools}
         if not thorough:
             observer.note(_first_steps(config))
@@ -270,7 +270,7 @@ def _open(
         prober = _prober(producers, levels, answers, store, observer)
         if thorough and prober.lacks_answers():
             ask()
-        write = finding_writer(config, registry, versions.backends, store.restraints_in)
+        write = finding_writer(config, registry, versions.backends, store.restraints.settings_in)
         rekey(store, config, registry, observer.note)
         kinds = [(pool.name, registry.get(pool.spec.name)) for pool in pools]
         exchange: Exchange = OwnExchange(config, store)
@@ -383,7 +383,7 @@ def _prober(
             observer.note(note)
         signatures = vocabulary.signatures.items()
         keys = [refusal(name, key) for name, found in signatures for key in found]
-        return Prober(levels, keys, vocabulary.variables, answers, store.add_answers)
+        return Prober(levels, keys, vocabulary.variables, answers, store.probes.add)
     text = described(event)
     if isinstance(event, Fault) and event.starting and blames_settings(event.error_type):
         raise ConfigError(event.message.strip("'\""))

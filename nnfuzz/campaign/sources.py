@@ -32,7 +32,7 @@ def sources_of(part: Store) -> dict[str, Figures]:
 def name_of(part: Store) -> str:
     """The same wherever the campaign lies, and however far it has gone on."""
     config = part.config()
-    text = json.dumps([config.get("seed"), config.get("shard"), part.began()])
+    text = json.dumps([config.get("seed"), config.get("shard"), part.sessions.began()])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -42,11 +42,11 @@ def figures_of(part: Store, tests: int | None = None) -> Figures:
         told = read(dict[str, Any], read_json(part.folder / SUMMARY))
     except Unreadable:
         told = {}
-    count = part.tests_in() if tests is None else tests
+    count = part.tests.count() if tests is None else tests
     about = {"shard": part.config().get("shard", ""), "tests": count}
     figures = {name: told.get(name, 0) for name in ADDED}
     hangs = told.get("hangs_of_survey", {})
-    where = {"host": part.meta(HOST, ""), "seen": part.seen_last()}
+    where = {"host": part.meta(HOST, ""), "seen": part.sessions.seen_last()}
     cpu = told.get("cpu_ms", {})
     standstills = told.get("standstills", {})
     more = {"hangs_of_survey": hangs, "standstills": standstills, "cpu_ms": cpu}

@@ -1,162 +1,92 @@
 """What a campaign knows, in one SQLite file that survives `kill -9` at any moment.
 
 One transaction per test, in WAL mode: whatever `record` has returned from is kept. A finding's
-folder is written before its row, so that a row never names a folder that is not there. The groups
-of tables are rooms of their own (nnfuzz.campaign.tables); what ties them together is here.
+folder is written before its row, so that a row never names a folder that is not there. Each table
+is an attribute of the store (nnfuzz.campaign.tables); what needs several of them is here.
 """
 
 from __future__ import annotations
 
 import contextlib
-import heapq
-import sys
+import sqlite3
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
-from itertools import chain, islice
-from typing import Any
+from pathlib import Path
+from typing import IO
 
 from nnfuzz.campaign.clusters import Clusters
 from nnfuzz.campaign.guidance import Seen
 from nnfuzz.campaign.order import by_value
-from nnfuzz.campaign.rows import EventRow, FindingRow, Observed, Record, TestRow, merged
-from nnfuzz.campaign.tables.database import StoreError, dumps, end_of, loads
-from nnfuzz.campaign.tables.errors import Errors
+from nnfuzz.campaign.rows import FindingRow, Observed, Record, merged
+from nnfuzz.campaign.tables.columns import loads
+from nnfuzz.campaign.tables.database import Database, StoreError
+from nnfuzz.campaign.tables.events import Events
+from nnfuzz.campaign.tables.hangs import Hangs
+from nnfuzz.campaign.tables.occurrences import Occurrences
 from nnfuzz.campaign.tables.packed import Row
-from nnfuzz.campaign.tables.repairs import Repairs
+from nnfuzz.campaign.tables.probes import Probes
+from nnfuzz.campaign.tables.reductions import Reductions
+from nnfuzz.campaign.tables.restraints import Restraints
 from nnfuzz.campaign.tables.schema import FILE, LOCK
 from nnfuzz.campaign.tables.sessions import Sessions
-from nnfuzz.campaign.tables.watched import Watched
+from nnfuzz.campaign.tables.signatures import Signatures
+from nnfuzz.campaign.tables.tests import MOST_FAULTS, Tests, outcomes_of
+from nnfuzz.execute.deviation import Deviation, Habits
 from nnfuzz.ir.features import Features
 from nnfuzz.report.page_figures import TestLine
-from nnfuzz.testcase.test_id import Numbered, Probe, parse_id
 from nnfuzz.writing import as_json
 
-Outcomes = dict[str, dict[str, str | dict[str, str | bool]]]
-"""Backend -> level -> what `brief` of nnfuzz.campaign.recorder makes of an outcome."""
-MOST_FAULTS = 2
-"""Of one test, after which no session tries it again."""
-__all__ = ["FILE", "Store", "StoreError"]
+__all__ = ["FILE", "MOST_FAULTS", "Store", "StoreError"]
+_HABITS = "habits"
 
 
-class Store(Sessions, Repairs, Errors, Watched):
-    """The open file of a campaign: its tests, and all that is known beside them."""
+class Store(Database):
+    """The open file of a campaign, with its tables."""
+
+    def __init__(self, folder: Path, connection: sqlite3.Connection, lock: IO[str] | None = None):
+        super().__init__(folder, connection, lock)
+        self.sessions, self.tests, self.events = Sessions(self), Tests(self), Events(self)
+        self.restraints, self.probes, self.hangs = Restraints(self), Probes(self), Hangs(self)
+        self.occurrences, self.reductions = Occurrences(self), Reductions(self)
+        self.signatures = Signatures(self, self.occurrences, self.reductions)
 
     def record(self, record: Record) -> None:
         """Adds everything that belongs to one test, or nothing."""
-        with self._transaction():
-            self._insert(record, self.moment())
-            self.touch()
+        with self.transaction():
+            now = self.sessions.moment()
+            if record.test:
+                self.tests.add(record.test, now)
+            for finding in record.findings:
+                self.signatures.add(finding)
+            for occurrence in record.occurrences:
+                self.occurrences.add(occurrence)
+            for event in record.events:
+                self.events.add(event, now)
+            for settled in record.hangs:
+                self.hangs.settle(*settled)
+            self.sessions.touch()
 
-    def _insert(self, record: Record, now: float) -> None:
-        if record.test:
-            self._add_test(record.test, now)
-        for finding in record.findings:
-            self._add_finding(finding)
-        for seen in record.occurrences:
-            self._add_occurrence(seen)
-        for event in record.events:
-            self._add_event(event, now)
-        for settled in record.hangs:
-            self._settle_hang(*settled)
+    def findings(self) -> list[FindingRow]:
+        """Returns all unique findings in the order of nnfuzz.campaign.order.
 
-    def _add_test(self, test: TestRow, now: float) -> None:
-        seconds = {phase: round(value, 6) for phase, value in test.seconds.items()}
-        self._db.execute(
-            "INSERT OR REPLACE INTO tests VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [
-                test.index,
-                test.status,
-                test.epoch,
-                now,
-                dumps(test.outcomes),
-                dumps(seconds),
-                test.comparable,
-                test.digest,
-                test.exporter,
-                "\n".join(test.items),
-            ],
-        )
-        self._add_errors(test.index, test.errors)
-        self._add_passes(test.index, test.passes, test.keepable)
-        if test.features:
-            self._db.execute(
-                "INSERT OR REPLACE INTO features VALUES (?, ?)",
-                [test.index, dumps(as_json(test.features))],
-            )
-
-        if test.motifs:
-            self._db.execute(
-                "INSERT OR REPLACE INTO motifs VALUES (?, ?)", [test.index, " ".join(test.motifs)]
-            )
-
-    def _add_event(self, event: EventRow, now: float) -> None:
-        e = event
-        self._db.execute(
-            "INSERT INTO events (at, test, kind, backend, stage, signal, message, details) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            [now, str(e.test), e.kind, e.backend, e.stage, e.signal, e.message, e.details],
-        )
-
-    def forget_faults(self, seed: int) -> tuple[list[int], list[int]]:
-        """Removes the tests that a fault of nnfuzz left without a result, so that they are made
-        again; one that had a fault twice stays as it is. Returns the indexes of both, sorted.
+        Signatures that reduction has shown to be the same are one finding, and so are those that
+        are not reduced and look the same (nnfuzz.campaign.clusters).
         """
-        query = """
-            SELECT idx, (SELECT count(*) FROM events
-                WHERE test = ? || idx AND kind IN ('fault', 'retried'))
-            FROM tests WHERE status = 'fault' ORDER BY idx"""
-        of_seed = str(Numbered(seed, 0)).removesuffix("0")
-        faults = dict(self._db.execute(query, [of_seed]).fetchall())
-        again = [index for index, count in faults.items() if count < MOST_FAULTS]
-        query = "UPDATE events SET kind = 'retried' WHERE kind = 'fault' AND test = ?"
-        self._db.executemany(query, [(f"{of_seed}{index}",) for index in again])
-        if again:
-            self.forget_tests(again)
-        return again, sorted(faults.keys() - again)
-
-    def tests(self) -> Iterator[TestRow]:
-        """All rows by index."""
-        query = """
-            SELECT idx, status, epoch, outcomes, seconds, comparable, digest, exporter, items,
-                coalesce(names, '')
-            FROM tests LEFT JOIN motifs USING (idx) ORDER BY idx"""
-
-        def made(row: Row) -> tuple[Any, ...]:
-            return *row[:3], *row[4:], ""
-
-        rows = self.with_packed(self._db.execute(query), 0, None, made)
-        for index, status, epoch, outcomes, seconds, *rest in rows:
-            comparable, digest, exporter, items, motifs = rest
-            yield TestRow(
-                index,
-                status,
-                epoch,
-                _outcomes(outcomes),
-                loads(dict[str, float], seconds),
-                comparable,
-                motifs=tuple(motifs.split()),
-                digest=digest,
-                exporter=exporter,
-                items=tuple(items.splitlines()),
-            )
+        rows, reductions = self.signatures.rows(), self.reductions.rows()
+        clusters = Clusters.of(rows, self.restraints.ever_avoided(), self.signatures.items())
+        unique = merged(rows, reductions, self.reductions.suspects())
+        return by_value(clusters.together(unique, reductions))
 
     def observed(self, first: int, end: int) -> list[Observed]:
-        """What there is to learn from the tests from an index to another one, which is excluded."""
-        query = """
-            SELECT idx, signature, kind FROM occurrences
-            WHERE idx >= ? AND idx < ? AND bucket != 'flaky'
-            ORDER BY idx, signature"""
-        failures: dict[int, dict[str, str]] = {}
-        for index, signature, kind in self._db.execute(query, [first, end]):
-            failures.setdefault(index, {})[signature] = kind
+        """Returns what an epoch learns from the tests from `first` to below `end`."""
+        failures = self.occurrences.of_tests(first, end)
         query = """
             SELECT idx, epoch, status, exporter, items, outcomes FROM tests
             WHERE idx >= ? AND idx < ? ORDER BY idx"""
 
-        def made(row: Row) -> tuple[Any, ...]:
+        def unpacked(row: Row) -> tuple[object, ...]:
             return row.idx, row.epoch, row.status, row.exporter, row.items, row.outcomes
 
-        rows = self._db.execute(query, [first, end])
+        rows = self.tests.packs.among(self.execute(query, first, end), first, end, unpacked)
         found = {
             index: Observed(
                 index,
@@ -164,23 +94,22 @@ class Store(Sessions, Repairs, Errors, Watched):
                 status,
                 exporter,
                 tuple(items.splitlines()),
-                {name: _kinds(levels) for name, levels in _outcomes(outcomes).items()},
+                {name: _kinds(levels) for name, levels in outcomes_of(outcomes).items()},
                 failures.get(index, {}),
             )
-            for index, epoch, status, exporter, items, outcomes in self.with_packed(
-                rows, first, end, made
-            )
+            for index, epoch, status, exporter, items, outcomes in rows
         }
-        found |= self._late_hangs(first, end)
+        found |= self.hangs.observed_late(first, end)
         return [found[index] for index in sorted(found)]
 
     def seen(self, first: int, end: int) -> list[Seen]:
-        """What guidance learns from the tests from an index to another one, which is excluded.
+        """Returns what guidance learns from the tests from `first` to below `end`.
 
-        Tests that looked like hangs tell nothing, since nobody waits for them.
+        Tests that looked like hangs are left out, since no epoch waits for them.
         """
-        late = {row.test.index for row in self.hangs() if row.late}
-        passes, graphs = self.passes(first, end), self.keepable(first, end)
+        late = {row.test.index for row in self.hangs.rows() if row.late}
+        passes = self.tests.passes.rows(first, end)
+        graphs = self.tests.passes.graphs(first, end)
         query = """
             SELECT idx, graph, exporter, items, coalesce(names, '')
             FROM tests JOIN features USING (idx) LEFT JOIN motifs USING (idx)
@@ -195,94 +124,29 @@ class Store(Sessions, Repairs, Errors, Watched):
                 kept=graphs.get(index),
                 items=tuple(items.splitlines()),
             )
-            for index, graph, exporter, items, motifs in self._db.execute(query, [first, end])
+            for index, graph, exporter, items, motifs in self.execute(query, first, end)
             if index not in late
         ]
-
-    def findings(self) -> list[FindingRow]:
-        """All unique findings in the order of nnfuzz.campaign.order.
-
-        Those that reduction has shown to be the same are one, and those that are not reduced and
-        look alike (nnfuzz.campaign.clusters).
-        """
-        rows, reductions = self.signatures(), self.reductions()
-        clusters = Clusters.of(rows, self.ever_avoided(), self.items_of_findings())
-        return by_value(clusters.together(merged(rows, reductions, self.suspects()), reductions))
-
-    def items_of_findings(self) -> dict[str, tuple[str, ...]]:
-        """Signature -> operator signatures and edges of the first model that showed it. Each text
-        is there once: a set for each signature takes eight times the memory.
-        """
-        query, found = "SELECT items FROM tests WHERE idx = ?", {}
-        for signature, text in self._db.execute("SELECT signature, test FROM findings"):
-            test = parse_id(text)
-            if isinstance(test, Probe):
-                told = test.signature
-            else:
-                told = (self._db.execute(query, [test.index]).fetchone() or ("",))[0]
-            found[signature] = tuple(map(sys.intern, told.splitlines()))
-        return found
 
     def lines(
         self, first: int = 0, end: int | None = None, most: int = -1
     ) -> Iterator[tuple[int, TestLine]]:
-        """Index and line of each test, by index, from one to another, which is excluded."""
-        query = """
-            SELECT idx, at, status, outcomes, graph, (SELECT json_group_object(backend, names)
-                FROM passes WHERE passes.idx = tests.idx)
-            FROM tests LEFT JOIN features USING (idx)
-            WHERE idx >= ? AND idx < ? ORDER BY idx LIMIT ?"""
-        clock, last = self.clock(), end_of(end)
+        """Yields index and line of the tests from `first` to below `end`, with the time of each
+        in seconds of the campaign. most: how many; -1 for all. Raises: Unreadable.
+        """
+        yield from self.tests.lines(self.sessions.clock(), first, end, most)
 
-        def made(row: Row) -> tuple[Any, ...]:
-            return row.idx, row.at, row.status, row.outcomes, None, "{}"
+    def set_habits(self, habits: Mapping[str, Habits]) -> None:
+        """Keeps what compilers were found to compute otherwise everywhere, by backend."""
+        self.set_meta(_HABITS, as_json({name: tuple(own) for name, own in habits.items()}))
 
-        rows = self.with_packed(self._db.execute(query, [first, last, most]), first, end, made)
-        for index, at, status, told, graph, passes in islice(rows, None if most < 0 else most):
-            changed = loads(dict[str, str], passes).items()
-            yield (
-                index,
-                TestLine(
-                    clock(at),
-                    status,
-                    _outcomes(told),
-                    loads(Features, graph) if graph else None,
-                    {backend: names.splitlines() for backend, names in changed},
-                ),
-            )
-
-    def done(self) -> Iterator[int]:
-        """The indexes that need no more work, the lowest first."""
-        rows = (index for (index,) in self._db.execute("SELECT idx FROM tests ORDER BY idx"))
-        return heapq.merge(rows, chain.from_iterable(self.packed_indexes()))
-
-    def tests_in(self, first: int = 0, end: int | None = None) -> int:
-        """How many of the indexes from one to another one, which is excluded, need no more work."""
-        query = "SELECT count(*) FROM tests WHERE idx >= ? AND idx < ?"
-        count = int(self._db.execute(query, [first, end_of(end)]).fetchone()[0])
-        return count + sum(map(len, self.packed_indexes(first, end)))
-
-    def features(self, latest: int | None = None) -> Iterator[tuple[int, Features]]:
-        """Index and features of every graph that was kept, by index; or of the latest ones."""
-        query = "SELECT idx, graph FROM features ORDER BY idx"
-        if latest is not None:
-            query = f"SELECT * FROM ({query} DESC LIMIT {int(latest)}) ORDER BY idx"
-        for index, text in self._db.execute(query):
-            yield index, loads(Features, text)
-
-    def events(self) -> list[EventRow]:
-        query = """
-            SELECT test, kind, backend, stage, signal, message, details FROM events
-            ORDER BY at, id"""
-        return [EventRow(parse_id(test), *row) for test, *row in self._db.execute(query)]
-
-    def event_counts(self) -> dict[str, int]:
-        """Events by kind."""
-        return dict(self._db.execute("SELECT kind, count(*) FROM events GROUP BY kind").fetchall())
+    def habits(self, backend: str) -> tuple[Deviation, ...] | None:
+        """Returns the habits of a backend; None if it was not asked. Raises: Unreadable."""
+        return self.meta_as(dict[str, tuple[Deviation, ...]], _HABITS, {}).get(backend)
 
     def discard(self) -> None:
         """Closes and removes a campaign in which nothing has happened; does nothing to others."""
-        unused = not self.tests_in() and not self.findings() and not self.events()
+        unused = not self.tests.count() and not self.findings() and not self.events.rows()
         self.close()
         if unused:
             for path in self.folder.glob(f"{FILE}*"):
@@ -292,15 +156,9 @@ class Store(Sessions, Repairs, Errors, Watched):
                 self.folder.rmdir()
 
 
-@lru_cache(1024)
-def _outcomes(text: str) -> Outcomes:
-    """Those of most tests are the same text; nobody changes what this returns."""
-    return loads(Outcomes, text)
-
-
-def _kinds(levels: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+def _kinds(levels: Mapping[str, str | dict[str, str]]) -> tuple[tuple[str, str], ...]:
     """(kind, message) of what nnfuzz.campaign.recorder.brief has made of outcomes."""
     return tuple(
-        (told, "") if isinstance(told, str) else (told["kind"], told.get("message", ""))
-        for told in levels.values()
+        (brief, "") if isinstance(brief, str) else (brief["kind"], brief.get("message", ""))
+        for brief in levels.values()
     )

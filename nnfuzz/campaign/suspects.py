@@ -43,7 +43,7 @@ class Suspects:
         self._prober = prober
         self._given_up: set[Probe] = set()
         self._count = 0
-        for row in recorder.store.unconfirmed():
+        for row in recorder.store.hangs.unconfirmed():
             self.earlier.setdefault(row.test, set()).add(row.backend)
             if row.late and isinstance(row.test, Probe):
                 self._given_up.add(row.test)

@@ -101,4 +101,4 @@ def fuzz_on_cluster(
             on_ray.run(config, settings, work.folder, devices != {CPU}, observer, interrupt.asked)
     with merge([config.share], work.out, tell) as store:
         summary = read_json(work.out / SUMMARY)
-        return Result(store.folder, summary, store.findings(), store.reasons()), config
+        return Result(store.folder, summary, store.findings(), store.restraints.reasons()), config

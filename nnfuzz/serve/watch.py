@@ -170,9 +170,9 @@ class Watch:
         now = self.snapshot
         if stamp != self._stamp:
             findings = whole_or([], store.findings, "the findings", missing)
-            given_up = whole_or(set(), store.given_up, "the reductions", missing)
+            given_up = whole_or(set(), store.reductions.given_up, "the reductions", missing)
             rows = tuple(_row(row, given_up) for row in findings)
-            folders = whole_or(frozenset(), store.folders, "the folders", missing)
+            folders = whole_or(frozenset(), store.signatures.folders, "the folders", missing)
             self._change(rows=rows, folders=folders, listed=now.listed + (rows != now.rows))
         with self._lock:
             self._behind = self._read_tests(store, missing)
@@ -205,14 +205,14 @@ class Watch:
 
     def _draw(self, store: Store, missing: list[str]) -> None:
         now = self.snapshot
-        wall = whole_or(0.0, store.seconds_before, "the time", missing)
+        wall = whole_or(0.0, store.sessions.seconds_before, "the time", missing)
         found_at = [row["found_at"] for row in now.rows]
         content = {
             **drawn(self._figures, found_at, wall),
             "outcomes": self._outcomes,
-            "shares": whole_or({}, store.sut_shares, "the time in compilers", missing),
+            "shares": whole_or({}, store.sessions.sut_shares, "the time in compilers", missing),
             "sources": whole_or([], lambda: self._sources(store), "the parts", missing),
-            **_sessions(whole_or([], store.sessions, "the sessions", missing)),
+            **_sessions(whole_or([], store.sessions.rows, "the sessions", missing)),
         }
         config = whole_or({}, store.config, "the settings", missing)
         about = {
@@ -238,7 +238,7 @@ class Watch:
         told = store.meta(SOURCES)
         if told is None:
             part = store.config().get("shard") or "1/1"
-            own = {"host": store.meta(HOST, ""), "seen": store.seen_last()}
+            own = {"host": store.meta(HOST, ""), "seen": store.sessions.seen_last()}
             told = {self.snapshot.name: {"shard": part, "tests": self._figures.tests, **own}}
         parts = read(dict[str, dict[str, Any]], told)
         rows = [
@@ -263,7 +263,7 @@ class Watch:
         yield "wall time", seconds(wall)
         yield "tests per second", f"{figures.tests / wall:.3g}" if wall else "0"
         yield "lately per second", f"{len(self._latest) / span:.3g}" if span else "0"
-        events = whole_or({}, store.event_counts, "the events", missing)
+        events = whole_or({}, store.events.counts, "the events", missing)
         yield from ((f"{kind} events", f"{count:,}") for kind, count in events.items())
 
     def _change(self, **changes: Any) -> None:

@@ -47,7 +47,7 @@ def synthetic(folder: Path, findings: int, tests: int) -> None:
         ((0, 1),),
     )
     with Store.create(folder, config) as store:
-        store.begin_session()
+        store.sessions.begin()
         for index in range(tests):
             outcomes = {"planted": {"O0": "ok", "O1": "ok"}}
             store.record(Record(TestRow(index, "run", 0, outcomes, features=parts)))
@@ -57,7 +57,7 @@ def synthetic(folder: Path, findings: int, tests: int) -> None:
             store.record(Record(None, (row,), seen))
             if number % 3 == 0:
                 told = ReductionRow(row.signature, f"r{number}", row.title, "Add (float32)")
-                store.add_reduction(told)
+                store.reductions.add(told)
 
 
 def _finding(number: int) -> FindingRow:

@@ -157,7 +157,7 @@ def strays(campaign: Path, found: Score, truth: Truth, number: int) -> list[str]
         producer = Producer(summary["seed"], base)
         found_strays = []
         for signature, index in random.Random(0).sample(seen, min(number, len(seen))):
-            restraints = store.restraints_in(epoch_of(index))
+            restraints = store.restraints.settings_in(epoch_of(index))
             producer.configure(replace(base, **{k: tuple(v) for k, v in restraints.items()}))
             case, row = producer.produce(index), owner[signature]
             if isinstance(case, TestCase) and case.model:

@@ -349,7 +349,7 @@ def _await_end(scene: Scene, done: Torment) -> None:
 def _recorded(folder: Path) -> int:
     """Tests that a campaign has, or that the nodes of a cluster have published; -1 for none yet."""
     with suppress(StoreError, OSError), Store.open(folder, write=False) as store:
-        return store.tests_in()
+        return store.tests.count()
     leases = Work(folder).folder / "leases.sqlite"
     with suppress(sqlite3.Error):
         if leases.exists():
@@ -390,14 +390,14 @@ def _but_ray(found: dict[int, str]) -> dict[int, str]:
 def differences(calm: Path, tormented: Path) -> Iterator[str]:
     """In what a campaign that met faults differs from one that was left alone."""
     with Store.open(calm, write=False) as one, Store.open(tormented, write=False) as two:
-        before, after = ({row.index: row for row in store.tests()} for store in (one, two))
+        before, after = ({row.index: row for row in store.tests.rows()} for store in (one, two))
         if missing := before.keys() ^ after.keys():
             yield f"tests that only one has: {sorted(missing)[:10]}"
         for index in sorted(before.keys() & after.keys()):
             told = [(r.digest, r.status, r.outcomes) for r in (before[index], after[index])]
             if told[0] != told[1]:
                 yield f"test {index}: {told[0]} and {told[1]}"
-        found = [{row.signature: row for row in store.signatures()} for store in (one, two)]
+        found = [{row.signature: row for row in store.signatures.rows()} for store in (one, two)]
         if found[0].keys() != found[1].keys():
             yield f"findings that only one has: {sorted(found[0].keys() ^ found[1].keys())}"
         for signature in sorted(found[0].keys() & found[1].keys()):
@@ -405,13 +405,14 @@ def differences(calm: Path, tormented: Path) -> Iterator[str]:
             there = calm / rows[0].folder, tormented / rows[1].folder
             if all(folder.is_dir() for folder in there) and (names := _differing(*there)):
                 yield f"files of {signature}, test {rows[0].test} and {rows[1].test}: {names}"
-        seen = [set(store.occurred()) for store in (one, two)]
+        seen = [set(store.occurrences.rows()) for store in (one, two)]
         if seen[0] != seen[1]:
             yield f"occurrences that only one has: {sorted(map(str, seen[0] ^ seen[1]))[:10]}"
         times = [line.at for _, line in two.lines()]
-        if times and not 0 <= min(times) <= max(times) <= two.seconds_before() + 1:
-            yield f"tests from {min(times):.0f} to {max(times):.0f} s of {two.seconds_before():.0f}"
-        folders = [row.folder for row in two.signatures()]
+        wall = two.sessions.seconds_before()
+        if times and not 0 <= min(times) <= max(times) <= wall + 1:
+            yield f"tests from {min(times):.0f} to {max(times):.0f} s of {wall:.0f}"
+        folders = [row.folder for row in two.signatures.rows()]
     if len(set(folders)) < len(folders):
         yield "two findings in one folder"
     there = {f"{top}/{path.name}" for top in ("findings", "suspects", "duplicates")

@@ -60,8 +60,8 @@ def main() -> int:
 def missing(campaign: Path, met: set[str]) -> list[str]:
     """What a campaign should have kept and has not. met: "MODEL:KIND" of all trouble there was."""
     with Store.open(campaign, write=False) as store:
-        done, rows = {*store.done()}, store.signatures()
-        hangs = {row.test.index for row in store.hangs()}
+        done, rows = {*store.tests.done()}, store.signatures.rows()
+        hangs = {row.test.index for row in store.hangs.rows()}
         seen = Counter(row.kind for row in rows)
     wanted = {KINDS[line.partition(":")[2]] for line in met}
     gaps = sorted({*range(max(done, default=-1) + 1)} - done - hangs)

@@ -154,7 +154,7 @@ def _milestones(run: subprocess.Popen, campaign: Path, every: int) -> Iterator[i
 def _tests(campaign: Path) -> int:
     try:
         with Store.open(campaign, write=False) as store:
-            return store.tests_in()
+            return store.tests.count()
     except StoreError:
         return 0  # not there yet, or being made
 

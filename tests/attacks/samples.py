@@ -63,9 +63,9 @@ def campaign(folder: Path, where: str = "findings/one", plugins: tuple[str, ...]
         where, compiler="onnxruntime",
     )  # fmt: skip
     with Store.create(folder, as_json(config)) as store:
-        store.begin_session()
+        store.sessions.begin()
         store.set_meta("versions", {"onnxruntime": "1.0"})
-        store.set_epoch(0, {"Add(bool)"}, {"Add(bool)": "onnxruntime: no"})
+        store.restraints.set_epoch(0, {"Add(bool)"}, {"Add(bool)": "onnxruntime: no"})
         for index in range(30):
             levels = {"O0": "ok", "O3": {"kind": "exception", "message": "no"} if index else "ok"}
             test = TestRow(
@@ -74,7 +74,7 @@ def campaign(folder: Path, where: str = "findings/one", plugins: tuple[str, ...]
             )  # fmt: skip
             seen = (Occurrence(row.signature, Numbered(9, 1)),) if index == 1 else ()
             store.record(Record(test, (row,) if index == 1 else (), seen))
-        store.add_reduction(
+        store.reductions.add(
             ReductionRow(row.signature, "refined", "y is wrong", "Add", GRAPH, 4, 2)
         )
     finding_folder(folder / "findings" / "one")

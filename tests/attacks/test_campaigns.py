@@ -41,7 +41,7 @@ def campaign(tmp_path_factory, registry):
             store = Store.create(folder, as_json(config)) if first else Store.open(folder)
             with store:
                 result = run_campaign(store, config, registry, Lines(log), cache)
-                seen = [*store.tests()], store.findings(), store.events()
+                seen = [*store.tests.rows()], store.findings(), store.events.rows()
     return folder, *seen, result.summary
 
 

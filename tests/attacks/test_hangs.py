@@ -85,8 +85,8 @@ def test_where_the_clock_ends_the_campaign_a_pattern_is_confirmed_once(tmp_path,
     assert shown[-1].seconds < 60
     assert (summary["findings"], summary["occurrences"]) == (1, len(HANGS))
     with Store.open(folder, write=False) as store:
-        tried = [count for (count,) in store._db.execute("SELECT tried FROM repeats")]
-        (told, *_) = (event.message for event in store.events() if event.kind == "death")
+        tried = [count for (count,) in store.connection.execute("SELECT tried FROM repeats")]
+        (told, *_) = (event.message for event in store.events.rows() if event.kind == "death")
     assert sorted(tried) == [0, 0, 3] and "where others take" in told
 
 

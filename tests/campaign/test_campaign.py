@@ -48,7 +48,7 @@ def wait_for_tests(folder: Path, count: int) -> None:
         time.sleep(0.05)
         try:
             with Store.open(folder, write=False) as store:
-                if store.tests_in() >= count:
+                if store.tests.count() >= count:
                     return
         except StoreError:
             continue
@@ -65,7 +65,7 @@ def hostile(tmp_path_factory):
 def test_a_hostile_campaign_finishes_with_every_index_recorded(hostile):
     folder, result = hostile
     with Store.open(folder, write=False) as store:
-        rows = list(store.tests())
+        rows = list(store.tests.rows())
     assert [row.index for row in rows] == list(range(200))
     assert result.summary["tests"] == 200 - 5 * ROUNDS
     lost = {"fault": 3 * ROUNDS, "export": ROUNDS, "inputs": ROUNDS}
@@ -78,8 +78,8 @@ def test_every_event_of_a_hostile_campaign_has_its_stage_and_signal(hostile):
     folder, _ = hostile
     plan = stub_producer.hostile(0, {}).plan
     with Store.open(folder, write=False) as store:
-        seen = {row.index: row for row in store.tests()}
-        events = store.events()
+        seen = {row.index: row for row in store.tests.rows()}
+        events = store.events.rows()
     wanted = {
         "segfault": ("crash", "SIGSEGV"),
         "abort": ("crash", "SIGABRT"),
@@ -108,8 +108,8 @@ def test_a_mistake_of_the_adapter_costs_one_test_and_is_no_finding(tmp_path):
     result = run(tmp_path / "campaign", 12, "sloppy", "hostile")
     assert result.findings == [] and result.summary["faults"] == 2
     with Store.open(tmp_path / "campaign", write=False) as store:
-        status = {row.index: row.status for row in store.tests()}
-        (one, _) = (event for event in store.events() if event.kind == "fault")
+        status = {row.index: row.status for row in store.tests.rows()}
+        (one, _) = (event for event in store.events.rows() if event.kind == "fault")
     assert [index for index in range(12) if status[index] == "fault"] == [5, 11]
     assert "KeyError: 'absent'" in one.message and "hostile.py" in one.message
 
@@ -167,7 +167,7 @@ def test_inputs_that_kill_the_producer_are_a_test_without_a_reference(tmp_path):
     result = run(folder, 20, "dividing", "hostile", learn=False)
     assert result.summary["faults"] == 0 and result.summary["not_run"] == {"inputs": 2}
     with Store.open(folder, write=False) as store:
-        events = [(event.kind, event.stage, event.signal) for event in store.events()]
+        events = [(event.kind, event.stage, event.signal) for event in store.events.rows()]
     assert events == [("death", "inputs", "SIGFPE")] * 2
 
 
@@ -183,7 +183,7 @@ def test_a_defect_of_nnfuzz_that_one_test_shows_costs_that_test(tmp_path, monkey
     result = run(tmp_path / "c", 5, "quiet", "hostile", learn=False)
     assert (result.summary["tests"], result.summary["not_run"]) == (4, {"fault": 1})
     with Store.open(tmp_path / "c", write=False) as store:
-        (event,) = (event for event in store.events() if event.kind == "fault")
+        (event,) = (event for event in store.events.rows() if event.kind == "fault")
     assert event.message == "ZeroDivisionError: of ours" and "broken" in event.details
 
 
@@ -199,7 +199,7 @@ def test_lost_outputs_are_outcomes_and_the_campaign_goes_on(tmp_path):
 def test_a_producers_misfortune_is_a_fault_of_nnfuzz(hostile):
     folder, result = hostile
     with Store.open(folder, write=False) as store:
-        faults = [event for event in store.events() if event.kind == "fault"]
+        faults = [event for event in store.events.rows() if event.kind == "fault"]
     assert len(faults) == result.summary["faults"] == 3 * ROUNDS
     assert {event.backend for event in faults} == {""}
     assert Counter(event.signal for event in faults)["SIGSEGV"] == ROUNDS
@@ -260,8 +260,8 @@ def test_only_what_fails_in_every_fresh_worker_counts(tmp_path, plan, rate):
     assert len(result.findings) == (rate is None)
     assert [(row["repeated"], row["tried"]) for row in flaky] == ([rate] if rate else [])
     with Store.open(tmp_path / "c", write=False) as store:
-        events = [event.message for event in store.events() if event.kind == "flaky"]
-        assert [row.title for row in store.flaky()] == [row["title"] for row in flaky]
+        events = [event.message for event in store.events.rows() if event.kind == "flaky"]
+        assert [row.title for row in store.occurrences.flaky()] == [row["title"] for row in flaky]
     assert [text.startswith(f"{rate[0]} of {rate[1]} times: liar: ") for text in events] == (
         [True] if rate else []
     )
@@ -296,14 +296,14 @@ def test_a_killed_campaign_resumes_without_loss(tmp_path):
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
     with Store.open(folder) as store:
-        before = {row.index: row for row in store.tests()}
+        before = {row.index: row for row in store.tests.rows()}
         findings = {row.signature for row in store.findings()}
     assert 15 <= len(before) < 60 and findings
     resumed = start(folder, 60, "lying", "liar", "resume")
     output, _ = resumed.communicate(timeout=60)
     assert resumed.returncode == 0, output
     with Store.open(folder, write=False) as store:
-        after = {row.index: row for row in store.tests()}
+        after = {row.index: row for row in store.tests.rows()}
         (row,) = store.findings()
     assert sorted(after) == list(range(60))
     assert all(after[index] == row for index, row in before.items())
@@ -332,7 +332,7 @@ def test_ctrl_c_ends_with_the_summary(tmp_path, number):
     assert process.returncode == 0, output
     assert "ending" in output and "done:" in output
     with Store.open(folder, write=False) as store:
-        done = store.tests_in()
+        done = store.tests.count()
     assert json.loads((folder / "summary.json").read_text())["tests"] == done
 
 

@@ -42,7 +42,7 @@ def test_what_is_given_back_is_free_on_the_disk(folder):
             store.set_meta(f"filler {i}", "x" * 20_000)
         store.checkpoint()
         large, rows = (folder / FILE).stat().st_size, store.row_bytes()
-        store._db.execute("DELETE FROM meta WHERE key LIKE 'filler%'")
+        store.connection.execute("DELETE FROM meta WHERE key LIKE 'filler%'")
         store.give_back()
         store.checkpoint()
         assert large - (folder / FILE).stat().st_size >= 2_000_000
@@ -52,7 +52,7 @@ def test_what_is_given_back_is_free_on_the_disk(folder):
 def test_duplicates_are_packed_and_findings_are_not(folder):
     notes = []
     with Store.open(folder) as store:
-        rows, (finding,) = store.signatures(), store.findings()
+        rows, (finding,) = store.signatures.rows(), store.findings()
         (duplicate,) = (row for row in rows if row.signature in finding.duplicates)
         before = read_finding(folder / duplicate.folder).case.digest()
         disk = disk_bytes(folder)
@@ -62,7 +62,7 @@ def test_duplicates_are_packed_and_findings_are_not(folder):
         assert is_packed(folder / duplicate.folder) and disk_bytes(folder) < disk
         assert not is_packed(folder / finding.folder)
         assert DiskBudget(store, 1, notes.append).exceeded(0)
-        assert not is_packed(folder / finding.folder) and store.signatures() == rows
+        assert not is_packed(folder / finding.folder) and store.signatures.rows() == rows
     assert read_finding(folder / duplicate.folder).case.digest() == before
     assert list(problems(folder)) == []
 
@@ -83,7 +83,7 @@ def test_a_packed_duplicate_that_turns_out_to_be_none_is_unpacked(folder):
     with Store.open(folder) as store:
         assert DiskBudget(store, 1, print).exceeded(0)
         (finding,) = store.findings()
-        store._db.execute("DELETE FROM reductions WHERE signature = ?", finding.duplicates)
+        store.connection.execute("DELETE FROM reductions WHERE signature = ?", finding.duplicates)
         row = Recorder(store, (), lambda *_: None, lambda row: None).rows[finding.duplicates[0]]
     assert not row.folder.startswith("duplicates/")
     assert not (folder / row.folder / PACKED).exists()

@@ -80,19 +80,21 @@ def test_a_campaign_is_in_order(folder):
 
 def test_a_finding_that_is_gone_is_forgotten_until_it_occurs_again(folder):
     with Store.open(folder) as store:
-        first, *others = store.signatures()
-        occurrences = store.buckets()
+        first, *others = store.signatures.rows()
+        occurrences = store.occurrences.buckets()
     shutil.rmtree(folder / first.folder)
     assert doctor(folder)[0] == 1
     assert repaired(folder) == [f"1 finding without folder: {first.folder}"]
     with Store.open(folder) as store:
-        assert [row.signature for row in store.signatures()] == [row.signature for row in others]
-        assert store.buckets() == occurrences
+        assert [row.signature for row in store.signatures.rows()] == [
+            row.signature for row in others
+        ]
+        assert store.occurrences.buckets() == occurrences
 
 
 def test_folders_are_followed_or_put_aside(folder):
     with Store.open(folder) as store:
-        row = store.signatures()[0]
+        row = store.signatures.rows()[0]
     name = Path(row.folder).name
     (folder / "duplicates").mkdir(exist_ok=True)
     shutil.move(folder / row.folder, folder / "duplicates" / name)
@@ -106,7 +108,7 @@ def test_folders_are_followed_or_put_aside(folder):
     ]
     assert (folder / ORPHANS / "foreign" / "finding.json").is_file()
     with Store.open(folder) as store:
-        assert store.signatures()[0].folder == f"duplicates/{name}"
+        assert store.signatures.rows()[0].folder == f"duplicates/{name}"
 
 
 def test_rows_without_sense_are_removed(folder):
@@ -119,12 +121,12 @@ def test_rows_without_sense_are_removed(folder):
     assert "1 restraint without its epoch" in told
     assert "1 test that cannot be read: 9" in told
     with Store.open(folder) as store:
-        assert {*range(60)} - {*store.done()} == {7, 9}
+        assert {*range(60)} - {*store.tests.done()} == {7, 9}
 
 
 def test_what_can_be_read_of_a_damaged_file_is_kept(folder):
     with Store.open(folder) as store:
-        before, rows = store.tests_in(), store.signatures()
+        before, rows = store.tests.count(), store.signatures.rows()
     data = bytearray((folder / FILE).read_bytes())
     page = int.from_bytes(data[16:18], "big")
     with sqlite3.connect(folder / FILE) as db:
@@ -139,14 +141,16 @@ def test_what_can_be_read_of_a_damaged_file_is_kept(folder):
     assert told[0].startswith(f"{FILE} is damaged")
     assert (folder / DAMAGED).read_bytes() == bytes(data)
     with Store.open(folder) as store:
-        assert store.tests_in() == before and store.signatures() == rows
+        assert store.tests.count() == before and store.signatures.rows() == rows
 
 
 def test_a_half_merged_epoch_is_merged_again(folder, tmp_path):
     out = tmp_path / "whole"
     merge([folder], out, print).close()
     with Store.open(out, write=False) as store:
-        before = [(t.index, t.digest, store.restraints_in(t.epoch)) for t in store.tests()]
+        before = [
+            (t.index, t.digest, store.restraints.settings_in(t.epoch)) for t in store.tests.rows()
+        ]
     with sqlite3.connect(out / FILE) as db:
         query = "SELECT epoch FROM tests GROUP BY epoch ORDER BY count(*) LIMIT 1"
         (epoch,) = db.execute(query).fetchone()
@@ -155,7 +159,9 @@ def test_a_half_merged_epoch_is_merged_again(folder, tmp_path):
     (told,) = repaired(out)
     assert "of epochs that are half merged" in told
     with merge([folder], out, print) as store:
-        after = [(t.index, t.digest, store.restraints_in(t.epoch)) for t in store.tests()]
+        after = [
+            (t.index, t.digest, store.restraints.settings_in(t.epoch)) for t in store.tests.rows()
+        ]
     assert after == before and list(problems(out)) == []
 
 
@@ -171,16 +177,16 @@ def test_what_was_interrupted_is_ended(folder):
 def test_what_only_statistics_need_goes_first_and_findings_never(folder):
     notes = []
     with Store.open(folder) as store:
-        rows, failed = store.signatures(), {t.index for _, t, _, _ in store.occurred()}
-        tests = list(store.tests())
+        rows, failed = store.signatures.rows(), {t.index for _, t, _, _ in store.occurrences.rows()}
+        tests = list(store.tests.rows())
         used = DiskBudget(store, 0, notes.append).used()
         assert not DiskBudget(store, used, notes.append).exceeded(10_000) and not notes
         assert not DiskBudget(store, used - 1, notes.append).exceeded(10_000)
-        assert {index for index, _ in store.features()} <= failed
+        assert {index for index, _ in store.tests.features()} <= failed
         assert DiskBudget(store, 1, notes.append).exceeded(10_000)
         assert [note.partition(":")[0] for note in notes] == ["--disk is reached"] * len(notes)
-        assert store.signatures() == rows
-        assert [t.digest for t in store.tests()] == [t.digest for t in tests]
+        assert store.signatures.rows() == rows
+        assert [t.digest for t in store.tests.rows()] == [t.digest for t in tests]
     assert found(folder) == []
 
 

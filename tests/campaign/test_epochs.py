@@ -39,13 +39,13 @@ def campaign(folder, tests=TESTS, stop=None, cache=None, start_line=None, **more
         def stopped():
             while waits:
                 waits.pop()()
-            return stop is not None and store.tests_in() >= stop
+            return stop is not None and store.tests.count() >= stop
 
         result = run_campaign(store, config, registry, Silent(), cache, stopped)
-        avoided = [store.avoided_in(epoch) for epoch in range(6)]
-        tests = [(t.index, t.status, t.digest, t.items) for t in store.tests()]
-        findings = {row.signature: row.test for row in store.signatures()}
-        probes = store._db.execute("SELECT * FROM probes").fetchall()
+        avoided = [store.restraints.avoided_in(epoch) for epoch in range(6)]
+        tests = [(t.index, t.status, t.digest, t.items) for t in store.tests.rows()]
+        findings = {row.signature: row.test for row in store.signatures.rows()}
+        probes = store.connection.execute("SELECT * FROM probes").fetchall()
         return (tests, avoided, findings, probes), result.summary["support_tables"]
 
 

@@ -34,7 +34,7 @@ def test_a_cause_on_two_labels_is_one_finding(tmp_path):
     )
     with Store.create(tmp_path / "c", as_json(config)) as store:
         result = run_campaign(store, config, registry, Silent(), SupportCache(tmp_path / "s"))
-        raw = store.signatures()
+        raw = store.signatures.rows()
     assert {row.backend for row in raw} == set(LABELS)
     (row,) = result.findings
     assert row.backends == LABELS and row.compiler == "planted"

@@ -66,7 +66,7 @@ class Cut:
         self._unplugged = False
 
     def gone(self):
-        self._unplugged |= self._stop is not None and self._store.tests_in() >= self._stop
+        self._unplugged |= self._stop is not None and self._store.tests.count() >= self._stop
         return self._unplugged
 
     def sync(self, report):
@@ -82,8 +82,8 @@ def alone(tmp_path_factory):
 
 def gist(folder):
     with Store.open(folder) as store:
-        tests = [(t.index, t.status, t.digest, t.items) for t in store.tests()]
-        return tests, {row.signature: row.test for row in store.signatures()}
+        tests = [(t.index, t.status, t.digest, t.items) for t in store.tests.rows()]
+        return tests, {row.signature: row.test for row in store.signatures.rows()}
 
 
 def test_nodes_make_the_test_cases_of_one_process(alone, tmp_path):

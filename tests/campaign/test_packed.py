@@ -45,13 +45,21 @@ def read(store):
     """All that is asked of tests."""
     lines = [(i, line.at, line.status, line.outcomes) for i, line in store.lines()]
     some = [i for i, _ in store.lines(first=20, most=7)]
-    tests = [(t.index, t.digest, t.items, t.seconds, t.epoch) for t in store.tests()]
-    counts = [store.tests_in(first, first + 10) for first in range(0, TESTS, 7)]
-    return tests, lines, some, {*store.done()}, list(store.digests()), store.observed(5, 70), counts
+    tests = [(t.index, t.digest, t.items, t.seconds, t.epoch) for t in store.tests.rows()]
+    counts = [store.tests.count(first, first + 10) for first in range(0, TESTS, 7)]
+    return (
+        tests,
+        lines,
+        some,
+        {*store.tests.done()},
+        list(store.tests.digests()),
+        store.observed(5, 70),
+        counts,
+    )
 
 
 def packed_whole(store):
-    return sum(iter(lambda: store.pack(10_000), 0))
+    return sum(iter(lambda: store.tests.packs.pack(10_000), 0))
 
 
 def copy(made, name, to):
@@ -62,9 +70,9 @@ def test_packed_tests_are_read_as_before(made, tmp_path):
     folder = copy(made, "whole", tmp_path)
     with Store.open(folder) as store:
         before, findings = read(store), store.findings()
-        failed = {test.index for _, test, _, _ in store.occurred()}
+        failed = {test.index for _, test, _, _ in store.occurrences.rows()}
         count = packed_whole(store)
-        left = {row[0] for row in store._db.execute("SELECT idx FROM tests")}
+        left = {row[0] for row in store.connection.execute("SELECT idx FROM tests")}
         assert count == TESTS - len(left) > 40 and failed - {None} <= left
         assert read(store) == before and store.findings() == findings
     with Store.open(folder, write=False) as store:
@@ -111,19 +119,19 @@ def test_a_campaign_of_the_version_before_goes_on(made, tmp_path):
 
 def other_types(store):
     """A whole pack, but for the type of an index."""
-    (rows,) = store._db.execute("SELECT rows FROM packed ORDER BY first").fetchone()
+    (rows,) = store.connection.execute("SELECT rows FROM packed ORDER BY first").fetchone()
     columns = json.loads(zlib.decompress(rows))
     return zlib.compress(json.dumps([[*map(str, columns[0])], *columns[1:]]).encode())
 
 
 def cut_off(store):
-    (rows,) = store._db.execute("SELECT rows FROM packed ORDER BY first").fetchone()
+    (rows,) = store.connection.execute("SELECT rows FROM packed ORDER BY first").fetchone()
     return rows[: len(rows) // 2]
 
 
 def twice_the_same(store):
     """A row comes twice."""
-    (rows,) = store._db.execute("SELECT rows FROM packed ORDER BY first").fetchone()
+    (rows,) = store.connection.execute("SELECT rows FROM packed ORDER BY first").fetchone()
     columns = json.loads(zlib.decompress(rows))
     return zlib.compress(json.dumps([[*c[:1], *c[:-1]] for c in columns]).encode())
 
@@ -132,15 +140,15 @@ def twice_the_same(store):
 def test_a_damaged_pack_is_run_again(made, tmp_path, data):
     folder = copy(made, "part", tmp_path)
     with Store.open(folder) as store:
-        whole = {*store.done()}
+        whole = {*store.tests.done()}
         packed_whole(store)
         query = "UPDATE packed SET rows = ? WHERE first = (SELECT min(first) FROM packed)"
-        store._db.execute(query, [data(store)])
+        store.connection.execute(query, [data(store)])
     for problem in problems(folder):
         assert problem.what == "1 pack of old tests that cannot be read"
         problem.mend()
     with Store.open(folder) as store:
-        assert len(whole - {*store.done()}) == 16
+        assert len(whole - {*store.tests.done()}) == 16
 
 
 WRONG = {
@@ -158,7 +166,7 @@ def test_what_a_pack_is_noted_to_hold_is_what_it_holds(made, tmp_path, wrong):
     with Store.open(folder) as store:
         packed_whole(store)
         before = read(store)
-        store._db.execute(f"{WRONG[wrong]} WHERE first = (SELECT max(first) FROM packed)")
+        store.connection.execute(f"{WRONG[wrong]} WHERE first = (SELECT max(first) FROM packed)")
     for problem in problems(folder):
         assert problem.what == "1 pack of old tests with others than noted"
         problem.mend()
@@ -171,7 +179,7 @@ def test_a_pack_that_is_missing_is_run_again(made, tmp_path):
     folder = copy(made, "part", tmp_path)
     with Store.open(folder) as store:
         packed_whole(store)
-        store._db.execute("DELETE FROM packed WHERE first = (SELECT min(first) FROM packed)")
+        store.connection.execute("DELETE FROM packed WHERE first = (SELECT min(first) FROM packed)")
     for problem in problems(folder):
         assert "without its test" in problem.what
         problem.mend()
@@ -185,8 +193,8 @@ def test_a_damaged_file_with_packs_is_rescued(made, tmp_path):
         packed_whole(store)
         before = read(store)
         query = "SELECT rootpage FROM sqlite_master WHERE name = 'texts'"
-        (root,) = store._db.execute(query).fetchone()
-        (size,) = store._db.execute("PRAGMA page_size").fetchone()
+        (root,) = store.connection.execute(query).fetchone()
+        (size,) = store.connection.execute("PRAGMA page_size").fetchone()
         store.checkpoint()
     data = bytearray((folder / FILE).read_bytes())
     data[(root - 1) * size : root * size] = bytes(size)

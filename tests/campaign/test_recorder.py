@@ -39,7 +39,7 @@ def recorder(tmp_path, announced):
         (folder / "index").write_text(str(shown.test.index))
 
     with Store.create(tmp_path, {}) as store:
-        store.begin_session()
+        store.sessions.begin()
         yield Recorder(store, ("abc",), write, announced.append)
 
 
@@ -87,7 +87,7 @@ def test_figures_are_the_same_after_a_resume(recorder, tmp_path):
     recorder.record(Evidence(Numbered(1, 2), 1, status="inputs"))
     recorder.store.close()
     with Store.open(tmp_path) as store:
-        store.begin_session()
+        store.sessions.begin()
         again = Recorder(store, (), recorder._write, print)
         assert again.rows.keys() == recorder.rows.keys()
         assert again.buckets == recorder.buckets == {"finding": 1}
@@ -103,7 +103,7 @@ def test_a_signature_takes_no_set_of_its_own(tmp_path):
 
     def needed(first: int, end: int) -> int:
         with Store.open(tmp_path) as store:
-            store.begin_session()
+            store.sessions.begin()
             for i in range(first, end):
                 name, number = f"{i:012x}", f"{i % 5:012x}"
                 test = Numbered(1, i)
@@ -113,7 +113,7 @@ def test_a_signature_takes_no_set_of_its_own(tmp_path):
                 seen = Occurrence(name, test, kind="toy mismatch compare", levels="O1", tried=3)
                 store.record(Record(TestRow(i, "run", 1, items=mine), (row,), (seen,)))
                 told = {"refined": number, "pattern": "Add, Mul", "keys": (f"cause:{number}",)}
-                store.add_reduction(ReductionRow(name, before=9, after=2, **told))
+                store.reductions.add(ReductionRow(name, before=9, after=2, **told))
             tracemalloc.start()
             found = Recorder(store, (), lambda *args: None, lambda row: None)
             gc.collect()

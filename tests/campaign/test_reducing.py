@@ -84,11 +84,11 @@ def test_folders_that_a_kill_left_in_place_move_at_the_next_start(tmp_path):
     with Store.open(tmp_path / "c") as store:
         (moved,) = (store.folder / "duplicates").iterdir()
         moved.rename(store.folder / "findings" / moved.name)
-        store.move_finding(duplicate, f"findings/{moved.name}")
+        store.signatures.move(duplicate, f"findings/{moved.name}")
         recorder = Recorder(store, (), lambda *args: None, lambda row: None)
         row = recorder.rows[duplicate]
         assert row.folder == f"duplicates/{moved.name}" and moved.is_dir()
-        assert all(row.graph for row in store.reductions().values())
+        assert all(row.graph for row in store.reductions.rows().values())
         assert not any(row.graph for row in recorder.reductions.values())  # the most of them
 
 
@@ -139,13 +139,13 @@ def test_an_edge_that_keeps_failing_is_avoided(tmp_path):
     assert 5 <= row.occurrences < 100  # 160 without
     assert any(text.startswith("generation keeps away from Relu->Conv") for text in notes)
     with Store.open(tmp_path / "c", write=False) as store:
-        epoch = store.last_epoch()
-        (entry,) = store.avoided_in(epoch)
+        epoch = store.restraints.last()
+        (entry,) = store.restraints.avoided_in(epoch)
         later = [t for t in store.observed(0, 400) if t.epoch == epoch]
         case = store.config()["case"]
         assert any(row.signature in t.failures for t in later)  # the share without restraint
         settings = {"refused": (), "avoid": (entry.item,), "emphasis": NO_EMPHASIS}
-        assert store.restraints_in(epoch) == settings
+        assert store.restraints.settings_in(epoch) == settings
     assert store_config(tmp_path / "c", row)["avoid"] == []
     assert entry.item == avoided["item"] and case["avoid"] == []
 
@@ -199,7 +199,7 @@ def test_a_suspect_is_asked_and_reduced_if_it_has_another_cause(tmp_path, monkey
     assert len(row.duplicates) == 1 and row.suspects == row.explained == ()
     assert len(list((tmp_path / "c").glob("*/*/asked"))) == 1
     with Store.open(tmp_path / "c", write=False) as store:
-        assert store.suspects() == {}
+        assert store.reductions.suspects() == {}
 
 
 def test_the_lowest_index_stands_for_all():
@@ -226,9 +226,9 @@ def test_the_first_test_stands_whichever_was_reduced_first(tmp_path, explained, 
     config, registry = drive.settings(5, "fusing", "liar", "reducing", learn=False, throttle=0)
     with Store.create(tmp_path / "c", as_json(config)) as store:
         run_campaign(store, config, registry, Notes(), SupportCache(tmp_path))
-        first, *_ = rows = sorted(store.signatures(), key=lambda row: row.place)
-        done = store.reductions()[rows[explained].signature]
-        store.add_reduction(replace(done, explained=True, title="explained"))
+        first, *_ = rows = sorted(store.signatures.rows(), key=lambda row: row.place)
+        done = store.reductions.rows()[rows[explained].signature]
+        store.reductions.add(replace(done, explained=True, title="explained"))
         (found,) = reduce_campaign(store, lambda text: None, 1, 10)
     assert found.signature == first.signature and found.folder.startswith("findings/")
     assert found.title == "wrong ['Relu', 'Conv']"
@@ -268,7 +268,7 @@ def test_a_finding_stays_where_it_is_while_it_is_reduced(tmp_path, monkeypatch):
     with Store.create(tmp_path / "c", as_json(config)) as store:
         run_campaign(store, config, registry, notes := Telling(), SupportCache(tmp_path))
         (row,) = store.findings()
-        assert len(store.suspects()) == 1 and not notes.suspects
+        assert len(store.reductions.suspects()) == 1 and not notes.suspects
     assert len(row.duplicates) == 1 and not [t for t in notes.texts if t.startswith("not reduced")]
     (duplicate,) = (tmp_path / "c" / "duplicates").iterdir()
     assert duplicate.name.endswith(row.duplicates[0])
@@ -278,7 +278,7 @@ def test_the_reducer_hears_of_what_is_reduced_already(tmp_path):
     result, _ = run(tmp_path / "c", 10, "fusing", throttle=0)
     with Store.open(tmp_path / "c") as store:
         (other,) = result.findings[0].duplicates
-        store._db.execute("DELETE FROM reductions WHERE signature = ?", [other])
+        store.connection.execute("DELETE FROM reductions WHERE signature = ?", [other])
         config, _ = drive.settings(10, "fusing", "liar", "reducing", throttle=0)
         recorder = Recorder(store, (), lambda *_: None, lambda row: None)
         (waiting,) = recorder.unreduced()
@@ -358,7 +358,7 @@ def test_models_that_contain_a_known_pattern_are_suspected(tmp_path):
     with Store.create(tmp_path / "c", as_json(config)) as store:
         said = lambda: any("reduced" in text for text in notes.texts)  # noqa: E731
         run_campaign(store, config, registry, notes, SupportCache(tmp_path), said)
-        config = replace(config, tests_limit=store.tests_in() + 10, reduce=False)
+        config = replace(config, tests_limit=store.tests.count() + 10, reduce=False)
     with Store.open(tmp_path / "c") as store:
         result = run_campaign(store, config, registry, notes, SupportCache(tmp_path))
     (found,) = result.findings

@@ -41,8 +41,8 @@ def campaign(folder, tests=TESTS, plan="failing", backend="hostile"):
 
 def keys(store):
     """What rules decide: which tests have which signature, and what the findings are called."""
-    occurred = sorted((str(test), signature) for signature, test, _, _ in store.occurred())
-    rows = store.signatures()
+    occurred = sorted((str(test), signature) for signature, test, _, _ in store.occurrences.rows())
+    rows = store.signatures.rows()
     return occurred, sorted(
         (row.signature, str(row.test), row.title, row.complaint) for row in rows
     )
@@ -90,7 +90,7 @@ def test_a_campaign_of_other_rules_is_keyed_anew_when_it_is_resumed(today, tmp_p
     assert not {s for _, s in before[0]} <= {s for _, s in today[1][0]}
     assert campaign(tmp_path / "c") == today[1]
     with Store.open(tmp_path / "c", write=False) as store:
-        for row in store.signatures():
+        for row in store.signatures.rows():
             told = (store.folder / row.folder / "finding.json").read_text()
             report = (store.folder / row.folder / "report.md").read_text()
             assert row.signature in told and row.signature in report
@@ -140,7 +140,7 @@ def test_a_known_finding_is_matched_by_its_keys_whatever_hash_it_was_recorded_wi
         recorder = Recorder(store, lines, lambda *_: None, lambda row: None)
         result = replace(recorder.reductions["1" * 12], refined="by other rules")
         assert recorder.reduced(result, Numbered(0, 1)) is not None
-        assert store.findings() == [] and store.buckets() == {}
+        assert store.findings() == [] and store.occurrences.buckets() == {}
 
 
 def test_known_failures_may_be_renewed_when_a_campaign_goes_on():

@@ -44,7 +44,7 @@ def add(store, index, told, **more):
     store.record(Record(findings=(row,)))
     pattern = str(pattern_of(graph))
     reduction = ReductionRow(signature.hash, f"old{index}", "", pattern, graph, 9, 2)
-    store.add_reduction(replace(reduction, **more))
+    store.reductions.add(replace(reduction, **more))
 
 
 def test_what_is_one_by_now_is_merged(tmp_path):
@@ -53,11 +53,11 @@ def test_what_is_one_by_now_is_merged(tmp_path):
         for i, told in enumerate(json.loads((CASES / "ort_pad_fusion.json").read_text())):
             add(store, i, told)
         before = store.findings()
-        store.suspect("x" * 12, "old2")
+        store.reductions.suspect("x" * 12, "old2")
         assert remerge(store, BackendRegistry(), notes.append) == len(before) > 2
         (whole,) = store.findings()
         assert whole.test.index == 0 and len(whole.duplicates) == len(before) - 1
-        assert store.suspects() == {"x" * 12: whole.refined}
+        assert store.reductions.suspects() == {"x" * 12: whole.refined}
         assert f"{len(before)} findings are 1" in notes[0]
         renew_variants(store)
         assert "## Variants" in (tmp_path / "c/findings/0/reduced/report.md").read_text()
@@ -79,7 +79,10 @@ def test_what_another_finding_explains_goes_with_it(tmp_path):
         other = {**told, "facts": {**told["facts"], "passes": []}}
         add(store, 1, other, refined="old2", explained=True)
         add(store, 2, told)
-        assert store.reductions()["1" * 12].explained and not store.reductions()["2" * 12].explained
+        assert (
+            store.reductions.rows()["1" * 12].explained
+            and not store.reductions.rows()["2" * 12].explained
+        )
         assert store.findings()[0].test.index == 2  # the one that is reduced to the end
         remerge(store, BackendRegistry(), lambda text: None)
         (whole,) = store.findings()

@@ -28,7 +28,7 @@ def finding(signature: str, index: int) -> FindingRow:
 @pytest.fixture
 def store(tmp_path):
     with Store.create(tmp_path / "campaign", {"seed": 1}) as store:
-        store.begin_session()
+        store.sessions.begin()
         yield store
 
 
@@ -37,12 +37,12 @@ def test_records_come_back(store):
     event = EventRow(Numbered(1, 7), "death", "toy", "compile O1", "SIGSEGV", "killed", "trace")
     store.record(Record(row, (finding("a", 7),), (Occurrence("a", Numbered(1, 7)),), (event,)))
     store.record(Record(TestRow(3, "inputs", 2), (), (Occurrence("a", Numbered(1, 3)),)))
-    assert list(store.tests()) == [TestRow(3, "inputs", 2), row]
-    assert {*store.done()} == {3, 7}
-    assert store.events() == [event]
+    assert list(store.tests.rows()) == [TestRow(3, "inputs", 2), row]
+    assert {*store.tests.done()} == {3, 7}
+    assert store.events.rows() == [event]
     (found,) = store.findings()
     assert (found.signature, found.test.index, found.occurrences) == ("a", 7, 2)
-    assert store.buckets() == {"finding": 2}
+    assert store.occurrences.buckets() == {"finding": 2}
 
 
 def test_error_texts_come_back_in_whole_and_are_kept_once(store):
@@ -51,8 +51,8 @@ def test_error_texts_come_back_in_whole_and_are_kept_once(store):
     assert said.words == ("line",)
     for index in (1, 2):
         store.record(Record(TestRow(index, "run", 0, errors={("toy", "O0"): said})))
-    assert store.errors(1) == store.errors(2) == {("toy", "O0"): said}
-    assert store.errors(3) == {}
+    assert store.tests.errors.of_test(1) == store.tests.errors.of_test(2) == {("toy", "O0"): said}
+    assert store.tests.errors.of_test(3) == {}
     with sqlite3.connect(store.folder / FILE) as db:
         assert db.execute("SELECT count(*), max(length(text)) < 300 FROM texts").fetchone() == (
             1,
@@ -65,7 +65,7 @@ def test_an_index_that_is_redone_counts_once(store):
         store.record(
             Record(TestRow(1, "run", 1), (finding("a", 1),), (Occurrence("a", Numbered(1, 1)),))
         )
-    assert len(list(store.tests())) == 1
+    assert len(list(store.tests.rows())) == 1
     assert store.findings()[0].occurrences == 1
 
 
@@ -73,34 +73,37 @@ def test_a_record_is_all_or_nothing(store):
     broken = Occurrence("a", Numbered(1, 1), bucket=None)
     with pytest.raises(sqlite3.IntegrityError):
         store.record(Record(TestRow(1, "run", 1), (finding("a", 1),), (broken,)))
-    assert {*store.done()} == set() and store.findings() == []
+    assert {*store.tests.done()} == set() and store.findings() == []
     store.record(Record(TestRow(2, "run", 1)))
-    assert {*store.done()} == {2}
+    assert {*store.tests.done()} == {2}
 
 
 def test_epochs_keep_their_refusals(store):
-    assert store.last_epoch() == -1 and store.refused_in(-1) == store.refused_in(0) == ()
-    store.set_epoch(0, [], {})
-    store.set_epoch(3, {"B", "A"}, {"A": "toy: no"}, [AvoidedRow("C", "sig", "why")])
-    assert store.last_epoch() == 3
-    assert store.refused_in(0) == store.refused_in(2) == ()
-    assert store.refused_in(3) == store.refused_in(9) == ("A", "B")
+    assert (
+        store.restraints.last() == -1
+        and store.restraints.refused_in(-1) == store.restraints.refused_in(0) == ()
+    )
+    store.restraints.set_epoch(0, [], {})
+    store.restraints.set_epoch(3, {"B", "A"}, {"A": "toy: no"}, [AvoidedRow("C", "sig", "why")])
+    assert store.restraints.last() == 3
+    assert store.restraints.refused_in(0) == store.restraints.refused_in(2) == ()
+    assert store.restraints.refused_in(3) == store.restraints.refused_in(9) == ("A", "B")
     settings = {"refused": ("A", "B"), "avoid": ("C",), "emphasis": NO_EMPHASIS}
-    assert store.restraints_in(4) == settings
+    assert store.restraints.settings_in(4) == settings
     graph = GraphView((ValueView("x", "int8", (2,)),), (NodeView("Abs", ("x",), ("y",), {"a": 1}),))
     asked = Emphasis({"Abs": 2.5}, {}, {"int8": 0.5}, 1.2, 0.25, (KeptCase(7, "direct", graph),))
-    store.set_epoch(4, ["A"], {}, [], asked)
-    assert store.restraints_in(5)["emphasis"] == asked
-    assert store.reasons() == {"A": "toy: no"}
+    store.restraints.set_epoch(4, ["A"], {}, [], asked)
+    assert store.restraints.settings_in(5)["emphasis"] == asked
+    assert store.restraints.reasons() == {"A": "toy: no"}
 
 
 def test_answers_of_probes_come_back(store):
-    store.add_answers("toy", "k", 1, 0, {"O0": Answer("ok")})
-    store.add_answers("toy", "l", 0, 16, {"O0": Answer("failing", "why")})
+    store.probes.add("toy", "k", 1, 0, {"O0": Answer("ok")})
+    store.probes.add("toy", "l", 0, 16, {"O0": Answer("failing", "why")})
     answers = Answers()
-    store.load_answers(answers)
+    store.probes.load(answers)
     assert answers.get("toy", "l", 0, ["O0"]) == Answer("failing", "why")
-    assert store.probed(0) == ["k"] and store.probed(16) == ["l"]
+    assert store.probes.before(0) == ["k"] and store.probes.before(16) == ["l"]
 
 
 def test_what_there_is_to_learn_from_tests(store):
@@ -113,34 +116,34 @@ def test_what_there_is_to_learn_from_tests(store):
     (found,) = store.observed(0, 5)
     assert found.outcomes == {"toy": (("ok", ""), ("unsupported", "no"))}
     assert found.failures == {"a": "toy crash compile"} and found.items == row.items
-    assert next(store.tests()) == row
-    assert store.first_tests() == {"a": 1}
+    assert next(store.tests.rows()) == row
+    assert store.occurrences.first_tests() == {"a": 1}
 
 
 def test_the_time_of_earlier_sessions_is_kept(store, tmp_path):
     store.record(Record(TestRow(1, "run", 1)))
-    spent = store.session_seconds()
-    assert store.seconds_before() == 0
+    spent = store.sessions.seconds()
+    assert store.sessions.seconds_before() == 0
     store.close()
     with Store.open(tmp_path / "campaign") as again:
-        again.begin_session()
-        assert 0 < again.seconds_before() <= spent
+        again.sessions.begin()
+        assert 0 < again.sessions.seconds_before() <= spent
 
 
 def test_the_share_of_time_in_compilers_is_over_all_sessions(tmp_path):
     store = Store.create(tmp_path, {})
     for _ in range(2):
-        store.begin_session()
-        store.account(2, lambda: {"toy": 3 * store.session_seconds() / 2})
+        store.sessions.begin()
+        store.sessions.account(2, lambda: {"toy": 3 * store.sessions.seconds() / 2})
         store.record(Record(TestRow(1, "run", 1)))
-    assert store.sut_shares() == {"toy": pytest.approx(0.75, rel=0.5)}
+    assert store.sessions.sut_shares() == {"toy": pytest.approx(0.75, rel=0.5)}
     store.close()
 
 
 def test_readers_do_not_wait_for_the_writer(store, tmp_path):
     store.record(Record(TestRow(1, "run", 1)))
     with Store.open(tmp_path / "campaign", write=False) as reader:
-        assert {*reader.done()} == {1} and reader.config() == {"seed": 1}
+        assert {*reader.tests.done()} == {1} and reader.config() == {"seed": 1}
 
 
 @pytest.mark.parametrize("content", [b"", b"no database at all, but long enough" * 50])
@@ -169,10 +172,10 @@ def test_features_and_times_of_tests(store):
     parts = Features((add, NodeFeatures("Cast", "int8", "1", "2", ("to=more",))), ((0, 1),))
     store.record(Record(TestRow(1, "run", 1, features=parts)))
     store.record(Record(TestRow(2, "fault", 1)))
-    assert list(store.features()) == [(1, parts)]
+    assert list(store.tests.features()) == [(1, parts)]
     (_, one), (_, two) = store.lines()
     assert one.features == parts and two.features is None
-    assert 0 <= one.at <= two.at <= store.session_seconds() + 1
+    assert 0 <= one.at <= two.at <= store.sessions.seconds() + 1
     assert [index for index, _ in store.lines(first=2)] == [2]
     assert [index for index, _ in store.lines(most=1)] == [1]
 
@@ -184,16 +187,16 @@ def test_who_reads_changes_no_file(store):
     store.record(Record(TestRow(1, "run", 1)))
     before = held()
     with Store.open(store.folder, write=False) as reader:
-        assert {*reader.done()} == {1}
+        assert {*reader.tests.done()} == {1}
         with pytest.raises(sqlite3.OperationalError, match="readonly"):
             reader.set_meta("a", 1)
         store.record(Record(TestRow(2, "run", 1)))
-        assert {*reader.done()} == {1, 2}
+        assert {*reader.tests.done()} == {1, 2}
     assert before.keys() == held().keys()
     store.close()
     before = held()
     with Store.open(store.folder, write=False) as reader:
-        assert {*reader.done()} == {1, 2}
+        assert {*reader.tests.done()} == {1, 2}
     assert held() == before
 
 

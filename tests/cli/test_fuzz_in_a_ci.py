@@ -69,7 +69,7 @@ def test_findings_fail_until_they_are_in_the_baseline(here):
 
 def operators_of(folder):
     with Store.open(folder, write=False) as store:
-        return [found.operators() for _, found in store.features()]
+        return [found.operators() for _, found in store.tests.features()]
 
 
 def test_every_model_touches_the_operator_of_the_focus(here):

@@ -116,9 +116,9 @@ def test_report_of_a_store(tmp_path, capsys):
         "5i6", Numbered(1, 1), "crash", "compile", "toy", "O1", "boom", "findings/gone"
     )
     with Store.create(folder, {"seed": 9}) as store:
-        store.begin_session()
+        store.sessions.begin()
         store.set_meta("versions", {"toy": "1.2.3"})
-        store.set_epoch(0, {"Add(bool)"}, {"Add(bool)": "toy: no"})
+        store.restraints.set_epoch(0, {"Add(bool)"}, {"Add(bool)": "toy: no"})
         for index in range(3):
             levels = {"O0": "ok", "O1": {"kind": "crash"} if index == 1 else "ok"}
             parts = features(branching()) if index else None

@@ -41,7 +41,7 @@ def run_row(index, kind="ok", passes=()):
 def store(tmp_path):
     config = as_json(CampaignConfig((BackendSpec("planted"),), seed=7, known=(EVIL,)))
     with Store.create(tmp_path / "camp", config) as store:
-        store.begin_session()
+        store.sessions.begin()
         store.set_meta("versions", {"nnfuzz": "0.1", "planted": EVIL})
         rows = [
             finding(1, title=f"planted: {EVIL}"),
@@ -57,8 +57,8 @@ def store(tmp_path):
                 (EventRow(Numbered(7, 0), "death"),),
             )
         )
-        store.add_reduction(ReductionRow("s2", "r2", "planted: crash of Relu", "Relu (float32)"))
-        store.add_reduction(ReductionRow("s3", reason="it does not fail again"))
+        store.reductions.add(ReductionRow("s2", "r2", "planted: crash of Relu", "Relu (float32)"))
+        store.reductions.add(ReductionRow("s3", reason="it does not fail again"))
         for row in rows:
             (store.folder / row.folder).mkdir(parents=True)
             (store.folder / row.folder / "report.md").write_text(f"# {EVIL}\n")

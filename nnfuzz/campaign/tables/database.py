@@ -8,11 +8,12 @@ import json
 import os
 import sqlite3
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import IO, Any, Self, TypeVar
 
+from nnfuzz.campaign.tables.columns import SqlValue, column, records
 from nnfuzz.campaign.tables.schema import FILE, FOLDERS, LOCK, PACKED, SCHEMA, TABLES
 from nnfuzz.reading import MOST, Unreadable, read
 from nnfuzz.untrusted import below, parsed_json
@@ -39,7 +40,7 @@ class Database:
 
     def __init__(self, folder: Path, connection: sqlite3.Connection, lock: IO[str] | None = None):
         self.folder = folder
-        self._db = connection
+        self.connection = connection
         self._lock = lock
 
     @classmethod
@@ -95,8 +96,8 @@ class Database:
     def _prepare(self, write: bool) -> None:
         path = self.folder / FILE
         try:
-            version = self._db.execute("PRAGMA user_version").fetchone()[0]
-            tables = _tables(self._db)
+            version = self.connection.execute("PRAGMA user_version").fetchone()[0]
+            tables = _tables(self.connection)
         except sqlite3.DatabaseError as error:
             raise StoreError(f"{path} is not the file of a campaign ({error})") from error
         if version not in (SCHEMA - 1, SCHEMA):
@@ -111,26 +112,26 @@ class Database:
             self._add_table(write)
         if write:
             self._check_whole()
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = NORMAL")
+            self.connection.execute("PRAGMA journal_mode = WAL")
+            self.connection.execute("PRAGMA synchronous = NORMAL")
 
     def _check_times(self) -> None:
         """Raises: StoreError for times that no clock shows."""
         found = 0
         with contextlib.suppress(sqlite3.DatabaseError):  # damaged pages, of which others tell
             for query in _IMPOSSIBLE:
-                found += self._db.execute(query, {"most": MOST}).fetchone()[0]
+                found += self.connection.execute(query, {"most": MOST}).fetchone()[0]
         if found:
             raise StoreError(f"{self.folder / FILE} is damaged: it has times that no clock shows")
 
     def _add_table(self, write: bool) -> None:
         """What the version before had not; whoever reads gets it beside the file."""
         if not write:
-            self._db.executescript(PACKED.replace("TABLE", "TEMP TABLE"))
+            self.connection.executescript(PACKED.replace("TABLE", "TEMP TABLE"))
             return
-        with self._transaction():
-            self._db.execute(PACKED)
-            self._db.execute(f"PRAGMA user_version = {SCHEMA}")
+        with self.transaction():
+            self.connection.execute(PACKED)
+            self.connection.execute(f"PRAGMA user_version = {SCHEMA}")
 
     def _check_whole(self) -> None:
         """Pages, types, and that the folders that are moved and deleted are the campaign's.
@@ -139,8 +140,8 @@ class Database:
         """
         path = self.folder / FILE
         try:
-            found = [row[0] for row in self._db.execute("PRAGMA quick_check(1)")]
-            folders = [row[0] for row in self._db.execute("SELECT folder FROM findings")]
+            found = [row[0] for row in self.connection.execute("PRAGMA quick_check(1)")]
+            folders = [row[0] for row in self.connection.execute("SELECT folder FROM findings")]
         except sqlite3.DatabaseError as error:
             found, folders = [str(error)], []
         if found != ["ok"]:
@@ -155,7 +156,7 @@ class Database:
 
     def close(self) -> None:
         """Idempotent; lets another process write."""
-        self._db.close()
+        self.connection.close()
         if self._lock:
             self._lock.close()
 
@@ -166,24 +167,99 @@ class Database:
         self.close()
 
     def config(self) -> dict[str, Any]:
+        """Returns the written form of the campaign's CampaignConfig."""
         return self.meta("config")
 
     def meta(self, key: str, default: Any = None) -> Any:
-        row = self._db.execute("SELECT value FROM meta WHERE key = ?", [key]).fetchone()
+        """Returns a setting as JSON values. Raises: Unreadable."""
+        row = self.execute("SELECT value FROM meta WHERE key = ?", key).fetchone()
         return parsed_json(row[0], self.folder / FILE) if row else default
 
-    def set_meta(self, key: str, value: Any) -> None:
-        self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", [key, json.dumps(value)])
+    def meta_as(self, kind: type[T], key: str, default: T) -> T:
+        """Returns a setting of a type. Raises: Unreadable."""
+        found = self.meta(key)
+        return default if found is None else read(kind, found)
+
+    def set_meta(self, key: str, value: object) -> None:
+        """Keeps a setting, which JSON can hold."""
+        self.put("meta", key=key, value=json.dumps(value))
+
+    # -- rows ---------------------------------------------------------------------------------
+
+    def execute(self, query: str, *values: SqlValue) -> sqlite3.Cursor:
+        """Runs one statement. values: of its question marks, in order."""
+        return self.connection.execute(query, values)
+
+    def value(self, query: str, *values: SqlValue) -> Any:
+        """Returns the one value of a query that has one."""
+        return self.execute(query, *values).fetchone()[0]
+
+    def records(self, kind: type[T], query: str, *values: SqlValue) -> Iterator[T]:
+        """Yields the rows of a query as records. The columns are named like the fields."""
+        cursor = self.execute(query, *values)
+        return records(kind, [name for name, *_ in cursor.description], cursor)
+
+    def put(self, table: str, record: object = None, /, conflict: str = "", **own: object) -> None:
+        """Adds a row, in place of one with the same key unless `conflict` says what to do then.
+
+        A column is what `own` holds under its name, or else the field of the record.
+        """
+        row = [column(own[c] if c in own else getattr(record, c)) for c in _columns(table)]
+        how = "" if conflict else "OR REPLACE "
+        marks = ", ".join("?" * len(row))
+        self.execute(f"INSERT {how}INTO {table} VALUES ({marks}) {conflict}", *row)
+
+    def put_all(self, table: str, rows: Iterable[Sequence[SqlValue]]) -> None:
+        """Adds whole rows of a table, each in place of one with its key."""
+        marks = ", ".join("?" * len(_columns(table)))
+        self.connection.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", rows)
+
+    def delete(self, table: str, name: str, values: Iterable[SqlValue]) -> None:
+        """Removes the rows in which a column has one of the values."""
+        query = f"DELETE FROM {table} WHERE {name} = ?"
+        self.connection.executemany(query, [(value,) for value in values])
+
+    # -- pages --------------------------------------------------------------------------------
+
+    def row_bytes(self) -> int:
+        """Returns the bytes of the file, without pages that are free for new rows."""
+        pages, free, size = (
+            self.value(f"PRAGMA {name}") for name in ("page_count", "freelist_count", "page_size")
+        )
+        return int((pages - free) * size)
+
+    def give_back(self) -> None:
+        """Shortens the file by its free pages; the file of an older nnfuzz keeps them."""
+        self.connection.executescript("PRAGMA incremental_vacuum")  # `execute` ends after a page
+
+    def checkpoint(self) -> None:
+        """Moves the write-ahead log into the file, and empties it."""
+        self.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     @contextlib.contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._db.execute("BEGIN")
+    def transaction(self) -> Iterator[None]:
+        self.connection.execute("BEGIN")
         try:
             yield
         except BaseException:
-            self._db.execute("ROLLBACK")
+            self.connection.execute("ROLLBACK")
             raise
-        self._db.execute("COMMIT")
+        self.connection.execute("COMMIT")
+
+
+class Table:
+    """Some tables of an open file, which hold one kind of thing."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+
+@cache
+def _columns(table: str) -> tuple[str, ...]:
+    """The names of a table's columns, in order."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(TABLES)
+        return tuple(name for _, name, *_ in db.execute(f"PRAGMA table_info({table})"))
 
 
 def _write(path: Path, config: dict[str, Any]) -> None:
@@ -261,16 +337,6 @@ def _own_tables(version: int) -> frozenset[tuple[str, str, str]]:
         return frozenset(_tables(db))
 
 
-def loads(kind: type[T], text: str | bytes) -> T:
-    """JSON of a column as a type. Raises: Unreadable."""
-    return read(kind, parsed_json(text, FILE))
-
-
 def end_of(index: int | None) -> int:
     """An index that is excluded; one above all others for None."""
     return 1 << 62 if index is None else index
-
-
-def dumps(value: Any) -> str:
-    """JSON without blanks."""
-    return json.dumps(value, separators=(",", ":"))

@@ -8,14 +8,15 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
-from nnfuzz.campaign.tables.database import Database, dumps, loads
+from nnfuzz.campaign.tables.columns import dumps, loads
+from nnfuzz.campaign.tables.database import Table
 from nnfuzz.campaign.tables.schema import FILE
 from nnfuzz.execute.complaint import CompilerError
 from nnfuzz.reading import read
 from nnfuzz.untrusted import MAX_TEXT_BYTES, making_sense
+from nnfuzz.writing import as_json
 
 DIGEST_BYTES = 16
 """Of SHA-256: two of a billion texts collide with a probability below 1e-20."""
@@ -23,40 +24,40 @@ DIGEST_BYTES = 16
 
 @dataclass(frozen=True)
 class Said:
-    """What a compiler said. words: the model's own in it, which do not count."""
+    """What a compiler said. words: the model's own names in it, which do not count."""
 
     error: CompilerError
     words: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, error: CompilerError, words: Iterable[str]) -> Said:
-        """words: of the model; only those that occur are kept."""
+        """Keeps those of the model's words that occur in the error."""
         text = f"{error.message}\n{error.traceback}\n{error.captured}"
         return cls(error, tuple(sorted({word for word in words if word in text})))
 
 
-class Errors(Database):
+class Errors(Table):
     """Error texts by test, backend and level."""
 
-    def _add_errors(self, index: int, errors: Mapping[tuple[str, str], Said]) -> None:
+    def add(self, index: int, errors: Mapping[tuple[str, str], Said]) -> None:
+        """Keeps the texts of a test by (backend, level)."""
         for (backend, level), said in errors.items():
-            text = dumps({**asdict(said.error), "words": said.words}).encode()
+            text = dumps({**as_json(said.error), "words": said.words}).encode()
             digest = hashlib.sha256(text).digest()[:DIGEST_BYTES]
-            row = [digest, zlib.compress(text)]
-            self._db.execute("INSERT OR IGNORE INTO texts VALUES (?, ?)", row)
-            place = [index, backend, level, digest]
-            self._db.execute("INSERT OR REPLACE INTO errors VALUES (?, ?, ?, ?)", place)
+            row = zlib.compress(text)
+            self._db.put("texts", digest=digest, text=row, conflict="ON CONFLICT DO NOTHING")
+            self._db.put("errors", idx=index, backend=backend, level=level, digest=digest)
 
-    def errors(self, index: int) -> dict[tuple[str, str], Said]:
-        """What was said in a test, by (backend, level)."""
+    def of_test(self, index: int) -> dict[tuple[str, str], Said]:
+        """Returns what was said in a test, by (backend, level). Raises: Unreadable."""
         query = """
             SELECT backend, level, text FROM errors JOIN texts USING (digest)
             WHERE idx = ? ORDER BY backend, level"""
         found = {}
-        for backend, level, text in self._db.execute(query, [index]):
+        for backend, level, text in self._db.execute(query, index):
             with making_sense(FILE):
                 whole = zlib.decompressobj().decompress(text, MAX_TEXT_BYTES)
-            data = loads(dict[str, Any], whole)
-            words = read(tuple[str, ...], data.pop("words", ()))
-            found[backend, level] = Said(read(CompilerError, data), words)
+            written = loads(dict[str, object], whole)
+            words = read(tuple[str, ...], written.pop("words", ()))
+            found[backend, level] = Said(read(CompilerError, written), words)
         return found

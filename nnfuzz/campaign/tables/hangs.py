@@ -3,70 +3,51 @@
 from __future__ import annotations
 
 from nnfuzz.campaign.rows import HangRow, HangStatus, Observed
-from nnfuzz.campaign.tables.database import Database
+from nnfuzz.campaign.tables.database import Table
 from nnfuzz.execute.outcome import OutcomeKind
-from nnfuzz.testcase.test_id import TestId, parse_id
+from nnfuzz.testcase.test_id import TestId
 
 
-class Hangs(Database):
+class Hangs(Table):
     """One row per test and backend, from the moment at which its run is suspected."""
 
-    def add_hang(self, row: HangRow) -> None:
-        """Keeps it at once; a row of an earlier session stays, and may become a late one."""
-        self._db.execute(
-            "INSERT INTO hangs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
-            "ON CONFLICT DO UPDATE SET late = max(late, excluded.late)",
-            [
-                str(row.test),
-                row.test.index,
-                row.backend,
-                row.level,
-                row.stage,
-                row.seconds,
-                row.epoch,
-                row.signature,
-                row.exporter,
-                "\n".join(row.items),
-                row.late,
-                row.status,
-            ],
-        )
+    def add(self, row: HangRow) -> None:
+        """Keeps a suspected run at once. The row of an earlier session stays, but becomes late if
+        the new one is.
+        """
+        conflict = "ON CONFLICT DO UPDATE SET late = max(late, excluded.late)"
+        self._db.put("hangs", row, conflict=conflict, idx=row.test.index)
 
-    def hangs(self) -> list[HangRow]:
-        """All of them, by index."""
+    def rows(self) -> list[HangRow]:
+        """Returns all of them by index."""
         query = """
             SELECT test, epoch, backend, level, stage, seconds, signature, exporter, items, late,
                    status
             FROM hangs ORDER BY idx, test, backend"""
-        return [
-            HangRow(  # type: ignore[call-arg]
-                parse_id(test),
-                *told,
-                tuple(items.splitlines()),
-                bool(late),
-                HangStatus(status),
-            )
-            for test, *told, items, late, status in self._db.execute(query)
-        ]
+        return list(self._db.records(HangRow, query))
 
     def unconfirmed(self) -> list[HangRow]:
-        """Those of which nothing has come yet."""
-        return [row for row in self.hangs() if row.status is HangStatus.UNCONFIRMED]
+        """Returns the runs about which nothing is decided yet."""
+        return [row for row in self.rows() if row.status is HangStatus.UNCONFIRMED]
 
-    def _settle_hang(self, test: TestId, backend: str, status: HangStatus) -> None:
+    def settle(self, test: TestId, backend: str, status: HangStatus) -> None:
+        """Notes what a suspected run has turned out to be."""
         query = "UPDATE hangs SET status = ? WHERE test = ? AND backend = ?"
-        self._db.execute(query, [status, str(test), backend])
+        self._db.execute(query, status, str(test), backend)
 
-    def _late_hangs(self, first: int, end: int) -> dict[int, Observed]:
-        """What the tests teach that epochs do not wait for, by index: that they hang.
+    def observed_late(self, first: int, end: int) -> dict[int, Observed]:
+        """Returns, by index from `first` to below `end`, what tests teach that epochs do not wait
+        for: that they hang.
 
         It is the same before and after the time limit has decided, and in every later session.
         """
         found: dict[int, Observed] = {}
-        for row in self.hangs():
+        for row in self.rows():
             index = row.test.index
             if row.late and index is not None and first <= index < end:
-                told = dict(found[index].failures) if index in found else {}
-                told[row.signature] = f"{row.backend} {OutcomeKind.TIMEOUT} {row.stage}"
-                found[index] = Observed(index, row.epoch, "run", row.exporter, row.items, {}, told)
+                failures = dict(found[index].failures) if index in found else {}
+                failures[row.signature] = f"{row.backend} {OutcomeKind.TIMEOUT} {row.stage}"
+                found[index] = Observed(
+                    index, row.epoch, "run", row.exporter, row.items, {}, failures
+                )
         return found

@@ -9,14 +9,14 @@ hang stay as they are, and so do faults, which a resumed campaign tries again.
 from __future__ import annotations
 
 import heapq
-import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
-from nnfuzz.campaign.tables.database import Database, end_of
+from nnfuzz.campaign.tables.columns import dumps
+from nnfuzz.campaign.tables.database import Database, Table, end_of
 from nnfuzz.campaign.tables.schema import FILE
 from nnfuzz.reading import Unreadable, read
 from nnfuzz.untrusted import making_sense, parsed_json
@@ -24,8 +24,8 @@ from nnfuzz.untrusted import making_sense, parsed_json
 PACKED, LEAST = 1024, 128
 """Tests of a pack, and how many of them are worth one."""
 MAX_PACK_BYTES = 64 << 20
-STATISTICS = ("features", "motifs", "passes")
-"""Tables of tests that are only told of."""
+EMPTIED = ("tests", "features", "motifs", "passes")
+"""Tables whose rows of packed tests go."""
 T = TypeVar("T", bound=tuple[Any, ...])
 
 
@@ -51,10 +51,12 @@ _TYPES: Any = tuple.__class_getitem__(_KINDS)
 _COLUMNS = ", ".join(Row._fields)
 
 
-class Packed(Database):
-    """A file in which old tests lie in packs, which neither overlap nor ever change."""
+class Packs(Table):
+    """Packs of old tests, which neither overlap nor ever change."""
 
-    _last: tuple[int, list[Row]] = (-1, [])  # the first index of a pack, and its rows
+    def __init__(self, db: Database) -> None:
+        super().__init__(db)
+        self._last: tuple[int, list[Row]] = (-1, [])  # the first index of a pack, and its rows
 
     def pack(self, below: int) -> int:
         """Packs the oldest tests without an occurrence that are worth it; returns how many.
@@ -68,37 +70,34 @@ class Packed(Database):
                 AND idx NOT IN (SELECT idx FROM occurrences WHERE idx IS NOT NULL)
                 AND idx NOT IN (SELECT idx FROM hangs WHERE idx IS NOT NULL)
             ORDER BY idx LIMIT ?"""
-        rows = self._db.execute(query, [below, PACKED]).fetchall()
+        rows = self._db.execute(query, below, PACKED).fetchall()
         if len(rows) < LEAST:
             return 0
-        data = zlib.compress(json.dumps([*zip(*rows)], separators=(",", ":")).encode(), 9)
+        data = zlib.compress(dumps([*zip(*rows)]).encode(), 9)
         indexes = [row[0] for row in rows]
-        with self._transaction():
-            self._db.execute(
-                "INSERT INTO packed VALUES (?, ?, ?, ?)",
-                [indexes[0], indexes[-1], _ranges(indexes), data],
-            )
-            for table in ("tests", *STATISTICS):
-                gone = [(index,) for index in indexes]
-                self._db.executemany(f"DELETE FROM {table} WHERE idx = ?", gone)
+        place = {"first": indexes[0], "last": indexes[-1], "indexes": _ranges(indexes)}
+        with self._db.transaction():
+            self._db.put("packed", **place, rows=data)
+            for table in EMPTIED:
+                self._db.delete(table, "idx", indexes)
         return len(rows)
 
-    def packed_indexes(self, first: int = 0, end: int | None = None) -> Iterator[range]:
+    def indexes(self, first: int = 0, end: int | None = None) -> Iterator[range]:
         """The indexes from one to another one, which is excluded, that are in packs."""
         query = f"SELECT indexes FROM packed {_WITHIN}"
-        for (text,) in self._db.execute(query, [first, end_of(end)]).fetchall():
+        for (text,) in self._db.execute(query, first, end_of(end)).fetchall():
             for found in _parsed(text):
                 yield range(max(found.start, first), min(found.stop, end_of(end)))
 
-    def packed_rows(self, first: int = 0, end: int | None = None) -> Iterator[Row]:
+    def rows(self, first: int = 0, end: int | None = None) -> Iterator[Row]:
         """The packed tests by index, from one to another one, which is excluded."""
         query = f"SELECT first FROM packed {_WITHIN}"
-        for (start,) in self._db.execute(query, [first, end_of(end)]).fetchall():
+        for (start,) in self._db.execute(query, first, end_of(end)).fetchall():
             if self._last[0] != start:
                 self._last = start, self._pack(start)
             yield from [row for row in self._last[1] if first <= row.idx < end_of(end)]
 
-    def with_packed(
+    def among(
         self, rows: Iterable[T], first: int, end: int | None, made: Callable[[Row], T]
     ) -> Iterator[T]:
         """Rows that begin with their index, in its order, with those of packed tests among them.
@@ -106,11 +105,11 @@ class Packed(Database):
         made: what stands for a packed one. Whoever packs meanwhile makes no test come twice.
         """
         # A merge that is dropped closes what it merges, and a cursor may be so no more by then.
-        rows, packed = (row for row in rows), map(made, self.packed_rows(first, end))
+        rows, packed = (row for row in rows), map(made, self.rows(first, end))
         both = heapq.merge(rows, packed, key=itemgetter(0))
-        return (next(alike) for _, alike in groupby(both, key=itemgetter(0)))
+        return (next(same) for _, same in groupby(both, key=itemgetter(0)))
 
-    def damaged_packs(self) -> list[int]:
+    def damaged(self) -> list[int]:
         """The first index of each pack that cannot be read, or whose rows are in no order."""
         found = []
         for (first,) in self._db.execute("SELECT first FROM packed ORDER BY first").fetchall():
@@ -122,35 +121,36 @@ class Packed(Database):
                 found.append(first)
         return found
 
-    def misnamed_packs(self) -> dict[int, tuple[int, int, str]]:
+    def misnamed(self) -> dict[int, tuple[int, int, str]]:
         """Of packs that can be read and hold other tests than is noted, by their first index: what
         should be.
         """
-        damaged, found = {*self.damaged_packs()}, {}
+        damaged, found = {*self.damaged()}, {}
         rows = self._db.execute("SELECT first, last, indexes FROM packed ORDER BY first").fetchall()
         for first, *noted in rows:
             if first not in damaged:
                 indexes = [row.idx for row in self._pack(first)]
-                told = indexes[0], indexes[-1], _ranges(indexes)
-                if told != (first, *noted):
-                    found[first] = told
+                place = indexes[0], indexes[-1], _ranges(indexes)
+                if place != (first, *noted):
+                    found[first] = place
         return found
 
-    def rename_packs(self, names: Mapping[int, tuple[int, int, str]]) -> None:
+    def rename(self, names: Mapping[int, tuple[int, int, str]]) -> None:
         """Notes which tests packs hold, by their first index; one whose place is taken goes."""
         query = "UPDATE OR REPLACE packed SET first = ?, last = ?, indexes = ? WHERE first = ?"
-        with self._transaction():
-            self._db.executemany(query, [(*told, first) for first, told in names.items()])
+        with self._db.transaction():
+            for first, place in names.items():
+                self._db.execute(query, *place, first)
         self._last = -1, []
 
-    def forget_packs(self, firsts: Iterable[int]) -> None:
+    def forget(self, firsts: Iterable[int]) -> None:
         """Removes packs by their first index."""
-        self._db.executemany("DELETE FROM packed WHERE first = ?", [(first,) for first in firsts])
+        self._db.delete("packed", "first", firsts)
 
     def _pack(self, first: int) -> list[Row]:
         """Raises: Unreadable."""
         query = "SELECT rows FROM packed WHERE first = ?"
-        return [row for (data,) in self._db.execute(query, [first]) for row in _unpacked(data)]
+        return [row for (data,) in self._db.execute(query, first) for row in _unpacked(data)]
 
 
 def _unpacked(data: bytes) -> list[Row]:

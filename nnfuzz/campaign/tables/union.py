@@ -8,32 +8,32 @@ What is known to be taken already (`Taken`) is not read again, so that it costs 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from nnfuzz.campaign.rows import FindingRow, ReductionRow
-from nnfuzz.campaign.tables.database import dumps
-from nnfuzz.campaign.tables.findings import Findings
-from nnfuzz.campaign.tables.hangs import Hangs
-from nnfuzz.campaign.tables.packed import Packed, Row
+from nnfuzz.campaign.tables.columns import dumps
+from nnfuzz.campaign.tables.database import Database
+from nnfuzz.campaign.tables.packed import Packs, Row
 from nnfuzz.campaign.tables.restraints import Restraints
 from nnfuzz.campaign.tables.schema import FILE
+from nnfuzz.campaign.tables.tests import OF_TESTS
 
 EPOCH_BYTES = 6
 """Of SHA-256, which names an epoch by what holds in it: SQLite's integers have eight."""
 EVENT_DIGITS = 15
-_OF_TESTS = ("tests", "features", "motifs", "errors", "passes")
+_TEMPORARY = ("epoch_of", "taken", "tests_of_part", "taken_of_part")
 _KEYED = {
     "probes": (("key", "instance", "backend"), ("before", "answers")),
     "occurrences": (("signature", "test"), ("bucket", "kind", "idx")),
     "repeats": (("signature", "test"), ("levels", "repeated", "tried", "title")),
+    "hangs": (
+        ("test", "backend"),
+        tuple("level stage seconds epoch signature exporter items late status idx".split()),
+    ),
 }
 """Table -> its key and its other columns, the first of which decide which row stays."""
 LEFT_OUT = ("keepable",)
 """Tables that only a campaign that goes on needs."""
-_HANG = "level stage seconds epoch signature exporter items late status idx".split()
-
-
 _NEW_OCCURRENCES = """(SELECT * FROM part.occurrences WHERE idx IS NULL
     OR idx IN (SELECT idx FROM temp.tests_of_part)
     OR idx IN (SELECT idx FROM part.hangs WHERE idx IS NOT NULL))"""
@@ -70,128 +70,88 @@ class Taken:
 NOTHING = Taken()
 
 
-class Union(Findings, Hangs, Restraints, Packed):
-    """A file that rows of others are added to."""
+def digest_of_probes(db: Database) -> str:
+    """Returns a digest of all answers to probes."""
+    return _digest(db.execute("SELECT * FROM probes ORDER BY key, instance, backend"))
 
-    def digests(self) -> Iterator[tuple[int, str]]:
-        """Index and digest of every test."""
-        rows = self._db.execute("SELECT idx, digest FROM tests ORDER BY idx")
-        yield from self.with_packed(rows, 0, None, lambda row: (row.idx, row.digest))
 
-    def indexes_from(self, first: int) -> set[int]:
-        """The indexes from one on that need no more work."""
-        rows = self._db.execute("SELECT idx FROM tests WHERE idx >= ?", [first])
-        return {row[0] for row in rows}.union(*self.packed_indexes(first))
+def digests_without_finding(db: Database) -> dict[str, str]:
+    """Returns a digest of each reduction that belongs to no finding, by signature."""
+    query = """
+        SELECT signature, row FROM reductions
+        WHERE signature NOT IN (SELECT signature FROM findings)"""
+    return {row[0]: _digest([row]) for row in db.execute(query)}
 
-    def last_event(self) -> int:
-        """The number of the newest one; 0 if there is none, or if they have no order."""
-        return int(self._db.execute("SELECT coalesce(max(id), 0) FROM events").fetchone()[0])
 
-    def digest_of_probes(self) -> str:
-        """Of all that probes have said."""
-        return _digest(self._db.execute("SELECT * FROM probes ORDER BY key, instance, backend"))
+def add_rows(target: Database, part: Database, taken: Taken = NOTHING) -> None:
+    """Adds everything of a part to another file but findings and settings, all or nothing.
 
-    def began(self) -> float:
-        """When the first session did, in seconds of Unix time; 0 if there was none."""
-        return float(
-            self._db.execute("SELECT coalesce(min(started), 0) FROM sessions").fetchone()[0]
-        )
+    taken: what was taken of the part before. Raises: DifferentTests.
+    """
+    target.execute("ATTACH DATABASE ? AS part", str(part.folder / FILE))
+    try:
+        with target.transaction():
+            _Addition(target, part, taken).run()
+    finally:
+        for table in _TEMPORARY:
+            target.execute(f"DROP TABLE IF EXISTS temp.{table}")
+        target.execute("DETACH DATABASE part")
 
-    def add_rows_of(self, part: Union, taken: Taken = NOTHING) -> None:
-        """Everything but findings and the settings, all or nothing. taken: of the part, before.
 
-        Raises: DifferentTests.
-        """
-        self._db.execute("ATTACH DATABASE ? AS part", [str(part.folder / FILE)])
-        try:
-            with self._transaction():
-                self._unpack(part, taken)
-                self._name_epochs(part, taken)
-                self._add_tests()
-                for table in ("occurrences", "repeats"):
-                    key, rest = _KEYED[table]
-                    rows = _NEW_OCCURRENCES
-                    if table == "repeats":
-                        rows = f"part.repeats JOIN {rows} USING (signature, test)"
-                    self._add_least(table, key, rest, ", ".join((*key, *rest)), rows)
-                if part.digest_of_probes() != taken.probes:
-                    key, rest = _KEYED["probes"]
-                    self._add_least("probes", key, rest, ", ".join((*key, *rest)), "part.probes")
-                told = ", ".join("new" if name == "epoch" else name for name in _HANG)
-                hangs = "part.hangs JOIN temp.epoch_of ON old = epoch"
-                self._add_least(
-                    "hangs", ("test", "backend"), _HANG, f"test, backend, {told}", hangs
-                )
-                self._add_reductions(taken)
-                self._add_sessions()
-                self._add_events(taken)
-        finally:
-            self._db.execute("DROP TABLE IF EXISTS temp.epoch_of")
-            self._db.execute("DROP TABLE IF EXISTS temp.taken")
-            self._db.execute("DROP TABLE IF EXISTS temp.tests_of_part")
-            self._db.execute("DROP TABLE IF EXISTS temp.taken_of_part")
-            self._db.execute("DETACH DATABASE part")
+class _Addition:
+    """One part on its way into another file, in one transaction."""
 
-    def forget_tests(self, indexes: Iterable[int]) -> None:
-        """Removes the rows of tests, and what belongs to them alone."""
-        with self._transaction():
-            rows = [(index,) for index in indexes]
-            for table in _OF_TESTS:
-                self._db.executemany(f"DELETE FROM {table} WHERE idx = ?", rows)
-            self._db.execute("DELETE FROM texts WHERE digest NOT IN (SELECT digest FROM errors)")
+    def __init__(self, target: Database, part: Database, taken: Taken) -> None:
+        self._db, self._taken, self._part = target, taken, part
+        self._packs, self._restraints = Packs(part), Restraints(part)
 
-    def take_finding(self, row: FindingRow, reduction: ReductionRow | None, refined: str) -> None:
-        """In place of what there was of its signature. refined: what it is suspected to be of."""
-        with self._transaction():
-            self._add_finding(row)
-            for table in ("reductions", "suspects"):
-                self._db.execute(f"DELETE FROM {table} WHERE signature = ?", [row.signature])
-            if reduction is not None:
-                self.add_reduction(reduction)
-            if refined:
-                self.suspect(row.signature, refined)
+    def run(self) -> None:
+        self._unpack()
+        self._name_epochs()
+        self._add_tests()
+        self._add_least("occurrences", _NEW_OCCURRENCES)
+        self._add_least("repeats", f"part.repeats JOIN {_NEW_OCCURRENCES} USING (signature, test)")
+        if digest_of_probes(self._part) != self._taken.probes:
+            self._add_least("probes", "part.probes")
+        self._add_least("hangs", "part.hangs JOIN temp.epoch_of ON old = epoch")
+        self._add_reductions()
+        self._add_sessions()
+        self._add_events()
 
-    def date_finding(self, signature: str, found_at: float) -> None:
-        """Notes that it was found earlier."""
-        query = "UPDATE findings SET found_at = min(found_at, ?) WHERE signature = ?"
-        self._db.execute(query, [found_at, signature])
-
-    def _unpack(self, part: Union, taken: Taken) -> None:
-        """The tests of the part that are not taken, in a temporary table."""
-        known = [(index,) for index in taken.later]
+    def _unpack(self) -> None:
+        """Puts the tests of the part that were not taken before into a temporary table."""
+        later = {*self._taken.later}
         self._db.execute("CREATE TEMP TABLE taken_of_part (idx INTEGER PRIMARY KEY)")
-        self._db.executemany("INSERT INTO taken_of_part VALUES (?)", known)
+        known = [(index,) for index in later]
+        self._db.connection.executemany("INSERT INTO taken_of_part VALUES (?)", known)
         self._db.execute(
             "CREATE TEMP TABLE tests_of_part AS SELECT * FROM part.tests "
             "WHERE idx >= ? AND idx NOT IN (SELECT idx FROM taken_of_part)",
-            [taken.below],
+            self._taken.below,
         )
         self._db.execute("CREATE UNIQUE INDEX temp.of_part ON tests_of_part (idx)")
-        marks, later = ", ".join("?" * len(Row._fields)), {*taken.later}
-        query = f"INSERT OR IGNORE INTO tests_of_part VALUES ({marks})"
-        packed = (row for row in part.packed_rows(taken.below) if row.idx not in later)
-        self._db.executemany(query, packed)
+        query = f"INSERT OR IGNORE INTO tests_of_part VALUES ({', '.join('?' * len(Row._fields))})"
+        packed = (row for row in self._packs.rows(self._taken.below) if row.idx not in later)
+        self._db.connection.executemany(query, packed)
 
-    def _name_epochs(self, part: Union, taken: Taken) -> None:
+    def _name_epochs(self) -> None:
         """Adds what holds in the part's epochs; the temporary table epoch_of has their names."""
         self._db.execute("CREATE TEMP TABLE epoch_of (old INTEGER PRIMARY KEY, new INTEGER)")
         query = f"""
             SELECT epoch FROM tests_of_part UNION SELECT epoch FROM part.hangs
-            UNION SELECT id FROM part.epochs WHERE id > {int(taken.epoch)}"""
+            UNION SELECT id FROM part.epochs WHERE id > {int(self._taken.epoch)}"""
         for (epoch,) in self._db.execute(query).fetchall():
-            row = part._row(epoch)
-            found = "SELECT refused, reasons, emphasis FROM part.epochs WHERE id = ?"
-            held = self._db.execute(found, [row]).fetchone() or ("[]", "{}", "{}")
-            query_ = "SELECT item, signature, why, share FROM part.avoided WHERE epoch = ?"
-            avoided = self._db.execute(f"{query_} ORDER BY item", [row]).fetchall()
-            told = dumps([*held, avoided]).encode()
-            name = int.from_bytes(hashlib.sha256(told).digest()[:EPOCH_BYTES], "big")
-            self._db.execute("INSERT OR IGNORE INTO epochs VALUES (?, ?, ?, ?)", [name, *held])
-            self._db.executemany(
-                "INSERT OR IGNORE INTO avoided VALUES (?, ?, ?, ?, ?)",
-                [(name, *entry) for entry in avoided],
-            )
-            self._db.execute("INSERT INTO epoch_of VALUES (?, ?)", [epoch, name])
+            row = self._restraints.row_of(epoch)
+            query = "SELECT refused, reasons, emphasis FROM part.epochs WHERE id = ?"
+            held = self._db.execute(query, row).fetchone() or ("[]", "{}", "{}")
+            query = "SELECT item, signature, why, share FROM part.avoided WHERE epoch = ?"
+            avoided = self._db.execute(f"{query} ORDER BY item", row).fetchall()
+            text = dumps([*held, avoided]).encode()
+            name = int.from_bytes(hashlib.sha256(text).digest()[:EPOCH_BYTES], "big")
+            # The name stands for the content, so a row of this name is the same one.
+            self._db.put_all("epochs", [(name, *held)])
+            self._db.put_all("avoided", [(name, *entry) for entry in avoided])
+            self._db.execute("INSERT INTO epoch_of VALUES (?, ?)", epoch, name)
 
     def _add_tests(self) -> None:
         self._db.execute(
@@ -204,7 +164,7 @@ class Union(Findings, Hangs, Restraints, Packed):
             WHERE p.digest != m.digest ORDER BY idx"""
         if different := self._db.execute(query).fetchone():
             raise DifferentTests(different[0])
-        for table in _OF_TESTS:
+        for table in OF_TESTS:
             where = "WHERE idx IN (SELECT idx FROM temp.taken)"
             self._db.execute(f"DELETE FROM main.{table} {where}")
             columns, rows = "*", f"part.{table}"
@@ -217,12 +177,14 @@ class Union(Findings, Hangs, Restraints, Packed):
             INSERT OR IGNORE INTO main.texts SELECT * FROM part.texts WHERE digest IN
                 (SELECT digest FROM part.errors WHERE idx IN (SELECT idx FROM temp.taken))""")
 
-    def _add_least(
-        self, table: str, key: Sequence[str], rest: Sequence[str], columns: str, rows: str
-    ) -> None:
+    def _add_least(self, table: str, rows: str) -> None:
         """Adds rows; of two with the same key the one with the lesser other columns stays, which
         for hangs is a decided one.
         """
+        key, rest = _KEYED[table]
+        columns = ", ".join((*key, *rest))
+        if table == "hangs":
+            columns = columns.replace("epoch", "new")
         compared = [name for name in rest if name != "idx"]
         own, new = ([f"{place}.{name}" for name in compared] for place in (table, "excluded"))
         if table == "hangs":
@@ -244,39 +206,29 @@ class Union(Findings, Hangs, Restraints, Packed):
                 found[started] = max(found.get(started, (-1.0, 0, "")), tuple(rest))
         self._db.execute("DELETE FROM main.sessions")
         query = f"INSERT INTO main.sessions ({columns}) VALUES (?, ?, ?, ?)"
-        self._db.executemany(query, [(began, *rest) for began, rest in sorted(found.items())])
+        for began, rest in sorted(found.items()):
+            self._db.execute(query, began, *rest)
 
-    def _add_reductions(self, taken: Taken) -> None:
-        """Those without a finding."""
+    def _add_reductions(self) -> None:
+        """Adds the reductions that belong to no finding."""
         query = """
             SELECT signature, row FROM part.reductions WHERE signature NOT IN
                 (SELECT signature FROM main.findings UNION SELECT signature FROM part.findings)"""
-        found = self._db.execute(query).fetchall()
-        new = [told for told in found if taken.findings.get(told[0]) != _digest([told])]
-        self._db.executemany("INSERT OR IGNORE INTO main.reductions VALUES (?, ?)", new)
+        for row in self._db.execute(query).fetchall():
+            if self._taken.findings.get(row[0]) != _digest([row]):
+                self._db.execute("INSERT OR IGNORE INTO main.reductions VALUES (?, ?)", *row)
 
-    def lone_reductions(self) -> dict[str, str]:
-        """Digests of those without a finding, by signature."""
-        query = """
-            SELECT signature, row FROM reductions
-            WHERE signature NOT IN (SELECT signature FROM findings)"""
-        return {told[0]: _digest([told]) for told in self._db.execute(query)}
-
-    def _add_events(self, taken: Taken) -> None:
-        """They are numbered by what they say, so that their order does not matter."""
+    def _add_events(self) -> None:
+        """Adds events, numbered by what they say, so that their order does not matter."""
         columns = "at, test, kind, backend, stage, signal, message, details"
         query = f"SELECT {columns} FROM part.events WHERE id > ?"
-        rows = self._db.execute(query, [taken.event]).fetchall()
-        marks = ", ".join("?" * 9)
-        self._db.executemany(
-            f"INSERT OR IGNORE INTO main.events (id, {columns}) VALUES ({marks})",
-            [(int(_digest([row])[:EVENT_DIGITS], 16), *row) for row in rows],
-        )
+        for row in self._db.execute(query, self._taken.event).fetchall():
+            self._db.put_all("events", [(int(_digest([row])[:EVENT_DIGITS], 16), *row)])
 
 
 def _digest(rows: Iterable[Sequence[object]]) -> str:
-    """Of SHA-256, in hexadecimal digits."""
-    told = hashlib.sha256()
+    """SHA-256 of some rows, in hexadecimal digits."""
+    digest = hashlib.sha256()
     for row in rows:
-        told.update(dumps(row).encode())
-    return told.hexdigest()
+        digest.update(dumps(row).encode())
+    return digest.hexdigest()

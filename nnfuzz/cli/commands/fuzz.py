@@ -374,13 +374,13 @@ def _going_on(stored: CampaignConfig, asked: _Asked) -> tuple[CampaignConfig, Ba
 def refuse_finished(store: Store, config: CampaignConfig) -> None:
     """Raises: UsageError if there is nothing left to do within the limits."""
     limit = config.tests_limit
-    tests = limit is not None and store.tests_in(0, limit) >= config.part.of(limit)
-    seconds = store.seconds_before()
-    if store.unconfirmed() or not _is_summarised(store):
+    tests = limit is not None and store.tests.count(0, limit) >= config.part.of(limit)
+    seconds = store.sessions.seconds_before()
+    if store.hangs.unconfirmed() or not _is_summarised(store):
         return  # hangs are decided, and what was killed at its end is ended, whatever limits say
     if tests or (config.time_limit is not None and seconds >= config.time_limit):
         raise UsageError(
-            f"the campaign in {store.folder} has reached its limit ({store.tests_in()} tests, "
+            f"the campaign in {store.folder} has reached its limit ({store.tests.count()} tests, "
             f"{seconds:.0f} s): give it a higher --tests or --time (both count from its beginning)"
         )
 
@@ -393,7 +393,7 @@ def _is_summarised(store: Store) -> bool:
 
     try:
         summary = read_json(store.folder / SUMMARY)
-        return summary["tests"] + sum(summary["not_run"].values()) >= store.tests_in()
+        return summary["tests"] + sum(summary["not_run"].values()) >= store.tests.count()
     except (Unreadable, KeyError, TypeError, AttributeError):
         return False
 

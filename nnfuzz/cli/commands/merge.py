@@ -48,6 +48,8 @@ def merge(
 
     with merge(parts, out, tell) as store:
         findings = store.findings()
-        result = Result(store.folder, read_json(out / SUMMARY), findings, store.reasons())
+        result = Result(
+            store.folder, read_json(out / SUMMARY), findings, store.restraints.reasons()
+        )
         print_summary(result, CampaignConfig.from_json(store.config()))
     raise typer.Exit(FINDINGS if findings else OK)

@@ -180,8 +180,8 @@ def _of_campaign(folder: Path, store: Store, only: Sequence[str]) -> tuple[Count
     from nnfuzz.untrusted import as_far_as
 
     tally, missing = Tally(only), list[str]()
-    passes = store.passes()
-    for index, graph in as_far_as(store.features(), "the graphs of tests", missing):
+    passes = store.tests.passes.rows()
+    for index, graph in as_far_as(store.tests.features(), "the graphs of tests", missing):
         tally.add(graph, passes.get(index, {}))
     known = of_specs(OpRegistry.load().specs())
     return Counted(_name(folder), tally, dict.fromkeys(missing, "damaged")), known

@@ -55,26 +55,26 @@ def read_campaign(store: Store) -> Campaign:
 
     missing: list[str] = []
     figures = Statistics()
-    for row in as_far_as(store.tests(), "the tests", missing):
+    for row in as_far_as(store.tests.rows(), "the tests", missing):
         figures.add(row)
     findings = whole_or([], store.findings, "the findings", missing)
-    events = Counter(event.kind for event in whole_or([], store.events, "the events", missing))
+    events = Counter(event.kind for event in whole_or([], store.events.rows, "the events", missing))
     config = whole_or({}, lambda: dict(store.config()), "the settings", missing)
     extra = {
         "versions": whole_or({}, lambda: store.meta("versions", {}), "the versions", missing),
         "seed": config.get("seed"),
         "config": config,
     }
-    shares = whole_or({}, store.sut_shares, "the time in compilers", missing)
-    seconds = whole_or(0.0, store.seconds_before, "the time", missing)
+    shares = whole_or({}, store.sessions.sut_shares, "the time in compilers", missing)
+    seconds = whole_or(0.0, store.sessions.seconds_before, "the time", missing)
     share = fmean(shares.values() or [0.0])
-    buckets = whole_or({}, store.buckets, "the counts of failures", missing)
+    buckets = whole_or({}, store.occurrences.buckets, "the counts of failures", missing)
     return Campaign(
         folder=store.folder,
         summary={**summary(figures, findings, seconds, share, extra), "sut_share": share},
         findings=[as_json(row) for row in findings],
         tests=(line for _, line in as_far_as(store.lines(), "the tests and their graphs", missing)),
-        unsupported=whole_or({}, store.reasons, "the refusals", missing),
+        unsupported=whole_or({}, store.restraints.reasons, "the refusals", missing),
         events={**events, **{k: n for k, n in buckets.items() if k != "finding"}},
         missing=missing,
         began=_began(store, missing),
@@ -85,7 +85,7 @@ def _began(store: Store, missing: list[str]) -> str:
     """When the first session began, in UTC; "" if that is not known."""
     from datetime import UTC, datetime
 
-    sessions = whole_or([], store.sessions, "the sessions", missing)
+    sessions = whole_or([], store.sessions.rows, "the sessions", missing)
     if not sessions:
         return ""
     return f"{datetime.fromtimestamp(sessions[0][0], UTC):%Y-%m-%d %H:%M}"

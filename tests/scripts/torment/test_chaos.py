@@ -39,7 +39,7 @@ def test_nothing_is_lost_and_nothing_left_behind(done):
 def test_a_byte_that_differs_is_told(done):
     folder, _ = done
     with Store.open(folder / "tormented", write=False) as store:
-        (row, *_) = store.signatures()
+        (row, *_) = store.signatures.rows()
     inputs = folder / "tormented" / row.folder / "inputs.npz"
     before = inputs.read_bytes()
     inputs.write_bytes(before + b"?")
@@ -63,4 +63,4 @@ def test_nothing_is_lost_while_old_tests_are_packed(tmp_path):
     done = compared(partial(start, settings=settings), tmp_path, 20, seed=5, pause=0.3)
     assert done.trouble == []
     with Store.open(tmp_path / "tormented", write=False) as store:
-        assert store.tests_in() == 1500 and sum(map(len, store.packed_indexes())) > 500
+        assert store.tests.count() == 1500 and sum(map(len, store.tests.packs.indexes())) > 500

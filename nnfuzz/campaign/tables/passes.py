@@ -5,49 +5,48 @@ from __future__ import annotations
 import zlib
 from collections.abc import Collection, Mapping
 
-from nnfuzz.campaign.tables.database import Database, dumps, end_of, loads
+from nnfuzz.campaign.tables.columns import dumps, loads
+from nnfuzz.campaign.tables.database import Table, end_of
 from nnfuzz.campaign.tables.schema import FILE
 from nnfuzz.generate.emphasis import KeptCase
 from nnfuzz.untrusted import MAX_TEXT_BYTES, making_sense
+from nnfuzz.writing import as_json
 
 
-class Watched(Database):
+class Passes(Table):
     """Passes by test and backend; graphs by test, until it is known which ones are kept."""
 
-    def _add_passes(
+    def add(
         self, index: int, passes: Mapping[str, Collection[str]], keepable: KeptCase | None
     ) -> None:
+        """Keeps which passes changed a test's model, by backend, and its graph."""
         for backend, names in passes.items():
-            row = [index, backend, "\n".join(names)]
-            self._db.execute("INSERT OR REPLACE INTO passes VALUES (?, ?, ?)", row)
+            self._db.put("passes", idx=index, backend=backend, names=tuple(names))
         if keepable is not None:
-            graph = {"exporter": keepable.exporter, "graph": keepable.graph.to_json()}
-            row = [index, zlib.compress(dumps({"index": index, **graph}).encode())]
-            self._db.execute("INSERT OR REPLACE INTO keepable VALUES (?, ?)", row)
+            written = dumps({**as_json(keepable), "index": index}).encode()
+            self._db.put("keepable", idx=index, graph=zlib.compress(written))
 
-    def passes(
-        self, first: int = 0, end: int | None = None
-    ) -> dict[int, dict[str, tuple[str, ...]]]:
-        """Index -> backend -> names, from an index to another one, which is excluded."""
+    def rows(self, first: int = 0, end: int | None = None) -> dict[int, dict[str, tuple[str, ...]]]:
+        """Returns index -> backend -> names of passes, from `first` to below `end`."""
         query = "SELECT idx, backend, names FROM passes WHERE idx >= ? AND idx < ?"
         found: dict[int, dict[str, tuple[str, ...]]] = {}
-        for index, backend, names in self._db.execute(query, [first, end_of(end)]):
+        for index, backend, names in self._db.execute(query, first, end_of(end)):
             found.setdefault(index, {})[backend] = tuple(names.splitlines())
         return found
 
-    def keepable(self, first: int, end: int) -> dict[int, KeptCase]:
-        """The graphs of tests of which passes were read, by index."""
+    def graphs(self, first: int, end: int) -> dict[int, KeptCase]:
+        """Returns the graphs of tests of which passes were read, by index. Raises: Unreadable."""
         query = "SELECT idx, graph FROM keepable WHERE idx >= ? AND idx < ?"
         found = {}
-        for index, data in self._db.execute(query, [first, end]):
+        for index, data in self._db.execute(query, first, end):
             with making_sense(FILE):
                 text = zlib.decompressobj().decompress(data, MAX_TEXT_BYTES)
             found[index] = loads(KeptCase, text)
         return found
 
     def drop_graphs(self, first: int, end: int, but: Collection[int]) -> None:
-        """Forgets the graphs of tests that are not worth keeping."""
+        """Forgets the graphs of tests from `first` to below `end`, except those at `but`."""
         query = "SELECT idx FROM keepable WHERE idx >= ? AND idx < ?"
-        gone = [row for row in self._db.execute(query, [first, end]) if row[0] not in but]
-        with self._transaction():
-            self._db.executemany("DELETE FROM keepable WHERE idx = ?", gone)
+        gone = [index for (index,) in self._db.execute(query, first, end) if index not in but]
+        with self._db.transaction():
+            self._db.delete("keepable", "idx", gone)
