@@ -96,6 +96,7 @@ class ReductionService(Service):
             explained=done.cause is not None,
             keys=tuple(sorted(map(str, found.keys))),
             explanations=tuple(done.diagnosis.explanations),
+            accused=str((reduced.localisation or {}).get("party", "")),
         )
 
     def close(self) -> None:
