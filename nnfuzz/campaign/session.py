@@ -37,15 +37,15 @@ from nnfuzz.campaign.rows import AvoidedRow, FindingRow
 from nnfuzz.campaign.shared_leases import SharedLeases
 from nnfuzz.campaign.statistics import summary
 from nnfuzz.campaign.store import MOST_FAULTS, Store
-from nnfuzz.campaign.support import Answers, Support
+from nnfuzz.campaign.support import ProbeAnswers, Support
 from nnfuzz.campaign.support_cache import SupportCache, SupportTables
 from nnfuzz.campaign.throttle import Throttle
 from nnfuzz.campaign.watchdog import Watchdog
 from nnfuzz.campaign.writer import finding_writer
 from nnfuzz.execute.events import Fault, Reply, described
 from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.report.files import write_atomically
-from nnfuzz.testcase.case import refusal
 from nnfuzz.testcase.jobs import ListVocabulary
 from nnfuzz.testcase.service import blames_settings
 from nnfuzz.triage.known import KnownFailures
@@ -163,7 +163,7 @@ class _Session:
     prober: Prober
     versions: Versions
     support: SupportTables
-    support_used: list[dict[str, Any]]
+    support_used: list[tuple[Path, int]]
     leased: Leased | None
     watchdog: Watchdog
 
@@ -213,7 +213,7 @@ class _Session:
             "full_checks": figures.full_checks,
             "full_check_finds": figures.full_check_finds,
             "refused": len(reasons),
-            "support_tables": self.support_used,
+            "support_tables": [{"path": str(p), "entries": n} for p, n in self.support_used],
             "avoided": [asdict(row) for row in self.loop.epochs.avoided],
             "avoided_before": [asdict(row) for row in self._lifted()],
             "reduce_seconds": round(self.loop.reducer.spent, 3),
@@ -258,7 +258,7 @@ def _open(
         if config.regressions:
             keep_releases(store, config, registry)
         support = SupportTables(cache, config, versions.backends, versions.libraries)
-        answers = Answers()
+        answers = ProbeAnswers()
         used = support.load(answers)
         store.probes.load(answers)
         levels = {pool.name: pool.levels if thorough else pool.levels[:1] for pool in pools}
@@ -368,7 +368,7 @@ def _versions(pools: list[BackendPool], store: Store) -> Versions:
 def _prober(
     producers: ProducerPool,
     levels: dict[str, tuple[str, ...]],
-    answers: Answers,
+    answers: ProbeAnswers,
     store: Store,
     observer: Observer,
 ) -> Prober:
@@ -381,8 +381,11 @@ def _prober(
         vocabulary = event.value
         for note in vocabulary.notes:
             observer.note(note)
-        signatures = vocabulary.signatures.items()
-        keys = [refusal(name, key) for name, found in signatures for key in found]
+        keys = [
+            SupportKey.parse(text).with_exporter(exporter)
+            for exporter, found in vocabulary.signatures.items()
+            for text in found
+        ]
         return Prober(levels, keys, vocabulary.variables, answers, store.probes.add)
     text = described(event)
     if isinstance(event, Fault) and event.starting and blames_settings(event.error_type):

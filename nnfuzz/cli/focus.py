@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from nnfuzz.corpus.producers import Producers
     from nnfuzz.execute.registry import BackendRegistry, BackendSpec
     from nnfuzz.execute.runner import BackendRunner
+    from nnfuzz.ir.support_key import SupportKey
     from nnfuzz.testcase.case import CaseConfig, TestCase
 
 PER_OPERATOR = 16
@@ -46,7 +47,7 @@ def focused(
     with ExitStack() as stack:
         producers = stack.enter_context(Producers(0, as_json(config), 1))
         keys = producers.signatures()
-        operators = {_operator(key) for key in keys}
+        operators = {key.operator for key in keys}
         found = [list(_singles(n, keys, producers)) for n in names if n in operators]
         passes = [name for name in names if name not in operators]
         if passes:
@@ -86,16 +87,12 @@ def _refuse_misspelt(
             raise UsageError(f"--focus {name!r} is no operator{passes}; {hint}see nnfuzz ops")
 
 
-def _operator(key: str) -> str:
-    return key.rpartition(":")[2].partition("(")[0]
-
-
-def _singles(name: str, keys: Iterable[str], producers: Producers) -> Iterator[TestCase]:
+def _singles(name: str, keys: Iterable[SupportKey], producers: Producers) -> Iterator[TestCase]:
     """Models of one operator, of different signatures as far as there are."""
     from nnfuzz.corpus.entry import Entry
     from nnfuzz.testcase.test_id import Probe
 
-    own = [key for key in keys if _operator(key) == name]
+    own = [key for key in keys if key.operator == name]
     tests = (Probe(key, number) for number in range(PER_OPERATOR) for key in own)
     made = (e.case for e in producers.entries(tests) if isinstance(e, Entry))
     yield from itertools.islice(made, PER_OPERATOR)

@@ -44,5 +44,5 @@ def unsupported(
             result, tables = run_probes(
                 store, config, registry, observer, cache, seconds=FIRST_SECONDS
             )
-    refused = {key for table in tables.values() for key in table.refused()}
+    refused = {str(key) for table in tables.values() for key in table.refused()}
     return tuple(sorted(refused)), dict(result.summary["versions"])

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from nnfuzz.corpus.entry import Entry
 from nnfuzz.execute.job import Job
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.jobs import made_for
 from nnfuzz.testcase.test_id import TestId
@@ -43,8 +44,8 @@ class CompleteEntry(Job[Entry]):
 
 
 @dataclass(frozen=True)
-class ListKeys(Job[list[str]]):
-    """Names all operator signatures that may be generated, as "EXPORTER:SIGNATURE"."""
+class ListKeys(Job[list[SupportKey]]):
+    """Names all operator signatures that may be generated."""
 
 
 @dataclass(frozen=True)
@@ -54,4 +55,4 @@ class ListInstances(Job[list[int]]):
     key: one of `ListKeys`.
     """
 
-    key: str
+    key: SupportKey

@@ -16,7 +16,8 @@ from nnfuzz.execute.worker import Report
 from nnfuzz.inputs.search import Found, search
 from nnfuzz.ir.features import features
 from nnfuzz.ir.graph import Graph
-from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase, refusal
+from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.case_generator import QUICK
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.testcase.test_id import Probe
@@ -33,9 +34,9 @@ class CorpusService(Service):
         self.producer = Producer(seed, CaseConfig.from_json(config))
 
     @does(ListKeys)
-    def keys(self, job: ListKeys, report: Report) -> list[str]:
+    def keys(self, job: ListKeys, report: Report) -> list[SupportKey]:
         found = self.producer.signatures().items()
-        return [refusal(name, key) for name, keys in found for key in keys]
+        return [SupportKey.parse(f"{name}:{key}") for name, keys in found for key in keys]
 
     @does(ListInstances)
     def instances(self, job: ListInstances, report: Report) -> list[int]:
@@ -51,11 +52,11 @@ class CorpusService(Service):
         made = self.producer.made(job.test, report)
         return self._entry(made, job.sets, report) if isinstance(made, TestCase) else made
 
-    def _instances(self, key: str, report: Report) -> Iterator[int]:
+    def _instances(self, key: SupportKey, report: Report) -> Iterator[int]:
         seen: set[str] = set()
         misses = 0
         for number in range(MOST_INSTANCES):
-            made = self.producer.made(Probe(key, number), report)
+            made = self.producer.made(Probe(SupportKey.parse(key), number), report)
             new = (
                 features(made.graph).attribute_values() - seen
                 if isinstance(made, TestCase)

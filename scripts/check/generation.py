@@ -29,6 +29,7 @@ from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.ir.graph import Graph, Node
+from nnfuzz.ir.support_key import operators_in
 from nnfuzz.materialize.errors import ExportError
 from nnfuzz.materialize.opsets import default_opset
 from nnfuzz.reduction.cuts import apply_neighbourhoods
@@ -150,7 +151,7 @@ def main(
             else:
                 bugs[f"{operator}: {text}"] += 1
     keys = itertools.chain.from_iterable(producer.signatures().values())
-    names = sorted({key.partition("(")[0] for key in keys})
+    names = sorted(operators_in(keys))
     left_out = sorted(set(producer.registry) - set(names))
     mean = operators.total() / len(names)
     rarest = min(names, key=lambda name: operators[name])

@@ -135,11 +135,12 @@ def _show_support(name: str, plugins: list[Path]) -> None:
             f"nothing is known about {name} yet: fuzz it, or run nnfuzz backends --probe {name}",
             file=sys.stderr,
         )
-    for about, support in found:
+    for file in found:
+        refused = file.support.refused()
         print(
-            f"{name} ({', '.join(f'{k} {v}' for k, v in about['versions'].items())}), exporter "
-            f"{about['exporter']}, opset {about['opset']}: {len(support.entries)} of "
-            f"{about['signatures']} signatures known, {len(support.refused())} refused"
+            f"{name} ({', '.join(f'{k} {v}' for k, v in file.versions.items())}), exporter "
+            f"{file.exporter}, opset {file.opset}: {len(file.entries)} of "
+            f"{file.signatures} signatures known, {len(refused)} refused"
         )
-        for key, why in sorted(support.refused().items()):
+        for key, why in sorted(refused.items()):
             print(f"  {key}: {why}")
