@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from nnfuzz.campaign.config import ProducerSettings
-from nnfuzz.execute.events import (
+from nnfuzz.base.writing import as_json
+from nnfuzz.records.config import ProducerSettings
+from nnfuzz.sandbox.events import (
     Death,
     Event,
     Fault,
@@ -23,13 +24,12 @@ from nnfuzz.execute.events import (
     Trouble,
     described,
 )
-from nnfuzz.execute.forkserver import ForkServer
-from nnfuzz.execute.job import Job
-from nnfuzz.execute.sandbox import Sandbox
+from nnfuzz.sandbox.forkserver import ForkServer
+from nnfuzz.sandbox.job import Job
+from nnfuzz.sandbox.sandbox import Sandbox
 from nnfuzz.testcase.case import CaseConfig
+from nnfuzz.testcase.identity import Probe, TestId
 from nnfuzz.testcase.jobs import Configure, ListVocabulary, Produce
-from nnfuzz.testcase.test_id import Probe, TestId
-from nnfuzz.writing import as_json
 
 A = TypeVar("A")
 MAKING = (Configure, Produce, ListVocabulary)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nnfuzz.base.shard import Shard
 from nnfuzz.cli.errors import UsageError, writing
-from nnfuzz.shard import Shard
 
 if TYPE_CHECKING:
     from nnfuzz.corpus.verify import Result
@@ -53,7 +53,7 @@ def write(file: Path, data: bytes) -> None:
 
     Raises: UsageError.
     """
-    from nnfuzz.report.files import write_atomically
+    from nnfuzz.base.files import write_atomically
 
     with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -9,13 +9,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nnfuzz.base.writing import as_json
 from nnfuzz.cli.errors import UsageError, tell, writing
-from nnfuzz.writing import as_json
 
 if TYPE_CHECKING:
+    from nnfuzz.backend.registry import BackendRegistry, BackendSpec
+    from nnfuzz.backend.runner import BackendRunner
     from nnfuzz.corpus.producers import Producers
-    from nnfuzz.execute.registry import BackendRegistry, BackendSpec
-    from nnfuzz.execute.runner import BackendRunner
     from nnfuzz.ir.support_key import SupportKey
     from nnfuzz.testcase.case import CaseConfig, TestCase
 
@@ -40,8 +40,8 @@ def focused(
     config: of the campaign, with one exporter. folder: where such folders are kept.
     Raises: UsageError for a name that is neither; RunnerError, ProducerSettingsError.
     """
+    from nnfuzz.backend.runner import BackendRunner
     from nnfuzz.corpus.producers import Producers
-    from nnfuzz.execute.runner import BackendRunner
 
     _refuse_misspelt(names, registry, specs, config)
     with ExitStack() as stack:
@@ -73,8 +73,8 @@ def _refuse_misspelt(
     """Raises: UsageError for a name that is nearly an operator's, or no operator's while no
     compiler names its passes; others may be passes, which only models can show.
     """
+    from nnfuzz.backend.contract import Backend, meant
     from nnfuzz.cli.operators import load_operators
-    from nnfuzz.execute.backend import Backend, meant
 
     operators = list(load_operators(map(Path, config.plugins)))
     asked = [registry.get(spec.name).fired_passes for spec in specs]
@@ -90,7 +90,7 @@ def _refuse_misspelt(
 def _singles(name: str, keys: Iterable[SupportKey], producers: Producers) -> Iterator[TestCase]:
     """Models of one operator, of different signatures as far as there are."""
     from nnfuzz.corpus.entry import Entry
-    from nnfuzz.testcase.test_id import Probe
+    from nnfuzz.testcase.identity import Probe
 
     own = [key for key in keys if key.operator == name]
     tests = (Probe(key, number) for number in range(PER_OPERATOR) for key in own)
@@ -105,9 +105,9 @@ def _changed(
     operators: Iterable[str],
 ) -> list[list[TestCase]]:
     """Of each pass, models that it changes. Raises: UsageError if there is none."""
+    from nnfuzz.backend.contract import suggest
     from nnfuzz.corpus.entry import Entry
-    from nnfuzz.execute.backend import suggest
-    from nnfuzz.testcase.test_id import Numbered
+    from nnfuzz.testcase.identity import Numbered
 
     found: dict[str, list[TestCase]] = {name: [] for name in passes}
     seen: set[str] = set()

@@ -6,13 +6,13 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nnfuzz.backend.target import DIRECT, ONNX
 from nnfuzz.cli.errors import UsageError, tell
 from nnfuzz.cli.values import exporting
-from nnfuzz.execute.target import DIRECT, ONNX
 
 if TYPE_CHECKING:
-    from nnfuzz.campaign.config import CampaignConfig
-    from nnfuzz.execute.registry import BackendRegistry, BackendSpec
+    from nnfuzz.backend.registry import BackendRegistry, BackendSpec
+    from nnfuzz.records.config import CampaignConfig
 
 DEFAULT_SECONDS = 60.0
 OLDEST = "0"
@@ -23,7 +23,7 @@ DEFAULT_PIPELINES = 0.5
 
 def chosen_backends(registry: BackendRegistry, texts: list[str]) -> tuple[BackendSpec, ...]:
     """Parsed, installed backends. Raises: UsageError, RegistryError, OptionError."""
-    from nnfuzz.execute.runner import RunnerError, usable
+    from nnfuzz.backend.runner import RunnerError, usable
 
     if not texts:
         here = registry.usable(tell)
@@ -52,8 +52,8 @@ def make_config(
     "exporters" among them has names, "opset" is for all of them. Raises: UsageError, ConfigError,
     OptionError.
     """
-    from nnfuzz.campaign.config import CampaignConfig
-    from nnfuzz.execute.registry import plugin_name
+    from nnfuzz.backend.registry import plugin_name
+    from nnfuzz.records.config import CampaignConfig
     from nnfuzz.testcase.case import CaseConfig
 
     if given.get("invalid"):
@@ -129,8 +129,8 @@ def _unrewritten(
     registry: BackendRegistry, specs: tuple[BackendSpec, ...], opset: int
 ) -> tuple[str, ...]:
     """What one of the backends does not take, and no rewrite may bring in. Raises: RunnerError."""
-    from nnfuzz.execute.rewrite_support import not_taken
-    from nnfuzz.execute.runner import BackendRunner
+    from nnfuzz.backend.rewrite_support import not_taken
+    from nnfuzz.backend.runner import BackendRunner
 
     found: dict[str, None] = {}
     for spec in specs:
@@ -178,8 +178,8 @@ def _newest_taken(registry: BackendRegistry, spec: BackendSpec, newest: int) -> 
     """
     if not spec.release:
         return newest
-    from nnfuzz.execute.opsets import newest_opset
-    from nnfuzz.execute.runner import BackendRunner
+    from nnfuzz.backend.opsets import newest_opset
+    from nnfuzz.backend.runner import BackendRunner
     from nnfuzz.materialize.opsets import OPSETS
 
     oldest = min(lowest for lowest, _ in OPSETS.values())
@@ -199,10 +199,10 @@ def _check_levels(
 
 
 def default_processes(backends: int) -> dict[str, int]:
-    """For the cores of this machine, see nnfuzz.campaign.config.processes."""
+    """For the cores of this machine, see nnfuzz.records.config.processes."""
     import os
 
-    from nnfuzz.campaign.config import processes
+    from nnfuzz.records.config import processes
 
     return processes(backends, len(os.sched_getaffinity(0)))
 
@@ -211,7 +211,7 @@ def known_failures(path: Path) -> tuple[str, ...]:
     """The lines of a file of known failures; of a folder, what names the findings in it by today's
     rules. Raises: UsageError.
     """
-    from nnfuzz.reading import Unreadable
+    from nnfuzz.base.reading import Unreadable
     from nnfuzz.triage.known import KnownError, KnownFailures
 
     if path.is_dir():
@@ -232,9 +232,9 @@ def baseline_failures(path: Path) -> tuple[str, ...]:
 
     path: its folder, or its summary.json, which knows less. Raises: UsageError, Unreadable.
     """
-    from nnfuzz.reading import Unreadable, read
+    from nnfuzz.base.reading import Unreadable, read
+    from nnfuzz.base.untrusted import read_json
     from nnfuzz.triage.known import KnownFailures
-    from nnfuzz.untrusted import read_json
 
     if path.is_dir():
         there = any(path.rglob("finding.json"))
@@ -250,8 +250,8 @@ def baseline_failures(path: Path) -> tuple[str, ...]:
 
 
 def _known_in(folder: Path) -> tuple[str, ...]:
-    from nnfuzz.execute.registry import BackendRegistry
-    from nnfuzz.report.keyed import known_by
+    from nnfuzz.backend.registry import BackendRegistry
+    from nnfuzz.findings.keyed import known_by
     from nnfuzz.triage.known import KnownFailures
 
     registry = BackendRegistry.discover()

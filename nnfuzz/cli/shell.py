@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from nnfuzz.text import uncommanding, visible
+from nnfuzz.base.text import uncommanding, visible
 
 _USAGE_ERROR: Any = typer.BadParameter.__base__
 """Of the click that typer has, which may be a copy of its own."""

@@ -71,7 +71,7 @@ def chosen_dtypes(
 
 def chosen_engine(name: str | None) -> str | None:
     """CaseConfig.engine for `--engine`. Raises: UsageError for an unknown one."""
-    from nnfuzz.execute.backend import suggest
+    from nnfuzz.backend.contract import suggest
     from nnfuzz.generate.config import ENGINES
 
     if name is not None and name not in ENGINES:
@@ -84,7 +84,7 @@ def exporting(text: str | None, opset: int | None = None) -> tuple[str, ...]:
 
     Of several, those that do not reach the opset are left out. Raises: UsageError.
     """
-    from nnfuzz.execute.backend import meant
+    from nnfuzz.backend.contract import meant
     from nnfuzz.materialize.opsets import MIXED, OPSETS, opset_range
 
     names = MIXED if text in (None, "mixed") else tuple(dict.fromkeys(listed([text])))

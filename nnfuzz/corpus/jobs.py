@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nnfuzz.corpus.entry import Entry
-from nnfuzz.execute.job import Job
 from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.sandbox.job import Job
 from nnfuzz.testcase.case import NotProduced, TestCase
+from nnfuzz.testcase.identity import TestId
 from nnfuzz.testcase.jobs import made_for
-from nnfuzz.testcase.test_id import TestId
 
 
 @dataclass(frozen=True)

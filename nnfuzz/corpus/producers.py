@@ -10,15 +10,15 @@ from typing import Any, TypeVar
 
 from nnfuzz.corpus.entry import Entry
 from nnfuzz.corpus.jobs import CompleteEntry, ListInstances, ListKeys, MakeEntry
-from nnfuzz.execute.events import Death, Fault, Limits, Progress, Reply, Trouble, described
-from nnfuzz.execute.forkserver import ForkServer
-from nnfuzz.execute.job import Job
-from nnfuzz.execute.sandbox import Sandbox, wait
 from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.sandbox.events import Death, Fault, Limits, Progress, Reply, Trouble, described
+from nnfuzz.sandbox.forkserver import ForkServer
+from nnfuzz.sandbox.job import Job
+from nnfuzz.sandbox.sandbox import Sandbox, wait
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.client import PRELOAD, ProducerSettingsError, ProducerUnavailable
+from nnfuzz.testcase.identity import Probe, TestId
 from nnfuzz.testcase.service import blames_settings
-from nnfuzz.testcase.test_id import Probe, TestId
 
 SERVICE = "nnfuzz.corpus.service:corpus_service"
 LIMITS = Limits(seconds=120.0, jobs_per_process=1000, still_seconds=120.0)

@@ -11,16 +11,16 @@ from nnfuzz.compare.envelope import Envelope
 from nnfuzz.corpus.entry import Arrays, Entry
 from nnfuzz.corpus.jobs import CompleteEntry, ListInstances, ListKeys, MakeEntry
 from nnfuzz.corpus.tolerance import Radii, unfit
-from nnfuzz.execute.job import Service, does
-from nnfuzz.execute.worker import Report
 from nnfuzz.inputs.search import Found, search
 from nnfuzz.ir.features import features
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.sandbox.job import Service, does
+from nnfuzz.sandbox.worker import Report
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.case_generator import QUICK
+from nnfuzz.testcase.identity import Probe
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.testcase.test_id import Probe
 
 MISSES, MOST_INSTANCES = 4, 32
 """Models of one signature in a row that show no new value of an attribute, after which no more are

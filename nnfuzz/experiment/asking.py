@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
+from nnfuzz.backend.deviation import Habits
+from nnfuzz.backend.outcome import Outcome
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.execute.deviation import Habits
-from nnfuzz.execute.events import Reply, Trouble
-from nnfuzz.execute.job import Job
-from nnfuzz.execute.outcome import Outcome
 from nnfuzz.experiment.pending import Pending
+from nnfuzz.sandbox.events import Reply, Trouble
+from nnfuzz.sandbox.job import Job
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.jobs import ComputeReference, Judge, Lower
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nnfuzz.execute.job import Job
 from nnfuzz.reduction.edit import Group
 from nnfuzz.reduction.information import Explained
+from nnfuzz.sandbox.job import Job
 from nnfuzz.testcase.case import TestCase
 
 

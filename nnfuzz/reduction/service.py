@@ -11,10 +11,8 @@ from typing import Any
 
 import onnx
 
+from nnfuzz.backend.target import DIRECT
 from nnfuzz.compare.cheap import beyond
-from nnfuzz.execute.job import does
-from nnfuzz.execute.target import DIRECT
-from nnfuzz.execute.worker import Report
 from nnfuzz.inputs.edges import at_edges
 from nnfuzz.inputs.search import NotFound, search
 from nnfuzz.materialize.errors import ExportError, MaterializeError, OpsetError
@@ -38,6 +36,8 @@ from nnfuzz.reduction.neighbours import made_plainly, read_by
 from nnfuzz.reduction.passes import applied, proposed
 from nnfuzz.reduction.subject import Inapplicable, Subject
 from nnfuzz.rewrite.forms import Written, parted, write
+from nnfuzz.sandbox.job import does
+from nnfuzz.sandbox.worker import Report
 from nnfuzz.testcase.case import ModelError, TestCase
 from nnfuzz.testcase.foreign import case_of_model
 from nnfuzz.testcase.service import ProducerService

@@ -8,12 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from nnfuzz.execute.events import Event, Fault, Progress, Reply, Trouble, described
-from nnfuzz.execute.job import Job
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.execute.runner import BackendRunner, RunnerError
-from nnfuzz.execute.sandbox import Sandbox
-from nnfuzz.execute.target import Target
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.runner import BackendRunner, RunnerError
+from nnfuzz.backend.target import Target
 from nnfuzz.experiment.asking import Answer, Asking
 from nnfuzz.experiment.pending import Pending, Task
 from nnfuzz.experiment.procedure import FAULT, Procedure
@@ -22,6 +19,9 @@ from nnfuzz.reduction.candidate import Question, Tried, failure_key, with_keys
 from nnfuzz.reduction.edit import Group
 from nnfuzz.reduction.jobs import ExporterError, Prepare, Rejected
 from nnfuzz.reduction.servers import Workers
+from nnfuzz.sandbox.events import Event, Fault, Progress, Reply, Trouble, described
+from nnfuzz.sandbox.job import Job
+from nnfuzz.sandbox.sandbox import Sandbox
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import export_failure
 from nnfuzz.triage.survey import patience

@@ -15,11 +15,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from nnfuzz.execute.deviation import Habits
-from nnfuzz.execute.events import Limits, Reply
-from nnfuzz.execute.job import Job
-from nnfuzz.execute.registry import BackendRegistry, BackendSpec
-from nnfuzz.execute.sandbox import wait
+from nnfuzz.backend.deviation import Habits
+from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.reduction.candidate import Question, Tried
 from nnfuzz.reduction.edit import Group
 from nnfuzz.reduction.figures import Spent
@@ -27,6 +24,9 @@ from nnfuzz.reduction.information import Explained
 from nnfuzz.reduction.jobs import Explain, ListFamilies, Propose
 from nnfuzz.reduction.servers import Servers
 from nnfuzz.reduction.slot import Slot, event_text
+from nnfuzz.sandbox.events import Limits, Reply
+from nnfuzz.sandbox.job import Job
+from nnfuzz.sandbox.sandbox import wait
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.survey import learn_habits
 

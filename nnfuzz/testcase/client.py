@@ -6,15 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
+from nnfuzz.backend.deviation import NO_HABITS, Habits
+from nnfuzz.backend.outcome import Outcome
+from nnfuzz.base.reading import Unreadable
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.execute.deviation import NO_HABITS, Habits
-from nnfuzz.execute.events import Death, Fault, Limits
-from nnfuzz.execute.forkserver import ForkServer
-from nnfuzz.execute.job import Job
-from nnfuzz.execute.outcome import Outcome
-from nnfuzz.execute.sandbox import Sandbox
-from nnfuzz.reading import Unreadable
+from nnfuzz.sandbox.events import Death, Fault, Limits
+from nnfuzz.sandbox.forkserver import ForkServer
+from nnfuzz.sandbox.job import Job
+from nnfuzz.sandbox.sandbox import Sandbox
 from nnfuzz.testcase.case import NotProduced, TestCase
+from nnfuzz.testcase.identity import TestId
 from nnfuzz.testcase.jobs import (
     CheckCase,
     ComputeReference,
@@ -25,7 +26,6 @@ from nnfuzz.testcase.jobs import (
     Produce,
 )
 from nnfuzz.testcase.service import blames_settings
-from nnfuzz.testcase.test_id import TestId
 
 A = TypeVar("A")
 PRODUCER = "nnfuzz.testcase.service:producer_service"

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from nnfuzz.backend.deviation import NO_HABITS, Deviation, Habits
+from nnfuzz.backend.outcome import Outcome, OutcomeKind
+from nnfuzz.backend.target import Target
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.execute.deviation import NO_HABITS, Deviation, Habits
-from nnfuzz.execute.job import Job
-from nnfuzz.execute.outcome import Outcome, OutcomeKind
-from nnfuzz.execute.target import Target
+from nnfuzz.sandbox.job import Job
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
-from nnfuzz.testcase.test_id import TestId
+from nnfuzz.testcase.identity import TestId
 
 REFERENCE = "onnx.reference"
 """The compiler in the target of ONNX's reference evaluator."""

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.target import Target
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.execute.job import Service, does
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.execute.target import Target
-from nnfuzz.execute.worker import Report
+from nnfuzz.sandbox.job import Service, does
+from nnfuzz.sandbox.worker import Report
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.jobs import (
     REFERENCE,

@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.target import Target
 from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.compare.mismatch import Mismatch, MismatchKind, Verdict
-from nnfuzz.execute.job import Job, Service, does
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.execute.target import Target
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
+from nnfuzz.sandbox.job import Job, Service, does
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
+from nnfuzz.testcase.identity import Probe, TestId
 from nnfuzz.testcase.jobs import (
     REFERENCE,
     ComputeReference,
@@ -27,7 +28,6 @@ from nnfuzz.testcase.jobs import (
     Produce,
     Vocabulary,
 )
-from nnfuzz.testcase.test_id import Probe, TestId
 
 GENERATED_FOR = "direct"
 KEY = "Identity(float32)->float32"
@@ -150,7 +150,7 @@ class Stub(Service):
 
     def avoids(self, index: int, doc: str) -> bool:
         """Does as the real producer: nothing that is avoided, but for some indexes."""
-        from nnfuzz.campaign.support import signature_keys
+        from nnfuzz.feedback.support import signature_keys
         from nnfuzz.ir.edges import edge_keys
 
         if not self.config or not self.config.restrains(self.seed, index):

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from stub_producer import chain
 
-from nnfuzz.campaign.reduction_job import ReduceFinding
-from nnfuzz.campaign.rows import ReductionRow
-from nnfuzz.execute.job import Service, does
+from nnfuzz.findings.reducer_job import ReduceFinding
+from nnfuzz.records.rows import ReductionRow
+from nnfuzz.sandbox.job import Service, does
 from nnfuzz.triage.refine import pattern_of
 
 

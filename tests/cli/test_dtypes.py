@@ -6,12 +6,12 @@ from collections import defaultdict
 
 import pytest
 
+from nnfuzz.base.writing import as_json
 from nnfuzz.cli.values import chosen_dtypes
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.writing import as_json
 
 CASES = 25
 

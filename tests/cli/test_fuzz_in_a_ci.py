@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 import pytest
 from typer.testing import CliRunner
 
-from nnfuzz.campaign.store import Store
 from nnfuzz.cli.errors import UsageError
 from nnfuzz.cli.main import application
+from nnfuzz.store.store import Store
 
 pytest.importorskip("onnxruntime")
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from nnfuzz.base.writing import as_json
 from nnfuzz.cli import options as opt
 from nnfuzz.cli.ci import JUnit, SummaryMd
 from nnfuzz.cli.defaults import from_file
@@ -21,13 +22,12 @@ from nnfuzz.cli.values import (
     seeded,
     size,
 )
-from nnfuzz.writing import as_json
 
 if TYPE_CHECKING:
-    from nnfuzz.campaign.config import CampaignConfig
+    from nnfuzz.backend.registry import BackendRegistry, BackendSpec
     from nnfuzz.campaign.session import Result
-    from nnfuzz.campaign.store import Store
-    from nnfuzz.execute.registry import BackendRegistry, BackendSpec
+    from nnfuzz.records.config import CampaignConfig
+    from nnfuzz.store.store import Store
 
 
 PR_TIME = "10m"
@@ -197,14 +197,14 @@ def _without_defaults(asked: _Asked, context: typer.Context) -> _Asked:
 
 def _fuzz(asked: _Asked, resume: bool, quiet: bool, fresh: bool) -> tuple[Result, CampaignConfig]:
     """Runs a session of a campaign and prints its summary."""
-    from nnfuzz.campaign.config import ConfigError
+    from nnfuzz.backend.runner import RunnerError
     from nnfuzz.campaign.session import run_campaign
-    from nnfuzz.campaign.support_cache import SupportCache
     from nnfuzz.cli.interrupt import Interrupt
     from nnfuzz.cli.progress import watcher
     from nnfuzz.cli.settings import cache_folder
     from nnfuzz.cli.summary import print_summary
-    from nnfuzz.execute.runner import RunnerError
+    from nnfuzz.feedback.support_cache import SupportCache
+    from nnfuzz.records.config import ConfigError
 
     store, config, registry = _resumed(asked) if resume else _created(asked)
     cache = SupportCache(cache_folder(), ignored=fresh)
@@ -253,7 +253,7 @@ def exit_code(summary: dict[str, Any]) -> int:
 
 def _empty(summary: dict[str, Any]) -> str:
     """Which part of a campaign is empty: it has no index, or other parts have run all tests."""
-    from nnfuzz.shard import Shard
+    from nnfuzz.base.shard import Shard
 
     config = summary.get("config", {})
     shard, tests = config.get("shard", ""), config.get("tests_limit")
@@ -286,8 +286,8 @@ def nothing_ran(summary: dict[str, Any], interrupted: bool) -> str:
 
 
 def _created(asked: _Asked) -> tuple[Store, CampaignConfig, BackendRegistry]:
-    from nnfuzz.campaign.store import Store
     from nnfuzz.cli.settings import default_folder
+    from nnfuzz.store.store import Store
 
     config, registry = _new(asked)
     folder = asked.out or default_folder(config.backends)
@@ -296,8 +296,8 @@ def _created(asked: _Asked) -> tuple[Store, CampaignConfig, BackendRegistry]:
 
 def _new(asked: _Asked) -> tuple[CampaignConfig, BackendRegistry]:
     """The settings of a new campaign."""
+    from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.cli.settings import chosen_backends, make_config
-    from nnfuzz.execute.registry import BackendRegistry
 
     registry = BackendRegistry.discover(asked.plugins)
     specs = chosen_backends(registry, asked.backends)
@@ -334,9 +334,9 @@ def _focus(
 
 
 def _resumed(asked: _Asked) -> tuple[Store, CampaignConfig, BackendRegistry]:
-    from nnfuzz.campaign.config import CampaignConfig
-    from nnfuzz.campaign.sources import SOURCES
-    from nnfuzz.campaign.store import Store
+    from nnfuzz.parts.sources import SOURCES
+    from nnfuzz.records.config import CampaignConfig
+    from nnfuzz.store.store import Store
 
     if asked.out is None:
         raise UsageError("--resume needs --out DIR: which campaign shall go on?")
@@ -355,9 +355,9 @@ def _resumed(asked: _Asked) -> tuple[Store, CampaignConfig, BackendRegistry]:
 
 def _going_on(stored: CampaignConfig, asked: _Asked) -> tuple[CampaignConfig, BackendRegistry]:
     """The settings of a campaign with the limits that are given anew."""
+    from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.cli.consent import Consent
     from nnfuzz.cli.settings import known_failures
-    from nnfuzz.execute.registry import BackendRegistry
 
     assert asked.out is not None
     given = dict(asked.given)
@@ -387,9 +387,9 @@ def refuse_finished(store: Store, config: CampaignConfig) -> None:
 
 def _is_summarised(store: Store) -> bool:
     """Whether the campaign has come to its end after its last test."""
-    from nnfuzz.campaign.post_reduction import SUMMARY
-    from nnfuzz.reading import Unreadable
-    from nnfuzz.untrusted import read_json
+    from nnfuzz.base.reading import Unreadable
+    from nnfuzz.base.untrusted import read_json
+    from nnfuzz.upkeep.post_reduction import SUMMARY
 
     try:
         summary = read_json(store.folder / SUMMARY)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nnfuzz.base.writing import as_json
 from nnfuzz.cli.errors import OK, UsageError, writing
 from nnfuzz.cli.options import (
     Backends,
@@ -30,16 +31,15 @@ from nnfuzz.cli.options import (
 )
 from nnfuzz.cli.pytest_file import models_under_pytest
 from nnfuzz.cli.values import chosen_dtypes, chosen_engine, exporting, listed, seeded, size
-from nnfuzz.writing import as_json
 
 if TYPE_CHECKING:
+    from nnfuzz.backend.registry import BackendRegistry, BackendSpec
+    from nnfuzz.backend.runner import BackendRunner
     from nnfuzz.corpus.entry import Entry
     from nnfuzz.corpus.generate import Plan, Produce
     from nnfuzz.corpus.producers import Producers
-    from nnfuzz.execute.registry import BackendRegistry, BackendSpec
-    from nnfuzz.execute.runner import BackendRunner
     from nnfuzz.testcase.case import CaseConfig, NotProduced
-    from nnfuzz.testcase.test_id import TestId
+    from nnfuzz.testcase.identity import TestId
 
 DEFAULT_COUNT = 100
 _LIBRARIES = ("nnfuzz", "torch", "onnx", "numpy", "z3-solver")
@@ -109,10 +109,10 @@ def generate(
     over, so that data.json can say how far an output may be off. Run it against a compiler with
     nnfuzz verify, or any runner of ONNX's backend tests.
     """
+    from nnfuzz.backend.registry import plugin_name
+    from nnfuzz.backend.runner import BackendRunner
     from nnfuzz.corpus.generate import Plan, check_place
     from nnfuzz.corpus.layout import LICENSE
-    from nnfuzz.execute.registry import plugin_name
-    from nnfuzz.execute.runner import BackendRunner
 
     given: dict[str, Any] = {
         "nodes": nodes,
@@ -152,8 +152,8 @@ def _compilers(
     backends: list[str], plugins: list[Path]
 ) -> tuple[BackendRegistry, tuple[BackendSpec, ...]]:
     """Those that the corpus is for. Raises: UsageError, RegistryError, OptionError."""
+    from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.cli.settings import chosen_backends
-    from nnfuzz.execute.registry import BackendRegistry
 
     registry = BackendRegistry.discover(plugins)
     return registry, chosen_backends(registry, backends) if backends else ()

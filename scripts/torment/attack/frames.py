@@ -16,34 +16,34 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from nnfuzz.campaign.recorder import briefs
-from nnfuzz.campaign.reduction_job import ReduceFinding
-from nnfuzz.campaign.rows import ReductionRow
-from nnfuzz.campaign.support import signature_keys
+from nnfuzz.backend.complaint import Complaint
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.runner import _outcome, checked
+from nnfuzz.backend.target import Target
+from nnfuzz.base.reading import read_fields
+from nnfuzz.base.text import visible
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.compare.mismatch import Accuracy, Distance, Element, Mismatch, MismatchKind, Verdict
-from nnfuzz.execute import wire
-from nnfuzz.execute.complaint import Complaint
-from nnfuzz.execute.events import Death, DeathKind, Fault
-from nnfuzz.execute.job import Job
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.execute.record import pack, unpack
-from nnfuzz.execute.runner import _outcome, checked
-from nnfuzz.execute.target import Target
-from nnfuzz.execute.worker import StatusPage
 from nnfuzz.experiment.judgement import blamed, comparable_share, doubtful, with_mismatches
+from nnfuzz.feedback.support import signature_keys
+from nnfuzz.findings.reducer_job import ReduceFinding
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.features import features
 from nnfuzz.ir.view import GraphView
-from nnfuzz.reading import read_fields
+from nnfuzz.records.rows import ReductionRow
 from nnfuzz.reduction.jobs import Prepare, Prepared
+from nnfuzz.sandbox import wire
+from nnfuzz.sandbox.events import Death, DeathKind, Fault
+from nnfuzz.sandbox.job import Job
+from nnfuzz.sandbox.record import pack, unpack
+from nnfuzz.sandbox.worker import StatusPage
+from nnfuzz.store.recorder import briefs
 from nnfuzz.testcase.case import NotProduced, TestCase
+from nnfuzz.testcase.identity import Numbered
 from nnfuzz.testcase.jobs import Judge, ListVocabulary, Lower, Produce, Vocabulary
-from nnfuzz.testcase.test_id import Numbered
-from nnfuzz.text import visible
 from nnfuzz.triage.refine import pattern_of
 from nnfuzz.triage.signature import export_failure, failures
-from nnfuzz.writing import as_json
 from scripts.torment.attack import Attack, Surface
 from scripts.torment.attack.mutations import mutated, scrambled
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nnfuzz.execute import channel, wire
-from nnfuzz.execute.events import Limits, Progress, Reply
-from nnfuzz.execute.job import Job, Service, does
-from nnfuzz.execute.outcome import Outcome
-from nnfuzz.execute.record import pack
-from nnfuzz.execute.sandbox import Sandbox, wait
-from nnfuzz.execute.worker import Report
+from nnfuzz.backend.outcome import Outcome
+from nnfuzz.sandbox import channel, wire
+from nnfuzz.sandbox.events import Limits, Progress, Reply
+from nnfuzz.sandbox.job import Job, Service, does
+from nnfuzz.sandbox.record import pack
+from nnfuzz.sandbox.sandbox import Sandbox, wait
+from nnfuzz.sandbox.worker import Report
 from scripts.torment.attack import Attack, Surface
 from scripts.torment.attack.frames import GOOD, X, checked_outcome
 from scripts.torment.attack.mutations import mutated, scrambled
