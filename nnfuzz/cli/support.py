@@ -24,8 +24,9 @@ def unsupported(
     """
     from nnfuzz.campaign.session import run_probes
     from nnfuzz.cli.progress import watcher
-    from nnfuzz.cli.settings import cache_folder, default_processes
     from nnfuzz.feedback.support_cache import SupportCache
+    from nnfuzz.library.folders import cache_folder
+    from nnfuzz.library.settings import default_processes
     from nnfuzz.records.config import FIRST_SECONDS, CampaignConfig
     from nnfuzz.store.store import Store
 

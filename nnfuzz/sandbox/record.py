@@ -1,7 +1,7 @@
 """Typed records on the wire: JSON for most of a value, blobs for its arrays and bytes.
 
-A record is of any type that nnfuzz.base.reading reads, and may hold bytes, arrays, and mappings of names
-to arrays. Both ends of a channel name the type, so that its form is written down nowhere else.
+A record is of any type that nnfuzz.base.reading reads, and may hold bytes, arrays, and mappings of
+names to arrays. Both ends of a channel name the type: its form is written down nowhere else.
 """
 
 from __future__ import annotations

@@ -24,10 +24,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from nnfuzz.backend.complaint import describe
 from nnfuzz.base.text import visible
 from nnfuzz.sandbox import channel, wire
 from nnfuzz.sandbox.capture import MARK
+from nnfuzz.sandbox.exceptions import describe
 from nnfuzz.sandbox.job import Service
 from nnfuzz.sandbox.record import pack
 

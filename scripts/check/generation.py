@@ -28,9 +28,9 @@ from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.writing import as_json
 from nnfuzz.cli.options import Exporter, Nodes, Opset, Seed
-from nnfuzz.cli.values import exporting
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.ir.support_key import operators_in
+from nnfuzz.library.settings import exporter_names
 from nnfuzz.materialize.errors import ExportError
 from nnfuzz.materialize.opsets import default_opset
 from nnfuzz.reduction.cuts import apply_neighbourhoods
@@ -112,7 +112,7 @@ def main(
     again: bool = typer.Option(True, help="Regenerate in another process and compare."),
 ) -> None:
     torch.set_num_threads(1)
-    opsets = {name: opset or default_opset(name) for name in exporting(exporter, opset)}
+    opsets = {name: opset or default_opset(name) for name in exporter_names(exporter, opset)}
     config = CaseConfig(nodes=nodes).written_by(opsets)
     producer = Producer(seed, config)
     registry = BackendRegistry.discover()

@@ -44,9 +44,9 @@ from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.rewrite_support import not_taken
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.backend.target import Target
-from nnfuzz.cli.settings import cache_folder
 from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.ir.support_key import operators_in
+from nnfuzz.library.folders import cache_folder
 from nnfuzz.rewrite.catalogue import RULES, needs
 from nnfuzz.rewrite.rewriting import Step, drawn, rewritten
 from nnfuzz.testcase.case import CaseConfig, TestCase

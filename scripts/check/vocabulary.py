@@ -19,10 +19,10 @@ import typer
 from rich.progress import track
 
 from nnfuzz.cli.options import Exporter, Nodes, Opset, Seed
-from nnfuzz.cli.values import exporting
 from nnfuzz.generate.engine import Generated
 from nnfuzz.generate.engines import engine
 from nnfuzz.ir.support_key import operators_in
+from nnfuzz.library.settings import exporter_names
 from nnfuzz.materialize.opsets import default_opset
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.case_generator import CaseGenerator
@@ -78,7 +78,7 @@ def main(
     exporter: Exporter = None,
     opset: Opset = None,
 ) -> None:
-    opsets = {name: opset or default_opset(name) for name in exporting(exporter, opset)}
+    opsets = {name: opset or default_opset(name) for name in exporter_names(exporter, opset)}
     config = CaseConfig(nodes=nodes).written_by(opsets)
     producer, tally = Producer(seed, config), Tally()
     for index in track(range(count), "generating"):

@@ -9,8 +9,10 @@ from nnfuzz.backend.contract import OptionError
 from nnfuzz.backend.registry import BackendRegistry, RegistryError
 from nnfuzz.cli.commands.check import _inputs, _model_file
 from nnfuzz.cli.errors import UsageError
-from nnfuzz.cli.values import chosen_dtypes, require_file, require_folder
+from nnfuzz.cli.values import require_file, require_folder
 from nnfuzz.findings.folder import FindingError, read_finding
+from nnfuzz.library.settings import case_settings
+from nnfuzz.records.config import ConfigError
 from tests.attacks import samples
 from tests.command import nnfuzz
 
@@ -37,8 +39,8 @@ def test_no_backend_is_guessed_that_is_far_off(name):
 
 
 def test_a_dtype_without_its_size():
-    with pytest.raises(UsageError, match="did you mean float32"):
-        chosen_dtypes(["float"], None)
+    with pytest.raises(ConfigError, match="did you mean float32"):
+        case_settings({"dtypes": ("float",)})
 
 
 @pytest.mark.parametrize(

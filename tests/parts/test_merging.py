@@ -19,11 +19,11 @@ from test_epochs import PARTS, campaign, in_parts
 
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import read_json
-from nnfuzz.cli.commands.fuzz import _Asked, _resumed
-from nnfuzz.cli.errors import UsageError
+from nnfuzz.library.campaign import Campaign, Request
 from nnfuzz.parts.depot import Depot
 from nnfuzz.parts.merging import REPLACED, MergeError, merge, settle
 from nnfuzz.parts.segments import publish
+from nnfuzz.records.config import ConfigError
 from nnfuzz.store.store import FILE
 
 TESTS = 70
@@ -177,9 +177,8 @@ def test_a_kill_leaves_one_of_both(parts, tmp_path):
 
 def test_a_merged_campaign_is_not_fuzzed_on(parts, tmp_path):
     merged(tmp_path / "c", parts[0])
-    asked = _Asked([], [], None, None, (), tmp_path / "c", {})
-    with pytest.raises(UsageError, match="go on with its parts"):
-        _resumed(asked)
+    with pytest.raises(ConfigError, match="go on with its parts"):
+        Campaign.resume(Request(out=tmp_path / "c"), lambda plugins: None)
 
 
 @pytest.mark.parametrize("member", ["../x", "/x", "other", "findings/../../x", "findings"])

@@ -9,9 +9,9 @@ import typer
 
 from nnfuzz.base.writing import as_json
 from nnfuzz.cli import completion
-from nnfuzz.cli.errors import FINDINGS, OK, writing
+from nnfuzz.cli.declared import AMOUNT, OTHERS, SUPPORT
+from nnfuzz.cli.errors import FINDINGS, OK, tell, writing
 from nnfuzz.cli.options import Exporter, Fresh, Opset, Plugins
-from nnfuzz.cli.values import exporting
 
 if TYPE_CHECKING:
     from nnfuzz.backend.registry import BackendRegistry
@@ -30,11 +30,11 @@ def backends(
     ] = None,
     probe: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME[,KEY=VALUE]",
-            autocompletion=completion.backends,
-            help="Run single-operator models of every signature at every level, and remember "
+        SUPPORT.option(
+            "Run single-operator models of every signature at every level, and remember "
             "what is not supported.",
+            "NAME[,KEY=VALUE]",
+            autocompletion=completion.backends,
         ),
     ] = None,
     exporter: Exporter = None,
@@ -42,14 +42,13 @@ def backends(
     fresh: Fresh = False,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Where findings of probes go [default: nnfuzz-out/probe-BACKEND-TIME].",
+        AMOUNT.option(
+            "Where findings of probes go [default: nnfuzz-out/probe-BACKEND-TIME].", "DIR"
         ),
     ] = None,
     prune: Annotated[
         bool,
-        typer.Option("--prune", help="Remove the environments of other releases from the disk."),
+        OTHERS.option("Remove the environments of other releases from the disk.", "", "--prune"),
     ] = False,
     plugin: Plugins = None,
 ) -> None:
@@ -110,13 +109,14 @@ def _probe(
     from nnfuzz.campaign.session import run_probes
     from nnfuzz.cli.interrupt import Interrupt
     from nnfuzz.cli.progress import watcher
-    from nnfuzz.cli.settings import cache_folder, chosen_backends, default_folder, make_config
     from nnfuzz.feedback.support_cache import SupportCache
+    from nnfuzz.library.folders import cache_folder, default_folder
+    from nnfuzz.library.settings import chosen_backends, exporter_names, make_config
     from nnfuzz.store.store import Store
 
-    specs = chosen_backends(registry, texts)
-    given = {"exporters": exporting(exporter, opset), "opset": opset}
-    config = make_config(registry, specs, plugins, None, given)
+    specs = chosen_backends(registry, texts, tell)
+    given = {"exporters": exporter_names(exporter, opset), "opset": opset}
+    config = make_config(registry, specs, plugins, (), given, tell)
     folder = out or default_folder(specs, "probe-")
     cache = SupportCache(cache_folder(), ignored=fresh)
     with (

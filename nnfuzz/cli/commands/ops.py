@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.cli import completion
+from nnfuzz.cli.declared import OTHERS, TESTED
 from nnfuzz.cli.errors import tell, writing
 from nnfuzz.cli.operators import load_operators, terminal
 from nnfuzz.cli.options import Plugins
@@ -31,24 +32,23 @@ def table(
     context: typer.Context,
     backend: Annotated[
         list[str] | None,
-        typer.Option(
+        TESTED.option(
+            "Show what is known not to be supported by this backend, and why.",
+            "NAME[@RELEASE]",
             "--backend",
             "-b",
-            metavar="NAME[@RELEASE]",
-            help="Show what is known not to be supported by this backend, and why.",
             autocompletion=completion.backends,
         ),
     ] = None,
     whole: Annotated[
         bool,
-        typer.Option(
-            "--all",
-            help="Show every column: families, inputs, what exporters write, all backends.",
+        OTHERS.option(
+            "Show every column: families, inputs, what exporters write, all backends.", "", "--all"
         ),
     ] = False,
     page: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.md", help="Write the table as a Markdown page instead."),
+        OTHERS.option("Write the table as a Markdown page instead.", "FILE.md"),
     ] = None,
     plugin: Plugins = None,
 ) -> None:
@@ -72,8 +72,8 @@ def table(
 def _show_operators(plugins: list[Path], page: Path | None, whole: bool) -> None:
     """Prints the table, or writes it as a page. Raises: UsageError."""
     from nnfuzz.cli.operator_facts import facts, kept
-    from nnfuzz.cli.settings import cache_folder
     from nnfuzz.cli.vocabulary import UNKNOWN, markdown, rich_table, with_support
+    from nnfuzz.library.folders import cache_folder
 
     find = lambda: facts(load_operators(plugins).specs())  # noqa: E731
     operators = find() if plugins else kept(cache_folder() / "operators.json", find)
@@ -123,8 +123,8 @@ def _show_support(name: str, plugins: list[Path]) -> None:
     """
     from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.backend.releases import known_release
-    from nnfuzz.cli.settings import cache_folder
     from nnfuzz.feedback.support_cache import SupportCache
+    from nnfuzz.library.folders import cache_folder
 
     registry = BackendRegistry.discover(plugins)
     spec = registry.parse(name)

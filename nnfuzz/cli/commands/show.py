@@ -10,6 +10,7 @@ import typer
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.text import visible
 from nnfuzz.base.untrusted import read_json
+from nnfuzz.cli.declared import OTHERS
 from nnfuzz.cli.errors import UsageError, tell_if_large, writing
 from nnfuzz.cli.limits import computing
 
@@ -31,7 +32,7 @@ def show(
         ),
     ],
     svg: Annotated[
-        Path | None, typer.Option(metavar="FILE.svg", help="Draw it into this file instead.")
+        Path | None, OTHERS.option("Draw it into this file instead.", "FILE.svg")
     ] = None,
 ) -> None:
     """Print the graph of a finding or of any ONNX model, or draw it.

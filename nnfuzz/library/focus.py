@@ -7,17 +7,19 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from nnfuzz.backend.contract import Backend, meant, suggest
+from nnfuzz.backend.registry import BackendRegistry, BackendSpec
+from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.writing import as_json
-from nnfuzz.cli.errors import UsageError, tell, writing
-
-if TYPE_CHECKING:
-    from nnfuzz.backend.registry import BackendRegistry, BackendSpec
-    from nnfuzz.backend.runner import BackendRunner
-    from nnfuzz.corpus.producers import Producers
-    from nnfuzz.ir.support_key import SupportKey
-    from nnfuzz.testcase.case import CaseConfig, TestCase
+from nnfuzz.corpus.entry import Entry
+from nnfuzz.corpus.producers import Producers
+from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.library.case import operator_registry
+from nnfuzz.library.settings import Note
+from nnfuzz.records.config import ConfigError
+from nnfuzz.testcase.case import CaseConfig, TestCase
+from nnfuzz.testcase.identity import Numbered, Probe
 
 PER_OPERATOR = 16
 """Models of one operator: dtypes first; a model that is fuzzed starts from one of all."""
@@ -34,15 +36,13 @@ def focused(
     specs: Sequence[BackendSpec],
     config: CaseConfig,
     folder: Path,
+    note: Note,
 ) -> Path:
     """A folder with models that each touch one of the operators or passes by name.
 
     config: of the campaign, with one exporter. folder: where such folders are kept.
-    Raises: UsageError for a name that is neither; RunnerError, ProducerSettingsError.
+    Raises: ConfigError for a name that is neither; RunnerError, ProducerSettingsError.
     """
-    from nnfuzz.backend.runner import BackendRunner
-    from nnfuzz.corpus.producers import Producers
-
     _refuse_misspelt(names, registry, specs, config)
     with ExitStack() as stack:
         producers = stack.enter_context(Producers(0, as_json(config), 1))
@@ -56,11 +56,10 @@ def focused(
     models = dict.fromkeys(case.model for cases in found for case in cases)
     digest = hashlib.sha256(b"".join(hashlib.sha256(m).digest() for m in models)).hexdigest()[:16]
     place = folder / digest
-    with writing(place):
-        place.mkdir(parents=True, exist_ok=True)
-        for number, model in enumerate(models):
-            (place / f"{number:03}.onnx").write_bytes(model)
-    tell(f"--focus {','.join(names)}: every model starts from one of the {len(models)} in {place}")
+    place.mkdir(parents=True, exist_ok=True)
+    for number, model in enumerate(models):
+        (place / f"{number:03}.onnx").write_bytes(model)
+    note(f"--focus {','.join(names)}: every model starts from one of the {len(models)} in {place}")
     return place
 
 
@@ -70,13 +69,10 @@ def _refuse_misspelt(
     specs: Sequence[BackendSpec],
     config: CaseConfig,
 ) -> None:
-    """Raises: UsageError for a name that is nearly an operator's, or no operator's while no
+    """Raises: ConfigError for a name that is nearly an operator's, or no operator's while no
     compiler names its passes; others may be passes, which only models can show.
     """
-    from nnfuzz.backend.contract import Backend, meant
-    from nnfuzz.cli.operators import load_operators
-
-    operators = list(load_operators(map(Path, config.plugins)))
+    operators = list(operator_registry(config.plugins))
     asked = [registry.get(spec.name).fired_passes for spec in specs]
     any_passes = any(method is not Backend.fired_passes for method in asked)
     for name in names:
@@ -84,14 +80,11 @@ def _refuse_misspelt(
             continue
         if (hint := meant(name, operators, NEARLY)) or not any_passes:
             passes = "" if any_passes else ", and no compiler here names its passes"
-            raise UsageError(f"--focus {name!r} is no operator{passes}; {hint}see nnfuzz ops")
+            raise ConfigError(f"--focus {name!r} is no operator{passes}; {hint}see nnfuzz ops")
 
 
 def _singles(name: str, keys: Iterable[SupportKey], producers: Producers) -> Iterator[TestCase]:
     """Models of one operator, of different signatures as far as there are."""
-    from nnfuzz.corpus.entry import Entry
-    from nnfuzz.testcase.identity import Probe
-
     own = [key for key in keys if key.operator == name]
     tests = (Probe(key, number) for number in range(PER_OPERATOR) for key in own)
     made = (e.case for e in producers.entries(tests) if isinstance(e, Entry))
@@ -104,11 +97,7 @@ def _changed(
     runners: Sequence[BackendRunner],
     operators: Iterable[str],
 ) -> list[list[TestCase]]:
-    """Of each pass, models that it changes. Raises: UsageError if there is none."""
-    from nnfuzz.backend.contract import suggest
-    from nnfuzz.corpus.entry import Entry
-    from nnfuzz.testcase.identity import Numbered
-
+    """Of each pass, models that it changes. Raises: ConfigError if there is none."""
     found: dict[str, list[TestCase]] = {name: [] for name in passes}
     seen: set[str] = set()
     for made in producers.entries(Numbered(0, index) for index in range(TRIED)):
@@ -124,7 +113,7 @@ def _changed(
             break
     for name, cases in found.items():
         if not cases:
-            raise UsageError(
+            raise ConfigError(
                 f"--focus {name!r} is neither an operator (nnfuzz ops) nor a pass that changes one "
                 f"of {TRIED} models; {suggest(name, [*operators, *seen])[:400]}"
             )
