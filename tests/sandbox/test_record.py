@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from nnfuzz.backend.target import Target
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.sandbox import wire
 from nnfuzz.sandbox.record import pack, unpack
 from nnfuzz.testcase.identity import Foreign, Numbered, Probe, TestId
@@ -69,7 +70,10 @@ def test_every_field_survives():
     assert made.target == whole().target and made.numbers == {"a": 0.5}
 
 
-@pytest.mark.parametrize("test", [Numbered(3, 4), Probe("direct:Add(int8)->int8", 1), Foreign(5)])
+PROBE = Probe(SupportKey.parse("direct:Add(int8)->int8"), 1)
+
+
+@pytest.mark.parametrize("test", [Numbered(3, 4), PROBE, Foreign(5)])
 def test_every_kind_of_test_id_survives(test):
     assert through(TestId, test) == test
     assert through(Whole, whole(test=test)).test == test
