@@ -1,4 +1,4 @@
-"""Real workers that send mutated messages: each job ends once, and the next one is all right."""
+"""Attacks by mutated messages of real workers: each job must end once, and the next be right."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def service() -> Sender:
 
 
 def connection():
-    """The socket of this worker, from the stack of who serves it."""
+    """The socket of this worker, taken from the stack of its server loop."""
     frame = sys._getframe()
     while frame.f_code.co_name != "_serve":
         frame = frame.f_back
