@@ -38,9 +38,8 @@ from nnfuzz.backend.slips import innermost
 from nnfuzz.backend.target import ONNX
 from nnfuzz.ir.sizes import by_copy, together
 from nnfuzz.sandbox.events import reads_as_out_of_memory
-from nnfuzz.sandbox.job import Service, does
+from nnfuzz.sandbox.job import Report, Service, does
 from nnfuzz.sandbox.wire import stand_in
-from nnfuzz.sandbox.worker import Report
 
 if TYPE_CHECKING:
     from nnfuzz.backend.modules import TorchSource

@@ -15,8 +15,7 @@ from nnfuzz.inputs.search import Found, search
 from nnfuzz.ir.features import features
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.sandbox.job import Service, does
-from nnfuzz.sandbox.worker import Report
+from nnfuzz.sandbox.job import Report, Service, does
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.case_generator import QUICK
 from nnfuzz.testcase.identity import Probe

@@ -26,8 +26,7 @@ from nnfuzz.reduction.case import NotReduced, ReduceConfig, Unexplained
 from nnfuzz.reduction.known import Cause
 from nnfuzz.reduction.servers import Servers
 from nnfuzz.reduction.slots import WorkerError
-from nnfuzz.sandbox.job import Service, does
-from nnfuzz.sandbox.worker import Report
+from nnfuzz.sandbox.job import Report, Service, does
 from nnfuzz.testcase.client import ProducerError
 from nnfuzz.triage.refine import pattern_of
 

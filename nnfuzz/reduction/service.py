@@ -36,8 +36,7 @@ from nnfuzz.reduction.neighbours import made_plainly, read_by
 from nnfuzz.reduction.passes import applied, proposed
 from nnfuzz.reduction.subject import Inapplicable, Subject
 from nnfuzz.rewrite.forms import Written, parted, write
-from nnfuzz.sandbox.job import does
-from nnfuzz.sandbox.worker import Report
+from nnfuzz.sandbox.job import Report, does
 from nnfuzz.testcase.case import ModelError, TestCase
 from nnfuzz.testcase.foreign import case_of_model
 from nnfuzz.testcase.service import ProducerService

@@ -20,7 +20,6 @@ import socket
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +27,7 @@ from nnfuzz.base.text import visible
 from nnfuzz.sandbox import channel, wire
 from nnfuzz.sandbox.capture import MARK
 from nnfuzz.sandbox.exceptions import describe
-from nnfuzz.sandbox.job import Service
-from nnfuzz.sandbox.record import pack
+from nnfuzz.sandbox.job import Report, Service
 
 WHERE = signal.SIGUSR1
 """Has a worker of a service of nnfuzz print where it is."""
@@ -79,22 +77,6 @@ class StatusPage:
         self._map.close()
 
 
-class Report:
-    """A service's way to tell the campaign where it is, while a job runs."""
-
-    def __init__(self, send: Callable[[bytes, bytes], None], status: StatusPage):
-        self._send = send
-        self._status = status
-
-    def __call__(self, stage: str) -> None:
-        """Names the stage that a death from here on belongs to (at most 255 bytes, < 1 us)."""
-        self._status.stage = stage
-
-    def part(self, value: object) -> None:
-        """Sends a part of the answer ahead, safe from a later death; restarts the job's clock."""
-        self._send(channel.PARTIAL, wire.encode(*pack(type(value), value)))
-
-
 def main(channel_fd: int, output_fd: int, status_fd: int, scratch: Path) -> None:
     """Runs the worker in a freshly forked process; never returns."""
     code = 1
@@ -141,7 +123,11 @@ def _serve(sock: socket.socket, status: StatusPage, marks: int, scratch: Path) -
         faulthandler.register(WHERE, file=2, all_threads=False)
     ready = {"private_bytes": private_bytes(os.getpid())}
     channel.send(sock, channel.READY, wire.encode(ready))
-    report = Report(answer, status)
+
+    def enter(stage: str) -> None:
+        status.stage = stage
+
+    report = Report(enter, lambda payload: answer(channel.PARTIAL, payload))
     while True:
         _, frame = channel.receive(sock)
         number += 1

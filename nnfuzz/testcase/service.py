@@ -11,8 +11,7 @@ import numpy as np
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.sandbox.job import Service, does
-from nnfuzz.sandbox.worker import Report
+from nnfuzz.sandbox.job import Report, Service, does
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.jobs import (
     REFERENCE,

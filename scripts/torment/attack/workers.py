@@ -13,10 +13,9 @@ import numpy as np
 from nnfuzz.backend.outcome import Outcome
 from nnfuzz.sandbox import channel, wire
 from nnfuzz.sandbox.events import Limits, Progress, Reply
-from nnfuzz.sandbox.job import Job, Service, does
+from nnfuzz.sandbox.job import Job, Report, Service, does
 from nnfuzz.sandbox.record import pack
 from nnfuzz.sandbox.sandbox import Sandbox, wait
-from nnfuzz.sandbox.worker import Report
 from scripts.torment.attack import Attack, Surface
 from scripts.torment.attack.frames import GOOD, X, checked_outcome
 from scripts.torment.attack.mutations import mutated, scrambled
