@@ -41,7 +41,7 @@ from nnfuzz.testcase.case import ModelError, TestCase
 from nnfuzz.testcase.foreign import case_of_model
 from nnfuzz.testcase.service import ProducerService
 from nnfuzz.testcase.single_node import single_node
-from nnfuzz.triage.title import needed_attributes
+from nnfuzz.triage.title import needed_attributes, unwritten
 
 
 class ReduceService(ProducerService):
@@ -72,7 +72,11 @@ class ReduceService(ProducerService):
     def explain(self, job: Explain, report: Report) -> Explained:
         subject = self._subject(job.case)
         written = self._without_attributes(job.case, subject)
-        return explained(subject, job.outputs, job.among, written)
+        why = explained(subject, job.outputs, job.among, written)
+        operator = subject.graph.nodes[0].op.name
+        silent = {f"{operator} ignores {name}" for name in unwritten(job.case.model)}
+        held = {text: own for text, own in why.explanations.items() if text not in silent}
+        return replace(why, explanations=held)
 
     def _experiment(self, case: TestCase, edit: Edit) -> Subject:
         """Raises: Inapplicable."""
@@ -100,13 +104,15 @@ class ReduceService(ProducerService):
 
     def _without_attributes(self, case: TestCase, subject: Subject) -> list[tuple[str, Subject]]:
         """A model of one operator with one attribute at its default, for each that lowering sets
-        and the spec does not have, and how to call that.
+        and the spec does not have, and how to call that. Where lowering writes others in place of
+        the spec's, as a shape for pads, each that it sets counts.
         """
         (node, *others), found = subject.graph.nodes, []
         if others or not case.model:
             return []
+        indirect = not node.op.attributes.keys().isdisjoint(unwritten(case.model))
         for name in needed_attributes(case.model):
-            if name not in node.op.attributes:
+            if indirect or name not in node.op.attributes:
                 with suppress(Inapplicable):
                     altered = self._imported(case, attribute=name)
                     found.append((f"{node.op.name} ignores {name}", altered))
