@@ -16,7 +16,7 @@ from nnfuzz.campaign.session import run_campaign
 from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.records.config import CampaignConfig, processes
 from nnfuzz.records.lending import Lent, Report
-from nnfuzz.records.observer import Snapshot
+from nnfuzz.records.observer import CampaignSnapshot
 from nnfuzz.records.rows import FindingRow
 from nnfuzz.store.database import StoreError, hold
 from nnfuzz.store.schema import FILE, LOCK
@@ -68,7 +68,7 @@ class Link:
             del self._found[: len(found)], self._notes[: len(notes)]
         return lent
 
-    def update(self, s: Snapshot) -> None:
+    def update(self, s: CampaignSnapshot) -> None:
         self._shown = NodeStatus(
             self._shown.host,
             self._shown.place,
