@@ -96,7 +96,7 @@ class ReductionService:
         found, graph = keyed(reduced, self._registry), reduced.case.graph
         return {
             "keys": sorted(map(str, found.keys)),
-            "explanations": list(done.diagnosis.explanations),
+            "explanations": list(map(str, done.diagnosis.explanations)),
             "accused": (reduced.localisation or {}).get("party", ""),
             "refined": done.cause.finding if done.cause else found.cause,
             "explained": done.cause is not None,

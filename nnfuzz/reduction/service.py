@@ -6,7 +6,7 @@ Jobs, by the header's "do", beside those of nnfuzz.testcase.service:
            -> {"case", "measure", "digest"} with blobs, or {"rejected": why}; where the exporter
            fails, the case has no model and "failed" holds {"error_type", "message", "traceback"}
   families {"operator"} -> {"families": [class, ...]}, see nnfuzz.reduction.explain.small_families
-  explain  {"case", "told": hypotheses or none} with the case's blobs and one blob "target/0/NAME"
+  explain  {"case", "held": hypotheses or none} with the case's blobs and one blob "target/0/NAME"
            per output -> the fields of nnfuzz.reduction.information.Explained
 
 Edits that are no steps of reduction, but experiments (nnfuzz.reduction.diagnosis): "redrawing",
@@ -37,7 +37,7 @@ from nnfuzz.materialize.exporters import all_exporters
 from nnfuzz.materialize.liveness import without_dead_nodes
 from nnfuzz.materialize.validity import invalid
 from nnfuzz.reduction.edit import EXPERIMENTS, MERGED, Edit, groups
-from nnfuzz.reduction.explain import explained, small_families, with_operator
+from nnfuzz.reduction.explain import Altered, explained, small_families, with_operator
 from nnfuzz.reduction.neighbours import made_plainly, read_by
 from nnfuzz.reduction.passes import applied, proposed
 from nnfuzz.reduction.subject import Inapplicable, Subject
@@ -47,6 +47,7 @@ from nnfuzz.testcase.case import ModelError, TestCase
 from nnfuzz.testcase.foreign import case_of_model
 from nnfuzz.testcase.service import BLOB, ProducerService
 from nnfuzz.testcase.single_node import single_node
+from nnfuzz.triage.hypothesis import Claim, Hypothesis
 from nnfuzz.triage.title import needed_attributes
 
 
@@ -81,7 +82,8 @@ class ReduceService(ProducerService):
             mark = f"{BLOB}0/"
             outputs = {k.removeprefix(mark): v for k, v in blobs.items() if k.startswith(mark)}
             written = self._without_attributes(case, subject)
-            return vars(explained(subject, outputs, header["told"], written)), {}
+            held = read(tuple[Hypothesis, ...], header["held"])
+            return as_json(explained(subject, outputs, held, written)), {}
         return super().handle(header, blobs, report)
 
     def _experiment(self, case: TestCase, edit: Edit) -> Subject:
@@ -108,18 +110,19 @@ class ReduceService(ProducerService):
             raise Inapplicable(str(error)) from error
         return with_operator(subject, edit.target, other)
 
-    def _without_attributes(self, case: TestCase, subject: Subject) -> list[tuple[str, Subject]]:
+    def _without_attributes(self, case: TestCase, subject: Subject) -> Altered:
         """A model of one operator with one attribute at its default, for each that lowering sets
         and the spec does not have, and how to call that.
         """
-        (node, *others), found = subject.graph.nodes, []
+        node, *others = subject.graph.nodes
+        found: list[tuple[Hypothesis, Subject]] = []
         if others or not case.model:
             return []
         for name in needed_attributes(case.model):
             if name not in node.op.attributes:
                 with suppress(Inapplicable):
                     altered = self._imported(case, attribute=name)
-                    found.append((f"{node.op.name} ignores {name}", altered))
+                    found.append((Hypothesis(Claim.IGNORES, node.op.name, name), altered))
         return found
 
     def _imported(self, case: TestCase, output: str = "", attribute: str | None = None) -> Subject:

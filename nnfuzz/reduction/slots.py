@@ -18,6 +18,7 @@ import numpy as np
 from nnfuzz.backend.deviation import Habits
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
 from nnfuzz.reduction.candidate import Question, Tried
 from nnfuzz.reduction.edit import Group
 from nnfuzz.reduction.figures import Spent
@@ -28,6 +29,7 @@ from nnfuzz.sandbox.events import Limits, Reply
 from nnfuzz.sandbox.sandbox import wait
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.service import BLOB
+from nnfuzz.triage.hypothesis import Hypothesis
 from nnfuzz.triage.survey import learn_habits
 
 
@@ -168,16 +170,15 @@ class Slots:
         return groups, measure
 
     def explain(
-        self, case: TestCase, outputs: Mapping[str, np.ndarray], told: Sequence[str] = ()
+        self, case: TestCase, outputs: Mapping[str, np.ndarray], held: Sequence[Hypothesis] = ()
     ) -> Explained:
-        """Hypotheses that predict some outputs of a case, or of those that are told the ones that
-        hold.
+        """The hypotheses that predict some outputs of a case; among `held`, if any are given.
 
         Raises: WorkerError if the worker fails.
         """
         header, blobs = case.to_frame()
         blobs |= {f"{BLOB}0/{name}": array for name, array in outputs.items()}
-        job = {"do": "explain", "case": header, "told": list(told)}
+        job = {"do": "explain", "case": header, "held": as_json(held)}
         event = self.slots[0].service.call(job, blobs, _explained)
         if not isinstance(event, Reply):
             raise WorkerError(f"explaining: {said(event)}")
