@@ -464,11 +464,7 @@ def hostile_finding():
         verdict=replace(found.verdict, mismatches=mismatches),
         versions={HOSTILE: HOSTILE},
         localisation=place,
-        origin=Origin(
-            grouping=HOSTILE,
-            reduction=Figures((3, 2)),
-            diagnosis=Diagnosis((Hypothesis(Claim.OTHER, detail=HOSTILE),)),
-        ),
+        origin=Origin(grouping=HOSTILE, reduction=Figures((3, 2)), diagnosis=Diagnosis((claimed,))),
         case=replace(found.case, exporter=HOSTILE, expected={HOSTILE: found.case.expected["y"]}),
     )
 
