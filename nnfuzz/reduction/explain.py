@@ -91,12 +91,19 @@ def consistent(
         found = [Hypothesis.of_habit(habit) for habit in itertools.islice(habits, 1)]
     if not found and all(m.kind is MismatchKind.DTYPE for m in wrong):
         operator = subject.graph.nodes[-1].op.name
-        forms = (f"{m.actual} for {m.expected}" for m in wrong)
+        beside = ", with wrong values" if _wrong_beside(truth, outputs) else ""
+        forms = (f"{m.actual} for {m.expected}{beside}" for m in wrong)
         found = [Hypothesis(Claim.RETURNS, operator, form) for form in forms]
     if not found:
         relations = _relations(subject, truth, outputs)
         found = [claimed for claimed, other in relations if not compare(other, outputs)]
     return list(dict.fromkeys(found))
+
+
+def _wrong_beside(truth: Envelopes, outputs: Arrays) -> bool:
+    """Whether outputs of other dtypes are wrong in the right ones, too."""
+    there = {n: x.astype(truth[n].dtype.numpy) for n, x in outputs.items() if n in truth}
+    return bool(compare(truth, there))
 
 
 def family_of(hypothesis: Hypothesis, subject: Subject) -> Hypothesis:

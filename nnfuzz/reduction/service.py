@@ -48,7 +48,7 @@ from nnfuzz.testcase.foreign import case_of_model
 from nnfuzz.testcase.service import BLOB, ProducerService
 from nnfuzz.testcase.single_node import single_node
 from nnfuzz.triage.hypothesis import Claim, Hypothesis
-from nnfuzz.triage.title import needed_attributes
+from nnfuzz.triage.title import needed_attributes, unwritten
 
 
 class ReduceService(ProducerService):
@@ -83,7 +83,11 @@ class ReduceService(ProducerService):
             outputs = {k.removeprefix(mark): v for k, v in blobs.items() if k.startswith(mark)}
             written = self._without_attributes(case, subject)
             held = read(tuple[Hypothesis, ...], header["held"])
-            return as_json(explained(subject, outputs, held, written)), {}
+            whole = explained(subject, outputs, held, written)
+            name, silent = subject.graph.nodes[0].op.name, unwritten(case.model)
+            left_out = {Hypothesis(Claim.IGNORES, name, attribute) for attribute in silent}
+            kept = {k: v for k, v in whole.explanations.items() if k not in left_out}
+            return as_json(replace(whole, explanations=kept)), {}
         return super().handle(header, blobs, report)
 
     def _experiment(self, case: TestCase, edit: Edit) -> Subject:
@@ -112,14 +116,16 @@ class ReduceService(ProducerService):
 
     def _without_attributes(self, case: TestCase, subject: Subject) -> Altered:
         """A model of one operator with one attribute at its default, for each that lowering sets
-        and the spec does not have, and how to call that.
+        and the spec does not have, and how to call that. Where lowering writes others in place of
+        the spec's, as a shape for pads, each that it sets counts.
         """
         node, *others = subject.graph.nodes
         found: list[tuple[Hypothesis, Subject]] = []
         if others or not case.model:
             return []
+        indirect = not node.op.attributes.keys().isdisjoint(unwritten(case.model))
         for name in needed_attributes(case.model):
-            if name not in node.op.attributes:
+            if indirect or name not in node.op.attributes:
                 with suppress(Inapplicable):
                     altered = self._imported(case, attribute=name)
                     found.append((Hypothesis(Claim.IGNORES, node.op.name, name), altered))
