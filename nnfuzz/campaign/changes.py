@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass
 
 from packaging.version import Version
 
@@ -13,7 +13,7 @@ from nnfuzz.campaign.rows import FindingRow
 from nnfuzz.campaign.store import Store
 from nnfuzz.execute.environment import release_of
 from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.reading import read
+from nnfuzz.writing import fields_as_json
 
 _META = "releases"
 
@@ -25,25 +25,37 @@ def keep_releases(store: Store, config: CampaignConfig, registry: BackendRegistr
     store.set_meta(_META, told)
 
 
-def changes(store: Store, findings: Iterable[FindingRow]) -> dict[str, Any]:
-    """What summary.json says of them: both releases, the signatures of regressions (wrong in the
-    newer one alone) and of what is fixed (in the older one alone), and how often one failed where
-    the other one was not right.
+@dataclass(frozen=True)
+class Changes:
+    """What changed from the older release to the newer one. False without releases.
 
-    {} for a campaign that did not look for changes.
+    regressions: signatures of what only the newer one gets wrong. fixed: of what only the older one
+    gets wrong. unchanged: how often one failed where the other one was not right.
     """
-    releases = read(dict[str, str], store.meta(_META, {}))
+
+    older: str = ""
+    newer: str = ""
+    regressions: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
+    unchanged: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.older)
+
+    def to_json(self) -> dict[str, object]:
+        return fields_as_json(self) if self else {}
+
+
+def changes(store: Store, findings: Iterable[FindingRow]) -> Changes:
+    """Returns what changed between the releases of a campaign, if it looked for changes."""
+    releases = store.meta_as(dict[str, str], _META, {})
     try:
         older, newer = sorted(releases, key=lambda label: Version(releases[label]))
     except ValueError:  # none, or a stranger's
-        return {}
+        return Changes()
     by_label: dict[str, list[str]] = {label: [] for label in releases}
     for row in findings:
         by_label.setdefault(row.backend, []).append(row.signature)
-    return {
-        "older": releases[older],
-        "newer": releases[newer],
-        "regressions": by_label[newer],
-        "fixed": by_label[older],
-        "unchanged": store.occurrences.buckets().get(NO_CHANGE, 0),
-    }
+    unchanged = store.occurrences.buckets().get(NO_CHANGE, 0)
+    regressions, fixed = tuple(by_label[newer]), tuple(by_label[older])
+    return Changes(releases[older], releases[newer], regressions, fixed, unchanged)

@@ -15,7 +15,6 @@ import json
 import os
 import shutil
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -24,15 +23,15 @@ from typing import Any
 
 from nnfuzz.campaign.config import LIMITS, CampaignConfig
 from nnfuzz.campaign.depot import Depot
-from nnfuzz.campaign.post_reduction import SUMMARY, findings_figures
-from nnfuzz.campaign.recorder import DESIGN, arrange, mend
+from nnfuzz.campaign.recorder import arrange, mend
 from nnfuzz.campaign.rekeying import RULES
 from nnfuzz.campaign.remerge import renew_variants
 from nnfuzz.campaign.rows import FindingRow, ReductionRow
 from nnfuzz.campaign.segments import segments_in, still_taken, taken_of, unpacked
-from nnfuzz.campaign.sources import ADDED, SOURCES, Figures, name_of, newest, sources_of
-from nnfuzz.campaign.statistics import Statistics, summary
+from nnfuzz.campaign.sources import SOURCES, added, name_of, newest, sources_of
+from nnfuzz.campaign.statistics import Statistics
 from nnfuzz.campaign.store import FILE, Store
+from nnfuzz.campaign.summary import PartFigures, Summary, summarise, write_summary
 from nnfuzz.campaign.tables.schema import FINDINGS, FOLDERS
 from nnfuzz.campaign.tables.union import NOTHING, DifferentTests, Taken, add_rows
 from nnfuzz.reading import Unreadable, read
@@ -291,17 +290,16 @@ def finish(target: Store, parts: Sequence[Store], note: Callable[[str], None]) -
         target.set_meta(RULES, rules.pop())
     else:
         note("the parts were keyed by different rules of triage: nnfuzz reduce keys them anew")
-    sources: dict[str, Figures] = {}
+    sources: dict[str, PartFigures] = {}
     for part in parts:
         for name, figures in sources_of(part).items():
             sources[name] = newest(sources.get(name, figures), figures)
-    target.set_meta(SOURCES, dict(sorted(sources.items())))
+    target.set_meta(SOURCES, as_json(dict(sorted(sources.items()))))
     for place in FOLDERS:
         mend(target.folder / place)
     arrange(target, {row.signature: row for row in target.signatures.rows()}, target.findings())
     renew_variants(target)
-    text = json.dumps(merged_summary(target), indent=1) + "\n"
-    write_atomically(target.folder / SUMMARY, text.encode())
+    write_summary(target.folder, merged_summary(target))
 
 
 def _versions(told: Sequence[Mapping[str, str]]) -> dict[str, str]:
@@ -321,40 +319,10 @@ def _habits(told: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return {name: [json.loads(text) for text in sorted(own)] for name, own in sorted(found.items())}
 
 
-def merged_summary(store: Store) -> dict[str, Any]:
-    """The content of summary.json of campaigns that were put together. seconds: of all parts."""
+def merged_summary(store: Store) -> Summary:
+    """Returns the summary of campaigns that were put together. seconds: of all parts."""
     figures = Statistics()
     for row in store.tests.rows():
         figures.add(row)
-    config, sources = CampaignConfig.from_json(store.config()), store.meta(SOURCES, {})
-    shares, buckets = store.sessions.sut_shares(), store.occurrences.buckets()
-    hangs: Counter[str] = Counter()
-    standstills: Counter[str] = Counter()
-    for told in sources.values():
-        hangs.update(told["hangs_of_survey"])
-        standstills.update(told.get("standstills", {}))
-    added = {name: sum(told.get(name, 0) for told in sources.values()) for name in ADDED}
-    extra = {
-        **findings_figures(store),
-        **added,
-        "sources": sources,
-        "faults": sum(event.kind == "fault" for event in store.events.rows()),
-        "flaky": buckets.get("flaky", 0),
-        "flaky_failures": [vars(row) for row in store.occurrences.flaky()],
-        "hangs": dict(Counter(row.status.value for row in store.hangs.rows())),
-        "hangs_of_survey": dict(hangs),
-        "standstills": dict(standstills),
-        "by_design": buckets.get(DESIGN, 0),
-        "known_unseen": [],
-        "unconfirmed_hangs": [row.to_json() for row in store.hangs.unconfirmed()],
-        "refused": len(store.restraints.reasons()),
-        "avoided": [vars(row) for row in store.restraints.ever_avoided()],
-        "avoided_before": [],
-        "sut_shares": {name: round(share, 4) for name, share in shares.items()},
-        "versions": store.meta("versions", {}),
-        "habits": {s.label: list(map(str, store.habits(s.label) or ())) for s in config.backends},
-        "seed": config.seed,
-        "config": as_json(config),
-    }
-    mean = sum(shares.values()) / len(shares) if shares else 0.0
-    return summary(figures, store.findings(), store.sessions.seconds_before(), mean, extra)
+    config, sources = CampaignConfig.from_json(store.config()), sources_of(store)
+    return summarise(store, config, figures, added(sources.values()), sources=sources)

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from nnfuzz.campaign.changes import changes
-from nnfuzz.campaign.clusters import grouping
 from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.campaign.recorder import Evidence, Recorder
 from nnfuzz.campaign.reducing import Reducer
 from nnfuzz.campaign.rekeying import rekey
 from nnfuzz.campaign.rows import FindingRow
 from nnfuzz.campaign.store import Store
+from nnfuzz.campaign.summary import SUMMARY, read_summary, with_findings, write_summary
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.sandbox import wait
-from nnfuzz.reading import read
-from nnfuzz.report.files import write_atomically
 from nnfuzz.triage.signature import Failure
-from nnfuzz.untrusted import read_json
-from nnfuzz.writing import as_json
 
-SUMMARY = "summary.json"
 SECONDS = 600.0
 """For one finding, when nothing else is waiting for the machine."""
 _TICK_SECONDS = 0.25
@@ -63,36 +55,12 @@ def reduce_campaign(
     return store.findings()
 
 
-def findings_figures(store: Store) -> dict[str, Any]:
-    """What a summary says of the findings."""
-    findings, reductions = store.findings(), store.reductions.rows()
-    return {
-        "findings": len(findings),
-        "merged": sum(len(row.duplicates) for row in findings),
-        "occurrences": sum(row.occurrences for row in findings),
-        "signatures": [_shown(row) for row in findings],
-        "unreduced": sum(row.signature not in reductions for row in findings),
-        "not_reduced": {s: row.reason for s, row in reductions.items() if row.reason},
-        "regressions": changes(store, findings),
-        "known": store.occurrences.buckets().get("known", 0),
-    }
-
-
 def _mend_summary(store: Store) -> None:
-    path = store.folder / SUMMARY
-    if path.exists():
-        content = {**read(dict[str, Any], read_json(path)), **findings_figures(store)}
-        if not content["unreduced"]:
-            content["reduce_seconds_missing"] = 0.0
-        write_atomically(path, (json.dumps(content, indent=1) + "\n").encode())
-
-
-def _shown(row: FindingRow) -> dict[str, Any]:
-    """A row without the times of its discovery."""
-    shown = as_json(row)
-    del shown["found_at"], shown["place"]
-    lists = ("nodes", "duplicates", "explained", "suspects", "alike", "variants", "backends")
-    return {**shown, **{name: list(shown[name]) for name in lists}, "grouping": grouping(row)}
+    if (store.folder / SUMMARY).exists():
+        content = with_findings(read_summary(store.folder), store)
+        if not content.unreduced:
+            content = replace(content, reduce_seconds_missing=0.0)
+        write_summary(store.folder, content)
 
 
 def _writes_nothing(folder: Path, failure: Failure, evidence: Evidence) -> None:

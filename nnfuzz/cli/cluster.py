@@ -16,6 +16,7 @@ from nnfuzz.writing import as_json
 if TYPE_CHECKING:
     from nnfuzz.campaign.config import CampaignConfig
     from nnfuzz.campaign.session import Result
+    from nnfuzz.campaign.summary import read_summary
     from nnfuzz.execute.registry import BackendRegistry
 
 
@@ -74,12 +75,10 @@ def fuzz_on_cluster(
     that it does not name are as many as suit a node. Raises: UsageError, ConfigError.
     """
     from nnfuzz.campaign.merging import merge
-    from nnfuzz.campaign.post_reduction import SUMMARY
     from nnfuzz.campaign.session import Result
     from nnfuzz.cli.interrupt import Interrupt
     from nnfuzz.cli.progress import watcher
     from nnfuzz.execute.target import CPU
-    from nnfuzz.untrusted import read_json
 
     if importlib.util.find_spec("ray") is None:
         raise UsageError(
@@ -100,5 +99,4 @@ def fuzz_on_cluster(
         with Interrupt() as interrupt, watcher(quiet, config, work.out) as observer:
             on_ray.run(config, settings, work.folder, devices != {CPU}, observer, interrupt.asked)
     with merge([config.share], work.out, tell) as store:
-        summary = read_json(work.out / SUMMARY)
-        return Result(store.folder, summary, store.findings(), store.restraints.reasons()), config
+        return Result.of(store, read_summary(work.out)), config

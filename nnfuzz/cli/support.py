@@ -45,4 +45,4 @@ def unsupported(
                 store, config, registry, observer, cache, seconds=FIRST_SECONDS
             )
     refused = {key for table in tables.values() for key in table.refused()}
-    return tuple(sorted(refused)), dict(result.summary["versions"])
+    return tuple(sorted(refused)), dict(result.summary.versions)

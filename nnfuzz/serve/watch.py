@@ -18,10 +18,10 @@ from typing import Any
 
 from markupsafe import Markup
 
-from nnfuzz.campaign.post_reduction import SUMMARY
 from nnfuzz.campaign.rows import FindingRow
 from nnfuzz.campaign.sources import SOURCES
 from nnfuzz.campaign.store import FILE, Store
+from nnfuzz.campaign.summary import SUMMARY
 from nnfuzz.campaign.tables.sessions import HOST
 from nnfuzz.reading import Unreadable, read
 from nnfuzz.report.page import drawn, operators, plain_row

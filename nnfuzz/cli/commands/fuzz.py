@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from nnfuzz.campaign.config import CampaignConfig
     from nnfuzz.campaign.session import Result
     from nnfuzz.campaign.store import Store
+    from nnfuzz.campaign.summary import Summary
     from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 
 
@@ -218,7 +219,7 @@ def _fuzz(asked: _Asked, resume: bool, quiet: bool, fresh: bool) -> tuple[Result
     print_summary(result, config)
     if part := _empty(result.summary):
         tell(f"{part} is empty: there is nothing to do")
-    elif not result.summary["tests"] and not result.findings:
+    elif not result.summary.tests and not result.findings:
         typer.echo(f"error: {nothing_ran(result.summary, interrupt.asked())}", err=True)
     return result, config
 
@@ -242,36 +243,36 @@ def _fuzz_on_ray(
     return result, config
 
 
-def exit_code(summary: dict[str, Any]) -> int:
+def exit_code(summary: Summary) -> int:
     """3 for faults of nnfuzz without any finding; 2 if there was something to test, and no test."""
-    if summary["findings"]:
+    if summary.findings:
         return FINDINGS
-    if summary["faults"]:
+    if summary.faults:
         return FAULT
-    return OK if summary["tests"] or _empty(summary) else USAGE
+    return OK if summary.tests or _empty(summary) else USAGE
 
 
-def _empty(summary: dict[str, Any]) -> str:
+def _empty(summary: Summary) -> str:
     """Which part of a campaign is empty: it has no index, or other parts have run all tests."""
     from nnfuzz.shard import Shard
 
-    config = summary.get("config", {})
-    shard, tests = config.get("shard", ""), config.get("tests_limit")
-    if not shard or tests is None:
+    config = summary.config
+    shard, tests = str(config.get("shard", "")), config.get("tests_limit")
+    if not shard or not isinstance(tests, int):
         return ""
     if config.get("share"):
-        empty = not summary["tests"] and not summary["not_run"] and not summary["faults"]
+        empty = not summary.tests and not summary.not_run and not summary.faults
     else:
         empty = not Shard.parse(shard).of(tests)
     return f"part {shard} of --tests {tests}" if empty else ""
 
 
-def nothing_ran(summary: dict[str, Any], interrupted: bool) -> str:
+def nothing_ran(summary: Summary, interrupted: bool) -> str:
     """Why a campaign has not finished a single test, and what to do about it."""
-    reasons = ", ".join(f"{stage} {count}" for stage, count in summary["not_run"].items())
-    if summary["faults"]:
+    reasons = ", ".join(f"{stage} {count}" for stage, count in summary.not_run.items())
+    if summary.faults:
         why = "nnfuzz itself failed; the table `events` of campaign.sqlite says how: please report"
-    elif hangs := summary["unconfirmed_hangs"]:
+    elif hangs := summary.unconfirmed_hangs:
         why = f"{len(hangs)} look like hangs: --resume confirms them"
     elif reasons:
         why = (
@@ -387,15 +388,14 @@ def refuse_finished(store: Store, config: CampaignConfig) -> None:
 
 def _is_summarised(store: Store) -> bool:
     """Whether the campaign has come to its end after its last test."""
-    from nnfuzz.campaign.post_reduction import SUMMARY
+    from nnfuzz.campaign.summary import read_summary
     from nnfuzz.reading import Unreadable
-    from nnfuzz.untrusted import read_json
 
     try:
-        summary = read_json(store.folder / SUMMARY)
-        return summary["tests"] + sum(summary["not_run"].values()) >= store.tests.count()
-    except (Unreadable, KeyError, TypeError, AttributeError):
+        summary = read_summary(store.folder)
+    except Unreadable:
         return False
+    return summary.tests + sum(summary.not_run.values()) >= store.tests.count()
 
 
 def _probe_seconds(text: str | None) -> float | None:

@@ -41,15 +41,11 @@ def merge(
     """
     from nnfuzz.campaign.config import CampaignConfig
     from nnfuzz.campaign.merging import merge
-    from nnfuzz.campaign.post_reduction import SUMMARY
     from nnfuzz.campaign.session import Result
+    from nnfuzz.campaign.summary import read_summary
     from nnfuzz.cli.summary import print_summary
-    from nnfuzz.untrusted import read_json
 
     with merge(parts, out, tell) as store:
-        findings = store.findings()
-        result = Result(
-            store.folder, read_json(out / SUMMARY), findings, store.restraints.reasons()
-        )
+        result = Result.of(store, read_summary(out))
         print_summary(result, CampaignConfig.from_json(store.config()))
-    raise typer.Exit(FINDINGS if findings else OK)
+    raise typer.Exit(FINDINGS if result.findings else OK)
