@@ -1,4 +1,4 @@
-"""PyTorch's exporters as systems under test: what they make of a module has to compute the same.
+"""PyTorch's exporters as systems under test: their models must compute what the module computes.
 
 eager      the module itself, operator by operator: what the others are held against
 plain      what the exporter writes, with its own optimisation off where it has one
@@ -38,7 +38,7 @@ from .onnxruntime import OnnxRuntime
 
 EAGER = "eager"
 _SUMMARY = re.compile(r"## Exception summary\s+<class '[^']+'>: (.*?)(?:\n⬆|\n\n\(Refer|\Z)", re.S)
-"""The innermost cause in a message of the exporter that is built on torch.export."""
+"""The innermost cause in a message of the exporter that uses torch.export."""
 _STEPS = re.compile(r"^Failed to .*?Next steps:(?:\n- [^\n]*)*\n", re.DOTALL)
 _ADVICE = re.compile(
     r"\s*(?:Please feel free to request support|If you are trying to|The error occurred when"
@@ -51,7 +51,7 @@ _UNSUPPORTED = re.compile(
     re.IGNORECASE,
 )
 _ILLEGAL = re.compile(r"typestr: \w+, has unsupported type: tensor\((\w+)\)")
-"""Of ONNX's checker, on a model that an exporter wrote."""
+"""Messages of ONNX's checker about a model that an exporter wrote."""
 
 
 def check_exported(model, outputs):
@@ -76,7 +76,7 @@ def check_exported(model, outputs):
 
 
 class Exporter(OnnxRuntime):
-    """From a module of PyTorch's own operators to ONNX."""
+    """Base of exporters from a module of PyTorch's own operators to ONNX."""
 
     reads = MODULE
     levels: ClassVar[tuple[str, ...]] = (EAGER, "plain", "optimised")
@@ -93,8 +93,8 @@ class Exporter(OnnxRuntime):
     def export(module: Any, arguments: Sequence[Any], level: str, opset: int | None) -> bytes:
         """A module and tensors to trace it with -> a serialised model with inputs x0, x1, ...
 
-        opset: None leaves the choice to the exporter. Inputs that nobody reads may be missing. The
-        source is a part of repro scripts.
+        opset: None leaves the choice to the exporter. Unused inputs may be absent. The source
+        becomes part of repro scripts.
         """
 
     def versions(self) -> dict[str, str]:
@@ -159,7 +159,7 @@ class Exporter(OnnxRuntime):
         return self._told(super().repro_foreign())
 
     def _told(self, script: str) -> str:
-        """The program: export, check, and ONNX Runtime's own script under another name."""
+        """The repro program: export, check, and ONNX Runtime's own script under another name."""
         parts = [source_of(self.export)]
         parts += [inspect.getsource(function) for function in (check_exported, to_array)]
         parts += [script.replace("def run(", "def run_onnx(")]
@@ -221,7 +221,8 @@ class Dynamo(Exporter):
     preload = ("torch", "onnxscript", "torch.onnx._internal.exporter._core", *Exporter.preload[1:])
 
     def versions(self) -> dict[str, str]:
-        """Keeps the exporter's table of functions, which it makes anew for every model (0.5 s)."""
+        """Also keeps the exporter's table of functions, which it would build for every model (0.5
+        s)."""
         with contextlib.suppress(ImportError, AttributeError):
             found = importlib.import_module("torch.onnx._internal.exporter._registration")
             table = found.ONNXRegistry.from_torchlib
@@ -246,7 +247,7 @@ class Dynamo(Exporter):
 
 
 class TorchExport(Backend):
-    """torch.export, run by PyTorch: the program as it is, and with its default decompositions."""
+    """torch.export run by PyTorch: the program as it is, and with its default decompositions."""
 
     name = "torch-export"
     reads = MODULE
@@ -307,8 +308,8 @@ def source_of(export: Callable[..., Any]) -> str:
 
 
 def exporters_complaint(error: CompilerError) -> Complaint:
-    """What PyTorch's exporters say, without the steps and the advice around it; what ONNX's checker
-    says of a dtype is the same whatever operator has it.
+    """Reads the messages of PyTorch's exporters without steps and advice. A message of ONNX's
+    checker about a dtype is the same complaint for every operator.
     """
     if illegal := _ILLEGAL.search(error.message):
         return Complaint(ComplaintKind.DTYPE, f"an operator of ONNX does not take {illegal[1]}")
@@ -323,14 +324,14 @@ def exporters_complaint(error: CompilerError) -> Complaint:
 
 
 def fresh(source: Any) -> Any:
-    """A copy of the module, which exporters may change."""
+    """A copy of the module that exporters may change."""
     import copy
 
     return copy.deepcopy(source.module).eval()
 
 
 def computed(program: Any, arguments: Sequence[Any]) -> list[Any]:
-    """What a module returns for tensors, in inference mode."""
+    """The results of a module for tensors, in inference mode."""
     import torch
 
     with torch.no_grad():
@@ -342,7 +343,8 @@ def ran(source: Any, arguments: Sequence[Any]) -> list[Any]:
 
 
 def example(source: Any) -> tuple[tuple[Any, ...], list[Any]]:
-    """Tensors on which the module runs, and its results: zeros, or ones where these divide.
+    """Tensors on which the module runs, and its results. The tensors are zeros, or ones where zeros
+    divide.
 
     Raises: NotImplementedError if it runs on neither.
     """
@@ -357,7 +359,7 @@ def example(source: Any) -> tuple[tuple[Any, ...], list[Any]]:
 
 
 def attempted(make: Callable[[], Callable[[Any], Any]]) -> Callable[[Any], Any]:
-    """What is made; what raises the error when it is called, where making it fails."""
+    """The result of `make`; if that fails, a function that raises the error when it is called."""
     try:
         return make()
     except Exception as error:
@@ -370,7 +372,7 @@ def attempted(make: Callable[[], Callable[[Any], Any]]) -> Callable[[Any], Any]:
 
 
 def blamed(error: Exception, reference: Callable[[], Any]) -> Exception:
-    """The error of ONNX Runtime, unless that alone cannot run the model."""
+    """The error of ONNX Runtime, unless ONNX Runtime alone cannot run the model."""
     try:
         reference()
     except Exception:
@@ -383,8 +385,8 @@ def nearest(
     wanted: Sequence[np.ndarray],
     reference: Callable[[], Sequence[np.ndarray]],
 ) -> Sequence[np.ndarray]:
-    """Output by output, what is nearer to the wanted one of what was found and what the reference
-    evaluator computes, which is not asked where nothing differs.
+    """For each output, the result of ONNX Runtime or of the reference evaluator that is nearer to
+    the wanted one. The evaluator runs only if something differs.
     """
     if not any(map(distance, found, wanted)):
         return found
@@ -397,8 +399,8 @@ def nearest(
 
 
 def distance(array: np.ndarray, wanted: np.ndarray) -> float:
-    """The largest difference of two elements; infinite for another dtype or shape, or if one of two
-    is no number.
+    """The largest difference of two elements; infinite for another dtype or shape, or if only one
+    of two is NaN.
     """
     array = np.asarray(array)
     if (array.dtype, array.shape) != (wanted.dtype, wanted.shape):

@@ -1,7 +1,7 @@
-"""Front ends for PyTorch: a program of torch.export as compilers read it, without ONNX in between.
+"""Front ends for PyTorch: compilers read a program of torch.export without ONNX in between.
 
-Backends that have one take it with the option `form=exported`, so that the same compiler's targets
-differ in the form alone: what is wrong from here and right from ONNX is the front end's.
+A backend uses its front end with the option `form=exported`. Targets of one compiler then differ in
+the form alone, so a result that is wrong here and right from ONNX accuses the front end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nnfuzz.execute.backend import Program
 
 FORM = "what is imported: onnx, or a program of torch.export"
 VALUE = "to_numpy(torch.from_numpy(value.numpy()), model.outputs[name])"
-"""Of repro scripts: an output of TVM's in its declared dtype."""
+"""For repro scripts: returns an output of TVM in its declared dtype."""
 _EXPORT = """\
     tensors = tuple(to_torch(inputs[name]) for name in model.inputs)
     program = torch.export.export(model, tensors, strict=False)"""
@@ -56,7 +56,8 @@ def to_tensor(array: np.ndarray) -> Any:
 
 
 def carried(source: Any, program: Program) -> Program:
-    """A program over the dtypes in which the module holds values, as one over the declared ones.
+    """Wraps a program over the dtypes in which the module holds values as one over the declared
+    dtypes.
 
     source: an nnfuzz.execute.modules.TorchSource.
     """
@@ -70,7 +71,7 @@ def carried(source: Any, program: Program) -> Program:
 
 
 def relax_module(source: Any) -> Any:
-    """The program as a module of TVM's.
+    """The program as a module of TVM.
 
     Raises: NotImplementedError where torch.export's own decompositions fail (nnfuzz fuzz -b
     torch-export tests these); what the importer raises.
@@ -106,4 +107,4 @@ def name_ports(model, inputs, outputs):
 
 
 NAMED = inspect.getsource(name_ports) + "\n\n"
-"""Of repro scripts: name_ports."""
+"""For repro scripts: the source of name_ports."""

@@ -1,17 +1,18 @@
-"""Which operators of a model are gone in what a compiler has made of it."""
+"""Finds the operators of a model that a compiler has removed from it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 MOST = 4
-"""Operators of a group that is told as a whole; of a larger one, its edges are told."""
+"""Most operators of a group that is reported as a whole; of a larger one, its edges are reported.
+"""
 
 
 def gone(before: bytes, after: bytes) -> list[str]:
-    """Groups of connected nodes that are gone, as "A+B"; [""] if none is.
+    """Groups of connected nodes that are removed, as "A+B"; [""] if there are none.
 
-    A node is there if an operator of its name computes its first output.
+    A node is kept if an operator of its name computes its first output.
     """
     import onnx
 
@@ -34,7 +35,7 @@ def gone(before: bytes, after: bytes) -> list[str]:
 
 
 def _connected(count: int, edges: Sequence[tuple[int, int]]) -> list[set[int]]:
-    """The components of a graph of so many nodes."""
+    """The connected components of a graph of `count` nodes."""
     of = {place: {place} for place in range(count)}
     for a, b in edges:
         if of[a] is not of[b]:

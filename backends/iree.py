@@ -1,7 +1,7 @@
 """IREE: ONNX importer of torch-mlir, iree-compile in a process of its own, local runtime.
 
 The levels are those of iree-compile's --iree-opt-level, for the instructions of this CPU. float64
-stays float64. A model takes seconds: it is worth having beside quicker compilers, or for long.
+stays float64. A model takes seconds, so campaigns need more time or a faster compiler beside it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _UNSUPPORTED = re.compile(
     r"|unimplemented|does not (?:currently )?support",
     re.IGNORECASE,
 )
-"""MLIR says that an operation cannot be legalised where it has no lowering for it."""
+"""MLIR reports that an operation cannot be legalised where it has no lowering for it."""
 _REPRO = """\
 def run(model, inputs, level):
     import iree.compiler as compiler

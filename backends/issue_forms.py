@@ -1,4 +1,4 @@
-"""The trackers of the compilers that adapters are built in for, with the fields of their forms."""
+"""The issue trackers of the built-in backends' compilers, with the fields of their forms."""
 
 from nnfuzz.execute.issue_form import IssueForm
 

@@ -1,7 +1,7 @@
-"""ONNX's own checker and shape inference: what says of a model whether it is valid.
+"""ONNX's own checker and shape inference, which decide whether a model is valid.
 
-They compute nothing, so that there is nothing to compare of a valid model; an error there is a
-finding all the same. Of a model that must be refused they are asked like any compiler.
+They compute nothing, so no numbers of a valid model are compared, but an error is a finding. They
+are tested with invalid models like any compiler.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class OnnxChecker(Backend):
         return {"onnx": onnx.__version__}
 
     def load(self, model: bytes) -> bytes:
-        """It reads and checks at once: nothing happens here."""
+        """Does nothing: the checker reads and checks at once."""
         return model
 
     def build(self, module: bytes, level: str) -> Program:
@@ -41,7 +41,7 @@ class OnnxChecker(Backend):
 class OnnxInference(Backend):
     """onnx.shape_inference.infer_shapes with all checks, and with values where they are known.
 
-    It is no checker: that it takes an invalid model is none of its faults.
+    It is no checker, so accepting an invalid model is not its fault.
     """
 
     name = "onnx-inference"
@@ -56,7 +56,7 @@ class OnnxInference(Backend):
         return {"onnx": onnx.__version__}
 
     def load(self, model: bytes) -> bytes:
-        """It reads and infers at once: nothing happens here."""
+        """Does nothing: shape inference reads and infers at once."""
         return model
 
     def build(self, module: bytes, level: str) -> Program:

@@ -48,15 +48,14 @@ _LEVELS = {
     "O2": "ORT_ENABLE_EXTENDED",
     "O3": "ORT_ENABLE_ALL",
 }
-# Messages of type Fail or InvalidGraph by which ONNX Runtime says that something is beyond it.
+# Messages of several error codes by which ONNX Runtime refuses a model.
 _UNSUPPORTED = (
     "NOT_IMPLEMENTED",
     "Could not find an implementation for",
     "is under development and support for this is limited",
     "Unsupported model IR version",
-    "is not supported",
-    "is not currently supported",
-    "are not supported",
+    "not supported",
+    "not currently supported",
     "mode only supports",
     "does not support double yet",
     "is not a registered function/op",
@@ -70,19 +69,20 @@ _AROUND = re.compile(
     r"|^(?:\S*/)?[\w-]+\.(?:cc|cpp|h):\d+ .*?\)(?: const)?(?: \[with [^\]]*\])? "
     r"|^This is an invalid model\. In Node, .*?\) -> \(.*?\) ?, (?:Error )?"
 )
-"""What stands around the cause of an error: the status, the function that raised, the node."""
+"""The text around the cause of an error: the status, the function that raised, the node."""
 _INFERENCE = re.compile(r"Op \((\w+)\) \[\w*InferenceError\]|InferenceError")
 _PLANNED = re.compile(r"\bprovided for output\b.*\bhas shape\b|\bhas shape\b.*\bcomputed\b")
-"""Memory was planned for another shape than what is computed has: inference was wrong."""
+"""Memory was planned for another shape than the computed one: shape inference was wrong."""
 EXACT = (
     ("session.qdq_matmulnbits_accuracy_level", "1"),
     ("session.disable_double_qdq_remover", "1"),
 )
-"""What trades accuracy by design and has a switch (onnxruntime_session_options_config_keys.h).
+"""Switches of what trades accuracy by design (onnxruntime_session_options_config_keys.h).
 
 By default MatMulNBits, which replaces products with weights that are stored in blocks, rounds the
-other factor to int8. DoubleQDQPairsRemover makes Q, DQ, Q, DQ one pair on a new grid; its own tests
-let that be off by half of both scales, while each QuantizeLinear rounds to the nearest.
+other factor to int8. DoubleQDQPairsRemover replaces Q, DQ, Q, DQ by one pair with a new scale; its
+own tests accept an error of half of both scales, although each QuantizeLinear must round to
+nearest.
 """
 _FIRED = re.compile(r"GraphTransformer (\S+) modified: (\d)")
 _RULES = {
@@ -187,8 +187,8 @@ def from_ort(value):
 
 @contextlib.contextmanager
 def _captured() -> Iterator[Callable[[], str]]:
-    """Yields what tells, behind the block, what was written to file descriptor 2 inside of it: the
-    log goes there, past sys.stderr.
+    """Captures what is written to file descriptor 2 within the block; the log goes there and not
+    through sys.stderr. Yields a function that returns the text after the block.
     """
     said: list[str] = []
     with tempfile.TemporaryFile() as log:
@@ -242,18 +242,18 @@ class OnnxRuntime(Backend):
         return {"onnxruntime": onnxruntime.__version__}
 
     def load(self, model: bytes) -> bytes:
-        """ONNX Runtime imports while it creates the session: nothing happens here."""
+        """Does nothing: ONNX Runtime imports while it creates the session."""
         return model
 
     def draw_pipeline(self, rng: Random) -> Pipeline | None:
-        """For CUDA none was tried."""
+        """Draws no pipeline for CUDA, where none was tried."""
         return draw(rng) if self.steps and self.device == "cpu" else None
 
     def build(self, module: bytes, level: str) -> Program:
         return self.build_without(module, level, ())
 
     def build_without(self, module: bytes, level: str, passes: Collection[str]) -> Program:
-        """Unknown names are accepted silently."""
+        """ONNX Runtime ignores unknown names silently."""
         return self._program(module, level, passes)
 
     def _program(
@@ -283,8 +283,8 @@ class OnnxRuntime(Backend):
     watched: ClassVar[float] = 0.2
 
     def build_watched(self, module: bytes, level: str) -> tuple[Program, list[str]]:
-        """Transformers by the log, with the operators that are not in the optimised model; which of
-        them has taken what, and the rules inside of them, is not told.
+        """Returns the transformers in the log with the operators that the optimised model lacks.
+        Neither their rules nor which transformer removed which operator is known.
         """
         with tempfile.NamedTemporaryFile(suffix=".onnx") as after:
             with _captured() as log:
@@ -295,10 +295,10 @@ class OnnxRuntime(Backend):
         return program, [f"{n}({group})" if group else n for n in names for group in groups]
 
     def fired_passes(self, module: bytes, level: str) -> list[str]:
-        """Transformers by the log, in the order in which they changed the model for the last time
-        (a level's are repeated until nothing changes), and rules behind those that apply them.
+        """Returns the transformers in the log, in the order of their last change (a level repeats
+        them until nothing changes), each followed by its rules.
 
-        One that raises is not in the log: then all of the level count, which has it.
+        A transformer that raises is not in the log, so then all of the level are returned.
         """
         failed, ran = self._logged(module, level)
         fired = [name for name, count in ran if count != "0"]
@@ -311,7 +311,8 @@ class OnnxRuntime(Backend):
         return [name for name in latest if name not in _ALWAYS]
 
     def _logged(self, module: bytes, level: str) -> tuple[bool, list[tuple[str, str]]]:
-        """Whether the session failed; transformers in order, with "0" where nothing changed."""
+        """Whether the session failed, and the transformers in order, with "0" where nothing
+        changed."""
         failed = False
         with _captured() as log:
             try:
@@ -329,7 +330,7 @@ class OnnxRuntime(Backend):
         sizes: Mapping[str, int] | None = None,
         after: str = "",
     ) -> Any:
-        """sizes: of symbolic dimensions, to be fixed. after: file for the optimised model."""
+        """sizes: fixed sizes of symbolic dimensions. after: file for the optimised model."""
         import onnxruntime as ort
 
         pipeline, options = Pipeline.parse(level), ort.SessionOptions()
@@ -356,9 +357,9 @@ class OnnxRuntime(Backend):
 
     @classmethod
     def complaint(cls, error: CompilerError) -> Complaint:
-        """One line: "[ONNXRuntimeError] : code : NAME : " and what is wrong.
+        """Reads one line: "[ONNXRuntimeError] : code : NAME : MESSAGE".
 
-        The optional of a type is read as the type: what does not take it takes no other either.
+        The optional of a type is read as the type, since both are refused together.
         """
         if not error.error_type:
             return read_complaint(error)
@@ -402,7 +403,7 @@ class OnnxRuntime(Backend):
 
 
 def _cause(subject: str) -> str:
-    """The statement inside of all that is put around it."""
+    """The statement without the text that is put around it."""
     inner = _AROUND.sub("", subject, count=1)
     return inner if inner == subject else _cause(inner)
 
@@ -423,14 +424,14 @@ def _run(session: Any, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _run_foreign(session: Any, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The same with dtypes that the Python binding has no arrays for."""
+    """Runs a session with dtypes that the Python binding has no arrays for."""
     names = [output.name for output in session.get_outputs()]
     found = session.run_with_ort_values(names, {n: _to_ort(a) for n, a in inputs.items()})
     return {name: _from_ort(value) for name, value in zip(names, found)}
 
 
 def _to_ort(array: np.ndarray) -> Any:
-    """An OrtValue with the elements of an array whose dtype need not be NumPy's."""
+    """An OrtValue with the elements of an array, also of dtypes that NumPy lacks."""
     import onnxruntime as ort
 
     raw, dtype = to_bytes(array), onnx_dtype(array)
@@ -448,7 +449,7 @@ def _from_ort(value: Any) -> np.ndarray:
 
 
 def _trivial() -> bytes:
-    """A model that every transformer leaves alone."""
+    """A model that no transformer changes."""
     from onnx import TensorProto, helper
 
     value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy"]

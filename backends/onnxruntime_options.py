@@ -1,4 +1,4 @@
-"""Switches of ONNX Runtime that no level has, to draw pipelines from.
+"""Switches of ONNX Runtime that no level sets, from which pipelines are drawn.
 
 A step is "no-NAME", an optimiser or a rewrite rule to leave out, or "NAME=VALUE": an attribute of
 SessionOptions, an entry of its configuration (with a dot in its name), or how the session is used.
@@ -56,11 +56,11 @@ STEPS = (
 )
 TWICE, FREE = "runs=2", "free_dimensions=given"
 _MOST_OFF, _MOST_SWITCHES = 4, 3
-"""Of a pipeline: enough for combinations, and few enough for a line."""
+"""Most steps of a pipeline: enough for combinations, and few enough for one line."""
 
 
 def draw(rng: Random) -> Pipeline:
-    """A level, some optimisers to leave out, and some switches."""
+    """Draws a level, some optimisers to leave out, and some switches."""
     level = rng.choice(("O1", "O2", "O3", "O3", "O3"))
     off = rng.sample((*_RULES, *_TRANSFORMERS), rng.randint(0, _MOST_OFF))
     names = rng.sample(list(_SWITCHES), rng.randint(0 if off else 1, _MOST_SWITCHES))
@@ -69,12 +69,12 @@ def draw(rng: Random) -> Pipeline:
 
 
 def switched_off(steps: Any) -> list[str]:
-    """Optimisers and rules that some steps leave out."""
+    """The optimisers and rules that the steps leave out."""
     return [step.removeprefix("no-") for step in steps if step.startswith("no-")]
 
 
 def configure(options: Any, steps: Any) -> None:
-    """Sets what steps say on onnxruntime.SessionOptions."""
+    """Applies the steps to an onnxruntime.SessionOptions."""
     for name, _, value in (step.partition("=") for step in steps if "=" in step):
         if "." in name:
             options.add_session_config_entry(name, value)

@@ -1,13 +1,10 @@
 """OpenVINO, CPU device, in float32 arithmetic.
 
-The levels are pipelines of its plug-in for CPUs; most transformations run at all of them, for no
-property switches them off:
-  O0       without Snippets, the code generator that fuses operations, and without the
-           transformations that compute quantised models in integers
-  O3       as by default
-  dynamic  all sizes of the inputs unknown when the model is compiled
-  streams  two streams, in which four requests are under way at the same time
-  cached   written as a model cache has it, and read back
+The levels are pipelines of its plug-in for CPUs. Most transformations run at all of them, because
+no property switches them off: O0 without Snippets, the code generator that fuses operations, and
+without the transformations that compute quantised models in integers O3 as by default dynamic all
+sizes of the inputs unknown when the model is compiled streams two streams, in which four requests
+are under way at the same time cached written as a model cache has it, and read back
 """
 
 from __future__ import annotations
@@ -43,8 +40,8 @@ _EXACT = {
     "INFERENCE_NUM_THREADS": 1,
     "NUM_STREAMS": 1,
 }
-"""What trades accuracy by default: float32 in bfloat16 on CPUs with AMX, activations in int8 beside
-compressed weights, and keys and values of Attention in uint8."""
+"""Settings that switch off what trades accuracy by default: float32 in bfloat16 on CPUs with AMX,
+activations in int8 beside compressed weights, and keys and values of Attention in uint8."""
 _SWITCHES: dict[str, dict[str, Any]] = {
     "LowPrecision": {"LP_TRANSFORMS_MODE": False},
     "Snippets": {"SNIPPETS_MODE": "DISABLE"},
@@ -61,7 +58,7 @@ _REQUESTS = {"streams": 4}
 # Types whose arrays NumPy knows through ml_dtypes only -> onnx.TensorProto.DataType.
 _FOREIGN = {"bf16": 16, "f8e4m3": 17, "f8e5m2": 19, "u4": 21, "i4": 22}
 _ITEM = re.compile(r"^-- (\w+)-\d+ with a message:\n(.*?)(?=^-- \w|^Summary:|\Z)", re.M | re.S)
-"""Of the list of ONNX operators that the importer could not convert."""
+"""Entries of the list of ONNX operators that the importer could not convert."""
 _LACKING = re.compile(r"^-- (No conversion rule found for operations: (.*))", re.M)
 _THROWN = re.compile(r"\[([\w:]+)\] END: node: .*? CALLBACK HAS THROWN: ")
 _PLACE = re.compile(r"(?:failed at|Exception from) \S*?([\w-]+\.[ch]pp):\d+")
@@ -71,7 +68,7 @@ _CONTEXT = re.compile(
     r"|Shape inference input shapes|Unsupported operation of type|Not Implemented:"
     r"|Cannot fallback on ngraph|Model wasn't fully converted"
 )
-"""Lines that lead to a cause or follow it."""
+"""Lines before or after a cause."""
 _UNSUPPORTED = re.compile(
     r"No conversion|\bnot (?:yet |currently )?(?:supported|implemented)|unsupported"
     r"|\b(?:does|do)(?:n't| not) support|\bonly supports?\b|\bsupport(?:s|ed) only\b"
@@ -79,7 +76,7 @@ _UNSUPPORTED = re.compile(
     re.IGNORECASE,
 )
 _UNKNOWN = re.compile(r"\bdynamic\b|\bstatic\b|\bis unknown\b|\bto be known\b")
-"""A type, rank or size that OpenVINO does not know, although all that nnfuzz writes are told."""
+"""A type, rank or size that OpenVINO calls unknown; nnfuzz declares all of them."""
 _REPRO = """\
 def run(model, inputs, level):
     import numpy as np
@@ -170,7 +167,8 @@ class OpenVino(Backend):
         return self.build_without(module, level, ())
 
     def fired_passes(self, module: Any, level: str) -> list[str]:
-        """Those that can be switched off: OpenVINO does not tell which of them did anything."""
+        """Returns all passes that can be switched off, because OpenVINO does not report which
+        changed anything."""
         return [] if level == "O0" else list(_SWITCHES)
 
     def build_without(self, module: Any, level: str, passes: Collection[str]) -> Program:
@@ -191,8 +189,8 @@ class OpenVino(Backend):
 
     @classmethod
     def complaint(cls, error: CompilerError) -> Complaint:
-        """The last line states the cause. Where the importer lists operators, those come first
-        that fail by themselves; what follows from them, an unknown type or size, is left out.
+        """The last line states the cause. Where the importer lists operators, those that fail by
+        themselves come first; consequences, such as an unknown type or size, are left out.
         """
         if not error.error_type:
             return read_complaint(error)
@@ -220,7 +218,7 @@ class OpenVino(Backend):
 
 
 def _read(message: str, operators: tuple[str, ...]) -> Complaint:
-    """One complaint without those around it."""
+    """Reads one complaint without the text around it."""
     thrown, places = _THROWN.search(message), _PLACE.findall(message)
     lines = [line.strip() for line in _THROWN.sub("\n", message).splitlines()]
     stated = [line for line in lines if line and not _CONTEXT.match(line)]
@@ -253,7 +251,8 @@ def _compiled(model: Any, level: str, without: Collection[str]) -> Any:
 
 
 def _named(port: Any, inputs: Mapping[str, Any]) -> str:
-    """The input that a port is for. Raises: RuntimeError if the compiler lost its name."""
+    """The name of the input that a port stands for. Raises: RuntimeError if the compiler lost its
+    name."""
     if known := port.names & inputs.keys():
         return known.pop()
     raise RuntimeError(f"the compiled model has lost an input's name: it is {sorted(port.names)}")
@@ -269,7 +268,7 @@ def _tensor(array: np.ndarray, type_: Any) -> Any:
 
 
 def _array(tensor: Any) -> np.ndarray:
-    """A copy: the request's memory is used again."""
+    """A copy, because the request's memory is reused."""
     foreign = _FOREIGN.get(tensor.element_type.get_type_name())
     if foreign is None:
         return np.array(tensor.data)

@@ -126,7 +126,7 @@ class OnnxInliner(Transform):
 
     @classmethod
     def complaint(cls, error):
-        """Which value has an unknown type is no part of it: names of function bodies vary."""
+        """The name of a value of unknown type is left out, since names in function bodies vary."""
         complaint = super().complaint(error)
         subject = _UNKNOWN.sub(r"\1 a value", complaint.subject)
         return replace(complaint, subject=subject)
@@ -161,7 +161,7 @@ class OrtTransformers(Transform):
 
 
 class OrtSaved(Transform):
-    """The model that ONNX Runtime saves once it is optimised; "none" optimises in memory."""
+    """The optimised model that ONNX Runtime saves; "none" optimises in memory."""
 
     name = "ort-saved"
     standard = False

@@ -1,7 +1,7 @@
 """TensorRT and TensorRT for RTX: ONNX parser, builder, and execution on a GPU by Polygraphy.
 
-The levels are those of the builder's optimisation. Networks are strongly typed, TF32 is off. Where
-there is no GPU, TensorRT for RTX builds ahead of time for a compute capability, and nothing runs.
+The levels are those of the builder's optimisation. Networks are strongly typed, TF32 is off.
+Without a GPU, TensorRT for RTX builds ahead of time for a compute capability, and nothing runs.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _UNSUPPORTED = re.compile(
     r"|has no runners that implement it|initializer \S* ?cannot be imported",
     re.IGNORECASE,
 )
-"""What its parser and its layers do not take. An "API Usage Error" is TensorRT's own category for
-what the rules of a layer forbid, such as inputs of rank 1, which ONNX allows."""
+"""Messages of the parser and of layers about what they do not support. An "API Usage Error" is
+TensorRT's category for what a layer's rules forbid, such as inputs of rank 1, which ONNX allows."""
 _NOISE = re.compile(r"^.*catchCudaError.*\n?", re.MULTILINE)
-"""Where there is no GPU, every message ends with the complaint that there is no driver."""
+"""Without a GPU, every message ends with the complaint that there is no driver."""
 _CONTEXT = re.compile(r"While parsing|--- (?:Begin|End) node|ERROR: |catchCudaError")
 """Logged by the parser around a cause, or as a summary of it."""
 _BUILDING = re.compile(
@@ -45,7 +45,7 @@ _BUILDING = re.compile(
     r"(?:\w+Exception: (?P<place>\w+\.\w+):\d+: )?(?P<said>.*?)\s*(?:In \w+ at \S+\)|\)?\Z)",
     re.DOTALL,
 )
-"""What a part of the builder says, between the way on which its complaint came."""
+"""The message of a part of the builder, between the names of the parts that passed it on."""
 _PARSED = re.compile(r"(?P<code>\w+) at (?P<operator>\S*) in (?P<place>\S*): (?P<said>.*)", re.S)
 _REPRO = """\
 def run(model, inputs, level):
@@ -105,7 +105,7 @@ class TensorRT(Backend):
         return {self.name: self._library().__version__}
 
     def load(self, model: bytes) -> bytes:
-        """Parses; every level parses anew, since building changes a network."""
+        """Parses the model; every level parses it again, since building changes a network."""
         self._parsed(self._library(), [], model)
         return model
 
@@ -125,7 +125,7 @@ class TensorRT(Backend):
 
     @classmethod
     def complaint(cls, error: CompilerError) -> Complaint:
-        """The parser's errors are structured; the builder's are lines of its log."""
+        """Reads structured errors of the parser, and lines of the builder's log."""
         error = replace(error, message=_NOISE.sub("", error.message).strip())
         found = _PARSED.fullmatch(error.message) if "ParserError" in error.error_type else None
         read = read_complaint(error)
@@ -148,14 +148,14 @@ class TensorRT(Backend):
         return _REPRO.format(library=self.library, settings=told, executed=executed)
 
     def _chosen(self) -> tuple[str, ...]:
-        """Lines of a script that say what to build for."""
+        """Lines of a script that state the device to build for."""
         return ()
 
     def _library(self) -> Any:
         return importlib.import_module(self.library)
 
     def _parsed(self, trt: Any, said: list[str], model: bytes) -> tuple[Any, ...]:
-        """Builder and network; what they log goes into `said`.
+        """The builder and the network; their log is appended to `said`.
 
         Raises: ParserError with the first complaint, and what was logged of it before.
         """
@@ -188,11 +188,11 @@ class TensorRT(Backend):
         return bytes(plan)
 
     def _choose(self, trt: Any, config: Any) -> None:
-        """Says what to build for; by default the GPU at hand."""
+        """Sets the device to build for; by default the GPU of this machine."""
 
 
 def _built(read: Complaint, message: str) -> Complaint:
-    """The builder's complaint without the layers, and their names, that it was dealing with."""
+    """The builder's complaint without the layers, and names of layers, that it was processing."""
     found = _BUILDING.search(message)
     if found is None or not found["said"]:
         return read
@@ -201,7 +201,7 @@ def _built(read: Complaint, message: str) -> Complaint:
 
 
 class TensorRTForRTX(TensorRT):
-    """The same with another library, which builds without a GPU as well."""
+    """TensorRT for RTX, another library that also builds without a GPU."""
 
     name = "tensorrt-rtx"
     library = "tensorrt_rtx"
@@ -239,7 +239,7 @@ class TensorRTForRTX(TensorRT):
 
 
 def has_gpu() -> bool:
-    """Whether the driver of NVIDIA is here and finds a GPU."""
+    """Whether NVIDIA's driver is installed and finds a GPU."""
     try:
         return ctypes.CDLL("libcuda.so.1").cuInit(0) == 0
     except OSError:
@@ -251,7 +251,7 @@ def _nowhere(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _engine(plan: bytes) -> Any:
-    """A plan on the GPU: arrays by name -> arrays by name."""
+    """A program that runs a plan on the GPU."""
     from polygraphy.backend.trt import EngineFromBytes, TrtRunner
 
     runner = TrtRunner(EngineFromBytes(plan))

@@ -65,7 +65,7 @@ _SETTINGS: dict[str, tuple[Any, ...]] = {
     "split_reductions": (False,),
     "unroll_reductions_threshold": (1,),
 }
-"""Settings of Inductor other than its own, none of which trades accuracy by design."""
+"""Settings of Inductor other than its defaults; none trades accuracy by design."""
 _MOST_SETTINGS = 4
 _SWITCHES: dict[str, dict[str, Any]] = {
     "pattern_matcher": {"pattern_matcher": False},
@@ -75,14 +75,14 @@ _SWITCHES: dict[str, dict[str, Any]] = {
     "split_reductions": {"split_reductions": False},
     "vectorisation": {"cpp.simdlen": 1},
 }
-"""What Inductor does to a graph by stages, and the options without it."""
+"""The stages of Inductor, each with the options that switch it off."""
 _WRAPPED = re.compile(r"^(?:backend=\S+ raised:|[\w.]*(?:LoweringException|Exception): )\s*", re.M)
 _HINTS = re.compile(
     r"\n\s*(?:Set TORCH|You can suppress|For more debugging|To enable|from user code"
     r"|Found from|While executing|Original traceback|Developer debug|target: ).*",
     re.DOTALL,
 )
-"""What follows the cause: advice, the user's code, the operands."""
+"""The text that follows the cause: advice, the user's code, the operands."""
 _GENERATED = re.compile(r": (?:fatal )?error: (.*)")
 """A C++ compiler's statement on code that Inductor has generated."""
 _REPRO = """\
@@ -119,12 +119,12 @@ done
 ${CXX:-g++} "$@" && { [ -z "$out" ] || mv -f "$out.$$" "$out"; }
 """
 MOST_BYTES = 2 << 30
-"""Of compiled graphs on the disk: some 20,000, since one takes 100 kB."""
+"""Most bytes of compiled graphs on the disk: some 20,000 graphs of 100 kB each."""
 LOOK_SECONDS, FRESH_SECONDS = 3600.0, 600.0
 
 
 class _Compiled(Exception):
-    """Compilation is done; nothing should run yet."""
+    """Raised when compilation has finished, so that nothing runs yet."""
 
 
 class TorchCompile(Backend):
@@ -185,7 +185,7 @@ class TorchCompile(Backend):
         return model
 
     def draw_pipeline(self, rng: Random) -> Pipeline:
-        """Inductor, for any sizes in one of four, with a few settings."""
+        """Draws Inductor with a few settings, in one of four cases for symbolic sizes."""
         level = rng.choice(("inductor", "inductor", "inductor", "dynamic"))
         names = rng.sample(list(_SETTINGS), rng.randint(1, _MOST_SETTINGS))
         return Pipeline(level, tuple(f"{name}={rng.choice(_SETTINGS[name])}" for name in names))
@@ -209,7 +209,8 @@ class TorchCompile(Backend):
         return run
 
     def _compiled(self, module: Any, examples: Any, level: str, passes: Collection[str]) -> Any:
-        """Compiles ahead of the first run: torch.compile waits for one, and zeros are no inputs."""
+        """Compiles before the first run: torch.compile waits for a run, and zeros may be invalid
+        inputs."""
         import torch
         from torch._dynamo.backends.registry import lookup_backend
 
@@ -242,13 +243,15 @@ class TorchCompile(Backend):
         return program
 
     def fired_passes(self, module: Any, level: str) -> list[str]:
-        """The stages that options switch off: Inductor does not tell which of them did anything."""
+        """Returns all stages that options switch off, because Inductor does not report which
+        changed anything."""
         generated = _BACKENDS.get(Pipeline.parse(level).level) == "inductor"
         return list(_SWITCHES) if generated else []
 
     @classmethod
     def complaint(cls, error: CompilerError) -> Complaint:
-        """The innermost exception without advice; of generated code, what its compiler says."""
+        """Reads the innermost exception without advice, or the C++ compiler's message about
+        generated code."""
         said = _GENERATED.search(error.message)
         cause = said.group(1) if said else _HINTS.sub("", _WRAPPED.sub("", error.message))
         return read_complaint(replace(error, message=cause.strip() or error.message))
@@ -267,9 +270,9 @@ class TorchCompile(Backend):
 
 
 def _keep_cache() -> None:
-    """Has the C++ compiler leave whole files only, since Inductor takes whatever is there; keeps
-    precompiled headers, which take ten seconds, beside the graphs. PyTorch 2.13 has no setting for
-    that: they are among temporary files.
+    """Makes the C++ compiler write files atomically, since Inductor uses every file it finds, and
+    keeps precompiled headers, which take ten seconds, beside the graphs. PyTorch 2.13 has no
+    setting for their folder and keeps them among temporary files.
     """
     from torch._inductor import codecache, config
 
@@ -289,8 +292,8 @@ def _keep_cache() -> None:
 
 
 def _trim(folder: Path) -> None:
-    """Looks once an hour whether a cache has grown beyond MOST_BYTES, and removes what is oldest in
-    it, but nothing that a compilation under way may have written.
+    """Checks once an hour whether a cache exceeds MOST_BYTES, and removes its oldest files, but
+    none that a running compilation may have written.
     """
     stamp, now = folder / "trimmed", time.time()
     if stamp.is_file() and now - stamp.stat().st_mtime < LOOK_SECONDS:

@@ -1,9 +1,8 @@
-"""What the first compilation of a process by Inductor sets up, done once where workers are forked.
+"""Sets up once, before workers are forked, what Inductor's first compilation in a process sets up.
 
-It finds out what vectors the processor has by compiling and loading code for each, and registers
-some hundred patterns: two seconds of the processor, which every fresh process would spend again.
-Nothing here starts a thread. Whatever fails, or has other names in another release, is left to the
-workers.
+Inductor compiles and loads code to detect the processor's vector instructions, and registers some
+hundred patterns: two seconds of CPU time in every fresh process. Nothing here starts a thread.
+Steps that fail, or have other names in another release, are left to the workers.
 """
 
 from __future__ import annotations

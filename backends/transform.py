@@ -1,7 +1,7 @@
-"""The contract of a model optimiser: what turns an ONNX model into an equivalent one.
+"""The contract of a model optimiser, which turns an ONNX model into an equivalent one.
 
-It is a system under test like a compiler. Its result has to pass ONNX's checker, keep its inputs
-and outputs, and compute on ONNX Runtime, whose own optimiser is off, what the model computes::
+An optimiser is a system under test like a compiler. Its result must pass ONNX's checker, keep
+inputs and outputs, and compute what the model computes on ONNX Runtime with its own optimiser off::
 
     from nnfuzz.backends.transform import Transform
 
@@ -21,7 +21,7 @@ and outputs, and compute on ONNX Runtime, whose own optimiser is off, what the m
 
             return slim.passes()
 
-`transform` imports what it needs: its source becomes a part of stand-alone repro scripts.
+`transform` imports what it needs, because its source becomes part of stand-alone repro scripts.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def transformed(model, level):
 
 
 class Transform(OnnxRuntime):
-    """A model optimiser: level "none" runs the model as it is, "all" what the optimiser makes."""
+    """Base of model optimisers: level "none" runs the model as it is, "all" the optimised model."""
 
     levels: ClassVar[tuple[str, ...]] = ("none", "all")
     steps = ()
@@ -100,12 +100,12 @@ class Transform(OnnxRuntime):
     optimisation: ClassVar = {"none": "ORT_DISABLE_ALL", "all": "ORT_DISABLE_ALL"}
     repro_model = "transformed(model, level)"
     standard: ClassVar[bool] = True
-    """Whether the result is to be ONNX by the standard, so that its checker has to take it."""
+    """Whether the result must be standard ONNX, so that ONNX's checker must accept it."""
 
     @staticmethod
     @abstractmethod
     def transform(model: Any, without: Collection[str]) -> Any:
-        """An onnx.ModelProto, which it may change, -> an equivalent one.
+        """onnx.ModelProto -> an equivalent one; the argument may be changed.
 
         without: passes to switch off; always empty if `passes` names none.
         """
@@ -116,7 +116,7 @@ class Transform(OnnxRuntime):
         return []
 
     def versions(self) -> dict[str, str]:
-        """Of the packages in `preload`, the optimiser's first."""
+        """Versions of the packages in `preload`, the optimiser's first."""
         for module in self.preload:
             importlib.import_module(module)
         packages = [module.partition(".")[0] for module in self.preload]
@@ -135,7 +135,7 @@ class Transform(OnnxRuntime):
         return super().build_without(module, level, ())
 
     def fired_passes(self, module: bytes, level: str) -> list[str]:
-        """All of them: which ones change the model is not told."""
+        """Returns all passes, because optimisers do not report which ones change the model."""
         names = self.passes()
         if not names:
             raise NotImplementedError(f"{self.name} does not tell its passes")

@@ -144,7 +144,7 @@ _REPRO_CUDA = """\
 
 @dataclass(frozen=True)
 class _Module:
-    """An imported model: TVM renames inputs, so that the order counts."""
+    """An imported model. TVM renames inputs, so only their order identifies them."""
 
     ir: Any
     inputs: tuple[str, ...]
@@ -153,7 +153,7 @@ class _Module:
 
 
 _WHOLE = frozenset({"sequential", "_pipeline"})
-"""Passes that run others."""
+"""Passes that consist of other passes."""
 _BARE = re.compile(r"^relax\.(nn\.|image\.)?|\btir_|(?<=_)tir_|\d+(?=_|$)")
 _FUSED = "fused_"
 
@@ -222,15 +222,15 @@ class Tvm(Backend):
     watched: ClassVar[float] = 0.4
 
     def build_watched(self, module: _Module, level: str) -> tuple[Program, list[str]]:
-        """By comparing the module before and after every pass: the operators that are gone, and the
-        functions that were made of several, in words of Relax.
+        """Compares the module before and after every pass; returns removed operators and fused
+        functions under their names in Relax.
         """
         watch = _watch(patterns=True)
         program = self._build(module, level, [watch])
         return program, list(dict.fromkeys(watch.changed))
 
     def fired_passes(self, module: _Module, level: str) -> list[str]:
-        """By comparing the module before and after every pass; one that raises counts as well."""
+        """Compares the module before and after every pass; a pass that raises counts as well."""
         watch = _watch()
         with contextlib.suppress(Exception):
             self._build(module, level, [watch])
@@ -340,7 +340,8 @@ def _kind(error: CompilerError, subject: str) -> ComplaintKind:
 
 
 def _array(value: Any) -> np.ndarray:
-    """A result of the virtual machine; ONNX's Shape comes back as a shape, not as a tensor."""
+    """A result of the virtual machine as an array; TVM returns ONNX's Shape as a shape and not as a
+    tensor."""
     import tvm
 
     if isinstance(value, tvm.runtime.ShapeTuple):
@@ -351,7 +352,7 @@ def _array(value: Any) -> np.ndarray:
 
 
 def _main(machine: Any, pipeline: Pipeline) -> Callable[..., Any]:
-    """The entry point of a virtual machine, behind what LiftTransformParams has divided it into."""
+    """The entry point of a virtual machine, also where LiftTransformParams has divided it."""
     main = machine["main"]
     if tvm_passes.LIFT not in pipeline.steps:
         return main
@@ -388,17 +389,17 @@ def _called(module: Any) -> Counter[str]:
 
 
 def _pattern(before: Any, after: Any) -> list[str]:
-    """What was fused, else what is gone; [""] if it is neither."""
+    """The fused operators, else the removed ones; [""] if there are none."""
     old, new = _called(before), _called(after)
     fused = [name for name in new - old if name.startswith(_FUSED)]
     return [name.removeprefix(_FUSED) for name in fused] or sorted(old - new) or [""]
 
 
 def _watch(patterns: bool = False) -> Any:
-    """A pass instrument that notes which passes change the module, and which did not return.
+    """A pass instrument that records which passes change the module, and which did not return.
 
-    patterns: whether it notes as well what they changed; passes that consist of others are then
-    left out.
+    patterns: whether it also records what they changed, which leaves out passes that consist of
+    others.
     """
     import tvm
     import tvm_ffi
@@ -428,7 +429,7 @@ def _watch(patterns: bool = False) -> Any:
 
 
 def _skip(passes: Collection[str]) -> Any:
-    """A pass instrument that leaves passes out."""
+    """A pass instrument that skips passes."""
     import tvm
 
     @tvm.ir.instrument.pass_instrument

@@ -1,8 +1,8 @@
-"""Passes and options of Apache TVM that its pipelines do not have, to draw pipelines from.
+"""Passes and options of Apache TVM beyond its pipelines, from which pipelines are drawn.
 
-A pass that is drawn runs on the imported module, ahead of the level's own pipeline: those that know
-Relax's operators first, then, behind LegalizeOps, those that look at calls of TIR functions, and
-TIR's own. docs/PIPELINES.md says what is left out, and why.
+A drawn pass runs on the imported module before the level's own pipeline. Passes over Relax's
+operators come first; after LegalizeOps come those over calls of TIR functions, and TIR's own.
+docs/PIPELINES.md lists the passes that are left out, and why.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HIGH = (
     *("OptimizeLayoutTransform", "RemoveRedundantReshape", "ReorderPermuteDimsAfterConcat"),
     "ReorderTakeAfterMatmul",
 )
-"""Rewrite Relax's operators, of which LegalizeOps leaves none."""
+"""Passes that rewrite Relax's operators, all of which LegalizeOps replaces."""
 _ANYWHERE = (
     *("CanonicalizeBindings", "ConvertToDataflow", "DataflowUseInplaceCalls"),
     *("DeadCodeElimination", "EliminateCommonSubexpr", "ExpandTupleArguments", "FoldConstant"),
@@ -38,7 +38,7 @@ _LOW = (
     "dlight.GEMV",
 )
 _AFTER = {"FuseOps": ("AnnotateTIROpPattern",)}
-"""What has to run before a pass for it to do anything; drawn with it."""
+"""The passes that must run before a pass for it to have an effect; they are drawn with it."""
 _OPTIONS = {
     "exec_mode": ("compiled",),
     "mcpu": ("generic", "nehalem", "haswell"),
@@ -65,7 +65,7 @@ _DETAILS: Mapping[str, Mapping[str, Any]] = {
     "s_tir.HoistIfThenElse": {"support_block_scope_hoisting": True},
     "s_tir.LoopPartition": {"partition_const_loop": True},
 }
-"""What an option stands for that has fields."""
+"""The fields of an option that is a record."""
 _OF_TARGET = ("exec_mode", "mcpu", "opt-level")
 STEPS = (
     *(*_HIGH, *_ANYWHERE, _LEGALIZE, *_LOW),
@@ -77,7 +77,7 @@ COLLECTIONS: Mapping[str, tuple[str, ...]] = {
     **{f"{name}={value}": () for name in _OF_TARGET for value in _OPTIONS[name]},
 }
 LIFT, LIFTED = "LiftTransformParams", "main_transform_params"
-"""The pass that divides a model, and the function that computes what depends on weights alone."""
+"""The pass that divides a model, and the function of all that depends only on weights."""
 _WRITTEN = {
     "ConvertLayout": 'relax.transform.ConvertLayout({"relax.nn.conv2d": ["NHWC", "OHWI"]})',
     # What folds constants in between would leave some that FuseTIR does not take.
@@ -95,13 +95,13 @@ _WRITTEN = {
 ])""",
     "dlight.GEMV": "tvm.s_tir.dlight.ApplyDefaultSchedule(tvm.s_tir.dlight.cpu.GEMV())",
 }
-"""Passes that take more than their name, as Python."""
+"""Passes with arguments, as Python expressions."""
 _MOST_PASSES, _MOST_OPTIONS = 3, 2
-"""Of each kind: enough for pairs, and few enough to be told apart."""
+"""Most passes of each kind: enough for pairs, and few enough to be distinguished."""
 
 
 def draw(rng: Random) -> Pipeline:
-    """A level, some passes in a random order that does justice to _AFTER, and some options."""
+    """Draws a level, some passes in a random order that respects _AFTER, and some options."""
     front = rng.sample((*_HIGH, *_ANYWHERE), rng.randint(0, _MOST_PASSES))
     back = rng.sample((*_ANYWHERE, *_LOW), rng.randint(0, _MOST_PASSES))
     ordered: list[str] = [_LEGALIZE] if back else []
@@ -113,25 +113,25 @@ def draw(rng: Random) -> Pipeline:
 
 
 def chosen(steps: Iterable[str]) -> dict[str, str]:
-    """The options among some steps that are not for a PassContext."""
+    """The options among the steps that do not belong to a PassContext."""
     told = dict(step.split("=", 1) for step in steps if "=" in step)
     return {name: value for name, value in told.items() if name in _OF_TARGET}
 
 
 def config(steps: Iterable[str]) -> dict[str, Any]:
-    """What a PassContext is told."""
+    """The configuration of a PassContext."""
     told = dict(step.split("=", 1) for step in steps if "=" in step)
     return {k: _DETAILS.get(k, int(v)) for k, v in told.items() if k not in _OF_TARGET}
 
 
 def written(step: str) -> str:
-    """A pass as Python that knows tvm and relax."""
+    """A pass as a Python expression over tvm and relax."""
     room = f"tvm.{step.rpartition('.')[0]}" if "." in step else "relax"
     return _WRITTEN.get(step, f"{room}.transform.{step.rpartition('.')[2]}()")
 
 
 def applied(tvm: Any, module: Any, steps: Sequence[str]) -> Any:
-    """A module behind the passes among some steps. tvm: the package."""
+    """The module after the passes among the steps. tvm: the package."""
     if LIFT in steps:
         module = half_weights(tvm, module)
     for step in steps:
@@ -142,7 +142,7 @@ def applied(tvm: Any, module: Any, steps: Sequence[str]) -> Any:
 
 
 def half_weights(tvm: Any, module: Any) -> Any:
-    """A copy of a module that takes the second half of its inputs for weights."""
+    """A copy of a module in which the second half of the inputs are weights."""
     main = module["main"]
     copy = tvm.IRModule(dict(module.functions_items()), attrs=module.attrs)
     copy["main"] = main.with_attr("num_input", (len(main.params) + 1) // 2)

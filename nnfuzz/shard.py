@@ -1,4 +1,4 @@
-"""The K-th of N parts of numbered things: every N-th of them, so that parts are alike."""
+"""The K-th of N parts of numbered things: every N-th of them, so that parts are similar."""
 
 from __future__ import annotations
 
@@ -31,13 +31,17 @@ class Shard:
         return f"{self.number}/{self.count}"
 
     def owns(self, index: int) -> bool:
-        """Whether it has the thing of an index, from 0 on."""
+        """Whether the part has the thing of an index, from 0 on."""
         return index % self.count == self.number - 1
+
+    def index(self, place: int) -> int:
+        """The index at a place in the part."""
+        return place * self.count + self.number - 1
 
     @property
     def whole(self) -> bool:
         return self.count == 1
 
     def of(self, total: int) -> int:
-        """How many of the first so many things it has."""
+        """Number of the first `total` things that are in the part."""
         return len(range(self.number - 1, total, self.count))

@@ -29,12 +29,12 @@ from nnfuzz.spec.unexportable import SCALAR_DOUBLES
 
 
 def negative_part(u, y, x):
-    """Rounding error of a product, the factor of which is rounded, too, where x is negative."""
+    """Rounding error of x times a rounded factor where x is negative, else 0."""
     return torch.where(x < 0, 2.5 * u * y.abs(), 0.0)
 
 
 ABSOLUTE = 3.0
-"""Unit roundoffs that vectorised sigmoids of float32 are off by, however small the result."""
+"""Absolute error of vectorised float32 sigmoids, in unit roundoffs."""
 
 
 @operator
@@ -113,7 +113,8 @@ class PRelu(Broadcasting):
 
 
 def expelled(u, y, size):
-    """Rounding error of size (exp(x) - 1): that of the exponential, in types but float32 known."""
+    """Rounding error of size * (exp(x) - 1). The error of the exponential is known for all types
+    but float32."""
     return 4 * u * size if u == SINGLE else u * (4 * y.abs() + 1.5 * size)
 
 
@@ -126,7 +127,8 @@ class Elu(Increasing):
         return F.elu(x, single(self.alpha))
 
     def radius(self, u, y, x):
-        """Where x < 0, alpha (exp(x) - 1) may cancel: the error is that of alpha exp(x) ~ alpha."""
+        """Where x < 0, alpha (exp(x) - 1) may cancel, so the error is that of alpha exp(x), about
+        alpha."""
         return torch.where(x < 0, expelled(u, y, self.alpha), 0.0)
 
 
@@ -136,9 +138,11 @@ class Sigmoid(Increasing):
     within = (0.0, math.inf)
 
     def radius(self, u, y, x):
-        """Half of 1 + tanh(x / 2), where it is small; or 1 / (1 + exp(-x)).
+        """Computed as (1 + tanh(x / 2)) / 2, which is inexact where it is small, or as 1 / (1 +
+        exp(-x)).
 
-        There the exponential is a share 1 - y of the sum; sum, and reciprocal, are rounded.
+        In the second form the exponential is the share 1 - y of the sum; the sum and its reciprocal
+        are rounded.
         """
         if u == SINGLE:
             return u * (elementary(u) * y.abs() + ABSOLUTE)
@@ -188,9 +192,10 @@ class HardSwish(Gated):
         return [x.abs() - largest(x) / 4]
 
     def radius(self, u, y, x):
-        """ONNX stores 1/6 as float32, whatever the type: 2^-25. Above 3 it is x * 6 / 6, not x.
+        """ONNX stores 1/6 as float32 for every type, which is off by 2^-25; above 3 the result is x
+        * 6 / 6, not x.
 
-        Alpha x is rounded twice, the sum with beta once, its product with x as well.
+        The product alpha x is rounded twice, the sum with beta once, and the product with x once.
         """
         size = x.abs()
         slope = size.clamp(max=3.1) / 6
@@ -205,12 +210,12 @@ class Tanh(Increasing):
     torch = staticmethod(torch.tanh)
 
     def radius(self, u, y, x):
-        """Approximations of float32 are off by 3 u, however small y is, and 4 u x.
+        """Approximations in float32 have an absolute error of 3 u and 4 u |x|.
 
-        Else e = exp(2 x), or of |x|, moves the result by (1 - y^2) / 2 of its own error, and what
-        is rounded are numerator, denominator and quotient of (e - 1) / (e + 1), or, in float64,
-        sum, quotient and difference of 1 - 2 / (e + 1), unless it is libm's of two units in the
-        last place.
+        In other types, the error of e = exp(2 x) or exp(2 |x|) changes the result by (1 - y^2) / 2
+        of itself. Numerator, denominator and quotient of (e - 1) / (e + 1) are rounded; in float64,
+        so are sum, quotient and difference of 1 - 2 / (e + 1), unless tanh is libm's with two units
+        in the last place.
         """
         size = y.abs()
         if u == SINGLE:
@@ -223,7 +228,7 @@ class Tanh(Increasing):
 
 @operator
 class Softplus(Increasing):
-    """log(1 + exp(x)), of any x: an overflow of exp(x) alone is a fault of the implementation."""
+    """log(1 + exp(x)) for any x; an implementation in which exp(x) alone overflows is wrong."""
 
     within = (0.0, math.inf)
 
@@ -231,9 +236,11 @@ class Softplus(Increasing):
         return F.softplus(x, threshold=40)
 
     def radius(self, u, y, x):
-        """In float32 it may be x + log(1 + exp(-x)), even where x is negative, if that is finite.
+        """In float32 it may be computed as x + log(1 + exp(-x)), also for negative x where that is
+        finite.
 
-        Else the exponential is a share sigmoid(x) of the rounded sum that the logarithm is of.
+        In other types the exponential is the share sigmoid(x) of the rounded sum whose logarithm is
+        taken.
         """
         if u == SINGLE:
             return u * (4 * y.abs() + 2.5 * x.clamp(min=-89).abs() + 2)
@@ -255,12 +262,12 @@ LEAST_GELU = {
     "none": (-0.7517915242, -0.1699712074),
     "tanh": (-0.7524614221, -0.1700408230),
 }
-"""Where Gelu is least, and how small it is there; both to ten digits."""
+"""The minimum of Gelu and its place, to ten digits."""
 
 
 @operator
 class Gelu(Gated):
-    """x * Phi(x), exactly or by a tanh. Below opset 20 composed. Source: ONNX Gelu-20."""
+    """x * Phi(x), exactly or by a tanh; a composition below opset 20. Source: ONNX Gelu-20."""
 
     approximate = Choice(("none", "tanh"))
 
@@ -289,12 +296,12 @@ class Gelu(Gated):
         return emit("Tanh", emit("Mul", emit("Add", x, cube), scale))
 
     def radius(self, u, y, x):
-        """Of 1 + erf it is the absolute error that counts.
+        """The absolute error of 1 + erf decides.
 
-        Of the form with tanh, ONNX says so in a function with float32 constants, whatever the type:
-        the argument of tanh is off by 2^-24 of itself, the result by that times the slope.
-        In types but float32 the steps are known: the error of erf or tanh, that of its argument,
-        and of the sum with 1 and of the product with x.
+        ONNX defines the form with tanh as a function with float32 constants for every type, so the
+        argument of tanh has a relative error of 2^-24, and the result that times the slope. In all
+        types but float32 the steps are known: erf or tanh, its argument, the sum with 1 and the
+        product with x.
         """
         size = x.abs()
         if self.approximate == "none":
@@ -315,11 +322,12 @@ class Gelu(Gated):
 
 
 def _end(side):
-    """Draws a bound of Clip, of the input's kind; None (absent) now and then."""
+    """Draws a bound of Clip in the input's kind of number; sometimes None, which means absent."""
 
     def draw_end(draw, op, x, *_):
         first = op.__dict__.get("min")
-        if draw.chance(0.15) and (side == "min" or first is not None):
+        other = first if side == "max" else op.__dict__.get("max", 0)
+        if draw.chance(0.15) and other is not None:
             return None
         least = first if first is not None else max(-8, x.dtype.limits[0])
         # Narrow ranges too, so that two of them may have nothing in common.
@@ -346,7 +354,8 @@ class Clip(Increasing):
         return x
 
     def radius(self, u, y, x):
-        """The bounds are rounded to the dtype, where an end of an interval is clamped to one."""
+        """Where an end of an interval is clamped to a bound, the bound's rounding to the dtype
+        counts."""
         y = self.torch(x)
         ends = [y == end for end in (self.min, self.max) if end is not None]
         return torch.where(functools.reduce(torch.logical_or, ends), u * y.abs(), 0.0)

@@ -29,7 +29,7 @@ from nnfuzz.spec.rounding import SINGLE, stepwise
 from nnfuzz.spec.unexportable import HALF_PROMOTED, Unexportable
 
 AWAY = 1e-3
-"""Smallest absolute value of a denominator: quotients stay moderate."""
+"""Smallest absolute value of a denominator, so that quotients stay moderate."""
 
 
 @operator
@@ -67,7 +67,7 @@ class Sign(Increasing):
     torch = staticmethod(torch.sign)
 
     def certain(self, x):
-        """The input search does not hit 0, so -1 or 1 occurs; -1 counts as avoidable."""
+        """The input search does not find 0, so -1 or 1 occurs; -1 counts as avoidable."""
         return ((1, 1),)
 
     def proxy(self, x):
@@ -159,7 +159,8 @@ class Div(Arithmetic):
         return Interval(one, one, a.any).masked(holds(a))
 
     def inexact(self, x, y):
-        """A compiler may multiply by the reciprocal, which is rounded but for powers of two."""
+        """A compiler may multiply by the reciprocal, which is rounded unless the divisor is a power
+        of two."""
         return _inverted(y.lo) | _inverted(y.hi)
 
     def undefined(self, x, y):
@@ -201,7 +202,7 @@ def undivided(x, y):
 
 
 def undividable(x, y):
-    """Mask of integer divisions by zero, or out of range, for some operands in the intervals."""
+    """Mask of integer divisions that may be by zero or out of range within the intervals."""
     least = torch.iinfo(x.lo.dtype).min
     over = holds(x, least) & holds(y, -1) if least < 0 else torch.zeros_like(x.lo, dtype=torch.bool)
     return over | holds(y)
@@ -232,7 +233,7 @@ class Mod(Binary):
         return emit("Sub", x, emit("Mul", emit("Floor", emit("Div", x, y)), y))
 
     def interval(self, x, y):
-        """Affine as long as the quotient keeps its integer part."""
+        """Mod is affine while the quotient keeps its integer part."""
         if not x.lo.is_floating_point():
             return [uncertain(self.torch, x, nonzero(y))]
         integer = torch.trunc if self.fmod else torch.floor
@@ -244,7 +245,7 @@ class Mod(Binary):
         return None if x.lo.is_floating_point() else undividable(x, y)
 
     def domain(self, x, y):
-        """Quotients past 1/u have no fractional part left, and some implementations overflow."""
+        """Quotients beyond 1/u have no fractional part, and some implementations overflow there."""
         if x.is_floating_point():
             terms = [AWAY - y.abs(), x.abs() - y.abs() / torch.finfo(x.dtype).eps]
             return terms if self.fmod else [*terms, *too_large(x.abs() + y.abs())]
@@ -271,8 +272,8 @@ class Mod(Binary):
         return max(-most, min(x[0], 0)), min(most, max(x[1], 0))
 
     def radius(self, u, y, x, divisor):
-        """`fmod=0` is defined by a quotient, which rounds to an integer if it is near to one; and
-        off one, where it is a product with a reciprocal.
+        """`fmod=0` is defined by a quotient. Near an integer the quotient may round to it, or away
+        from it where it is a product with a reciprocal.
         """
         if self.fmod:
             return 2 * u * x.abs()
@@ -284,13 +285,14 @@ class Mod(Binary):
 
 
 def _whole(y):
-    """Whether exponents in the range are whole numbers: integers, or one such number."""
+    """Whether all exponents in the range are whole: the dtype is an integer, or the range is one
+    whole number."""
     return all(isinstance(end, int) for end in y) or (y[0] == y[1] and float(y[0]).is_integer())
 
 
 @operator
 class Pow(Broadcasting):
-    """The exponent may have a type of its own; fractional ones need a positive base.
+    """Power with an exponent of any numeric type; a fractional exponent needs a positive base.
 
     Source: ONNX Pow-13; integer bases are left out: large powers are undefined for them.
     """
@@ -304,7 +306,7 @@ class Pow(Broadcasting):
         return torch.pow(x.to(wide), y.to(wide)).to(x.dtype)
 
     def interval(self, x, y):
-        """Extrema lie in the corners, or at 0 for integer exponents; elsewhere it is not finite."""
+        """Extrema lie in the corners, or at 0 for integer exponents, or are not finite."""
         interval = corners(self.torch, x, y)
         negative, across = x.lo < 0, (x.lo < 0) & (x.hi > 0)
         lo = torch.where(across & (interval.lo > 0), 0.0, interval.lo)
@@ -313,7 +315,8 @@ class Pow(Broadcasting):
         return [Interval(lo, hi, interval.any).masked(wild)]
 
     def domain(self, x, y):
-        """An integer exponent that the dtype holds exactly admits any base but 0."""
+        """The base must be positive, or different from 0 if the exponent is a whole number that the
+        dtype holds exactly."""
         size = x.abs()
         if y.is_floating_point():
             away = torch.where(y < 0, AWAY, 0.0) - size

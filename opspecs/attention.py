@@ -27,7 +27,7 @@ from .linalg import MatMul
 
 
 class Biased(Add):
-    """Scores plus a mask of floats; one of booleans is left to the softmax."""
+    """Scores plus a mask of floats; a mask of booleans is applied by the softmax."""
 
     name = "Biased"
 
@@ -55,11 +55,11 @@ LAYOUTS = (3, 4)
 class Attention(Composite):
     """softmax(mask(softcap(scale Q K^T))) V, in heads that share K and V by groups.
 
-    Inputs are (B, H, S, D), or (B, S, H * D) with the number of heads as attributes. With three
-    inputs Q, K, V; with four a mask, too; with five past keys and values; with six all of them.
-    `qk` asks for the scores as a further output, at one of their stages; not for the bare ones
-    where they are capped, since onnx.reference takes these for those (onnx 1.23). Keys that a mask
-    leaves no row with yield 0. Source: ONNX Attention-23.
+    Inputs are (B, H, S, D), or (B, S, H * D) with the number of heads as attributes. Three inputs
+    are Q, K and V; four have a mask too; five have past keys and values; six have all of them. `qk`
+    asks for the scores at one of their stages as a further output. The bare scores are not asked
+    for where there is a cap, because onnx.reference (onnx 1.23) returns the capped ones. A row
+    whose keys are all masked yields 0. Source: ONNX Attention-23.
     """
 
     since = 23
@@ -77,7 +77,7 @@ class Attention(Composite):
     is_causal = Choice((0, 0, 1))
     qk = Choice(lambda op, *_: (None, None, None, 1 if op.softcap else 0, 3))
     softmax_precision = Choice(lambda op, q, *_: (None, None, *PRECISE[q.dtype]), default=None)
-    """Never less precise than the elements."""
+    """The softmax is never less precise than the elements."""
     window: Any = (None, None)
 
     @classmethod
@@ -91,7 +91,7 @@ class Attention(Composite):
         return [s for s in super().signatures() if s[0]["M"] in (s[0]["T"], DType.BOOL)]
 
     def _parts(self, inputs):
-        """Mask and past, as far as there are such inputs."""
+        """The inputs mask, past keys and past values, each None if it is absent."""
         return inputs[3:4] if len(inputs) in (4, 6) else (), inputs[-2:] if len(inputs) > 4 else ()
 
     def _layout(self, q, k, v):
@@ -214,7 +214,8 @@ class Attention(Composite):
         return scores, capped, added, apply(softmax, added, *mask)
 
     def value_range(self, *ranges):
-        """Means of the values, or 0; or anything."""
+        """The range of the values, and 0; unbounded with scores as an output or past values as an
+        input."""
         if self.qk is not None or len(ranges) > 4:
             return -math.inf, math.inf
         return min(0.0, ranges[2][0]), max(0.0, ranges[2][1])
@@ -244,8 +245,8 @@ class Attention(Composite):
 
 @operator
 class AttentionWindowed(Attention):
-    """Attention to keys that are near: so many positions to the left and right of the query's own,
-    None for any number. Source: ONNX Attention-25, `left_window_size`.
+    """Attention to the keys within some positions to the left and right of the query's own; None
+    means any number. Source: ONNX Attention-25, `left_window_size`.
     """
 
     since = 25

@@ -81,7 +81,7 @@ class BitShift(Binary):
     direction = Choice(("LEFT", "RIGHT"))
 
     def certain(self, x, y):
-        """0: the input search does not keep every element from losing all its bits."""
+        """0 occurs: the input search does not prevent that an element loses all its bits."""
         return ((0, 0),)
 
     def torch(self, x, y):

@@ -1,6 +1,6 @@
-"""What the bodies of control flow are made of: operators that keep the type of their inputs.
+"""Operators for the bodies of control flow: those that keep the type of their inputs.
 
-All of them lower to opset 13.
+All of them exist in opset 13.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ TAME = (
     maths.Sin, maths.Cos, maths.Atan, maths.Erf, maths.Floor, maths.Ceil, maths.Round,
     logic.And, logic.Or, logic.Xor, logic.Not, Softmax, Identity,
 )  # fmt: skip
-"""Operators that may be repeated without leaving their domains soon."""
+"""Operators that stay within their domains when they are applied repeatedly."""
 ONCE = (*TAME, act.Softplus, act.HardSwish, maths.Exp, maths.Asinh, LogSoftmax)
-"""For bodies that run once: none is undefined anywhere but for overflow."""
+"""Operators for bodies that run once; each is defined everywhere except for overflow."""
 WILD = (
     *ONCE, ari.Div, ari.Mod, ari.Reciprocal, maths.Log, maths.Sqrt, maths.Asin, maths.Tan,
     maths.Sinh,
 )  # fmt: skip
-"""Whatever a given body may hold."""
+"""Every operator that a body may contain."""

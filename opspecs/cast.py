@@ -22,10 +22,10 @@ EXPORTERS = ("torchscript", "dynamo")
 class Cast(Unary):
     """Floats are truncated towards zero, integers keep their low bits, anything but 0 is true.
 
-    A float outside of the integer's range is undefined; 8-bit floats saturate, or nothing is beyond
-    their range (`saturate` = 0, with which some become NaN, others infinite). Integers of 4 bits
-    are the nearest ones; ties are not compared, since ONNX Runtime rounds them away from zero.
-    Source: ONNX Cast-21, "4 bit integer types" of its documentation.
+    A float outside the integer's range is undefined. 8-bit floats saturate; with `saturate` = 0
+    inputs stay within their range, since beyond it some become NaN and others infinite. Integers of
+    4 bits are rounded to nearest; ties are not compared, because ONNX Runtime rounds them away from
+    zero. Source: ONNX Cast-21, "4 bit integer types" of its documentation.
     """
 
     merges = ("Cast",)
@@ -47,7 +47,7 @@ class Cast(Unary):
 
     @property
     def edges(self):  # type: ignore[override]
-        """Every float with infinities keeps them, and NaN."""
+        """Every float type with infinities keeps infinities and NaN."""
         return self.to.is_float and self.to not in FLOAT8S
 
     @property
@@ -68,7 +68,8 @@ class Cast(Unary):
         return self.to.is_bool or (self.to in FLOAT8S and self.saturate)
 
     def bounds(self, source: DType):
-        """The range of values that the target holds; unbounded where that is no question."""
+        """The range of values that the target holds; unbounded where every value of the source is
+        allowed."""
         exact = not (source.is_float or self.to.is_float)
         if exact or self._holds_all():
             return ANY_RANGE
@@ -90,7 +91,7 @@ class Cast(Unary):
         return x[0] <= 0.999 * hi and x[1] >= 0.999 * lo
 
     def demanded(self, *_):
-        """The range of an unsigned or small integer target, which few floats lie in."""
+        """The range of an unsigned or small integer target: few floats lie in it by chance."""
         return self.to.limits if self.to.is_int and self.to.limits[0] >= -(1 << 15) else None
 
     def value_range(self, x, *_):
@@ -138,14 +139,15 @@ class Cast(Unary):
         return (x.lo <= float(least - 1)) | (x.hi >= float(most + 1))
 
     def radius(self, u, y, x, *_):
-        """`u` is the target's unit roundoff. What it cannot hold may stay, see `interval`."""
+        """`u` is the target's unit roundoff. A compiler may keep digits that the target cannot
+        hold, see `interval`."""
         lost = torch.where(y == 0, x.to(y.dtype).abs(), u * y.abs())
         return torch.where(x == y, 0.0, lost) if self.to.is_float else 0.0
 
 
 @operator
 class CastLike(Cast):
-    """Cast to the type of a second tensor, whose values and shape play no part.
+    """Cast to the dtype of a second tensor, whose values and shape are ignored.
 
     Source: ONNX CastLike-15.
     """
@@ -186,8 +188,8 @@ _BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 class BitCast(Unary):
     """The bits of a number, read as another type of the same width.
 
-    Integers are not read as floats: as such nearly all of them are tiny or not a number.
-    Source: ONNX BitCast-26.
+    Integers are not reinterpreted as floats: nearly all of them would be tiny or NaN. Source: ONNX
+    BitCast-26.
     """
 
     since = 26
@@ -223,7 +225,7 @@ class BitCast(Unary):
         return [flags(~torch.isfinite(self.torch(x)))] if self.to.is_float else []
 
     def undefined(self, x):
-        """The sign of a zero, which the oracle does not follow."""
+        """Elements that may be zero: the oracle does not follow the sign of zero."""
         return x.lo == 0 if self.source.is_float and not self.to.is_float else None
 
     def onnx_attributes(self):

@@ -1,4 +1,4 @@
-"""Tensors that follow from the shape of another one, and from nothing else of it."""
+"""Tensors that depend on the shape of another tensor and not on its values."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from nnfuzz.spec.intervals import Interval
 from nnfuzz.spec.operator import In, OpSpec, operator
 
 SOURCE = Choice(("computed", "constant"))
-"""Whether the model computes with the shape, or has the result of that as an initializer."""
+"""Whether the model computes the result from the shape, or holds it as an initializer."""
 
 
 FEW = (*FLOATS[:3], DType.INT64, DType.INT32, DType.BOOL)
-"""Inputs of operators that choose the dtype of their output: not all pairs are worth a probe."""
+"""Input dtypes of operators that choose their output's dtype; probing all pairs would cost too
+much."""
 LISTED = {DType.FLOAT32: "value_float", DType.INT64: "value_int"}
 
 
 def _listable(x):
-    """Whether a list, or a number, is a way to write such a tensor."""
+    """Whether Constant can write the tensor as a list or a number."""
     return x.dtype in LISTED and x.rank < 2
 
 
@@ -112,7 +113,7 @@ class Shape(Shaped):
         return torch.tensor(x.shape[self.start : self.end])
 
     def onnx(self, emit, x):
-        """Attributes since opset 15, where they say something; a slice before."""
+        """Attributes from opset 15 on, where they differ from their defaults; a Slice below."""
         rank = emit.type(x).rank
         start, end = (self.start or None), (self.end if self.end < rank else None)
         if emit.opset >= 15:
@@ -131,7 +132,7 @@ class Size(Counting):
 
 @operator
 class EyeLike(Zeros, Filled):
-    """1 on a diagonal, 0 elsewhere. Source: ONNX EyeLike-9."""
+    """A matrix with 1 on one diagonal and 0 elsewhere. Source: ONNX EyeLike-9."""
 
     inputs = (In("T", FEW, (2, 2)),)
     whole = "always"
@@ -147,7 +148,7 @@ class EyeLike(Zeros, Filled):
 
 @operator
 class ConstantOfShape(Filled):
-    """One number everywhere. Source: ONNX ConstantOfShape-9."""
+    """A tensor filled with one number. Source: ONNX ConstantOfShape-9."""
 
     number = Choice((0, 0, 1, 2, 7))
     whole = "always"
@@ -169,7 +170,7 @@ class ConstantOfShape(Filled):
 
 @operator
 class Range(Filled):
-    """As many numbers as the input has elements, or its axis, at equal distances.
+    """Equally spaced numbers, as many as the input, or one axis of it, has elements.
 
     Floats advance in quarters, which is exact. Source: ONNX Range-11.
     """
@@ -203,7 +204,7 @@ class Range(Filled):
         return (-math.inf, self.start) if self.delta < 0 else (self.start, math.inf)
 
     def certain(self, x):
-        """The first number, and 0 where they come past it."""
+        """The first number occurs, and 0 where the numbers pass it."""
         first = (self.start, self.start)
         return (first, (0, 0)) if self.start * self.delta < 0 else (first,)
 
@@ -212,7 +213,8 @@ class Range(Filled):
         return (torch.arange(count) * self._step() + self.start).to(self.dtype.torch)
 
     def onnx(self, emit, x):
-        """The limit is computed in int64 for integers: not all of them can be multiplied."""
+        """For integers the limit is computed in int64, because Mul does not take all integer
+        dtypes."""
         start, delta = (emit.const(v, self.dtype) for v in (self.start, self._step()))
         if self.source == "constant":
             limit = self.start + extent(emit.type(x), self.axis) * self._step()
@@ -248,7 +250,7 @@ class Constant(Shaped):
         return -4, 4
 
     def certain(self, x):
-        """Nearly always, among more than a few numbers."""
+        """Values that a random constant of more than a few elements nearly always contains."""
         return (0, 0), (-4, -4), (4, 4)
 
     def torch(self, x):
@@ -256,7 +258,7 @@ class Constant(Shaped):
         return torch.from_numpy(numbers).to(x.dtype)
 
     def onnx(self, emit, x):
-        """A list of float32 or int64 has an attribute of its own, and so has a single number."""
+        """A list or a single number of float32 or int64 has its own attribute."""
         shape, dtype = emit.type(x).shape, emit.type(x).dtype
         value = self._numbers(shape, dtype.is_float, dtype.is_bool).astype(dtype.numpy)
         if self.style != "list" or not _listable(emit.type(x)):

@@ -18,9 +18,9 @@ from . import logic
 from .bodies import ONCE, TAME, WILD
 
 LONGEST = 12
-"""Iterations of Scan; the reference runs them one by one."""
+"""Most iterations of Scan; the reference runs them one by one."""
 SETTLED = 4
-"""Steps after which the range of a state is given up if it still grows."""
+"""Steps after which a state whose range still grows counts as unbounded."""
 CONDITION = TensorType(DType.BOOL, ())
 COUNT = TensorType(DType.INT64, ())
 
@@ -56,10 +56,11 @@ def _loop_body(draw, op, x, *_):
 
 @operator
 class Loop(ControlFlow):
-    """`trips` applications of a body to `carried` values; its last result, stacked, if `stacked`.
+    """`trips` applications of a body to `carried` values; with `stacked`, the results of all trips
+    as well.
 
-    The number of trips is told by M ("count"), by the condition, or by the condition before M is
-    reached ("both"). `counted`: the body also reads the iteration's number. Source: ONNX Loop-13.
+    M ("count"), the condition, or the condition before M is reached ("both") ends the loop.
+    `counted`: the body also reads the iteration number. Source: ONNX Loop-13.
     """
 
     pool = TAME
@@ -164,7 +165,7 @@ def _branch(draw, op, x, *_):
 
 @operator
 class If(ControlFlow):
-    """One of two bodies, which read the first input and what follows the condition.
+    """One of two bodies, which read the first input and those behind the condition.
 
     The reference computes both, so both must be valid. Source: ONNX If-13.
     """
@@ -233,10 +234,10 @@ def _slice(x, axis):
 
 @operator
 class Scan(ControlFlow):
-    """A body applied to slices along an axis, one after the other, and to a state.
+    """A body that is applied to the slices along an axis in turn, and to a state.
 
-    Inputs: the tensor, the initial state, and what the body reads besides. Outputs: the results of
-    the steps, side by side along `out_axis`, and the last state. Source: ONNX Scan-11.
+    Inputs: the tensor, the initial state, and further values that the body reads. Outputs: the
+    results of the steps, joined along `out_axis`, and the last state. Source: ONNX Scan-11.
     """
 
     pool = TAME
@@ -281,7 +282,7 @@ class Scan(ControlFlow):
         return [*(states[:1] or [state]), part, *others]
 
     def value_range(self, x, state, *others):
-        """Bounds of states, if they stop growing after SETTLED steps; else anything."""
+        """Bounds of the states; unbounded if they still grow after SETTLED steps."""
         if isinstance(x[0], int):
             return ANY_RANGE
         results = []

@@ -34,7 +34,7 @@ class Conv(WeightedSum, Convolution):
         return [TensorType(d, s) for d, s in zip(dtypes, (x.shape, kernels, kernels[:1]))]
 
     def certain(self, x, w, *bias):
-        """0 where a window lies in the padding."""
+        """0 occurs where a window lies in the padding."""
         return ((0, 0),) if not bias and self.partly_outside(x, w) else ()
 
     def torch(self, x, w, bias=None):

@@ -14,10 +14,11 @@ from nnfuzz.spec.operator import operator
 
 
 def _behind(draw, op, first, *_):
-    """Rows that no window needs to touch: fewer than the stride.
+    """Draws output padding: rows at the end that no window touches, fewer than the stride.
 
-    ONNX says "stride/dilation", PyTorch takes that for "or", ONNX Runtime wants the stride. None
-    with `auto_pad`: the standard's formula makes them padding, its shape inference adds them.
+    ONNX demands less than "stride/dilation"; PyTorch reads that as "or", ONNX Runtime requires less
+    than the stride. 0 with `auto_pad`, where the standard's formula and its shape inference
+    disagree.
     """
     if op.auto_pad != EXPLICIT or draw.chance(0.5):
         return (0,) * (first.rank - 2)
@@ -25,7 +26,7 @@ def _behind(draw, op, first, *_):
 
 
 SHAPED = {EXPLICIT: (0, 0, 0, 1), "SAME_UPPER": (0, 1), "SAME_LOWER": (0,), "VALID": (0,)}
-"""With sizes, `auto_pad` says no more than where an odd padding has its larger half."""
+"""With explicit output sizes, `auto_pad` decides only on which side an odd padding is larger."""
 
 
 @operator
@@ -44,7 +45,7 @@ class ConvTranspose(WeightedSum, Kernels):
         return super().from_onnx({**fields, "output_padding": padding}, takes, gives)
 
     shaped = Choice(lambda op, *_: SHAPED[op.auto_pad], default=0)
-    """Whether the model says the sizes that come out, from which the padding follows."""
+    """Whether the model gives the output sizes, from which the padding follows."""
 
     def requires(self, x, w, *bias):
         yield x.rank == w.rank and len(self.pads) == 2 * len(self.strides) == 2 * (x.rank - 2)
@@ -69,11 +70,11 @@ class ConvTranspose(WeightedSum, Kernels):
             yield size >= 1
 
     def automatic(self, *inputs):
-        """None where the sizes that come out are told: the padding follows from these."""
+        """None where the model gives the output sizes, from which the padding follows."""
         return iter(()) if self.shaped else super().automatic(*inputs)
 
     def missing(self, *inputs):
-        """As many elements come out as there are strides."""
+        """Padding that is missing for an output of one stride per input element."""
         for parts, extra in zip(self.axes(*inputs), self.output_padding):
             _, window, stride, dilation, _, _ = parts
             yield (window - 1) * dilation + 1 + extra - stride
@@ -107,7 +108,7 @@ class ConvTranspose(WeightedSum, Kernels):
         return [TensorType(d, s) for d, s in zip(dtypes, shapes)]
 
     def certain(self, x, w, *bias):
-        """0 where no window reaches."""
+        """0 occurs where no window reaches."""
         gaps = any(s > 1 for s in (*self.strides, *self.dilations))
         return ((0, 0),) if gaps and not bias else ()
 

@@ -22,8 +22,8 @@ class DeformConv(Summing, Window):
     """x (N, C, H, W), w (M, C / group, *K), offset (N, 2 G K, H', W'), bias (M,), and a mask
     (N, G K, H', W') -> (N, M, H', W').
 
-    Elements are interpolated linearly, 0 beyond the image; bias and mask are optional, both or the
-    mask only may lack. Source: ONNX DeformConv-19; Dai et al., Zhu et al.
+    Elements are interpolated linearly, with 0 beyond the image. The mask, or mask and bias, may be
+    absent. Source: ONNX DeformConv-19; Dai et al., Zhu et al.
     """
 
     since = 19
@@ -134,11 +134,12 @@ class DeformConv(Summing, Window):
         return self.torch(x.abs(), w.abs(), offset, *(t.abs() for t in rest))
 
     def domain(self, x, w, offset, *rest):
-        """Positions must have a fraction, and any four neighbours may add up."""
+        """Positions must be small enough to have a fraction, and sums of four neighbours must be
+        finite."""
         return [offset.abs() - 1000, self._whole(x, w, *rest) - largest(x) / 2]
 
     def _whole(self, x, w, bias=None, mask=None):
-        """Bound of the sum of absolute terms, wherever the positions are."""
+        """Upper bound of the sum of absolute terms for any positions."""
         most = x.abs().flatten(2).amax(-1)[..., None, None, None]
         places = mask.shape[2:] if mask is not None else (1, 1)
         columns = most.expand(-1, -1, product(self.kernel_shape), *places)
@@ -146,14 +147,14 @@ class DeformConv(Summing, Window):
         return self._combined(columns, w.abs(), *parts)
 
     def radius(self, u, y, x, w, offset, *rest):
-        """Rounding moves the positions by some u of the image's size."""
+        """Rounding moves the positions by a few u of the image's size."""
         reach = max(x.shape[2:]) + max(self.pads)
         shift = 8 * u * (reach + 1) * self._whole(x, w, *rest)
         return sum_radius(u, self.terms(x, w), self.absolute(x, w, offset, *rest), y) + shift
 
     def interval(self, x, w, offset, *rest):
-        """As of a sum of products; displaced positions change each element by twice the largest
-        one's size per element of displacement."""
+        """The interval of a sum of products; a displacement by one element changes an element by at
+        most twice the largest one."""
         intervals = (x, w, offset, *rest)
         centres = [b.lo if b.exact else (b.lo + b.hi) / 2 for b in intervals]
         y = self.torch(*centres)

@@ -19,7 +19,8 @@ from nnfuzz.spec.rounding import by_squares, sum_radius, underflow
 
 @operator
 class Einsum(Summing):
-    """Axes with the same label run together; those that the result lacks are summed over.
+    """Sum of products: axes with the same label are paired, labels that the result lacks are summed
+    over.
 
     Source: ONNX Einsum-12.
     """
@@ -92,7 +93,7 @@ class Einsum(Summing):
         return len(inputs) * product(self._sizes(inputs).values())
 
     def torch(self, *xs):
-        """PyTorch 2.13 adds int32 up in int64 here and there, and then finds the types unequal."""
+        """PyTorch 2.13 adds int32 in int64 in some places and then rejects the mixed types."""
         if xs[0].dtype is torch.int32:
             return torch.einsum(self.equation, *[x.long() for x in xs]).int()
         return torch.einsum(self.equation, *xs)
@@ -105,7 +106,7 @@ class Einsum(Summing):
         return summed(*ranges)
 
     def undefined(self, *intervals):
-        """Integer sums that may overflow: ONNX is silent."""
+        """Integer sums that may overflow, which ONNX does not define."""
         if intervals[0].lo.is_floating_point():
             return None
         whole = torch.einsum(self.equation, *[b.far().double().abs() for b in intervals])
@@ -115,7 +116,7 @@ class Einsum(Summing):
         return [linear(self.torch, *intervals, weights=range(len(intervals)))]
 
     def _grown(self, xs):
-        """Bounds partial products of three operands, whatever the order."""
+        """Upper bound of partial products of three operands in any order."""
         return self.torch(*[x.abs().clamp(min=1) for x in xs])
 
     def domain(self, *xs):
@@ -134,7 +135,7 @@ class Einsum(Summing):
 
 
 LARGEST = 16
-"""Rows of a matrix; of 20 on, a determinant in float32 may be rounding errors altogether."""
+"""Most rows of a matrix; from 20 on, a float32 determinant may consist of rounding errors."""
 
 
 @operator
@@ -165,20 +166,21 @@ class Det(OpSpec):
         return torch.det(x)
 
     def domain(self, x):
-        """The product of the norms of the rows, at least 1 each: Hadamard's inequality."""
+        """The product of the row norms, each at least 1, must be finite (Hadamard's inequality)."""
         logs = torch.linalg.vector_norm(x, dim=-1).clamp(min=1).log().sum(-1)
         return [logs + x.shape[-1] * math.log(2) - math.log(largest(x))]
 
     def value_range(self, x):
-        """A matrix of equal elements is singular if there are several."""
+        """A matrix of equal elements is singular unless it has one element."""
         return (min(x[0], 0.0), max(x[1], 0.0)) if x[0] == x[1] else ANY_RANGE
 
     def radius(self, u, y, x):
-        """Elimination with pivoting: each element is off by n u times the largest of its row."""
+        """In elimination with pivoting, each element is off by n u times the largest of its row."""
         return 4 * u * x.shape[-1] ** 2 * torch.linalg.vector_norm(x, dim=-1).prod(-1)
 
     def interval(self, x):
-        """Linear in each row: rows that move by e change the product of norms at most so much."""
+        """The determinant is linear in each row, so rows that change by e change it by at most the
+        growth of the product of norms."""
         centre, r = (x.lo + x.hi) * 0.5, (x.hi - x.lo) * 0.5
         y, norms, moved = (
             torch.det(centre),

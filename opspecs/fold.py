@@ -1,4 +1,4 @@
-"""Columns of blocks back to images."""
+"""Images from columns of blocks."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from nnfuzz.spec.operator import In, operator
 
 
 def _each(options):
-    """One of the options per spatial axis."""
+    """Draws one of the options for each spatial axis."""
     return Choice(by=lambda draw, op, *_: tuple(draw.choice(options) for _ in op.kernel))
 
 
 def _rows(draw, op):
-    """Sizes of the axes before the last one that hold one to four blocks."""
+    """Draws sizes of all axes but the last, each with room for one to four blocks."""
     for k, s, d, b, e in list(zip(op.kernel, op.strides, op.dilations, op.begins, op.ends))[:-1]:
         yield max(1, draw.integer(0, 3) * s + d * (k - 1) + 1 - b - e)
 
@@ -71,7 +71,7 @@ class Col2Im(Zeros, Summing):
 
     @classmethod
     def draw_backward(cls, draw, first, output):
-        """As many spatial axes as the output has, in a few attempts."""
+        """Draws until there are as many spatial axes as the output has, with a few attempts."""
         for _ in range(8):
             op = cls.draw(draw, first)
             if len(op.kernel) + 2 == output.rank:
@@ -96,7 +96,7 @@ class Col2Im(Zeros, Summing):
         return [linear(self.torch, x)]
 
     def torch(self, x):
-        """Images of one axis have one row."""
+        """PyTorch folds two axes, so an image of one axis becomes a single row."""
         row = (1,) * (2 - len(self.kernel))
         size, kernel = (*row, *self._padded()), (*row, *self.kernel)
         dilation, stride = (*row, *self.dilations), (*row, *self.strides)

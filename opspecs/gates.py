@@ -24,7 +24,7 @@ from .activation import ABSOLUTE, Sigmoid, Softplus, Tanh
 
 LEAST_SWISH = (-1.278464542761074, -0.2784645427610738)
 LEAST_MISH = (-1.1924312, -0.3088434131)
-"""Where the functions are least, and how small they are there."""
+"""Place and value of the minimum of each function."""
 
 
 class Sigmoidal(Gated):
@@ -51,7 +51,8 @@ class Sigmoidal(Gated):
         return [x.abs() - largest(x) / 4]
 
     def radius(self, u, y, x):
-        """The product alpha x, of two rounded numbers, the sigmoid of it, the product with x."""
+        """Errors of the product alpha x of two rounded numbers, of its sigmoid, and of the product
+        with x."""
         if u == SINGLE:
             return u * (7 * y.abs() + 1.25 * ABSOLUTE * x.abs())
         inner = x * single(self.alpha)
@@ -69,10 +70,10 @@ class Swish(Sigmoidal):
 
 @operator
 class SwiGLU(Binary):
-    """Swish of one tensor times another one.
+    """Swish of one tensor times another tensor.
 
-    An ONNX operator for tensors of one shape from opset 28 on, else composed and broadcasting.
-    Source: ONNX SwiGLU-28.
+    An ONNX operator for tensors of equal shape from opset 28 on; otherwise a composition that
+    broadcasts. Source: ONNX SwiGLU-28.
     """
 
     unexportable = (SCALAR_DOUBLE,)
@@ -110,7 +111,7 @@ class SwiGLU(Binary):
 
 @operator
 class Mish(Gated):
-    """x tanh(softplus(x)), of any x. Source: ONNX Mish-18."""
+    """x tanh(softplus(x)) for any x. Source: ONNX Mish-18."""
 
     least = LEAST_MISH
     torch = staticmethod(F.mish)

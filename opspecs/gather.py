@@ -16,7 +16,7 @@ from nnfuzz.spec.unexportable import DECOMPOSED
 
 @operator
 class GatherElements(Indexed):
-    """One element of `data` per index, at the index's own place except along the axis.
+    """One element of `data` per index, taken from the index's own position except along the axis.
 
     Source: ONNX GatherElements-13; torch.gather.
     """
@@ -92,7 +92,7 @@ class GatherND(Indexed):
 
     @classmethod
     def draw_backward(cls, draw, first, output):
-        """Batches that the output has, too; no more axes left over than it has."""
+        """Draws no more batch axes and no more remaining axes than the output has."""
         op = cls.draw(draw, first)
         op.__dict__["batch_dims"] = b = min(op.batch_dims, output.rank, first.rank - 1)
         least = max(1, first.rank - output.rank)
@@ -126,7 +126,7 @@ class GatherND(Indexed):
 
 @operator
 class ReverseSequence(Indexed):
-    """The first elements along the time axis in opposite order, as many as each batch says.
+    """Reverses the first elements along the time axis, as many as each batch's length says.
 
     Source: ONNX ReverseSequence-10.
     """
@@ -161,10 +161,10 @@ class ReverseSequence(Indexed):
 
 @operator
 class OneHot(OpSpec):
-    """values[1] where the new axis is at the index, values[0] elsewhere or where there is no such.
+    """values[1] where the position on the new axis equals the index, values[0] elsewhere.
 
-    Negative indices count from the back. Floats are rounded down in front of the operator: ONNX
-    has it cast them to int64, yet runtimes find no place for fractions. Source: ONNX OneHot-11.
+    Negative indices count from the end. Floats are rounded down before the operator: ONNX casts
+    them to int64, but runtimes do not handle fractions. Source: ONNX OneHot-11.
     """
 
     copies = True
@@ -198,7 +198,7 @@ class OneHot(OpSpec):
         return self.complete(draw, TensorType(dtypes[0], tuple(shape)), dtypes)
 
     def domain(self, indices, values):
-        """Floats are far from where they leave the integers."""
+        """Floats must be small enough to hold every integer."""
         return [indices.abs() - 1e6] if indices.is_floating_point() else []
 
     def margins(self, indices, values):
@@ -231,7 +231,7 @@ class OneHot(OpSpec):
         return [Interval(lo, hi, mask)]
 
     def onnx(self, emit, indices, values):
-        """The depth has the type of the indices; int64 for floats where the values are integers."""
+        """The depth has the indices' dtype, or int64 for float indices with integer values."""
         dtype = emit.type(indices).dtype
         if dtype.is_float:
             indices = emit("Floor", indices)

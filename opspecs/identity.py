@@ -18,9 +18,9 @@ class Identity(DataMovement):
 
 @operator
 class Dropout(DataMovement):
-    """Inference: nothing is dropped, whatever the ratio; the mask (if asked for) is all true.
+    """Dropout at inference: nothing is dropped for any ratio; the mask, if requested, is all true.
 
-    `form` says how the lowering tells: by the default or by an explicit `training_mode`.
+    `form`: whether the lowering relies on the default or writes an explicit `training_mode`.
     Source: ONNX Dropout-13.
     """
 
@@ -29,7 +29,7 @@ class Dropout(DataMovement):
     form = Choice(("plain", "ratio", "training_mode"))
     mask = Choice((False, False, True))
     seed = Choice((None, None, 7), default=None)
-    """Of what is drawn in training: it says nothing here."""
+    """The seed of training, which has no effect at inference."""
 
     def type_transfer(self, x):
         return [x, x.with_dtype(DType.BOOL)] if self.mask else [x]

@@ -17,7 +17,7 @@ STEPS = (1, 1, 1, 2, 3, -1, -2)
 
 
 def _per_axis(draw_one):
-    """One value per sliced axis; `draw_one(draw, step)` makes it."""
+    """Draws one value per sliced axis by `draw_one(draw, step)`."""
     return Choice(by=lambda draw, op, *_: tuple(draw_one(draw, s) for s in op.steps))
 
 
@@ -25,9 +25,9 @@ def _per_axis(draw_one):
 class Slice(DataMovement):
     """Ranges [start, end) along axes; a negative step walks down from `start`, `end` excluded.
 
-    Here starts and ends are positions, and an end of -1 is the one before the first element.
-    `style` says how the lowering writes them: as they are, counted from the back, or beyond the
-    tensor where that is clamped to the same. Source: ONNX Slice-13.
+    Starts and ends are positions; an end of -1 is the position before the first element. `style`:
+    whether the lowering writes them as they are, counted from the end, or beyond the tensor, where
+    clamping gives the same. Source: ONNX Slice-13.
     """
 
     merges = ("Slice", "Pad")
@@ -40,7 +40,7 @@ class Slice(DataMovement):
 
     @classmethod
     def from_onnx(cls, fields, takes, gives):
-        """Ends beyond the tensor are clamped, as ONNX does."""
+        """Reads an ONNX Slice; ends beyond the tensor are clamped, as ONNX does."""
         starts, ends = fields["starts"], fields["ends"]
         axes = fields.get("axes") or tuple(range(len(starts)))
         steps = fields.get("steps") or (1,) * len(starts)
@@ -108,7 +108,7 @@ class Slice(DataMovement):
 
 @operator
 class Gather(Along, Indexed):
-    """data[:axis] + indices + data[axis + 1:]; negative indices count from the back.
+    """data[:axis] + indices + data[axis + 1:]; negative indices count from the end.
 
     Source: ONNX Gather-13.
     """

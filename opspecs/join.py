@@ -68,7 +68,8 @@ class Concat(Along, DataMovement):
 
 @operator
 class Split(Along, DataMovement):
-    """Two to four parts along one axis, of any sizes; `num_outputs` where that says the same."""
+    """Two to four parts of any sizes along one axis; written with `num_outputs` where the sizes
+    agree with it."""
 
     merges = ("Concat",)
     inputs = (In("T", ALL, (1, 5)),)

@@ -23,7 +23,7 @@ from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import SCALAR_DOUBLE
 
 SCALES = Choice((1.0, 1.0, 0.5, -1.0, 2.0, 0.25, 1.5))
-"""Factors that float16 represents: ONNX stores float attributes in float32."""
+"""Factors that float16 represents exactly; ONNX stores float attributes in float32."""
 
 
 @operator
@@ -146,6 +146,6 @@ class Gemm(Summing):
         return plain.torch(*[t.abs() for t in tensors])
 
     def domain(self, a, b, *c):
-        """The bare product must stay finite too: alpha may come after it."""
+        """The product before alpha must be finite as well."""
         plain = Gemm(**{**self.attributes, "alpha": max(1.0, abs(self.alpha)), "beta": 2.0})
         return [plain.absolute(a, b, *c) - largest(a) / 2]

@@ -20,7 +20,7 @@ class Equal(Comparison):
         return -(x - y).abs()
 
     def certain(self, x, y):
-        """False: the input search does not make floats equal."""
+        """False occurs: the input search does not make floats equal."""
         return ((0, 0),) if x.dtype.is_float else ()
 
     def value_range(self, x, y):
@@ -62,7 +62,8 @@ class LessOrEqual(Comparison):
 
 
 class OnFinite(Unary):
-    """IsInf, IsNaN: False for every value that can be compared, as these are finite."""
+    """IsInf and IsNaN, which are False for every comparable value, since comparable values are
+    finite."""
 
     edges = True
     weight = 0.3
@@ -81,7 +82,8 @@ class OnFinite(Unary):
         return x * 0
 
     def lowered(self, emit, x, **attributes):
-        """Both operators took float32 and float64 only at first; widening keeps the answer."""
+        """Emits the operator; at first both took float32 and float64 only, and widening keeps the
+        result."""
         if emit.opset < 20 and emit.type(x).dtype.itemsize < 4:
             x = emit("Cast", x, to=DType.FLOAT32)
         return emit(self.name, x, **attributes)
@@ -97,7 +99,7 @@ class IsNaN(OnFinite):
 
 @operator
 class IsInf(OnFinite):
-    """Either infinity, one of them or none. Source: ONNX IsInf-10."""
+    """Whether an element is infinite; each sign can be switched off. Source: ONNX IsInf-10."""
 
     detect_positive = Choice((0, 1))
     detect_negative = Choice((0, 1))
@@ -183,7 +185,8 @@ class Where(Broadcasting):
         return condition * x + (1 - condition) * y
 
     def interval(self, condition, x, y):
-        """The hull of both branches where the condition is not known; their masks likewise."""
+        """Where the condition is not certain, the hull of both branches and the union of their
+        masks."""
         always, maybe = condition.lo, condition.hi
         if x.lo.dtype is torch.bool:
             los = (torch.where(always, x.lo, y.lo), torch.where(maybe, x.lo, y.lo))

@@ -1,4 +1,4 @@
-"""Losses of a classification: scores of classes on axis 1, indices of the true ones."""
+"""Losses of a classification: class scores on axis 1 and indices of the true classes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nnfuzz.spec.operator import operator
 
 @operator
 class NegativeLogLikelihoodLoss(ClassLoss):
-    """-x[n, target, ...] times the class's weight: each, their sum, or their weighted mean.
+    """-x[n, target, ...] times the class's weight: all of them, their sum, or their weighted mean.
 
     Source: ONNX NegativeLogLikelihoodLoss-13, its function body for the mean.
     """
@@ -48,7 +48,8 @@ class SoftmaxCrossEntropyLoss(ClassLoss):
         return [*super().type_transfer(x, target, *weight), *[x] * self.log_prob]
 
     def onnx(self, emit, x, target, *weight):
-        """Below opset 22 its body is no valid ONNX for bfloat16, so that takes a detour."""
+        """Below opset 22 the operator's function body is not valid for bfloat16, which is computed
+        in float32."""
         narrow = emit.type(x).dtype is DType.BFLOAT16 and emit.opset < 22
         if narrow:
             x, *weights = (emit("Cast", v, to=DType.FLOAT32) for v in (x, *weight))
@@ -67,11 +68,12 @@ class SoftmaxCrossEntropyLoss(ClassLoss):
         return self.lost((-math.inf, 0.0), *weight)
 
     def further(self, x, target, *weight):
-        """Logarithms of probabilities: 0 of a single class; of several, one is at most log(1/3)."""
+        """Range of the logarithms of probabilities: 0 for a single class; else one of them is at
+        most log(1/3)."""
         return (((-math.inf, 0.0), (0.0, 0.0), (-math.inf, math.log(1 / 3))),) * self.log_prob
 
     def certain(self, x, *_):
-        """0, where there may be a single class: its probability is 1."""
+        """0 occurs where there may be a single class, since its probability is 1."""
         alone = ((0, 0),) if may_be_one(x.shape[1]) else ()
         return (*alone, *super().certain(x))
 

@@ -14,23 +14,24 @@ from nnfuzz.spec.rounding import SINGLE, elementary, faded, stepwise
 from nnfuzz.spec.unexportable import Unexportable
 
 POSITIVE = 1e-4
-"""The least positive number that no dtype takes for zero, even when it flushes subnormals."""
+"""A positive number that is not zero in any dtype, even where subnormals are flushed."""
 POLE = 0.01
-"""How far Tan stays from its poles, as a cosine; five times that in float16."""
+"""Least absolute cosine of an argument of Tan; five times as large in float16."""
 LONGEST = 709.0
 """The largest exponent whose exponential is finite in float64."""
 
 
 def exponential(u, y, x):
-    """Rounding error of a function that is a power of e.
+    """Rounding error of a function y = exp(x).
 
-    In float32 it is computed as 2 to the power of x log2(e), constant and product rounded.
+    In float32 it is computed as 2^(x log2(e)), where the constant and the product are rounded.
     """
     return u * y.abs() * (elementary(u) + (1.5 * x.abs() if u == SINGLE else 0.0)) + faded(u)
 
 
 def coarse(u, units):
-    """The error of float32 in so many of its unit roundoffs, which narrower types inherit."""
+    """The error of `units` unit roundoffs of float32, which narrower types inherit; 0 for wider
+    types."""
     return SINGLE * units if u > SINGLE else 0.0
 
 
@@ -86,7 +87,8 @@ class Sin(Wave):
     maximum_at = math.pi / 2
 
     def radius(self, u, y, x):
-        """float32 reduces the argument by a rounded multiple of pi; nobody does that in less."""
+        """In float32 the argument is reduced by a rounded multiple of pi; no compiler reduces it in
+        narrower types."""
         if u > SINGLE:
             return 4 * u * y.abs() + coarse(u, 5 * x.abs())
         return u * (4 * x.abs().clamp(max=1) + x.abs())
@@ -97,7 +99,7 @@ class Cos(Wave):
     torch = staticmethod(torch.cos)
 
     def radius(self, u, y, x):
-        """As of Sin."""
+        """The same as for Sin."""
         if u > SINGLE:
             return 4 * u * y.abs() + coarse(u, 4 + x.abs())
         return u * (4 + x.abs())
@@ -116,10 +118,10 @@ class Tan(Branched):
         return holds_multiple(x, math.pi / 2, math.pi)
 
     def radius(self, u, y, x):
-        """The argument may be off by 2u; unbounded where a pole is that near.
+        """The argument may be off by 2u; the error is unbounded where a pole is that close.
 
-        Not of narrower types than float32, in which nobody reduces it; the quotient of sine and
-        cosine may be computed in them.
+        No compiler reduces the argument in a narrower type than float32, but the quotient of sine
+        and cosine may be computed in one.
         """
         if u > SINGLE:
             return max(elementary(u), 2 * stepwise(u) + 1) * u * y.abs()
@@ -147,7 +149,7 @@ class Acos(Decreasing):
     valid = ((-1.0, 1.0),)
 
     def radius(self, u, y, x):
-        """Where it is the difference of Asin and pi / 2, that one's error is absolute."""
+        """It may be computed as pi / 2 - Asin(x), so that the error of Asin is absolute."""
         if u > SINGLE:
             return (stepwise(u) + 1) * u * y.abs() + coarse(u, 8)
         return 8 * u if u == SINGLE else u * (2.5 * y.abs() + 1.5)
@@ -164,7 +166,7 @@ class Atan(Increasing):
 
 
 class Hyperbolic(Unary):
-    """Functions that grow like exp(|x|)."""
+    """Base of functions that grow like exp(|x|)."""
 
     edges = True
     valid = ((-LONGEST, LONGEST),)
@@ -173,7 +175,7 @@ class Hyperbolic(Unary):
         return [x.abs() - exponent_limit(x)]
 
     def radius(self, u, y, x):
-        """Half the sum, or difference, of two exponentials, which is rounded as well."""
+        """Error of half the sum or difference of two exponentials, which is rounded as well."""
         return exponential(u, y, x) + (u * y.abs() if u < SINGLE else 0.0)
 
 
@@ -201,13 +203,13 @@ class Asinh(Increasing):
     torch = staticmethod(torch.asinh)
 
     def radius(self, u, y, x):
-        """The logarithm of |x| + sqrt(x^2 + 1): of a square, two sums and a root."""
+        """Error of the logarithm of |x| + sqrt(x^2 + 1), with a square, two sums and a root."""
         return u * (stepwise(u) * y.abs() + (2 if u == SINGLE else 2.5))
 
 
 @operator
 class Acosh(Increasing):
-    """Steep at 1, where x^2 - 1 is off by u. Few values behind other operators are above 1."""
+    """Steep at 1, where x^2 - 1 is off by u. Few results of other operators are above 1."""
 
     merges = ("Cosh",)
     edges = True
@@ -231,7 +233,8 @@ class Atanh(Increasing):
     valid = ((-0.99, 0.99),)
 
     def radius(self, u, y, x):
-        """Half the logarithm of (1 + x) / (1 - x): of a sum, a difference and a quotient."""
+        """Error of half the logarithm of (1 + x) / (1 - x), with a sum, a difference and a
+        quotient."""
         return u * (stepwise(u) * y.abs() + (3 if u == SINGLE else 1.5))
 
 
@@ -244,18 +247,18 @@ class Erf(Increasing):
     )
 
     def radius(self, u, y, x):
-        """Fast polynomials are within so much of 1, near 0 as well."""
+        """Fast polynomials in float32 have an absolute error of 12 u, also near 0."""
         if u == SINGLE:
             return 12 * u
         return u * (elementary(u) * y.abs() + (0.5 if u < SINGLE else 0.0)) + coarse(u, 12)
 
 
 class ToInteger(Increasing):
-    """Rounding to an integer: exact, with steps."""
+    """Base of functions that round to an integer: exact, with jumps."""
 
     whole = "always"
     step = 0.0
-    """Where, between two integers, the function jumps."""
+    """The place of the jump between two integers, from 0 to 1."""
 
     def proxy(self, x):
         return x
@@ -279,7 +282,7 @@ class Ceil(ToInteger):
 
 @operator
 class Round(ToInteger):
-    """Halves go to the even neighbour."""
+    """Rounding to the nearest integer; halves go to the even one."""
 
     edges = True
     torch = staticmethod(torch.round)

@@ -16,13 +16,13 @@ from nnfuzz.spec.intervals import linear
 from nnfuzz.spec.operator import In, operator
 
 CLEAR = 1e-3
-"""How far edges stay away from whole steps, where they are rounded down."""
+"""Least distance of edges from whole steps, at which they are rounded down."""
 
 
 def edges(bands: int, length: int, rate: int, lower: float, upper: float) -> np.ndarray:
-    """The edges of overlapping bands that are equally wide in mel, in steps of a DFT.
+    """The edges, in steps of a DFT, of overlapping bands that are equally wide in mel.
 
-    ONNX divides by one more than the number of intervals.
+    As in ONNX, the range is divided by one more than the number of intervals.
     """
     low, high = (2595 * math.log10(1 + hertz / 700) for hertz in (lower, upper))
     mel = low + np.arange(bands + 2) * (high - low) / (bands + 2)
@@ -30,7 +30,8 @@ def edges(bands: int, length: int, rate: int, lower: float, upper: float) -> np.
 
 
 def _banks(draw, op, first, *_):
-    """Bands, DFT length, sample rate and range in hertz; edges are clear of roundings."""
+    """Draws bands, DFT length, sample rate and range in hertz, so that no edge is near a whole
+    step."""
     most = draw.sizes.dim(first.rank)
     lengths = [n for n in (8, 16, 25, 32, 64) if n // 2 < most]
     while True:
@@ -47,7 +48,7 @@ def _banks(draw, op, first, *_):
 
 @operator
 class MelWeightMatrix(Zeros, Summing):
-    """Spectra (..., dft_length // 2 + 1) as energies of triangular bands (..., bands).
+    """(..., dft_length // 2 + 1) spectra -> (..., bands) energies of triangular bands.
 
     A composition, since the matrix alone would be a constant. Source: ONNX MelWeightMatrix-17.
     """
@@ -74,7 +75,8 @@ class MelWeightMatrix(Zeros, Summing):
         return 2 * x.numel * self.bank[0]
 
     def matrix(self):
-        """(frequencies, bands): up from 0 at one edge to 1 at the next, down to 0 at the third."""
+        """The weights (frequencies, bands): each band rises from 0 to 1 between two edges and falls
+        to 0 at the third."""
         bins = np.floor(edges(*self.bank)).astype(int)
         weights = np.zeros((self.bank[1] // 2 + 1, self.bank[0]))
         for band, (left, centre, right) in enumerate(zip(bins, bins[1:], bins[2:])):
@@ -97,7 +99,7 @@ class MelWeightMatrix(Zeros, Summing):
         return x.shape[-1]
 
     def radius(self, u, y, x):
-        """The weights themselves are rounded."""
+        """The error of a product whose weights are rounded as well."""
         return super().radius(u, y, x) + 4 * u * self.absolute(x)
 
     def interval(self, x):

@@ -45,7 +45,7 @@ class Softmax(Exponentials):
         return share
 
     def radius(self, u, y, x):
-        """Divided by the sum, or multiplied by its reciprocal."""
+        """The exponentials are divided by their sum or multiplied by its reciprocal."""
         return y * (2 * u + self.roundings(u, x)) + faded(u)
 
 
@@ -65,7 +65,7 @@ class LogSoftmax(Exponentials):
 
 @operator
 class Hardmax(AlongAxis):
-    """1 for the first one of the largest elements, 0 for the others. Source: ONNX Hardmax-13."""
+    """1 for the first of the largest elements, 0 for the others. Source: ONNX Hardmax-13."""
 
     def torch(self, x):
         at = torch.argmax(x, self.axis, keepdim=True)
@@ -122,7 +122,7 @@ def channelwise(intervals, x):
 
 @operator
 class BatchNormalization(PerChannel):
-    """Inference: statistics are inputs. Source: ONNX BatchNormalization-15."""
+    """Normalisation at inference: statistics are inputs. Source: ONNX BatchNormalization-15."""
 
     merges = ("Conv", "ConvTranspose")
     inputs = (In("T", FLOATS, (2, 5)), *[CHANNEL] * 4)
@@ -136,7 +136,8 @@ class BatchNormalization(PerChannel):
         return torch.nn.functional.batch_norm(x, mean, var, scale, bias, False, 0.0, self.eps)
 
     def proxy(self, x, scale, bias, mean, var):
-        """PyTorch's has no derivatives with respect to mean and variance."""
+        """The formula in elementary operations, since PyTorch's has no derivatives by mean and
+        variance."""
         scale, bias, mean, var = (across(v, x) for v in (scale, bias, mean, var))
         return (x - mean) / (var + self.eps).sqrt() * scale + bias
 
@@ -151,7 +152,7 @@ class BatchNormalization(PerChannel):
         return g * (x.abs() + across(mean.abs(), x)) + across(bias.abs(), x)
 
     def domain(self, x, scale, bias, mean, var):
-        """scale * x and scale * mean may come first."""
+        """The result must be finite if scale * x and scale * mean are computed first."""
         whole = across(scale.abs(), x) * (x.abs() + across(mean.abs(), x))
         return [
             -var,
@@ -187,8 +188,8 @@ class InstanceNormalization(PerChannel, Standardised):
 class LayerNormalization(Along, Standardised):
     """Statistics over the trailing axes from `axis` on; scale and optional bias of their shape.
 
-    One ONNX operator from opset 17 on, a composition below and for float64, whose statistics the
-    operator may compute in float32. Source: ONNX LayerNormalization-17.
+    One ONNX operator from opset 17 on; a composition below, and for float64, since the operator may
+    compute statistics in float32. Source: ONNX LayerNormalization-17.
     """
 
     inputs = (
@@ -216,7 +217,8 @@ class LayerNormalization(Along, Standardised):
         return trailing(self.axis, rank)
 
     def certain(self, x, scale, *bias):
-        """Without a bias: zero if there is one number only, and both signs where scales agree."""
+        """Without a bias, 0 occurs if one number is normalised, and negative numbers occur
+        otherwise."""
         if bias:
             return ()
         zero = ((0, 0),) if may_be_one(*scale.shape) else ()

@@ -13,8 +13,8 @@ from nnfuzz.spec.operator import In, operator
 
 
 def _pads(draw, op, first, *_):
-    """Symbolic padding on some axes, mostly on those of an image alone, 0 on the others; negative
-    only for constants.
+    """Draws symbolic padding of some axes, mostly the spatial ones, and 0 for the others; only
+    constant mode has negative padding.
     """
     least = -4 if op.mode == "constant" else 0
     outer = 2 if first.rank > 2 and draw.chance(0.7) else 0
@@ -25,7 +25,7 @@ def _pads(draw, op, first, *_):
 
 
 def _fill(op, first, *_):
-    """What constants to pad with; mostly ones that the domains of common functions hold."""
+    """The candidates for the padding constant, mostly within the domains of common functions."""
     if op.mode != "constant":
         return (0,)
     if first.dtype.is_float:
@@ -39,7 +39,7 @@ def _slice(emit, x, axis, start, end):
 
 @operator
 class Pad(DataMovement):
-    """Grow each axis by constants, mirrored, repeated or the opposite side's elements; negative
+    """Extends each axis by a constant, or by mirrored, repeated or wrapped elements; negative
     padding crops.
 
     Wrapping is composed of slices below opset 19. Source: ONNX Pad-19.
@@ -100,7 +100,7 @@ class Pad(DataMovement):
         return x
 
     def _extended(self, x, axis, before, behind):
-        """Grown along one axis; PyTorch's own modes lack dtypes and ranks."""
+        """Extends one axis; PyTorch's own modes lack dtypes and ranks."""
         index = (slice(None),) * axis
         size = x.shape[axis]
         if self.mode == "edge":
@@ -136,7 +136,7 @@ class Pad(DataMovement):
         return x
 
     def interval(self, interval):
-        """The padding is known exactly whatever the input is."""
+        """The interval of the moved elements; padding with a constant is exact."""
         from nnfuzz.spec.intervals import moved
 
         mask = None

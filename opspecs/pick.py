@@ -1,4 +1,4 @@
-"""Selecting elements by their values: as many as there are, filled up to a fixed number."""
+"""Selection of elements by their values; results are filled up to a fixed number of elements."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from nnfuzz.spec.unexportable import DECOMPOSED
 
 @operator
 class NonZero(Zeros):
-    """Indices of the first elements that are not 0, in columns; zeros where there are no more.
+    """Indices of the first nonzero elements as columns, followed by zeros.
 
     Source: ONNX NonZero-13.
     """
@@ -58,7 +58,7 @@ class NonZero(Zeros):
         return emit_filled(emit, emit("NonZero", x), DType.INT64, shape, 1)
 
     def interval(self, x):
-        """Columns are known up to the first element that may be 0 or not."""
+        """Columns are certain up to the first element for which it is uncertain whether it is 0."""
         y = self.torch(x.lo)
         open_ = x.mask() | ((x.lo != x.hi) & (x.lo <= 0) & (x.hi >= 0))
         return [Interval(y, y, beyond(y, 1, open_.flatten(), (x.lo != 0).flatten()))]
@@ -68,7 +68,7 @@ class NonZero(Zeros):
 
 
 class AlongOrFlat(OpSpec):
-    """Slices along an axis, or elements of the flat tensor."""
+    """Base of selections of slices along an axis, or of elements of the flat tensor."""
 
     axis = AXIS_OR_NONE
 
@@ -78,7 +78,7 @@ class AlongOrFlat(OpSpec):
 
     @classmethod
     def draw_backward(cls, draw, first, output):
-        """Flat where the ranks differ."""
+        """Selects from the flat tensor where the ranks differ."""
         op = cls.draw(draw, first)
         if first.rank != output.rank:
             op.__dict__["axis"] = None
@@ -87,7 +87,8 @@ class AlongOrFlat(OpSpec):
 
 @operator
 class Compress(Zeros, AlongOrFlat):
-    """Slices along an axis, or elements of the flat tensor, where a condition holds; then zeros.
+    """Slices along an axis, or elements of the flat tensor, where a condition holds, followed by
+    zeros.
 
     Source: ONNX Compress-11.
     """
@@ -138,8 +139,8 @@ class Compress(Zeros, AlongOrFlat):
 
 @operator
 class Unique(Zeros, AlongOrFlat):
-    """The different elements, or slices along an axis, then zeros; where each of them is first;
-    which one each element is; and how many there are of each.
+    """The distinct elements, or slices along an axis, followed by zeros; the first position, the
+    inverse index and the count of each.
 
     Source: ONNX Unique-11.
     """
@@ -162,7 +163,7 @@ class Unique(Zeros, AlongOrFlat):
         return 8 * x.numel
 
     def value_range(self, x):
-        """Elements, positions and counts alike."""
+        """One range for elements, positions and counts."""
         return min(x[0], 0), math.inf
 
     def torch(self, x):
@@ -192,7 +193,8 @@ class Unique(Zeros, AlongOrFlat):
         ]
 
     def interval(self, x):
-        """Known where elements are told apart, or are exact: then they only move."""
+        """The result is certain where elements are distinguished or exact, since then they only
+        move."""
         y, first, which, counts = self.torch(x.lo)
         masks = [None] * 4
         told = x.exact or bool(settled(Interval(x.lo.reshape(-1), x.hi.reshape(-1)), 0).all())
@@ -206,10 +208,10 @@ class Unique(Zeros, AlongOrFlat):
         return found + [Interval(v, v, m) for v, m in zip((first, which, counts), masks[1:])]
 
     def _undecided(self, x, y, first, which):
-        """Masks of the outputs, as far as it is open which elements are equal.
+        """Masks of the outputs where it is uncertain which elements are equal.
 
-        In order, positions are known below the first element that may equal another one; in order
-        of occurrence, those of elements that occur before the first that may have occurred.
+        In sorted order, positions are certain below the first element that may equal another one;
+        in order of occurrence, before the first element that may have occurred already.
         """
         axis = 0 if self.axis is None else self.axis % x.lo.dim()
         size = len(first)
@@ -241,21 +243,22 @@ class Unique(Zeros, AlongOrFlat):
 
 
 MOST_PAIRS = 1 << 20
-"""So many comparisons of elements are made to find out which of them may be equal."""
+"""Most comparisons of elements that are made to find out which of them may be equal."""
 
 
 def slices(x: Tensor, axis: int | None) -> Tensor:
-    """The slices along an axis as rows; with None, single elements."""
+    """The slices along an axis as rows; single elements if the axis is None."""
     if axis is None:
         return x.reshape(-1, 1)
     return x.movedim(axis, 0).reshape(x.shape[axis], -1)
 
 
 def open_pairs(lo: Tensor, hi: Tensor, mask: Tensor) -> Tensor:
-    """(n, d) ends and masks of rows -> (n, n): pairs of different rows whose order is open.
+    """(n, d) ends and masks of rows -> (n, n) mask of pairs of different rows whose order is
+    uncertain.
 
-    Rows are compared as sequences: the first elements that are not known to be equal decide, if
-    their intervals are apart.
+    Rows are compared as sequences: the first elements that may differ decide, if their intervals
+    are disjoint.
     """
     same = (lo == hi).unsqueeze(1) & (lo.unsqueeze(1) == lo) & (lo == hi)
     same = same & ~mask.unsqueeze(1) & ~mask
@@ -266,8 +269,8 @@ def open_pairs(lo: Tensor, hi: Tensor, mask: Tensor) -> Tensor:
 
 
 def beyond(y: Tensor, axis: int, open_: Tensor, taken: Tensor) -> Tensor | None:
-    """The mask of positions along an axis from the first element on of which it is open whether
-    it is taken; open_, taken: flat, in order.
+    """The mask of positions along an axis from the first element for which it is uncertain whether
+    it is taken. open_, taken: flat masks in order.
     """
     if not bool(open_.any()):
         return None
@@ -282,14 +285,14 @@ def beyond(y: Tensor, axis: int, open_: Tensor, taken: Tensor) -> Tensor | None:
 
 
 def filled(x: Tensor, axis: int, size: int) -> Tensor:
-    """`x` with `size` elements along the axis: cut off, or followed by zeros."""
+    """`x` with `size` elements along the axis, truncated or followed by zeros."""
     shape = list(x.shape)
     shape[axis] = size
     return torch.cat([x, x.new_zeros(shape)], axis).narrow(axis, 0, size)
 
 
 def emit_filled(emit: Any, value: str, dtype: DType, shape: Sequence[int], axis: int) -> str:
-    """The same in ONNX; `shape` is that of the result, which Reshape tells shape inference."""
+    """`filled` in ONNX. shape: that of the result, which a Reshape states for shape inference."""
     target = emit.const(list(shape), DType.INT64)
     zeros = emit("ConstantOfShape", target, value=np.zeros(1, dtype.numpy))
     bounds = [emit.const([b], DType.INT64) for b in (0, shape[axis], axis)]

@@ -28,11 +28,11 @@ from nnfuzz.spec.rounding import by_squares, largest_first, underflow
 from nnfuzz.spec.unexportable import DECOMPOSED, HALF_PROMOTED
 
 GAPS = per_axis(1, 1, 1, 2, unless=lambda op: op.auto_pad != EXPLICIT)
-"""None with `auto_pad`, whose formula LpPool-22 states for windows without gaps only."""
+"""No dilations with `auto_pad`, whose formula in LpPool-22 holds only for windows without gaps."""
 
 
 class Pool(Window):
-    """Windows of a fixed size, each of which touches the unpadded input."""
+    """Base of pools with windows of a fixed size, each of which touches the unpadded input."""
 
     inputs = (In("T", FLOATS, (3, 5)),)
     kernel_shape = Sym(1, 6, spatial)
@@ -72,7 +72,7 @@ class Pool(Window):
         return x
 
     def native(self):
-        """The padding that PyTorch's kernels do themselves, or None: at most half the window."""
+        """The padding if PyTorch's kernels support it (at most half the window), else None."""
         n = len(self.pads) // 2
         fits = all(2 * p <= k for p, k in zip(self.pads, self.kernel_shape))
         return self.pads[:n] if fits and self.symmetric() else None
@@ -105,9 +105,8 @@ class MaxPool(Pool):
 class AveragePool(Averaging, Pool):
     """The mean over each window, or over its unpadded part (count_include_pad = 0).
 
-    A window that overhangs the padded input (ceil_mode) only occurs where the overhang does not
-    count anyway: what it counts for otherwise differs between opsets.
-    Source: ONNX AveragePool-11; torch.nn.functional.avg_pool2d.
+    With ceil_mode, a window overhangs the padded input only where the overhang is not counted:
+    opsets differ in how it counts. Source: ONNX AveragePool-11; torch.nn.functional.avg_pool2d.
     """
 
     monotone = (1,)
@@ -178,7 +177,7 @@ class AveragePoolDilated(AveragePool):
 
 
 class PowerSum(Summing):
-    """The p-norm of many elements: the p-th root of a sum of p-th powers."""
+    """Base of p-norms: the p-th root of a sum of p-th powers."""
 
     exactness = ""
     p = Choice((1, 2, 2, 3))
@@ -188,7 +187,8 @@ class PowerSum(Summing):
         raise NotImplementedError
 
     def torch(self, x):
-        """p-th powers and their sums overflow float16 and its subnormals lose bits."""
+        """Computes float16 in float32, because p-th powers and their sums overflow and subnormals
+        lose bits."""
         if x.dtype not in (torch.float32, torch.float64):
             return self.torch(x.float()).to(x.dtype)
         return self._root(self.sums(x.abs() ** self.p))
@@ -214,7 +214,7 @@ class PowerSum(Summing):
         return 0.0, 0.0 if x[0] == 0 == x[1] else math.inf
 
     def radius(self, u, y, x):
-        """The sum is off by (k + 2 p) u, its terms may underflow; then the root."""
+        """Error of the root of a sum that is off by (k + 2 p) u and whose terms may underflow."""
         k, s = self.terms(x), self.absolute(x)
         off = u * (k + 2 * self.p + 2) * s + k * underflow(u)
         upper, lower = self._root(s + off), self._root((s - off).clamp(min=0))

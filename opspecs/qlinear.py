@@ -10,10 +10,11 @@ from nnfuzz.spec.operator import In, operator
 
 
 def quantised_pair(b, param_rank, *scales):
-    """Patterns of a and b, each with its scale and zero point, then those of the result.
+    """Input patterns of a and b, each with scale and zero point, then scale and zero point of the
+    result.
 
-    b: pattern of the second operand; a has the same ranks. param_rank: the greatest rank of the
-    parameters of b. scales: dtypes of the scales.
+    b: pattern of the second operand; a has the same ranks. param_rank: greatest rank of b's
+    parameters. scales: dtypes of the scales.
     """
     return (
         In("A", BYTES, b.ranks),
@@ -41,7 +42,7 @@ class QLinearMatMul(MatMulProduct, Requantised):
 
 @operator
 class QLinearConv(ConvProduct, Requantised):
-    """Quantised convolution, the bias in int32 with scale x's * w's.
+    """Quantised convolution with an int32 bias whose scale is that of x times that of w.
 
     int8 weights stay below 64, see `REDUCED`. Source: ONNX QLinearConv-10.
     """

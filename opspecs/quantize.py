@@ -36,10 +36,9 @@ SMALL = (*BYTES, DType.UINT16, DType.INT16, *INT4S, *FLOAT8S)
 
 @operator
 class QuantizeLinear(Scaled):
-    """saturate(round(x / scale) + zero point), ties to even; without a zero point it is 0.
+    """saturate(round(x / scale) + zero point), ties to even; the zero point is 0 if it is absent.
 
-    Floats of 8 bits are rounded to, and have no zero point.
-    Source: ONNX QuantizeLinear-13, -19, -21.
+    Targets of 8-bit floats have no zero point. Source: ONNX QuantizeLinear-13, -19, -21.
     """
 
     merges = ("DequantizeLinear",)
@@ -52,9 +51,10 @@ class QuantizeLinear(Scaled):
     output = "to"
     to = Choice(SMALL)
     saturate = Choice(lambda op, *_: (1, 1, 0) if op.to in FLOAT8S else (1,), default=1)
-    """Of 8-bit floats only; where it is 0, nothing is beyond their range."""
+    """For 8-bit floats only; with 0, no element is beyond their range."""
     precision = Choice(lambda op, x, *_: (None, None, *PRECISIONS[x.dtype]), default=None)
-    """What is divided in, where the model says it: since opset 23, and never less precise."""
+    """The precision of the division, which a model may state from opset 23 on; never less than the
+    input's."""
     valid = (None, SCALES)
 
     @classmethod
@@ -108,8 +108,9 @@ class QuantizeLinear(Scaled):
 
     def decided(self, u, x, scale, *zero):
         """Exact quotients are rounded in one way ("for (x / y_scale), it rounds to the nearest
-        even", QuantizeLinear-13 and later) unless the zero point is odd: kernels of integers that
-        replace DequantizeLinear, an operator and this one add it first, and the tie moves.
+        even", QuantizeLinear-13 and later) unless the zero point is odd: integer kernels that
+        replace DequantizeLinear, an operator and QuantizeLinear add the zero point first, which
+        moves the tie.
         """
         s = self.spread_interval(scale, x)
         shift = [self.spread_interval(z, x) for z in zero]
@@ -149,7 +150,7 @@ class DequantizeLinear(Scaled):
     variadic = (2, 3)
     output = "T"
     typed = Choice((0, 0, 1), default=0)
-    """Whether the model says the type of the output, as it may since opset 23."""
+    """Whether the model states the dtype of the output, possible from opset 23 on."""
     valid = (None, SCALES)
     exactness = "rounded"
 
@@ -178,7 +179,7 @@ class DequantizeLinear(Scaled):
         return emit("DequantizeLinear", *values, output_dtype=to, **self.layout())
 
     def domain(self, x, scale, *zero):
-        """The difference must be finite too, in the dtype of the scale."""
+        """The difference must be finite in the dtype of the scale as well."""
         y = self.torch(x, wide(scale), *zero)
         largest = torch.finfo(scale.dtype).max / 2
         difference = self._shifted(x, *zero).double().abs()
@@ -213,13 +214,13 @@ class BlockDequantizeLinear(Blocks, DequantizeLinear):
 
 
 def _span(x):
-    """The width of a range once 0 is part of it."""
+    """The width of a range that is extended to contain 0."""
     return max(x[1], 0) - min(x[0], 0)
 
 
 @operator
 class DynamicQuantizeLinear(OpSpec):
-    """x as uint8 over the range of x and 0: the quantised tensor, scale and zero point.
+    """x as uint8 over the range of x and 0, with its scale and zero point as further outputs.
 
     Source: ONNX DynamicQuantizeLinear-11.
     """
@@ -244,7 +245,7 @@ class DynamicQuantizeLinear(OpSpec):
         return quantised(x / scale, zero, DType.UINT8), scale, zero
 
     def _range(self, x):
-        """The lower end, at most 0, and the scale."""
+        """The lower end of the range, at most 0, and the scale."""
         least = x.min().clamp(max=0)
         return least, (x.max().clamp(min=0) - least) / 255
 
@@ -268,7 +269,8 @@ class DynamicQuantizeLinear(OpSpec):
         return 0, 255
 
     def further(self, x):
-        """The scale, and the zero: an end of the range if all numbers have the same sign."""
+        """Ranges of the scale and of the zero point, which is an end of its range if all numbers
+        have one sign."""
         zero = (0, 0) if x[0] >= 0 else (255, 255) if x[1] <= 0 else (0, 255)
         least = max(1e-4, x[0] / 255, -x[1] / 255)
         return ((min(least, 255.0), max(1e-4, min(255.0, _span(x) / 255))),), (zero,)

@@ -1,4 +1,4 @@
-"""Elements at other places: blocks of images, the middle of a tensor."""
+"""Rearrangement of elements: blocks of images, the middle of a tensor."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from nnfuzz.spec.operator import In, operator
 
 
 class Blocks(DataMovement):
-    """Blocks of an image become channels or the other way round."""
+    """Base of operators that turn blocks of an image into channels, or channels into blocks."""
 
     inputs = (In("T", ALL, (4, 4)),)
     blocksize = Choice((2, 2, 3, 4, 1))
 
     def scaling(self):
-        """Per axis, what its size is multiplied by, and what it is divided by."""
+        """The factors and the divisors of the sizes, per axis."""
         raise NotImplementedError
 
     def rearranged(self, x):
-        """The elements in the order of the result, whatever the shape."""
+        """The elements in the order of the result, in any shape."""
         raise NotImplementedError
 
     def requires(self, x):
@@ -34,7 +34,7 @@ class Blocks(DataMovement):
         return [x.with_shape(self._scaled(x.shape))]
 
     def infer_input_types(self, draw, first, dtypes, output):
-        """Sizes that are multiplied stay open: their quotients need not be whole."""
+        """Sizes that are multiplied stay open, because their quotients need not be whole."""
         sizes = zip(first.shape, output.shape, *self.scaling())
         shape = tuple(have if up > 1 else want * down for have, want, up, down in sizes)
         return [TensorType(dtypes[0], shape)]
@@ -79,7 +79,7 @@ class SpaceToDepth(Blocks):
 
 @operator
 class CenterCropPad(ZeroFilled, DataMovement):
-    """The middle of each axis; zeros around where the target is larger.
+    """The middle of each axis, surrounded by zeros where the target is larger.
 
     Source: ONNX CenterCropPad-18.
     """
@@ -99,7 +99,7 @@ class CenterCropPad(ZeroFilled, DataMovement):
         return [x.with_shape([target.get(i, d) for i, d in enumerate(x.shape)])]
 
     def certain(self, x):
-        """Zeros, where an axis may grow."""
+        """0 occurs where an axis may grow."""
         grows = [t > x.shape[a] for t, a in zip(self.shape, self.axes)]
         return () if all(g is False for g in grows) else ((0, 0),)
 

@@ -15,14 +15,15 @@ from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import SCALAR_DOUBLES
 
 ALPHA, GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
-"""What ONNX scales Selu by, unless told otherwise: float32 numbers."""
+"""The default alpha and gamma of ONNX's Selu, which are float32 numbers."""
 POINTS = (1.0, 0.5, 0.25, 1.5, 2.0)
-"""Places of kinks and jumps that every floating type holds exactly."""
+"""Thresholds that every floating type holds exactly."""
 
 
 @operator
 class Celu(Increasing):
-    """alpha (exp(x / alpha) - 1) where x < 0. Composed unless float32. Source: ONNX Celu-12."""
+    """x, or alpha (exp(x / alpha) - 1) where x < 0; a composition unless float32. Source: ONNX
+    Celu-12."""
 
     unexportable = (SCALAR_DOUBLES,)
     kinked = True
@@ -43,7 +44,7 @@ class Celu(Increasing):
         return emit("Add", emit("Max", x, zero), emit("Mul", inner, alpha))
 
     def radius(self, u, y, x):
-        """As for Elu: that of alpha exp(x / alpha), alpha rounded to the dtype."""
+        """As for Elu, that of alpha exp(x / alpha), with alpha rounded to the dtype."""
         return torch.where(x < 0, 5 * u * self.alpha, 0.0)
 
 
@@ -71,7 +72,7 @@ class Selu(Increasing):
 
 @operator
 class ThresholdedRelu(Unary):
-    """x where it is above alpha, else 0. Source: ONNX ThresholdedRelu-10."""
+    """x where x > alpha, else 0. Source: ONNX ThresholdedRelu-10."""
 
     unexportable = (SCALAR_DOUBLES,)
     alpha = Choice((*POINTS, -0.5))
@@ -104,12 +105,12 @@ class ThresholdedRelu(Unary):
 
 
 def _point(draw, op, x, *_):
-    """A threshold or bias of Shrink, an integer where the input is one."""
+    """Draws a threshold or bias of Shrink, an integer for integer inputs."""
     return draw.choice(POINTS) if x.dtype.is_float else float(draw.integer(1, 3))
 
 
 def _bias(draw, op, x, *_):
-    """Not beyond the threshold if there are no negative numbers."""
+    """Draws a bias, at most the threshold if the dtype has no negative numbers."""
     if draw.chance(0.2):
         return 0.0
     value = _point(draw, op, x)
@@ -118,7 +119,7 @@ def _bias(draw, op, x, *_):
 
 @operator
 class Shrink(Unary):
-    """Towards 0 by `bias`, and 0 itself between -lambd and lambd. Source: ONNX Shrink-9."""
+    """x moved towards 0 by `bias`, and 0 between -lambd and lambd. Source: ONNX Shrink-9."""
 
     unexportable = (SCALAR_DOUBLES,)
     inputs = (In("T", (*FLOATS, *INTS)),)
@@ -143,7 +144,7 @@ class Shrink(Unary):
         return [(x.abs() - self.lambd).abs()] if jumps else []
 
     def interval(self, x):
-        """The hull of what each piece that the interval reaches yields."""
+        """The hull of the results of all pieces that the interval intersects."""
         if x.exact or not x.lo.is_floating_point():
             return [uncertain(self.torch, x)]
         left, right = x.lo < -self.lambd, x.hi > self.lambd

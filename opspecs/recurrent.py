@@ -21,7 +21,8 @@ from .arithmetic import Add, Mul
 
 
 class Rational(Sigmoid):
-    """Sigmoid by a rational approximation: off by 8 u, so even below 0 (ONNX Runtime's GRU).
+    """Sigmoid by a rational approximation in float32 with an absolute error of 8 u, as in ONNX
+    Runtime's GRU; it may be below 0.
 
     Of float32, as approximations are.
     """
@@ -65,7 +66,7 @@ class Cells(Recurrent):
         return Clip(min=-self.clip, max=self.clip)
 
     def gate(self, apply, cell, name, x, h, *terms):
-        """The argument of a gate's activation function; `terms` are added to it."""
+        """The argument of a gate's activation function, the sum of a product and `terms`."""
         both = apply(SIDE_BY_SIDE, x, h)
         return apply(GATE, both, cell.wr[name], *cell.biases(name), *terms)
 
@@ -80,7 +81,7 @@ class RNN(Cells):
     defaults = ("Tanh",)
 
     def value_range(self, *ranges):
-        """What the activation functions make of anything, and 0 behind short sequences."""
+        """The range of the activation functions, and 0 behind short sequences."""
         clipped = (-self.clip, self.clip) if self.clip is not None else ANY_RANGE
         found = [self.function(name).value_range(clipped) for name in self._names()]
         found += [(0.0, 0.0)] * bool(self.lens)
@@ -93,7 +94,7 @@ class RNN(Cells):
 
 
 class Blend(OpSpec):
-    """(1 - z) a + z b, or a + z (b - a), or whatever a GRU makes of it."""
+    """(1 - z) a + z b, also in other forms such as a + z (b - a)."""
 
     name = "Blend"
 
@@ -146,10 +147,10 @@ class GRU(Cells):
 
 @operator
 class LSTM(Cells):
-    """c' = f c + i g(.), h' = o h(c'); with P the gates see the cell's state as well.
+    """c' = f c + i g(.), h' = o h(c'); with P the gates also read the cell's state.
 
-    Without a clip: by the standard it "is applied to the input of activations", which h's input is
-    as well, but ONNX Runtime has always left that one alone.
+    The clip is left out: by the standard it "is applied to the input of activations", which
+    includes h's input, but ONNX Runtime does not clip that one.
     """
 
     clip = Choice((None,))

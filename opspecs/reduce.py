@@ -25,7 +25,7 @@ ORDERED = (*SUMMED, DType.INT8, DType.UINT8, DType.BOOL)
 
 
 def total(x, axes, keepdim):
-    """The sum; PyTorch would widen int32."""
+    """The sum in the input's dtype; PyTorch alone would widen int32."""
     return torch.sum(x, axes, keepdim=keepdim, dtype=x.dtype if x.dtype is torch.int32 else None)
 
 
@@ -93,7 +93,7 @@ def _one_or_two(draw, rank):
 
 @operator
 class ReduceProd(Reduction):
-    """Floats only: integer products overflow, and ONNX Runtime does not wrap around then.
+    """Product of floats only: integer products overflow, where ONNX Runtime does not wrap around.
 
     A product of many random numbers is 0 or infinite, so axes are few and short.
     """
@@ -123,13 +123,13 @@ class ReduceProd(Reduction):
         return multiplied(self.torch, x)
 
     def domain(self, x):
-        """Every partial product must stay finite, whatever the order."""
+        """Every partial product must be finite in any order."""
         logs = magnitude_logs(x)
         whole = torch.sum(logs, self.axes) if self.axes else logs
         return [whole - room(x)]
 
     def _grown(self, x):
-        """The largest partial product, in any order."""
+        """Upper bound of partial products in any order."""
         return self.torch(torch.clamp(x.abs(), min=1.0))
 
     def value_range(self, x):
@@ -144,7 +144,7 @@ class ReduceProd(Reduction):
 
 
 class SumOfMagnitudes(Magnitudes, Summing):
-    """A sum of terms that are not negative; integers wrap around."""
+    """Base of sums of nonnegative terms; integers wrap around."""
 
     unexportable = (HALF_PROMOTED,)
     inputs = (In("T", SUMMED),)
@@ -194,7 +194,8 @@ class ReduceL2(Magnitudes):
         return square_summable(self, x)
 
     def radius(self, u, y, x):
-        """The root halves the error of the sum of squares: of the squares, of every addition."""
+        """Half the relative error of the sum of squares, with the squares and every addition, plus
+        the root's."""
         lost = self.terms(x) * underflow(u)
         whole = y * y
         added = (self.largest_first(x * x, whole) / whole).nan_to_num(0.0, 0.0, 0.0)
@@ -204,7 +205,7 @@ class ReduceL2(Magnitudes):
 
 @operator
 class ReduceLogSum(Reduction):
-    """The logarithm of a sum that must be positive, by more than it may be off."""
+    """The logarithm of a sum, which must exceed its own rounding error."""
 
     unexportable = (HALF_PROMOTED,)
     monotone = (1,)
@@ -238,8 +239,8 @@ class ReduceLogSum(Reduction):
 
 @operator
 class ReduceLogSumExp(Reduction):
-    """The logarithm of a sum of exponentials, of any numbers: those that overflow alone are reduced
-    by their maximum first.
+    """The logarithm of a sum of exponentials of any numbers. Where an exponential overflows, the
+    maximum must be subtracted first.
     """
 
     monotone = (1,)
@@ -255,10 +256,10 @@ class ReduceLogSumExp(Reduction):
         return x[0], (math.inf if self.axes else x[1])
 
     def radius(self, u, y, x):
-        """Each exponential is off by its own rounding error, all of them by what underflows.
+        """Each exponential has its own rounding error, and the sum lacks what underflows.
 
-        Of exp(x), or of exp(x - m), m the maximum, where the difference is rounded and m added. The
-        latter must be computed where exp(x) alone overflows, or underflows altogether.
+        Compilers compute exp(x), or exp(x - m) with the maximum m, where the difference is rounded
+        and m is added. The second form is required where exp(x) overflows or underflows completely.
         """
         shares = (x - self._spread(y, x)).exp().clamp(max=1)
         m = x.amax(self.axes, keepdim=True) if self.axes else x

@@ -21,11 +21,11 @@ from nnfuzz.spec.rounding import SINGLE
 NEAREST = (*FLOATS, DType.INT32, DType.INT8, DType.UINT8)
 LINEAR = {3: "linear", 4: "bilinear", 5: "trilinear"}
 REGIONS = ((0.0, 0.75), (0.25, 0.5), (0.125, 0.875), (0.75, 0.25), (0.5, 0.5))
-"""What to crop to; never beyond the tensor, where a constant begins all of a sudden."""
+"""Regions to crop to, which stay within the tensor: beyond it the result jumps to a constant."""
 ENDS = ("align_corners", "tf_crop_and_resize")
-"""Transformations that depend on how many elements come out."""
+"""Coordinate transformations that depend on the number of output elements."""
 LONGEST = 4096
-"""Elements along an axis up to which a ratio of two sizes is known from its nearest float."""
+"""Largest size of an axis for which a float identifies a ratio of two sizes."""
 TRANSFORMATIONS = ("half_pixel", "half_pixel", "pytorch_half_pixel", "asymmetric", *ENDS)
 
 
@@ -39,7 +39,7 @@ class Resizing(DataMovement):
     edges = False
     whole = method = ""
     named = 0
-    """Whether the spatial axes are named, all others left out."""
+    """Whether the model names the spatial axes and leaves the others out."""
     antialias = 0
     scales = per_axis(1, 2, 2, 3, 4, 0.5, 0.25)
     transformation = Choice(TRANSFORMATIONS)
@@ -47,10 +47,10 @@ class Resizing(DataMovement):
     region = chosen(lambda op: REGIONS if op.transformation == "tf_crop_and_resize" else ((0, 1),))
 
     beyond = Choice(lambda op, *_: (0.0, 7.5) if op.region != (0, 1) else (0.0,), default=0.0)
-    """What lies beyond the tensor, where no region reaches."""
+    """The value beyond the tensor, which no region reaches."""
 
     def _factors(self):
-        """The scales; those that sizes imply are ratios of sizes, which no float may hold."""
+        """The scales as exact ratios, which floats may not represent where sizes imply them."""
         exact = [Fraction(s) for s in self.scales]
         return [s.limit_denominator(LONGEST) for s in exact] if self.by_size else exact
 
@@ -82,7 +82,7 @@ class Resizing(DataMovement):
                 yield axis, size, scale, found
 
     def native(self, x, mode, **options):
-        """PyTorch's own operator, which its exporters know."""
+        """The call of PyTorch's own operator, which its exporters know."""
         scales = [float(s) for s in self.scales]
         return torch.nn.functional.interpolate(
             x, scale_factor=scales, mode=mode, recompute_scale_factor=False, **options
@@ -112,7 +112,8 @@ class Resizing(DataMovement):
 
 @operator
 class ResizeNearest(Resizing):
-    """Positions are stable: multiples of a power of 2, or thirds away from where they jump."""
+    """Nearest elements at positions where rounding decides nothing: multiples of a power of 2, or
+    thirds."""
 
     copies = True
     whole, method = "kept", "nearest"
@@ -155,7 +156,7 @@ class ResizeNearest(Resizing):
 
 
 class Interpolating(Resizing):
-    """Weighted sums of neighbours, axis by axis."""
+    """Base of weighted sums of neighbours, one axis after the other."""
 
     inputs = (In("T", FLOATS, (3, 5)),)
     exclude_outside = 0
@@ -237,9 +238,10 @@ class ResizeCubic(Overshooting):
 
 @operator
 class ResizeAntialias(Overshooting):
-    """Kernels as wide as the elements that come out, where they are wider than those that go in.
+    """Resampling with kernels as wide as the output's elements, where these are wider than the
+    input's.
 
-    May name the spatial axes, and then a policy for the aspect ratio where it has no effect.
+    The model may name the spatial axes, and then a policy for the aspect ratio that has no effect.
     """
 
     since = 19
@@ -252,7 +254,7 @@ class ResizeAntialias(Overshooting):
     policy = chosen(lambda op: ("not_larger", "not_smaller", None) if op.same_size() else (None,))
 
     def same_size(self):
-        """Whether sizes are given for some axes, and their scales are the same."""
+        """Whether sizes are given for some axes and have equal scales."""
         return self.named and self.by_size and len(set(self.scales)) == 1
 
     def kernel(self):

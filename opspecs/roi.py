@@ -16,10 +16,9 @@ from nnfuzz.spec.unexportable import DECOMPOSED
 class Aligning(OpSpec):
     """(N, C, H, W), corners (R, 4), images (R,) -> (R, C, *size): bilinear samples of each bin.
 
-    A composition that clips the corners into the image first, since positions a little farther out
-    jump to 0, and swaps them where the second one comes first. Samples are as many as
-    `sampling_ratio` says, along both axes.
-    Source: ONNX RoiAlign-16.
+    A composition that first clips the corners into the image, since samples beyond it jump to 0,
+    and orders them. `sampling_ratio` is the number of samples of a bin along each axis. Source:
+    ONNX RoiAlign-16.
     """
 
     since = 16
@@ -68,11 +67,11 @@ class Aligning(OpSpec):
         return min(x[0], 0.0), max(x[1], 0.0)
 
     def _limits(self, shape):
-        """The largest x and y of a corner: every sample stays inside of the image."""
+        """The largest x and y of a corner with which every sample stays inside the image."""
         return [(size - 1) / self.spatial_scale for size in (*shape[:1:-1], *shape[:1:-1])]
 
     def _positions(self, x, rois):
-        """Where the samples are along both axes, in elements: two tensors (R, bins, samples)."""
+        """Positions of the samples along both axes, in elements: two tensors (R, bins, samples)."""
         rois = torch.minimum(rois.clamp(min=0), rois.new_tensor(self._limits(sizes(x))))
         first, last = rois.split(2, 1)
         rois = torch.cat([torch.minimum(first, last), torch.maximum(first, last)], 1)
@@ -137,17 +136,17 @@ class Aligning(OpSpec):
     # -- numbers ----------------------------------------------------------------------------------
 
     def _whole(self, x, rois, images):
-        """The largest absolute value of the whole channel, for every output element."""
+        """The largest absolute value of the channel, for every output element."""
         most = x.abs().flatten(2).amax(-1)[images]
         return most[:, :, None, None].expand(-1, -1, *self.size)
 
     def radius(self, u, y, x, rois, images):
-        """Positions are off by some u of the image's size; that moves weight between neighbours."""
+        """Positions are off by a few u of the image's size; weight moves between neighbours."""
         wide = torch.nn.functional.max_pool2d(x.abs(), 3, 1, 1)
         return u * (8 + 2 * sum(x.shape[2:])) * self.torch(wide, rois, images)
 
     def interval(self, x, rois, images):
-        """Corners that are not known move samples: a steepness of twice the largest value."""
+        """Uncertain corners move samples: results change by twice the largest value per element."""
         at = images.lo
         centre = rois.lo if rois.exact else (rois.lo + rois.hi) / 2
         lo, hi = ends(lambda t: self.torch(t, centre, at), (1,), Interval(x.lo, x.hi))
@@ -192,8 +191,8 @@ class RoiAlign(Aligning):
 class RoiAlignMax(Aligning):
     """The largest of the four weighted neighbours of all samples of each bin.
 
-    So onnx.reference and ONNX Runtime have it; TVM takes the largest sample, which the text of
-    ONNX suggests. Whatever lies between the two is right here.
+    onnx.reference and ONNX Runtime compute this; TVM takes the largest sample, as the text of ONNX
+    suggests. Every result between the two counts as right.
     """
 
     copies = True
@@ -210,7 +209,7 @@ class RoiAlignMax(Aligning):
 
 
 def _regions(draw, op, first, *_):
-    """Regions in whole elements: image, x1, y1, x2, y2; often they leave the image."""
+    """Draws regions in whole elements (image, x1, y1, x2, y2), which often exceed the image."""
     return tuple(
         value
         for _ in range(draw.integer(1, 4))
@@ -222,8 +221,8 @@ def _regions(draw, op, first, *_):
 class MaxRoiPool(OpSpec):
     """(N, C, H, W) -> (R, C, *size): maxima of the bins of fixed regions of the first image.
 
-    Corners are whole elements and sizes powers of 2, so that nothing depends on rounding; a bin
-    without elements is 0. Source: ONNX MaxRoiPool-1; Caffe's ROIPooling.
+    Corners are whole elements and sizes are powers of 2, so that rounding decides nothing; an empty
+    bin is 0. Source: ONNX MaxRoiPool-1; Caffe's ROIPooling.
     """
 
     copies = True

@@ -60,7 +60,7 @@ class RotaryEmbedding(Composite):
         return [x]
 
     def complete(self, draw, first, dtypes):
-        """ONNX Runtime wants no fewer angles than there are tokens, so that is rare."""
+        """Fewer angles than tokens are rare, because ONNX Runtime refuses them."""
         b, s, d = self._layout(first)
         pairs = draw.dim(4) if self.partial else d // 2
         rows = draw.dim(2) if draw.chance(0.1) else s + draw.var("more", 0, 16)

@@ -23,7 +23,7 @@ SAMPLED = (DType.FLOAT32, DType.FLOAT64, DType.FLOAT16)
 class AffineGrid(Summing):
     """(N, n, n + 1) -> (N, *size, n): positions in [-1, 1]^n, transformed, for GridSample.
 
-    The function that ONNX defines it by fails on a single 2-D matrix, which concerns float16.
+    ONNX defines it by a function that fails on a single 2-D matrix, which float16 would need.
     Source: ONNX AffineGrid-20; torch.nn.functional.affine_grid.
     """
 
@@ -78,7 +78,7 @@ class AffineGrid(Summing):
         return emit("AffineGrid", theta, shape, align_corners=self.align_corners)
 
     def absolute(self, theta):
-        """Base positions are at most 1."""
+        """Sum of absolute terms; base positions are at most 1."""
         sums = theta.abs().sum(-1)
         axes = range(1, self.dims + 1)
         return sums.reshape(-1, *(1 for _ in axes), self.dims).expand(-1, *self.size, -1)
@@ -123,7 +123,8 @@ class Sampling(OpSpec):
         return 4 ** (x.rank - 2) * self.type_transfer(x, grid)[0].numel
 
     def domain(self, x, grid):
-        """Farther out, positions have no fraction, or no integer that holds them."""
+        """Positions must be within 100 image sizes; beyond, they have no fraction or exceed
+        integers."""
         return [grid.abs() - 100]
 
     def torch(self, x, grid):
@@ -148,13 +149,13 @@ class Sampling(OpSpec):
     # -- numbers ----------------------------------------------------------------------------------
 
     def _pixels(self, x, distances):
-        """Distances of positions (N, *O, n), in elements."""
+        """Distances of positions (N, *O, n) as numbers of elements."""
         sizes = [s - 1 if self.align_corners else s for s in reversed(x.shape[2:])]
         return distances * torch.tensor(sizes, dtype=distances.dtype) / 2
 
     def _near(self, x, grid, reach):
-        """The largest absolute value at most `reach` elements away from each position, 0 where
-        the padding of zeros is all there is."""
+        """The largest absolute value within `reach` elements of each position; 0 where there is
+        only padding."""
         pool = (functional.max_pool2d, functional.max_pool3d)[x.dim() - 4]
         wide = pool(x.abs(), 2 * reach + 1, 1, reach)
         padding = "border" if self.padding_mode == "zeros" else self.padding_mode
@@ -165,12 +166,12 @@ class Sampling(OpSpec):
         return near.masked_fill(beyond.unsqueeze(1), 0.0)
 
     def _blur(self, u, x, grid):
-        """By how many elements rounding moves the positions, per axis."""
+        """The rounding error of the positions in elements, per axis."""
         return self._pixels(x, 4 * u * (grid.abs() + 2)) + u
 
     def _moved(self, x, grid, shift):
-        """Bounds of what a shift of the positions, in elements, changes: weights move between
-        neighbours, or all of a region is possible."""
+        """Upper bound of the change by a shift of the positions, in elements: weight moves between
+        neighbours, or any element of a region is possible."""
         steepness, weights = (3.0, 1.4) if self.mode == "cubic" else (2.0, 1.0)
         axes = x.dim() - 2
         total = shift.sum(-1).unsqueeze(1) * steepness * weights ** (axes - 1)
@@ -211,7 +212,7 @@ class Sampling(OpSpec):
 
 @operator
 class GridSample(Sampling):
-    """Over two axes; the linear and cubic modes."""
+    """GridSample of images in its linear and cubic modes."""
 
     copies = True
     since = 16
@@ -221,7 +222,7 @@ class GridSample(Sampling):
 
 @operator
 class GridSampleVolume(Sampling):
-    """Over three axes, linear."""
+    """GridSample of volumes in its linear mode."""
 
     since = 20
     inputs = (In("T", SAMPLED, (5, 5)), In("T", ranks=(5, 5)))
@@ -229,7 +230,7 @@ class GridSampleVolume(Sampling):
 
 @operator
 class GridSampleNearest(Sampling):
-    """The nearest element; which one of two at the same distance is not said."""
+    """GridSample of the nearest element; ONNX leaves open which one of two at equal distance."""
 
     copies = True
     since = 16

@@ -1,4 +1,4 @@
-"""Normalisations by groups, norms and neighbourhoods."""
+"""Normalisation by groups, norms and neighbourhoods."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def squares(x, f):
 class GroupNormalization(PerChannel):
     """Statistics over groups of channels; scale and bias per channel, as from opset 21 on.
 
-    Below, and for float64, whose statistics the operator computes in float32 unless `stash_type`
-    says otherwise, lowered to InstanceNormalization of the groups, as exporters do.
-    Source: ONNX GroupNormalization-21.
+    Below opset 21, and for float64, whose statistics the operator computes in float32 by default,
+    it is lowered to InstanceNormalization of the groups, as exporters do. Source: ONNX
+    GroupNormalization-21.
     """
 
     unexportable = DECOMPOSED
@@ -102,9 +102,8 @@ class GroupNormalization(PerChannel):
 class RMSNormalization(Along, Normalization):
     """x / sqrt(mean(x^2) + epsilon) * scale over the axes from `axis` on.
 
-    Composed below opset 23 and for float64, whose mean the operator computes in float32 unless
-    `stash_type` says otherwise.
-    Source: ONNX RMSNormalization-23.
+    A composition below opset 23 and for float64, whose mean the operator computes in float32 by
+    default. Source: ONNX RMSNormalization-23.
     """
 
     inputs = (In("T", FLOATS, (1, 5)), In("T", ranks=(0, 5), weight=True))
@@ -143,7 +142,8 @@ class RMSNormalization(Along, Normalization):
         return [x.abs() - math.sqrt(largest(x) / (2 * count))]
 
     def radius(self, u, y, x, scale):
-        """The root halves the error of the mean: of squares, additions, division and epsilon."""
+        """Half the relative error of the mean, with squares, additions, division and epsilon, plus
+        the root's."""
         axes, s = trailing(self.axis, x.dim()), self._root(x * x)
         mean = (x * x).mean(axes, keepdim=True)
         count = x.numel() // max(1, mean.numel())
@@ -189,7 +189,7 @@ class LpNormalization(AlongAxis):
         return (-1.0 if x[0] < 0 else 0.0), (1.0 if x[1] > 0 else 0.0)
 
     def radius(self, u, y, x):
-        """The root halves the error of the sum of squares; p is 1 or 2."""
+        """Error of the norm; for p = 2 the root halves the error of the sum of squares."""
         count, norm = x.shape[self.axis], self._norm(x)
         whole = norm**self.p
         added = largest_first(x.abs() ** self.p, (self.axis,), whole) / whole
@@ -199,9 +199,10 @@ class LpNormalization(AlongAxis):
 
 @operator
 class MeanVarianceNormalization(Unary):
-    """(x - mean(x)) / deviation(x) over axes; the variance stays away from 0, so 1e-9 is nothing.
+    """(x - mean(x)) / deviation(x) over axes; the variance stays away from 0, where ONNX's 1e-9 has
+    no effect.
 
-    Composed unless float32: ONNX's own function body adds a float32 number, whatever the type
+    A composition unless float32: ONNX's own function body adds a float32 number for every type
     (onnx 1.23). Source: ONNX MeanVarianceNormalization-13.
     """
 
@@ -237,11 +238,11 @@ class MeanVarianceNormalization(Unary):
         return x[1] - x[0] > 0.1
 
     def demanded(self, x):
-        """No range at all would do: elements have to differ."""
+        """No range is demanded: the elements only have to differ."""
         return math.inf, math.inf
 
     def certain(self, x):
-        """The mean is 0, the mean of the squares 1; which side is beyond 1 does not matter here."""
+        """Values on both sides of 0 occur: the mean is 0 and the mean of the squares is 1."""
         return ((-math.inf, 0.0), (1.0, math.inf))
 
     def onnx(self, emit, x):
@@ -260,7 +261,7 @@ class MeanVarianceNormalization(Unary):
 class LRN(Unary):
     """x / (bias + alpha / size * (sum of squares over `size` channels around)) ^ beta.
 
-    Images only: runtimes implement no other rank. Source: ONNX LRN-13.
+    Images only, because runtimes implement no other rank. Source: ONNX LRN-13.
     """
 
     weight = 1.8  # few values have such a type
@@ -300,8 +301,8 @@ class LRN(Unary):
         return min(0.0, grow * x[0]), max(0.0, grow * x[1])
 
     def radius(self, u, y, x):
-        """The sum may run over the channels, adding squares in front and subtracting behind; of a
-        single channel there is no sum (LRN-13, as `untrusted` quotes it).
+        """The sum may be a running one that adds squares at one end and subtracts them at the
+        other; a single channel has no sum (LRN-13, as `untrusted` quotes it).
         """
         base = self._base(x * x)
         total = (x * x).sum(1, keepdim=True) * (self.alpha / self.size)

@@ -19,7 +19,8 @@ from .reduce import SUMMED
 
 
 class Running(Along, Unary):
-    """The elements up to each position (from behind: reverse), itself left out if exclusive."""
+    """Base of running results over the elements up to each position, or from it on with `reverse`;
+    `exclusive` leaves the position itself out."""
 
     sharp = False
     inputs = (In("T", SUMMED, (1, 5)),)
@@ -27,7 +28,7 @@ class Running(Along, Unary):
     exclusive = Choice((0, 0, 1))
     reverse = Choice((0, 1))
     neutral = 0
-    """What there is before the first element."""
+    """The result before the first element."""
 
     def run(self, x, axis):
         """The running result, forward and inclusive."""
@@ -84,7 +85,7 @@ class CumProd(Running):
     unexportable = tuple(Unexportable(e, "stays below opset 26") for e in ("torchscript", "dynamo"))
     neutral = 1
     most = 32
-    """The largest size of the axis: a product of many random numbers is 0 or infinite."""
+    """The largest size of the axis, since a product of many random numbers is 0 or infinite."""
 
     def requires(self, x):
         yield from super().requires(x)
@@ -105,7 +106,7 @@ class CumProd(Running):
         return self._grown(x.far()) > float(torch.iinfo(x.lo.dtype).max)
 
     def interval(self, x):
-        """What depends on a mask, or on an integer that is not exact, is not known."""
+        """Results that depend on a masked element or an uncertain integer are not comparable."""
         unknown = x.any if x.exact or x.lo.is_floating_point() else x.unsure
         if not x.lo.is_floating_point():
             x = Interval(x.lo, x.lo)

@@ -20,7 +20,7 @@ REDUCED = In("T", NUMBERS, (1, 5))
 
 
 class Elements(Scattering):
-    """One index per update, which says where along the axis it goes."""
+    """Base of scatters with one index per update, its position along the axis."""
 
     kernel = "ScatterElements"
     inputs = (In("T", ALL, (1, 5)), In("I", INDICES, (1, 5), index=True), In("T", ranks=(1, 5)))
@@ -49,7 +49,7 @@ class Elements(Scattering):
 
 
 class Slices(Scattering):
-    """Index tuples, the last axis of `indices`, say where slices of updates go."""
+    """Base of scatters of slices, at the tuples along the last axis of `indices`."""
 
     kernel = "ScatterND"
     unexportable = DECOMPOSED
@@ -121,7 +121,8 @@ class ScatterNDReduce(Reduced, Slices):
 
 @operator
 class TensorScatter(Indexed):
-    """Each batch of updates goes to the axis of a cache at an index, wrapping around if circular.
+    """Each batch of updates is written along the axis of a cache from an index on; circular mode
+    wraps around.
 
     Source: ONNX TensorScatter-24.
     """
@@ -136,7 +137,7 @@ class TensorScatter(Indexed):
     axis = Choice(by=lambda draw, op, first, *_: draw.integer(1, first.rank - 1))
     mode = Choice(("linear", "circular"))
     from_back = Choice((0, 0, 1), default=0)
-    """Whether the model counts the axis from the back."""
+    """Whether the model counts the axis from the end."""
 
     def onnx(self, emit, data, *others):
         axis = self.axis - emit.type(data).rank if self.from_back else self.axis

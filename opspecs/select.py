@@ -15,9 +15,10 @@ from nnfuzz.spec.operator import In, OpSpec, operator
 
 @operator
 class TopK(OpSpec):
-    """The k largest or smallest elements along an axis, and where they were; of equals the first.
+    """The k largest or smallest elements along an axis and their positions; the first of equal
+    ones.
 
-    ONNX leaves the order open where `sorted` is 0; the lowering restores that of the input then.
+    ONNX defines no order for `sorted` = 0, where the lowering restores the order of the input.
     Source: ONNX TopK-11.
     """
 
@@ -64,7 +65,8 @@ class TopK(OpSpec):
         return emit("GatherElements", x, places, axis=self.axis), places
 
     def interval(self, x):
-        """The k-th largest element grows with every element; its place is a matter of distance."""
+        """The k-th largest element grows with every element; its position is certain where
+        distances are large enough."""
         (low, places), (high, _) = self.torch(x.lo), self.torch(x.hi)
         mask = x.mask().amax(self.axis, keepdim=True).expand_as(x.lo).narrow(self.axis, 0, self.k)
         if self.sorted:
@@ -89,12 +91,12 @@ class TopK(OpSpec):
         return x
 
     def further(self, x):
-        """Of many positions, some is the first."""
+        """The first position occurs among many."""
         return (((0, DType.INT64.limits[1]), (0, 0)),)
 
 
 def _constant(x):
-    """Whether PyTorch's tracer will find a value by itself, in which case the tie-break is ours."""
+    """Whether PyTorch's tracer folds the value, in which case the tie-break is this class's."""
     if not torch.jit.is_tracing():  # type: ignore[attr-defined]
         return False
     stack = [torch._C._get_value_trace(x)]  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Detours through sequences of tensors: what goes in and what comes out are tensors."""
+"""Detours through sequences of tensors; inputs and outputs are tensors."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class ConcatFromSequence(Concat):
 
 
 def _number(chance):
-    """A number to make a place of, or None with a probability of 1 - chance."""
+    """Draws a number for `_place`, or None with a probability of 1 - chance."""
     return Choice(by=lambda draw, *_: draw.integer(0, 23) if draw.chance(chance) else None)
 
 
 def _place(number, count):
-    """A place among so many, counted from the back where it is negative."""
+    """A position among `count`, negative if it is counted from the end."""
     return number % (2 * count) - count
 
 
@@ -37,8 +37,8 @@ def _place(number, count):
 class SequenceAt(OpSpec):
     """One of the inputs; the last may have been inserted, and one of them erased.
 
-    Or all have been inserted, one after the other (`empty`). Source: ONNX SequenceAt-11,
-    SequenceInsert-11, SequenceErase-11, SequenceEmpty-11.
+    With `empty`, all have been inserted in turn. Source: ONNX SequenceAt-11, SequenceInsert-11,
+    SequenceErase-11, SequenceEmpty-11.
     """
 
     inputs = (In("T", ALL), In("T"))
@@ -50,7 +50,7 @@ class SequenceAt(OpSpec):
     position = _number(1)
 
     def _picked(self, count):
-        """The number of the input that comes out."""
+        """The number of the input that is the result."""
         items = list(range(count))
         if self.insert is not None:
             last = items.pop()
@@ -138,7 +138,7 @@ class SplitToSequence(Along, DataMovement):
         return output_rank - (1 if output_rank > 1 and draw.chance(0.5) else 0)
 
     def infer_input_types(self, draw, first, dtypes, output):
-        """From a stack, every size follows; else those of the two axes are left to the solver."""
+        """A stack determines every size; otherwise the solver chooses those of the two axes."""
         if self.stacked and output.rank == first.rank + 1:
             shape = list(output.shape)
             del shape[self.target % output.rank]
@@ -174,7 +174,8 @@ class SequenceLength(Along, Counting):
 
 @operator
 class OptionalGetElement(DataMovement):
-    """The input, out of an optional one. Source: ONNX OptionalGetElement-15, Optional-15."""
+    """The input, wrapped in an optional and taken out again. Source: ONNX OptionalGetElement-15,
+    Optional-15."""
 
     since = 15
     torch = staticmethod(torch.clone)

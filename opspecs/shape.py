@@ -12,7 +12,7 @@ from nnfuzz.spec.operator import In, operator
 
 
 def _copied(draw, op, first, *_):
-    """Some of the axes of a Reshape that have the size of that axis of the input, now and then."""
+    """Draws the axes of a Reshape that copy the input's size; often none."""
     both = enumerate(zip(op.shape, first.shape))
     same = [i for i, (a, b) in both if (a == b) is True and i != op.inferred]
     return () if op.allowzero or draw.chance(0.5) else draw.subset(same)
@@ -20,15 +20,15 @@ def _copied(draw, op, first, *_):
 
 @operator
 class Reshape(DataMovement):
-    """To any shape with as many elements. Source: ONNX Reshape-13."""
+    """A tensor of any shape with the same number of elements. Source: ONNX Reshape-13."""
 
     merges = ("Reshape", "Transpose", "Flatten")
     shape = Choice(by=lambda draw, op, first, *_: regrouped(draw, first.shape))
     inferred = Choice(by=lambda draw, op, *_: draw.integer(-1, len(op.shape) - 1))
     allowzero = Choice(lambda op, *_: (0, 0, 1) if op.inferred < 0 else (0,), default=0)
-    """Without a 0 in the shape it says nothing; with a -1 it is not allowed."""
+    """`allowzero`, which has no effect without a 0 in the shape and is invalid beside a -1."""
     copied = Choice(by=_copied, default=())
-    """The axes whose size the model gives as 0, which is that of the input's axis."""
+    """The axes whose size the model gives as 0, which copies the input's size."""
 
     def requires(self, x):
         yield self.inferred < len(self.shape)
@@ -91,7 +91,7 @@ class Transpose(DataMovement):
 
 
 def _squeezed(draw, op, first, *_):
-    """Axes of size 1 if there are any, else axes that may be 1."""
+    """Draws axes of size 1, or axes that may be 1 if there are none."""
     ones = [i for i, d in enumerate(first.shape) if isinstance(d, int) and d == 1]
     able = [i for i, d in enumerate(first.shape) if isinstance(d, IntExpr) and d.lo <= 1]
     pool = ones or able or range(first.rank)
@@ -138,7 +138,7 @@ class Squeeze(DataMovement):
 
 
 def _unsqueezed(draw, op, first, *_):
-    """One or two axes of the result, which has rank 5 at most."""
+    """Draws one or two axes of the result, whose rank is at most 5."""
     count = 1 if first.rank == 4 or draw.chance(0.7) else 2
     rank = first.rank + count
     return signed(draw, draw.subset(range(rank), count, count), rank)
@@ -180,7 +180,8 @@ class Unsqueeze(DataMovement):
 
 
 def _expanded(draw, op, first, *_):
-    """The target shape: sizes of the input, 1 (which keeps them too), or new sizes."""
+    """Draws the target shape of sizes of the input, of 1 (which keeps the input's size), and of new
+    sizes."""
     extra = draw.choice((0, 0, 1, 1, 2)) if first.rank < 4 else 0
     rank = first.rank + extra
 
@@ -229,7 +230,7 @@ class Expand(DataMovement):
 
 @operator
 class Flatten(DataMovement):
-    """To a matrix: the axes before `axis` and those from it on."""
+    """A matrix whose rows are the axes before `axis`, and whose columns are the others."""
 
     merges = ("Reshape",)
     axis = Choice(by=lambda draw, op, first, *_: draw.integer(-first.rank, first.rank))
@@ -249,7 +250,7 @@ class Flatten(DataMovement):
         return draw.choice((1, 2, 3, 3, 4, 5)) if output_rank == 2 else None
 
     def infer_input_types(self, draw, first, dtypes, output):
-        """Half of the time only one axis of each side is larger than 1: no products then."""
+        """In half of all cases one axis of each side is larger than 1, which avoids products."""
         if draw.chance(0.5):
             return [first]
         at, rank = self._at(first.rank), first.rank

@@ -1,4 +1,4 @@
-"""Fourier transforms, and the windows that go in front of them."""
+"""Fourier transforms, and windows for them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nnfuzz.spec.operator import In, operator
 from nnfuzz.spec.unexportable import DECOMPOSED
 
 LONGEST = 64
-"""Number of points of a transform; it is a matrix here."""
+"""Most points of a transform, which is computed as a product with a matrix."""
 
 
 # -- windows ------------------------------------------------------------------------------------
@@ -69,14 +69,14 @@ class CosineWindow(Unary):
         return 1.001 * min(x[0], 0.0), 1.001 * max(x[1], 0.0)
 
     def certain(self, x):
-        """The first coefficients add up to 0, but for rounding errors and the Hamming window."""
+        """The first element is 0, but for rounding errors and the Hamming window."""
         first = self.window(1)[0]
         return () if first > 0.01 else ((first, first), (0.0, 0.0))
 
     def radius(self, u, y, x):
-        """The window is known to some u of its terms, whose angles are as far as 4 pi.
+        """Error of the window: a few u of its terms, whose angles reach 4 pi.
 
-        ONNX defines it as a function in float32, whatever the type of the result.
+        ONNX defines it as a function in float32 for every dtype of the result.
         """
         return 2 * u * y.abs() + 32 * max(u, 2**-24) * x.abs()
 
@@ -109,7 +109,8 @@ def waves(length: int, points: int, inverse: bool):
 
 
 def fourier(x, cosine, sine):
-    """(..., length, 1 or 2) @ exp(...) -> (..., points, 2); real and imaginary part are last."""
+    """(..., length, 1 or 2) @ exp(...) -> (..., points, 2); the last axis holds real and imaginary
+    part."""
     cosine, sine = (torch.as_tensor(m, dtype=x.dtype) for m in (cosine, sine))
     real = x[..., 0]
     re, im = torch.matmul(real, cosine), torch.matmul(real, sine)
@@ -121,7 +122,7 @@ def fourier(x, cosine, sine):
 
 
 def bounded(x, cosine, sine):
-    """`fourier` with absolute coefficients: the sum of absolute terms for x >= 0."""
+    """`fourier` with absolute coefficients, which is the sum of absolute terms for x >= 0."""
     cosine, sine = abs(cosine), abs(sine)
     parts = fourier(x[..., :1], cosine, sine)
     if x.shape[-1] == 1:
@@ -132,28 +133,29 @@ def bounded(x, cosine, sine):
 def inexact(length):
     """Error of a transform in units of u times the sum of all absolute terms.
 
-    Rounding of the angles; Bluestein's algorithm for lengths that are no powers of 2 takes angles
-    as far as pi times the length (ONNX Runtime is off by 14 times the length).
+    It includes the rounding of the angles. For lengths that are no powers of 2, Bluestein's
+    algorithm uses angles up to pi times the length (ONNX Runtime is off by 14 times the length).
     """
     return 8 if length & (length - 1) == 0 else 8 + 16 * length
 
 
 class Fourier(Summing):
-    """A Fourier transform of some axis, real and imaginary part in the last one."""
+    """Base of Fourier transforms along an axis; the last axis holds real and imaginary part."""
 
     unexportable = DECOMPOSED
     since = 17
     exactness = ""
     onesided: Any
-    """Whether only the frequencies of a real signal come out that do not follow from others."""
+    """Whether the result has only those frequencies of a real signal that the others do not
+    determine."""
 
     def points(self, length):
-        """How many frequencies come out."""
+        """The number of frequencies in the result."""
         return length // 2 + 1 if self.onesided else length
 
     def certain(self, x, *_):
-        """Of a real signal, the imaginary part is 0 in front, and in the middle but for rounding
-        errors; it has both signs behind."""
+        """For a real signal, the imaginary part is 0 at frequency 0, 0 but for rounding errors in
+        the middle, and has both signs in the second half."""
         if (x.shape[-1] == 1) is False:
             return ()
         return ((0, 0), (-1e-12, -1e-12) if self.onesided else (-math.inf, 0.0))
@@ -169,7 +171,7 @@ class Fourier(Summing):
         return [interval.masked(lost.expand(interval.lo.shape))]
 
     def frequencies(self):
-        """The axis of the result that the frequencies are on."""
+        """The axis of the frequencies in the result."""
         raise NotImplementedError(f"{self.name}.frequencies")
 
     def domain(self, *xs):
@@ -178,9 +180,9 @@ class Fourier(Summing):
 
 @operator
 class DFT(Fourier):
-    """(..., length, ..., 1 or 2) -> (..., points, ..., 2); the input is cut or filled up with 0.
+    """(..., length, ..., 1 or 2) -> (..., points, ..., 2); the input is truncated or padded with 0.
 
-    Sums of real and imaginary part, so at most rank 5. Source: ONNX DFT-20; numpy.fft.
+    Rank 5 at most. Source: ONNX DFT-20; numpy.fft.
     """
 
     weight = 1.8  # few values have such a type

@@ -19,7 +19,7 @@ from nnfuzz.spec.unexportable import DECOMPOSED
 class NonMaxSuppression(OpSpec):
     """Boxes (N, S, 4), scores (N, C, S) -> the first `rows` selections (batch, class, box).
 
-    A composition: the lowering appends rows of -1 and cuts, so that the shape is static.
+    A composition: the lowering appends rows of -1 and truncates, so that the shape is static.
     Source: ONNX NonMaxSuppression-11.
     """
 
@@ -61,7 +61,7 @@ class NonMaxSuppression(OpSpec):
         return -1, 1 << 16
 
     def certain(self, boxes, scores):
-        """The first selection is of the first batch."""
+        """0 occurs: the first selection belongs to the first batch."""
         return ((0, 0),)
 
     def onnx(self, emit, boxes, scores):
@@ -79,11 +79,11 @@ class NonMaxSuppression(OpSpec):
         return self._selected(overlap, torch.full_like(overlap, -1), scores, scores, scores)[0]
 
     def _selected(self, overlap, off, scores, low, high):
-        """The selections, and from which row on they are open.
+        """The selections, and the row from which on they are uncertain.
 
         overlap, off: intersections over unions and their error, infinite where an overlap is
-        undefined; low, high: bounds of the scores. A pick is decided if every other box that may be
-        left is known to score less, an overlap if it is not within its error of the threshold.
+        undefined; low, high: bounds of the scores. A pick is certain if every other remaining box
+        surely scores less, an overlap if its distance to the threshold exceeds its error.
         """
         n, c, s = scores.shape
         threshold = single(self.iou)
@@ -130,7 +130,7 @@ class NonMaxSuppression(OpSpec):
         return shared / union, union
 
     def _packed(self, index, valid):
-        """The valid selections of (N, C, K) in order, and -1 behind them."""
+        """The valid selections of (N, C, K) in order, followed by -1."""
         n, c, k = index.shape
         batch = torch.arange(n).reshape(n, 1, 1).expand(n, c, k)
         kind = torch.arange(c).reshape(1, c, 1).expand(n, c, k)
@@ -144,8 +144,8 @@ class NonMaxSuppression(OpSpec):
         return [boxes.abs() - 1e3]
 
     def _flat(self, boxes, r):
-        """(N, S): boxes without an area, of which ONNX says nothing: sides are positive and not
-        tiny for coordinates that are off by r."""
+        """(N, S) mask of boxes that may have no area if coordinates are off by r; ONNX does not
+        define them."""
         sides = boxes[..., 2:]
         if not self.center_point_box:
             sides = (sides - boxes[..., :2]).abs()
@@ -162,10 +162,10 @@ class NonMaxSuppression(OpSpec):
         return [] if self.least is None else [scores - single(self.least)]
 
     def decided(self, u, boxes, scores):
-        """One decision that rounding may turn over moves everything behind it, nothing before.
+        """A decision that rounding may reverse changes all selections after it and none before.
 
-        So does the overlap with a box that has no area or no certain coordinates, where it is asked
-        for, and a score that is not known. Picks by score alone are decided all the same.
+        The same holds for an overlap with a box without area or with uncertain coordinates, and for
+        an uncertain score. Picks by score alone are still certain.
         """
         middle, r = (boxes.lo + boxes.hi) / 2, float((boxes.hi - boxes.lo).max()) / 2
         size = float(middle.abs().max())
@@ -185,12 +185,12 @@ class NonMaxSuppression(OpSpec):
 
 
 def _differences(scores):
-    """(N, C, S, S): of every pair of scores of a class."""
+    """(N, C, S, S) differences of every pair of scores of a class."""
     return scores.unsqueeze(-1) - scores.unsqueeze(-2)
 
 
 def _apart(pairs):
-    """The values of pairs of different boxes, (..., S * (S - 1) / 2)."""
+    """The values of all pairs of different boxes: (..., S * (S - 1) / 2)."""
     s = pairs.shape[-1]
     rows, columns = torch.triu_indices(s, s, 1)
     return pairs[..., rows, columns]

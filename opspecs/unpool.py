@@ -20,9 +20,10 @@ from .pool import MaxPool, Pool
 
 
 class Located(Pool):
-    """Windows whose largest element has a position: the first one in row-major order of several.
+    """Base of pools with the position of each window's largest element, the first one in row-major
+    order.
 
-    ONNX does not say which one of several; all known implementations take the first.
+    ONNX does not define which one of several; all known implementations take the first.
     """
 
     unexportable = DECOMPOSED
@@ -31,7 +32,7 @@ class Located(Pool):
     def located(self, x):
         """The elements of every window, -inf beyond the tensor, and their positions or -1.
 
-        Both are (N, C, *windows, elements of a window).
+        Both have the shape (N, C, *windows, elements of a window).
         """
         count, channels, *spatial = sizes(x)
         order = tuple(reversed(range(len(spatial)))) if self.storage_order else None
@@ -94,11 +95,11 @@ class MaxPoolIndices(Located, MaxPool):
 
 @operator
 class MaxUnpool(Located):
-    """MaxPool and MaxUnpool: whatever is no maximum of a window becomes 0.
+    """MaxPool and MaxUnpool: every element but the maxima of windows becomes 0.
 
-    A composition, since only the positions that a pooling found are valid. The windows fill the
-    padded input, so that the shape is restored: what `output_shape` means where it says something
-    else than the attributes is read in two ways. Source: ONNX MaxUnpool-11.
+    A composition, since only positions of a pooling are valid. The windows fill the padded input,
+    so that the shape is restored: implementations read a differing `output_shape` in two ways.
+    Source: ONNX MaxUnpool-11.
     """
 
     copies = True
@@ -142,8 +143,8 @@ class MaxUnpool(Located):
         return emit("MaxUnpool", values, positions, *sizes, **window)
 
     def interval(self, x):
-        """The element where it is surely a maximum, 0 where it surely is none, else from the one
-        to the other."""
+        """The element where it is surely a maximum, 0 where it surely is none, else the hull of
+        both."""
         (least, positions), (most, _) = self.located(x.lo), self.located(x.hi)
         may = (most >= least.amax(-1, keepdim=True)) & (positions >= 0)
         first, last = winners(least, most, -1)

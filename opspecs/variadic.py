@@ -13,7 +13,8 @@ from nnfuzz.spec.operator import In, operator
 
 
 class Folded(Variadic):
-    """A step from tensor to tensor that grows with both; `of_ends` does the same to numbers."""
+    """Base of folds over tensors by a step that grows with both operands; `of_ends` is the step for
+    numbers."""
 
     monotone = (1,)
     whole = "kept"
@@ -60,7 +61,7 @@ class Sum(Folded):
 
 @operator
 class Mean(Sum):
-    """The sum, divided by the number of tensors. Source: ONNX Mean-13."""
+    """The sum divided by the number of tensors. Source: ONNX Mean-13."""
 
     exactness = whole = ""
 

@@ -12,9 +12,9 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 ROOMS = (
-    "notebook text shard reading writing bounds ir untrusted spec solve generate materialize "
-    "rewrite inputs execute compare check disrupt testcase triage experiment reduction report "
-    "corpus library metrics campaign cluster serve cli fuzz pytest_plugin __main__"
+    "notebook text shard index_set reading writing bounds ir untrusted spec solve generate "
+    "materialize rewrite inputs execute compare check disrupt testcase triage experiment "
+    "reduction report corpus metrics campaign cluster serve library cli fuzz pytest_plugin __main__"
 ).split()
 ALLOWED = {
     "z3": {"nnfuzz/solve"},

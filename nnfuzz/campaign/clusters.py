@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 from nnfuzz.campaign.rows import AvoidedRow, FindingRow, ReductionRow, backends_of
 from nnfuzz.execute.outcome import OutcomeKind
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.triage.signature import Failure, digest_of
 
 
@@ -43,7 +44,8 @@ class Clusters:
             mine, there = kinds[row.signature], items.get(row.signature, ())
             cause = next((item for item, kind in causes if kind == mine and item in there), None)
             # The dtypes of an operator are avoided one by one, and are one cause.
-            told = cause.partition("(")[0] if cause else row.complaint or row.signature
+            told = str(SupportKey.parse(cause).any_dtypes) if cause else ""
+            told = told or row.complaint or row.signature
             names[row.signature] = " ".join((*mine, told))
         return cls(names)
 

@@ -29,6 +29,7 @@ from nnfuzz.campaign.store import Store
 from nnfuzz.campaign.support import INSTANCES
 from nnfuzz.campaign.throttle import Throttle, by_operator
 from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.testcase.test_id import Probe
 
 TELLING = 1.2  # growth of the refused signatures that is worth another line
@@ -51,7 +52,7 @@ class EpochDecider:
         exchange: Exchange,
     ) -> None:
         self.number = -1
-        self.refused: set[str] = set(config.case.refused)
+        self.refused = set(map(SupportKey.parse, config.case.refused))
         self.throttle = throttle
         self.feedback = feedback
         self._config = config
@@ -107,7 +108,7 @@ class EpochDecider:
         if config.tests_limit is not None:
             self._prober.ask_all(self._room(0, after), after)
         elif (probed := self._exchange.probed()) is not None:
-            self._prober.ask(probed, after)
+            self._prober.ask(map(SupportKey.parse, probed), after)
         else:
             self._prober.ask_known(after)
             self._prober.ask_all(before=after)
@@ -180,20 +181,23 @@ class EpochDecider:
         reasons = self._new_refusals()
         avoided = self.throttle.avoided
         self.refused |= reasons.keys()
-        emphasis = self.feedback.emphasis((*self.refused, *(row.item for row in avoided)))
+        keys = {SupportKey.parse(row.item) for row in avoided}
+        emphasis = self.feedback.emphasis(self.refused | keys)
         before = self._emphases.get(self.number - 1, NO_EMPHASIS)
         changed = bool(reasons) or avoided != self._avoided or not self.number
         self._avoided = avoided
         self._emphases[self.number] = emphasis
         changed |= emphasis != before
-        found = EpochConfig(tuple(sorted(self.refused)), reasons, tuple(avoided), emphasis)
+        refused = tuple(map(str, sorted(self.refused)))
+        written = {str(key): why for key, why in reasons.items()}
+        found = EpochConfig(refused, written, tuple(avoided), emphasis)
         self._exchange.decide(self.number, found if changed else None)
 
-    def _new_refusals(self) -> dict[str, str]:
+    def _new_refusals(self) -> dict[SupportKey, str]:
         """Signatures that turned out not to be supported, with the reasons."""
         reasons = self._prober.refused()
         new = reasons.keys() - self.refused
-        avoided = {row.item for row in self.throttle.avoided}
+        avoided = {SupportKey.parse(row.item) for row in self.throttle.avoided}
         if not new or not self._prober.left(self.refused | new) - avoided:
             return {}
         if len(self.refused | new) > TELLING * self._told:
@@ -221,8 +225,7 @@ class EpochDecider:
         for key in sorted(failing):
             probes = [shown.get(Probe(key, number), {}) for number in range(INSTANCES)]
             if all(probes):
-                exporter = key.partition(":")[0]
-                seen = [Observed(-1, 0, "run", exporter, (), {}, found) for found in probes]
+                seen = [Observed(-1, 0, "run", key.exporter, (), {}, found) for found in probes]
                 self.throttle.avoid(key, seen, "fails by itself", self.number + 1)
         self._tell(row for row in self.throttle.avoided if row not in before)
 
@@ -251,8 +254,7 @@ class Epochs:
     epochs beside its tests; if it is lost, another one learns from all tests again and comes to the
     same.
 
-    number: the current epoch; -1 before the first one. refused: signatures, see
-    nnfuzz.campaign.probe.
+    number: the current epoch; -1 before the first one. refused: written signatures.
     """
 
     def __init__(
@@ -265,7 +267,7 @@ class Epochs:
         leased: Leased | None = None,
     ) -> None:
         self.number = -1
-        self.refused: set[str] = set(config.case.refused)
+        self.refused = config.case.refused
         self.avoided: list[AvoidedRow] = []
         self._config = config
         self._store = store
@@ -315,13 +317,13 @@ class Epochs:
 
     def _configure(self, epoch: int, by: EpochConfig) -> None:
         """Has test cases be made with a configuration."""
-        self.refused, self.avoided = {*by.refused}, [*by.avoided]
+        self.refused, self.avoided = by.refused, [*by.avoided]
         self._store.restraints.set_epoch(epoch, by.refused, by.reasons, by.avoided, by.emphasis)
         avoid = tuple(row.item for row in by.avoided)
         case = replace(self._config.case, refused=by.refused, avoid=avoid, emphasis=by.emphasis)
         self._producers.configure(epoch, case)
 
 
-def _some(names: Sequence[str], count: int = 3) -> str:
+def _some(names: Sequence[object], count: int = 3) -> str:
     """The first of some names."""
-    return ", ".join(names[:count]) + (", ..." if len(names) > count else "")
+    return ", ".join(map(str, names[:count])) + (", ..." if len(names) > count else "")

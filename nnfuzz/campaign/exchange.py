@@ -27,6 +27,7 @@ from nnfuzz.campaign.rows import AvoidedRow, Observed
 from nnfuzz.campaign.schedule import LEARNT, begins, epoch_of
 from nnfuzz.campaign.store import Store
 from nnfuzz.generate.emphasis import Emphasis
+from nnfuzz.index_set import IndexSet
 from nnfuzz.reading import Unreadable, read
 from nnfuzz.untrusted import parsed_json
 from nnfuzz.writing import as_json
@@ -161,12 +162,12 @@ class SharedExchange:
         A network file system may list a new file late. Older versions of nnfuzz named files without
         the end of their range; those count as complete.
         """
-        ranges = [_RANGE.fullmatch(name) for name in names]
-        covered = first = begins(epoch, self._longest)
-        for start, end in sorted((int(name[1]), int(name[2])) for name in ranges if name):
-            covered = max(covered, end) if start <= covered else covered
+        ranges, first = [_RANGE.fullmatch(name) for name in names], begins(epoch, self._longest)
+        there = IndexSet(length=first)
+        for name in filter(None, ranges):
+            there.add_range(range(int(name[1]), int(name[2])))
         last = min(begins(epoch + 1, self._longest), first + LEARNT)
-        return covered >= last or None in ranges
+        return there.length >= last or None in ranges
 
     def decide(self, epoch: int, config: EpochConfig | None) -> None:
         rows = [] if config is None else [asdict(config)]

@@ -26,6 +26,7 @@ from typing import Protocol
 from nnfuzz.execute.outcome import parsed_pass
 from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis, KeptCase
 from nnfuzz.ir.features import Features
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.metrics.patterns import PassPattern, pass_patterns
 
 DISCOUNT = 0.9
@@ -77,7 +78,7 @@ class Feedback(Protocol):
     def observe(self, tests: Iterable[Seen]) -> None:
         """Takes the tests of an epoch, in the order of their indexes."""
 
-    def emphasis(self, without: Collection[str] = ()) -> Emphasis:
+    def emphasis(self, without: Collection[SupportKey] = ()) -> Emphasis:
         """What the next epoch does more often. without: items that it must not have."""
 
 
@@ -89,7 +90,7 @@ class NoFeedback:
     def observe(self, tests: Iterable[Seen]) -> None:
         """Learns nothing."""
 
-    def emphasis(self, without: Collection[str] = ()) -> Emphasis:
+    def emphasis(self, without: Collection[SupportKey] = ()) -> Emphasis:
         return NO_EMPHASIS
 
 
@@ -161,9 +162,9 @@ class Guidance:
     def keeps(self) -> Collection[int]:
         return {case.index for _, case, _ in self._kept}
 
-    def emphasis(self, without: Collection[str] = ()) -> Emphasis:
-        bare = {item.rpartition(":")[2] for item in without}
-        kept = tuple(case for _, case, items in self._kept if bare.isdisjoint(items))
+    def emphasis(self, without: Collection[SupportKey] = ()) -> Emphasis:
+        avoided = {str(key.signature) for key in without}
+        kept = tuple(case for _, case, items in self._kept if avoided.isdisjoint(items))
         novelty, fresh = self._operators.factors(), self._fresh.factors()
         names = sorted(fresh.keys() | novelty.keys())
         operators = {

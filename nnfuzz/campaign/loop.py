@@ -34,12 +34,12 @@ from nnfuzz.campaign.producer_pool import Job, PoolError, ProducerPool
 from nnfuzz.campaign.recorder import Evidence, Recorder
 from nnfuzz.campaign.reducing import Reducer
 from nnfuzz.campaign.rows import EventRow
-from nnfuzz.campaign.schedule import Prefix
 from nnfuzz.campaign.suspects import Suspects
 from nnfuzz.campaign.testrun import FAULT, TestRun, lost, not_produced
 from nnfuzz.execute.events import Death, Fault, Reply, Standstill
 from nnfuzz.execute.outcome import DIFFERENCES
 from nnfuzz.execute.sandbox import wait
+from nnfuzz.index_set import IndexSet
 from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.test_id import Numbered, Probe, TestId
 
@@ -195,7 +195,7 @@ class Loop:
             return OwnIndexes(limit, lambda index: index < limit and index not in suspected, part)
         again = {index for index in suspected if not store.tests.count(index, index + 1)}
         recorded = self.recorder.recorded
-        assert isinstance(recorded, Prefix)  # the indexes are its own
+        assert isinstance(recorded, IndexSet)  # the indexes are its own
         ran = lambda index: index in recorded and index not in again  # noqa: E731
         return OwnIndexes(self.config.tests_limit, ran, part)
 

@@ -1,18 +1,17 @@
-"""Which single-operator models to run next, and what the answers refuse.
+"""Which single-operator models to run next, and which signatures their answers refuse.
 
-Full probing takes minutes on a slow compiler. A campaign therefore learns while it fuzzes: a test
-that ran vouches for its signatures, and one that met `unsupported` has those of its signatures
-probed that nothing has vouched for yet; only those whose operator the backend's message names, if
-there are any, and where it can mean only one of them, the test counts as a probe of it. With what
-is left of the probes that a campaign may make (`CampaignConfig.probes_before`), one signature of
-every operator is probed, then the second ones. What is asked follows from the tests of earlier
-epochs (nnfuzz.campaign.epochs), and an answer that is known already is not asked for again: so the
-answers come to count at the same index however long they take.
+Probing every signature takes minutes on a slow compiler, so a campaign learns while it fuzzes. A
+test that ran shows that its signatures are supported. A test that met `unsupported` has those of
+its signatures probed that never ran; if the message names some of the operators, only theirs; and
+if it can mean only one signature, the test counts as a probe of that one. With the rest of the
+probes that a campaign may make (`CampaignConfig.probes_before`), one signature of every operator is
+probed, then the second ones. The questions follow from the tests of earlier epochs
+(nnfuzz.campaign.epochs), and a probe with a known answer is not run again: so the answers come to
+count at the same index, however long they take.
 
-Exporters write operators in different ways, so what a backend takes is known per exporter: keys are
-"EXPORTER:SIGNATURE" here (`nnfuzz.testcase.case.refusal`). The keys of one signature are probed one
-after the other: another exporter is asked for where a backend refuses what the first one makes, and
-then one refusal says enough.
+Exporters write operators in different ways, so keys name the exporter here. The keys of one
+signature are probed one after the other: another exporter is asked for where a backend refuses the
+models of the first one, and then one refusal is enough.
 """
 
 from __future__ import annotations
@@ -32,18 +31,21 @@ from nnfuzz.campaign.support import (
     NOTHING,
     OK,
     UNSUPPORTED,
-    Answer,
-    Answers,
+    ProbeAnswer,
+    ProbeAnswers,
     Support,
     answer_of,
 )
 from nnfuzz.execute.outcome import DIFFERENCES, Outcome, OutcomeKind
-from nnfuzz.testcase.case import NotProduced, refusal
+from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.test_id import Probe
 
-Keep = Callable[[str, str, int, int, Mapping[str, Answer]], None]
-"""Takes backend, signature, instance, the index before which it was asked, and answers by level."""
+Keep = Callable[[str, SupportKey, int, int, Mapping[str, ProbeAnswer]], None]
+"""Receives backend, signature, instance, the index before which it was asked, and the answers by
+level."""
 _STRIDE = 64  # places per signature: more than there are instances with all exporters
+_RAN = (OK, *DIFFERENCES, OutcomeKind.NOT_COMPARED.value)
 
 
 @dataclass
@@ -51,24 +53,24 @@ class _Chain:
     """The probes of one signature, one after the other. keys: still to be probed."""
 
     place: int
-    keys: deque[str] = field(default_factory=deque)
+    keys: deque[SupportKey] = field(default_factory=deque)
 
 
 class Prober:
-    """The queue of probes and the support tables that they fill."""
+    """The queue of probes, and the support tables that they fill."""
 
     def __init__(
         self,
         levels: Mapping[str, Sequence[str]],
-        keys: Sequence[str],
+        keys: Sequence[SupportKey],
         variables: Mapping[str, Sequence[int]],
-        answers: Answers | None = None,
-        keep: Keep = lambda *told: None,
+        answers: ProbeAnswers | None = None,
+        keep: Keep = lambda *answer: None,
     ) -> None:
-        """levels: that probes run at, by backend. keys: every signature of the campaign with every
-        exporter that writes it, by exporters in the order in which they are to be asked; variables:
-        see `signature_keys`. answers: those that are known already. keep: is told every answer
-        that counts. `spent`: how many probes were answered, by a compiler or from memory.
+        """levels: of each backend, those that probes run at. keys: every signature of the campaign
+        with every exporter that writes it, in the order in which exporters are to be asked.
+        variables: see `signature_keys`. answers: the known ones. keep: receives every answer that
+        counts. `spent`: the number of answered probes, including those with a known answer.
         """
         self.spent = 0
         self.levels = levels
@@ -76,24 +78,32 @@ class Prober:
         self._statements = {name: Statements() for name in levels}
         self.keys = keys
         self.variables = variables
-        self.answers = answers or Answers()
+        self.answers = answers or ProbeAnswers()
         self._keep = keep
         self._known = frozenset(keys)
-        self._exporters = list(dict.fromkeys(key.partition(":")[0] for key in keys))
-        self._alike: dict[str, list[str]] = {}
+        self._by_signature: dict[SupportKey, list[SupportKey]] = {}
         for key in keys:
-            self._alike.setdefault(signature_of(key), []).append(key)
+            self._by_signature.setdefault(key.signature, []).append(key)
         self._queue: deque[Probe] = deque()
-        self._chains: dict[str, _Chain] = {}
-        self._asked: set[str] = set()
+        self._chains: dict[SupportKey, _Chain] = {}
+        self._asked: set[SupportKey] = set()
+
+    # -- the queue ----------------------------------------------------------------------------
 
     @property
     def idle(self) -> bool:
-        """Whether every probe that was asked for has been answered."""
+        """Whether every requested probe has been answered."""
         return not self._chains
 
-    def ask(self, keys: Iterable[str], before: int = 0) -> None:
-        """Has the signatures probed that some backend knows nothing of, and none refuses.
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def next(self) -> Probe | None:
+        """The next probe; the probes that finish a signature come first."""
+        return self._queue.popleft() if self._queue else None
+
+    def ask(self, keys: Iterable[SupportKey], before: int = 0) -> None:
+        """Requests probes of the signatures that some backend has not decided and none refuses.
 
         before: the index from which on the answers count.
         """
@@ -102,247 +112,227 @@ class Prober:
             if key in self._asked or not self._undecided(key) or self._bad(key):
                 continue
             self._asked.add(key)
-            chain = self._chains.get(signature_of(key))
-            if chain:
+            if chain := self._chains.get(key.signature):
                 chain.keys.append(key)
                 continue
-            self._chains[signature_of(key)] = _Chain(place)
+            self._chains[key.signature] = _Chain(place)
             self._queue_up(Probe(key, 0, place))
             place += _STRIDE
 
     def ask_known(self, before: int = 0) -> None:
-        """Asks for every signature whose first probe has an answer already."""
-        first = (Probe(key, 0) for key in self.keys)
-        self.ask([probe.key for probe in first if not self.backends(probe)], before)
+        """Requests every signature whose first probe has a known answer."""
+        self.ask([key for key in self.keys if not self.backends(Probe(key, 0))], before)
 
     def ask_all(self, most: int | None = None, before: int = 0) -> None:
-        """Asks for every signature with one exporter, or for that many that were not asked for."""
-        promising = map(self._promising, self._alike)
+        """Requests every signature with one exporter, or at most that many new ones."""
+        promising = map(self._promising, self._by_signature)
         self.ask(self._new(by_turns([key for key in promising if key is not None]))[:most], before)
 
     def lacks_answers(self) -> bool:
-        """Whether a signature would have to be probed that has no answer yet."""
+        """Whether a signature would have to be probed whose first answer is not known."""
         return any(self.backends(Probe(key, 0)) for key in self.keys)
 
     def forget_waiting(self) -> None:
-        """Empties the queue but for signatures that were begun; the rest may be asked again."""
-        first = {name: chain.place for name, chain in self._chains.items()}
-        waiting = [p for p in self._queue if p.place == first[signature_of(p.key)]]
+        """Drops the signatures of which no probe was begun; they may be requested again."""
+        waiting = [p for p in self._queue if p.place == self._chains[p.key.signature].place]
         for probe in waiting:
             self._queue.remove(probe)
-            for key in (probe.key, *self._chains.pop(signature_of(probe.key)).keys):
-                self._asked.discard(key)
-
-    def next(self) -> Probe | None:
-        """The next probe; those that finish a signature go first."""
-        return self._queue.popleft() if self._queue else None
-
-    def __len__(self) -> int:
-        return len(self._queue)
+            self._asked -= {probe.key, *self._chains.pop(probe.key.signature).keys}
 
     def backends(self, probe: Probe) -> list[str]:
-        """The backends that a probe is run on."""
+        """The backends that a probe is to be run on."""
         return [name for name in self._undecided(probe.key) if self._answer(name, probe) is None]
 
+    # -- answers ------------------------------------------------------------------------------
+
     def finished(self, probe: Probe, outcomes: Mapping[str, Sequence[Outcome]]) -> None:
-        """Takes the outcomes of a probe by backend; none where nnfuzz itself failed."""
+        """Records the outcomes of a probe by backend; without any, nnfuzz itself has failed."""
         for name in self.backends(probe):
-            ran = outcomes.get(name, ())
-            found = {o.level: answer_of(o) for o in ran} or {Answers.ANY: Answer(NOTHING)}
-            self.answers.add(name, probe.key, probe.instance, found)
+            answers = {outcome.level: answer_of(outcome) for outcome in outcomes.get(name, ())}
+            self._add(name, probe, answers or {ProbeAnswers.ANY: ProbeAnswer(NOTHING)})
         self._go_on(probe)
 
     def not_produced(self, probe: Probe, failed: NotProduced) -> None:
-        """Takes a probe that has no model: what its exporter says counts for every backend."""
+        """Records a probe without a model: the exporter's answer counts for every backend."""
         kind = NOTHING
         if failed.stage == "export":
             kind = UNSUPPORTED if failed.unsupported else FAILING
         first = failed.message.splitlines()[0] if failed.message else ""
         for name in self.backends(probe):
-            found = {Answers.ANY: Answer(kind, f"{failed.stage}: {first}")}
-            self.answers.add(name, probe.key, probe.instance, found)
+            answer = ProbeAnswer(kind, f"{failed.stage}: {first}")
+            self._add(name, probe, {ProbeAnswers.ANY: answer})
         self._go_on(probe)
 
-    def _answer(self, name: str, probe: Probe) -> Answer | None:
+    def _add(self, name: str, probe: Probe, answers: Mapping[str, ProbeAnswer]) -> None:
+        self.answers.add(name, probe.key, probe.instance, answers)
+
+    def _answer(self, name: str, probe: Probe) -> ProbeAnswer | None:
         return self.answers.get(name, probe.key, probe.instance, self.levels[name])
 
-    def _undecided(self, key: str) -> list[str]:
-        return [name for name, table in self.tables.items() if table.unknown([key])]
+    def _undecided(self, key: SupportKey) -> list[str]:
+        return [name for name, table in self.tables.items() if table.undecided([key])]
 
     def _queue_up(self, probe: Probe) -> None:
-        """Has a probe run unless it is answered already; then goes on."""
+        """Queues a probe if it has no answer; else applies the answer."""
         if self.backends(probe):
-            first = probe.place == self._chains[signature_of(probe.key)].place
+            first = probe.place == self._chains[probe.key.signature].place
             add = self._queue.append if first else self._queue.appendleft
             add(probe)
         else:
             self._go_on(probe)
 
     def _go_on(self, probe: Probe) -> None:
-        """Applies the answers; has the next instance probed, or the next key of the signature."""
+        """Applies the answers; queues the next instance, or the next key of the signature."""
         self.spent += 1
         undecided = False
         for name in self._undecided(probe.key):
-            answer = self._answer(name, probe) or Answer(NOTHING)
+            answer = self._answer(name, probe) or ProbeAnswer(NOTHING)
             levels = self.answers.levels(name, probe.key, probe.instance)
             self._keep(name, probe.key, probe.instance, probe.place >> PLACE_BITS, levels)
-            undecided |= self._take(name, probe.key, answer)
+            undecided |= self._apply(name, probe.key, answer)
         if undecided:
             self._queue_up(Probe(probe.key, probe.instance + 1, probe.place + 1))
             return
-        signature = signature_of(probe.key)
-        chain = self._chains[signature]
-        other = self._promising(signature) if self._bad(probe.key) else None
+        chain = self._chains[probe.key.signature]
+        other = self._promising(probe.key.signature) if self._bad(probe.key) else None
         if other is not None and other not in self._asked:
             self._asked.add(other)
             chain.keys.append(other)
         if chain.keys:
             self._queue_up(Probe(chain.keys.popleft(), 0, probe.place + 1))
         else:
-            del self._chains[signature]
+            del self._chains[probe.key.signature]
 
-    def _take(self, name: str, key: str, answer: Answer) -> bool:
-        """Notes what a model of a signature has shown; returns whether another one is needed."""
-        said, table = self._statements[name], self.tables[name]
-        enough = INSTANCES
-        if self._lacked_elsewhere(name, key) or said.general(key, answer.message):
-            enough = 1
+    def _apply(self, name: str, key: SupportKey, answer: ProbeAnswer) -> bool:
+        """Records a backend's answer; returns whether a decision needs another probe."""
+        statements, table = self._statements[name], self.tables[name]
+        general = self._lacked_elsewhere(table, key) or statements.general(key, answer.message)
         if answer.kind == UNSUPPORTED:
-            said.met(key, answer.message)
-        undecided = table.answered(key, answer, enough)
-        if key in table.refused():
-            said.refused(key)
+            statements.add(key, answer.message)
+        undecided = table.add_answer(key, answer, 1 if general else INSTANCES)
+        if table.entries[key].refused:
+            statements.confirm(key)
         elif answer.kind == OK:
-            said.ran(key)
+            statements.disprove(key)
         return undecided
 
-    def _promising(self, signature: str) -> str | None:
+    def _promising(self, signature: SupportKey) -> SupportKey | None:
         """The signature with the first exporter for which no backend has failed."""
-        return next((key for key in self._alike[signature] if not self._bad(key)), None)
+        return next((key for key in self._by_signature[signature] if not self._bad(key)), None)
 
-    def _lacked_elsewhere(self, backend: str, key: str) -> bool:
-        """Whether a backend lacks the signature with some other exporter."""
-        entries, signature = self.tables[backend].entries, signature_of(key)
-        others = (entries.get(refusal(name, signature)) for name in self._exporters)
+    def _lacked_elsewhere(self, table: Support, key: SupportKey) -> bool:
+        """Whether a backend lacks the signature with some exporter."""
+        others = (table.entries.get(other) for other in self._by_signature.get(key.signature, ()))
         return any(entry is not None and entry.refused for entry in others)
 
-    def _bad(self, key: str) -> bool:
+    def _bad(self, key: SupportKey) -> bool:
         found = (table.entries.get(key) for table in self.tables.values())
         return any(entry is not None and entry.bad for entry in found)
 
+    # -- tests of the campaign ----------------------------------------------------------------
+
     def learn(self, tests: Sequence[Observed], before: int, most: int | None = None) -> int:
-        """Takes what tests of the campaign have shown, and asks for at most so many signatures:
-        those that tests give reason to, then others of the operators that are known to be lacking
-        with some dtypes. Returns for how many.
+        """Records the outcomes of tests, and requests at most that many signatures: those that
+        tests give reason to, then others of the operators that lack some signature. Returns how
+        many.
 
         before: see `ask`.
         """
-        wanted: dict[str, None] = {}
-        for said in self._statements.values():
-            said.settle()
-        for test in tests:
-            for table, levels in self._shown_by(test):
-                if levels and all(kind in _RAN for kind, _ in levels):
-                    table.ran(self._keys_in(test))
-        for test in tests:
-            keys = self._keys_in(test)
-            for backend, levels in test.outcomes.items():
+        wanted: dict[SupportKey, None] = {}
+        for statements in self._statements.values():
+            statements.settle()
+        keyed = [(test, self._keys_in(test)) for test in tests]
+        for test, keys in keyed:
+            for name, levels in test.outcomes.items():
+                if name in self.tables and levels and all(kind in _RAN for kind, _ in levels):
+                    self.tables[name].add_run(keys)
+        for test, keys in keyed:
+            for name, levels in test.outcomes.items():
                 refusals = [message for kind, message in levels if kind == OutcomeKind.UNSUPPORTED]
                 if refusals:
-                    names = [backend] if backend in self.tables else list(self.tables)
+                    names = [name] if name in self.tables else list(self.tables)
                     wanted.update(dict.fromkeys(self._suspects(keys, refusals, names)))
         asked = self._new(dict.fromkeys((*wanted, *self._likely())))[:most]
         self.ask(asked, before)
         return len(asked)
 
-    def _new(self, keys: Iterable[str]) -> list[str]:
-        """Those that are not decided yet and were not asked for."""
+    def _new(self, keys: Iterable[SupportKey]) -> list[SupportKey]:
+        """The signatures that are neither decided nor requested."""
         return [key for key in keys if key not in self._asked and self._undecided(key)]
 
     def _suspects(
-        self, keys: Sequence[str], refusals: Sequence[str], names: Sequence[str]
-    ) -> list[str]:
+        self, keys: Sequence[SupportKey], refusals: Sequence[str], names: Sequence[str]
+    ) -> list[SupportKey]:
         """The signatures of a refused test that may be the reason, since they never ran.
 
         A refusal that names the operator of only one of the test's signatures is an answer on it.
         """
         meant = named(sorted(keys), refusals)
-        for name in names if len(meant) == 1 else ():
-            first = refusals[0].strip().partition("\n")[0]
-            message = f"unsupported in a test: {first[:200]}"
-            if self.tables[name].unknown(meant):
-                self._take(name, meant[0], Answer(UNSUPPORTED, message))
-            elif meant[0] not in self.tables[name].refused():
-                self._statements[name].met(meant[0], message)
-                self._statements[name].ran(meant[0])
-        unknown = sorted({key for name in names for key in self.tables[name].unknown(keys)})
+        if len(meant) == 1:
+            self._apply_refusal(meant[0], refusals[0], names)
+        unknown = sorted({key for name in names for key in self.tables[name].undecided(keys)})
         return named(unknown, refusals) or unknown
 
-    def _likely(self) -> list[str]:
+    def _apply_refusal(self, key: SupportKey, refusal: str, names: Sequence[str]) -> None:
+        """Records the refusal of a test whose only reason can be a signature."""
+        first = refusal.strip().partition("\n")[0]
+        message = f"unsupported in a test: {first[:200]}"
+        for name in names:
+            if self.tables[name].undecided([key]):
+                self._apply(name, key, ProbeAnswer(UNSUPPORTED, message))
+            elif not self.tables[name].entries[key].refused:
+                self._statements[name].add(key, message)
+                self._statements[name].disprove(key)
+
+    def _likely(self) -> list[SupportKey]:
         """Signatures of operators of which another one is refused with the same exporter."""
-        lacking = {_operator(key) for table in self.tables.values() for key in table.refused()}
-        return by_turns([key for key in self.keys if _operator(key) in lacking])
+        lacking = {key.any_dtypes for table in self.tables.values() for key in table.refused()}
+        return by_turns([key for key in self.keys if key.any_dtypes in lacking])
 
-    def _shown_by(self, test: Observed) -> list[tuple[Support, Sequence[tuple[str, str]]]]:
-        found = test.outcomes.items()
-        return [(self.tables[name], levels) for name, levels in found if name in self.tables]
-
-    def _keys_in(self, test: Observed) -> list[str]:
-        keys = (refusal(test.exporter, item) for item in test.items)
+    def _keys_in(self, test: Observed) -> list[SupportKey]:
+        keys = (SupportKey.parse(item).with_exporter(test.exporter) for item in test.items)
         return [key for key in keys if key in self._known]  # operators of seed models may not be
 
-    def refused(self) -> dict[str, str]:
+    # -- what generation is told --------------------------------------------------------------
+
+    def refused(self) -> dict[SupportKey, str]:
         """Signatures that some backend refuses, with "backend: why"."""
-        return {
-            key: f"{name}: {why}"
-            for name, table in self.tables.items()
-            for key, why in table.refused().items()
-        }
+        return self._with_status(UNSUPPORTED)
 
-    def failing(self) -> dict[str, str]:
+    def failing(self) -> dict[SupportKey, str]:
         """Signatures of which every probe failed on some backend, with "backend: why"."""
+        return self._with_status(FAILING)
+
+    def _with_status(self, status: str) -> dict[SupportKey, str]:
         return {
             key: f"{name}: {why}"
             for name, table in self.tables.items()
-            for key, why in table.failing().items()
+            for key, why in table.with_status(status).items()
         }
 
-    def left(self, refused: Collection[str]) -> set[str]:
+    def left(self, refused: Collection[SupportKey]) -> set[SupportKey]:
         """The signatures, without exporters, that some exporter is left for."""
         return {
             signature
-            for signature, keys in self._alike.items()
+            for signature, keys in self._by_signature.items()
             if signature not in refused and not all(key in refused for key in keys)
         }
 
     def decided(self) -> int:
         """How many signatures are known to be supported or not on every backend."""
-        unknown = {key for table in self.tables.values() for key in table.unknown(self.keys)}
+        unknown = {key for table in self.tables.values() for key in table.undecided(self.keys)}
         return len(self.keys) - len(unknown)
 
 
-_RAN = (OK, *DIFFERENCES, OutcomeKind.NOT_COMPARED.value)
-
-
-def _operator(key: str) -> str:
-    """The operator of a signature, with its exporter."""
-    return key.partition("(")[0]
-
-
-def signature_of(key: str) -> str:
-    """Without its exporter."""
-    return key.rpartition(":")[2]
-
-
-def named(keys: Sequence[str], messages: Iterable[str]) -> list[str]:
-    """Those whose operator is mentioned."""
+def named(keys: Sequence[SupportKey], messages: Iterable[str]) -> list[SupportKey]:
+    """The keys whose operator some message mentions."""
     words = {word for message in messages for word in re.findall(r"\w+", message)}
-    return [key for key in keys if signature_of(key).partition("(")[0] in words]
+    return [key for key in keys if key.operator in words]
 
 
-def by_turns(keys: Sequence[str]) -> list[str]:
+def by_turns(keys: Sequence[SupportKey]) -> list[SupportKey]:
     """The first signature of every operator, then the second ones, and so on."""
-    groups: dict[str, list[str]] = {}
+    groups: dict[SupportKey, list[SupportKey]] = {}
     for key in keys:
-        groups.setdefault(key.partition("(")[0], []).append(key)
+        groups.setdefault(key.any_dtypes, []).append(key)
     return [key for turn in zip_longest(*groups.values()) for key in turn if key is not None]

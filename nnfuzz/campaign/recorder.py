@@ -28,7 +28,6 @@ from nnfuzz.campaign.rows import (
 from nnfuzz.campaign.schedule import (
     LONGEST,
     PLACE_BITS,
-    Prefix,
     Recorded,
     begins,
     epoch_of,
@@ -44,6 +43,7 @@ from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.deviation import NO_HABITS, Deviation
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.generate.emphasis import KeptCase
+from nnfuzz.index_set import IndexSet
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.features import Features, features
 from nnfuzz.ir.view import NO_GRAPH, GraphView
@@ -133,7 +133,7 @@ class Recorder:
         self.store = store
         hangs = store.hangs.rows()
         late = {row.test.index for row in hangs if row.late and row.test.index is not None}
-        self.recorded = recorded or Prefix(heapq.merge(store.tests.done(), sorted(late)), part)
+        self.recorded = recorded or IndexSet(heapq.merge(store.tests.done(), sorted(late)), part)
         self.unconfirmed = {row.test for row in hangs if row.status is HangStatus.UNCONFIRMED}
         self.complete = False  # whether nothing is to come of any index
         self._variables = variables or {}

@@ -97,6 +97,7 @@ class ReductionService:
         return {
             "keys": sorted(map(str, found.keys)),
             "explanations": list(done.diagnosis.explanations),
+            "accused": (reduced.localisation or {}).get("party", ""),
             "refined": done.cause.finding if done.cause else found.cause,
             "explained": done.cause is not None,
             "title": reduced.signature.title,

@@ -25,7 +25,7 @@ from nnfuzz.campaign.tables.errors import Said
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage, marked
 from nnfuzz.execute.registry import BackendRegistry, RegistryError
 from nnfuzz.execute.target import Target
-from nnfuzz.ir.edges import is_edge
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
 from nnfuzz.report.finding_folder import FindingError, read_finding, rename_signature
 from nnfuzz.report.keyed import renewed, reread
@@ -182,8 +182,9 @@ def _failures(
                 error = told.error
                 text = error.error_type, error.message, error.traceback
                 found.append(export_failure(label, *text))
-    operators = (item.partition("(")[0] for item in row.items if not is_edge(item))
-    nodes = tuple(map(NodeView, dict.fromkeys(operators)))
+    keys = map(SupportKey.parse, row.items)
+    operators = dict.fromkeys(key.operator for key in keys if not key.is_edge)
+    nodes = tuple(map(NodeView, operators))
     graph = GraphView(tuple(ValueView(word, "") for word in sorted(words)), nodes)
     return found + failures(outcomes, None, graph)
 

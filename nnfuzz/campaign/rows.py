@@ -166,6 +166,7 @@ class ReductionRow:
     refined: see nnfuzz.triage.refine. graph: the reduced one. before, after: nodes.
     explained: by another finding with the same refined signature, and so not reduced to the end.
     keys: see nnfuzz.triage.keys. explanations: hypotheses that predict what is wrong.
+    accused: the party that the reduced case accuses; "" if that is unknown.
     """
 
     signature: str
@@ -180,6 +181,7 @@ class ReductionRow:
     explained: bool = False
     keys: tuple[str, ...] = ()
     explanations: tuple[str, ...] = ()
+    accused: str = ""
 
 
 @dataclass(frozen=True)
@@ -313,6 +315,7 @@ def _together(group: list[FindingRow], reductions: Mapping[str, ReductionRow]) -
     return replace(
         whole,
         title=reduction.title,
+        party=reduction.accused or whole.party,
         refined=reduction.refined,
         pattern=reduction.pattern,
         nodes=(reduction.before, reduction.after),

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
 from typing import Protocol
-
-from nnfuzz.shard import Shard
 
 FIRST, LONGEST = 16, 256
 """Tests in the first epoch, so that a short campaign learns as well; and in a late one, unless the
@@ -51,49 +48,9 @@ def place_of(index: int) -> int:
 
 
 class Recorded(Protocol):
-    """What is recorded. length: of the first indexes how many are there without a gap."""
+    """The indexes whose tests are recorded. length: the first one that is missing."""
 
     @property
     def length(self) -> int: ...
 
-    def add(self, index: int) -> None: ...
-
-
-class Prefix:
-    """How many of the first indexes are there without a gap: `length`. Only those behind it are
-    kept one by one.
-    """
-
-    def __init__(
-        self,
-        indexes: Iterable[int] = (),
-        part: Shard = Shard(),  # noqa: B008
-        length: int = 0,
-    ) -> None:
-        """indexes: the lowest first. part: of the campaign; indexes of other parts count as there.
-        length: that is known already.
-        """
-        self.length = length
-        self._part = part
-        self._later: set[int] = set()
-        self._grow()
-        for index in indexes:
-            self.add(index)
-
-    def __contains__(self, index: int) -> bool:
-        return index < self.length or index in self._later
-
-    @property
-    def later(self) -> tuple[int, ...]:
-        """Those that are there behind a gap, sorted."""
-        return tuple(sorted(self._later))
-
-    def add(self, index: int) -> None:
-        if index >= self.length:
-            self._later.add(index)
-            self._grow()
-
-    def _grow(self) -> None:
-        while self.length in self._later or not self._part.owns(self.length):
-            self._later.discard(self.length)
-            self.length += 1
+    def add(self, index: int) -> object: ...

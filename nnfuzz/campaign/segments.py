@@ -22,7 +22,6 @@ from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.campaign.depot import Depot
 from nnfuzz.campaign.rekeying import RULES
 from nnfuzz.campaign.rows import FindingRow, ReductionRow
-from nnfuzz.campaign.schedule import Prefix
 from nnfuzz.campaign.sources import SOURCES, figures_of, name_of
 from nnfuzz.campaign.store import FILE, Store
 from nnfuzz.campaign.tables.schema import FINDINGS, FOLDERS
@@ -33,6 +32,7 @@ from nnfuzz.campaign.tables.union import (
     digest_of_probes,
     digests_without_finding,
 )
+from nnfuzz.index_set import IndexSet
 from nnfuzz.reading import Unreadable, read
 from nnfuzz.report.files import copy_files, write_atomically
 from nnfuzz.untrusted import MAX_BYTES, below, making_sense, read_json
@@ -80,7 +80,7 @@ def taken_of(store: Store, before: Taken) -> Taken:
     """What somebody has who takes what is new, but for findings."""
     new = store.tests.done_from(before.below).difference(before.later)
     part = CampaignConfig.from_json(store.config()).part
-    there = Prefix({*new, *before.later}, part, before.below)
+    there = IndexSet({*new, *before.later}, part, before.below)
     whole = store.meta(SOURCES) is None
     return Taken(
         there.length,

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 from nnfuzz.campaign.backend_pool import BackendPool
 from nnfuzz.campaign.changes import keep_releases
@@ -40,15 +39,15 @@ from nnfuzz.campaign.summary import (
     summarise,
     write_summary,
 )
-from nnfuzz.campaign.support import Answers, Support
+from nnfuzz.campaign.support import ProbeAnswers, Support
 from nnfuzz.campaign.support_cache import SupportCache, SupportTables
 from nnfuzz.campaign.throttle import Throttle
 from nnfuzz.campaign.watchdog import Watchdog
 from nnfuzz.campaign.writer import finding_writer
 from nnfuzz.execute.events import Fault, Reply, described
 from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.reading import read
-from nnfuzz.testcase.case import refusal
 from nnfuzz.testcase.service import blames_settings
 from nnfuzz.triage.survey import declared
 
@@ -167,7 +166,7 @@ class _Session:
     prober: Prober
     versions: Versions
     support: SupportTables
-    support_used: list[dict[str, Any]]
+    support_used: list[tuple[Path, int]]
     leased: Leased | None
     watchdog: Watchdog
 
@@ -204,7 +203,7 @@ class _Session:
             own,
             self.loop.epochs.avoided,
             known_unseen=known_unseen(self.store, self.config),
-            support_tables=tuple(self.support_used),
+            support_tables=tuple({"path": str(p), "entries": n} for p, n in self.support_used),
         )
         return Result.of(self.store, content)
 
@@ -236,7 +235,7 @@ def _open(
         if config.regressions:
             keep_releases(store, config, registry)
         support = SupportTables(cache, config, versions.backends, versions.libraries)
-        answers = Answers()
+        answers = ProbeAnswers()
         used = support.load(answers)
         store.probes.load(answers)
         levels = {pool.name: pool.levels if thorough else pool.levels[:1] for pool in pools}
@@ -355,7 +354,7 @@ class Vocabulary:
 def _prober(
     producers: ProducerPool,
     levels: dict[str, tuple[str, ...]],
-    answers: Answers,
+    answers: ProbeAnswers,
     store: Store,
     observer: Observer,
 ) -> Prober:
@@ -368,7 +367,11 @@ def _prober(
         told: Vocabulary = event.value
         for note in told.notes:
             observer.note(note)
-        keys = [refusal(name, key) for name, found in told.signatures.items() for key in found]
+        keys = [
+            SupportKey.parse(text).with_exporter(exporter)
+            for exporter, found in told.signatures.items()
+            for text in found
+        ]
         return Prober(levels, keys, told.variables, answers, store.probes.add)
     text = described(event)
     if isinstance(event, Fault) and event.starting and blames_settings(event.error_type):

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from nnfuzz.cli.declared import REPORTED
 from nnfuzz.cli.errors import UsageError, writing
 from nnfuzz.shard import Shard
 
@@ -16,14 +15,14 @@ if TYPE_CHECKING:
 
 JUnit = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Write the results as JUnit XML."),
+    REPORTED.option("Write the results as JUnit XML.", "FILE"),
 ]
 SummaryMd = Annotated[
     Path | None,
-    typer.Option(
+    REPORTED.option(
+        "Write them as Markdown, such as the summary of a job: $GITHUB_STEP_SUMMARY.",
+        "FILE",
         "--summary-md",
-        metavar="FILE",
-        help="Write them as Markdown, such as the summary of a job: $GITHUB_STEP_SUMMARY.",
     ),
 ]
 

@@ -8,6 +8,8 @@ from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
+import typer
+
 GROUPS = ("nnfuzz.backends", "nnfuzz.transforms")
 """The entry points of backends, as nnfuzz.execute.registry has them, which needs NumPy."""
 _OPERATOR = re.compile(r"^@operator\nclass (\w+)", re.MULTILINE)
@@ -58,6 +60,13 @@ def dtypes(incomplete: str) -> list[str]:
     from nnfuzz.ir.dtypes import DType
 
     return _listed(incomplete, [dtype.value for dtype in DType])
+
+
+def settings(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The settings of the command, each with the equals sign that its value follows."""
+    from nnfuzz.cli.declared import settings
+
+    return _beginning(incomplete, (f"{name}=" for name in settings(ctx.command)))
 
 
 def _spec_files() -> Iterator[Path]:

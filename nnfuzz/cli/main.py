@@ -28,6 +28,7 @@ from nnfuzz.cli.commands.report import report
 from nnfuzz.cli.commands.rewrite import rewrite
 from nnfuzz.cli.commands.select import select
 from nnfuzz.cli.commands.serve import serve
+from nnfuzz.cli.commands.settings import settings
 from nnfuzz.cli.commands.show import show
 from nnfuzz.cli.commands.verify import verify
 from nnfuzz.cli.defaults import FILE, read_defaults
@@ -95,7 +96,7 @@ def application() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_top)
-    fuzzing = (fuzz, merge, publish, doctor)
+    fuzzing = (fuzz, settings, merge, publish, doctor)
     findings = (replay, reduce, bisect, report, serve, metrics, file, show)
     for command in (*fuzzing, check, *findings, generate, select, verify, rewrite, backends):
         app.command(command.__name__, cls=Grouped)(command)

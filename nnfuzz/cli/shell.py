@@ -10,30 +10,18 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from nnfuzz.cli.declared import OTHERS, PANELS, with_settings
 from nnfuzz.text import uncommanding, visible
 
 _USAGE_ERROR: Any = typer.BadParameter.__base__
 """Of the click that typer has, which may be a copy of its own."""
-ARGUMENTS, OTHERS = "Arguments", "Options"
-PANELS = {
-    "What is tested": "backend level pipelines plugin implementations",
-    "How much, and where to": "time tests pr count instances agreements data_sets part shard "
-    "share disk max_bytes max_time budget out resume ray epoch",
-    "What it is run on, and what is right": "inputs tolerance",
-    "What models are made of": "seed engine nodes operators exclude dtypes exclude_dtypes motifs "
-    "singles dynamic seed_models focus guidance invalid edges",
-    "How models are written": "exporter opset rewrites steps list_",
-    "What is reported": "known baseline regressions reduce throttle full_check results junit "
-    "summary_md quiet save report every_node localise",
-    "What compilers do not support": "probe learn fresh",
-    "Processes": "workers producers processes",
-}
-"""The headings under which --help groups options, and the parameters below them."""
+ARGUMENTS = "Arguments"
 
 
 class Grouped(TyperCommand):
-    """A command whose --help lists options by PANELS, in plain text.
+    """A command whose --help lists options by their panels, in plain text.
 
+    Hidden options are settings for --set, see `nnfuzz.cli.declared`.
     The value of an option with a metavar in brackets may be left out: then it is "".
     """
 
@@ -41,7 +29,12 @@ class Grouped(TyperCommand):
         parser: Any = super().make_parser(ctx)
         names = {n for p in self.params if str(p.metavar).startswith("[") for n in p.opts}
         parse = parser.parse_args
-        parser.parse_args = lambda args: parse(_completed(args, names))
+
+        def parse_args(args: list[str]) -> tuple[dict[str, Any], list[str], list[Any]]:
+            given, rest, order = parse(_completed(args, names))
+            return with_settings(self, ctx, given), rest, order
+
+        parser.parse_args = parse_args
         return parser
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -80,13 +73,13 @@ class GroupedGroup(TyperGroup):
 
 
 def write_options(command: Any, ctx: Any, formatter: Any) -> None:
-    """Writes a section per panel; options without one come last."""
-    panels = {name: panel for panel, names in PANELS.items() for name in names.split()}
-    sections: dict[str, list[tuple[str, str]]] = {name: [] for name in (ARGUMENTS, *PANELS, OTHERS)}
+    """Writes a section for the arguments, then one per panel, without those that are empty."""
+    sections: dict[str, list[tuple[str, str]]] = {ARGUMENTS: [], **{p.title: [] for p in PANELS}}
     for param in command.get_params(ctx):
         argument = param.param_type_name == "argument"
+        panel = getattr(param, "rich_help_panel", None) or OTHERS.title
         if record := param.get_help_record(ctx):
-            sections[ARGUMENTS if argument else panels.get(param.name, OTHERS)].append(record)
+            sections[ARGUMENTS if argument else panel].append(record)
     for name, records in sections.items():
         if records:
             with formatter.section(name):

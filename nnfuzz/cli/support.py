@@ -27,7 +27,8 @@ def unsupported(
     from nnfuzz.campaign.store import Store
     from nnfuzz.campaign.support_cache import SupportCache
     from nnfuzz.cli.progress import watcher
-    from nnfuzz.cli.settings import cache_folder, default_processes
+    from nnfuzz.library.folders import cache_folder
+    from nnfuzz.library.settings import default_processes
 
     case = replace(case, seed_models=(), seed_digest="")
     processes: dict[str, Any] = {**default_processes(len(specs))}
@@ -44,5 +45,5 @@ def unsupported(
             result, tables = run_probes(
                 store, config, registry, observer, cache, seconds=FIRST_SECONDS
             )
-    refused = {key for table in tables.values() for key in table.refused()}
+    refused = {str(key) for table in tables.values() for key in table.refused()}
     return tuple(sorted(refused)), dict(result.summary.versions)

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from nnfuzz.cli.errors import UsageError
 
@@ -52,62 +51,6 @@ def listed(values: Iterable[str] | None) -> tuple[str, ...]:
     """All names of an option that may be repeated and may hold several with commas between."""
     parts = (part.strip() for value in values or () for part in value.split(","))
     return tuple(part for part in parts if part)
-
-
-def chosen_dtypes(
-    only: Iterable[str] | None, without: Iterable[str] | None
-) -> dict[str, float | None]:
-    """CaseConfig.dtypes for `--dtypes` and `--exclude-dtypes`; {} if neither is given.
-
-    Raises: UsageError for an unknown dtype, or if none is left.
-    """
-    from nnfuzz.generate.config import dtype_weights
-
-    try:
-        return dtype_weights(listed(only), listed(without))
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-
-
-def chosen_engine(name: str | None) -> str | None:
-    """CaseConfig.engine for `--engine`. Raises: UsageError for an unknown one."""
-    from nnfuzz.execute.backend import suggest
-    from nnfuzz.generate.config import ENGINES
-
-    if name is not None and name not in ENGINES:
-        raise UsageError(f"--engine: there is no engine {name!r}; {suggest(name, ENGINES)}")
-    return name
-
-
-def exporting(text: str | None, opset: int | None = None) -> tuple[str, ...]:
-    """The exporters that `--exporter` names: "mixed" (the default), or several with commas between.
-
-    Of several, those that do not reach the opset are left out. Raises: UsageError.
-    """
-    from nnfuzz.execute.backend import meant
-    from nnfuzz.materialize.opsets import MIXED, OPSETS, opset_range
-
-    names = MIXED if text in (None, "mixed") else tuple(dict.fromkeys(listed([text])))
-    known = [*OPSETS, "mixed"]
-    for unknown in (name for name in names if name not in OPSETS):
-        hint = meant(unknown, known)
-        raise UsageError(f"unknown exporter {unknown!r}; {hint}known: {', '.join(known)}")
-    ranges = {name: opset_range(name) for name in names}
-    reach = [name for name, (lo, hi) in ranges.items() if opset is None or lo <= opset <= hi]
-    return tuple(reach) or names[:1]
-
-
-def seeded(folder: Path | None) -> dict[str, Any]:
-    """The fields of CaseConfig that `--seed-models` sets; {} without it. Raises: UsageError."""
-    from nnfuzz.testcase.seeds import SeedError, digest, seed_files
-
-    if folder is None:
-        return {}
-    try:
-        files = seed_files(folder)
-        return {"seed_models": tuple(map(str, files)), "seed_digest": digest(files)}
-    except SeedError as error:
-        raise UsageError(str(error)) from error
 
 
 def require_folder(option: str, path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from nnfuzz.campaign.support import Support
 from nnfuzz.cli.operator_facts import EXPORTERS, Facts, facts, share
+from nnfuzz.ir.support_key import SupportKey
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -49,7 +50,8 @@ def with_support(operators: Iterable[Facts], supports: Mapping[str, Support]) ->
 
 def verdict(support: Support, keys: Collection[str]) -> str:
     """What is known of an operator's signatures: "yes", "no", "12 of 14", with "?" for the rest."""
-    known = [support.entries[k] for k in keys if k in support.entries and support.entries[k].status]
+    decided = [support.entries.get(SupportKey.parse(key)) for key in keys]
+    known = [entry for entry in decided if entry and entry.status]
     if not known:
         return UNKNOWN
     works = sum(not entry.refused for entry in known)

@@ -228,5 +228,17 @@ def explanation(
     for tried in dict.fromkeys([*((habit,) for habit in able), able]):
         refuted = refuting(tried, graph, params, outputs)
         if not refuted and mine == wrong:
-            return tried, wrong
+            return _needed(tried, graph, params, outputs), wrong
     return (), frozenset(mine - refuted)
+
+
+def _needed(
+    habits: Sequence[Deviation], graph: Graph, params: Arrays, outputs: Arrays
+) -> tuple[Deviation, ...]:
+    """The habits none of which can be left out of an explanation."""
+    needed = tuple(habits)
+    for habit in habits:
+        rest = tuple(other for other in needed if other is not habit)
+        if rest and not refuting(rest, graph, params, outputs):
+            needed = rest
+    return needed

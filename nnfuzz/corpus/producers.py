@@ -13,6 +13,7 @@ from nnfuzz.corpus.service import complete_job, entry_job, instances_job, keys_j
 from nnfuzz.execute.events import Death, Fault, Limits, Progress, Reading, Reply, described
 from nnfuzz.execute.forkserver import ForkServer
 from nnfuzz.execute.sandbox import Sandbox, wait
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.client import PRELOAD, ProducerSettingsError, ProducerUnavailable
 from nnfuzz.testcase.service import blames_settings
@@ -66,8 +67,8 @@ class Producers:
         event = self._sandboxes[0].call(*complete_job(case))
         return event.value if isinstance(event, Reply) else described(event)
 
-    def signatures(self) -> list[str]:
-        """ "EXPORTER:SIGNATURE" of all that may be generated.
+    def signatures(self) -> list[SupportKey]:
+        """All signatures that may be generated, each with an exporter.
 
         Raises: ProducerSettingsError, ProducerUnavailable.
         """
@@ -76,7 +77,7 @@ class Producers:
             raise ProducerUnavailable(described(event))
         return event.value
 
-    def instances(self, keys: Iterable[str]) -> Iterator[list[TestId]]:
+    def instances(self, keys: Iterable[SupportKey]) -> Iterator[list[TestId]]:
         """Of each signature, models of one operator that show all values of its attributes.
 
         Raises: ProducerSettingsError, ProducerUnavailable.

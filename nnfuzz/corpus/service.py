@@ -24,8 +24,9 @@ from nnfuzz.execute.worker import Report
 from nnfuzz.inputs.search import Found, search
 from nnfuzz.ir.features import features
 from nnfuzz.ir.graph import Graph
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.reading import read
-from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase, refusal
+from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.case_generator import QUICK
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.testcase.test_id import Probe, TestId, parse_id
@@ -47,7 +48,7 @@ class CorpusService:
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         if header["do"] == "keys":
             found = self.producer.signatures().items()
-            return {"keys": [refusal(name, key) for name, keys in found for key in keys]}, {}
+            return {"keys": [f"{name}:{key}" for name, keys in found for key in keys]}, {}
         if header["do"] == "instances":
             return {"instances": list(self._instances(header["key"], report))}, {}
         if header["do"] == "complete":
@@ -64,7 +65,7 @@ class CorpusService:
         seen: set[str] = set()
         misses = 0
         for number in range(MOST_INSTANCES):
-            made = self.producer.made(Probe(key, number), report)
+            made = self.producer.made(Probe(SupportKey.parse(key), number), report)
             new = (
                 features(made.graph).attribute_values() - seen
                 if isinstance(made, TestCase)
@@ -139,13 +140,13 @@ def complete_job(case: TestCase) -> tuple[dict[str, Any], dict[str, Any], Readin
 
 
 def keys_job() -> tuple[dict[str, Any], Reading]:
-    return {"do": "keys"}, lambda header, blobs: read(list[str], header["keys"])
+    return {"do": "keys"}, lambda header, blobs: read(list[SupportKey], header["keys"])
 
 
-def instances_job(key: str) -> tuple[dict[str, Any], Reading]:
+def instances_job(key: SupportKey) -> tuple[dict[str, Any], Reading]:
     """A job that is answered by the tests of a signature."""
 
     def found(header: dict[str, Any], blobs: dict[str, Any]) -> list[TestId]:
         return [Probe(key, number) for number in read(list[int], header["instances"])]
 
-    return {"do": "instances", "key": key}, found
+    return {"do": "instances", "key": str(key)}, found

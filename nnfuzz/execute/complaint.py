@@ -251,7 +251,9 @@ def _stated(text: str) -> list[str]:
     stated = [
         line
         for line, sentence in zip(plain, follows, strict=False)
-        if not (_CONTEXT.match(line) or (line.endswith(":") and sentence))
+        if not (
+            _CONTEXT.match(line) or (line.endswith(":") and sentence and not refusing_lines([line]))
+        )
     ]
     return [line for line in stated if not _CHECK.match(line)] or stated
 

@@ -121,6 +121,7 @@ class Pair:
         if plain and m.type(x).rank == m.type(y).rank and m.draw.chance(SAME):
             names = [name for name in op.attributes if name in declared]
             kept = {name: op.attributes[name] for name in names if m.draw.chance(SAME)}
+            kept = {n: v for n, v in kept.items() if v is not None or declared[n] == op.declared[n]}
         output = self.behind.output
         if plain and isinstance(output, str) and output in declared and m.draw.chance(SAME):
             kept[output] = m.type(x).dtype

@@ -10,11 +10,6 @@ def edge_key(producer: str, consumer: str, dtype: str) -> str:
     return f"{producer}->{consumer}({dtype})"
 
 
-def is_edge(key: str) -> bool:
-    """Whether a key names an edge, and not an operator signature ("Add(int8)->int8")."""
-    return key.endswith(")")
-
-
 def edge_keys(graph: GraphView) -> tuple[str, ...]:
     """The edges of a concrete graph, each once, in topological order."""
     dtypes = graph.dtypes

@@ -26,7 +26,15 @@ from nnfuzz.triage.keys import Key, KeyKind, error_keys, unread_keys
 from nnfuzz.triage.known import KnownFailures
 from nnfuzz.triage.operands import largest_operand
 from nnfuzz.triage.refine import TriageFacts, refined
-from nnfuzz.triage.signature import Failure, Signature, failures, text_of
+from nnfuzz.triage.signature import (
+    EVERYWHERE,
+    OPTIMISED,
+    Failure,
+    Signature,
+    digest_of,
+    failures,
+    text_of,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +69,17 @@ class KeyedFinding:
         elif RESULT in parts and not self.facts.branches:
             # If an exporter added an If, that If is blamed instead.
             found |= unread_keys(self.failure, parts, as_written(graph, self.facts.types))
+        elif self._spares_passes():
+            found.add(Key(KeyKind.CAUSE, digest_of({**parts, "levels": EVERYWHERE})))
         return frozenset(found)
+
+    def _spares_passes(self) -> bool:
+        """Whether one operator returns wrong values at some levels and no pass of these is the
+        cause: with a smaller model, the same kernel may be wrong at fewer levels.
+        """
+        localised, parts = self.finding.localisation or {}, self.refined.parts
+        tried = bool(localised.get("ablation")) and not localised.get("passes")
+        return tried and "operator" in parts and parts.get("levels") == OPTIMISED
 
     def _innermost_line(self) -> str:
         """The line of the compiler's source that raised at the first failing target."""

@@ -17,7 +17,7 @@ from nnfuzz.report.finding import Finding
 from nnfuzz.report.reduced import rival_of
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.client import ProducerClient
-from nnfuzz.triage.signature import Failure, export_failure
+from nnfuzz.triage.signature import HABITS, Failure, export_failure
 
 
 class Answer(StrEnum):
@@ -117,7 +117,9 @@ def _levels(finding: Finding, runner: BackendRunner) -> Sequence[str]:
 
 
 def _same(one: Failure, other: Failure) -> bool:
-    return one.signature.hash == other.signature.hash
+    """Whether the signatures agree, or one habit of a finding that older rules gave several."""
+    habits = (set(f.signature.parts.get(HABITS, ())) for f in (one, other))
+    return one.signature.hash == other.signature.hash or bool(set.intersection(*habits))
 
 
 def _alike(one: Failure, other: Failure) -> bool:

@@ -23,6 +23,7 @@ from nnfuzz.campaign.sources import SOURCES
 from nnfuzz.campaign.store import FILE, Store
 from nnfuzz.campaign.summary import SUMMARY
 from nnfuzz.campaign.tables.sessions import HOST
+from nnfuzz.index_set import IndexSet
 from nnfuzz.reading import Unreadable, read
 from nnfuzz.report.page import drawn, operators, plain_row
 from nnfuzz.report.page_figures import Figures
@@ -43,7 +44,7 @@ RECENT_SECONDS = 60.0
 ENDED_SECONDS = 5.0
 """Between the summary, which is written at the end, and the last write to the database."""
 MOST_SESSIONS = 10
-MOST_HOLES = 500
+MOST_GAPS = 500
 """Gaps between indexes that are looked into again; a part of a campaign that is missing from a
 merged one leaves more of them."""
 _NOTHING = Markup()
@@ -88,32 +89,6 @@ class Snapshot:
         }
 
 
-class Read:
-    """Which indexes were read: those below `end` without the holes. stride: between the indexes of
-    a campaign, where other parts have those in between.
-    """
-
-    def __init__(self, stride: int = 1) -> None:
-        self.end = 0
-        self.holes: list[tuple[int, int]] = []
-        self._stride = stride
-
-    def add(self, index: int) -> bool:
-        """Whether it is new."""
-        if index >= self.end:
-            if index - self.end >= self._stride:
-                self.holes = [*self.holes, (self.end, index)][-MOST_HOLES:]
-            self.end = index + 1
-            return True
-        for place, (first, end) in enumerate(self.holes):
-            if first <= index < end:
-                parts = ((first, index), (index + 1, end))
-                left = [part for part in parts if part[1] - part[0] >= self._stride]
-                self.holes[place : place + 1] = left
-                return True
-        return False
-
-
 class Watch:
     """Looks at the campaign in a folder; `snapshot` may be read by any thread meanwhile.
 
@@ -135,7 +110,7 @@ class Watch:
             config = store.config()
             shard = str((not config.get("share") and config.get("shard")) or "1/1")
         with making_sense(folder):
-            self._read = Read(Shard.parse(shard).count)
+            self._read = IndexSet(part=Shard.parse(shard))
 
     def run(self, stop: threading.Event) -> None:
         """Looks until it is told to stop."""
@@ -182,8 +157,8 @@ class Watch:
     def _read_tests(self, store: Store, missing: list[str]) -> bool:
         """Whether there are more of them."""
         told = "the tests and their graphs"
-        for first, end in self._read.holes[:]:
-            for index, line in as_far_as(store.lines(first, end), told, missing):
+        for gap in self._read.gaps()[-MOST_GAPS:]:
+            for index, line in as_far_as(store.lines(gap.start, gap.stop), told, missing):
                 self._add(index, line)
         lines = store.lines(self._read.end, most=AT_A_TIME)
         found = list(as_far_as(lines, told, missing))

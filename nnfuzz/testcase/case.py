@@ -15,6 +15,7 @@ from nnfuzz.disrupt.fault import PLANTED, Fault
 from nnfuzz.execute.target import ONNX
 from nnfuzz.execute.wire import encode
 from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.reading import read, read_fields
 from nnfuzz.spec.draw import Sizes
@@ -38,11 +39,10 @@ class CaseConfig:
     onnx_release: of onnx, whose schemas count (nnfuzz.check.late_schemas); None: the installed one.
     others: further exporters, each with its opset; they take turns (nnfuzz.testcase.producer).
     among: where only one of them is looked at, how many they are. operators: names to generate
-    from; empty means all. exclude: names left out. refused:
-    signatures that one of the chosen backends does not support, such as "Add(float16)->float16", or
-    with one exporter only (see `refusal`). avoid: signatures, and edges such as
-    "Relu->Conv(float32)" (nnfuzz.ir.edges), that are left out since their failures are known, but
-    for a share of the tests, `unrestrained`. plugins: paths of files with further operator specs.
+    from; empty means all. exclude: names left out. refused: written signatures
+    (nnfuzz.ir.support_key) that one of the chosen backends does not support. avoid: signatures and
+    edges that are left out since their failures are known, except in a share of the tests,
+    `unrestrained`. plugins: paths of files with further operator specs.
     dtypes: relative frequencies by dtype name, in place of the default ones; 0: only where an
     operator admits nothing else; None: never. motifs: motifs per graph, on
     average (nnfuzz.generate.config). seed_models: ONNX files, one of which each graph starts from;
@@ -115,14 +115,9 @@ class CaseConfig:
 
 
 def _of(exporter: str, keys: Iterable[str]) -> tuple[str, ...]:
-    """Those that hold for an exporter, without its name."""
-    here = (key.removeprefix(refusal(exporter, "")) for key in keys)
-    return tuple(key for key in here if refusal("", "") not in key)
-
-
-def refusal(exporter: str, signature: str) -> str:
-    """The entry of `CaseConfig.refused` for an operator signature and one exporter only."""
-    return f"{exporter}:{signature}"
+    """The keys that hold for an exporter, without its name."""
+    parsed = map(SupportKey.parse, keys)
+    return tuple(str(key.signature) for key in parsed if key.exporter in ("", exporter))
 
 
 @dataclass(frozen=True)

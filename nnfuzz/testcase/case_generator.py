@@ -26,9 +26,9 @@ from nnfuzz.generate.engines import engine
 from nnfuzz.generate.resizing import Resizable
 from nnfuzz.inputs.edges import at_edges, expected
 from nnfuzz.inputs.search import DRAWS_ONLY, Found, NotFound, SearchConfig, search
-from nnfuzz.ir.edges import is_edge
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.sizes import joined
+from nnfuzz.ir.support_key import SupportKey, operators_in
 from nnfuzz.ir.view import NO_GRAPH
 from nnfuzz.materialize.dynamic import SizeError, emit_dynamic
 from nnfuzz.materialize.errors import ExportError, OpsetError
@@ -100,7 +100,7 @@ class CaseGenerator:
         self.corpus = [Kept(graph) for graph in self.seeds.graphs]
         self.kept = [case for case in config.emphasis.kept if case.exporter == config.exporter]
         self._registry = parts.registry
-        avoided = frozenset(key for key in config.avoid if not is_edge(key))
+        avoided = frozenset(key for key in config.avoid if not SupportKey.parse(key).is_edge)
         self.restrained = replace(
             self.generate,
             refused=self.generate.refused | avoided,
@@ -122,9 +122,8 @@ class CaseGenerator:
         """
         config = self.config
         wanted = (*(USUAL if config.rewrites else ()), *(EDGES if config.edges else ()))
-        refused = {key.partition("(")[0] for key in self.config.refused}
-        left = {key.partition("(")[0] for key in self.catalog.signature_keys()}
-        gone = {*(refused - left), *self.config.unrewritten}
+        left = operators_in(self.catalog.signature_keys())
+        gone = {*(operators_in(config.refused) - left), *config.unrewritten}
         return tuple(name for name in wanted if not any(needs(RULES[name], what) for what in gone))
 
     def produce(self, index: int, report: Report) -> TestCase | NotProduced:
@@ -173,9 +172,10 @@ class CaseGenerator:
 
     def probe(self, probe: Probe, report: Report) -> TestCase | NotProduced:
         """A test case of a single operator with the probe's signature. Raises: KeyError."""
-        rng = random.Random(f"probe/{probe.signature}/{probe.instance}")
+        signature = str(probe.key.signature)
+        rng = random.Random(f"probe/{signature}/{probe.instance}")
         config = replace(self._unguided, nodes=PROBE_NODES, refused=frozenset())
-        targets = CoverageTargets(self.catalog.only(probe.signature))
+        targets = CoverageTargets(self.catalog.only(signature))
         return self._make(probe, rng, targets, config, report)
 
     def _make(

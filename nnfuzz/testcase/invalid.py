@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from nnfuzz.disrupt.catalogue import KINDS, carriers, disrupted
 from nnfuzz.disrupt.kinds import Kind
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.spec.draw import Sizes
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.case_generator import CaseGenerator, Report
@@ -50,7 +51,7 @@ def _keys(generator: CaseGenerator, kind: Kind) -> list[str]:
     """The signatures of operators that a fault can be made in."""
     names = carriers(kind)
     keys = generator.catalog.signature_keys()
-    return [key for key in keys if names is None or key.partition("(")[0] in names]
+    return [key for key in keys if names is None or SupportKey.parse(key).operator in names]
 
 
 def _base(
@@ -59,5 +60,5 @@ def _base(
     """A valid model."""
     if kind.nodes or (kind.carries is None and rng.random() < 0.5):
         return generator.produce(rng.randrange(1 << 31), report)
-    key = f"{generator.config.exporter}:{rng.choice(keys)}"
+    key = SupportKey.parse(rng.choice(keys)).with_exporter(generator.config.exporter)
     return generator.probe(Probe(key, rng.randrange(1 << 31)), report)

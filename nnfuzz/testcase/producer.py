@@ -23,6 +23,7 @@ from nnfuzz.execute.target import DIRECT, Target
 from nnfuzz.generate.catalog import NothingLeft
 from nnfuzz.generate.emphasis import NO_EMPHASIS
 from nnfuzz.ir.graph import Graph, pruned
+from nnfuzz.ir.support_key import operators_in
 from nnfuzz.materialize.exporters import all_exporters
 from nnfuzz.materialize.module import execute, tensors
 from nnfuzz.materialize.opsets import opset_range
@@ -86,7 +87,7 @@ class Producer:
     def notes(self) -> tuple[str, ...]:
         """What users should know of what they have asked for, one line each."""
         seeds = (note for generator in self.generators.values() for note in generator.seeds.notes)
-        used = {key.partition("(")[0] for keys in self.signatures().values() for key in keys}
+        used = {name for keys in self.signatures().values() for name in operators_in(keys)}
         wanted = self.registry.select(self._wanted).specs() if self._wanted else ()
         unused = [spec.name for spec in wanted if spec.name not in used]
         told = f"{', '.join(unused)}: no signature is left with these settings (nnfuzz ops)"
@@ -122,7 +123,7 @@ class Producer:
         another seed or a foreign model.
         """
         if isinstance(id_, Probe):
-            return self._of_probes(id_.exporter).probe(id_, report)
+            return self._of_probes(id_.key.exporter).probe(id_, report)
         if isinstance(id_, Numbered) and id_.seed == self.seed:
             return self.produce(id_.index, report)
         raise ValueError(f"{id_} is not made by a producer of seed {self.seed}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.reading import Unreadable
 
 
@@ -38,11 +39,11 @@ class Numbered(_Written):
 class Probe(_Written):
     """A model of one operator: the `instance`-th of a signature, the same in every campaign.
 
-    key: "EXPORTER:SIGNATURE". place: where it stands in the campaign that asks for it
-    (nnfuzz.campaign.schedule.place_of); no part of what it is.
+    key: the signature with an exporter. place: the position in the order of the campaign that asks
+    for the probe (nnfuzz.campaign.schedule.place_of); two probes that differ in it alone are equal.
     """
 
-    key: str
+    key: SupportKey
     instance: int
     place: int = field(default=0, compare=False)
     seed: ClassVar[int] = 0
@@ -50,15 +51,6 @@ class Probe(_Written):
 
     def __str__(self) -> str:
         return f"probe {self.key} {self.instance}"
-
-    @property
-    def exporter(self) -> str:
-        return self.key.partition(":")[0]
-
-    @property
-    def signature(self) -> str:
-        """The operator signature, without the exporter."""
-        return self.key.partition(":")[2]
 
 
 @dataclass(frozen=True, order=True)
@@ -84,7 +76,7 @@ def parse_id(text: str) -> TestId:
             return Numbered(int(seed), int(index))
         if kind == "probe":
             key, instance = rest.rsplit(" ", 1)
-            return Probe(key, int(instance))
+            return Probe(SupportKey.parse(key), int(instance))
         if kind == "model":
             return Foreign(int(rest))
     except ValueError:

@@ -289,7 +289,7 @@ def words_of(graph: GraphView) -> list[str]:
     for node in graph.nodes:
         for value in node.attributes.values():
             texts = value if isinstance(value, list) else [value]
-            names += [text for text in texts if isinstance(text, str) and len(text) > 1]
+            names += [text for text in texts if isinstance(text, str) and len(text) > 3]
     return [name for name in names if name not in _DTYPES]
 
 
@@ -300,12 +300,13 @@ def _explained(verdict: Verdict | None) -> Mapping[Target, tuple[Deviation, ...]
 def _habitual(
     ran: Sequence[Outcome], explained: Mapping[Target, tuple[Deviation, ...]]
 ) -> Iterable[Failure]:
-    """One failure for the targets whose compiler's habits account for all that is wrong."""
-    for habits in dict.fromkeys(explained.values()):
-        targets = tuple(target for target, own in explained.items() if own == habits)
-        told = sorted(map(str, habits))
-        parts = {"kind": "mismatch", "stage": "compare", HABITS: told}
-        yield _failure(OutcomeKind.MISMATCH, Stage.COMPARE, targets, ran, parts, " and ".join(told))
+    """One failure for each habit that it takes to account for all that is wrong, with its targets:
+    each is a cause of its own.
+    """
+    for habit in sorted({str(habit) for habits in explained.values() for habit in habits}):
+        targets = tuple(t for t, habits in explained.items() if habit in map(str, habits))
+        parts = {"kind": "mismatch", "stage": "compare", HABITS: [habit]}
+        yield _failure(OutcomeKind.MISMATCH, Stage.COMPARE, targets, ran, parts, habit)
 
 
 def _mismatches(

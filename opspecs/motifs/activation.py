@@ -11,7 +11,7 @@ ROOT_HALF = math.sqrt(0.5)
 
 @motif(size=5, weight=2.0)
 def gelu_erf(m, x):
-    """x * (1 + erf(x / sqrt 2)) / 2, the half anywhere; as PyTorch and as BERT write it."""
+    """x * (1 + erf(x / sqrt 2)) / 2 with the half in any place, as PyTorch and BERT write it."""
     inner = ("Div", x, math.sqrt(2)) if m.draw.chance(0.7) else ("Mul", x, ROOT_HALF)
     gate = m("Add", m("Erf", m(*inner)), 1.0)
     _thirds(m, x, gate, 0.5)
@@ -36,7 +36,7 @@ def gelu_tanh(m, x):
 
 
 def _thirds(m, x, gate, factor):
-    """The product of the three in a random order."""
+    """The product of three values in a random order."""
     a, b, c = m.draw.shuffled((x, gate, factor))
     return m("Mul", m("Mul", a, b), c)
 
@@ -87,7 +87,7 @@ def leaky_relu(m, x):
 
 @motif(size=2, ranks=(0, 5))
 def relu_clip(m, x):
-    """A Relu in front of or behind a Clip that makes it redundant, or not quite."""
+    """A Relu before or after a Clip that makes it redundant, or nearly redundant."""
     low, high = m.draw.choice(((0.0, 6.0), (0.0, None), (-1.0, 1.0), (0.5, 2.0)))
     if m.draw.chance(0.7):
         m("Clip", m("Relu", x), min=low, max=high)
@@ -97,7 +97,7 @@ def relu_clip(m, x):
 
 @motif(size=2, ranks=(0, 5))
 def repeated_function(m, x):
-    """A function that changes nothing the second time, or undoes the first."""
+    """Two functions in a row, of which the second changes nothing or undoes the first."""
     once, twice = m.draw.choice(
         (
             *[(f, f) for f in ("Relu", "Abs", "Neg", "Floor", "Ceil", "Round", "Sign")],

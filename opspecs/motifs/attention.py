@@ -15,7 +15,7 @@ def _flipped(rank):
 
 
 def _scores(m, x, keys):
-    """The product of queries and transposed keys, scaled behind it, in front of it, or not."""
+    """The product of queries and transposed keys, scaled before, after, or not at all."""
     scale = m.draw.choice((8.0, 4.0, 2.0))
     how = m.draw.choice(("Div", "Mul", "queries", "not"))
     if how == "queries":
@@ -27,7 +27,7 @@ def _scores(m, x, keys):
 
 
 def _masked(m, scores):
-    """A mask that is added, or that chooses a large negative number; or none."""
+    """Scores with an added mask, one that selects a large negative number, or none."""
     shape = m.shape(scores)
     kind = m.draw.choice(("add", "where", "where", "not"))
     if kind == "add":
@@ -55,7 +55,7 @@ def attention(m, x):
 
 @motif(size=7, ranks=(3, 3), weight=2.0)
 def split_heads(m, x):
-    """A projection with bias, its last axis split into heads, which come to the front and back."""
+    """A projection with bias whose last axis is split into heads that move to the front."""
     batch, length, depth = m.shape(x)
     heads, width = m.draw.choice((1, 2, 4)), m.draw.choice((2, 3, 4, 8))
     y = m("MatMul", x, m.weight(x, depth, heads * width))
@@ -69,7 +69,7 @@ def split_heads(m, x):
 
 @motif(size=9, ranks=(3, 3), weight=3.0)
 def shared_projections(m, x):
-    """Queries, keys and values of one input, multiplied and summed up."""
+    """Queries, keys and values of one input, multiplied and added up."""
     depth = m.shape(x)[-1]
     q, k, v = (m("MatMul", x, m.weight(x, depth, depth)) for _ in range(3))
     scores = m("MatMul", q, m("Transpose", k, perm=_flipped(3)))
@@ -79,7 +79,7 @@ def shared_projections(m, x):
 
 @motif(size=3, ranks=(2, 4))
 def masked_softmax(m, x):
-    """Softmax of what a constant mask leaves, masked again perhaps."""
+    """Softmax of values that a constant mask selects; sometimes the result is masked again."""
     mask = TensorType(DType.BOOL, m.shape(x))
     y = m("Softmax", m("Where", mask, x, MASKED), axis=-1)
     if m.draw.chance(0.5):

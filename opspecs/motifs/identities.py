@@ -1,4 +1,4 @@
-"""Arithmetic that changes nothing, or nearly nothing, and masks that are constant."""
+"""Arithmetic that changes nothing or nearly nothing, and constant masks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def trivial_power(m, x):
 
 @motif(size=2, dtypes=NUMBERS, ranks=(0, 5), weight=2.0)
 def with_itself(m, x):
-    """x / x, x - x, x + x, max(x, x), x = x and what follows from it."""
+    """x / x, x - x, x + x, max(x, x) or x = x, and a node that reads it."""
     kind = m.draw.choice(("Div", "Sub", "Add", "Mul", "Max", "Min", "Equal", "Less", "Mod"))
     y = m(kind, x, x)
     if kind in ("Equal", "Less"):
@@ -39,7 +39,7 @@ def with_itself(m, x):
 
 @motif(size=2, dtypes=NUMBERS, ranks=(0, 5))
 def annihilated(m, x):
-    """x * 0 and what comes of it."""
+    """x * 0 and a node that reads it."""
     m("Add", m("Mul", x, 0), x)
 
 
@@ -61,7 +61,7 @@ def common_factor(m, x):
 
 @motif(size=2, dtypes=FLOATS, ranks=(0, 5))
 def divided(m, x):
-    """A division that may become a product: by a constant, by a root."""
+    """A division by a constant or by a root, which may become a product."""
     if m.draw.chance(0.5):
         m("Div", x, m.draw.choice((3.0, 7.0, 0.1, 1e-3)))
     else:
@@ -70,7 +70,7 @@ def divided(m, x):
 
 @motif(size=2, dtypes=ALL, ranks=(1, 5), weight=2.0)
 def constant_mask(m, x):
-    """Where with a mask that is constant, all the same perhaps."""
+    """Where with a constant mask, whose elements are sometimes all equal."""
     shape = m.shape(x)
     mask = m.draw.choice(
         (True, False, TensorType(DType.BOOL, shape), TensorType(DType.BOOL, shape[-1:]))
@@ -83,7 +83,7 @@ def constant_mask(m, x):
 
 @motif(size=3, dtypes=NUMBERS, ranks=(0, 5))
 def negated_sum(m, x):
-    """-(a - x), a + (-x), and what optimisers make of a sign."""
+    """-(a - x), a + (-x) and similar sums with a negation."""
     y = m("Neg", x)
     y = m("Add", m.weight(x), y) if m.draw.chance(0.5) else m("Sub", m.weight(x), y)
     if m.draw.chance(0.5):

@@ -6,13 +6,13 @@ from nnfuzz.spec.motif import motif
 
 
 def _column(m, y):
-    """The operand for a weight per channel."""
+    """A weight per channel as an operand."""
     shape = m.shape(y)
     return m.weight(y, shape[1], *(1,) * (len(shape) - 2))
 
 
 def _projected(m, x, transposed=False):
-    """The product with a weight, which is transposed by a node of its own perhaps."""
+    """The product with a weight; sometimes a node of its own transposes the weight."""
     width = m.dim(2)
     if not transposed:
         return m("MatMul", x, m.weight(x, m.shape(x)[-1], width))
@@ -29,7 +29,7 @@ def _activated(m, y):
 
 @motif(size=4, ranks=(2, 5), weight=2.0)
 def matmul_add(m, x):
-    """A dense layer, its weight transposed perhaps, and an activation behind it."""
+    """A dense layer, sometimes with a transposed weight, and an activation."""
     y = _projected(m, x, m.draw.chance(0.4))
     bias = m.weight(y, m.shape(y)[-1])
     y = m("Add", y, bias) if m.draw.chance(0.8) else m("Add", bias, y)
@@ -39,7 +39,7 @@ def matmul_add(m, x):
 
 @motif(size=3, ranks=(2, 2))
 def gemm_activation(m, x):
-    """Gemm and an activation, a sum in between perhaps."""
+    """Gemm and an activation, sometimes with a sum in between."""
     y = m("Gemm", x)
     if m.draw.chance(0.4):
         y = m("Add", y, m.weight(y, m.shape(y)[-1]))
@@ -48,7 +48,7 @@ def gemm_activation(m, x):
 
 @motif(size=3, ranks=(2, 5), weight=2.0)
 def matmul_scale(m, x):
-    """A factor in front of a product or behind it, or both."""
+    """A factor before a product, after it, or both."""
     if m.draw.chance(0.5):
         x = m("Mul", x, 0.125)
     y = _projected(m, x)
@@ -57,7 +57,7 @@ def matmul_scale(m, x):
 
 @motif(size=3, ranks=(2, 5), weight=2.0)
 def transpose_matmul(m, x):
-    """A product of transposed operands, transposed itself perhaps."""
+    """A product of transposed operands, sometimes transposed itself."""
     rank = len(m.shape(x))
     flip = (*range(rank - 2), rank - 1, rank - 2)
     y = _projected(m, m("Transpose", x, perm=flip))
@@ -80,13 +80,14 @@ def chained_products(m, x):
 
 @motif(size=3, ranks=(2, 4), weight=2.0)
 def twin_products(m, x):
-    """Two products with one operand in common, joined."""
+    """Two products that share an operand, joined."""
     m("Concat", _projected(m, x), _projected(m, x), axis=-1)
 
 
 @motif(size=3, ranks=(2, 2))
 def reshaped_product(m, x):
-    """A product between reshapes, which make a batch out of the rows and take it back."""
+    """A product between two Reshapes, of which one makes a batch of the rows and the other undoes
+    it."""
     rows, depth = m.shape(x)
     y = _projected(m, m("Reshape", x, shape=(rows, 1, depth)))
     m("Reshape", y, shape=(rows, m.shape(y)[-1]))
@@ -128,7 +129,7 @@ def conv_activation(m, x):
 
 @motif(size=2, ranks=(3, 5), weight=2.0)
 def pad_window(m, x):
-    """Padding in front of a convolution or a pool, on the spatial axes mostly."""
+    """Padding before a convolution or a pool, mostly on the spatial axes."""
     n = len(m.shape(x)) - 2
     sides = [m.draw.integer(0, 2) for _ in range(2 * n)]
     pads = (0, 0, *sides[:n], 0, 0, *sides[n:])
@@ -138,7 +139,7 @@ def pad_window(m, x):
 
 @motif(size=3, ranks=(4, 4), weight=2.0)
 def conv_pair(m, x):
-    """A convolution and a pointwise one."""
+    """A convolution and a pointwise convolution."""
     y = m("Conv", x)
     y = m("Relu", y) if m.draw.chance(0.5) else y
     m("Conv", y, m.weight(y, m.dim(4), m.shape(y)[1], 1, 1), group=1, pads=(0,) * 4)
@@ -146,7 +147,7 @@ def conv_pair(m, x):
 
 @motif(size=2, ranks=(3, 5))
 def global_pool_flatten(m, x):
-    """A global pool, its axes of size 1 dropped."""
+    """A global pool whose axes of size 1 are dropped."""
     rank = len(m.shape(x))
     if m.draw.chance(0.5):
         y = m("GlobalAveragePool", x)

@@ -31,7 +31,7 @@ def transpose_pair(m, x):
 
 @motif(size=5, ranks=(2, 5), weight=3.0)
 def transpose_sandwich(m, x):
-    """Something between two transposes that could do without them."""
+    """An operator between two transposes that it does not need."""
     perm = _permutation(m, x)
     y = m("Transpose", x, perm=perm)
     kind = m.draw.choice(("Relu", "Softmax", "Add", "ReduceMean", "Pad", "Concat", "Clip", "Split"))
@@ -52,7 +52,7 @@ def transpose_sandwich(m, x):
 
 @motif(size=3, dtypes=ALL, ranks=(2, 4))
 def channel_shuffle(m, x):
-    """Reshape, Transpose, Reshape: one axis split in two, which change places."""
+    """Reshape, Transpose, Reshape: one axis is split into two, which are swapped."""
     batch, channels, *rest = m.shape(x)
     groups, inner = m.draw.choice((1, 2, 3, 4)), m.draw.var("f", 1, 48)
     y = m("Reshape", x, shape=(batch, groups, inner, *rest))
@@ -65,7 +65,7 @@ def channel_shuffle(m, x):
 
 @motif(size=3, dtypes=ALL, ranks=(1, 5), weight=2.0)
 def reshape_chain(m, x):
-    """Reshapes of reshapes, back to where they began perhaps."""
+    """A chain of Reshapes, which sometimes ends with the original shape."""
     shape = m.shape(x)
     y = m("Reshape", x)
     if m.draw.chance(0.5):
@@ -75,7 +75,8 @@ def reshape_chain(m, x):
 
 @motif(size=3, dtypes=ALL, ranks=(0, 4), weight=2.0)
 def squeeze_chain(m, x):
-    """Axes of size 1 that come and go, in other operators' names too."""
+    """Axes of size 1 that are added and removed, also by operators other than Squeeze and
+    Unsqueeze."""
     rank = len(m.shape(x))
     axis = m.draw.integer(0, rank)
     y = m("Unsqueeze", x, axes=(axis,))
@@ -93,7 +94,8 @@ def squeeze_chain(m, x):
 
 @motif(size=2, ranks=(1, 5))
 def reduce_squeeze(m, x):
-    """A reduction that keeps its axis, which goes then; or that does not, and it comes back."""
+    """A reduction that keeps its axis, which is then removed, or one that drops it, which is then
+    restored."""
     axis = _axis(m, x)
     kind = m.draw.choice(("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceL2"))
     keepdims = m.draw.integer(0, 1)
@@ -103,7 +105,7 @@ def reduce_squeeze(m, x):
 
 @motif(size=2, ranks=(1, 4))
 def expand_reduce(m, x):
-    """Copies along a new axis, or one of size 1, that a reduction takes together again."""
+    """Copies along a new axis, or one of size 1, which a reduction merges again."""
     copies = m.draw.integer(1, 6)
     if m.draw.chance(0.5):
         y = m("Expand", x, shape=(copies, *m.shape(x)))
@@ -114,7 +116,7 @@ def expand_reduce(m, x):
 
 @motif(size=2, dtypes=NUMBERS, ranks=(1, 4))
 def expand_binary(m, x):
-    """An Expand that broadcasting makes superfluous."""
+    """An Expand that broadcasting makes redundant."""
     y = m("Expand", x, shape=(m.draw.integer(1, 4), *m.shape(x)))
     m(m.draw.choice(("Add", "Mul", "Sub", "Max")), y, x)
 
@@ -124,7 +126,7 @@ def expand_binary(m, x):
 
 @motif(size=2, dtypes=ALL, weight=2.0)
 def slice_of_pad(m, x):
-    """Padding that a Slice takes away again."""
+    """Padding that a Slice removes."""
     rank, axis = len(m.shape(x)), _axis(m, x)
     before, behind = m.draw.integer(0, 3), m.draw.integer(0, 3)
     pads = [0] * 2 * rank
@@ -136,7 +138,7 @@ def slice_of_pad(m, x):
 
 @motif(size=2, dtypes=ALL)
 def split_of_concat(m, x):
-    """Two tensors joined and taken apart at the seam."""
+    """Two tensors that are joined and split at the same place."""
     axis = _axis(m, x)
     shape = list(m.shape(x))
     sizes = shape[axis], m.dim(len(shape))
@@ -147,7 +149,7 @@ def split_of_concat(m, x):
 
 @motif(size=4, dtypes=NUMBERS)
 def split_branches(m, x):
-    """Parts that go through operators of their own and are joined."""
+    """Parts that pass through different operators and are joined."""
     axis = _axis(m, x)
     first, *others = m("Split", x, axis=axis)
     kind = m.draw.choice(("Relu", "Abs", "Neg"))
@@ -157,7 +159,7 @@ def split_branches(m, x):
 
 @motif(size=3, dtypes=ALL, weight=2.0)
 def slice_concat(m, x):
-    """The two halves of an axis, joined again or exchanged."""
+    """The two halves of an axis, joined in the same or the other order."""
     axis, size = _axis(m, x), m.shape(x)[_axis(m, x)]
     size = m.shape(x)[axis]
     at = size // 2 if m.draw.chance(0.5) else 1
@@ -168,7 +170,7 @@ def slice_concat(m, x):
 
 @motif(size=3, dtypes=ALL)
 def focus(m, x):
-    """Every other element and the ones in between, joined: space to depth by slices."""
+    """The even and the odd elements, joined: SpaceToDepth by slices."""
     axis = _axis(m, x)
     size = m.shape(x)[axis]
     even = m("Slice", x, axes=(axis,), starts=(0,), ends=(size,), steps=(2,))
@@ -178,7 +180,7 @@ def focus(m, x):
 
 @motif(size=2, dtypes=ALL)
 def gather_chain(m, x):
-    """Gather of Gather, or one whose index is a constant, as a Slice and a Squeeze would do."""
+    """Gather of Gather, or one with a constant index, which equals a Slice and a Squeeze."""
     axis = _axis(m, x)
     if m.draw.chance(0.5):
         y = m("Gather", x, m.draw.choice((0, 0, -1)), axis=axis)
@@ -192,7 +194,8 @@ def gather_chain(m, x):
 
 @motif(size=3, dtypes=ALL, ranks=(0, 5), weight=2.0)
 def cast_chain(m, x):
-    """There and back, or on and on: exact only if the dtypes between hold every value."""
+    """Casts there and back, or in a row; they are exact only if every dtype in between holds every
+    value."""
     dtype = m.type(x).dtype
     for _ in range(m.draw.integer(1, 2)):
         x = m("Cast", x, to=m.draw.choice(ALL))
@@ -201,7 +204,7 @@ def cast_chain(m, x):
 
 @motif(size=3, dtypes=FLOATS, ranks=(0, 5))
 def cast_sandwich(m, x):
-    """A function in another precision."""
+    """A function between casts to another precision and back."""
     dtype = m.type(x).dtype
     y = m("Cast", x, to=m.draw.choice([d for d in FLOATS if d is not dtype]))
     y = m(m.draw.choice(("Relu", "Sigmoid", "Tanh", "Softmax", "Neg", "Abs")), y)
@@ -210,7 +213,7 @@ def cast_sandwich(m, x):
 
 @motif(size=3, dtypes=(DType.INT64, DType.INT32), ranks=(0, 5))
 def integer_detour(m, x):
-    """Integer arithmetic in floating point, as quantisers and exporters leave it behind."""
+    """Integer arithmetic in floating point, as quantisers and exporters write it."""
     y = m("Cast", x, to=DType.FLOAT32)
     y = m(m.draw.choice(("Floor", "Ceil", "Round", "Abs", "Neg")), y)
     m("Cast", y, to=m.type(x).dtype)

@@ -16,13 +16,13 @@ def _epsilon(m):
 
 
 def _row(m, x):
-    """The operand for a weight along the last axis."""
+    """A weight along the last axis as an operand."""
     return m.weight(x, m.shape(x)[-1])
 
 
 @motif(size=9, weight=3.0)
 def layer_norm(m, x):
-    """Over the last axis, or the last two; scale and bias, of which one may be missing."""
+    """Normalisation over the last one or two axes, with scale and bias or one of them."""
     axes = {**LAST, "axes": (-2, -1)} if len(m.shape(x)) > 1 and m.draw.chance(0.2) else LAST
     centred = m("Sub", x, m("ReduceMean", x, **axes))
     variance = m("ReduceMean", _squared(m, centred), **axes)
@@ -43,7 +43,7 @@ def rms_norm(m, x):
 
 @motif(size=3)
 def skip_layer_norm(m, x):
-    """LayerNormalization of a sum, with a bias perhaps."""
+    """LayerNormalization of a sum, sometimes with a bias."""
     y = m("Add", x, m.weight(x, *m.shape(x)))
     if m.draw.chance(0.4):
         y = m("Add", y, _row(m, x))
@@ -52,7 +52,7 @@ def skip_layer_norm(m, x):
 
 @motif(size=5, weight=2.0)
 def softmax(m, x):
-    """exp(x - max x) / sum, along any axis; the maximum may be missing."""
+    """exp(x - max x) / sum along any axis; sometimes without the maximum."""
     rank = len(m.shape(x))
     axes = {**LAST, "axes": (m.draw.integer(-rank, rank - 1),)} if m.draw.chance(0.5) else LAST
     if m.draw.chance(0.8):
@@ -71,7 +71,7 @@ def log_softmax(m, x):
 
 @motif(size=5)
 def l2_normalised(m, x):
-    """x / max(|x|, eps), the norm by ReduceL2 or written out."""
+    """x / max(|x|, eps), with the norm by ReduceL2 or written out."""
     if m.draw.chance(0.5):
         norm = m("ReduceL2", x, **LAST)
     else:
@@ -81,7 +81,7 @@ def l2_normalised(m, x):
 
 @motif(size=2, ranks=(2, 5))
 def scale_and_shift(m, x):
-    """Per channel, as a BatchNormalization leaves it behind."""
+    """A scale and a shift per channel, which a folded BatchNormalization leaves."""
     ones = (1,) * (len(m.shape(x)) - 2)
     column = m.weight(x, m.shape(x)[1], *ones)
     m("Add", m("Mul", x, column), column)

@@ -11,7 +11,7 @@ FLOAT = (DType.FLOAT32, DType.FLOAT16)
 
 
 def _grid(m, like, dtype=None):
-    """Scale, zero point and dtype of a quantisation, of one number each."""
+    """Draws scale, zero point and dtype of a quantisation per tensor."""
     dtype = dtype or m.draw.choice(BYTES)
     scale = m.draw.choice((0.05, 0.1, 1 / 64, 0.25))
     zero = m.draw.choice((0, 0, 3, 128 if dtype is DType.UINT8 else -1))
@@ -28,7 +28,7 @@ def _quantised(m, x, grid=None):
 
 
 def _through(m, x, grid=None):
-    """To integers and back."""
+    """Quantises a value and dequantises it."""
     q, (scale, zero) = _quantised(m, x, grid)
     return m("DequantizeLinear", q, scale, zero)
 
@@ -42,7 +42,7 @@ def _weight(m, like, *shape):
 
 @motif(size=4, dtypes=FLOAT, ranks=(0, 5))
 def requantised(m, x):
-    """Two pairs in a row, on one grid or two."""
+    """Two quantise-dequantise pairs in a row, with equal or different scales."""
     grid = _grid(m, x) if m.draw.chance(0.6) else None
     y = _through(m, x, grid)
     if m.draw.chance(0.7):
@@ -51,7 +51,7 @@ def requantised(m, x):
 
 @motif(size=5, dtypes=FLOAT, weight=2.0)
 def quantised_function(m, x):
-    """A function or movement between two pairs, on one grid if it only moves elements."""
+    """A function between two pairs, with equal scales if it only moves elements."""
     kind = m.draw.choice(
         ("Relu", "Sigmoid", "Clip", "Softmax", "LeakyRelu", "Transpose", "Reshape", "Slice", "Pad")
     )
@@ -69,7 +69,7 @@ def quantised_sum(m, x):
 
 @motif(size=6, dtypes=FLOAT, ranks=(2, 4), weight=3.0)
 def quantised_product(m, x):
-    """MatMul with a stored weight between two pairs."""
+    """MatMul with a quantised weight between two pairs."""
     y = _through(m, x)
     y = m("MatMul", y, _weight(m, x, m.shape(x)[-1], m.dim(2)))
     if m.draw.chance(0.8):
@@ -78,7 +78,7 @@ def quantised_product(m, x):
 
 @motif(size=7, dtypes=FLOAT, ranks=(3, 4), weight=3.0)
 def quantised_conv(m, x):
-    """Conv with a stored weight between two pairs, a Relu perhaps."""
+    """Conv with a quantised weight between two pairs, sometimes with a Relu."""
     n = len(m.shape(x)) - 2
     kernel = [m.draw.integer(1, 3) for _ in range(n)]
     y = _through(m, x)
@@ -91,14 +91,14 @@ def quantised_conv(m, x):
 
 @motif(size=3, dtypes=FLOAT, ranks=(0, 5))
 def clipped_quantised(m, x):
-    """A Relu or Clip that quantisation makes superfluous, or not quite."""
+    """A Relu or Clip that quantisation makes redundant or nearly redundant."""
     y = m("Relu", x) if m.draw.chance(0.5) else m("Clip", x, min=0.0, max=6.0)
     _through(m, y)
 
 
 @motif(size=6, dtypes=(DType.FLOAT32,), ranks=(2, 5), weight=2.0)
 def dynamic_product(m, x):
-    """A product of integers with x quantised on the fly, scaled back, a bias perhaps."""
+    """An integer product of the dynamically quantised x, scaled back, sometimes with a bias."""
     y, scale, zero = m("DynamicQuantizeLinear", x)
     columns, n = m.draw.choice((0, 0, 1)), m.dim(2)
     shape = (n,) if columns else ()

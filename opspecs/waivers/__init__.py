@@ -1,1 +1,2 @@
-"""Where reference implementations are wrong on built-in operators, and clauses that decide."""
+"""Waivers: where reference implementations are wrong on built-in operators, with the clause that
+decides."""

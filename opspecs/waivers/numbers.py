@@ -16,7 +16,7 @@ def _to_int4(op, x, *_):
 
 
 def _uncounted(op, *types):
-    """Whether the mean is over positions that do not count."""
+    """Whether the mean includes positions that do not count."""
     return op.ignore_index == -1 and op.reduction == "mean" and len(types) == 2
 
 

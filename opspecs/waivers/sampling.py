@@ -1,4 +1,4 @@
-"""Resampling, at regular and at computed positions."""
+"""Resampling at regular and at computed positions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes on step by step: recurrent cells, loops, and sequences."""
+"""Recurrent cells, loops and sequences."""
 
 from __future__ import annotations
 

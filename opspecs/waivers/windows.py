@@ -6,17 +6,17 @@ from nnfuzz.spec.waiver import reference, rounds
 
 
 def _strideless(op, *types):
-    """Whether windows lie next to each other, where the reference goes another way."""
+    """Whether strides and dilations are 1, where the reference takes another code path."""
     return all(step == 1 for step in (*op.strides, *(op.dilations or ())))
 
 
 def _misread(op, x):
-    """Whether paddings without a stride are read as something else."""
+    """Whether the reference misreads the paddings, as it does for stride 1."""
     return _strideless(op) and (op.pads[1] != op.pads[2] if x.rank == 4 else any(op.pads))
 
 
 def _grouped(op, x, w, *bias):
-    """Whether groups are anything but single channels, without a bias."""
+    """Whether there are groups, other than groups of single channels without a bias."""
     return op.group > 1 and (bool(bias) or not x.shape[1] == w.shape[0] == op.group * w.shape[1])
 
 

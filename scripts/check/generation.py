@@ -24,11 +24,12 @@ import typer
 from rich.progress import track
 
 from nnfuzz.cli.options import Exporter, Nodes, Opset, Seed
-from nnfuzz.cli.values import exporting
 from nnfuzz.execute.outcome import Outcome, OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.ir.graph import Graph, Node
+from nnfuzz.ir.support_key import operators_in
+from nnfuzz.library.settings import exporter_names
 from nnfuzz.materialize.errors import ExportError
 from nnfuzz.materialize.opsets import default_opset
 from nnfuzz.reduction.cuts import apply_neighbourhoods
@@ -111,7 +112,7 @@ def main(
     again: bool = typer.Option(True, help="Regenerate in another process and compare."),
 ) -> None:
     torch.set_num_threads(1)
-    opsets = {name: opset or default_opset(name) for name in exporting(exporter, opset)}
+    opsets = {name: opset or default_opset(name) for name in exporter_names(exporter, opset)}
     config = CaseConfig(nodes=nodes).written_by(opsets)
     producer = Producer(seed, config)
     registry = BackendRegistry.discover()
@@ -150,7 +151,7 @@ def main(
             else:
                 bugs[f"{operator}: {text}"] += 1
     keys = itertools.chain.from_iterable(producer.signatures().values())
-    names = sorted({key.partition("(")[0] for key in keys})
+    names = sorted(operators_in(keys))
     left_out = sorted(set(producer.registry) - set(names))
     mean = operators.total() / len(names)
     rarest = min(names, key=lambda name: operators[name])

@@ -39,13 +39,14 @@ from nnfuzz.backends.onnxruntime import OnnxRuntime
 from rich.progress import Progress
 
 from nnfuzz.campaign.support_cache import SupportCache
-from nnfuzz.cli.settings import cache_folder
 from nnfuzz.execute.interface import read_interface
 from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.rewrite_support import not_taken
 from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.execute.target import Target
+from nnfuzz.ir.support_key import operators_in
+from nnfuzz.library.folders import cache_folder
 from nnfuzz.rewrite.catalogue import RULES, needs
 from nnfuzz.rewrite.rewriting import Step, drawn, rewritten
 from nnfuzz.testcase.case import CaseConfig, TestCase
@@ -149,7 +150,7 @@ class Sandboxed:
         self._level = level or self._runner.backend.default_levels()[0]
         self.lacks = not_taken(self._runner, opset)
         _, support = SupportCache(cache_folder()).known(self._runner.spec.name)
-        self.refused = tuple(sorted({**support.refused(), **support.failing()}))
+        self.refused = tuple(sorted(map(str, {**support.refused(), **support.failing()})))
 
     def __call__(self, model: bytes, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         (outcome,) = self._runner.run(model, inputs, [self._level])
@@ -172,8 +173,7 @@ class Bench:
     def gone(self) -> set[str]:
         """The operators all of whose signatures are refused."""
         usual = Producer(self._seed, self._config).signatures()[self._config.exporter]
-        left = {key.partition("(")[0] for key in usual}
-        return {key.partition("(")[0] for key in self._config.refused} - left
+        return operators_in(self._config.refused) - operators_in(usual)
 
     def case(self, operators: tuple[str, ...]) -> tuple[Producer, TestCase, int] | None:
         """The next case made of some operators; none for all."""

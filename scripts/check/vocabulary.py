@@ -19,9 +19,10 @@ import typer
 from rich.progress import track
 
 from nnfuzz.cli.options import Exporter, Nodes, Opset, Seed
-from nnfuzz.cli.values import exporting
 from nnfuzz.generate.engine import Generated
 from nnfuzz.generate.engines import engine
+from nnfuzz.ir.support_key import operators_in
+from nnfuzz.library.settings import exporter_names
 from nnfuzz.materialize.opsets import default_opset
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.case_generator import CaseGenerator
@@ -77,7 +78,7 @@ def main(
     exporter: Exporter = None,
     opset: Opset = None,
 ) -> None:
-    opsets = {name: opset or default_opset(name) for name in exporting(exporter, opset)}
+    opsets = {name: opset or default_opset(name) for name in exporter_names(exporter, opset)}
     config = CaseConfig(nodes=nodes).written_by(opsets)
     producer, tally = Producer(seed, config), Tally()
     for index in track(range(count), "generating"):
@@ -87,7 +88,7 @@ def main(
         made_by = engine(config.engine, generator.catalog, generator.generate)
         tally.add(made_by.next(rng, (), target))
     keys = producer.signatures()
-    names = {key.partition("(")[0] for found in keys.values() for key in found}
+    names = {name for found in keys.values() for name in operators_in(found)}
     mean = tally.operators.total() / len(names)
     rare = sorted(names, key=lambda name: (tally.operators[name], name))
     for name, found in keys.items():

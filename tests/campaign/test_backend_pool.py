@@ -19,6 +19,7 @@ from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.sandbox import wait
 from nnfuzz.experiment.result import Run
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.test_id import Numbered, Probe
 
@@ -156,7 +157,7 @@ def test_repetitions_of_a_hang_never_take_a_slot(make, monkeypatch):
 def test_where_nothing_else_goes_on_all_that_takes_long_is_suspected(make, monkeypatch):
     monkeypatch.setattr(long_runs, "SUSPECTS", 2)
     pool, probing, testing = make(60), Watcher(), Watcher()
-    order(pool, HANGS, probing, Probe("direct:Relu(float32)->float32", 0))
+    order(pool, HANGS, probing, Probe(SupportKey.parse("direct:Relu(float32)->float32"), 0))
     order(pool, HANGS, testing)
     drive(pool, lambda: not pool.at_work)
     pool.aside.suspect_all()
@@ -181,7 +182,7 @@ def test_a_test_runs_at_its_own_pipeline_in_place_of_the_last_level():
     try:
         levels = [pool.levels_of(Numbered(0, index), config) for index in range(60)]
         again = [pool.levels_of(Numbered(0, index), config) for index in range(60)]
-        probes = pool.levels_of(Probe("direct:Relu(float32)->float32", 0), config)
+        probes = pool.levels_of(Probe(SupportKey.parse("direct:Relu(float32)->float32"), 0), config)
     finally:
         pool.close()
     assert levels == again

@@ -9,6 +9,7 @@ import pytest
 from nnfuzz.campaign.guidance import KEPT, LEAST, MOST, Guidance, NoFeedback, Seen
 from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis, KeptCase
 from nnfuzz.ir.features import Features, NodeFeatures, features
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
 
 
@@ -79,7 +80,7 @@ def test_factors_stay_within_their_limits():
 def test_what_is_refused_is_not_kept():
     guidance = learnt([test(i, f"Op{i}", ["rare"] * (i < 4)) for i in range(20)])
     assert {case.index for case in guidance.emphasis().kept} == {0, 1, 2, 3}
-    kept = guidance.emphasis(["direct:Op2(float32)"]).kept
+    kept = guidance.emphasis([SupportKey.parse("direct:Op2(float32)")]).kept
     assert {case.index for case in kept} == {0, 1, 3} and guidance.keeps == {0, 1, 2, 3}
 
 

@@ -6,9 +6,10 @@ import math
 
 from nnfuzz.campaign.jobs import MOST_RETURNS, JobSource, OwnIndexes
 from nnfuzz.campaign.probe import Prober
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.testcase.test_id import Numbered, parse_id
 
-KEY = "direct:Relu(float32)->float32"
+KEY = SupportKey("direct", "Relu", "(float32)->float32")
 
 
 def source(limit, done=(), probes=(), end=100):

@@ -17,12 +17,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from test_epochs import PARTS, campaign, in_parts
 
+from nnfuzz.campaign.config import ConfigError
 from nnfuzz.campaign.depot import Depot
 from nnfuzz.campaign.merging import REPLACED, MergeError, merge, settle
 from nnfuzz.campaign.segments import publish
 from nnfuzz.campaign.store import FILE
-from nnfuzz.cli.commands.fuzz import _Asked, _resumed
-from nnfuzz.cli.errors import UsageError
+from nnfuzz.library.campaign import Campaign, Request
 from nnfuzz.reading import Unreadable
 from nnfuzz.untrusted import read_json
 
@@ -177,9 +177,8 @@ def test_a_kill_leaves_one_of_both(parts, tmp_path):
 
 def test_a_merged_campaign_is_not_fuzzed_on(parts, tmp_path):
     merged(tmp_path / "c", parts[0])
-    asked = _Asked([], [], None, None, (), tmp_path / "c", {})
-    with pytest.raises(UsageError, match="go on with its parts"):
-        _resumed(asked)
+    with pytest.raises(ConfigError, match="go on with its parts"):
+        Campaign.resume(Request(out=tmp_path / "c"), lambda plugins: None)
 
 
 @pytest.mark.parametrize("member", ["../x", "/x", "other", "findings/../../x", "findings"])

@@ -12,21 +12,27 @@ from nnfuzz.campaign.support import (
     INSTANCES,
     OK,
     UNSUPPORTED,
-    Answer,
-    Answers,
+    ProbeAnswer,
+    ProbeAnswers,
     Support,
     signature_keys,
 )
-from nnfuzz.campaign.support_cache import SupportCache, specs_digest
+from nnfuzz.campaign.support_cache import SupportCache, SupportFile, specs_digest
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.registry import BackendSpec
 from nnfuzz.execute.target import Target
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import GraphView
-from nnfuzz.testcase.case import NotProduced, refusal
+from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.test_id import Probe
 
+
+def key(text, exporter=""):
+    return SupportKey.parse(text).with_exporter(exporter)
+
+
 SIGNATURES = ["Add(int8)->int8", "Add(bool)->bool", "Where(bool,int8)->int8"]
-KEYS = [refusal("direct", signature) for signature in SIGNATURES]
+KEYS = [key(signature, "direct") for signature in SIGNATURES]
 VARIABLES = {"Add": [0], "Where": [0, 1]}
 GRAPH = GraphView.from_json(
     {
@@ -83,7 +89,7 @@ def test_operators_take_turns():
 def test_a_signature_that_runs_needs_one_probe(prober):
     prober.ask_all()
     answer(prober, GOOD)
-    assert prober.tables["toy"].unknown(KEYS) == KEYS[1:]
+    assert prober.tables["toy"].undecided(KEYS) == KEYS[1:]
     assert len(prober) == 2 and prober.refused() == {}
 
 
@@ -116,7 +122,7 @@ def test_a_refusal_takes_all_instances(prober):
 def test_one_good_instance_saves_the_signature(prober):
     prober.ask([KEYS[0]])
     answer(prober, NO, BAD, GOOD)
-    assert prober.refused() == {} and not prober.tables["toy"].unknown(KEYS[:1])
+    assert prober.refused() == {} and not prober.tables["toy"].undecided(KEYS[:1])
 
 
 @pytest.mark.parametrize("answers", [(NO, BAD, NO), (WRONG, WRONG, WRONG)])
@@ -146,12 +152,12 @@ def test_what_an_exporter_says_counts_too(prober):
 def test_a_probe_that_nnfuzz_loses_is_not_waited_for(prober):
     prober.ask([KEYS[0]])
     prober.finished(prober.next(), {})
-    assert prober.idle and prober.tables["toy"].unknown([KEYS[0]]) == [KEYS[0]]
+    assert prober.idle and prober.tables["toy"].undecided([KEYS[0]]) == [KEYS[0]]
 
 
 def test_tests_vouch_for_their_signatures_and_others_are_probed(prober):
     prober.learn([test(("ok", ""), ("mismatch", ""))], 16)
-    assert prober.tables["toy"].unknown(KEYS) == [KEYS[1]]
+    assert prober.tables["toy"].undecided(KEYS) == [KEYS[1]]
     prober.learn([test(("unsupported", "no"))], 16)
     assert prober.next() is None
     prober.learn([test(("unsupported", "no"), signatures=[SIGNATURES[1]])] * 2, 32)
@@ -181,7 +187,7 @@ def test_operators_that_the_message_names_are_probed_alone(prober):
     prober.learn([test(("unsupported", "no Where(16) yet"))], 0)
     assert [prober.next().key, prober.next()] == [KEYS[2], None]
     prober = prober_of()
-    prober.tables["toy"].ran([KEYS[2]])
+    prober.tables["toy"].add_run([KEYS[2]])
     prober.learn([test(("unsupported", "no Where(16) yet"))], 0)
     assert [prober.next().key, prober.next()] == [KEYS[0], None]
 
@@ -203,7 +209,7 @@ def test_refusals_of_the_campaign_are_answers(prober):
 
 def test_one_refusal_is_enough_where_the_words_held_for_other_signatures():
     said = [Outcome(OutcomeKind.UNSUPPORTED, Stage.IMPORT, Target("toy"), message="no such kernel")]
-    keys = [refusal("direct", f"Op{n}(int8)->int8") for n in range(4)]
+    keys = [key(f"Op{n}(int8)->int8", "direct") for n in range(4)]
     prober = prober_of(keys)
     prober.ask(keys[:CONFIRMED])
     answer(prober, *[said] * INSTANCES * CONFIRMED)
@@ -224,22 +230,22 @@ def test_probes_that_wait_can_be_put_off(prober):
 
 
 def test_a_signature_is_probed_with_another_exporter_where_one_is_refused():
-    torchscript = [refusal("torchscript", signature) for signature in SIGNATURES[:2]]
+    torchscript = [key(signature, "torchscript") for signature in SIGNATURES[:2]]
     prober = prober_of([*KEYS, *torchscript])
     prober.ask_all()
     assert len(prober) == len(KEYS)
     answer(prober, *[NO] * INSTANCES)
-    assert prober.left(prober.refused()) == set(SIGNATURES)
+    assert prober.left(prober.refused()) == set(map(key, SIGNATURES))
     probe = prober.next()
     assert (probe.key, probe.instance) == (torchscript[0], 0)
-    assert probe.exporter == "torchscript"
+    assert probe.key.exporter == "torchscript"
     prober.finished(probe, {"toy": NO})  # once is enough
-    assert prober.left(prober.refused()) == set(SIGNATURES[1:])
+    assert prober.left(prober.refused()) == set(map(key, SIGNATURES[1:]))
     assert prober.next().key in KEYS[1:]
 
 
 def test_exporters_of_one_signature_wait_for_each_other():
-    torchscript = [refusal("torchscript", signature) for signature in SIGNATURES[:1]]
+    torchscript = [key(signature, "torchscript") for signature in SIGNATURES[:1]]
     prober = prober_of([*KEYS, *torchscript])
     prober.ask([KEYS[0], torchscript[0]])
     probe = prober.next()
@@ -249,7 +255,7 @@ def test_exporters_of_one_signature_wait_for_each_other():
 
 
 def test_what_an_exporter_does_not_write_is_probed():
-    torchscript = [refusal("torchscript", signature) for signature in SIGNATURES]
+    torchscript = [key(signature, "torchscript") for signature in SIGNATURES]
     prober = prober_of([*KEYS, *torchscript])
     told = {"backend": "torchscript", "exporter": "torchscript"}
     prober.learn([test(("exception", "no"), **told)], 0)
@@ -260,14 +266,14 @@ def test_what_an_exporter_does_not_write_is_probed():
 
 def test_a_probe_runs_where_something_is_unknown():
     prober = prober_of(levels={"one": ("O0",), "two": ("O0",)})
-    prober.tables["one"].ran([KEYS[0]])
+    prober.tables["one"].add_run([KEYS[0]])
     assert prober.backends(Probe(KEYS[0], 0)) == ["two"]
 
 
 def known(*answers, key=KEYS[0]):
-    found = Answers()
+    found = ProbeAnswers()
     for instance, kind in enumerate(answers):
-        found.add("toy", key, instance, {"O0": Answer(kind, "as before")})
+        found.add("toy", key, instance, {"O0": ProbeAnswer(kind, "as before")})
     return found
 
 
@@ -287,7 +293,7 @@ def test_answers_that_are_missing_in_between_are_run():
     assert prober.idle and prober.refused() == {}
     again = prober_of(answers=found)
     again.ask_known()
-    assert again.idle and again.tables["toy"].unknown(KEYS) == KEYS[1:]
+    assert again.idle and again.tables["toy"].undecided(KEYS) == KEYS[1:]
     thorough = prober_of(levels={"toy": ("O0", "O1")}, answers=found)
     thorough.ask([KEYS[0]])
     assert thorough.next().instance == 0
@@ -300,13 +306,14 @@ def test_the_cache_keeps_the_answers_that_last(tmp_path):
     prober = prober_of()
     prober.ask(KEYS)
     answer(prober, GOOD, *[NO] * INSTANCES, NO, BAD, BAD)
-    cache.save(path, prober.tables["toy"], prober.answers.of("toy"), {"backend": "toy"})
+    file = SupportFile("toy", entries=prober.tables["toy"].entries)
+    cache.save(path, file, prober.answers.of("toy"))
     again = cache.load(path)
     told = {(key, number): found["O0"].kind for (key, number), found in again.items()}
     wanted = {(KEYS[1], number): UNSUPPORTED for number in range(INSTANCES)}
     assert told == {(KEYS[0], 0): OK, **wanted, (KEYS[2], 0): UNSUPPORTED}
-    about, everything = cache.newest("toy")
-    assert about == {"backend": "toy"}
+    assert cache.newest("toy").backend == "toy"
+    everything = cache.newest("toy").support
     assert everything.refused().keys() == {KEYS[1]} and KEYS[2] not in everything.entries
     assert SupportCache(tmp_path, ignored=True).load(path) == {}
 
@@ -320,12 +327,13 @@ def test_a_damaged_cache_is_an_empty_one(tmp_path):
 
 def test_a_table_is_added_to(tmp_path):
     cache, path = SupportCache(tmp_path), tmp_path / "support-toy-1.json"
-    for key in ("a", "b"):
+    for signature in map(key, SIGNATURES[:2]):
         table = Support("toy")
-        table.ran([key])
-        cache.save(path, table, {(key, 0): {"O0": Answer(OK)}}, {"backend": "toy"})
-    assert cache.load(path).keys() == {("a", 0), ("b", 0)}
-    assert cache.newest("toy")[1].entries.keys() == {"a", "b"}
+        table.add_run([signature])
+        file = SupportFile("toy", entries=table.entries)
+        cache.save(path, file, {(signature, 0): {"O0": ProbeAnswer(OK)}})
+    assert cache.load(path).keys() == {(key(text), 0) for text in SIGNATURES[:2]}
+    assert cache.newest("toy").entries.keys() == set(map(key, SIGNATURES[:2]))
 
 
 def test_the_digest_follows_plug_ins(tmp_path):

@@ -14,6 +14,7 @@ from nnfuzz.campaign.schedule import begins, place_of
 from nnfuzz.campaign.store import Store
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.target import Target
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.testcase.test_id import Numbered, Probe
 from nnfuzz.triage.signature import failures
 
@@ -60,7 +61,9 @@ def test_what_an_epoch_knows_was_seen_before_the_last_one(recorder):
     recorder.record(evidence(begins(2) + 1))
     signature = FAILURE.signature.hash
     shown = [recorder.knows(signature, Numbered(1, begins(epoch))) for epoch in (2, 3, 4)]
-    assert shown == [False, False, True] and not recorder.knows(signature, Probe("k", 0))
+    assert shown == [False, False, True] and not recorder.knows(
+        signature, Probe(SupportKey.parse("k"), 0)
+    )
 
 
 def test_a_finding_is_settled_when_nothing_can_come_before_it(recorder):
@@ -69,7 +72,7 @@ def test_a_finding_is_settled_when_nothing_can_come_before_it(recorder):
     for index, settled in ((0, False), (1, True)):
         recorder.record(evidence(index, confirmed=()))
         assert recorder.settled(row) == settled
-    probe = replace(row, test=Probe("k", 0), place=place_of(2) + 1)
+    probe = replace(row, test=Probe(SupportKey.parse("k"), 0), place=place_of(2) + 1)
     assert not recorder.settled(probe)
     recorder.record(evidence(3, confirmed=()))
     assert recorder.settled(probe)

@@ -374,3 +374,10 @@ def test_the_worker_reads_relative_paths_as_the_campaign_wrote_them(tmp_path, mo
     monkeypatch.chdir("/")
     reduction_service(folder=str(tmp_path))
     assert Path.cwd() == tmp_path
+
+
+def test_a_row_accuses_whom_its_reduced_case_accuses():
+    """Until then, the compiler that the whole model failed on."""
+    reduced = ReductionRow("a", "r", before=9, after=2, accused="exporter")
+    (alone,), (found,) = merged([row("a", 1)], {}), merged([row("a", 1)], {"a": reduced})
+    assert (alone.party, found.party) == (row("a", 1).party, "exporter")

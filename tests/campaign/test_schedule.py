@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnfuzz.campaign.schedule import FIRST, LONGEST, Prefix, begins, epoch_of, place_of
-from nnfuzz.shard import Shard
+from nnfuzz.campaign.schedule import FIRST, LONGEST, begins, epoch_of, place_of
 
 
 def test_epochs_grow_and_stop_growing():
@@ -28,21 +27,3 @@ def test_epochs_are_counted_without_going_through_them(longest):
 def test_probes_stand_before_the_index_that_they_are_for():
     assert place_of(-1) < place_of(-1) + 1 < place_of(0)
     assert place_of(4) < place_of(5)
-
-
-def test_a_prefix_grows_over_what_came_early():
-    prefix = Prefix([0, 1, 3])
-    assert prefix.length == 2
-    prefix.add(5)
-    assert prefix.length == 2
-    prefix.add(2)
-    assert prefix.length == 4
-
-
-def test_a_prefix_does_not_wait_for_other_parts():
-    prefix = Prefix([1], Shard(2, 3))
-    assert prefix.length == 4
-    prefix.add(7)
-    assert prefix.length == 4
-    prefix.add(4)
-    assert prefix.length == 10

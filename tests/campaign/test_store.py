@@ -9,12 +9,13 @@ import pytest
 from nnfuzz.campaign.recorder import mend
 from nnfuzz.campaign.rows import AvoidedRow, EventRow, FindingRow, Occurrence, Record, TestRow
 from nnfuzz.campaign.store import FILE, Store, StoreError
-from nnfuzz.campaign.support import Answer, Answers
+from nnfuzz.campaign.support import ProbeAnswer, ProbeAnswers
 from nnfuzz.campaign.tables.errors import Said
 from nnfuzz.execute.complaint import CompilerError
 from nnfuzz.execute.stage import Stage
 from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis, KeptCase
 from nnfuzz.ir.features import Features, NodeFeatures
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
 from nnfuzz.testcase.test_id import Numbered
 
@@ -98,11 +99,12 @@ def test_epochs_keep_their_refusals(store):
 
 
 def test_answers_of_probes_come_back(store):
-    store.probes.add("toy", "k", 1, 0, {"O0": Answer("ok")})
-    store.probes.add("toy", "l", 0, 16, {"O0": Answer("failing", "why")})
-    answers = Answers()
+    ran, failed = map(SupportKey.parse, "kl")
+    store.probes.add("toy", ran, 1, 0, {"O0": ProbeAnswer("ok")})
+    store.probes.add("toy", failed, 0, 16, {"O0": ProbeAnswer("failing", "why")})
+    answers = ProbeAnswers()
     store.probes.load(answers)
-    assert answers.get("toy", "l", 0, ["O0"]) == Answer("failing", "why")
+    assert answers.get("toy", failed, 0, ["O0"]) == ProbeAnswer("failing", "why")
     assert store.probes.before(0) == ["k"] and store.probes.before(16) == ["l"]
 
 

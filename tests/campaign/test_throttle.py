@@ -8,6 +8,7 @@ from nnfuzz.campaign.rows import Observed
 from nnfuzz.campaign.support import signature_keys
 from nnfuzz.campaign.throttle import SIGNIFICANT, Throttle, association, by_operator
 from nnfuzz.ir.edges import edge_keys
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
 
 VARIABLES = {op: [0] for op in ("Relu", "Conv", "Exp", "Abs")}
@@ -29,7 +30,7 @@ def observed(count, graph, *failures, epoch=0, exporter="direct", kind=WRONG):
 
 
 def throttle(threshold=5, keys=KEYS, unrestrained=lambda index: True):
-    return Throttle(threshold, keys, unrestrained)
+    return Throttle(threshold, list(map(SupportKey.parse, keys)), unrestrained)
 
 
 def items(rows):
@@ -120,13 +121,14 @@ def test_nothing_is_avoided_without_a_threshold():
 def test_something_is_left_to_generate():
     some = observed(20, chain("Exp"), "a") + observed(60, chain("Abs"))
     assert throttle(keys=[EXP]).learn(some, 1) == []
-    assert throttle().learn(some, 1, refused={*KEYS} - {EXP}) == []
+    refused = {SupportKey.parse(key) for key in KEYS if key != EXP}
+    assert throttle().learn(some, 1, refused=refused) == []
     assert items(throttle().learn(some, 1)) == [EXP]
 
 
 def test_what_fails_by_itself_is_avoided_at_once():
     made = throttle()
-    made.avoid(f"direct:{EXP}", observed(3, chain("Exp"), "a"), "always", 4)
+    made.avoid(SupportKey.parse(f"direct:{EXP}"), observed(3, chain("Exp"), "a"), "always", 4)
     (row,) = made.avoided
     assert (row.item, row.signature, row.share) == (f"direct:{EXP}", "a", 1.0)
 
@@ -134,7 +136,7 @@ def test_what_fails_by_itself_is_avoided_at_once():
 @pytest.fixture
 def avoiding():
     made = throttle(unrestrained=lambda index: index == 0)
-    made.avoid(EXP, observed(1, chain("Exp"), "a"), "always", 4)
+    made.avoid(SupportKey.parse(EXP), observed(1, chain("Exp"), "a"), "always", 4)
     return made
 
 
@@ -145,7 +147,7 @@ def test_what_no_longer_fails_is_lifted_and_not_avoided_again(avoiding):
     avoiding.learn(observed(1, chain("Exp"), epoch=4), 5)
     (row,) = avoiding.lift()
     assert row.item == EXP and avoiding.avoided == []
-    avoiding.avoid(EXP, observed(1, chain("Exp"), "a"), "always", 6)
+    avoiding.avoid(SupportKey.parse(EXP), observed(1, chain("Exp"), "a"), "always", 6)
     assert avoiding.avoided == []
 
 

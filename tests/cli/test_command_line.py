@@ -16,18 +16,19 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from nnfuzz.campaign.config import CampaignConfig
+from nnfuzz.campaign.config import CampaignConfig, ConfigError
 from nnfuzz.campaign.observer import Snapshot, counted
 from nnfuzz.campaign.store import FILE, Store
 from nnfuzz.campaign.summary import Summary, SuspectedHang
-from nnfuzz.cli.commands.fuzz import exit_code, nothing_ran, refuse_finished
+from nnfuzz.cli.commands.fuzz import exit_code, nothing_ran
 from nnfuzz.cli.errors import FAULT, FINDINGS, OK, USAGE, UsageError
 from nnfuzz.cli.main import run
 from nnfuzz.cli.progress import Lines, line, panel
-from nnfuzz.cli.settings import choose_opset, default_processes
-from nnfuzz.cli.values import duration, exporting, listed, spoken
+from nnfuzz.cli.values import duration, listed, spoken
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.runner import RunnerError
+from nnfuzz.library.campaign import refuse_finished
+from nnfuzz.library.settings import choose_opset, default_processes, exporter_names
 from nnfuzz.testcase.test_id import Numbered
 from nnfuzz.writing import as_json
 from tests.attacks import samples
@@ -70,15 +71,15 @@ def test_the_opset_suits_all_backends():
     assert choose_opset(registry, (ort,), None, "direct") == 26
     assert choose_opset(registry, (ort, tvm), None, "direct") == 18
     assert choose_opset(registry, (tvm,), 15, "torchscript") == 15
-    with pytest.raises(UsageError, match="up to 26, not 28"):
+    with pytest.raises(ConfigError, match="up to 26, not 28"):
         choose_opset(registry, (ort,), 28, "direct")
 
 
 def test_exporters_are_mixed_as_far_as_they_reach_the_opset():
-    assert exporting(None) == exporting("mixed") == ("direct", "torchscript")
-    assert exporting("dynamo,direct") == ("dynamo", "direct")
-    assert exporting("mixed", 23) == ("direct",)
-    assert exporting("torchscript", 23) == ("torchscript",)  # refused by name later on
+    assert exporter_names() == exporter_names("mixed") == ("direct", "torchscript")
+    assert exporter_names("dynamo,direct") == ("dynamo", "direct")
+    assert exporter_names("mixed", 23) == ("direct",)
+    assert exporter_names("torchscript", 23) == ("torchscript",)  # refused by name later on
 
 
 def test_there_is_always_a_worker():
@@ -268,7 +269,7 @@ def test_what_was_killed_between_its_last_test_and_its_summary_goes_on(tmp_path,
             (folder / "summary.json").write_text(summary)
         refuse_finished(store, config)
         (folder / "summary.json").write_text('{"tests": 28, "not_run": {"export": 2}}')
-        with pytest.raises(UsageError, match="reached its limit"):
+        with pytest.raises(ConfigError, match="reached its limit"):
             refuse_finished(store, config)
 
 

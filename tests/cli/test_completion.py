@@ -54,4 +54,5 @@ def test_a_shell_completes_without_heavy_imports():
     assert completed("nnfuzz fuzz --backend tv", 3) == ["tvm"]
     assert completed("nnfuzz fuzz --operators Add,MatMulI", 3) == ["Add,MatMulInteger"]
     assert "O3" in completed("nnfuzz verify x --level O", 4)
-    assert completed("nnfuzz fuzz --exclude-d", 2) == ["--exclude-dtypes"]
+    assert completed("nnfuzz generate --exclude-d", 2) == ["--exclude-dtypes"]
+    assert completed("nnfuzz fuzz --set exclude-d", 3) == ["exclude-dtypes="]

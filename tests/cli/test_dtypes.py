@@ -6,14 +6,21 @@ from collections import defaultdict
 
 import pytest
 
-from nnfuzz.cli.values import chosen_dtypes
+from nnfuzz.cli.values import listed
 from nnfuzz.ir.dtypes import DType
+from nnfuzz.library.settings import case_settings
 from nnfuzz.spec.registry import OpRegistry
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.writing import as_json
 
 CASES = 25
+
+
+def chosen_dtypes(only, without):
+    """CaseConfig.dtypes for `--dtypes` and `--exclude-dtypes`."""
+    asked = {"dtypes": listed(only), "exclude_dtypes": listed(without)}
+    return case_settings(asked).get("dtypes", {})
 
 
 def values_by_operator(only, without):

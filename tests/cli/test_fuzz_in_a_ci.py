@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from typer.testing import CliRunner
 
+from nnfuzz.campaign.config import ConfigError
 from nnfuzz.campaign.store import Store
 from nnfuzz.cli.errors import UsageError
 from nnfuzz.cli.main import application
@@ -32,7 +33,7 @@ FAST = ("--nodes", 2, "--exporter", "direct", "--probe", 0, "--no-reduce", "--qu
 
 def fuzz(*arguments):
     done = CliRunner().invoke(application(), list(map(str, ("fuzz", *arguments))))
-    if isinstance(done.exception, UsageError):
+    if isinstance(done.exception, UsageError | ConfigError):
         return 2, str(done.exception)
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     return done.exit_code, done.output
@@ -107,7 +108,7 @@ def test_a_misspelt_focus_is_refused_before_a_model_is_made(here, monkeypatch):
     ],
 )
 def test_wrong_usage_leaves_no_campaign_behind(here, monkeypatch, arguments, message):
-    monkeypatch.setattr("nnfuzz.cli.focus.TRIED", 8)
+    monkeypatch.setattr("nnfuzz.library.focus.TRIED", 8)
     code, told = fuzz("-b", "onnxruntime", "--tests", 1, *FAST, "--out", "c", *arguments)
     assert code == 2 and message in told, told
     assert not (here / "c").exists()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nnfuzz.campaign.config import ConfigError
 from nnfuzz.cli.commands.check import _inputs, _model_file
 from nnfuzz.cli.errors import UsageError
-from nnfuzz.cli.values import chosen_dtypes, require_file, require_folder
+from nnfuzz.cli.values import require_file, require_folder
 from nnfuzz.execute.backend import OptionError
 from nnfuzz.execute.registry import BackendRegistry, RegistryError
+from nnfuzz.library.settings import case_settings
 from nnfuzz.report.finding_folder import FindingError, read_finding
 from tests.attacks import samples
 from tests.command import nnfuzz
@@ -37,8 +39,8 @@ def test_no_backend_is_guessed_that_is_far_off(name):
 
 
 def test_a_dtype_without_its_size():
-    with pytest.raises(UsageError, match="did you mean float32"):
-        chosen_dtypes(["float"], None)
+    with pytest.raises(ConfigError, match="did you mean float32"):
+        case_settings({"dtypes": ("float",)})
 
 
 @pytest.mark.parametrize(

@@ -7,18 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from nnfuzz.campaign.support import Entry, Support
-from nnfuzz.campaign.support_cache import SupportCache, is_of
+from nnfuzz.campaign.support import Support, SupportEntry
+from nnfuzz.campaign.support_cache import SupportCache, SupportFile, is_of
 from nnfuzz.cli.operator_facts import facts, kept
 from nnfuzz.cli.vocabulary import EXPORTERS, HEADINGS, markdown, rich_table, rows, verdict
 from nnfuzz.execute.registry import BackendSpec
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.spec.registry import OpRegistry
 
 PAGE = Path(__file__).parents[2] / "docs" / "OPERATORS.md"
 
 
 def test_verdicts_count_signatures():
-    entries = {"a": Entry("ok"), "b": Entry("ok"), "c": Entry("unsupported"), "d": Entry()}
+    statuses = {"a": "ok", "b": "ok", "c": "unsupported", "d": ""}
+    entries = {SupportKey.parse(key): SupportEntry(status) for key, status in statuses.items()}
     support = Support("toy", entries)
     assert verdict(support, ["a", "b"]) == "yes"
     assert verdict(support, ["c"]) == "no"
@@ -59,21 +61,21 @@ def test_rows_tell_what_exporters_write():
 
 def test_what_ran_in_any_way_of_exporting_is_supported(tmp_path):
     cache, spec, versions = SupportCache(tmp_path), BackendSpec("toy"), {"toy": "1"}
-    about = {"backend": "toy", "versions": versions}
     for exporter, statuses in (("direct", ("ok", "unsupported")), ("dynamo", ("unsupported", ""))):
-        entries = {key: Entry(status) for key, status in zip("ab", statuses)}
+        entries = {SupportKey.parse(k): SupportEntry(status) for k, status in zip("ab", statuses)}
         path = cache.path(spec, versions, {"exporter": exporter})
-        cache.save(path, Support("toy", entries), {}, {**about, "exporter": exporter})
+        cache.save(path, SupportFile("toy", versions, exporter, entries=entries), {})
     version, support = cache.known("toy")
     assert version == "1"
-    assert {key: entry.status for key, entry in support.entries.items()} == {
+    assert {str(key): entry.status for key, entry in support.entries.items()} == {
         "a": "ok",
         "b": "unsupported",
     }
     assert cache.newest_by_exporter("other") == []
     newest = cache.newest_by_exporter("toy")
-    assert [about["exporter"] for about, _ in newest] == ["direct", "dynamo"]
-    assert [support.refused().keys() for _, support in newest] == [{"b"}, {"a"}]
+    assert [file.exporter for file in newest] == ["direct", "dynamo"]
+    refused = [{str(key) for key in file.support.refused()} for file in newest]
+    assert refused == [{"b"}, {"a"}]
     assert cache.known("other") == ("", Support("other"))
 
 
@@ -100,20 +102,16 @@ def test_a_terminal_has_few_columns_unless_all_are_asked_for():
 
 
 def test_the_installed_release_comes_before_one_that_ran_later(tmp_path):
-    cache, about = SupportCache(tmp_path), {"backend": "toy", "exporter": "direct"}
+    cache = SupportCache(tmp_path)
     for version in ("2.0-built-here", "1.0"):
         path = cache.path(BackendSpec("toy"), {"toy": version}, {})
-        cache.save(
-            path,
-            Support("toy", {version: Entry("ok")}),
-            {},
-            {**about, "versions": {"toy": version}},
-        )
+        entries = {SupportKey.parse(version): SupportEntry("ok")}
+        cache.save(path, SupportFile("toy", {"toy": version}, "direct", entries=entries), {})
         os.utime(path, (len(version), 1 if version.startswith("2") else 2))
     assert cache.known("toy")[0] == "1.0"
     assert cache.known("toy", "2.0")[0] == "2.0-built-here"
-    ((newest, _),) = cache.newest_by_exporter("toy", "2.0")
-    assert newest["versions"] == {"toy": "2.0-built-here"}
+    (newest,) = cache.newest_by_exporter("toy", "2.0")
+    assert newest.versions == {"toy": "2.0-built-here"}
     assert cache.known("toy", "3.0")[0] == "1.0"  # the newest there is
 
 

@@ -142,3 +142,13 @@ def test_what_is_right_is_right_under_any_habit(chain, habit):
     graph, params, name = chain(X.astype(np.float32), "Exp")
     assert explains([habit], graph, params, {name: np.exp(params["x"])})
     assert read(Deviation, as_json(habit)) == habit
+
+
+def test_habits_that_an_explanation_can_do_without_are_left_out(build):
+    builder = build(x=X, y=np.array([-128], np.int8), z=np.array([1]))
+    exp, neg, same = builder.add("Exp", "x"), builder.add("Neg", "y"), builder.add("Neg", "z")
+    graph, params = builder.done(exp, neg, same)
+    narrow = np.exp(X.astype(np.float32)).astype(np.float64)
+    outputs = {exp: narrow, neg: np.array([127], np.int8), same: np.array([-1])}
+    wraps = Deviation("int8", SATURATES)
+    assert explanation([I32, F32, wraps], graph, params, outputs)[0] == (F32, wraps)

@@ -11,6 +11,7 @@ from nnfuzz.corpus.entry import Entry
 from nnfuzz.corpus.taken import BORDERS, RARE, UNSUPPORTED, taken
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.target import Target
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.test_id import Numbered, Probe
 
@@ -60,5 +61,5 @@ def test_what_one_compiler_lacks_is_left_out(case):
 
 def test_tests_that_were_asked_for_one_by_one_are_taken(case):
     (entry,) = entries(case, ml_dtypes.bfloat16, 1)
-    single = replace(entry.case, id=Probe("direct:Relu(float32)->float32", 1))
+    single = replace(entry.case, id=Probe(SupportKey.parse("direct:Relu(float32)->float32"), 1))
     assert stages([Entry(single)], OutcomeKind.OK) == ["taken"]

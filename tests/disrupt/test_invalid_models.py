@@ -8,6 +8,7 @@ import pytest
 from google.protobuf.message import DecodeError
 
 from nnfuzz.disrupt.catalogue import KINDS, carriers, disrupted
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.invalid import NODES, SIZES
 from nnfuzz.testcase.producer import Producer
@@ -65,7 +66,7 @@ def test_what_the_checker_finds_is_not_there_before(producer):
     key = next(k for k in producer.signatures()["direct"] if k.startswith("Concat(float32"))
     from nnfuzz.testcase.test_id import Probe
 
-    base = producer.made(Probe(f"direct:{key}", 1))
+    base = producer.made(Probe(SupportKey.parse(f"direct:{key}"), 1))
     onnx.checker.check_model(base.model, full_check=True)
     for name in ("missing-attribute", "undefined-name", "wrong-output-dtype", "duplicate-name"):
         found = disrupted(KINDS[name], base.model, base.inputs, random.Random(name))

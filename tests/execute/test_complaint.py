@@ -78,3 +78,10 @@ def test_of_a_process_that_died_the_last_words_count():
 def test_a_message_that_is_nothing_but_context_is_kept():
     assert read("While converting:").subject == "While converting:"
     assert read("").subject == ""
+
+
+@pytest.mark.parametrize(
+    "text", ["Unsupported operators:\nFoo: 3", "Cubic mode only supports:\n* 2-D"]
+)
+def test_a_line_that_refuses_may_announce_a_list(text):
+    assert read(text).kind is ComplaintKind.UNSUPPORTED

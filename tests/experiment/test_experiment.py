@@ -14,6 +14,7 @@ from nnfuzz.execute.backend import OptionError
 from nnfuzz.execute.registry import RegistryError
 from nnfuzz.execute.target import Target, TargetError
 from nnfuzz.experiment.pending import Pending, Task, finished
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.testcase.test_id import Probe
@@ -37,7 +38,7 @@ def run():
 
 
 def probe(producer: Producer, operator: str) -> TestCase:
-    found = producer.made(Probe(f"direct:{operator}(float32)->float32", 0))
+    found = producer.made(Probe(SupportKey.parse(f"direct:{operator}(float32)->float32"), 0))
     assert isinstance(found, TestCase)
     return found
 

@@ -13,6 +13,7 @@ from nnfuzz.execute.target import Target
 from nnfuzz.experiment.pending import Pending, finished
 from nnfuzz.experiment.procedure import UNDEFINED, Procedure
 from nnfuzz.experiment.result import Judging, Plan, Run
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.testcase.test_id import Probe
@@ -21,7 +22,7 @@ from nnfuzz.testcase.test_id import Probe
 @pytest.fixture(scope="module")
 def case():
     producer = Producer(0, CaseConfig(exporter="direct", operators=("Div",)))
-    found = producer.made(Probe("direct:Div(int64)->int64", 0))
+    found = producer.made(Probe(SupportKey.parse("direct:Div(int64)->int64"), 0))
     assert isinstance(found, TestCase)
     return found
 

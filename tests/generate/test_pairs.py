@@ -102,3 +102,40 @@ def test_without_motifs_there_are_no_pairs():
     none = replace(CONFIG, motifs=0.0)
     found = engine("direct", CATALOG, none).next(random.Random(1))
     assert not found.motifs
+
+
+class _Fixed:
+    """Keeps every attribute of the operator in front."""
+
+    def chance(self, share):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("front", "behind", "attributes", "kept"),
+    [
+        ("QuantizeLinear", "BlockQuantizeLinear", {"axis": None}, {}),
+        ("Clip", "Clip", {"min": 0.0, "max": None}, {"min": 0.0, "max": None}),
+    ],
+)
+def test_an_absent_attribute_is_kept_where_it_may_be_absent(front, behind, attributes, kept):
+    front, behind = REGISTRY.get(front), REGISTRY.get(behind)
+    op = SimpleNamespace(attributes=attributes, declared=front.declared)
+    writer = SimpleNamespace(
+        draw=_Fixed(),
+        node=lambda y: SimpleNamespace(op=op),
+        type=lambda value: SimpleNamespace(rank=1, dtype=DType.FLOAT32),
+    )
+    found = Pair(front, behind)._attributes(writer, "x", "y")
+    assert {name: found[name] for name in found if name in attributes} == kept
+
+
+def test_clip_has_a_bound_whichever_is_drawn_first():
+    clip = REGISTRY.get("Clip")
+    number = SimpleNamespace(dtype=DType.FLOAT32)
+    draw = SimpleNamespace(
+        chance=lambda share: True, real=lambda lo, hi: lo, choice=lambda options: options[0]
+    )
+    for first, second in (("min", "max"), ("max", "min")):
+        op = SimpleNamespace(**{first: None})
+        assert clip.declared[second].draw(draw, second, op, [number]) is not None

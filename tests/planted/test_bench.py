@@ -11,6 +11,7 @@ import torch
 
 from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.execute.target import Target
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.testcase.test_id import Probe
@@ -40,7 +41,7 @@ def single_operators(producer):
         name = key.partition("(")[0]
         if name not in first or ("(float32" in key and "(float32" not in first[name]):
             first[name] = key
-    found = (producer.made(Probe(f"direct:{key}", 0)) for key in first.values())
+    found = (producer.made(Probe(SupportKey.parse(f"direct:{key}"), 0)) for key in first.values())
     return [case for case in found if isinstance(case, TestCase) and known(case)]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.reduction.case import ReduceConfig, reduce_case
 from nnfuzz.reduction.servers import Servers
 from nnfuzz.report.finding import Finding
@@ -52,7 +53,8 @@ def of(bench, operator, causes=(), explained=False):
     """
     producer = bench[2]
     for instance in range(8):
-        case = producer.made(Probe(f"direct:{operator}(float32)->float32", instance))
+        key = SupportKey("direct", operator, "(float32)->float32")
+        case = producer.made(Probe(key, instance))
         found = reduced(bench, case, causes)
         if found and (found[1].explanations or not explained):
             return found
@@ -106,7 +108,8 @@ def test_what_an_exporter_makes_of_an_operator_is_shown_by_the_operator_that_is_
     product, _ = of(bench, "MatMul")
     kinds = set()
     for instance in range(8):
-        case = producer.made(Probe("torchscript:Gemm(float32)->float32", instance))
+        key = SupportKey("torchscript", "Gemm", "(float32)->float32")
+        case = producer.made(Probe(key, instance))
         if found := reduced((registry, spec, producer, servers), case):
             finding, _ = found
             kinds.add(finding.failure.kind)

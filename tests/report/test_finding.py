@@ -15,6 +15,7 @@ from nnfuzz.execute.modules import read_source
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.target import MODULE, Target
 from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.reading import read
 from nnfuzz.report.files import PARTIAL, atomic_folder, npz_bytes, remove_partial
 from nnfuzz.report.finding_folder import (
@@ -93,7 +94,7 @@ def test_report_tells_values_levels_and_model(finding_of, tmp_path):
 def test_report_tells_which_test_it_was(finding_of):
     finding = finding_of("planted,bug=value")
     assert f"{finding.case.id}, exporter" in tracker_report(finding)
-    probe = Probe("direct:Add(float32)->float32", 2)
+    probe = Probe(SupportKey.parse("direct:Add(float32)->float32"), 2)
     probed = replace(finding, case=replace(finding.case, id=probe))
     assert "probe direct:Add(float32)" in tracker_report(probed)
 

@@ -15,8 +15,10 @@ from nnfuzz.reduction.diagnosis import Diagnosis
 from nnfuzz.reduction.figures import Counter, Figures, Spent
 from nnfuzz.report.finding import Origin
 from nnfuzz.report.finding_folder import write_finding
-from nnfuzz.report.keyed import keyed, known_by, reread
-from nnfuzz.triage.keys import Key, KeyKind
+from nnfuzz.report.keyed import KeyedFinding, keyed, known_by, reread
+from nnfuzz.triage.keys import Key, KeyKind, same
+from nnfuzz.triage.refine import TriageFacts
+from nnfuzz.triage.signature import EVERYWHERE, OPTIMISED, Signature, digest_of
 from nnfuzz.writing import as_json
 
 REGISTRY = BackendRegistry()
@@ -62,3 +64,27 @@ def test_a_death_by_memory_is_marked_and_older_ones_are_read():
     assert marked(read(Outcome, data)).over_memory_limit
     assert not marked(replace(died, kind=OutcomeKind.EXCEPTION)).over_memory_limit
     assert reread(died, REGISTRY) is died  # nobody reads its words
+
+
+def wrong_number(finding, levels, localised, operator):
+    """The keys of a wrong number of one operator. localised: what the localisation says."""
+    parts = {"levels": levels, "wrong": "number", "backend": "toy", "operator": operator}
+    finding = replace(finding, localisation=localised)
+    signature = Signature(digest_of(parts), "", parts)
+    return KeyedFinding(finding, finding.failure, TriageFacts(), signature).keys
+
+
+@pytest.mark.parametrize(
+    ("localised", "one"),
+    [
+        ({"ablation": [["Fuse"]], "passes": []}, True),
+        ({"ablation": [["Fuse"]], "passes": ["Fuse"]}, False),
+        ({"ablation": [], "passes": []}, False),
+        (None, False),
+    ],
+)
+def test_levels_separate_causes_unless_no_pass_is_the_cause(finding_of, localised, one):
+    finding = finding_of("planted,bug=value")
+    always = wrong_number(finding, EVERYWHERE, None, "TopK")
+    assert same(wrong_number(finding, OPTIMISED, localised, "TopK"), always) is one
+    assert not same(wrong_number(finding, OPTIMISED, localised, "Sort"), always)

@@ -8,6 +8,7 @@ from nnfuzz.backends.onnxruntime import OnnxRuntime
 from onnx import parser
 
 from nnfuzz.execute.target import Target
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.rewrite.axis_laws import LAWS, law
 from nnfuzz.rewrite.draft import Draft
 from nnfuzz.rewrite.rewriting import Step, rewritten
@@ -68,7 +69,7 @@ def test_every_law_holds(opset):
     producer = Producer(0, CaseConfig(exporter="direct", opset=opset))
     had: set[str] = set()
     for key in _keys(producer):
-        case = producer.made(Probe(f"direct:{key}", 1))
+        case = producer.made(Probe(SupportKey.parse(f"direct:{key}"), 1))
         model = case.model if isinstance(case, TestCase) else b""
         if not isinstance(case, TestCase) or _outside(backend, producer, case, model):
             continue

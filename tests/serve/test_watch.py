@@ -12,7 +12,7 @@ from nnfuzz.campaign.store import FILE, StoreError
 from nnfuzz.reading import Unreadable
 from nnfuzz.serve import watch as module
 from nnfuzz.serve.published import Published
-from nnfuzz.serve.watch import GIVEN_UP, GONE, REDUCED, WAITING, Read, Watch
+from nnfuzz.serve.watch import GIVEN_UP, GONE, REDUCED, WAITING, Watch
 from tests.serve.conftest import EVIL, finding, run_row
 
 
@@ -62,22 +62,6 @@ def test_a_large_campaign_is_read_bit_by_bit(watch, store, monkeypatch):
     watch.look()
     watch.look()
     assert tiles(watch)["tests"] == "6"
-
-
-def test_indexes_are_told_apart():
-    read = Read()
-    assert [read.add(i) for i in (0, 3, 3, 1, 1, 2, 4)] == [
-        True,
-        True,
-        False,
-        True,
-        False,
-        *[True] * 2,
-    ]
-    assert read.end == 5 and not read.holes
-    other = Read(stride=4)
-    assert all(map(other.add, (1, 5, 13))) and other.holes == [(6, 13)]
-    assert other.add(9) and not other.holes
 
 
 def test_nothing_is_written(watch, store):

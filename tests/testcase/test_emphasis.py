@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from nnfuzz.generate.emphasis import Emphasis, KeptCase
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.testcase.test_id import Probe
@@ -54,5 +55,5 @@ def test_some_cases_change_a_kept_one(plain):
 
 def test_probes_do_not_depend_on_guidance(plain):
     asked = Emphasis(operators={"Add": 3.0}, dtypes={"float16": 4.0}, planted=2.0)
-    probe = Probe("direct:Add(float16)->float16", 1)
+    probe = Probe(SupportKey.parse("direct:Add(float16)->float16"), 1)
     assert made(asked).made(probe).digest() == plain.made(probe).digest()

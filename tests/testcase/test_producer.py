@@ -12,6 +12,7 @@ from nnfuzz.execute.target import Target
 from nnfuzz.generate.catalog import NothingLeft
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.features import features
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.testcase.service import ProducerService, reference_job
@@ -118,14 +119,14 @@ def test_the_reference_evaluator_computes_what_is_expected(case):
 
 def test_a_probe_is_the_operator_alone(producer):
     key = next(k for k in producer.signatures()["direct"] if k.startswith("Softmax(float32)"))
-    case = producer.made(Probe(f"direct:{key}", 0))
+    case = producer.made(Probe(SupportKey.parse(f"direct:{key}"), 0))
     assert [n.op for n in case.graph.nodes] == ["Softmax"]
 
 
 def test_a_probe_does_not_depend_on_what_is_refused_by_now():
     key = "Relu(float32)->float32"
     config = CaseConfig(nodes=1, operators=("Relu", "Neg"), exporter="direct")
-    producer, probe = Producer(3, config), Probe(f"direct:{key}", 0)
+    producer, probe = Producer(3, config), Probe(SupportKey.parse(f"direct:{key}"), 0)
     before = producer.made(probe).digest()
     producer.configure(replace(config, refused=(f"direct:{key}",)))
     assert producer.made(probe).digest() == before

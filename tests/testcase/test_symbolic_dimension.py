@@ -5,6 +5,7 @@ import pytest
 
 from nnfuzz.execute.target import Target
 from nnfuzz.ir.sizes import by_copy, copies, split, together
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
@@ -75,7 +76,7 @@ def test_exposed_models_stay_dynamic(producer, dynamic):
 
 def test_probes_and_campaigns_without_the_option_are_static(producer):
     key = producer.signatures()["torchscript"][0]
-    probe = producer.made(Probe(f"torchscript:{key}", 0))
+    probe = producer.made(Probe(SupportKey.parse(f"torchscript:{key}"), 0))
     assert probe.exporter == CONFIG.exporter
     static = Producer(1, CaseConfig(nodes=5, operators=NAMES)).produce(0)
     assert static.exporter == "torchscript"

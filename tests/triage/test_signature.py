@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from nnfuzz.compare.mismatch import Mismatch, MismatchKind, Verdict
+from nnfuzz.execute.deviation import SATURATES, Deviation
 from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.execute.target import Target
 from nnfuzz.ir.view import NO_GRAPH, GraphView, NodeView
@@ -247,3 +248,23 @@ def test_export_failure():
 def test_json_round_trip():
     signature = only([failed("O0")]).signature
     assert read(Signature, as_json(signature)) == signature
+
+
+def test_a_word_of_an_attribute_that_messages_have_anyway_stays():
+    """Whether "min" names a mode of the model or an operand of Clip, the failure is the same."""
+    node = NodeView("ScatterElements", ("x",), ("h",), {"reduction": "min"})
+    with_mode = replace(GRAPH, nodes=(node, *GRAPH.nodes[1:]))
+    told = [failed("O3", "unexpected type for Clip 'min'")]
+    assert only(told, None, with_mode).signature.hash == only(told, None, GRAPH).signature.hash
+
+
+def test_each_habit_that_it_takes_is_a_failure_of_its_own():
+    wrong = verdict(O0=[("h", "value")], O3=[("h", "value")])
+    narrow, wrap = Deviation("float64", "float32"), Deviation("int8", SATURATES)
+    o0, o3 = wrong.mismatches
+    both = replace(wrong, explained={o0: (narrow, wrap), o3: (wrap,)})
+    found = failures([outcome("O0"), outcome("O3")], both, GRAPH)
+    assert [f.levels for f in found] == [("O0",), ("O0", "O3")]
+    alone = replace(wrong, explained={o0: (wrap,), o3: (wrap,)})
+    one = only([outcome("O0"), outcome("O3")], alone, GRAPH)
+    assert found[1].signature.hash == one.signature.hash

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar, get_type_hints
 from nnfuzz.campaign.tables.columns import dumps
 from nnfuzz.campaign.tables.database import Database, Table, end_of
 from nnfuzz.campaign.tables.schema import FILE
+from nnfuzz.index_set import IndexSet
 from nnfuzz.reading import Unreadable, read
 from nnfuzz.untrusted import making_sense, parsed_json
 
@@ -75,7 +76,7 @@ class Packs(Table):
             return 0
         data = zlib.compress(dumps([*zip(*rows)]).encode(), 9)
         indexes = [row[0] for row in rows]
-        place = {"first": indexes[0], "last": indexes[-1], "indexes": _ranges(indexes)}
+        place = {"first": indexes[0], "last": indexes[-1], "indexes": str(IndexSet(indexes))}
         with self._db.transaction():
             self._db.put("packed", **place, rows=data)
             for table in EMPTIED:
@@ -86,7 +87,9 @@ class Packs(Table):
         """The indexes from one to another one, which is excluded, that are in packs."""
         query = f"SELECT indexes FROM packed {_WITHIN}"
         for (text,) in self._db.execute(query, first, end_of(end)).fetchall():
-            for found in _parsed(text):
+            with making_sense(FILE):
+                ranges = IndexSet.parse(text).ranges()
+            for found in ranges:
                 yield range(max(found.start, first), min(found.stop, end_of(end)))
 
     def rows(self, first: int = 0, end: int | None = None) -> Iterator[Row]:
@@ -130,7 +133,7 @@ class Packs(Table):
         for first, *noted in rows:
             if first not in damaged:
                 indexes = [row.idx for row in self._pack(first)]
-                place = indexes[0], indexes[-1], _ranges(indexes)
+                place = indexes[0], indexes[-1], str(IndexSet(indexes))
                 if place != (first, *noted):
                     found[first] = place
         return found
@@ -159,22 +162,3 @@ def _unpacked(data: bytes) -> list[Row]:
         text = zlib.decompressobj().decompress(data, MAX_PACK_BYTES)
         columns: tuple[Any, ...] = read(_TYPES, parsed_json(text, FILE))
         return [Row(*row) for row in zip(*columns, strict=True)]
-
-
-def _ranges(indexes: list[int]) -> str:
-    """ "0-17 19-19" for sorted numbers."""
-    found: list[list[int]] = []
-    for index in indexes:
-        if found and index == found[-1][1] + 1:
-            found[-1][1] = index
-        else:
-            found.append([index, index])
-    return " ".join(f"{first}-{last}" for first, last in found)
-
-
-def _parsed(text: str) -> Iterator[range]:
-    """Raises: Unreadable."""
-    with making_sense(FILE):
-        pairs = [tuple(map(int, part.split("-"))) for part in text.split()]
-        ranges = [range(first, last + 1) for first, last in pairs]
-    return iter(ranges)

@@ -4,36 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nnfuzz.campaign.support import Answer, Answers
+from nnfuzz.campaign.support import ProbeAnswer, ProbeAnswers
 from nnfuzz.campaign.tables.columns import dumps, loads
 from nnfuzz.campaign.tables.database import Table
+from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.writing import as_json
 
 
 class Probes(Table):
     """One row per signature, instance and backend."""
 
     def add(
-        self, backend: str, key: str, instance: int, before: int, levels: Mapping[str, Answer]
+        self,
+        backend: str,
+        key: SupportKey,
+        instance: int,
+        before: int,
+        levels: Mapping[str, ProbeAnswer],
     ) -> None:
         """Keeps what a backend answered to a probe, by level. before: the index of the test before
         which the probe was asked for.
         """
-        written = {level: [answer.kind, answer.message] for level, answer in levels.items()}
         self._db.put(
             "probes",
-            key=key,
+            key=str(key),
             instance=instance,
             backend=backend,
             before=before,
-            answers=dumps(written),
+            answers=dumps(as_json(levels)),
         )
 
-    def load(self, answers: Answers) -> None:
+    def load(self, answers: ProbeAnswers) -> None:
         """Adds what the campaign's probes were answered to `answers`."""
         for key, instance, backend, text in self._db.execute(
             "SELECT key, instance, backend, answers FROM probes"
         ):
-            answers.add(backend, key, instance, loads(dict[str, Answer], text))
+            levels = loads(dict[str, ProbeAnswer], text)
+            answers.add(backend, SupportKey.parse(key), instance, levels)
 
     def before(self, index: int) -> list[str]:
         """Returns the signatures that were probed for the tests from an index on."""

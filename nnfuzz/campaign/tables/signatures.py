@@ -50,7 +50,7 @@ class Signatures(Table):
         for signature, text in self._db.execute("SELECT signature, test FROM findings"):
             test = parse_id(text)
             if isinstance(test, Probe):
-                items = test.signature
+                items = str(test.key.signature)
             else:
                 items = (self._db.execute(query, test.index).fetchone() or ("",))[0]
             found[signature] = tuple(map(sys.intern, items.splitlines()))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.cli import completion
-from nnfuzz.cli.errors import FINDINGS, OK, writing
+from nnfuzz.cli.declared import AMOUNT, OTHERS, SUPPORT
+from nnfuzz.cli.errors import FINDINGS, OK, tell, writing
 from nnfuzz.cli.options import Exporter, Fresh, Opset, Plugins
-from nnfuzz.cli.values import exporting
 from nnfuzz.writing import as_json
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ def backends(
     ] = None,
     probe: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME[,KEY=VALUE]",
-            autocompletion=completion.backends,
-            help="Run single-operator models of every signature at every level, and remember "
+        SUPPORT.option(
+            "Run single-operator models of every signature at every level, and remember "
             "what is not supported.",
+            "NAME[,KEY=VALUE]",
+            autocompletion=completion.backends,
         ),
     ] = None,
     exporter: Exporter = None,
@@ -42,14 +42,13 @@ def backends(
     fresh: Fresh = False,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Where findings of probes go [default: nnfuzz-out/probe-BACKEND-TIME].",
+        AMOUNT.option(
+            "Where findings of probes go [default: nnfuzz-out/probe-BACKEND-TIME].", "DIR"
         ),
     ] = None,
     prune: Annotated[
         bool,
-        typer.Option("--prune", help="Remove the environments of other releases from the disk."),
+        OTHERS.option("Remove the environments of other releases from the disk.", "", "--prune"),
     ] = False,
     plugin: Plugins = None,
 ) -> None:
@@ -112,11 +111,12 @@ def _probe(
     from nnfuzz.campaign.support_cache import SupportCache
     from nnfuzz.cli.interrupt import Interrupt
     from nnfuzz.cli.progress import watcher
-    from nnfuzz.cli.settings import cache_folder, chosen_backends, default_folder, make_config
+    from nnfuzz.library.folders import cache_folder, default_folder
+    from nnfuzz.library.settings import chosen_backends, exporter_names, make_config
 
-    specs = chosen_backends(registry, texts)
-    given = {"exporters": exporting(exporter, opset), "opset": opset}
-    config = make_config(registry, specs, plugins, None, given)
+    specs = chosen_backends(registry, texts, tell)
+    given = {"exporters": exporter_names(exporter, opset), "opset": opset}
+    config = make_config(registry, specs, plugins, (), given, tell)
     folder = out or default_folder(specs, "probe-")
     cache = SupportCache(cache_folder(), ignored=fresh)
     with (

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nnfuzz.cli.declared import OTHERS
 from nnfuzz.cli.errors import FAULT, FINDINGS, OK, UsageError, writing
 from nnfuzz.cli.options import Original, Plugins
 
@@ -20,13 +21,11 @@ def bisect(
     finding: Annotated[Path, typer.Argument(help="Folder of a finding.", show_default=False)],
     oldest: Annotated[
         str,
-        typer.Option("--from", metavar="RELEASE", help="The oldest release to look at."),
+        OTHERS.option("The oldest release to look at.", "RELEASE", "--from"),
     ] = "",
     newest: Annotated[
         str,
-        typer.Option(
-            "--to", metavar="RELEASE", help="Look up to this newer release where it was fixed."
-        ),
+        OTHERS.option("Look up to this newer release where it was fixed.", "RELEASE", "--to"),
     ] = "",
     original: Original = False,
     plugin: Plugins = None,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nnfuzz.cli.declared import CRITERION, MODELS, REPORTED
 from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, UsageError, writing
 from nnfuzz.cli.limits import computing
 from nnfuzz.cli.options import Backends, Levels, Plugins
@@ -42,46 +43,46 @@ def check(
     level: Levels = None,
     inputs: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE.npz|DIR",
-            help="Inputs by name, as numpy.savez writes them; or a folder with input_0.pb and so "
+        CRITERION.option(
+            "Inputs by name, as numpy.savez writes them; or a folder with input_0.pb and so "
             "on, as ONNX's tests have [default: valid ones are searched].",
+            "FILE.npz|DIR",
         ),
     ] = None,
     tolerance: Annotated[
         str,
-        typer.Option(
-            metavar="rtol=R,atol=A|ulp=N",
-            help="A criterion of your own, beside the error envelope: |result - reference| <= "
+        CRITERION.option(
+            "A criterion of your own, beside the error envelope: |result - reference| <= "
             "A + R |reference|, or N units in the last place.",
+            "rtol=R,atol=A|ulp=N",
         ),
     ] = "",
     save: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Write each failure as a finding, for nnfuzz reduce, replay, bisect and file.",
+        REPORTED.option(
+            "Write each failure as a finding, for nnfuzz reduce, replay, bisect and file.", "DIR"
         ),
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option("--json", metavar="FILE.json", help="Write everything as JSON."),
+        REPORTED.option("Write everything as JSON.", "FILE.json", "--json"),
     ] = None,
     every_node: Annotated[
         bool,
-        typer.Option(
-            "--nodes", help="Say of every node what each compiler computes.", show_default=False
+        REPORTED.option(
+            "Say of every node what each compiler computes.", "", "--nodes", show_default=False
         ),
     ] = False,
     localise: Annotated[
         bool,
-        typer.Option(
+        REPORTED.option(
+            "Look for the passes that are to blame, which takes some dozens of runs.",
+            "",
             "--localise/--no-localise",
-            help="Look for the passes that are to blame, which takes some dozens of runs.",
         ),
     ] = True,
     seed: Annotated[
-        int, typer.Option(min=0, metavar="S", help="Same seed, same inputs where none are given.")
+        int, MODELS.option("Same seed, same inputs where none are given.", "S", min=0)
     ] = 0,
     plugin: Plugins = None,
 ) -> None:
@@ -184,10 +185,10 @@ def _targets(texts: Sequence[str], levels: Sequence[str], plugins: Sequence[Path
 
     Raises: UsageError for a level that none of them has, RegistryError, OptionError.
     """
-    from nnfuzz.cli.settings import chosen_backends
     from nnfuzz.execute.registry import BackendRegistry
     from nnfuzz.execute.target import Target
     from nnfuzz.library.checking import installed_compilers
+    from nnfuzz.library.settings import chosen_backends
 
     registry = BackendRegistry.discover(plugins)
     specs = chosen_backends(registry, list(texts) or installed_compilers(plugins))

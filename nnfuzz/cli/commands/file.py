@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.cli import completion
+from nnfuzz.cli.declared import OTHERS
 from nnfuzz.cli.errors import OK, UsageError, tell
 from nnfuzz.cli.limits import computing
 from nnfuzz.cli.options import Original, Plugins
@@ -34,9 +35,9 @@ def file(
     finding: Annotated[Path, typer.Argument(help="Folder of a finding.", show_default=False)],
     tracker: Annotated[
         str,
-        typer.Option(
-            metavar="BACKEND",
-            help="Use the tracker of this backend [default: of the finding's].",
+        OTHERS.option(
+            "Use the tracker of this backend [default: of the finding's].",
+            "BACKEND",
             autocompletion=completion.backends,
         ),
     ] = "",

@@ -2,107 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from nnfuzz.cli import options as opt
-from nnfuzz.cli.ci import JUnit, SummaryMd
+from nnfuzz.cli.declared import places, recorded, taking
 from nnfuzz.cli.defaults import from_file
 from nnfuzz.cli.errors import FAULT, FINDINGS, OK, USAGE, UsageError, tell
-from nnfuzz.cli.values import (
-    chosen_dtypes,
-    chosen_engine,
-    duration,
-    exporting,
-    listed,
-    seeded,
-    size,
-)
-from nnfuzz.writing import as_json
+from nnfuzz.cli.fuzz_options import FuzzOptions
+from nnfuzz.cli.values import listed
 
 if TYPE_CHECKING:
     from nnfuzz.campaign.config import CampaignConfig
     from nnfuzz.campaign.session import Result
-    from nnfuzz.campaign.store import Store
     from nnfuzz.campaign.summary import Summary
-    from nnfuzz.execute.registry import BackendRegistry, BackendSpec
-
+    from nnfuzz.library.campaign import Allow, Request
 
 PR_TIME = "10m"
-SETTINGS = {
-    "time": "time_limit",
-    "tests": "tests_limit",
-    "level": "levels",
-    "exporter": "exporters",
-    "probe": "probe_seconds",
-}
-"""Options whose field of CampaignConfig has another name."""
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """What the command line says. given: fields of CampaignConfig and CaseConfig."""
-
-    backends: list[str]
-    plugins: list[Path]
-    known: Path | None
-    baseline: Path | None
-    focus: tuple[str, ...]
-    out: Path | None
-    given: dict[str, Any]
-
-
-def fuzz(
-    context: typer.Context,
-    backend: opt.Backends = None,
-    level: opt.Levels = None,
-    pipelines: opt.Pipelines = None,
-    plugin: opt.Plugins = None,
-    time: opt.Time = None,
-    tests: opt.Tests = None,
-    out: opt.Out = None,
-    resume: opt.Resume = False,
-    seed: opt.Seed = None,
-    nodes: opt.Nodes = None,
-    engine: opt.Engine = None,
-    operators: opt.Operators = None,
-    exclude: opt.Exclude = None,
-    dtypes: opt.Dtypes = None,
-    exclude_dtypes: opt.ExcludeDtypes = None,
-    motifs: opt.Motifs = None,
-    dynamic: opt.Dynamic = None,
-    rewrites: opt.Rewrites = None,
-    seed_models: opt.SeedModels = None,
-    invalid: opt.Invalid = None,
-    edges: opt.Edges = None,
-    exporter: opt.Exporter = None,
-    opset: opt.Opset = None,
-    known: opt.Known = None,
-    baseline: opt.Baseline = None,
-    focus: opt.Focus = None,
-    pr: opt.PullRequest = False,
-    junit: JUnit = None,
-    summary_md: SummaryMd = None,
-    reduce: opt.Reduce = None,
-    throttle: opt.Throttle = None,
-    guidance: opt.Guidance = None,
-    regressions: opt.Regressions = None,
-    fresh: opt.Fresh = False,
-    full_check: opt.FullCheck = None,
-    quiet: opt.Quiet = False,
-    probe: opt.ProbeTime = None,
-    learn: opt.Learn = None,
-    workers: opt.Workers = None,
-    producers: opt.Producers = None,
-    shard: opt.ShardOf = None,
-    share: opt.Share = None,
-    disk: opt.Disk = None,
-    epoch: opt.Epoch = None,
-    ray: opt.Ray = None,
-) -> None:
+@taking(FuzzOptions)
+def fuzz(context: typer.Context, options: FuzzOptions) -> None:
     """Fuzz compilers with random valid models and collect findings.
 
     \b
@@ -125,97 +47,75 @@ def fuzz(
     """
     from nnfuzz.cli.campaign_reports import report_campaign
 
-    if pr and not (baseline or focus):
-        raise UsageError("--pr needs --baseline CAMPAIGN, --focus NAMES, or both: what is new?")
-    if focus and (seed_models or resume):
-        other = "--seed-models" if seed_models else "--resume"
-        raise UsageError(f"--focus makes seed models for a new campaign: leave out {other}")
-    if pr and time is None and tests is None:
-        time = PR_TIME
-    if shard and seed is None and not resume:
-        raise UsageError("--shard needs --seed N, the same for all parts: they share the indexes")
-    if share and not shard and not resume and ray is None:
-        raise UsageError("--share is for the parts of a campaign: add --shard 1/2, or --ray")
-    if shard and ray is not None:
-        raise UsageError("--ray divides the campaign itself: leave out --shard")
-    if seed_models or focus:
-        exporter = exporter or "direct"
-    given = {
-        "time_limit": duration(time) if time is not None else None,
-        "tests_limit": tests,
-        "nodes": nodes,
-        "engine": chosen_engine(engine),
-        "motifs": motifs,
-        "dynamic": dynamic,
-        "rewrites": rewrites,
-        "seed": seed,
-        "workers": workers,
-        "producers": producers,
-        "shard": shard,
-        "share": share,
-        "epoch": epoch,
-        "disk": size(disk, "--disk") if disk is not None else None,
-        "levels": listed(level) or None,
-        "pipelines": pipelines,
-        "exporters": exporting(exporter, opset) if exporter else None,
-        "opset": opset,
-        "operators": listed(operators) or None,
-        "exclude": listed(exclude) or None,
-        "dtypes": chosen_dtypes(dtypes, exclude_dtypes) or None,
-        **seeded(seed_models),
-        "invalid": invalid or None,
-        "edges": edges or None,
-        "full_check": full_check,
-        "probe_seconds": _probe_seconds(probe),
-        "learn": learn,
-        "reduce": reduce,
-        "throttle": throttle,
-        "guidance": guidance,
-        "regressions": regressions,
-    }
-    given = {name: value for name, value in given.items() if value is not None}
-    asked = _Asked(backend or [], plugin or [], known, baseline, listed(focus), out, given)
-    asked = _without_defaults(asked, context) if resume else asked
-    if ray is None:
-        result, config = _fuzz(asked, resume, quiet, fresh)
+    _check(options)
+    if options.pr and options.time is None and options.tests is None:
+        options = replace(options, time=PR_TIME)
+    request = _request(_without_defaults(options, context) if options.resume else options)
+    if options.ray is None:
+        result, config = _fuzz(request, options)
     else:
-        result, config = _fuzz_on_ray(asked, resume, quiet, ray)
-    report_campaign(result, config, junit, summary_md)
+        result, config = _fuzz_on_ray(request, options, options.ray)
+    report_campaign(result, config, options.junit, options.summary_md)
     raise typer.Exit(exit_code(result.summary))
 
 
-def _without_defaults(asked: _Asked, context: typer.Context) -> _Asked:
-    """Only what the command line itself says: a campaign that goes on has settings of its opt."""
-    unsaid = {SETTINGS.get(name, name) for name in from_file(context) - {"out"}}
-    return replace(
-        asked,
-        backends=[] if "backend" in unsaid else asked.backends,
-        known=None if "known" in unsaid else asked.known,
-        baseline=None if "baseline" in unsaid else asked.baseline,
-        given={name: value for name, value in asked.given.items() if name not in unsaid},
+def _check(options: FuzzOptions) -> None:
+    """Raises: UsageError for options that make no sense together."""
+    alone = not (options.resume or options.ray is not None)
+    if options.pr and not (options.baseline or options.focus):
+        raise UsageError("--pr needs --baseline CAMPAIGN, --focus NAMES, or both: what is new?")
+    if options.focus and (options.seed_models or options.resume):
+        other = "--seed-models" if options.seed_models else "--resume"
+        raise UsageError(f"--focus makes seed models for a new campaign: leave out {other}")
+    if options.shard and options.seed is None and not options.resume:
+        raise UsageError("--shard needs --seed N, the same for all parts: they share the indexes")
+    if options.share and not options.shard and alone:
+        raise UsageError("--share is for the parts of a campaign: add --shard 1/2, or --ray")
+    if options.shard and options.ray is not None:
+        raise UsageError("--ray divides the campaign itself: leave out --shard")
+
+
+def _without_defaults(options: FuzzOptions, context: typer.Context) -> FuzzOptions:
+    """Without what nnfuzz.toml says: a campaign that goes on has settings of its own."""
+    own = {"backend", "known", "baseline", *(name for name, _ in places(FuzzOptions))}
+    silent: dict[str, Any] = dict.fromkeys(own & from_file(context))
+    return replace(options, **silent)
+
+
+def _request(options: FuzzOptions) -> Request:
+    from nnfuzz.library.campaign import Request
+
+    return Request(
+        backends=tuple(options.backend or ()),
+        plugins=tuple(options.plugin or ()),
+        out=options.out,
+        known=options.known,
+        baseline=options.baseline,
+        focus=listed(options.focus),
+        settings=recorded(options),
+        note=tell,
     )
 
 
-def _fuzz(asked: _Asked, resume: bool, quiet: bool, fresh: bool) -> tuple[Result, CampaignConfig]:
+def _allow(request: Request) -> Allow:
+    from nnfuzz.cli.consent import Consent
+
+    return Consent(request.out or Path(), request.plugins).require
+
+
+def _fuzz(request: Request, options: FuzzOptions) -> tuple[Result, CampaignConfig]:
     """Runs a session of a campaign and prints its summary."""
-    from nnfuzz.campaign.config import ConfigError
-    from nnfuzz.campaign.session import run_campaign
-    from nnfuzz.campaign.support_cache import SupportCache
     from nnfuzz.cli.interrupt import Interrupt
     from nnfuzz.cli.progress import watcher
-    from nnfuzz.cli.settings import cache_folder
     from nnfuzz.cli.summary import print_summary
-    from nnfuzz.execute.runner import RunnerError
+    from nnfuzz.library.campaign import Campaign
 
-    store, config, registry = _resumed(asked) if resume else _created(asked)
-    cache = SupportCache(cache_folder(), ignored=fresh)
-    with store, Interrupt() as interrupt, watcher(quiet, config, store.folder) as observer:
-        try:
-            result = run_campaign(store, config, registry, observer, cache, interrupt.asked)
-        except (ConfigError, RunnerError):
-            if not resume:
-                store.discard()
-            raise
+    resumes = options.resume
+    begun = Campaign.resume(request, _allow(request)) if resumes else Campaign.create(request)
+    with begun as campaign:
+        config = campaign.config
+        with Interrupt() as interrupt, watcher(options.quiet, config, campaign.folder) as observer:
+            result = campaign.run(observer, interrupt.asked, options.fresh)
     print_summary(result, config)
     if part := _empty(result.summary):
         tell(f"{part} is empty: there is nothing to do")
@@ -225,20 +125,23 @@ def _fuzz(asked: _Asked, resume: bool, quiet: bool, fresh: bool) -> tuple[Result
 
 
 def _fuzz_on_ray(
-    asked: _Asked, resume: bool, quiet: bool, address: str
+    request: Request, options: FuzzOptions, address: str
 ) -> tuple[Result, CampaignConfig]:
     """Runs a campaign on a cluster, puts it together and prints its summary."""
     from nnfuzz.cli.cluster import Work, fuzz_on_cluster
-    from nnfuzz.cli.settings import default_folder
     from nnfuzz.cli.summary import print_summary
+    from nnfuzz.library.campaign import config_to_go_on, new_config
+    from nnfuzz.library.folders import default_folder
 
-    if resume:
-        work = Work.of(asked.out)
-        config, registry = _going_on(work.config(), asked)
+    if options.resume:
+        work = Work.of(request.out)
+        config, registry = config_to_go_on(work.config(), request, _allow(request))
     else:
-        config, registry = _new(asked)
-        work = Work.of(asked.out or default_folder(config.backends))
-    result, config = fuzz_on_cluster(config, registry, work, resume, quiet, address, asked.given)
+        config, registry = new_config(request)
+        work = Work.of(request.out or default_folder(config.backends))
+    result, config = fuzz_on_cluster(
+        config, registry, work, options.resume, options.quiet, address, request.settings
+    )
     print_summary(result, config)
     return result, config
 
@@ -282,123 +185,5 @@ def nothing_ran(summary: Summary, interrupted: bool) -> str:
     elif interrupted:
         why = "it was interrupted before the first one ended: --resume goes on"
     else:
-        why = "the time was over before the first one ended: give it more --time or --probe 0"
+        why = "the time was over before the first one ended: give it more --time or --set probe=0"
     return f"not a single test was run: {why}"
-
-
-def _created(asked: _Asked) -> tuple[Store, CampaignConfig, BackendRegistry]:
-    from nnfuzz.campaign.store import Store
-    from nnfuzz.cli.settings import default_folder
-
-    config, registry = _new(asked)
-    folder = asked.out or default_folder(config.backends)
-    return Store.create(folder, as_json(config)), config, registry
-
-
-def _new(asked: _Asked) -> tuple[CampaignConfig, BackendRegistry]:
-    """The settings of a new campaign."""
-    from nnfuzz.cli.settings import chosen_backends, make_config
-    from nnfuzz.execute.registry import BackendRegistry
-
-    registry = BackendRegistry.discover(asked.plugins)
-    specs = chosen_backends(registry, asked.backends)
-    given = dict(asked.given)
-    if asked.focus:
-        given |= _focus(asked, registry, specs)
-    config = make_config(registry, specs, asked.plugins, asked.known, given)
-    return replace(config, known=_and_baseline(config.known, asked.baseline)), registry
-
-
-def _and_baseline(known: tuple[str, ...], baseline: Path | None) -> tuple[str, ...]:
-    """Raises: UsageError."""
-    from nnfuzz.cli.settings import baseline_failures
-
-    found = baseline_failures(baseline) if baseline is not None else ()
-    return tuple(dict.fromkeys((*known, *found)))
-
-
-def _focus(
-    asked: _Asked, registry: BackendRegistry, specs: tuple[BackendSpec, ...]
-) -> dict[str, Any]:
-    """The settings by which every model touches what --focus names. Raises: UsageError."""
-    from nnfuzz.cli.focus import focused
-    from nnfuzz.cli.settings import cache_folder, make_config
-    from nnfuzz.testcase.client import ProducerSettingsError
-
-    settings = {**asked.given, "exporters": asked.given["exporters"][:1]}
-    case = make_config(registry, specs, asked.plugins, None, settings).case
-    case = replace(case, dynamic=0.0)
-    try:
-        return seeded(focused(asked.focus, registry, specs, case, cache_folder() / "focus"))
-    except ProducerSettingsError as error:
-        raise UsageError(str(error)) from error
-
-
-def _resumed(asked: _Asked) -> tuple[Store, CampaignConfig, BackendRegistry]:
-    from nnfuzz.campaign.config import CampaignConfig
-    from nnfuzz.campaign.sources import SOURCES
-    from nnfuzz.campaign.store import Store
-
-    if asked.out is None:
-        raise UsageError("--resume needs --out DIR: which campaign shall go on?")
-    store = Store.open(asked.out)
-    try:
-        if store.meta(SOURCES) is not None:
-            raise UsageError(f"{asked.out} was put together by nnfuzz merge: go on with its parts")
-        config, registry = _going_on(CampaignConfig.from_json(store.config()), asked)
-        refuse_finished(store, config)
-        store.set_meta("config", as_json(config))
-    except BaseException:
-        store.close()
-        raise
-    return store, config, registry
-
-
-def _going_on(stored: CampaignConfig, asked: _Asked) -> tuple[CampaignConfig, BackendRegistry]:
-    """The settings of a campaign with the limits that are given anew."""
-    from nnfuzz.cli.consent import Consent
-    from nnfuzz.cli.settings import known_failures
-    from nnfuzz.execute.registry import BackendRegistry
-
-    assert asked.out is not None
-    given = dict(asked.given)
-    Consent(asked.out, asked.plugins).require(stored.plugins)
-    registry = BackendRegistry.discover(stored.plugins)
-    if asked.backends:
-        given["backends"] = tuple(registry.parse(text) for text in asked.backends)
-    if asked.known or asked.baseline:
-        lines = known_failures(asked.known) if asked.known else ()
-        given["known"] = _and_baseline(lines, asked.baseline)
-    return stored.resumed_with(given), registry
-
-
-def refuse_finished(store: Store, config: CampaignConfig) -> None:
-    """Raises: UsageError if there is nothing left to do within the limits."""
-    limit = config.tests_limit
-    tests = limit is not None and store.tests.count(0, limit) >= config.part.of(limit)
-    seconds = store.sessions.seconds_before()
-    if store.hangs.unconfirmed() or not _is_summarised(store):
-        return  # hangs are decided, and what was killed at its end is ended, whatever limits say
-    if tests or (config.time_limit is not None and seconds >= config.time_limit):
-        raise UsageError(
-            f"the campaign in {store.folder} has reached its limit ({store.tests.count()} tests, "
-            f"{seconds:.0f} s): give it a higher --tests or --time (both count from its beginning)"
-        )
-
-
-def _is_summarised(store: Store) -> bool:
-    """Whether the campaign has come to its end after its last test."""
-    from nnfuzz.campaign.summary import read_summary
-    from nnfuzz.reading import Unreadable
-
-    try:
-        summary = read_summary(store.folder)
-    except Unreadable:
-        return False
-    return summary.tests + sum(summary.not_run.values()) >= store.tests.count()
-
-
-def _probe_seconds(text: str | None) -> float | None:
-    if text is None:
-        return None
-    return 0.0 if text.strip().rstrip("s") == "0" else duration(text, "--probe")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nnfuzz.cli.declared import AMOUNT, MODELS, PROCESSES
 from nnfuzz.cli.errors import OK, UsageError, writing
 from nnfuzz.cli.options import (
     Backends,
@@ -29,7 +30,7 @@ from nnfuzz.cli.options import (
     SeedModels,
 )
 from nnfuzz.cli.pytest_file import models_under_pytest
-from nnfuzz.cli.values import chosen_dtypes, chosen_engine, exporting, listed, seeded, size
+from nnfuzz.cli.values import listed, size
 from nnfuzz.writing import as_json
 
 if TYPE_CHECKING:
@@ -48,40 +49,34 @@ _LIBRARIES = ("nnfuzz", "torch", "onnx", "numpy", "z3-solver")
 def generate(
     out: Annotated[
         Path,
-        typer.Option(
-            metavar="DIR", help="Folder of the corpus, made if need be.", show_default=False
-        ),
+        AMOUNT.option("Folder of the corpus, made if need be.", "DIR", show_default=False),
     ],
     count: Annotated[
         int | None,
-        typer.Option(
-            min=1, metavar="N", help="Models to have in the folder in the end [default: 100]."
-        ),
+        AMOUNT.option("Models to have in the folder in the end [default: 100].", "N", min=1),
     ] = None,
     backend: Backends = None,
     singles: Annotated[
         bool,
-        typer.Option(
-            "--singles",
-            help="Models of one operator: every operator, dtype and value of an attribute once; "
+        MODELS.option(
+            "Models of one operator: every operator, dtype and value of an attribute once; "
             "as many as that takes, unless --count says how many at most.",
+            "",
+            "--singles",
         ),
     ] = False,
     data_sets: Annotated[
-        int, typer.Option(min=1, max=100, metavar="N", help="Inputs with outputs per model.")
+        int, AMOUNT.option("Inputs with outputs per model.", "N", min=1, max=100)
     ] = 1,
     max_bytes: Annotated[
         str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Pass over models that take more with their data: 64k, 1M [default: any].",
+        AMOUNT.option(
+            "Pass over models that take more with their data: 64k, 1M [default: any].", "SIZE"
         ),
     ] = None,
     processes: Annotated[
         int | None,
-        typer.Option(
-            min=1, max=64, metavar="N", help="Processes that make models [default: by cores]."
-        ),
+        PROCESSES.option("Processes that make models [default: by cores].", "N", min=1, max=64),
     ] = None,
     seed: Seed = None,
     nodes: Nodes = None,
@@ -113,21 +108,23 @@ def generate(
     from nnfuzz.corpus.layout import LICENSE
     from nnfuzz.execute.registry import plugin_name
     from nnfuzz.execute.runner import BackendRunner
+    from nnfuzz.library.settings import case_settings, exporter_names
 
     given: dict[str, Any] = {
         "nodes": nodes,
         "operators": listed(operators),
         "exclude": listed(exclude),
-        "dtypes": chosen_dtypes(dtypes, exclude_dtypes),
-        "engine": chosen_engine(engine),
+        "dtypes": listed(dtypes),
+        "exclude_dtypes": listed(exclude_dtypes),
+        "engine": engine,
         "plugins": tuple(plugin_name(path) for path in plugin or ()),
-        **seeded(seed_models),
+        "seed_models": seed_models,
+        "exporter": exporter or ("direct" if singles else None),
     }
     given = {name: value for name, value in given.items() if value}
-    if motifs is not None:
-        given["motifs"] = motifs
-    alone = "direct" if seed_models or singles else None
-    exporters = exporting(exporter or alone, opset)
+    given |= {} if motifs is None else {"motifs": motifs}
+    given = case_settings(given, opset)
+    exporters = given.pop("exporters", None) or exporter_names(None, opset)
     check_place(out)
     registry, specs = _compilers(backend or [], plugin or [])
     config, versions = _suiting(registry, specs, given, exporters, opset)
@@ -152,8 +149,8 @@ def _compilers(
     backends: list[str], plugins: list[Path]
 ) -> tuple[BackendRegistry, tuple[BackendSpec, ...]]:
     """Those that the corpus is for. Raises: UsageError, RegistryError, OptionError."""
-    from nnfuzz.cli.settings import chosen_backends
     from nnfuzz.execute.registry import BackendRegistry
+    from nnfuzz.library.settings import chosen_backends
 
     registry = BackendRegistry.discover(plugins)
     return registry, chosen_backends(registry, backends) if backends else ()
@@ -170,8 +167,8 @@ def _suiting(
 
     given: fields of CaseConfig. Raises: UsageError, RunnerError.
     """
-    from nnfuzz.cli.settings import choose_opset, onnx_release
     from nnfuzz.cli.support import unsupported
+    from nnfuzz.library.settings import choose_opset, onnx_release
     from nnfuzz.testcase.case import CaseConfig
 
     opsets = {name: choose_opset(registry, specs, opset, name) for name in exporters}
@@ -194,11 +191,11 @@ def _fill(
     out: Path, plan: Plan, processes: int | None, singles: bool, runners: Sequence[BackendRunner]
 ) -> None:
     """Writes the corpus and prints what became of it. Raises: UsageError, RunnerError."""
-    from nnfuzz.cli.settings import default_processes
     from nnfuzz.corpus.generate import check_corpus
     from nnfuzz.corpus.layout import CorpusError
     from nnfuzz.corpus.producers import Producers
     from nnfuzz.corpus.taken import taken
+    from nnfuzz.library.settings import default_processes
     from nnfuzz.testcase.client import ProducerSettingsError
 
     processes = processes or default_processes(1)["producers"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.cli import completion
+from nnfuzz.cli.declared import MODELS, OTHERS
 from nnfuzz.cli.errors import OK, UsageError, tell, writing
 from nnfuzz.cli.options import Backends, Plugins
 from nnfuzz.cli.values import listed
@@ -39,18 +40,18 @@ def metrics(
     ],
     operators: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="A,B",
-            help="Count these operators alone [default: all, against those that ONNX has].",
+        MODELS.option(
+            "Count these operators alone [default: all, against those that ONNX has].",
+            "A,B",
             autocompletion=completion.operators,
         ),
     ] = None,
     json: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE.json", help="Everything, in a JSON file.")
+        Path | None, OTHERS.option("Everything, in a JSON file.", "FILE.json", "--json")
     ] = None,
     html: Annotated[
         Path | None,
-        typer.Option("--html", metavar="FILE.html", help="Everything, as one HTML page."),
+        OTHERS.option("Everything, as one HTML page.", "FILE.html", "--html"),
     ] = None,
     backend: Backends = None,
     plugin: Plugins = None,
@@ -95,9 +96,9 @@ class _Runners:
 
     def __enter__(self) -> _Runners:
         if self._backends:
-            from nnfuzz.cli.settings import chosen_backends
             from nnfuzz.execute.registry import BackendRegistry
             from nnfuzz.execute.runner import BackendRunner
+            from nnfuzz.library.settings import chosen_backends
 
             registry = BackendRegistry.discover(self._plugins)
             specs = chosen_backends(registry, self._backends)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.cli import completion
+from nnfuzz.cli.declared import OTHERS, TESTED
 from nnfuzz.cli.errors import tell, writing
 from nnfuzz.cli.operators import load_operators, terminal
 from nnfuzz.cli.options import Plugins
@@ -31,24 +32,23 @@ def table(
     context: typer.Context,
     backend: Annotated[
         list[str] | None,
-        typer.Option(
+        TESTED.option(
+            "Show what is known not to be supported by this backend, and why.",
+            "NAME[@RELEASE]",
             "--backend",
             "-b",
-            metavar="NAME[@RELEASE]",
-            help="Show what is known not to be supported by this backend, and why.",
             autocompletion=completion.backends,
         ),
     ] = None,
     whole: Annotated[
         bool,
-        typer.Option(
-            "--all",
-            help="Show every column: families, inputs, what exporters write, all backends.",
+        OTHERS.option(
+            "Show every column: families, inputs, what exporters write, all backends.", "", "--all"
         ),
     ] = False,
     page: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.md", help="Write the table as a Markdown page instead."),
+        OTHERS.option("Write the table as a Markdown page instead.", "FILE.md"),
     ] = None,
     plugin: Plugins = None,
 ) -> None:
@@ -72,8 +72,8 @@ def table(
 def _show_operators(plugins: list[Path], page: Path | None, whole: bool) -> None:
     """Prints the table, or writes it as a page. Raises: UsageError."""
     from nnfuzz.cli.operator_facts import facts, kept
-    from nnfuzz.cli.settings import cache_folder
     from nnfuzz.cli.vocabulary import UNKNOWN, markdown, rich_table, with_support
+    from nnfuzz.library.folders import cache_folder
 
     find = lambda: facts(load_operators(plugins).specs())  # noqa: E731
     operators = find() if plugins else kept(cache_folder() / "operators.json", find)
@@ -122,9 +122,9 @@ def _show_support(name: str, plugins: list[Path]) -> None:
     installed, or else the newest there is. name: NAME or NAME@RELEASE.
     """
     from nnfuzz.campaign.support_cache import SupportCache
-    from nnfuzz.cli.settings import cache_folder
     from nnfuzz.execute.environment import known_release
     from nnfuzz.execute.registry import BackendRegistry
+    from nnfuzz.library.folders import cache_folder
 
     registry = BackendRegistry.discover(plugins)
     spec = registry.parse(name)
@@ -135,11 +135,12 @@ def _show_support(name: str, plugins: list[Path]) -> None:
             f"nothing is known about {name} yet: fuzz it, or run nnfuzz backends --probe {name}",
             file=sys.stderr,
         )
-    for about, support in found:
+    for file in found:
+        refused = file.support.refused()
         print(
-            f"{name} ({', '.join(f'{k} {v}' for k, v in about['versions'].items())}), exporter "
-            f"{about['exporter']}, opset {about['opset']}: {len(support.entries)} of "
-            f"{about['signatures']} signatures known, {len(support.refused())} refused"
+            f"{name} ({', '.join(f'{k} {v}' for k, v in file.versions.items())}), exporter "
+            f"{file.exporter}, opset {file.opset}: {len(file.entries)} of "
+            f"{file.signatures} signatures known, {len(refused)} refused"
         )
-        for key, why in sorted(support.refused().items()):
+        for key, why in sorted(refused.items()):
             print(f"  {key}: {why}")

@@ -9,6 +9,7 @@ import typer
 
 from nnfuzz.cli import completion
 from nnfuzz.cli.commands.ops import ops
+from nnfuzz.cli.declared import AMOUNT, MODELS, OTHERS, TESTED
 from nnfuzz.cli.errors import FINDINGS, OK, UsageError, writing
 from nnfuzz.cli.operators import load_operators, terminal
 from nnfuzz.cli.options import Plugins
@@ -35,40 +36,37 @@ def check(
     ] = None,
     instances: Annotated[
         int,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Instances of each kind (forward, backward, broken, blind) per operator.",
+        AMOUNT.option(
+            "Instances of each kind (forward, backward, broken, blind) per operator.", "N", min=1
         ),
     ] = 20,
     agreements: Annotated[
         int,
-        typer.Option(min=1, metavar="N", help="Instances on which onnx.reference has to agree."),
+        AMOUNT.option("Instances on which onnx.reference has to agree.", "N", min=1),
     ] = 50,
     seed: Annotated[
         int,
-        typer.Option(min=0, metavar="S", help="Same seed, same instances."),
+        MODELS.option("Same seed, same instances.", "S", min=0),
     ] = 0,
     backend: Annotated[
         list[str] | None,
-        typer.Option(
+        TESTED.option(
+            "Compiler whose least optimised level arbitrates as well.",
+            "NAME[,KEY=VALUE]",
             "--backend",
             "-b",
-            metavar="NAME[,KEY=VALUE]",
-            help="Compiler whose least optimised level arbitrates as well.",
             autocompletion=completion.backends,
         ),
     ] = None,
     implementations: Annotated[
         list[Path] | None,
-        typer.Option(
-            metavar="FILE.py",
-            help="Further reference implementation: operators in NumPy (or a folder of such).",
+        TESTED.option(
+            "Further reference implementation: operators in NumPy (or a folder of such).", "FILE.py"
         ),
     ] = None,
     page: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.md", help="Write a Markdown page about all operators as well."),
+        OTHERS.option("Write a Markdown page about all operators as well.", "FILE.md"),
     ] = None,
     plugin: Plugins = None,
 ) -> None:
@@ -123,8 +121,8 @@ def _selected(registry: OpRegistry, names: Sequence[str]) -> OpRegistry:
 
 def _compilers(backends: Sequence[str], plugins: Sequence[Path]) -> Iterator[tuple[str, Runtime]]:
     from nnfuzz.check.runtimes import runtime_of
-    from nnfuzz.cli.settings import chosen_backends
     from nnfuzz.execute.registry import BackendRegistry
+    from nnfuzz.library.settings import chosen_backends
 
     if backends:
         registry = BackendRegistry.discover(plugins)

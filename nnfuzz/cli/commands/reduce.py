@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nnfuzz.cli.declared import AMOUNT, PROCESSES
 from nnfuzz.cli.errors import FAULT, FINDINGS, OK, UsageError
 from nnfuzz.cli.options import OwnBackend, Plugins
 
@@ -28,10 +29,10 @@ def reduce(
     backend: OwnBackend = "",
     plugin: Plugins = None,
     workers: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Models at a time; 0: one per processor.")
+        int, PROCESSES.option("Models at a time; 0: one per processor.", "N", min=0)
     ] = 0,
     budget: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Candidates that are run at most, per finding.")
+        int, AMOUNT.option("Candidates that are run at most, per finding.", "N", min=1)
     ] = 800,
 ) -> None:
     """Reduce a finding to the smallest model that fails in the same way, in FINDING/reduced.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nnfuzz.cli.declared import OTHERS
 from nnfuzz.cli.errors import FAULT, FINDINGS, NOT_COMPARED, OK, UsageError
 from nnfuzz.cli.options import Original, OwnBackend, Plugins
 
@@ -22,8 +23,8 @@ def replay(
     plugin: Plugins = None,
     regenerate: Annotated[
         bool,
-        typer.Option(
-            help="Also make the test case anew from its seed and compare bytes; implies --original."
+        OTHERS.option(
+            "Also make the test case anew from its seed and compare bytes; implies --original."
         ),
     ] = False,
     original: Original = False,

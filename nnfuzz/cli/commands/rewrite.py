@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.bounds import blaming, check_sense
+from nnfuzz.cli.declared import AMOUNT, MODELS, WRITTEN
 from nnfuzz.cli.errors import UsageError, tell, writing
 from nnfuzz.cli.limits import computing
 
@@ -31,20 +32,16 @@ def rewrite(
         Path | None, typer.Argument(help="Any ONNX model.", show_default=False)
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for the models that are made.")
+        Path | None, AMOUNT.option("Folder for the models that are made.", "DIR")
     ] = None,
-    count: Annotated[
-        int, typer.Option(min=1, metavar="N", help="How many models are made.")
-    ] = DEFAULT_COUNT,
-    seed: Annotated[
-        int, typer.Option(min=0, metavar="S", help="Same seed and model, same models.")
-    ] = 0,
+    count: Annotated[int, AMOUNT.option("How many models are made.", "N", min=1)] = DEFAULT_COUNT,
+    seed: Annotated[int, MODELS.option("Same seed and model, same models.", "S", min=0)] = 0,
     steps: Annotated[
         str,
-        typer.Option(metavar="A#1+B#2", help="These steps, as a finding's form names them."),
+        WRITTEN.option("These steps, as a finding's form names them.", "A#1+B#2"),
     ] = "",
     list_: Annotated[
-        bool, typer.Option("--list", help="Print all rules, and why each keeps the meaning.")
+        bool, WRITTEN.option("Print all rules, and why each keeps the meaning.", "", "--list")
     ] = False,
 ) -> None:
     """Rewrite a model into other ones that mean the same, to compare what a compiler makes of them.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nnfuzz.cli.declared import AMOUNT, OTHERS
 from nnfuzz.cli.errors import OK, UsageError, tell, writing
 from nnfuzz.cli.options import Backends, Plugins
 from nnfuzz.cli.pytest_file import models_under_pytest
@@ -25,9 +26,7 @@ if TYPE_CHECKING:
 def select(
     out: Annotated[
         Path,
-        typer.Option(
-            metavar="DIR", help="New folder for the models that are chosen.", show_default=False
-        ),
+        AMOUNT.option("New folder for the models that are chosen.", "DIR", show_default=False),
     ],
     models: Annotated[
         list[Path] | None,
@@ -35,21 +34,19 @@ def select(
     ] = None,
     from_findings: Annotated[
         list[Path] | None,
-        typer.Option(
-            metavar="CAMPAIGN",
-            help="Take the reduced findings of a campaign as well, whatever they cover: tests that "
+        OTHERS.option(
+            "Take the reduced findings of a campaign as well, whatever they cover: tests that "
             "fail until the bug is fixed.",
+            "CAMPAIGN",
         ),
     ] = None,
-    count: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Take at most so many models.")
-    ] = None,
+    count: Annotated[int | None, AMOUNT.option("Take at most so many models.", "N", min=1)] = None,
     max_bytes: Annotated[
-        str | None, typer.Option(metavar="20M", help="At most so many bytes of files.")
+        str | None, AMOUNT.option("At most so many bytes of files.", "20M")
     ] = None,
     max_time: Annotated[
         str | None,
-        typer.Option(metavar="2m", help="At most this long in the compilers of --backend."),
+        AMOUNT.option("At most this long in the compilers of --backend.", "2m"),
     ] = None,
     backend: Backends = None,
     plugin: Plugins = None,
@@ -65,10 +62,10 @@ def select(
     passes of the compilers of --backend that change something. These compilers run every model
     once; what none of them supports is left out.
     """
-    from nnfuzz.cli.settings import chosen_backends
     from nnfuzz.corpus.pick import check_unused, pick
     from nnfuzz.corpus.selection import Budget
     from nnfuzz.execute.registry import BackendRegistry
+    from nnfuzz.library.settings import chosen_backends
 
     if not models and not from_findings:
         raise UsageError("of what? Name folders with models, or --from-findings CAMPAIGN")

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from nnfuzz.cli.declared import OTHERS
 from nnfuzz.cli.errors import UsageError
 
 PORT = 8765
@@ -22,16 +23,16 @@ def serve(
     ],
     host: Annotated[
         str,
-        typer.Option(help="Address to listen on; any but loopback needs a token."),
+        OTHERS.option("Address to listen on; any but loopback needs a token."),
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="To listen on; 0: any that is free.")
+        int, OTHERS.option("To listen on; 0: any that is free.", min=0, max=65535)
     ] = PORT,
     token: Annotated[
         str | None,
-        typer.Option(
+        OTHERS.option(
+            "What readers have to show [default: for other hosts than loopback a new one].",
             envvar="NNFUZZ_TOKEN",
-            help="What readers have to show [default: for other hosts than loopback a new one].",
             show_default=False,
         ),
     ] = None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nnfuzz.cli.declared import OTHERS
 from nnfuzz.cli.errors import UsageError, tell_if_large, writing
 from nnfuzz.cli.limits import computing
 from nnfuzz.reading import Unreadable
@@ -31,7 +32,7 @@ def show(
         ),
     ],
     svg: Annotated[
-        Path | None, typer.Option(metavar="FILE.svg", help="Draw it into this file instead.")
+        Path | None, OTHERS.option("Draw it into this file instead.", "FILE.svg")
     ] = None,
 ) -> None:
     """Print the graph of a finding or of any ONNX model, or draw it.

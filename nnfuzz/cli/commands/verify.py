@@ -14,6 +14,7 @@ import typer
 
 from nnfuzz.cli import completion
 from nnfuzz.cli.ci import JUnit, SummaryMd, shard, write, write_reports
+from nnfuzz.cli.declared import AMOUNT, OTHERS, REPORTED, TESTED
 from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, UsageError, tell, writing
 from nnfuzz.cli.options import Levels, Plugins
 from nnfuzz.cli.values import duration, listed
@@ -38,11 +39,11 @@ def verify(
     ],
     backend: Annotated[
         str,
-        typer.Option(
+        TESTED.option(
+            "Compiler to run, with options (nnfuzz backends lists both).",
+            "NAME[,KEY=VALUE]",
             "--backend",
             "-b",
-            metavar="NAME[,KEY=VALUE]",
-            help="Compiler to run, with options (nnfuzz backends lists both).",
             show_default=False,
             autocompletion=completion.backends,
         ),
@@ -51,37 +52,32 @@ def verify(
     plugin: Plugins = None,
     known: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Failures that do not count: in each line the name of a test, with * and ?, then "
+        REPORTED.option(
+            "Failures that do not count: in each line the name of a test, with * and ?, then "
             "backend=, level=, kind= or until=2027-03-31, after which the line counts no more.",
+            "FILE",
         ),
     ] = None,
     baseline: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="What --results wrote earlier: what failed there does not count."
-        ),
+        REPORTED.option("What --results wrote earlier: what failed there does not count.", "FILE"),
     ] = None,
-    results: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the results as JSON.")
-    ] = None,
+    results: Annotated[Path | None, REPORTED.option("Write the results as JSON.", "FILE")] = None,
     findings: Annotated[
         Path | None,
-        typer.Option(
-            metavar="OUT",
-            help="Write each failure as a folder into OUT, for nnfuzz reduce and nnfuzz replay.",
+        OTHERS.option(
+            "Write each failure as a folder into OUT, for nnfuzz reduce and nnfuzz replay.", "OUT"
         ),
     ] = None,
     junit: JUnit = None,
     summary_md: SummaryMd = None,
     part: Annotated[
         str | None,
-        typer.Option("--shard", metavar="K/N", help="Run the K-th of N parts of the models."),
+        AMOUNT.option("Run the K-th of N parts of the models.", "K/N", "--shard"),
     ] = None,
     time: Annotated[
         str | None,
-        typer.Option(metavar="10m", help="Begin no further model after this long; skip the rest."),
+        AMOUNT.option("Begin no further model after this long; skip the rest.", "10m"),
     ] = None,
 ) -> None:
     """Run a folder of models against a compiler. Exit code 1 if any fails.

@@ -7,16 +7,19 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from nnfuzz.cli.errors import UsageError, tell, writing
+from nnfuzz.campaign.config import ConfigError
+from nnfuzz.corpus.entry import Entry
+from nnfuzz.corpus.producers import Producers
+from nnfuzz.execute.backend import Backend, meant, suggest
+from nnfuzz.execute.registry import BackendRegistry, BackendSpec
+from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.library.case import operator_registry
+from nnfuzz.library.settings import Note
+from nnfuzz.testcase.case import CaseConfig, TestCase
+from nnfuzz.testcase.test_id import Numbered, Probe
 from nnfuzz.writing import as_json
-
-if TYPE_CHECKING:
-    from nnfuzz.corpus.producers import Producers
-    from nnfuzz.execute.registry import BackendRegistry, BackendSpec
-    from nnfuzz.execute.runner import BackendRunner
-    from nnfuzz.testcase.case import CaseConfig, TestCase
 
 PER_OPERATOR = 16
 """Models of one operator: dtypes first; a model that is fuzzed starts from one of all."""
@@ -33,20 +36,18 @@ def focused(
     specs: Sequence[BackendSpec],
     config: CaseConfig,
     folder: Path,
+    note: Note,
 ) -> Path:
     """A folder with models that each touch one of the operators or passes by name.
 
     config: of the campaign, with one exporter. folder: where such folders are kept.
-    Raises: UsageError for a name that is neither; RunnerError, ProducerSettingsError.
+    Raises: ConfigError for a name that is neither; RunnerError, ProducerSettingsError.
     """
-    from nnfuzz.corpus.producers import Producers
-    from nnfuzz.execute.runner import BackendRunner
-
     _refuse_misspelt(names, registry, specs, config)
     with ExitStack() as stack:
         producers = stack.enter_context(Producers(0, as_json(config), 1))
         keys = producers.signatures()
-        operators = {_operator(key) for key in keys}
+        operators = {key.operator for key in keys}
         found = [list(_singles(n, keys, producers)) for n in names if n in operators]
         passes = [name for name in names if name not in operators]
         if passes:
@@ -55,11 +56,10 @@ def focused(
     models = dict.fromkeys(case.model for cases in found for case in cases)
     digest = hashlib.sha256(b"".join(hashlib.sha256(m).digest() for m in models)).hexdigest()[:16]
     place = folder / digest
-    with writing(place):
-        place.mkdir(parents=True, exist_ok=True)
-        for number, model in enumerate(models):
-            (place / f"{number:03}.onnx").write_bytes(model)
-    tell(f"--focus {','.join(names)}: every model starts from one of the {len(models)} in {place}")
+    place.mkdir(parents=True, exist_ok=True)
+    for number, model in enumerate(models):
+        (place / f"{number:03}.onnx").write_bytes(model)
+    note(f"--focus {','.join(names)}: every model starts from one of the {len(models)} in {place}")
     return place
 
 
@@ -69,13 +69,10 @@ def _refuse_misspelt(
     specs: Sequence[BackendSpec],
     config: CaseConfig,
 ) -> None:
-    """Raises: UsageError for a name that is nearly an operator's, or no operator's while no
+    """Raises: ConfigError for a name that is nearly an operator's, or no operator's while no
     compiler names its passes; others may be passes, which only models can show.
     """
-    from nnfuzz.cli.operators import load_operators
-    from nnfuzz.execute.backend import Backend, meant
-
-    operators = list(load_operators(map(Path, config.plugins)))
+    operators = list(operator_registry(config.plugins))
     asked = [registry.get(spec.name).fired_passes for spec in specs]
     any_passes = any(method is not Backend.fired_passes for method in asked)
     for name in names:
@@ -83,19 +80,12 @@ def _refuse_misspelt(
             continue
         if (hint := meant(name, operators, NEARLY)) or not any_passes:
             passes = "" if any_passes else ", and no compiler here names its passes"
-            raise UsageError(f"--focus {name!r} is no operator{passes}; {hint}see nnfuzz ops")
+            raise ConfigError(f"--focus {name!r} is no operator{passes}; {hint}see nnfuzz ops")
 
 
-def _operator(key: str) -> str:
-    return key.rpartition(":")[2].partition("(")[0]
-
-
-def _singles(name: str, keys: Iterable[str], producers: Producers) -> Iterator[TestCase]:
+def _singles(name: str, keys: Iterable[SupportKey], producers: Producers) -> Iterator[TestCase]:
     """Models of one operator, of different signatures as far as there are."""
-    from nnfuzz.corpus.entry import Entry
-    from nnfuzz.testcase.test_id import Probe
-
-    own = [key for key in keys if _operator(key) == name]
+    own = [key for key in keys if key.operator == name]
     tests = (Probe(key, number) for number in range(PER_OPERATOR) for key in own)
     made = (e.case for e in producers.entries(tests) if isinstance(e, Entry))
     yield from itertools.islice(made, PER_OPERATOR)
@@ -107,11 +97,7 @@ def _changed(
     runners: Sequence[BackendRunner],
     operators: Iterable[str],
 ) -> list[list[TestCase]]:
-    """Of each pass, models that it changes. Raises: UsageError if there is none."""
-    from nnfuzz.corpus.entry import Entry
-    from nnfuzz.execute.backend import suggest
-    from nnfuzz.testcase.test_id import Numbered
-
+    """Of each pass, models that it changes. Raises: ConfigError if there is none."""
     found: dict[str, list[TestCase]] = {name: [] for name in passes}
     seen: set[str] = set()
     for made in producers.entries(Numbered(0, index) for index in range(TRIED)):
@@ -127,7 +113,7 @@ def _changed(
             break
     for name, cases in found.items():
         if not cases:
-            raise UsageError(
+            raise ConfigError(
                 f"--focus {name!r} is neither an operator (nnfuzz ops) nor a pass that changes one "
                 f"of {TRIED} models; {suggest(name, [*operators, *seen])[:400]}"
             )

@@ -1,0 +1,324 @@
+"""The options of `nnfuzz fuzz`, each declared once: here, or for several commands in `options`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+from nnfuzz.cli import completion
+from nnfuzz.cli import options as opt
+from nnfuzz.cli.ci import JUnit, SummaryMd
+from nnfuzz.cli.declared import (
+    AMOUNT,
+    EXPERT,
+    MODELS,
+    OTHERS,
+    PROCESSES,
+    REPORTED,
+    SUPPORT,
+    TESTED,
+    WRITTEN,
+    Recorded,
+)
+from nnfuzz.cli.values import duration, listed, size
+
+
+def seconds(text: str) -> float:
+    """A duration, or 0. Raises: UsageError."""
+    return 0.0 if text.strip().rstrip("s") == "0" else duration(text, "--probe")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FuzzOptions:
+    """What the command line says; None where it is silent: defaults are those of the settings."""
+
+    backend: opt.Backends = None
+    level: Annotated[opt.Levels, Recorded("levels", listed)] = None
+    pipelines: Annotated[
+        float | None,
+        TESTED.option(
+            "Share of the tests that run at a pipeline of their own in place of the most "
+            "optimised level: passes and options of the compiler, drawn for each, where a backend "
+            "has such [default: 0.5, 0 with --level].",
+            "SHARE",
+            min=0,
+            max=1,
+        ),
+        EXPERT,
+        Recorded(),
+    ] = None
+    plugin: opt.Plugins = None
+    time: Annotated[
+        str | None,
+        AMOUNT.option(
+            "Stop after this long, earlier sessions included: 90s, 10m, 1h30m "
+            "[default: 1m, none with --tests].",
+            "4h",
+        ),
+        Recorded("time_limit", duration),
+    ] = None
+    tests: Annotated[
+        int | None, AMOUNT.option("Stop after N test cases.", "N", min=1), Recorded("tests_limit")
+    ] = None
+    out: Annotated[
+        Path | None,
+        AMOUNT.option("Folder of the campaign [default: nnfuzz-out/BACKEND-TIME].", "DIR"),
+    ] = None
+    resume: Annotated[
+        bool,
+        AMOUNT.option(
+            "Go on with the campaign in --out, under its own settings; limits, processes, "
+            "--known and the setting reduce may be others. Hangs that are not confirmed yet are "
+            "decided first.",
+            "",
+            "--resume",
+        ),
+    ] = False
+    pr: Annotated[
+        bool,
+        AMOUNT.option(
+            "For a pull request: ten minutes unless --time or --tests says otherwise, and new "
+            "findings of --baseline only; needs --baseline or --focus.",
+            "",
+            "--pr",
+        ),
+    ] = False
+    shard: Annotated[
+        str | None,
+        AMOUNT.option(
+            "Run the K-th of N parts of the campaign; nnfuzz merge puts them together.",
+            "K/N",
+            "--shard",
+        ),
+        Recorded(),
+    ] = None
+    share: Annotated[
+        str | None,
+        AMOUNT.option(
+            "Where the parts of --shard tell each other what they learn, so that they make the "
+            "tests that one process would: a folder that all see, or an address that fsspec knows "
+            "[default: each part learns from its own tests]. With --ray, what nodes publish is "
+            "there.",
+            "DIR|URL",
+        ),
+        Recorded(),
+    ] = None
+    ray: Annotated[
+        str | None,
+        AMOUNT.option(
+            "Run on all nodes of a Ray cluster: the one at this address, or the one that this "
+            "machine or job belongs to, or a new one of this machine alone. Needs nnfuzz[ray], and "
+            "--share where there are several machines.",
+            "[ADDRESS]",
+            "--ray",
+        ),
+    ] = None
+    disk: Annotated[
+        str | None,
+        AMOUNT.option(
+            "What the folder may take. At this size the oldest tests that agree lose their "
+            "statistics and are packed, then the folders of the oldest duplicates are packed; when "
+            "that is not enough, the campaign ends. Findings stay [default: no limit].",
+            "10g",
+        ),
+        EXPERT,
+        Recorded(read=partial(size, option="--set disk")),
+    ] = None
+    epoch: Annotated[
+        int | None,
+        AMOUNT.option(
+            "Tests after which what the ones before have shown is taken into account, at most; "
+            "more of them keep more nodes of --ray busy [default: 256].",
+            "N",
+            min=16,
+        ),
+        EXPERT,
+        Recorded(),
+    ] = None
+    seed: Annotated[opt.Seed, Recorded()] = None
+    nodes: Annotated[opt.Nodes, Recorded()] = None
+    engine: Annotated[opt.Engine, EXPERT, Recorded()] = None
+    operators: Annotated[opt.Operators, Recorded(read=listed)] = None
+    exclude: Annotated[opt.Exclude, Recorded(read=listed)] = None
+    dtypes: Annotated[opt.Dtypes, Recorded(read=listed)] = None
+    exclude_dtypes: Annotated[opt.ExcludeDtypes, EXPERT, Recorded(read=listed)] = None
+    motifs: Annotated[opt.Motifs, EXPERT, Recorded()] = None
+    dynamic: Annotated[
+        float | None,
+        MODELS.option(
+            "Share of the models that get a symbolic dimension, where they can, and are run at "
+            "three sizes [default: 0.05].",
+            "SHARE",
+            min=0,
+            max=1,
+        ),
+        EXPERT,
+        Recorded(),
+    ] = None
+    seed_models: Annotated[opt.SeedModels, Recorded()] = None
+    focus: Annotated[
+        list[str] | None,
+        MODELS.option(
+            "Every model touches one of these operators, or grows around a small one that one of "
+            "these passes changes.",
+            "A,B",
+            autocompletion=completion.operators,
+        ),
+    ] = None
+    guidance: Annotated[
+        bool | None,
+        MODELS.option(
+            "Generate more of what has shown something new: operators with new attributes and "
+            "shapes, and what passes of the compiler change [default: no].",
+            "",
+            "--guidance/--no-guidance",
+        ),
+        EXPERT,
+        Recorded(),
+    ] = None
+    invalid: Annotated[
+        bool | None,
+        MODELS.option(
+            "Models with one deliberate fault each, which a compiler must refuse with an error of "
+            "its own: crashes, hangs, internal errors and acceptance are findings.",
+            "",
+            "--invalid",
+            show_default=False,
+        ),
+        Recorded(),
+    ] = None
+    edges: Annotated[
+        bool | None,
+        MODELS.option(
+            "Inputs with NaN, infinities, signed zeros and subnormals, and empty tensors; "
+            "compared where ONNX or IEEE 754 decides. Without --operators, those alone that "
+            "decide.",
+            "",
+            "--edges",
+            show_default=False,
+        ),
+        Recorded(),
+    ] = None
+    exporter: Annotated[opt.Exporter, Recorded()] = None
+    opset: Annotated[opt.Opset, EXPERT, Recorded()] = None
+    rewrites: Annotated[
+        float | None,
+        WRITTEN.option(
+            "Share of the models written by nnfuzz itself that are rewritten into other ones with "
+            "the same meaning, by random rules (nnfuzz rewrite --list) [default: 0; with --edges "
+            "0.3, by those of empty tensors].",
+            "SHARE",
+            min=0,
+            max=1,
+        ),
+        EXPERT,
+        Recorded(),
+    ] = None
+    known: Annotated[
+        Path | None,
+        REPORTED.option(
+            "Failures to count but not to report: a file with a signature or a pattern "
+            "(backend=tvm operator=Pow dtype=bfloat16) in each line, or a folder of findings.",
+            "FILE",
+        ),
+    ] = None
+    baseline: Annotated[
+        Path | None,
+        REPORTED.option(
+            "Folder or summary.json of an earlier campaign: what it found is known, and only what "
+            "is new fails.",
+            "CAMPAIGN",
+        ),
+    ] = None
+    regressions: Annotated[
+        bool | None,
+        REPORTED.option(
+            "Of two releases of one compiler (-b NAME@1.2.3 -b NAME): report only what one of "
+            "them gets right and the other one wrong [default: everything].",
+            "",
+            "--regressions/--no-regressions",
+        ),
+        Recorded(),
+    ] = None
+    reduce: Annotated[
+        bool | None,
+        REPORTED.option(
+            "Reduce findings on the way, in a fifth to a half of the time, and for a while at "
+            "the end; merge those that are the same [default: yes].",
+            "",
+            "--reduce/--no-reduce",
+        ),
+        EXPERT,
+        Recorded(),
+    ] = None
+    throttle: Annotated[
+        int | None,
+        REPORTED.option(
+            "Keep away from the operators that a failure is associated with once it has occurred "
+            "N times, 0 for never [default: 5].",
+            "N",
+            min=0,
+        ),
+        EXPERT,
+        Recorded(),
+    ] = None
+    full_check: Annotated[
+        float | None,
+        REPORTED.option(
+            "Share of agreeing tests that the full oracle checks as well [default: 0.02].",
+            "SHARE",
+            min=0,
+            max=1,
+        ),
+        EXPERT,
+        Recorded(),
+    ] = None
+    junit: JUnit = None
+    summary_md: SummaryMd = None
+    quiet: Annotated[bool, REPORTED.option("Nothing but the summary.", "", "--quiet", "-q")] = False
+    probe: Annotated[
+        str | None,
+        SUPPORT.option(
+            "Time for single-operator probes beside the first tests [default: 10s, at most a "
+            "twentieth of --time; with --tests, a tenth as many probes as tests]; 0 for those "
+            "alone that refused tests give reason to.",
+            "10s",
+        ),
+        EXPERT,
+        Recorded("probe_seconds", seconds),
+    ] = None
+    learn: Annotated[
+        bool | None,
+        SUPPORT.option(
+            "Stop generating what a backend turns out not to support [default: yes].",
+            "",
+            "--learn/--no-learn",
+        ),
+        EXPERT,
+        Recorded(),
+    ] = None
+    fresh: Annotated[opt.Fresh, EXPERT] = False
+    workers: Annotated[
+        int | None,
+        PROCESSES.option("Processes per backend [default: by cores].", "N", min=1),
+        EXPERT,
+        Recorded(),
+    ] = None
+    producers: Annotated[
+        int | None,
+        PROCESSES.option("Processes that make models [default: by cores].", "N", min=1),
+        EXPERT,
+        Recorded(),
+    ] = None
+    set: Annotated[
+        list[str] | None,
+        OTHERS.option(
+            "Change a setting that few people turn; nnfuzz settings lists them.",
+            "NAME=VALUE",
+            "--set",
+            is_eager=True,
+            autocompletion=completion.settings,
+        ),
+    ] = None

@@ -1,0 +1,195 @@
+"""Campaigns: created from what people ask for, or gone on with, and run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from nnfuzz.campaign.config import CampaignConfig, ConfigError
+from nnfuzz.campaign.observer import Observer
+from nnfuzz.campaign.session import Result, run_campaign
+from nnfuzz.campaign.sources import SOURCES
+from nnfuzz.campaign.store import Store
+from nnfuzz.campaign.summary import read_summary
+from nnfuzz.campaign.support_cache import SupportCache
+from nnfuzz.execute.registry import BackendRegistry, BackendSpec
+from nnfuzz.execute.runner import RunnerError
+from nnfuzz.execute.target import DIRECT
+from nnfuzz.library.focus import focused
+from nnfuzz.library.folders import cache_folder, default_folder
+from nnfuzz.library.known_failures import baseline_failures, known_failures
+from nnfuzz.library.settings import (
+    Note,
+    case_settings,
+    chosen_backends,
+    ignore,
+    make_config,
+)
+from nnfuzz.reading import Unreadable
+from nnfuzz.testcase.client import ProducerSettingsError
+from nnfuzz.writing import as_json
+
+Allow = Callable[[Iterable[str]], None]
+"""Raises an error if one of the plug-ins of a foreign folder may not run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What is asked of a campaign, under the names of options.
+
+    settings: as `case_settings` takes them; whatever is left out has its default, or in a campaign
+    that goes on its present value. note: shows a line to people.
+    """
+
+    backends: tuple[str, ...] = ()
+    plugins: tuple[Path, ...] = ()
+    out: Path | None = None
+    known: Path | None = None
+    baseline: Path | None = None
+    focus: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    note: Note = ignore
+
+    def known_lines(self, *before: str) -> tuple[str, ...]:
+        """The lines of all known failures, earlier ones first. Raises: ConfigError."""
+        named = known_failures(self.known) if self.known else ()
+        earlier = baseline_failures(self.baseline) if self.baseline else ()
+        return tuple(dict.fromkeys((*before, *named, *earlier)))
+
+
+def new_config(request: Request) -> tuple[CampaignConfig, BackendRegistry]:
+    """The settings of a new campaign.
+
+    Raises: ConfigError, RegistryError, OptionError, RunnerError.
+    """
+    registry = BackendRegistry.discover(request.plugins)
+    specs = chosen_backends(registry, request.backends, request.note)
+    usual = {"exporter": DIRECT} if request.focus else {}
+    given = case_settings({**usual, **request.settings})
+    if request.focus:
+        given |= _focus(request, registry, specs, given)
+    known = request.known_lines()
+    return make_config(registry, specs, request.plugins, known, given, request.note), registry
+
+
+def _focus(
+    request: Request,
+    registry: BackendRegistry,
+    specs: tuple[BackendSpec, ...],
+    given: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The settings by which every model touches what is asked for. Raises: ConfigError."""
+    settings = {**given, "exporters": given["exporters"][:1]}
+    case = make_config(registry, specs, request.plugins, (), settings).case
+    case = replace(case, dynamic=0.0)
+    folder = cache_folder() / "focus"
+    try:
+        models = focused(request.focus, registry, specs, case, folder, request.note)
+    except ProducerSettingsError as error:
+        raise ConfigError(str(error)) from error
+    return case_settings({"seed_models": models})
+
+
+def config_to_go_on(
+    stored: CampaignConfig, request: Request, allow: Allow
+) -> tuple[CampaignConfig, BackendRegistry]:
+    """The settings of a campaign with the limits that are given anew. Raises: ConfigError."""
+    given = case_settings(request.settings)
+    allow(stored.plugins)
+    registry = BackendRegistry.discover(stored.plugins)
+    if request.backends:
+        given["backends"] = tuple(registry.parse(text) for text in request.backends)
+    if request.known or request.baseline:
+        given["known"] = request.known_lines()
+    return stored.resumed_with(given), registry
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """A campaign's folder with its settings and backends. A context manager."""
+
+    store: Store
+    config: CampaignConfig
+    registry: BackendRegistry
+    resumes: bool
+
+    @classmethod
+    def create(cls, request: Request) -> Self:
+        """Raises: ConfigError, StoreError if the folder holds something; see `new_config`."""
+        config, registry = new_config(request)
+        folder = request.out or default_folder(config.backends)
+        return cls(Store.create(folder, as_json(config)), config, registry, False)
+
+    @classmethod
+    def resume(cls, request: Request, allow: Allow) -> Self:
+        """Raises: ConfigError, StoreError, and what `allow` raises."""
+        if request.out is None:
+            raise ConfigError("--resume needs --out DIR: which campaign shall go on?")
+        store = Store.open(request.out)
+        try:
+            if store.meta(SOURCES) is not None:
+                raise ConfigError(
+                    f"{request.out} was put together by nnfuzz merge: go on with its parts"
+                )
+            stored = CampaignConfig.from_json(store.config())
+            config, registry = config_to_go_on(stored, request, allow)
+            refuse_finished(store, config)
+            store.set_meta("config", as_json(config))
+        except BaseException:
+            store.close()
+            raise
+        return cls(store, config, registry, True)
+
+    @property
+    def folder(self) -> Path:
+        return self.store.folder
+
+    def run(
+        self, observer: Observer, interrupted: Callable[[], bool], fresh: bool = False
+    ) -> Result:
+        """Runs a session: until the limits are reached, or until interrupted.
+
+        fresh: whether probes run although earlier campaigns have left their answers behind.
+        Raises: ConfigError, RunnerError; a new campaign then leaves no folder behind.
+        """
+        cache = SupportCache(cache_folder(), ignored=fresh)
+        try:
+            return run_campaign(
+                self.store, self.config, self.registry, observer, cache, interrupted
+            )
+        except (ConfigError, RunnerError):
+            if not self.resumes:
+                self.store.discard()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type | None, error: object, trace: TracebackType | None) -> None:
+        self.store.close()
+
+
+def refuse_finished(store: Store, config: CampaignConfig) -> None:
+    """Raises: ConfigError if there is nothing left to do within the limits."""
+    limit = config.tests_limit
+    tests = limit is not None and store.tests.count(0, limit) >= config.part.of(limit)
+    seconds = store.sessions.seconds_before()
+    if store.hangs.unconfirmed() or not _is_summarised(store):
+        return  # hangs are decided, and a campaign that was killed is ended, whatever limits say
+    if tests or (config.time_limit is not None and seconds >= config.time_limit):
+        raise ConfigError(
+            f"the campaign in {store.folder} has reached its limit ({store.tests.count()} tests, "
+            f"{seconds:.0f} s): give it a higher --tests or --time (both count from its beginning)"
+        )
+
+
+def _is_summarised(store: Store) -> bool:
+    """Whether the campaign has come to its end after its last test."""
+    try:
+        summary = read_summary(store.folder)
+        return summary.tests + sum(summary.not_run.values()) >= store.tests.count()
+    except Unreadable:
+        return False

@@ -1,0 +1,57 @@
+"""Lines of known failures from files, folders of findings, and earlier campaigns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from nnfuzz.campaign.config import ConfigError
+from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.reading import Unreadable, read
+from nnfuzz.report.keyed import known_by
+from nnfuzz.triage.known import KnownError, KnownFailures
+from nnfuzz.untrusted import read_json
+
+
+def known_failures(path: Path) -> tuple[str, ...]:
+    """The lines of a file of known failures; of a folder, lines for the findings in it by today's
+    rules. Raises: ConfigError.
+    """
+    if path.is_dir():
+        return _known_in(path)
+    try:
+        return KnownFailures.load(path).lines()
+    except KnownError as error:
+        raise ConfigError(f"--known {path}: {error}") from error
+    except Unreadable as error:
+        raise ConfigError(
+            f"--known {error}: name a finding's or campaign's folder, or a text file with a "
+            "signature or a pattern such as backend=tvm operator=Pow in each line"
+        ) from error
+
+
+def baseline_failures(path: Path) -> tuple[str, ...]:
+    """Lines of known failures for the findings of an earlier campaign; none if it has none.
+
+    path: its folder, or its summary.json, which holds less. Raises: ConfigError, Unreadable.
+    """
+    if path.is_dir():
+        there = any(path.rglob("finding.json"))
+        if not there and not (path / "summary.json").exists():
+            raise ConfigError(f"--baseline {path} is no campaign: there is no summary.json in it")
+        return _known_in(path) if there else ()
+    try:
+        rows = read(dict[str, Any], read_json(path))["signatures"]
+        hashes = [{row["signature"], row["refined"], *row["duplicates"]} for row in rows]
+    except (Unreadable, KeyError, TypeError) as error:
+        raise ConfigError(f"--baseline {path} is no summary.json of a campaign: {error}") from error
+    return KnownFailures.parse(sorted(set().union(*hashes) - {""}), str(path)).lines()
+
+
+def _known_in(folder: Path) -> tuple[str, ...]:
+    registry = BackendRegistry.discover()
+    files = sorted(folder.rglob("finding.json"))
+    found = KnownFailures.together(known_by(file.parent, registry) for file in files)
+    if not found.hashes:
+        raise ConfigError(f"--known {folder} holds no finding: there is no finding.json in it")
+    return found.lines()

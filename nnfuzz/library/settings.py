@@ -1,0 +1,225 @@
+"""From what people ask of a campaign or a corpus to its settings: backends, exporters, opsets."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from packaging.version import Version
+
+from nnfuzz.campaign.config import CampaignConfig, ConfigError, processes
+from nnfuzz.execute.backend import meant, suggest
+from nnfuzz.execute.opsets import newest_opset
+from nnfuzz.execute.registry import BackendRegistry, BackendSpec, plugin_name
+from nnfuzz.execute.rewrite_support import not_taken
+from nnfuzz.execute.runner import BackendRunner, RunnerError, usable
+from nnfuzz.execute.target import DIRECT, ONNX
+from nnfuzz.generate.config import ENGINES, dtype_weights
+from nnfuzz.materialize.opsets import MIXED, OPSETS, default_opset, opset_range
+from nnfuzz.testcase.case import CaseConfig
+from nnfuzz.testcase.invalid import NODES, SIZES
+from nnfuzz.testcase.seeds import SeedError, digest, seed_files
+
+Note = Callable[[str], None]
+"""Shows a line to people."""
+Specs = Sequence[BackendSpec]
+
+DEFAULT_SECONDS = 60.0
+OLDEST_ONNX = "0"
+"""The release of onnx of a compiler that names none: older than whatever came late to an opset."""
+DEFAULT_DYNAMIC = 0.05
+DEFAULT_PIPELINES = 0.5
+
+
+def ignore(line: str) -> None:
+    """A `Note` that nobody reads."""
+
+
+def chosen_backends(
+    registry: BackendRegistry, texts: Sequence[str], note: Note = ignore
+) -> tuple[BackendSpec, ...]:
+    """Parsed, installed backends. Raises: ConfigError, RegistryError, OptionError."""
+    if not texts:
+        here = registry.usable(note)
+        raise ConfigError(
+            f"which compiler? Add --backend NAME; installed: {', '.join(here) or 'none'} "
+            "(nnfuzz backends tells more)"
+        )
+    specs = tuple(registry.parse(text) for text in texts)
+    for spec in specs:
+        try:
+            usable(registry.get(spec.name), spec)
+        except RunnerError as error:
+            raise ConfigError(str(error)) from error
+    return specs
+
+
+def case_settings(asked: Mapping[str, Any], opset: int | None = None) -> dict[str, Any]:
+    """Fields of CaseConfig and CampaignConfig for what was asked under the names of options.
+
+    exporter: a name, several with commas between, or "mixed"; becomes `exporters`, a tuple of
+    names. dtypes, exclude_dtypes: names; become weights. seed_models: a folder; becomes files and
+    their digest, and makes "direct" the usual exporter. All else is kept. Raises: ConfigError for
+    an unknown name.
+    """
+    found = dict(asked)
+    if found.get("seed_models"):
+        found.setdefault("exporter", DIRECT)
+    if exporter := found.pop("exporter", None):
+        found["exporters"] = exporter_names(exporter, opset or found.get("opset"))
+    if (engine := found.get("engine")) is not None and engine not in ENGINES:
+        raise ConfigError(f"--engine: there is no engine {engine!r}; {suggest(engine, ENGINES)}")
+    try:
+        only, without = found.pop("dtypes", ()), found.pop("exclude_dtypes", ())
+        if weights := dtype_weights(only, without):
+            found["dtypes"] = weights
+        if folder := found.get("seed_models"):
+            files = seed_files(folder)
+            found |= {"seed_models": tuple(map(str, files)), "seed_digest": digest(files)}
+    except (ValueError, SeedError) as error:
+        raise ConfigError(str(error)) from error
+    return found
+
+
+def exporter_names(text: str | None = None, opset: int | None = None) -> tuple[str, ...]:
+    """The exporters of a text: "mixed", which None means as well, or names with commas between.
+
+    Of several, those that do not reach the opset are left out. Raises: ConfigError.
+    """
+    parts = (part.strip() for part in (text or "mixed").split(","))
+    names = tuple(dict.fromkeys(filter(None, parts)))
+    names = MIXED if names == ("mixed",) else names
+    known = [*OPSETS, "mixed"]
+    for unknown in (name for name in names if name not in OPSETS):
+        hint = meant(unknown, known)
+        raise ConfigError(f"unknown exporter {unknown!r}; {hint}known: {', '.join(known)}")
+    ranges = {name: opset_range(name) for name in names}
+    reach = [name for name, (lo, hi) in ranges.items() if opset is None or lo <= opset <= hi]
+    return tuple(reach) or names[:1]
+
+
+def make_config(
+    registry: BackendRegistry,
+    specs: Specs,
+    plugins: Iterable[str | Path],
+    known: tuple[str, ...],
+    given: Mapping[str, Any],
+    note: Note = ignore,
+) -> CampaignConfig:
+    """The configuration of a new campaign.
+
+    given: fields of CampaignConfig and CaseConfig, as `case_settings` returns them; "exporters"
+    among them has names, "opset" is for all of them. known: lines of known failures.
+    Raises: ConfigError, OptionError, RunnerError.
+    """
+    rest = _for_invalid(registry, specs, given) if given.get("invalid") else dict(given)
+    opset = rest.pop("opset", None)
+    # Where nobody reads ONNX, no model has to keep away from what an exporter cannot write.
+    usual = "mixed" if any(_form(registry, spec) == ONNX for spec in specs) else DIRECT
+    names = rest.pop("exporters", None) or exporter_names(usual, opset)
+    case = {f.name: rest.pop(f.name) for f in fields(CaseConfig) if f.name in rest}
+    case["plugins"] = tuple(plugin_name(path) for path in plugins)
+    opsets = {name: choose_opset(registry, specs, opset, name) for name in names}
+    case["onnx_release"] = onnx_release(registry, specs)
+    if (case.get("rewrites") or case.get("edges")) and DIRECT in opsets:
+        case["unrewritten"] = _unrewritten(registry, specs, opsets[DIRECT], note)
+    for spec in specs:
+        for level in rest.get("levels", ()):
+            registry.get(spec.name).check_level(level)
+    if "time_limit" not in rest and "tests_limit" not in rest:
+        rest["time_limit"] = DEFAULT_SECONDS
+    rest.setdefault("pipelines", 0.0 if rest.get("levels") else DEFAULT_PIPELINES)
+    return CampaignConfig(
+        backends=tuple(specs),
+        case=CaseConfig(**{"dynamic": DEFAULT_DYNAMIC, **case}).written_by(opsets),
+        known=known,
+        **{"seed": secrets.randbelow(1 << 32), **default_processes(len(specs)), **rest},
+    )
+
+
+_OF_VALID = "exporters dynamic rewrites seed_models motifs pipelines regressions edges".split()
+"""Settings that say how valid models are made and what becomes of their results."""
+
+
+def _for_invalid(
+    registry: BackendRegistry, specs: Specs, given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The settings of a campaign with models that must be refused. Raises: ConfigError."""
+    if other := [name for name in _OF_VALID if given.get(name)]:
+        option = {"exporters": "exporter"}.get(other[0], other[0]).replace("_", "-")
+        raise ConfigError(f"--invalid makes its models itself: leave out --{option}")
+    if strange := [spec.label for spec in specs if _form(registry, spec) != ONNX]:
+        raise ConfigError(f"--invalid needs backends that read ONNX, {strange[0]} does not")
+    settled: dict[str, Any] = {"probe_seconds": 0.0, "learn": False, "reduce": False, "throttle": 0}
+    settled |= {"full_check": 0.0, "pipelines": 0.0, "exporters": (DIRECT,)}
+    usual = {"nodes": NODES, "sizes": SIZES, "motifs": 0.0, "dynamic": 0.0}
+    return {**usual, **given, **settled}
+
+
+def onnx_release(registry: BackendRegistry, specs: Specs) -> str:
+    """The oldest release of onnx that a backend has; OLDEST_ONNX if one does not name its own."""
+    named = [registry.get(spec.name).onnx_release or OLDEST_ONNX for spec in specs]
+    return min(named, key=Version)
+
+
+def _form(registry: BackendRegistry, spec: BackendSpec) -> str:
+    """What a backend reads. Raises: RegistryError, OptionError."""
+    return registry.get(spec.name)(**spec.options).form
+
+
+def _unrewritten(
+    registry: BackendRegistry, specs: Specs, opset: int, note: Note
+) -> tuple[str, ...]:
+    """What one of the backends does not take, and no rewrite may bring in. Raises: RunnerError."""
+    found: dict[str, None] = {}
+    for spec in specs:
+        if _form(registry, spec) != ONNX:
+            continue
+        with BackendRunner(spec, registry) as runner:
+            lacking = not_taken(runner, opset)
+        if lacking:
+            note(f"{spec.label} takes no {' or '.join(lacking)}: rewrites leave that out")
+        found |= dict.fromkeys(lacking)
+    return tuple(found)
+
+
+def choose_opset(registry: BackendRegistry, specs: Specs, given: int | None, exporter: str) -> int:
+    """The opset asked for, or the newest that suits the exporter and all backends.
+
+    Raises: ConfigError, RunnerError.
+    """
+    newest = default_opset(exporter)
+    suitable = [newest]
+    for spec in specs:
+        backend = registry.get(spec.name)
+        option = backend.parse_options(spec.options).opset
+        preferred = given or option or backend.preferred_opset or newest
+        most = _newest_taken(registry, spec, min(preferred, backend.max_opset or preferred))
+        if preferred > most and (given or option):
+            raise ConfigError(f"{spec.label} takes opsets up to {most}, not {preferred}")
+        suitable.append(min(preferred, most))
+    return given or min(suitable)
+
+
+def _newest_taken(registry: BackendRegistry, spec: BackendSpec, newest: int) -> int:
+    """The newest opset up to one that a backend takes; one of an older release is asked.
+
+    Raises: ConfigError, RunnerError.
+    """
+    if not spec.release:
+        return newest
+    oldest = min(lowest for lowest, _ in OPSETS.values())
+    with BackendRunner(spec, registry) as runner:
+        found = newest_opset(runner, range(newest, oldest - 1, -1))
+    if found is None:
+        raise ConfigError(f"{spec} takes no model of the opsets {oldest} to {newest}")
+    return found
+
+
+def default_processes(backends: int) -> dict[str, int]:
+    """For the cores of this machine, see nnfuzz.campaign.config.processes."""
+    return processes(backends, len(os.sched_getaffinity(0)))
