@@ -14,42 +14,42 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.base.reading import read
 from nnfuzz.campaign.backend_pool import BackendPool
-from nnfuzz.campaign.changes import keep_releases
-from nnfuzz.campaign.config import CampaignConfig, ConfigError
 from nnfuzz.campaign.epochs import EpochDecider, Epochs
-from nnfuzz.campaign.exchange import Exchange, OwnExchange, SharedExchange
-from nnfuzz.campaign.guidance import Guidance, NoFeedback
-from nnfuzz.campaign.leased import Leased
-from nnfuzz.campaign.lending import Coordinator
 from nnfuzz.campaign.loop import STANDSTILLS, Loop
-from nnfuzz.campaign.observer import Observer, counted
-from nnfuzz.campaign.probe import Prober
 from nnfuzz.campaign.producer_pool import PoolError, ProducerPool
-from nnfuzz.campaign.recorder import Recorder
-from nnfuzz.campaign.reducing import Reducer
-from nnfuzz.campaign.rekeying import rekey
-from nnfuzz.campaign.rows import FindingRow
-from nnfuzz.campaign.shared_leases import SharedLeases
-from nnfuzz.campaign.store import MOST_FAULTS, Store
-from nnfuzz.campaign.summary import (
+from nnfuzz.store.summary import (
     OwnFigures,
     Summary,
     known_unseen,
     summarise,
     write_summary,
 )
-from nnfuzz.campaign.support import ProbeAnswers, Support
-from nnfuzz.campaign.support_cache import SupportCache, SupportTables
-from nnfuzz.campaign.throttle import Throttle
 from nnfuzz.campaign.watchdog import Watchdog
 from nnfuzz.campaign.writer import finding_writer
-from nnfuzz.execute.events import Fault, Reply, described
-from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.feedback.guidance import Guidance, NoFeedback
+from nnfuzz.feedback.probe import Prober
+from nnfuzz.feedback.support import ProbeAnswers, Support
+from nnfuzz.feedback.support_cache import SupportCache, SupportTables
+from nnfuzz.feedback.throttle import Throttle
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.reading import read
+from nnfuzz.parts.exchange import Exchange, OwnExchange, SharedExchange
+from nnfuzz.parts.leased import Leased
+from nnfuzz.parts.shared_leases import SharedLeases
+from nnfuzz.records.config import CampaignConfig, ConfigError
+from nnfuzz.records.lending import Coordinator
+from nnfuzz.records.observer import Observer, counted
+from nnfuzz.records.rows import FindingRow
+from nnfuzz.sandbox.events import Fault, Reply, described
+from nnfuzz.store.recorder import Recorder
+from nnfuzz.store.store import MOST_FAULTS, Store
 from nnfuzz.testcase.service import blames_settings
 from nnfuzz.triage.survey import declared
+from nnfuzz.upkeep.changes import keep_releases
+from nnfuzz.upkeep.reducing import Reducer
+from nnfuzz.upkeep.rekeying import rekey
 
 AHEAD = 16
 """Tests per process that a node of a cluster has at hand: about a second of work."""

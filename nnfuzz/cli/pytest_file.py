@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from nnfuzz.cli.errors import tell
 
 if TYPE_CHECKING:
-    from nnfuzz.execute.registry import BackendRegistry, BackendSpec
+    from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 
 USUAL = "onnxruntime"
 """What runs a corpus that is for no compiler, or for one that needs nnfuzz to run."""

@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nnfuzz.writing import as_json
+from nnfuzz.base.writing import as_json
 
 if TYPE_CHECKING:
-    from nnfuzz.execute.registry import BackendRegistry, BackendSpec
+    from nnfuzz.backend.registry import BackendRegistry, BackendSpec
     from nnfuzz.testcase.case import CaseConfig
 
 
@@ -22,13 +22,13 @@ def unsupported(
     They are probed at every level for FIRST_SECONDS at most; what lasts is kept between runs, so
     that the next one goes on. Raises: RunnerError, ConfigError, PoolError.
     """
-    from nnfuzz.campaign.config import FIRST_SECONDS, CampaignConfig
     from nnfuzz.campaign.session import run_probes
-    from nnfuzz.campaign.store import Store
-    from nnfuzz.campaign.support_cache import SupportCache
     from nnfuzz.cli.progress import watcher
+    from nnfuzz.feedback.support_cache import SupportCache
     from nnfuzz.library.folders import cache_folder
     from nnfuzz.library.settings import default_processes
+    from nnfuzz.records.config import FIRST_SECONDS, CampaignConfig
+    from nnfuzz.store.store import Store
 
     case = replace(case, seed_models=(), seed_digest="")
     processes: dict[str, Any] = {**default_processes(len(specs))}

@@ -44,8 +44,8 @@ def save_findings(
 
 def _saved(out: Path, test: TestFolder, run: Experiment) -> Iterator[Path]:
     """The folders of what a test shows, or a line that says why there are none."""
-    from nnfuzz.execute.runner import RunnerError
-    from nnfuzz.reading import Unreadable
+    from nnfuzz.backend.runner import RunnerError
+    from nnfuzz.base.reading import Unreadable
     from nnfuzz.testcase.case import ModelError
     from nnfuzz.testcase.client import ProducerError
 

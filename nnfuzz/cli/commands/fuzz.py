@@ -15,10 +15,10 @@ from nnfuzz.cli.fuzz_options import FuzzOptions
 from nnfuzz.cli.values import listed
 
 if TYPE_CHECKING:
-    from nnfuzz.campaign.config import CampaignConfig
     from nnfuzz.campaign.session import Result
-    from nnfuzz.campaign.summary import Summary
+    from nnfuzz.store.summary import Summary
     from nnfuzz.library.campaign import Allow, Request
+    from nnfuzz.records.config import CampaignConfig
 
 PR_TIME = "10m"
 
@@ -157,7 +157,7 @@ def exit_code(summary: Summary) -> int:
 
 def _empty(summary: Summary) -> str:
     """Which part of a campaign is empty: it has no index, or other parts have run all tests."""
-    from nnfuzz.shard import Shard
+    from nnfuzz.base.shard import Shard
 
     config = summary.config
     shard, tests = str(config.get("shard", "")), config.get("tests_limit")

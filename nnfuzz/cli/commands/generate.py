@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nnfuzz.base.writing import as_json
 from nnfuzz.cli.declared import AMOUNT, MODELS, PROCESSES
 from nnfuzz.cli.errors import OK, UsageError, writing
 from nnfuzz.cli.options import (
@@ -31,16 +32,15 @@ from nnfuzz.cli.options import (
 )
 from nnfuzz.cli.pytest_file import models_under_pytest
 from nnfuzz.cli.values import listed, size
-from nnfuzz.writing import as_json
 
 if TYPE_CHECKING:
+    from nnfuzz.backend.registry import BackendRegistry, BackendSpec
+    from nnfuzz.backend.runner import BackendRunner
     from nnfuzz.corpus.entry import Entry
     from nnfuzz.corpus.generate import Plan, Produce
     from nnfuzz.corpus.producers import Producers
-    from nnfuzz.execute.registry import BackendRegistry, BackendSpec
-    from nnfuzz.execute.runner import BackendRunner
     from nnfuzz.testcase.case import CaseConfig, NotProduced
-    from nnfuzz.testcase.test_id import TestId
+    from nnfuzz.testcase.identity import TestId
 
 DEFAULT_COUNT = 100
 _LIBRARIES = ("nnfuzz", "torch", "onnx", "numpy", "z3-solver")
@@ -104,10 +104,10 @@ def generate(
     over, so that data.json can say how far an output may be off. Run it against a compiler with
     nnfuzz verify, or any runner of ONNX's backend tests.
     """
+    from nnfuzz.backend.registry import plugin_name
+    from nnfuzz.backend.runner import BackendRunner
     from nnfuzz.corpus.generate import Plan, check_place
     from nnfuzz.corpus.layout import LICENSE
-    from nnfuzz.execute.registry import plugin_name
-    from nnfuzz.execute.runner import BackendRunner
     from nnfuzz.library.settings import case_settings, exporter_names
 
     given: dict[str, Any] = {
@@ -149,7 +149,7 @@ def _compilers(
     backends: list[str], plugins: list[Path]
 ) -> tuple[BackendRegistry, tuple[BackendSpec, ...]]:
     """Those that the corpus is for. Raises: UsageError, RegistryError, OptionError."""
-    from nnfuzz.execute.registry import BackendRegistry
+    from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.library.settings import chosen_backends
 
     registry = BackendRegistry.discover(plugins)

@@ -39,11 +39,11 @@ def merge(
     fuzz --resume; nnfuzz reduce decides which findings of different parts have one cause. Exit
     code 1 for findings, 0 for none, 2 if they are no parts of one campaign.
     """
-    from nnfuzz.campaign.config import CampaignConfig
-    from nnfuzz.campaign.merging import merge
     from nnfuzz.campaign.session import Result
-    from nnfuzz.campaign.summary import read_summary
+    from nnfuzz.store.summary import read_summary
     from nnfuzz.cli.summary import print_summary
+    from nnfuzz.parts.merging import merge
+    from nnfuzz.records.config import CampaignConfig
 
     with merge(parts, out, tell) as store:
         result = Result.of(store, read_summary(out))

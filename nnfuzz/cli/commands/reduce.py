@@ -14,9 +14,9 @@ from nnfuzz.cli.errors import FAULT, FINDINGS, OK, UsageError
 from nnfuzz.cli.options import OwnBackend, Plugins
 
 if TYPE_CHECKING:
+    from nnfuzz.records.finding import Finding
     from nnfuzz.reduction.case import Reduction
     from nnfuzz.reduction.engine import Progress
-    from nnfuzz.report.finding import Finding
 
 
 _SMALL = "invalid models have a handful of operators from the start: there is nothing to reduce"
@@ -44,7 +44,7 @@ def reduce(
     Of a campaign, all findings that are not reduced yet; those that turn out to be the same are
     merged. Exit code 1 when it is reduced (it still fails), 2 if it no longer reproduces.
     """
-    from nnfuzz.campaign.store import FILE
+    from nnfuzz.store.store import FILE
 
     if (finding / FILE).is_file():
         if backend:
@@ -54,12 +54,12 @@ def reduce(
 
 
 def _campaign(folder: Path, plugins: list[Path], workers: int, budget: int) -> int:
-    from nnfuzz.campaign.config import CampaignConfig
-    from nnfuzz.campaign.post_reduction import reduce_campaign
-    from nnfuzz.campaign.store import Store
     from nnfuzz.cli.consent import Consent
     from nnfuzz.cli.interrupt import Interrupt
     from nnfuzz.cli.summary import findings_table
+    from nnfuzz.records.config import CampaignConfig
+    from nnfuzz.store.store import Store
+    from nnfuzz.upkeep.post_reduction import reduce_campaign
 
     def note(text: str) -> None:
         typer.echo(text, err=True)
@@ -79,9 +79,9 @@ def _campaign(folder: Path, plugins: list[Path], workers: int, budget: int) -> i
 def _finding(finding: Path, backend: str, plugin: list[Path], workers: int, budget: int) -> None:
     from nnfuzz.cli.consent import Consent
     from nnfuzz.cli.findings import backend_of, open_finding
+    from nnfuzz.findings.reduced import reduce_folder
     from nnfuzz.reduction.case import NotReduced, ReduceConfig
     from nnfuzz.reduction.slots import WorkerError
-    from nnfuzz.report.reduced import reduce_folder
     from nnfuzz.testcase.client import ProducerClient
 
     try:
@@ -114,8 +114,8 @@ def _shown(progress: Progress) -> None:
 
 
 def _report(folder: Path, done: Reduction, reduced: Finding) -> None:
+    from nnfuzz.findings.folder import REDUCED
     from nnfuzz.reduction.case import CONFIRMATIONS
-    from nnfuzz.report.finding_folder import REDUCED
 
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.__stderr__)

@@ -12,9 +12,9 @@ from nnfuzz.cli.errors import FAULT, FINDINGS, NOT_COMPARED, OK, UsageError
 from nnfuzz.cli.options import Original, OwnBackend, Plugins
 
 if TYPE_CHECKING:
-    from nnfuzz.execute.registry import BackendSpec
-    from nnfuzz.report.finding import Finding
-    from nnfuzz.report.replay import Replayed
+    from nnfuzz.backend.registry import BackendSpec
+    from nnfuzz.findings.replay import Replayed
+    from nnfuzz.records.finding import Finding
 
 
 def replay(
@@ -58,9 +58,9 @@ def replay(
 
 
 def _replayed(found: Finding, spec: BackendSpec | None, regenerate: bool) -> Replayed:
-    from nnfuzz.execute.runner import BackendRunner
-    from nnfuzz.report.replay import regeneration, replay_export
-    from nnfuzz.report.replay import replay as run_again
+    from nnfuzz.backend.runner import BackendRunner
+    from nnfuzz.findings.replay import regeneration, replay_export
+    from nnfuzz.findings.replay import replay as run_again
     from nnfuzz.testcase.client import ProducerClient
 
     if regenerate and found.origin.reduction:
@@ -82,7 +82,7 @@ def _replayed(found: Finding, spec: BackendSpec | None, regenerate: bool) -> Rep
 
 def _show(found: Finding, result: Replayed, elsewhere: str) -> None:
     """Prints the levels, the failures and the answer. elsewhere: another backend, or ""."""
-    from nnfuzz.report.replay import Answer
+    from nnfuzz.findings.replay import Answer
 
     typer.echo(f"finding: {found.signature}")
     for outcome in result.result.outcomes if result.result else ():

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nnfuzz.base.writing import as_json
 from nnfuzz.cli import completion
 from nnfuzz.cli.ci import JUnit, SummaryMd, shard, write, write_reports
 from nnfuzz.cli.declared import AMOUNT, OTHERS, REPORTED, TESTED
@@ -19,13 +20,12 @@ from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, UsageError, tell, writ
 from nnfuzz.cli.options import Levels, Plugins
 from nnfuzz.cli.values import duration, listed
 from nnfuzz.cli.verify_findings import save_findings
-from nnfuzz.writing import as_json
 
 if TYPE_CHECKING:
+    from nnfuzz.backend.registry import BackendSpec
     from nnfuzz.corpus.known import Known
     from nnfuzz.corpus.layout import TestFolder
     from nnfuzz.corpus.verify import Result
-    from nnfuzz.execute.registry import BackendSpec
 
 MOST_SKIPPED = 10
 _JUDGED = ("passed", "not compared")
@@ -95,8 +95,8 @@ def verify(
     something does or could not be carried out, 2 wrong usage, 3 a fault of nnfuzz itself, 4
     nothing that ran could be compared. The last line counts what was not compared.
     """
+    from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.corpus.known import to_json
-    from nnfuzz.execute.registry import BackendRegistry
 
     expected = _known(known, baseline)
     chosen = shard(part)
@@ -167,10 +167,10 @@ def _run(
     seconds: float,
 ) -> list[Result]:
     """The results of all tests; shows those that fail as they come."""
+    from nnfuzz.backend.runner import BackendRunner
     from nnfuzz.cli.progress import steps
     from nnfuzz.corpus.layout import CASE
     from nnfuzz.corpus.verify import verify as run
-    from nnfuzz.execute.runner import BackendRunner
     from nnfuzz.testcase.case import CaseConfig
     from nnfuzz.testcase.client import ProducerClient
 

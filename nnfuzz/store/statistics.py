@@ -1,0 +1,85 @@
+"""The figures of a campaign: kept up with every test, rebuilt from the store on resume."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TypeVar
+
+from nnfuzz.backend.outcome import OutcomeKind
+from nnfuzz.records.rows import TestRow
+
+PHASES = ("generate", "materialize", "export", "inputs", "execute", "compare")
+_STEP = math.log(1.02)
+Number = TypeVar("Number", int, float)
+
+
+def median(counts: Counter[Number]) -> Number:
+    """Returns the lower median of what was counted, which must be something."""
+    half, seen = counts.total() / 2, 0
+    for value in sorted(counts):
+        seen += counts[value]
+        if seen >= half:
+            break
+    return value
+
+
+class Histogram:
+    """Seconds in buckets 2 % wide: a median to 1 % whatever the length of the campaign."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[int] = Counter()
+        self.total = 0
+
+    def add(self, value: float) -> None:
+        self._counts[round(math.log(max(value, 1e-9)) / _STEP)] += 1
+        self.total += 1
+
+    def median(self) -> float:
+        """NaN when empty."""
+        return math.exp(median(self._counts) * _STEP) if self.total else math.nan
+
+
+class Statistics:
+    """Counts over all sessions of a campaign.
+
+    outcomes: by kind, one per (test, backend, level). not_run: indexes without a test, by reason.
+    motifs: planted ones by name, with "~" behind it where one was changed in a place. comparable:
+    shares of outputs, to four places.
+    """
+
+    def __init__(self) -> None:
+        self.tests = 0
+        self.indexes = 0
+        self.not_run: Counter[str] = Counter()
+        self.outcomes: Counter[str] = Counter({kind.value: 0 for kind in OutcomeKind})
+        self.by_backend: dict[str, Counter[str]] = {}
+        self.motifs: Counter[str] = Counter()
+        self.phases = {phase: Histogram() for phase in PHASES}
+        self.comparable: Counter[float] = Counter()
+        self.full_checks = 0
+        self.full_check_finds = 0
+
+    def add(self, row: TestRow) -> None:
+        self.indexes += 1
+        if row.status == "run":
+            self.tests += 1
+        else:
+            self.not_run[row.status] += 1
+        self.motifs.update(row.motifs)
+        for phase, seconds in row.seconds.items():
+            if phase in self.phases:
+                self.phases[phase].add(seconds)
+        for backend, levels in row.outcomes.items():
+            counts = self.by_backend.setdefault(backend, Counter())
+            for outcome in levels.values():
+                kind = outcome if isinstance(outcome, str) else outcome["kind"]
+                self.outcomes[kind] += 1
+                counts[kind] += 1
+        if row.comparable is not None:
+            self.comparable[round(row.comparable, 4)] += 1
+
+    def phase_ms(self) -> dict[str, float]:
+        """Median milliseconds per phase; phases that never ran are left out."""
+        found = {phase: h.median() for phase, h in self.phases.items() if h.total}
+        return {phase: round(1e3 * seconds, 4) for phase, seconds in found.items()}

@@ -1,0 +1,67 @@
+"""Reduces the findings of a campaign that has ended, merges them, and mends its summary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.store.summary import SUMMARY, read_summary, with_findings, write_summary
+from nnfuzz.records.config import CampaignConfig
+from nnfuzz.records.rows import FindingRow
+from nnfuzz.sandbox.sandbox import wait
+from nnfuzz.store.recorder import Evidence, Recorder
+from nnfuzz.store.store import Store
+from nnfuzz.triage.signature import Failure
+from nnfuzz.upkeep.reducing import Reducer
+from nnfuzz.upkeep.rekeying import rekey
+
+SECONDS = 600.0
+"""For one finding, when nothing else is waiting for the machine."""
+_TICK_SECONDS = 0.25
+
+
+def reduce_campaign(
+    store: Store,
+    note: Callable[[str], None],
+    workers: int,
+    budget: int,
+    stopped: Callable[[], bool] = lambda: False,
+) -> list[FindingRow]:
+    """Reduces what is not reduced yet, those that could not be included; returns all findings.
+
+    What an older nnfuzz has reduced is merged anew.
+    workers: see Reducer.dispatch. budget: of one. Raises: ConfigError.
+    """
+    config = CampaignConfig.from_json(store.config())
+    settings = replace(config.reducer, seconds=max(SECONDS, config.reducer.seconds), budget=budget)
+    rekey(store, config, BackendRegistry.discover(config.plugins), note)
+    recorder = Recorder(store, config.known, _writes_nothing, lambda row: None)
+    recorder.forget_failed_reductions()
+    recorder.complete = True
+    reducer = Reducer(replace(config, reduce=True, reducer=settings), recorder, note)
+
+    def heed() -> None:
+        for sandbox, event in wait(reducer.sandboxes(), _TICK_SECONDS):
+            reducer.feed(sandbox, event)
+
+    try:
+        reducer.finish(workers, heed, stopped)
+    finally:
+        reducer.close()
+        recorder.arrange()
+        _mend_summary(store)
+    return store.findings()
+
+
+def _mend_summary(store: Store) -> None:
+    if (store.folder / SUMMARY).exists():
+        content = with_findings(read_summary(store.folder), store)
+        if not content.unreduced:
+            content = replace(content, reduce_seconds_missing=0.0)
+        write_summary(store.folder, content)
+
+
+def _writes_nothing(folder: Path, failure: Failure, evidence: Evidence) -> None:
+    raise RuntimeError("no finding is new after a campaign")
