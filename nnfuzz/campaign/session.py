@@ -20,13 +20,6 @@ from nnfuzz.campaign.backend_pool import BackendPool
 from nnfuzz.campaign.epochs import EpochDecider, Epochs
 from nnfuzz.campaign.loop import STANDSTILLS, Loop
 from nnfuzz.campaign.producer_pool import PoolError, ProducerPool
-from nnfuzz.store.summary import (
-    OwnFigures,
-    Summary,
-    known_unseen,
-    summarise,
-    write_summary,
-)
 from nnfuzz.campaign.watchdog import Watchdog
 from nnfuzz.campaign.writer import finding_writer
 from nnfuzz.feedback.guidance import Guidance, NoFeedback
@@ -43,11 +36,18 @@ from nnfuzz.records.lending import Coordinator
 from nnfuzz.records.observer import Observer, counted
 from nnfuzz.records.rows import FindingRow
 from nnfuzz.sandbox.events import Fault, Reply, described
+from nnfuzz.store.changes import keep_releases
 from nnfuzz.store.recorder import Recorder
 from nnfuzz.store.store import MOST_FAULTS, Store
+from nnfuzz.store.summary import (
+    OwnFigures,
+    Summary,
+    known_unseen,
+    summarise,
+    write_summary,
+)
 from nnfuzz.testcase.service import blames_settings
 from nnfuzz.triage.survey import declared
-from nnfuzz.upkeep.changes import keep_releases
 from nnfuzz.upkeep.reducing import Reducer
 from nnfuzz.upkeep.rekeying import rekey
 

@@ -16,10 +16,10 @@ from nnfuzz.records.observer import counted
 
 if TYPE_CHECKING:
     from nnfuzz.campaign.session import Result
-    from nnfuzz.store.summary import Summary
     from nnfuzz.records.config import CampaignConfig
     from nnfuzz.records.rows import FindingRow, Variant
-    from nnfuzz.upkeep.changes import Changes
+    from nnfuzz.store.changes import Changes
+    from nnfuzz.store.summary import Summary
 
 MOST_ROWS = 40
 MOST_FLAKY = MOST_HANGS = 5

@@ -14,7 +14,6 @@ from nnfuzz.backend.target import DIRECT
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import Result, run_campaign
-from nnfuzz.store.summary import read_summary
 from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.library.focus import focused
 from nnfuzz.library.folders import cache_folder, default_folder
@@ -30,6 +29,7 @@ from nnfuzz.parts.sources import SOURCES
 from nnfuzz.records.config import CampaignConfig, ConfigError
 from nnfuzz.records.observer import Observer
 from nnfuzz.store.store import Store
+from nnfuzz.store.summary import read_summary
 from nnfuzz.testcase.client import ProducerSettingsError
 
 Allow = Callable[[Iterable[str]], None]

@@ -10,9 +10,9 @@ from dataclasses import fields
 
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.writing import as_json
-from nnfuzz.store.summary import OwnFigures, PartFigures, Summary, read_summary
 from nnfuzz.store.sessions import HOST
 from nnfuzz.store.store import Store
+from nnfuzz.store.summary import OwnFigures, PartFigures, Summary, read_summary
 
 SOURCES = "sources"
 """In the meta table of what was put together: figures of each part, by its name."""

@@ -23,7 +23,6 @@ from nnfuzz.base.reading import Unreadable, read
 from nnfuzz.base.shard import Shard
 from nnfuzz.base.untrusted import as_far_as, making_sense, whole_or
 from nnfuzz.base.writing import as_json
-from nnfuzz.store.summary import SUMMARY
 from nnfuzz.parts.sources import SOURCES
 from nnfuzz.records.rows import FindingRow
 from nnfuzz.report.page_figures import Figures
@@ -32,6 +31,7 @@ from nnfuzz.serve.findings import options
 from nnfuzz.serve.page import drawn, operators, plain_row
 from nnfuzz.store.sessions import HOST
 from nnfuzz.store.store import FILE, Store
+from nnfuzz.store.summary import SUMMARY
 
 AT_A_TIME = 1000
 """Tests that one look reads: about half a second."""

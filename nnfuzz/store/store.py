@@ -2,7 +2,7 @@
 
 One transaction per test, in WAL mode: whatever `record` has returned from is kept. A finding's
 folder is written before its row, so that a row never names a folder that is not there. Each table
-is an attribute of the store (nnfuzz.campaign.tables); what needs several of them is here.
+is an attribute of the store; what needs several of them is here.
 """
 
 from __future__ import annotations
@@ -156,9 +156,11 @@ class Store(Database):
                 self.folder.rmdir()
 
 
-def _kinds(levels: Mapping[str, str | dict[str, str]]) -> tuple[tuple[str, str], ...]:
+def _kinds(levels: Mapping[str, str | dict[str, str | bool]]) -> tuple[tuple[str, str], ...]:
     """(kind, message) of what nnfuzz.store.recorder.brief has made of outcomes."""
     return tuple(
-        (brief, "") if isinstance(brief, str) else (brief["kind"], brief.get("message", ""))
+        (brief, "")
+        if isinstance(brief, str)
+        else (str(brief["kind"]), str(brief.get("message", "")))
         for brief in levels.values()
     )

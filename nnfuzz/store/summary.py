@@ -18,12 +18,12 @@ from nnfuzz.feedback.refusals import refusals
 from nnfuzz.findings.clusters import grouping
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import AvoidedRow, FindingRow, FlakyRow, HangRow
+from nnfuzz.store.changes import Changes, changes
 from nnfuzz.store.recorder import DESIGN
 from nnfuzz.store.statistics import Statistics, median
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.identity import TestId
 from nnfuzz.triage.known import KnownFailures
-from nnfuzz.upkeep.changes import Changes, changes
 
 SUMMARY = "summary.json"
 _ONLY_IF_SET = ("refusals", "sources")

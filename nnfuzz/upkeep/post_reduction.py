@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from nnfuzz.backend.registry import BackendRegistry
-from nnfuzz.store.summary import SUMMARY, read_summary, with_findings, write_summary
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import FindingRow
 from nnfuzz.sandbox.sandbox import wait
 from nnfuzz.store.recorder import Evidence, Recorder
 from nnfuzz.store.store import Store
+from nnfuzz.store.summary import SUMMARY, read_summary, with_findings, write_summary
 from nnfuzz.triage.signature import Failure
 from nnfuzz.upkeep.reducing import Reducer
 from nnfuzz.upkeep.rekeying import rekey

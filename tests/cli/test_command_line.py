@@ -19,7 +19,6 @@ from rich.console import Console
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import RunnerError
 from nnfuzz.base.writing import as_json
-from nnfuzz.store.summary import Summary, SuspectedHang
 from nnfuzz.cli.commands.fuzz import exit_code, nothing_ran
 from nnfuzz.cli.errors import FAULT, FINDINGS, OK, USAGE, UsageError
 from nnfuzz.cli.main import run
@@ -30,6 +29,7 @@ from nnfuzz.library.settings import choose_opset, default_processes, exporter_na
 from nnfuzz.records.config import CampaignConfig, ConfigError
 from nnfuzz.records.observer import Snapshot, counted
 from nnfuzz.store.store import FILE, Store
+from nnfuzz.store.summary import Summary, SuspectedHang
 from nnfuzz.testcase.identity import Numbered
 from tests.attacks import samples
 from tests.command import nnfuzz

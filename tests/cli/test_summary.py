@@ -8,10 +8,10 @@ from importlib.metadata import version
 import pytest
 
 from nnfuzz.backend.registry import BackendRegistry
-from nnfuzz.store.summary import Summary
 from nnfuzz.cli.progress import subject
 from nnfuzz.cli.summary import _any_compared, _compared, _notes
 from nnfuzz.records.config import CampaignConfig
+from nnfuzz.store.summary import Summary
 from nnfuzz.testcase.case import CaseConfig
 
 

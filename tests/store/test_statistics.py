@@ -7,9 +7,9 @@ import statistics
 import pytest
 
 from nnfuzz.base.writing import as_json
-from nnfuzz.store.summary import Summary
 from nnfuzz.records.rows import TestRow
 from nnfuzz.store.statistics import Histogram, Statistics
+from nnfuzz.store.summary import Summary
 
 
 def test_medians_are_good_to_one_percent():

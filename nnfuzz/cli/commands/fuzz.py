@@ -16,9 +16,9 @@ from nnfuzz.cli.values import listed
 
 if TYPE_CHECKING:
     from nnfuzz.campaign.session import Result
-    from nnfuzz.store.summary import Summary
     from nnfuzz.library.campaign import Allow, Request
     from nnfuzz.records.config import CampaignConfig
+    from nnfuzz.store.summary import Summary
 
 PR_TIME = "10m"
 

@@ -49,9 +49,9 @@ def read_campaign(store: Store) -> Campaign:
     """The content of the page from the store; tests are read one by one as the page asks."""
     from collections import Counter
 
-    from nnfuzz.store.summary import Summary
     from nnfuzz.serve.page import Campaign
     from nnfuzz.store.statistics import Statistics
+    from nnfuzz.store.summary import Summary
 
     missing: list[str] = []
     figures = Statistics()
