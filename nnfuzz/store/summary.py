@@ -15,7 +15,6 @@ from nnfuzz.base.reading import read, read_fields
 from nnfuzz.base.untrusted import read_json
 from nnfuzz.base.writing import ROUNDED, as_json, fields_as_json
 from nnfuzz.feedback.refusals import refusals
-from nnfuzz.findings.clusters import grouping
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import AvoidedRow, FindingRow, FlakyRow, HangRow
 from nnfuzz.store.changes import Changes, changes
@@ -205,7 +204,7 @@ def with_findings(summary: Summary, store: Store) -> Summary:
     return replace(
         summary,
         findings=len(findings),
-        merged=sum(len(row.duplicates) for row in findings),
+        merged=sum(len(row.grouping.duplicates) for row in findings),
         occurrences=sum(row.occurrences for row in findings),
         signatures=tuple(map(_listed, findings)),
         unreduced=sum(row.signature not in reductions for row in findings),
@@ -235,7 +234,5 @@ def known_unseen(store: Store, config: CampaignConfig) -> tuple[str, ...]:
 
 
 def _listed(row: FindingRow) -> dict[str, object]:
-    """A finding without the times of its discovery, and how its signatures came together."""
-    written: dict[str, object] = fields_as_json(row)
-    del written["found_at"], written["place"]
-    return {**written, "grouping": grouping(row)}
+    """A finding without the times of its discovery."""
+    return {k: v for k, v in as_json(row).items() if k not in ("found_at", "place")}

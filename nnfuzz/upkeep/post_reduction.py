@@ -42,12 +42,12 @@ def reduce_campaign(
     recorder.complete = True
     reducer = Reducer(replace(config, reduce=True, reducer=settings), recorder, note)
 
-    def heed() -> None:
+    def wait_and_feed() -> None:
         for sandbox, event in wait(reducer.sandboxes(), _TICK_SECONDS):
             reducer.feed(sandbox, event)
 
     try:
-        reducer.finish(workers, heed, stopped)
+        reducer.finish(workers, wait_and_feed, stopped)
     finally:
         reducer.close()
         recorder.arrange()
