@@ -44,7 +44,7 @@ from nnfuzz.backend.registry import BackendSpec
 from nnfuzz.backend.slips import innermost
 from nnfuzz.backend.target import ONNX
 from nnfuzz.base.writing import as_json
-from nnfuzz.ir.sizes import by_copy, together
+from nnfuzz.ir.sizes import by_copy, merged
 from nnfuzz.sandbox.events import reads_as_out_of_memory
 from nnfuzz.sandbox.wire import stand_in
 from nnfuzz.sandbox.worker import Report
@@ -332,4 +332,4 @@ def _runs(program: Executable, inputs: dict[str, np.ndarray]) -> dict[str, np.nd
     """The outputs; of every size, one run after the other, if the inputs are of several."""
     if inputs.keys() == program.imported.inputs.keys():
         return program(inputs)
-    return together(program(part) for part in by_copy(inputs))
+    return merged(program(part) for part in by_copy(inputs))

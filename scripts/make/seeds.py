@@ -37,7 +37,7 @@ SMALL = 40
 """Most nodes of a seed model: graphs that start from whole networks are too slow."""
 
 
-def found() -> Iterator[tuple[str, str, ModelProto]]:
+def installed() -> Iterator[tuple[str, str, ModelProto]]:
     """(package, name, model) of all installed models."""
     site = Path(onnx.__file__).parent.parent
     for file in sorted(site.rglob("*.onnx")):
@@ -112,7 +112,7 @@ def main(
     warnings.simplefilter("ignore")
     registry, reasons, kept = OpRegistry.load(), Counter[str](), dict[str, bytes]()
     seen, packages = set[str](), Counter[str]()
-    for package, name, model in found():
+    for package, name, model in installed():
         alike = likeness(model)
         reason = "like another one" if alike in seen else why_not(model, registry, opset)
         seen.add(alike)

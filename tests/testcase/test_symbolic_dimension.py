@@ -4,7 +4,7 @@ import onnx
 import pytest
 
 from nnfuzz.backend.target import Target
-from nnfuzz.ir.sizes import by_copy, copies, split, together
+from nnfuzz.ir.sizes import by_copy, copies, merged, split
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.testcase.case import CaseConfig, TestCase
@@ -51,7 +51,7 @@ def test_the_model_computes_what_is_expected_at_every_size(producer, dynamic):
         session = onnxruntime.InferenceSession(case.model, options)
         names = [output.name for output in session.get_outputs()]
         runs = [dict(zip(names, session.run(names, part))) for part in by_copy(case.inputs)]
-        verdict = producer.judge(case, {Target("onnxruntime"): together(runs)})
+        verdict = producer.judge(case, {Target("onnxruntime"): merged(runs)})
         assert not any(verdict.mismatches.values())
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from nnfuzz.backend.registry import BackendRegistry, BackendSpec
     from nnfuzz.backend.runner import BackendRunner
     from nnfuzz.corpus.entry import Entry
-    from nnfuzz.corpus.generate import Plan, Produce
+    from nnfuzz.corpus.generate import CorpusPlan, Produce
     from nnfuzz.corpus.producers import Producers
     from nnfuzz.testcase.case import CaseConfig, NotProduced
     from nnfuzz.testcase.identity import TestId
@@ -106,7 +106,7 @@ def generate(
     """
     from nnfuzz.backend.registry import plugin_name
     from nnfuzz.backend.runner import BackendRunner
-    from nnfuzz.corpus.generate import Plan, check_place
+    from nnfuzz.corpus.generate import CorpusPlan, check_place
     from nnfuzz.corpus.layout import LICENSE
     from nnfuzz.library.settings import case_settings, exporter_names
 
@@ -130,7 +130,7 @@ def generate(
     config, versions = _suiting(registry, specs, given, exporters, opset)
     most = size(max_bytes) if max_bytes is not None else 0
     wanted = DEFAULT_COUNT if count is None and not singles else count or sys.maxsize
-    plan = Plan(
+    plan = CorpusPlan(
         wanted,
         seed or 0,
         as_json(config),
@@ -188,13 +188,17 @@ def _libraries() -> dict[str, str]:
 
 
 def _fill(
-    out: Path, plan: Plan, processes: int | None, singles: bool, runners: Sequence[BackendRunner]
+    out: Path,
+    plan: CorpusPlan,
+    processes: int | None,
+    singles: bool,
+    runners: Sequence[BackendRunner],
 ) -> None:
     """Writes the corpus and prints what became of it. Raises: UsageError, RunnerError."""
     from nnfuzz.corpus.generate import check_corpus
     from nnfuzz.corpus.layout import CorpusError
     from nnfuzz.corpus.producers import Producers
-    from nnfuzz.corpus.taken import taken
+    from nnfuzz.corpus.supported import supported_only
     from nnfuzz.library.settings import default_processes
     from nnfuzz.testcase.client import ProducerSettingsError
 
@@ -210,14 +214,14 @@ def _fill(
                 plan = _of_singles(plan, producers)
 
             def produce(tests: Iterable[TestId]) -> Iterator[Entry | NotProduced]:
-                return taken(producers.entries(tests), runners)
+                return supported_only(producers.entries(tests), runners)
 
             _say(out, *_written(out, plan, produce))
     except (CorpusError, ProducerSettingsError) as error:
         raise UsageError(str(error)) from error
 
 
-def _of_singles(plan: Plan, producers: Producers) -> Plan:
+def _of_singles(plan: CorpusPlan, producers: Producers) -> CorpusPlan:
     """The plan with the models of one operator that show everything."""
     from nnfuzz.cli.progress import steps
 
@@ -230,7 +234,7 @@ def _of_singles(plan: Plan, producers: Producers) -> Plan:
     return replace(plan, tests=tuple(tests))
 
 
-def _written(out: Path, plan: Plan, produce: Produce) -> tuple[int, int, list[NotProduced]]:
+def _written(out: Path, plan: CorpusPlan, produce: Produce) -> tuple[int, int, list[NotProduced]]:
     """How many models there are, how many of them were there before, and what was passed over."""
     from nnfuzz.cli.progress import steps
     from nnfuzz.corpus.generate import fill

@@ -23,9 +23,9 @@ from nnfuzz.cli.verify_findings import save_findings
 
 if TYPE_CHECKING:
     from nnfuzz.backend.registry import BackendSpec
-    from nnfuzz.corpus.known import Known
+    from nnfuzz.corpus.known import KnownTestFailures
     from nnfuzz.corpus.layout import TestFolder
-    from nnfuzz.corpus.verify import Result
+    from nnfuzz.corpus.verify import LevelResult
 
 MOST_SKIPPED = 10
 _JUDGED = ("passed", "not compared")
@@ -121,7 +121,7 @@ def verify(
     raise typer.Exit(_exit_code(found))
 
 
-def _exit_code(results: Sequence[Result]) -> int:
+def _exit_code(results: Sequence[LevelResult]) -> int:
     """The code; says in the last line how much was not compared."""
     statuses = Counter(result.status.value for result in results)
     lost = statuses["not compared"]
@@ -133,14 +133,16 @@ def _exit_code(results: Sequence[Result]) -> int:
     return NOT_COMPARED if lost and not (statuses["passed"] or statuses["known"]) else OK
 
 
-def _known(file: Path | None, earlier: Path | None) -> Known:
+def _known(file: Path | None, earlier: Path | None) -> KnownTestFailures:
     """Raises: Unreadable."""
     from datetime import date
 
-    from nnfuzz.corpus.known import Known, baseline, load
+    from nnfuzz.corpus.known import KnownTestFailures, baseline, load
 
     patterns = load(file) if file is not None else ()
-    return Known(patterns, baseline(earlier) if earlier is not None else None, date.today())
+    return KnownTestFailures(
+        patterns, baseline(earlier) if earlier is not None else None, date.today()
+    )
 
 
 def _tests(folder: Path) -> list[TestFolder]:
@@ -163,27 +165,27 @@ def _run(
     tests: Sequence[TestFolder],
     spec: BackendSpec,
     levels: Sequence[str],
-    known: Known,
+    known: KnownTestFailures,
     seconds: float,
-) -> list[Result]:
+) -> list[LevelResult]:
     """The results of all tests; shows those that fail as they come."""
     from nnfuzz.backend.runner import BackendRunner
     from nnfuzz.cli.progress import steps
     from nnfuzz.corpus.layout import CASE
-    from nnfuzz.corpus.verify import verify as run
+    from nnfuzz.corpus.verify import verify_tests
     from nnfuzz.testcase.case import CaseConfig
     from nnfuzz.testcase.client import ProducerClient
 
     config = as_json(CaseConfig(exporter="direct", plugins=tuple(spec.plugins)))
     ours = any((test.path / CASE).exists() for test in tests)
-    results: list[Result] = []
+    results: list[LevelResult] = []
     with (
         BackendRunner(spec) as runner,
         ProducerClient(0, config) if ours else nullcontext() as producer,
         steps("tests", len(tests)) as advance,
     ):
         judge = producer.judge if producer else None
-        for found in run(tests, runner, judge, levels, seconds, producer):
+        for found in verify_tests(tests, runner, judge, levels, seconds, producer):
             judged = list(map(known.judge, found))
             results += judged
             _show([r for r in judged if r.status in ("failed", "error")])
@@ -192,7 +194,7 @@ def _run(
     return results
 
 
-def _show(results: Sequence[Result]) -> None:
+def _show(results: Sequence[LevelResult]) -> None:
     for result in results:
         where = f"{result.test} {result.backend} {result.level}"
         typer.echo(f"{result.status.upper()} {where}: {_brief(result.message)}")
@@ -203,7 +205,7 @@ def _brief(message: str) -> str:
     return " ".join(message.split())[:_SHOWN]
 
 
-def _summary(results: Sequence[Result]) -> None:
+def _summary(results: Sequence[LevelResult]) -> None:
     by_level: dict[str, dict[str, int]] = {}
     for result in results:
         counts = by_level.setdefault(f"{result.backend} {result.level}", {})
