@@ -57,6 +57,11 @@ class Slot(Worker[Order, Ran]):
     def feed(self, event: Event) -> Ran | None:
         return outcomes_or_fault(self.active, event) if self.active else None
 
+    def close(self) -> None:
+        self.runner.close()
+        if self.fresh:
+            self.fresh.close()
+
 
 class BackendPool(Pool[Slot, Order, Ran]):
     """The worker slots of one backend, its queue, and the seconds spent in the compiler.
