@@ -23,6 +23,7 @@ import onnx
 import typer
 from onnx import ModelProto, helper
 
+from nnfuzz.backend.jobs import RunLevels
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.backend.stage import Stage
@@ -88,7 +89,7 @@ def fired(label: str, models: dict[str, bytes]) -> Counter[str]:
     with BackendRunner(registry.parse(label), registry) as runner:
         level = runner.backend.levels[-1]
         for data in models.values():
-            runner.submit(data, {}, [level], until=Stage.COMPILE)
+            runner.submit(RunLevels(data, {}, (level,), until=Stage.COMPILE))
             if all(outcome.ok for outcome in runner.wait()):
                 counts.update(runner.fired_passes(data, level) or ())
     return counts
