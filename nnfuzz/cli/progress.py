@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from nnfuzz.campaign.observer import Observer, Snapshot, counted
 from nnfuzz.campaign.rows import FindingRow
 from nnfuzz.cli.values import spoken
+from nnfuzz.library.steps import Advance
 from nnfuzz.text import visible
 
 if TYPE_CHECKING:
@@ -211,9 +212,6 @@ def phases() -> Iterator[Callable[[str], None]]:
 
 
 # -- a known number of steps -------------------------------------------------------------------
-
-Advance = Callable[[str], None]
-"""Counts one step; the text says how things stand."""
 
 
 @contextmanager

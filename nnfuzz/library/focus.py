@@ -16,7 +16,7 @@ from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.library.case import operator_registry
-from nnfuzz.library.settings import Note
+from nnfuzz.library.steps import Note
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.test_id import Numbered, Probe
 from nnfuzz.writing import as_json

@@ -6,14 +6,14 @@ import pytest
 import typer
 
 from nnfuzz.cli.commands.reduce import reduce
-from nnfuzz.cli.errors import FINDINGS, UsageError
+from nnfuzz.cli.errors import FINDINGS
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.execute.registry import BackendRegistry, RegistryError
 from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.experiment.blocking import examine
 from nnfuzz.reading import Unreadable
 from nnfuzz.report.finding import Finding
-from nnfuzz.report.finding_folder import read_finding, write_finding
+from nnfuzz.report.finding_folder import FindingError, read_finding, write_finding
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.writing import as_json
@@ -45,7 +45,7 @@ def test_it_reduces_and_says_so(folder, capsys):
 
 
 def test_it_refuses_what_does_not_reproduce_or_is_no_finding(folder, tmp_path):
-    with pytest.raises(UsageError, match="does not reproduce"):
+    with pytest.raises(FindingError, match="does not reproduce"):
         reduce(folder, "planted,where=never", [PLUGIN], workers=1, budget=5)
     with pytest.raises(Unreadable, match="not a finding"):
         reduce(tmp_path, workers=1, budget=5)
