@@ -7,7 +7,7 @@ optimised  what it writes by default
 A model of ONNX has to pass ONNX's checker and declare the outputs that the module has. It runs on
 ONNX Runtime with its optimiser off. Where that fails or returns anything else than the module,
 ONNX's reference evaluator is asked: it may acquit the exporter, output by output, and never accuses
-it. No fault that an exporter is known for is avoided (nnfuzz.spec.unexportable).
+it. No fault that an exporter is known for is avoided (nnfuzz.operators.unexportable).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nnfuzz.execute.backend import Backend, Program
-from nnfuzz.execute.complaint import CompilerError, Complaint, ComplaintKind, read_complaint
-from nnfuzz.execute.stage import Stage
-from nnfuzz.execute.target import MODULE
+from nnfuzz.backend.complaint import CompilerError, Complaint, ComplaintKind, read_complaint
+from nnfuzz.backend.contract import Backend, Program
+from nnfuzz.backend.stage import Stage
+from nnfuzz.backend.target import MODULE
 
 from .frontends import to_array, to_tensor
 from .issue_forms import PYTORCH

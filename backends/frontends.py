@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from nnfuzz.execute.backend import Program
+from nnfuzz.backend.contract import Program
 
 FORM = "what is imported: onnx, or a program of torch.export"
 VALUE = "to_numpy(torch.from_numpy(value.numpy()), model.outputs[name])"
@@ -50,7 +50,7 @@ def to_array(tensor):
 
 def to_tensor(array: np.ndarray) -> Any:
     """The inverse of to_array."""
-    from nnfuzz.spec import carriers
+    from nnfuzz.operators import carriers
 
     return carriers.tensor(np.asarray(array))
 
@@ -59,7 +59,7 @@ def carried(source: Any, program: Program) -> Program:
     """Wraps a program over the dtypes in which the module holds values as one over the declared
     dtypes.
 
-    source: an nnfuzz.execute.modules.TorchSource.
+    source: an nnfuzz.backend.modules.TorchSource.
     """
 
     def run(inputs: dict[str, np.ndarray]) -> Mapping[str, np.ndarray]:

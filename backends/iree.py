@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from nnfuzz.execute.backend import Backend, Program
-from nnfuzz.execute.complaint import CompilerError, Complaint, ComplaintKind, read_complaint
+from nnfuzz.backend.complaint import CompilerError, Complaint, ComplaintKind, read_complaint
+from nnfuzz.backend.contract import Backend, Program
 
 _FLAGS = ("--iree-input-demote-f64-to-f32=false", "--iree-llvmcpu-target-cpu=host")
 _ENTRY = "main"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnfuzz.execute.backend import Backend, NoDevice, Program
+from nnfuzz.backend.contract import Backend, NoDevice, Program
 
 
 class OnnxChecker(Backend):

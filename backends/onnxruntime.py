@@ -18,17 +18,17 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from nnfuzz.execute.backend import Backend, BackendOptions, BackendUnavailable, Program, option
-from nnfuzz.execute.complaint import (
+from nnfuzz.backend.complaint import (
     CompilerError,
     Complaint,
     ComplaintKind,
     first_statement,
     read_complaint,
 )
-from nnfuzz.execute.issue_form import IssueForm
-from nnfuzz.execute.packing import from_bytes, onnx_dtype, packed_bytes, to_bytes
-from nnfuzz.execute.target import Pipeline
+from nnfuzz.backend.contract import Backend, BackendOptions, BackendUnavailable, Program, option
+from nnfuzz.backend.issue_form import IssueForm
+from nnfuzz.backend.packing import from_bytes, onnx_dtype, packed_bytes, to_bytes
+from nnfuzz.backend.target import Pipeline
 
 from .gone import gone
 from .issue_forms import ONNX_RUNTIME

@@ -10,7 +10,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from nnfuzz.execute.target import Pipeline
+from nnfuzz.backend.target import Pipeline
 
 _RULES = (
     *("CastElimination", "ConvAddFusion", "ConvBNFusion", "ConvMulFusion", "DivMulFusion"),

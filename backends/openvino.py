@@ -17,11 +17,11 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from nnfuzz.execute.backend import Backend, BackendOptions, Program, option
-from nnfuzz.execute.complaint import CompilerError, Complaint, ComplaintKind, read_complaint
-from nnfuzz.execute.interface import OnnxModel
-from nnfuzz.execute.packing import from_bytes, to_bytes
-from nnfuzz.execute.target import ONNX
+from nnfuzz.backend.complaint import CompilerError, Complaint, ComplaintKind, read_complaint
+from nnfuzz.backend.contract import Backend, BackendOptions, Program, option
+from nnfuzz.backend.interface import OnnxModel
+from nnfuzz.backend.packing import from_bytes, to_bytes
+from nnfuzz.backend.target import ONNX
 
 from .frontends import (
     FORM,

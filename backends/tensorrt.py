@@ -14,7 +14,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from nnfuzz.execute.backend import (
+from nnfuzz.backend.complaint import CompilerError, Complaint, ComplaintKind, read_complaint
+from nnfuzz.backend.contract import (
     Backend,
     BackendOptions,
     BackendUnavailable,
@@ -22,7 +23,6 @@ from nnfuzz.execute.backend import (
     Program,
     option,
 )
-from nnfuzz.execute.complaint import CompilerError, Complaint, ComplaintKind, read_complaint
 
 _FLAGS = {
     "version_compatible": ("VERSION_COMPATIBLE", "EXCLUDE_LEAN_RUNTIME"),  # not in the package

@@ -25,9 +25,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import platformdirs
 
-from nnfuzz.execute.backend import Backend, BackendOptions, BackendUnavailable, Program, option
-from nnfuzz.execute.complaint import CompilerError, Complaint, read_complaint
-from nnfuzz.execute.target import EXPORTED, MODULE, Pipeline
+from nnfuzz.backend.complaint import CompilerError, Complaint, read_complaint
+from nnfuzz.backend.contract import Backend, BackendOptions, BackendUnavailable, Program, option
+from nnfuzz.backend.target import EXPORTED, MODULE, Pipeline
 
 from .issue_forms import PYTORCH
 
@@ -136,7 +136,7 @@ class TorchCompile(Backend):
     steps = tuple(f"{name}={value}" for name, values in _SETTINGS.items() for value in values)
     issue_form = PYTORCH
     preload = (
-        *("torch", "torch._dynamo", "torch._inductor.compile_fx", "nnfuzz.execute.modules"),
+        *("torch", "torch._dynamo", "torch._inductor.compile_fx", "nnfuzz.backend.modules"),
         "nnfuzz.backends.torch_warm",
     )
     environment: ClassVar = {

@@ -34,10 +34,10 @@ from importlib.metadata import version
 from textwrap import dedent
 from typing import Any, ClassVar
 
-from nnfuzz.execute.backend import Program
-from nnfuzz.execute.complaint import CompilerError, Complaint, read_complaint
-from nnfuzz.execute.issue_form import IssueForm
-from nnfuzz.execute.stage import Stage
+from nnfuzz.backend.complaint import CompilerError, Complaint, read_complaint
+from nnfuzz.backend.contract import Program
+from nnfuzz.backend.issue_form import IssueForm
+from nnfuzz.backend.stage import Stage
 
 from .onnxruntime import OnnxRuntime
 

@@ -21,8 +21,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from nnfuzz.execute.backend import Backend, BackendOptions, BackendUnavailable, Program, option
-from nnfuzz.execute.complaint import (
+from nnfuzz.backend.complaint import (
     CompilerError,
     Complaint,
     ComplaintKind,
@@ -30,8 +29,9 @@ from nnfuzz.execute.complaint import (
     first_statement,
     read_complaint,
 )
-from nnfuzz.execute.stage import Stage
-from nnfuzz.execute.target import ONNX, Pipeline
+from nnfuzz.backend.contract import Backend, BackendOptions, BackendUnavailable, Program, option
+from nnfuzz.backend.stage import Stage
+from nnfuzz.backend.target import ONNX, Pipeline
 
 from . import tvm_passes
 from .frontends import FORM, REPRO_RELAX, VALUE, carried, relax_module

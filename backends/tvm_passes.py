@@ -12,7 +12,7 @@ from random import Random
 from textwrap import indent
 from typing import Any
 
-from nnfuzz.execute.target import Pipeline
+from nnfuzz.backend.target import Pipeline
 
 _HIGH = (
     *("AdjustMatmulOrder", "CombineParallelMatmul", "ConvertLayout", "DecomposeOpsForInference"),

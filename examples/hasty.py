@@ -12,8 +12,8 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 
 import nnfuzz
-from nnfuzz.execute.backend import Backend, Program
-from nnfuzz.execute.issue_form import IssueForm
+from nnfuzz.backend.contract import Backend, Program
+from nnfuzz.backend.issue_form import IssueForm
 
 
 def without_pairs_of_transposes(model: onnx.ModelProto) -> onnx.ModelProto:

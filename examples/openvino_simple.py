@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from nnfuzz.execute.backend import Backend, Program
-from nnfuzz.execute.interface import OnnxModel
-from nnfuzz.execute.outcome import Stage
+from nnfuzz.backend.contract import Backend, Program
+from nnfuzz.backend.interface import OnnxModel
+from nnfuzz.backend.outcome import Stage
 
 # On CPUs with AMX the default hint computes float32 in bfloat16.
 _EXACT = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1}

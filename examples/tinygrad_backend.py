@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from ml_dtypes import bfloat16 as bf16
 
-from nnfuzz.execute.backend import Backend, Program
-from nnfuzz.execute.outcome import Stage
+from nnfuzz.backend.contract import Backend, Program
+from nnfuzz.backend.outcome import Stage
 
 
 class Tinygrad(Backend):

@@ -17,9 +17,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nnfuzz.backend.target import Target as Target
     from nnfuzz.compare.mismatch import Verdict as Verdict
     from nnfuzz.corpus.onnx_runner import onnx_backend_test as onnx_backend_test
-    from nnfuzz.execute.target import Target as Target
     from nnfuzz.library.case import TestCase as TestCase
     from nnfuzz.library.checking import check_model as check_model
     from nnfuzz.library.experiment import Experiment as Experiment
@@ -44,7 +44,7 @@ _HOMES = {
     "NoTestCase": "nnfuzz.library.generator",
     "Oracle": "nnfuzz.library.oracle",
     "Result": "nnfuzz.library.experiment",
-    "Target": "nnfuzz.execute.target",
+    "Target": "nnfuzz.backend.target",
     "TestCase": "nnfuzz.library.case",
     "Verdict": "nnfuzz.compare.mismatch",
     "check_model": "nnfuzz.library.checking",

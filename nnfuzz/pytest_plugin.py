@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nnfuzz.writing import as_json
+from nnfuzz.base.writing import as_json
 
 if TYPE_CHECKING:
+    from nnfuzz.backend.registry import BackendSpec
+    from nnfuzz.backend.runner import BackendRunner
     from nnfuzz.corpus.layout import TestFolder
     from nnfuzz.corpus.verify import Result
-    from nnfuzz.execute.registry import BackendSpec
-    from nnfuzz.execute.runner import BackendRunner
     from nnfuzz.testcase.client import ProducerClient
 
 MODEL = "model.onnx"
@@ -63,10 +63,10 @@ class Corpus:
         """Raises: pytest.UsageError."""
         from datetime import date
 
+        from nnfuzz.backend.contract import OptionError
+        from nnfuzz.backend.registry import BackendRegistry, RegistryError
+        from nnfuzz.base.reading import Unreadable
         from nnfuzz.corpus.known import Known, load
-        from nnfuzz.execute.backend import OptionError
-        from nnfuzz.execute.registry import BackendRegistry, RegistryError
-        from nnfuzz.reading import Unreadable
 
         self.root = root
         self._stack = ExitStack()
@@ -101,7 +101,7 @@ class Corpus:
 
     @cached_property
     def _runner(self) -> BackendRunner:
-        from nnfuzz.execute.runner import BackendRunner
+        from nnfuzz.backend.runner import BackendRunner
 
         return self._stack.enter_context(BackendRunner(self.spec))
 

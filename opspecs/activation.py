@@ -10,9 +10,9 @@ from torch.nn import functional as F
 
 from nnfuzz.ir.dtypes import FLOATS, NUMBERS, SIGNED, DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import Choice, Real
-from nnfuzz.spec.families.broadcast import narrowed
-from nnfuzz.spec.families.elementwise import (
+from nnfuzz.operators.attributes import Choice, Real
+from nnfuzz.operators.families.broadcast import narrowed
+from nnfuzz.operators.families.elementwise import (
     Broadcasting,
     Increasing,
     largest,
@@ -21,11 +21,11 @@ from nnfuzz.spec.families.elementwise import (
     single,
     too_large,
 )
-from nnfuzz.spec.families.gated import Gated
-from nnfuzz.spec.intervals import Interval, corners, holds, uncertain
-from nnfuzz.spec.operator import In, operator
-from nnfuzz.spec.rounding import SINGLE, elementary, stepwise
-from nnfuzz.spec.unexportable import SCALAR_DOUBLES
+from nnfuzz.operators.families.gated import Gated
+from nnfuzz.operators.intervals import Interval, corners, holds, uncertain
+from nnfuzz.operators.operator import In, operator
+from nnfuzz.operators.rounding import SINGLE, elementary, stepwise
+from nnfuzz.operators.unexportable import SCALAR_DOUBLES
 
 
 def negative_part(u, y, x):

@@ -7,8 +7,8 @@ import math
 import torch
 
 from nnfuzz.ir.dtypes import FLOATS, NUMBERS, SIGNED, DType
-from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.elementwise import (
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.elementwise import (
     Arithmetic,
     Binary,
     Branched,
@@ -23,10 +23,10 @@ from nnfuzz.spec.families.elementwise import (
     products,
     too_large,
 )
-from nnfuzz.spec.intervals import Interval, corners, even, holds, uncertain
-from nnfuzz.spec.operator import ANY_RANGE, In, operator
-from nnfuzz.spec.rounding import SINGLE, stepwise
-from nnfuzz.spec.unexportable import HALF_PROMOTED, Unexportable
+from nnfuzz.operators.intervals import Interval, corners, even, holds, uncertain
+from nnfuzz.operators.operator import ANY_RANGE, In, operator
+from nnfuzz.operators.rounding import SINGLE, stepwise
+from nnfuzz.operators.unexportable import HALF_PROMOTED, Unexportable
 
 AWAY = 1e-3
 """Smallest absolute value of a denominator, so that quotients stay moderate."""

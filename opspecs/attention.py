@@ -10,8 +10,8 @@ import torch
 from nnfuzz.ir.dtypes import BOOLS, FLOATS, DType
 from nnfuzz.ir.expr import product
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.attention import (
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.attention import (
     MERGED,
     MaskedSoftmax,
     Scores,
@@ -19,8 +19,8 @@ from nnfuzz.spec.families.attention import (
     repeated_heads,
     split_heads,
 )
-from nnfuzz.spec.families.composite import Composite, Moves
-from nnfuzz.spec.operator import In, operator
+from nnfuzz.operators.families.composite import Composite, Moves
+from nnfuzz.operators.operator import In, operator
 
 from .arithmetic import Add
 from .linalg import MatMul

@@ -7,10 +7,10 @@ import math
 import torch
 
 from nnfuzz.ir.dtypes import INTS, UNSIGNED
-from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.elementwise import Binary, Unary
-from nnfuzz.spec.operator import ANY_RANGE, In, operator
-from nnfuzz.spec.unexportable import Unexportable
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.elementwise import Binary, Unary
+from nnfuzz.operators.operator import ANY_RANGE, In, operator
+from nnfuzz.operators.unexportable import Unexportable
 
 FAR = 2**63 - 1
 BOOLEANS_ONLY = Unexportable("torchscript", "exports bitwise operators of booleans only")

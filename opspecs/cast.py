@@ -8,12 +8,12 @@ from typing import ClassVar
 import torch
 
 from nnfuzz.ir.dtypes import ALL, FLOAT8S, INT4S, DType
-from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.carriers import rounded
-from nnfuzz.spec.families.elementwise import Unary, flags, within
-from nnfuzz.spec.intervals import Interval, holds, monotone, uncertain
-from nnfuzz.spec.operator import ANY_RANGE, In, operator
-from nnfuzz.spec.unexportable import Unexportable
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.carriers import rounded
+from nnfuzz.operators.families.elementwise import Unary, flags, within
+from nnfuzz.operators.intervals import Interval, holds, monotone, uncertain
+from nnfuzz.operators.operator import ANY_RANGE, In, operator
+from nnfuzz.operators.unexportable import Unexportable
 
 EXPORTERS = ("torchscript", "dynamo")
 

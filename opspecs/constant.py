@@ -10,11 +10,11 @@ import torch
 
 from nnfuzz.ir.dtypes import ALL, FLOATS, SIGNED, DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.axes import AXIS_OR_NONE
-from nnfuzz.spec.families.shape import Zeros, extent, resized
-from nnfuzz.spec.intervals import Interval
-from nnfuzz.spec.operator import In, OpSpec, operator
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.axes import AXIS_OR_NONE
+from nnfuzz.operators.families.shape import Zeros, extent, resized
+from nnfuzz.operators.intervals import Interval
+from nnfuzz.operators.operator import In, OpSpec, operator
 
 SOURCE = Choice(("computed", "constant"))
 """Whether the model computes the result from the shape, or holds it as an initializer."""

@@ -7,12 +7,12 @@ import torch
 
 from nnfuzz.ir.dtypes import BOOLS, DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.body import Execution
-from nnfuzz.spec.families.composite import Moves
-from nnfuzz.spec.families.control import DTYPES, ControlFlow, drawn_body
-from nnfuzz.spec.intervals import Interval
-from nnfuzz.spec.operator import ANY_RANGE, In, OpSpec, operator
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.body import Execution
+from nnfuzz.operators.families.composite import Moves
+from nnfuzz.operators.families.control import DTYPES, ControlFlow, drawn_body
+from nnfuzz.operators.intervals import Interval
+from nnfuzz.operators.operator import ANY_RANGE, In, OpSpec, operator
 
 from . import logic
 from .bodies import ONCE, TAME, WILD

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from nnfuzz.ir.expr import product
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.families.conv import Convolution, WeightedSum
-from nnfuzz.spec.operator import operator
+from nnfuzz.operators.families.conv import Convolution, WeightedSum
+from nnfuzz.operators.operator import operator
 
 
 @operator

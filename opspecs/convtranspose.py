@@ -6,11 +6,11 @@ import torch
 
 from nnfuzz.ir.expr import product
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.axes import sizes
-from nnfuzz.spec.families.conv import Kernels, WeightedSum
-from nnfuzz.spec.families.window import EXPLICIT, LARGEST_KERNEL
-from nnfuzz.spec.operator import operator
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.axes import sizes
+from nnfuzz.operators.families.conv import Kernels, WeightedSum
+from nnfuzz.operators.families.window import EXPLICIT, LARGEST_KERNEL
+from nnfuzz.operators.operator import operator
 
 
 def _behind(draw, op, first, *_):

@@ -7,14 +7,14 @@ import torch
 from nnfuzz.ir.dtypes import FLOATS
 from nnfuzz.ir.expr import product
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import Choice, Sym
-from nnfuzz.spec.families.axes import sizes
-from nnfuzz.spec.families.sums import Summing, largest
-from nnfuzz.spec.families.window import Window, group, paddings, per_axis
-from nnfuzz.spec.intervals import Interval
-from nnfuzz.spec.operator import In, operator
-from nnfuzz.spec.rounding import sum_radius
-from nnfuzz.spec.unexportable import DECOMPOSED
+from nnfuzz.operators.attributes import Choice, Sym
+from nnfuzz.operators.families.axes import sizes
+from nnfuzz.operators.families.sums import Summing, largest
+from nnfuzz.operators.families.window import Window, group, paddings, per_axis
+from nnfuzz.operators.intervals import Interval
+from nnfuzz.operators.operator import In, operator
+from nnfuzz.operators.rounding import sum_radius
+from nnfuzz.operators.unexportable import DECOMPOSED
 
 
 @operator

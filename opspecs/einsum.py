@@ -9,12 +9,12 @@ import torch
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.expr import Int, product
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.equation import drawn, ranks, read
-from nnfuzz.spec.families.sums import Summing, largest, summed
-from nnfuzz.spec.intervals import Interval, linear
-from nnfuzz.spec.operator import ANY_RANGE, ConstraintError, In, OpSpec, operator
-from nnfuzz.spec.rounding import by_squares, sum_radius, underflow
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.equation import drawn, ranks, read
+from nnfuzz.operators.families.sums import Summing, largest, summed
+from nnfuzz.operators.intervals import Interval, linear
+from nnfuzz.operators.operator import ANY_RANGE, ConstraintError, In, OpSpec, operator
+from nnfuzz.operators.rounding import by_squares, sum_radius, underflow
 
 
 @operator

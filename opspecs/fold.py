@@ -9,11 +9,11 @@ from torch.nn import functional
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.expr import product
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.shape import Zeros
-from nnfuzz.spec.families.sums import Summing, summed
-from nnfuzz.spec.intervals import linear
-from nnfuzz.spec.operator import In, operator
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.shape import Zeros
+from nnfuzz.operators.families.sums import Summing, summed
+from nnfuzz.operators.intervals import linear
+from nnfuzz.operators.operator import In, operator
 
 
 def _each(options):

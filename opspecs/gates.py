@@ -6,19 +6,19 @@ import torch
 from torch.nn import functional as F
 
 from nnfuzz.ir.dtypes import FLOATS
-from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.elementwise import (
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.elementwise import (
     Binary,
     largest,
     products,
     single,
     too_large,
 )
-from nnfuzz.spec.families.gated import Gated
-from nnfuzz.spec.intervals import corners
-from nnfuzz.spec.operator import In, operator
-from nnfuzz.spec.rounding import SINGLE
-from nnfuzz.spec.unexportable import SCALAR_DOUBLE
+from nnfuzz.operators.families.gated import Gated
+from nnfuzz.operators.intervals import corners
+from nnfuzz.operators.operator import In, operator
+from nnfuzz.operators.rounding import SINGLE
+from nnfuzz.operators.unexportable import SCALAR_DOUBLE
 
 from .activation import ABSOLUTE, Sigmoid, Softplus, Tanh
 

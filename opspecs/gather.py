@@ -6,12 +6,12 @@ import torch
 
 from nnfuzz.ir.dtypes import ALL, DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import Choice, Sym
-from nnfuzz.spec.families.axes import AXIS
-from nnfuzz.spec.families.index import INDICES, Indexed, from_front, span, within
-from nnfuzz.spec.intervals import Interval, hull
-from nnfuzz.spec.operator import In, OpSpec, operator
-from nnfuzz.spec.unexportable import DECOMPOSED
+from nnfuzz.operators.attributes import Choice, Sym
+from nnfuzz.operators.families.axes import AXIS
+from nnfuzz.operators.families.index import INDICES, Indexed, from_front, span, within
+from nnfuzz.operators.intervals import Interval, hull
+from nnfuzz.operators.operator import In, OpSpec, operator
+from nnfuzz.operators.unexportable import DECOMPOSED
 
 
 @operator

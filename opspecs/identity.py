@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 
 from nnfuzz.ir.dtypes import FLOATS, DType
-from nnfuzz.spec.attributes import Choice, Real
-from nnfuzz.spec.families.shape import DataMovement
-from nnfuzz.spec.intervals import Interval
-from nnfuzz.spec.operator import In, operator
+from nnfuzz.operators.attributes import Choice, Real
+from nnfuzz.operators.families.shape import DataMovement
+from nnfuzz.operators.intervals import Interval
+from nnfuzz.operators.operator import In, operator
 
 
 @operator

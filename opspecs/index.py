@@ -6,11 +6,11 @@ import torch
 
 from nnfuzz.ir.dtypes import ALL, DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.axes import AXES, Along, positive
-from nnfuzz.spec.families.index import INDICES, Indexed, span
-from nnfuzz.spec.families.shape import DataMovement, ZeroFilled
-from nnfuzz.spec.operator import In, operator
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.axes import AXES, Along, positive
+from nnfuzz.operators.families.index import INDICES, Indexed, span
+from nnfuzz.operators.families.shape import DataMovement, ZeroFilled
+from nnfuzz.operators.operator import In, operator
 
 FAR = 2**63 - 1
 STEPS = (1, 1, 1, 2, 3, -1, -2)

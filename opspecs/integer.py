@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from nnfuzz.spec.families.intfactors import ConvProduct, MatMulProduct
-from nnfuzz.spec.families.intproduct import InInt32
-from nnfuzz.spec.families.quantized import BYTES
-from nnfuzz.spec.operator import In, operator
+from nnfuzz.operators.families.intfactors import ConvProduct, MatMulProduct
+from nnfuzz.operators.families.intproduct import InInt32
+from nnfuzz.operators.families.quantized import BYTES
+from nnfuzz.operators.operator import In, operator
 
 
 @operator

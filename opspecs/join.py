@@ -7,11 +7,11 @@ import torch
 from nnfuzz.ir.dtypes import ALL, DType
 from nnfuzz.ir.expr import total
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.axes import Along
-from nnfuzz.spec.families.shape import DataMovement, resized
-from nnfuzz.spec.families.window import per_axis
-from nnfuzz.spec.operator import In, operator
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.axes import Along
+from nnfuzz.operators.families.shape import DataMovement, resized
+from nnfuzz.operators.families.window import per_axis
+from nnfuzz.operators.operator import In, operator
 
 
 @operator

@@ -7,20 +7,20 @@ import torch
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.expr import or_, product
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.broadcast import narrowed
-from nnfuzz.spec.families.elementwise import products
-from nnfuzz.spec.families.matmul import (
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.broadcast import narrowed
+from nnfuzz.operators.families.elementwise import products
+from nnfuzz.operators.families.matmul import (
     factors,
     left_rank,
     multiplies,
     product_shape,
     right_factor,
 )
-from nnfuzz.spec.families.sums import Summing, largest, summed
-from nnfuzz.spec.intervals import linear
-from nnfuzz.spec.operator import In, operator
-from nnfuzz.spec.unexportable import SCALAR_DOUBLE
+from nnfuzz.operators.families.sums import Summing, largest, summed
+from nnfuzz.operators.intervals import linear
+from nnfuzz.operators.operator import In, operator
+from nnfuzz.operators.unexportable import SCALAR_DOUBLE
 
 SCALES = Choice((1.0, 1.0, 0.5, -1.0, 2.0, 0.25, 1.5))
 """Factors that float16 represents exactly; ONNX stores float attributes in float32."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 
 from nnfuzz.ir.dtypes import ALL, BOOLS, FLOATS, DType
-from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.elementwise import Binary, Broadcasting, Comparison, Unary, within
-from nnfuzz.spec.intervals import Interval, hull, joined
-from nnfuzz.spec.operator import In, operator
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.elementwise import Binary, Broadcasting, Comparison, Unary, within
+from nnfuzz.operators.intervals import Interval, hull, joined
+from nnfuzz.operators.operator import In, operator
 
 
 @operator

@@ -7,12 +7,12 @@ import math
 import torch
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.axes import may_be_one
-from nnfuzz.spec.families.loss import ClassLoss
-from nnfuzz.spec.families.norm import exponential_sums, log_radius, spread_mask
-from nnfuzz.spec.intervals import Interval
-from nnfuzz.spec.operator import operator
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.axes import may_be_one
+from nnfuzz.operators.families.loss import ClassLoss
+from nnfuzz.operators.families.norm import exponential_sums, log_radius, spread_mask
+from nnfuzz.operators.intervals import Interval
+from nnfuzz.operators.operator import operator
 
 
 @operator

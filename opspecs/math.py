@@ -7,11 +7,17 @@ import math
 import torch
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.families.elementwise import Branched, Decreasing, Increasing, Unary, exponent_limit
-from nnfuzz.spec.intervals import even, holds_multiple, periodic
-from nnfuzz.spec.operator import operator
-from nnfuzz.spec.rounding import SINGLE, elementary, faded, stepwise
-from nnfuzz.spec.unexportable import Unexportable
+from nnfuzz.operators.families.elementwise import (
+    Branched,
+    Decreasing,
+    Increasing,
+    Unary,
+    exponent_limit,
+)
+from nnfuzz.operators.intervals import even, holds_multiple, periodic
+from nnfuzz.operators.operator import operator
+from nnfuzz.operators.rounding import SINGLE, elementary, faded, stepwise
+from nnfuzz.operators.unexportable import Unexportable
 
 POSITIVE = 1e-4
 """A positive number that is not zero in any dtype, even where subnormals are flushed."""

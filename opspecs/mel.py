@@ -9,11 +9,11 @@ import torch
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.shape import Zeros
-from nnfuzz.spec.families.sums import Summing
-from nnfuzz.spec.intervals import linear
-from nnfuzz.spec.operator import In, operator
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.shape import Zeros
+from nnfuzz.operators.families.sums import Summing
+from nnfuzz.operators.intervals import linear
+from nnfuzz.operators.operator import In, operator
 
 CLEAR = 1e-3
 """Least distance of edges from whole steps, at which they are rounded down."""

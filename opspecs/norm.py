@@ -9,8 +9,8 @@ import torch
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.families.axes import Along, may_be_one
-from nnfuzz.spec.families.norm import (
+from nnfuzz.operators.families.axes import Along, may_be_one
+from nnfuzz.operators.families.norm import (
     AlongAxis,
     Exponentials,
     Normalization,
@@ -21,12 +21,12 @@ from nnfuzz.spec.families.norm import (
     mean_of,
     trailing,
 )
-from nnfuzz.spec.families.reduce import winners
-from nnfuzz.spec.families.shape import on_interval
-from nnfuzz.spec.families.sums import largest
-from nnfuzz.spec.intervals import Interval, corners, monotone
-from nnfuzz.spec.operator import In, operator
-from nnfuzz.spec.rounding import faded
+from nnfuzz.operators.families.reduce import winners
+from nnfuzz.operators.families.shape import on_interval
+from nnfuzz.operators.families.sums import largest
+from nnfuzz.operators.intervals import Interval, corners, monotone
+from nnfuzz.operators.operator import In, operator
+from nnfuzz.operators.rounding import faded
 
 from .reduce import ArgMax
 

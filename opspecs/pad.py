@@ -6,10 +6,10 @@ import torch
 
 from nnfuzz.ir.dtypes import ALL, DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.shape import DataMovement
-from nnfuzz.spec.intervals import Interval
-from nnfuzz.spec.operator import In, operator
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.shape import DataMovement
+from nnfuzz.operators.intervals import Interval
+from nnfuzz.operators.operator import In, operator
 
 
 def _pads(draw, op, first, *_):
@@ -137,7 +137,7 @@ class Pad(DataMovement):
 
     def interval(self, interval):
         """The interval of the moved elements; padding with a constant is exact."""
-        from nnfuzz.spec.intervals import moved
+        from nnfuzz.operators.intervals import moved
 
         mask = None
         if interval.any is not None:

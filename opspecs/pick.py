@@ -12,14 +12,14 @@ from torch import Tensor
 
 from nnfuzz.ir.dtypes import ALL, BOOLS, NUMBERS, DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import Choice, Sym
-from nnfuzz.spec.families.axes import AXIS_OR_NONE
-from nnfuzz.spec.families.index import relocated
-from nnfuzz.spec.families.shape import Zeros, extent, resized
-from nnfuzz.spec.families.sorting import gaps, settled
-from nnfuzz.spec.intervals import Interval, everywhere
-from nnfuzz.spec.operator import In, OpSpec, operator
-from nnfuzz.spec.unexportable import DECOMPOSED
+from nnfuzz.operators.attributes import Choice, Sym
+from nnfuzz.operators.families.axes import AXIS_OR_NONE
+from nnfuzz.operators.families.index import relocated
+from nnfuzz.operators.families.shape import Zeros, extent, resized
+from nnfuzz.operators.families.sorting import gaps, settled
+from nnfuzz.operators.intervals import Interval, everywhere
+from nnfuzz.operators.operator import In, OpSpec, operator
+from nnfuzz.operators.unexportable import DECOMPOSED
 
 
 @operator

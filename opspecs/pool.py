@@ -10,9 +10,9 @@ import torch
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.expr import or_, product
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import Choice, Sym
-from nnfuzz.spec.families.sums import Averaging, Summing, largest
-from nnfuzz.spec.families.window import (
+from nnfuzz.operators.attributes import Choice, Sym
+from nnfuzz.operators.families.sums import Averaging, Summing, largest
+from nnfuzz.operators.families.window import (
     AUTO_PAD,
     EXPLICIT,
     NO_AUTO_PAD,
@@ -22,10 +22,10 @@ from nnfuzz.spec.families.window import (
     per_axis,
     spatial,
 )
-from nnfuzz.spec.intervals import Interval, ends
-from nnfuzz.spec.operator import In, OpSpec, operator
-from nnfuzz.spec.rounding import by_squares, largest_first, underflow
-from nnfuzz.spec.unexportable import DECOMPOSED, HALF_PROMOTED
+from nnfuzz.operators.intervals import Interval, ends
+from nnfuzz.operators.operator import In, OpSpec, operator
+from nnfuzz.operators.rounding import by_squares, largest_first, underflow
+from nnfuzz.operators.unexportable import DECOMPOSED, HALF_PROMOTED
 
 GAPS = per_axis(1, 1, 1, 2, unless=lambda op: op.auto_pad != EXPLICIT)
 """No dilations with `auto_pad`, whose formula in LpPool-22 holds only for windows without gaps."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.families.intfactors import ConvProduct, MatMulProduct
-from nnfuzz.spec.families.intproduct import Requantised
-from nnfuzz.spec.families.quantized import BYTES
-from nnfuzz.spec.operator import In, operator
+from nnfuzz.operators.families.intfactors import ConvProduct, MatMulProduct
+from nnfuzz.operators.families.intproduct import Requantised
+from nnfuzz.operators.families.quantized import BYTES
+from nnfuzz.operators.operator import In, operator
 
 
 def quantised_pair(b, param_rank, *scales):

@@ -7,9 +7,9 @@ import torch
 
 from nnfuzz.ir.dtypes import FLOAT8S, INT4S, DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.elementwise import products, within
-from nnfuzz.spec.families.quantized import (
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.elementwise import products, within
+from nnfuzz.operators.families.quantized import (
     BYTES,
     SCALES,
     Blocks,
@@ -21,9 +21,9 @@ from nnfuzz.spec.families.quantized import (
     tie_distance,
     wide,
 )
-from nnfuzz.spec.intervals import Interval, corners, everywhere
-from nnfuzz.spec.operator import In, OpSpec, operator
-from nnfuzz.spec.unexportable import DECOMPOSED
+from nnfuzz.operators.intervals import Interval, corners, everywhere
+from nnfuzz.operators.operator import In, OpSpec, operator
+from nnfuzz.operators.unexportable import DECOMPOSED
 
 WORKING = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 PRECISIONS = {

@@ -6,10 +6,10 @@ import torch
 
 from nnfuzz.ir.dtypes import ALL
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.axes import AXES, positive
-from nnfuzz.spec.families.shape import DataMovement, ZeroFilled
-from nnfuzz.spec.operator import In, operator
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.axes import AXES, positive
+from nnfuzz.operators.families.shape import DataMovement, ZeroFilled
+from nnfuzz.operators.operator import In, operator
 
 
 class Blocks(DataMovement):

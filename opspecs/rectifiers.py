@@ -8,11 +8,11 @@ import torch
 from torch.nn import functional as F
 
 from nnfuzz.ir.dtypes import FLOATS, INTS, DType
-from nnfuzz.spec.attributes import Choice, Real
-from nnfuzz.spec.families.elementwise import Increasing, Unary, largest, single
-from nnfuzz.spec.intervals import Interval, uncertain
-from nnfuzz.spec.operator import In, operator
-from nnfuzz.spec.unexportable import SCALAR_DOUBLES
+from nnfuzz.operators.attributes import Choice, Real
+from nnfuzz.operators.families.elementwise import Increasing, Unary, largest, single
+from nnfuzz.operators.intervals import Interval, uncertain
+from nnfuzz.operators.operator import In, operator
+from nnfuzz.operators.unexportable import SCALAR_DOUBLES
 
 ALPHA, GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
 """The default alpha and gamma of ONNX's Selu, which are float32 numbers."""

@@ -7,14 +7,14 @@ from typing import ClassVar
 
 import torch
 
-from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.cells import Activation, Gate
-from nnfuzz.spec.families.composite import Moves
-from nnfuzz.spec.families.elementwise import largest
-from nnfuzz.spec.families.recurrent import Recurrent
-from nnfuzz.spec.intervals import Interval, distinct, hull, joined
-from nnfuzz.spec.operator import ANY_RANGE, OpSpec, operator
-from nnfuzz.spec.rounding import SINGLE
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.cells import Activation, Gate
+from nnfuzz.operators.families.composite import Moves
+from nnfuzz.operators.families.elementwise import largest
+from nnfuzz.operators.families.recurrent import Recurrent
+from nnfuzz.operators.intervals import Interval, distinct, hull, joined
+from nnfuzz.operators.operator import ANY_RANGE, OpSpec, operator
+from nnfuzz.operators.rounding import SINGLE
 
 from .activation import Clip, Elu, HardSigmoid, LeakyRelu, Relu, Sigmoid, Softplus, Softsign, Tanh
 from .arithmetic import Add, Mul

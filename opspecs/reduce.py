@@ -8,15 +8,21 @@ import math
 import torch
 
 from nnfuzz.ir.dtypes import FLOATS, DType
-from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.axes import positive, signed
-from nnfuzz.spec.families.norm import shared
-from nnfuzz.spec.families.products import crossing, magnitude_logs, multiplied, product_radius, room
-from nnfuzz.spec.families.reduce import ArgReduction, Magnitudes, Reduction
-from nnfuzz.spec.families.sums import Averaging, Summing, accumulated, largest
-from nnfuzz.spec.operator import In, operator
-from nnfuzz.spec.rounding import greatest, stepwise, sum_radius, underflow
-from nnfuzz.spec.unexportable import HALF_PROMOTED
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.axes import positive, signed
+from nnfuzz.operators.families.norm import shared
+from nnfuzz.operators.families.products import (
+    crossing,
+    magnitude_logs,
+    multiplied,
+    product_radius,
+    room,
+)
+from nnfuzz.operators.families.reduce import ArgReduction, Magnitudes, Reduction
+from nnfuzz.operators.families.sums import Averaging, Summing, accumulated, largest
+from nnfuzz.operators.operator import In, operator
+from nnfuzz.operators.rounding import greatest, stepwise, sum_radius, underflow
+from nnfuzz.operators.unexportable import HALF_PROMOTED
 
 from .math import exponential
 

@@ -8,15 +8,15 @@ from fractions import Fraction
 import torch
 
 from nnfuzz.ir.dtypes import FLOATS, DType
-from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.axes import sizes
-from nnfuzz.spec.families.resample import cubic, interpolation, nearest, positions, triangle
-from nnfuzz.spec.families.shape import DataMovement
-from nnfuzz.spec.families.sums import largest
-from nnfuzz.spec.families.window import chosen, per_axis
-from nnfuzz.spec.intervals import linear
-from nnfuzz.spec.operator import In, operator
-from nnfuzz.spec.rounding import SINGLE
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.axes import sizes
+from nnfuzz.operators.families.resample import cubic, interpolation, nearest, positions, triangle
+from nnfuzz.operators.families.shape import DataMovement
+from nnfuzz.operators.families.sums import largest
+from nnfuzz.operators.families.window import chosen, per_axis
+from nnfuzz.operators.intervals import linear
+from nnfuzz.operators.operator import In, operator
+from nnfuzz.operators.rounding import SINGLE
 
 NEAREST = (*FLOATS, DType.INT32, DType.INT8, DType.UINT8)
 LINEAR = {3: "linear", 4: "bilinear", 5: "trilinear"}

@@ -6,11 +6,11 @@ import torch
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.axes import sizes
-from nnfuzz.spec.intervals import Interval, ends
-from nnfuzz.spec.operator import In, OpSpec, operator
-from nnfuzz.spec.unexportable import DECOMPOSED
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.axes import sizes
+from nnfuzz.operators.intervals import Interval, ends
+from nnfuzz.operators.operator import In, OpSpec, operator
+from nnfuzz.operators.unexportable import DECOMPOSED
 
 
 class Aligning(OpSpec):

@@ -6,9 +6,9 @@ import torch
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.composite import Composite, Moves
-from nnfuzz.spec.operator import In, operator
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.composite import Composite, Moves
+from nnfuzz.operators.operator import In, operator
 
 from .arithmetic import Add, Mul, Sub
 from .index import Gather

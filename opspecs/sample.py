@@ -9,12 +9,12 @@ from torch.nn import functional
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import Choice, Sym
-from nnfuzz.spec.families.axes import sizes
-from nnfuzz.spec.families.sums import Summing
-from nnfuzz.spec.intervals import Interval, linear
-from nnfuzz.spec.operator import In, OpSpec, operator
-from nnfuzz.spec.unexportable import Unexportable
+from nnfuzz.operators.attributes import Choice, Sym
+from nnfuzz.operators.families.axes import sizes
+from nnfuzz.operators.families.sums import Summing
+from nnfuzz.operators.intervals import Interval, linear
+from nnfuzz.operators.operator import In, OpSpec, operator
+from nnfuzz.operators.unexportable import Unexportable
 
 SAMPLED = (DType.FLOAT32, DType.FLOAT64, DType.FLOAT16)
 

@@ -9,11 +9,11 @@ import torch
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.expr import or_
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.axes import AXES, Along, positive
-from nnfuzz.spec.families.broadcast import narrowed
-from nnfuzz.spec.families.elementwise import Unary, products, single
-from nnfuzz.spec.families.norm import (
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.axes import AXES, Along, positive
+from nnfuzz.operators.families.broadcast import narrowed
+from nnfuzz.operators.families.elementwise import Unary, products, single
+from nnfuzz.operators.families.norm import (
     STASH_TYPE,
     AlongAxis,
     Normalization,
@@ -27,11 +27,11 @@ from nnfuzz.spec.families.norm import (
     stashed,
     trailing,
 )
-from nnfuzz.spec.families.sums import largest
-from nnfuzz.spec.intervals import Interval, corners, ends
-from nnfuzz.spec.operator import In, operator
-from nnfuzz.spec.rounding import SINGLE, largest_first, stepwise, underflow
-from nnfuzz.spec.unexportable import DECOMPOSED
+from nnfuzz.operators.families.sums import largest
+from nnfuzz.operators.intervals import Interval, corners, ends
+from nnfuzz.operators.operator import In, operator
+from nnfuzz.operators.rounding import SINGLE, largest_first, stepwise, underflow
+from nnfuzz.operators.unexportable import DECOMPOSED
 
 from .norm import CHANNEL, PerChannel, across, channelwise
 

@@ -6,14 +6,14 @@ import math
 
 import torch
 
-from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.axes import Along
-from nnfuzz.spec.families.elementwise import Unary
-from nnfuzz.spec.families.products import magnitude_logs, multiplied, product_radius, room
-from nnfuzz.spec.families.sums import Summing, accumulated
-from nnfuzz.spec.intervals import Interval, linear
-from nnfuzz.spec.operator import In, operator
-from nnfuzz.spec.unexportable import HALF_PROMOTED, Unexportable
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.axes import Along
+from nnfuzz.operators.families.elementwise import Unary
+from nnfuzz.operators.families.products import magnitude_logs, multiplied, product_radius, room
+from nnfuzz.operators.families.sums import Summing, accumulated
+from nnfuzz.operators.intervals import Interval, linear
+from nnfuzz.operators.operator import In, operator
+from nnfuzz.operators.unexportable import HALF_PROMOTED, Unexportable
 
 from .reduce import SUMMED
 

@@ -8,13 +8,13 @@ import torch
 
 from nnfuzz.ir.dtypes import ALL, NUMBERS
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.axes import AXIS
-from nnfuzz.spec.families.index import INDICES, Indexed, from_front, span, within
-from nnfuzz.spec.families.scatter import Reduced, Scattering, put
-from nnfuzz.spec.families.shape import resized
-from nnfuzz.spec.operator import In, operator
-from nnfuzz.spec.unexportable import DECOMPOSED, Unexportable
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.axes import AXIS
+from nnfuzz.operators.families.index import INDICES, Indexed, from_front, span, within
+from nnfuzz.operators.families.scatter import Reduced, Scattering, put
+from nnfuzz.operators.families.shape import resized
+from nnfuzz.operators.operator import In, operator
+from nnfuzz.operators.unexportable import DECOMPOSED, Unexportable
 
 REDUCED = In("T", NUMBERS, (1, 5))
 

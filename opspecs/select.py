@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 
 from nnfuzz.ir.dtypes import NUMBERS, DType
-from nnfuzz.spec.attributes import Choice, Sym
-from nnfuzz.spec.families.axes import AXIS
-from nnfuzz.spec.families.shape import resized
-from nnfuzz.spec.families.sorting import in_order, parted, settled
-from nnfuzz.spec.intervals import Interval
-from nnfuzz.spec.operator import In, OpSpec, operator
+from nnfuzz.operators.attributes import Choice, Sym
+from nnfuzz.operators.families.axes import AXIS
+from nnfuzz.operators.families.shape import resized
+from nnfuzz.operators.families.sorting import in_order, parted, settled
+from nnfuzz.operators.intervals import Interval
+from nnfuzz.operators.operator import In, OpSpec, operator
 
 
 @operator

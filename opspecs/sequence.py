@@ -6,10 +6,10 @@ import torch
 
 from nnfuzz.ir.dtypes import ALL, DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.axes import Along, signed
-from nnfuzz.spec.families.shape import DataMovement
-from nnfuzz.spec.operator import In, OpSpec, operator
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.axes import Along, signed
+from nnfuzz.operators.families.shape import DataMovement
+from nnfuzz.operators.operator import In, OpSpec, operator
 
 from .constant import Counting
 from .join import Concat

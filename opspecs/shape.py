@@ -5,10 +5,10 @@ from __future__ import annotations
 from nnfuzz.ir.dtypes import ALL, DType
 from nnfuzz.ir.expr import IntExpr, and_, maximum, or_, product
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.axes import positive, signed
-from nnfuzz.spec.families.shape import DataMovement, regrouped, same_product
-from nnfuzz.spec.operator import In, operator
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.axes import positive, signed
+from nnfuzz.operators.families.shape import DataMovement, regrouped, same_product
+from nnfuzz.operators.operator import In, operator
 
 
 def _copied(draw, op, first, *_):

@@ -10,13 +10,13 @@ import torch
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.axes import sizes
-from nnfuzz.spec.families.elementwise import Unary
-from nnfuzz.spec.families.sums import Summing, largest
-from nnfuzz.spec.intervals import linear
-from nnfuzz.spec.operator import In, operator
-from nnfuzz.spec.unexportable import DECOMPOSED
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.axes import sizes
+from nnfuzz.operators.families.elementwise import Unary
+from nnfuzz.operators.families.sums import Summing, largest
+from nnfuzz.operators.intervals import linear
+from nnfuzz.operators.operator import In, operator
+from nnfuzz.operators.unexportable import DECOMPOSED
 
 LONGEST = 64
 """Most points of a transform, which is computed as a product with a matrix."""

@@ -8,11 +8,11 @@ import torch
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import Choice, Sym
-from nnfuzz.spec.families.elementwise import single
-from nnfuzz.spec.intervals import Interval
-from nnfuzz.spec.operator import In, OpSpec, operator
-from nnfuzz.spec.unexportable import DECOMPOSED
+from nnfuzz.operators.attributes import Choice, Sym
+from nnfuzz.operators.families.elementwise import single
+from nnfuzz.operators.intervals import Interval
+from nnfuzz.operators.operator import In, OpSpec, operator
+from nnfuzz.operators.unexportable import DECOMPOSED
 
 
 @operator

@@ -8,13 +8,13 @@ import torch
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.families.axes import sizes
-from nnfuzz.spec.families.reduce import winners
-from nnfuzz.spec.families.window import NO_AUTO_PAD
-from nnfuzz.spec.intervals import Interval
-from nnfuzz.spec.operator import In, operator
-from nnfuzz.spec.unexportable import DECOMPOSED
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.axes import sizes
+from nnfuzz.operators.families.reduce import winners
+from nnfuzz.operators.families.window import NO_AUTO_PAD
+from nnfuzz.operators.intervals import Interval
+from nnfuzz.operators.operator import In, operator
+from nnfuzz.operators.unexportable import DECOMPOSED
 
 from .pool import MaxPool, Pool
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import torch
 
 from nnfuzz.ir.dtypes import FLOATS
-from nnfuzz.spec.families.elementwise import Variadic, too_large
-from nnfuzz.spec.operator import In, operator
+from nnfuzz.operators.families.elementwise import Variadic, too_large
+from nnfuzz.operators.operator import In, operator
 
 
 class Folded(Variadic):

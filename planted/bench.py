@@ -10,12 +10,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from nnfuzz.backend.target import Target
 from nnfuzz.compare.cheap import cheap
 from nnfuzz.compare.envelope import Envelope, envelopes
 from nnfuzz.compare.mismatch import Mismatch
 from nnfuzz.compare.reference import ReferenceFault
 from nnfuzz.compare.verdict import outside
-from nnfuzz.execute.target import Target
 from nnfuzz.ir.dtypes import is_floating
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer

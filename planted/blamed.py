@@ -20,9 +20,9 @@ from typing import Literal
 import numpy as np
 import onnx
 
-from nnfuzz.execute.backend import BackendOptions, option
-from nnfuzz.execute.outcome import Stage
-from nnfuzz.execute.registry import backend
+from nnfuzz.backend.contract import BackendOptions, option
+from nnfuzz.backend.outcome import Stage
+from nnfuzz.backend.registry import backend
 
 sys.path.append(str(Path(__file__).parent.parent))
 

@@ -20,8 +20,8 @@ from onnx import AttributeProto, ModelProto, TensorProto, defs
 
 sys.path.append(str(Path(__file__).parent.parent))
 
-from nnfuzz.execute.backend import Backend, BackendOptions, Program, option
-from nnfuzz.execute.registry import backend
+from nnfuzz.backend.contract import Backend, BackendOptions, Program, option
+from nnfuzz.backend.registry import backend
 from planted.manners import act
 
 Check = Callable[[ModelProto], str]

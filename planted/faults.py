@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import onnx
 
-from nnfuzz.execute.backend import Backend
-from nnfuzz.execute.outcome import Stage
+from nnfuzz.backend.contract import Backend
+from nnfuzz.backend.outcome import Stage
 from planted.nodewise import Call, Interpreter, Node, Value, arrays, read_node, right
 
 Arrays = Mapping[str, np.ndarray]

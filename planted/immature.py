@@ -17,8 +17,8 @@ import ml_dtypes
 import numpy as np
 from onnx import TensorProto
 
-from nnfuzz.execute.outcome import Stage
-from nnfuzz.execute.registry import backend
+from nnfuzz.backend.outcome import Stage
+from nnfuzz.backend.registry import backend
 
 sys.path.append(str(Path(__file__).parent.parent))
 

@@ -20,10 +20,10 @@ from nnfuzz.compare.reference import reference
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.materialize.module import execute, tensors
-from nnfuzz.spec.carriers import array, settled
-from nnfuzz.spec.families.elementwise import Elementwise
-from nnfuzz.spec.families.shape import DataMovement
-from nnfuzz.spec.operator import flatten
+from nnfuzz.operators.carriers import array, settled
+from nnfuzz.operators.families.elementwise import Elementwise
+from nnfuzz.operators.families.shape import DataMovement
+from nnfuzz.operators.operator import flatten
 
 Kernel = Callable[[Node, list[Tensor]], list[Tensor]]
 NATIVE = (torch.float16, torch.bfloat16, torch.float32, torch.float64)

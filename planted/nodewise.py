@@ -15,7 +15,7 @@ import onnx
 from nnfuzz.backends.onnxruntime import OnnxRuntime
 from onnx import AttributeProto, helper, numpy_helper
 
-from nnfuzz.execute.outcome import Stage
+from nnfuzz.backend.outcome import Stage
 
 
 class _Quiet(OnnxRuntime):

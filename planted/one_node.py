@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import onnx
 
-from nnfuzz.execute.backend import Backend, BackendOptions, option
-from nnfuzz.execute.registry import backend
+from nnfuzz.backend.contract import Backend, BackendOptions, option
+from nnfuzz.backend.registry import backend
 
 sys.path.append(str(Path(__file__).parent.parent))
 

@@ -6,8 +6,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from nnfuzz.execute.backend import Backend, BackendOptions, option
-from nnfuzz.execute.registry import backend
+from nnfuzz.backend.contract import Backend, BackendOptions, option
+from nnfuzz.backend.registry import backend
 
 sys.path.append(str(Path(__file__).parent.parent))
 

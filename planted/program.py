@@ -17,7 +17,7 @@ from onnx import helper, numpy_helper
 from torch import Tensor
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.carriers import array, tensor
+from nnfuzz.operators.carriers import array, tensor
 from planted.kernels import KERNELS
 from planted.resampling import resizes
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nnfuzz.execute.registry import backend
+from nnfuzz.backend.registry import backend
 
 sys.path.append(str(Path(__file__).parent.parent))
 

@@ -21,8 +21,8 @@ from pathlib import Path
 import onnx
 from onnx import TensorProto
 
-from nnfuzz.execute.outcome import Stage
-from nnfuzz.execute.registry import backend
+from nnfuzz.backend.outcome import Stage
+from nnfuzz.backend.registry import backend
 
 sys.path.append(str(Path(__file__).parent.parent))
 

@@ -35,7 +35,7 @@ if "{BLOCK}" in os.environ:
 
 ENDLESS = """
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.operator import In, OpSpec, operator
+from nnfuzz.operators.operator import In, OpSpec, operator
 
 @operator
 class Endless(OpSpec):
@@ -53,8 +53,8 @@ class Endless(OpSpec):
         return emit("Identity", x)
 """
 IMPORTING = """
-from nnfuzz.execute.backend import Backend
-from nnfuzz.execute.registry import backend
+from nnfuzz.backend.contract import Backend
+from nnfuzz.backend.registry import backend
 
 @backend
 class Importing(Backend):

@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from nnfuzz.campaign.store import FILE
+from nnfuzz.store.store import FILE
 
 FUZZ = (sys.executable, "-m", "nnfuzz.cli.main", "fuzz")
 Contents = Mapping[str, Mapping[Any, Any]]

@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from nnfuzz.execute.forkserver import ForkServer, Home
+from nnfuzz.sandbox.forkserver import ForkServer, Home
 
 ASKING = (
     "nnfuzz.campaign.producer_pool",
-    "nnfuzz.campaign.reducing",
+    "nnfuzz.upkeep.reducing",
     "nnfuzz.corpus.producers",
-    "nnfuzz.execute.runner",
-    "nnfuzz.execute.sandbox",
+    "nnfuzz.backend.runner",
+    "nnfuzz.sandbox.sandbox",
     "nnfuzz.reduction.servers",
 )
 """Modules that start fork servers."""

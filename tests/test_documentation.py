@@ -13,13 +13,13 @@ import pytest
 import torch
 
 import nnfuzz
+from nnfuzz.backend.conformance import check_backend
+from nnfuzz.backend.registry import import_plugin
 from nnfuzz.check.operators import check_operators
 from nnfuzz.compare.envelope import admitted
-from nnfuzz.execute.conformance import check_backend
-from nnfuzz.execute.registry import import_plugin
 from nnfuzz.ir.dtypes import FLOAT8S, INT4S, DType
-from nnfuzz.spec.motif import Motif
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.motif import Motif
+from nnfuzz.operators.registry import OpRegistry
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "CONTRIBUTING.md").read_text()

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnfuzz.index_set import IndexSet
-from nnfuzz.shard import Shard
+from nnfuzz.base.index_set import IndexSet
+from nnfuzz.base.shard import Shard
 
 PARTS = st.sampled_from([Shard(), Shard(1, 3), Shard(3, 3)])
 

@@ -17,7 +17,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "examples" / "plugin_package"
 MOST_LINES = {"backend.py": 50, "operators.py": 10, "optimiser.py": 15}
 CONTRACTS = """
-from nnfuzz.execute.conformance import check_backend
+from nnfuzz.backend.conformance import check_backend
 from nnfuzz.ir.dtypes import DType
 
 fates = check_backend("toyc")

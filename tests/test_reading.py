@@ -8,7 +8,7 @@ from enum import Enum
 
 import pytest
 
-from nnfuzz.reading import Unreadable, read, read_fields
+from nnfuzz.base.reading import Unreadable, read, read_fields
 
 
 class Colour(Enum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnfuzz.shard import Shard
+from nnfuzz.base.shard import Shard
 
 
 def test_parts_are_the_whole_and_share_nothing():

@@ -10,10 +10,10 @@ from enum import Enum
 import numpy as np
 import pytest
 
-from nnfuzz.execute.target import Target
-from nnfuzz.reading import read
-from nnfuzz.testcase.test_id import Foreign, Numbered, Probe, TestId
-from nnfuzz.writing import ROUNDED, UNWRITTEN, as_json, as_list, fields_as_json
+from nnfuzz.backend.target import Target
+from nnfuzz.base.reading import read
+from nnfuzz.base.writing import ROUNDED, UNWRITTEN, as_json, as_list, fields_as_json
+from nnfuzz.testcase.identity import Foreign, Numbered, Probe, TestId
 
 
 class Colour(Enum):

@@ -11,19 +11,19 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from nnfuzz.campaign.config import CampaignConfig
+from nnfuzz.backend.deviation import Deviation
+from nnfuzz.backend.outcome import Outcome, OutcomeKind
+from nnfuzz.backend.registry import BackendRegistry, BackendSpec
+from nnfuzz.backend.runner import AdapterFault, BackendRunner, RunnerError, fork_server_of
 from nnfuzz.campaign.long_runs import Answer, LongRun, LongRuns, Order, Watcher
 from nnfuzz.campaign.pace import Pace, Waiting
 from nnfuzz.campaign.producer_pool import PATIENCE, PoolError
-from nnfuzz.execute.deviation import Deviation
-from nnfuzz.execute.events import Event
-from nnfuzz.execute.outcome import Outcome, OutcomeKind
-from nnfuzz.execute.registry import BackendRegistry, BackendSpec
-from nnfuzz.execute.runner import AdapterFault, BackendRunner, RunnerError, fork_server_of
-from nnfuzz.execute.sandbox import Sandbox
 from nnfuzz.experiment.pending import Pending
 from nnfuzz.experiment.result import Run
-from nnfuzz.testcase.test_id import Numbered, Probe, TestId
+from nnfuzz.records.config import CampaignConfig
+from nnfuzz.sandbox.events import Event
+from nnfuzz.sandbox.sandbox import Sandbox
+from nnfuzz.testcase.identity import Numbered, Probe, TestId
 from nnfuzz.triage.survey import learn_habits, usual_seconds
 
 MOST_AHEAD = 64  # tests of a slot: 1.5 s of two producers, for models of some MB at most

@@ -1,6 +1,6 @@
 """What is generated: the configuration of each epoch, decided from tests of earlier epochs.
 
-Epoch e covers the indexes from begins(e) up to begins(e + 1) (nnfuzz.campaign.schedule). What is
+Epoch e covers the indexes from begins(e) up to begins(e + 1) (nnfuzz.records.schedule). What is
 refused and avoided in it follows from the tests below begins(e - 1) and from the probes that these
 made necessary, and from nothing else. The epoch in between keeps the producers busy while
 stragglers end. So the tests of a campaign are a function of its seed and settings, however many
@@ -15,22 +15,22 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from nnfuzz.campaign.config import CampaignConfig
-from nnfuzz.campaign.exchange import EpochConfig, Exchange
-from nnfuzz.campaign.guidance import Feedback, NoFeedback, Seen
-from nnfuzz.campaign.leased import Leased
-from nnfuzz.campaign.observer import Observer, counted
-from nnfuzz.campaign.probe import Prober
 from nnfuzz.campaign.producer_pool import ProducerPool
-from nnfuzz.campaign.recorder import Recorder
-from nnfuzz.campaign.rows import AvoidedRow, Observed
-from nnfuzz.campaign.schedule import begins, epoch_of
-from nnfuzz.campaign.store import Store
-from nnfuzz.campaign.support import INSTANCES
-from nnfuzz.campaign.throttle import Throttle, by_operator
+from nnfuzz.feedback.guidance import Feedback, NoFeedback, Seen
+from nnfuzz.feedback.probe import Prober
+from nnfuzz.feedback.support import INSTANCES
+from nnfuzz.feedback.throttle import Throttle, by_operator
 from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.testcase.test_id import Probe
+from nnfuzz.parts.exchange import EpochConfig, Exchange
+from nnfuzz.parts.leased import Leased
+from nnfuzz.records.config import CampaignConfig
+from nnfuzz.records.observer import Observer, counted
+from nnfuzz.records.rows import AvoidedRow, Observed
+from nnfuzz.records.schedule import begins, epoch_of
+from nnfuzz.store.recorder import Recorder
+from nnfuzz.store.store import Store
+from nnfuzz.testcase.identity import Probe
 
 TELLING = 1.2  # growth of the refused signatures that is worth another line
 
@@ -38,7 +38,7 @@ TELLING = 1.2  # growth of the refused signatures that is worth another line
 class EpochDecider:
     """Decides epochs, in their order, from what tests and probes have shown.
 
-    number: the last decided epoch; -1 for none. refused: signatures, see nnfuzz.campaign.probe.
+    number: the last decided epoch; -1 for none. refused: signatures, see nnfuzz.feedback.probe.
     """
 
     def __init__(

@@ -8,15 +8,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from nnfuzz.campaign.probe import Prober
+from nnfuzz.base.shard import Shard
 from nnfuzz.campaign.producer_pool import Job
-from nnfuzz.execute.events import Death, Fault, Reply
-from nnfuzz.shard import Shard
+from nnfuzz.feedback.probe import Prober
+from nnfuzz.sandbox.events import Death, Fault, Reply
+from nnfuzz.testcase.identity import Numbered, TestId
 from nnfuzz.testcase.service import produce_job, produced_as
-from nnfuzz.testcase.test_id import Numbered, TestId
 
 MOST_RETURNS = 3
-"""Each after MOST_KILLS of nnfuzz.execute.sandbox."""
+"""Each after MOST_KILLS of nnfuzz.sandbox.sandbox."""
 Produced = Callable[[TestId, Reply | Fault | Death, int, float], None]
 """What takes the end of a job: what was to be made, event, epoch and seconds."""
 

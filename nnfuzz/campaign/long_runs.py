@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 from typing import Protocol
 
+from nnfuzz.backend.outcome import Outcome, Stage
+from nnfuzz.backend.runner import BackendRunner, RunnerError
 from nnfuzz.campaign.pace import Pace, Waiting
-from nnfuzz.execute.outcome import Outcome, Stage
-from nnfuzz.execute.runner import BackendRunner, RunnerError
-from nnfuzz.execute.sandbox import Sandbox
 from nnfuzz.experiment.pending import Pending
 from nnfuzz.experiment.result import Run
+from nnfuzz.sandbox.sandbox import Sandbox
 
 SUSPECTS = max(1, min(3, (os.cpu_count() or 1) // 2))
 """Runs that look like hangs and go on: half of the cores, since a hang may compute. No more than

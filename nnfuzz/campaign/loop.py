@@ -21,27 +21,27 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from nnfuzz.backend.outcome import DIFFERENCES
+from nnfuzz.base.index_set import IndexSet
 from nnfuzz.campaign.backend_pool import BackendPool
-from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.campaign.cpu import CpuMeter
-from nnfuzz.campaign.disk import DiskBudget
 from nnfuzz.campaign.epochs import Epochs
 from nnfuzz.campaign.jobs import Indexes, JobSource, OwnIndexes
-from nnfuzz.campaign.observer import Observer, Snapshot, counted
 from nnfuzz.campaign.pace import Waiting
-from nnfuzz.campaign.probe import Prober, by_turns
 from nnfuzz.campaign.producer_pool import Job, PoolError, ProducerPool
-from nnfuzz.campaign.recorder import Evidence, Recorder
-from nnfuzz.campaign.reducing import Reducer
-from nnfuzz.campaign.rows import EventRow
 from nnfuzz.campaign.suspects import Suspects
 from nnfuzz.campaign.testrun import FAULT, TestRun, lost, not_produced
-from nnfuzz.execute.events import Death, Fault, Reply, Standstill
-from nnfuzz.execute.outcome import DIFFERENCES
-from nnfuzz.execute.sandbox import wait
-from nnfuzz.index_set import IndexSet
+from nnfuzz.feedback.probe import Prober, by_turns
+from nnfuzz.records.config import CampaignConfig
+from nnfuzz.records.observer import Observer, Snapshot, counted
+from nnfuzz.records.rows import EventRow
+from nnfuzz.sandbox.events import Death, Fault, Reply, Standstill
+from nnfuzz.sandbox.sandbox import wait
+from nnfuzz.store.disk import DiskBudget
+from nnfuzz.store.recorder import Evidence, Recorder
 from nnfuzz.testcase.case import NotProduced
-from nnfuzz.testcase.test_id import Numbered, Probe, TestId
+from nnfuzz.testcase.identity import Numbered, Probe, TestId
+from nnfuzz.upkeep.reducing import Reducer
 
 TICK_SECONDS, LEAST_TICK_SECONDS = 0.25, 0.01
 SHOWN_SECONDS = 0.5  # between two looks at how far the campaign is, which cost more than a test

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from nnfuzz.execute.stage import Stage
-from nnfuzz.testcase.test_id import TestId
+from nnfuzz.backend.stage import Stage
+from nnfuzz.testcase.identity import TestId
 
 LATEST = 200  # levels that are remembered, so that the pace follows the load of the machine
 TAIL = 0.95

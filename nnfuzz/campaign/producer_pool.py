@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from nnfuzz.campaign.config import ProducerSettings
-from nnfuzz.execute.events import (
+from nnfuzz.base.writing import as_json
+from nnfuzz.records.config import ProducerSettings
+from nnfuzz.sandbox.events import (
     Death,
     Event,
     Fault,
@@ -24,11 +25,10 @@ from nnfuzz.execute.events import (
     described,
     unread,
 )
-from nnfuzz.execute.forkserver import ForkServer
-from nnfuzz.execute.sandbox import Sandbox
+from nnfuzz.sandbox.forkserver import ForkServer
+from nnfuzz.sandbox.sandbox import Sandbox
 from nnfuzz.testcase.case import CaseConfig
-from nnfuzz.testcase.test_id import TestId
-from nnfuzz.writing import as_json
+from nnfuzz.testcase.identity import TestId
 
 CONFIGURE = "configure"
 MAKING = (CONFIGURE, "produce", "signatures")

@@ -16,41 +16,41 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.base.files import write_atomically
+from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.backend_pool import BackendPool
-from nnfuzz.campaign.changes import keep_releases
-from nnfuzz.campaign.config import CampaignConfig, ConfigError
 from nnfuzz.campaign.epochs import EpochDecider, Epochs
-from nnfuzz.campaign.exchange import Exchange, OwnExchange, SharedExchange
-from nnfuzz.campaign.guidance import Guidance, NoFeedback
-from nnfuzz.campaign.leased import Leased
-from nnfuzz.campaign.lending import Coordinator
 from nnfuzz.campaign.loop import STANDSTILLS, Loop
-from nnfuzz.campaign.observer import Observer, counted
-from nnfuzz.campaign.post_reduction import SUMMARY, findings_figures
-from nnfuzz.campaign.probe import Prober
 from nnfuzz.campaign.producer_pool import PoolError, ProducerPool
-from nnfuzz.campaign.recorder import DESIGN, Recorder
-from nnfuzz.campaign.reducing import Reducer
-from nnfuzz.campaign.refusals import refusals
-from nnfuzz.campaign.rekeying import rekey
-from nnfuzz.campaign.rows import AvoidedRow, FindingRow
-from nnfuzz.campaign.shared_leases import SharedLeases
-from nnfuzz.campaign.statistics import summary
-from nnfuzz.campaign.store import MOST_FAULTS, Store
-from nnfuzz.campaign.support import ProbeAnswers, Support
-from nnfuzz.campaign.support_cache import SupportCache, SupportTables
-from nnfuzz.campaign.throttle import Throttle
 from nnfuzz.campaign.watchdog import Watchdog
 from nnfuzz.campaign.writer import finding_writer
-from nnfuzz.execute.events import Fault, Reply, described
-from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.feedback.guidance import Guidance, NoFeedback
+from nnfuzz.feedback.probe import Prober
+from nnfuzz.feedback.refusals import refusals
+from nnfuzz.feedback.support import ProbeAnswers, Support
+from nnfuzz.feedback.support_cache import SupportCache, SupportTables
+from nnfuzz.feedback.throttle import Throttle
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.reading import read
-from nnfuzz.report.files import write_atomically
+from nnfuzz.parts.exchange import Exchange, OwnExchange, SharedExchange
+from nnfuzz.parts.leased import Leased
+from nnfuzz.parts.shared_leases import SharedLeases
+from nnfuzz.records.config import CampaignConfig, ConfigError
+from nnfuzz.records.lending import Coordinator
+from nnfuzz.records.observer import Observer, counted
+from nnfuzz.records.rows import AvoidedRow, FindingRow
+from nnfuzz.sandbox.events import Fault, Reply, described
+from nnfuzz.store.recorder import DESIGN, Recorder
+from nnfuzz.store.statistics import summary
+from nnfuzz.store.store import MOST_FAULTS, Store
 from nnfuzz.testcase.service import blames_settings
 from nnfuzz.triage.known import KnownFailures
 from nnfuzz.triage.survey import declared
-from nnfuzz.writing import as_json
+from nnfuzz.upkeep.changes import keep_releases
+from nnfuzz.upkeep.post_reduction import SUMMARY, findings_figures
+from nnfuzz.upkeep.reducing import Reducer
+from nnfuzz.upkeep.rekeying import rekey
 
 AHEAD = 16
 """Tests per process that a node of a cluster has at hand: about a second of work."""

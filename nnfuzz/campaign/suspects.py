@@ -13,13 +13,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
+from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.campaign.pace import Waiting
-from nnfuzz.campaign.probe import Prober
-from nnfuzz.campaign.recorder import Recorder
-from nnfuzz.campaign.rows import HangRow
 from nnfuzz.campaign.testrun import TestRun
-from nnfuzz.execute.outcome import OutcomeKind
-from nnfuzz.testcase.test_id import Probe, TestId
+from nnfuzz.feedback.probe import Prober
+from nnfuzz.records.rows import HangRow
+from nnfuzz.store.recorder import Recorder
+from nnfuzz.testcase.identity import Probe, TestId
 from nnfuzz.triage.signature import Failure
 
 SOME = 5  # hangs that are no accident

@@ -7,23 +7,23 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from nnfuzz.backend.complaint import describe
+from nnfuzz.backend.outcome import DIFFERENCES, Outcome, OutcomeKind, Stage
+from nnfuzz.backend.runner import RunnerError
+from nnfuzz.backend.target import Target
 from nnfuzz.campaign.backend_pool import BackendPool
 from nnfuzz.campaign.pace import Waiting
 from nnfuzz.campaign.producer_pool import Job
-from nnfuzz.campaign.recorder import Evidence
-from nnfuzz.campaign.rows import EventRow
-from nnfuzz.execute.complaint import describe
-from nnfuzz.execute.events import Death, DeathKind, Fault, Reading, Reply, described
-from nnfuzz.execute.outcome import DIFFERENCES, Outcome, OutcomeKind, Stage
-from nnfuzz.execute.runner import RunnerError
-from nnfuzz.execute.target import Target
 from nnfuzz.experiment import procedure
 from nnfuzz.experiment.asking import Answer, Asking
 from nnfuzz.experiment.pending import Pending, Task
 from nnfuzz.experiment.procedure import REPEATS, Procedure
 from nnfuzz.experiment.result import Event, Judging, Plan, Result, Run
+from nnfuzz.records.rows import EventRow
+from nnfuzz.sandbox.events import Death, DeathKind, Fault, Reading, Reply, described
+from nnfuzz.store.recorder import Evidence
 from nnfuzz.testcase.case import NotProduced, TestCase
-from nnfuzz.testcase.test_id import TestId
+from nnfuzz.testcase.identity import TestId
 from nnfuzz.triage.signature import Failure, export_failure, failures
 
 FAULT, DEATH = procedure.FAULT, procedure.DEATH

@@ -1,6 +1,6 @@
 """Notices when the campaign's own thread does not go on, and says where it is.
 
-That thread never waits for a process without a limit (nnfuzz.execute.sandbox), but it reads and
+That thread never waits for a process without a limit (nnfuzz.sandbox.sandbox), but it reads and
 writes files: on a disk or a share that does not answer it stands still, and with it the whole
 campaign. Nobody can do that in its place, so it is told, by another thread, and told again when it
 is over.
@@ -16,8 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType, TracebackType
 
-from nnfuzz.execute.own_time import OwnTime
-from nnfuzz.text import visible
+from nnfuzz.base.text import visible
+from nnfuzz.sandbox.own_time import OwnTime
 
 PATIENCE = 30.0
 """Seconds of its own time in which it neither looks after processes nor computes."""

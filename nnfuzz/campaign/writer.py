@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from nnfuzz.campaign.config import CampaignConfig
-from nnfuzz.campaign.recorder import Evidence
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.report.finding import Finding, Origin
-from nnfuzz.report.finding_folder import write_finding
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.base.writing import as_json
+from nnfuzz.findings.folder import write_finding
+from nnfuzz.records.config import CampaignConfig
+from nnfuzz.records.finding import Finding, Origin
+from nnfuzz.store.recorder import Evidence
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.triage.signature import Failure
-from nnfuzz.writing import as_json
 
 
 def finding_writer(
@@ -49,7 +49,7 @@ def finding_writer(
             versions=dict(versions.get(failure.backend, {})),
             origin=Origin(evidence.epoch, evidence.right_release(failure) if changes else ""),
         )
-        from nnfuzz.report.reduced import repro_program
+        from nnfuzz.findings.reduced import repro_program
 
         write_finding(folder, finding, repro_program(finding, registry))
 

@@ -12,8 +12,8 @@ import numpy as np
 from nnfuzz.check.reference_implementations import Arrays, doubled, run_torch, tensors
 from nnfuzz.compare.envelope import admitted
 from nnfuzz.ir.dtypes import DType, is_floating, plain
-from nnfuzz.spec.intervals import Interval
-from nnfuzz.spec.operator import OpSpec, Range
+from nnfuzz.operators.intervals import Interval
+from nnfuzz.operators.operator import OpSpec, Range
 
 SLACK = 2.0
 """An implementation may be off by this many radii and units in the last place."""

@@ -23,9 +23,9 @@ from nnfuzz.check.runtimes import (
     Runtime,
     Unavailable,
 )
-from nnfuzz.spec.draw import Sizes
-from nnfuzz.spec.operator import OpSpec
-from nnfuzz.spec.waiver import Waiver, Waivers
+from nnfuzz.operators.draw import Sizes
+from nnfuzz.operators.operator import OpSpec
+from nnfuzz.operators.waiver import Waiver, Waivers
 
 STRICT = (EVALUATOR, BODY, STANDARD_IMPLEMENTATION)
 """They say what is right: what they differ in without a `Waiver` is a problem."""

@@ -16,9 +16,9 @@ from typing import Any
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Bool, Expr, Var, evaluate, not_, variables
 from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.draw import Draw, Sizes
+from nnfuzz.operators.operator import OpSpec, dtypes_of
 from nnfuzz.solve.propagation import solve
-from nnfuzz.spec.draw import Draw, Sizes
-from nnfuzz.spec.operator import OpSpec, dtypes_of
 
 SIZES = Sizes(max_dim=(1, 40, 16, 10, 8, 5, 3), max_numel=1 << 13, max_flops=1 << 21)
 """Small tensors: a check is about types and meaning, not about load."""

@@ -15,7 +15,7 @@ from importlib.resources import files
 import onnx
 from packaging.version import Version
 
-from nnfuzz.reading import read
+from nnfuzz.base.reading import read
 
 LATE, ATTRIBUTE, TYPE = "late", "attribute", "type"
 

@@ -23,8 +23,8 @@ from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.materialize.emit import OPSETS
 from nnfuzz.materialize.errors import GraphFault
-from nnfuzz.spec.draw import Draw, Sizes
-from nnfuzz.spec.operator import OpSpec, dtypes_of
+from nnfuzz.operators.draw import Draw, Sizes
+from nnfuzz.operators.operator import OpSpec, dtypes_of
 
 SIZES = Sizes(max_dim=(1, 16, 12, 8, 8, 8, 8))
 RANKS = (2, 3, 4, 1, 5, 0)

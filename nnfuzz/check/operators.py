@@ -27,9 +27,9 @@ from nnfuzz.check.legality import legal_opsets
 from nnfuzz.check.report import CheckReport
 from nnfuzz.check.runtimes import REFERENCE, Runtime, Unavailable
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.draw import Draw
-from nnfuzz.spec.operator import ConstraintError, OpSpec
-from nnfuzz.spec.waiver import NONE, Waivers
+from nnfuzz.operators.draw import Draw
+from nnfuzz.operators.operator import ConstraintError, OpSpec
+from nnfuzz.operators.waiver import NONE, Waivers
 
 RANKS = 6
 

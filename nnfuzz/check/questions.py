@@ -15,9 +15,9 @@ from nnfuzz.check.instances import Instance, OpSignature
 from nnfuzz.check.legality import legal_opsets
 from nnfuzz.check.runtimes import Runtime, Unavailable
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.draw import Draw, Sizes
-from nnfuzz.spec.operator import OpSpec
-from nnfuzz.spec.waiver import Waiver, Waivers
+from nnfuzz.operators.draw import Draw, Sizes
+from nnfuzz.operators.operator import OpSpec
+from nnfuzz.operators.waiver import Waiver, Waivers
 
 Kind = tuple[OpSignature, list[int]]
 """An operator signature, and the opsets at which it is legal."""

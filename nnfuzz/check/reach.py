@@ -17,8 +17,8 @@ from nnfuzz.check.instances import SIZES, OpSignature, solved
 from nnfuzz.check.legality import legal_opsets
 from nnfuzz.check.reference_implementations import one_node
 from nnfuzz.materialize.walk import bodies
-from nnfuzz.spec.draw import Draw
-from nnfuzz.spec.operator import OpSpec
+from nnfuzz.operators.draw import Draw
+from nnfuzz.operators.operator import OpSpec
 
 DRAWS = 60
 """Instances of an operator, up to four times as many where it has many signatures: an attribute

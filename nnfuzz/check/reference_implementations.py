@@ -14,7 +14,7 @@ from nnfuzz.check.instances import Instance
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.operator import OpSpec, Range, flatten
+from nnfuzz.operators.operator import OpSpec, Range, flatten
 
 if TYPE_CHECKING:
     import onnx
@@ -95,7 +95,7 @@ def _array(type_: TensorType, range_: Any, span: Range, rng: np.random.Generator
 
 def tensors(arrays: Sequence[np.ndarray]) -> list[Tensor]:
     """Copies as torch tensors, in the carriers of their dtypes."""
-    from nnfuzz.spec.carriers import tensor
+    from nnfuzz.operators.carriers import tensor
 
     return [tensor(a) for a in arrays]
 
@@ -110,7 +110,7 @@ def doubled(arrays: Sequence[np.ndarray]) -> list[Tensor]:
 
 def run_torch(op: OpSpec, arrays: Sequence[np.ndarray]) -> Arrays:
     """What `op.torch` returns. Raises: whatever it raises; ValueError if it wrote to an input."""
-    from nnfuzz.spec.carriers import array
+    from nnfuzz.operators.carriers import array
 
     given = tensors(arrays)
     results = list(flatten(op.torch(*given)))
@@ -135,7 +135,7 @@ def _output_dtypes(
 
 def _stored(x: Tensor, dtype: DType) -> np.ndarray:
     """A result as an array of its declared dtype, or of its own if that is not the carrier."""
-    from nnfuzz.spec.carriers import array, settled
+    from nnfuzz.operators.carriers import array, settled
 
     if x.dtype is not dtype.torch:
         return np.array(array(x, DType.of(x.dtype)))

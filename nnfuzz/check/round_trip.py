@@ -22,10 +22,10 @@ from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.materialize.emit import emit_model
 from nnfuzz.materialize.importing import import_onnx, rename
 from nnfuzz.materialize.static import OnnxImportError
-from nnfuzz.spec.draw import Draw
-from nnfuzz.spec.opaque import Opaque
-from nnfuzz.spec.operator import OpSpec
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.draw import Draw
+from nnfuzz.operators.opaque import Opaque
+from nnfuzz.operators.operator import OpSpec
+from nnfuzz.operators.registry import OpRegistry
 
 RANKS = 6
 TRIES = 6

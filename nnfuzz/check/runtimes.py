@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nnfuzz.backend.outcome import Stage
 from nnfuzz.check.reference_implementations import Arrays
-from nnfuzz.execute.outcome import Stage
 from nnfuzz.materialize.walk import graphs
 
 if TYPE_CHECKING:
     import onnx
     from onnx.reference.op_run import OpRun
 
-    from nnfuzz.execute.backend import Backend
+    from nnfuzz.backend.contract import Backend
 
 Runtime = Callable[["onnx.ModelProto", Sequence[np.ndarray]], Arrays]
 """Runs a model with inputs x0, x1 ... Raises: Unavailable, or whatever went wrong."""

@@ -11,8 +11,8 @@ import numpy as np
 from nnfuzz.check.arbitration import AGREES, STRICT, UNABLE, Arbitration, Example, Weighed
 from nnfuzz.check.runtimes import EVALUATOR
 from nnfuzz.ir.dtypes import plain
+from nnfuzz.operators.waiver import Waiver
 from nnfuzz.report.templating import environment
-from nnfuzz.spec.waiver import Waiver
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import Field, dataclass, fields
 from typing import Any
 
+from nnfuzz.backend.contract import Backend, BackendOptions
+from nnfuzz.backend.registry import BackendRegistry, BackendSpec, RegistryError
+from nnfuzz.backend.releases import known_release
+from nnfuzz.backend.runner import BackendRunner, RunnerError
 from nnfuzz.cli.errors import plain
-from nnfuzz.execute.backend import Backend, BackendOptions
-from nnfuzz.execute.environment import known_release
-from nnfuzz.execute.registry import BackendRegistry, BackendSpec, RegistryError
-from nnfuzz.execute.runner import BackendRunner, RunnerError
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nnfuzz.campaign.observer import counted
 from nnfuzz.cli.ci import write_reports
 from nnfuzz.cli.values import spoken
+from nnfuzz.records.observer import counted
 
 if TYPE_CHECKING:
-    from nnfuzz.campaign.config import CampaignConfig
-    from nnfuzz.campaign.rows import FindingRow
     from nnfuzz.campaign.session import Result
     from nnfuzz.corpus.verify import Result as TestResult
+    from nnfuzz.records.config import CampaignConfig
+    from nnfuzz.records.rows import FindingRow
 
 LONGEST = 100
 """Characters of a name without the hash."""
@@ -68,10 +68,10 @@ def _slug(row: FindingRow) -> str:
 
 
 def _of(row: FindingRow, name: str, folder: Path) -> TestResult:
+    from nnfuzz.base.untrusted import read_text
     from nnfuzz.corpus.verify import Result as TestResult
     from nnfuzz.corpus.verify import Status
-    from nnfuzz.report.finding_folder import smallest
-    from nnfuzz.untrusted import read_text
+    from nnfuzz.findings.folder import smallest
 
     pattern = f"reduced to {row.pattern}" if row.pattern else "not reduced yet"
     details = f"{row.title}\n{pattern}, {row.occurrences} times\n{folder / row.folder}"

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from nnfuzz.base.shard import Shard
 from nnfuzz.cli.declared import REPORTED
 from nnfuzz.cli.errors import UsageError, writing
-from nnfuzz.shard import Shard
 
 if TYPE_CHECKING:
     from nnfuzz.corpus.verify import Result
@@ -52,7 +52,7 @@ def write(file: Path, data: bytes) -> None:
 
     Raises: UsageError.
     """
-    from nnfuzz.report.files import write_atomically
+    from nnfuzz.base.files import write_atomically
 
     with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)

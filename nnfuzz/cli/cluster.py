@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nnfuzz.base.writing import as_json
 from nnfuzz.cli.errors import UsageError, tell, writing
-from nnfuzz.writing import as_json
 
 if TYPE_CHECKING:
-    from nnfuzz.campaign.config import CampaignConfig
+    from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.campaign.session import Result
-    from nnfuzz.execute.registry import BackendRegistry
+    from nnfuzz.records.config import CampaignConfig
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Work:
 
     def config(self) -> CampaignConfig:
         """Raises: UsageError, Unreadable."""
-        from nnfuzz.campaign.config import CampaignConfig
-        from nnfuzz.untrusted import read_json
+        from nnfuzz.base.untrusted import read_json
+        from nnfuzz.records.config import CampaignConfig
 
         if not self._config.exists():
             raise UsageError(f"{self.out} is of no campaign with --ray: {self._config} is missing")
@@ -51,7 +51,7 @@ class Work:
 
     def begin(self, config: CampaignConfig, resumes: bool) -> None:
         """Raises: UsageError if another campaign is there."""
-        from nnfuzz.report.files import write_atomically
+        from nnfuzz.base.files import write_atomically
 
         there = [p for p in (self.folder, self.out) if p.exists() and any(p.iterdir())]
         if there and not resumes:
@@ -73,13 +73,13 @@ def fuzz_on_cluster(
     """Runs a session and writes the whole campaign. given: what the command line says; processes
     that it does not name are as many as suit a node. Raises: UsageError, ConfigError.
     """
-    from nnfuzz.campaign.merging import merge
-    from nnfuzz.campaign.post_reduction import SUMMARY
+    from nnfuzz.backend.target import CPU
+    from nnfuzz.base.untrusted import read_json
     from nnfuzz.campaign.session import Result
     from nnfuzz.cli.interrupt import Interrupt
     from nnfuzz.cli.progress import watcher
-    from nnfuzz.execute.target import CPU
-    from nnfuzz.untrusted import read_json
+    from nnfuzz.parts.merging import merge
+    from nnfuzz.upkeep.post_reduction import SUMMARY
 
     if importlib.util.find_spec("ray") is None:
         raise UsageError(

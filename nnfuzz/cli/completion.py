@@ -11,7 +11,7 @@ from pathlib import Path
 import typer
 
 GROUPS = ("nnfuzz.backends", "nnfuzz.transforms")
-"""The entry points of backends, as nnfuzz.execute.registry has them, which needs NumPy."""
+"""The entry points of backends, as nnfuzz.backend.registry has them, which needs NumPy."""
 _OPERATOR = re.compile(r"^@operator\nclass (\w+)", re.MULTILINE)
 
 
@@ -23,7 +23,7 @@ def backends(incomplete: str) -> list[str]:
 
 def levels(incomplete: str) -> list[str]:
     """Levels of all installed backends; several may be given with commas between."""
-    from nnfuzz.execute.registry import BackendRegistry
+    from nnfuzz.backend.registry import BackendRegistry
 
     registry = BackendRegistry.discover()
     found = [level for name in registry.usable() for level in registry.get(name).levels]

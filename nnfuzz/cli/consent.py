@@ -17,14 +17,14 @@ from pathlib import Path
 
 import typer
 
+from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.untrusted import read_text
 from nnfuzz.cli.errors import UsageError
-from nnfuzz.reading import Unreadable
-from nnfuzz.untrusted import read_text
 
 
 def remember(plugins: list[Path] | None) -> list[Path] | None:
     """Keeps what the user has named, if the disk allows."""
-    from nnfuzz.execute.registry import plugin_name
+    from nnfuzz.backend.registry import plugin_name
 
     if plugins:
         names = set(map(plugin_name, plugins))
@@ -46,7 +46,7 @@ class Consent:
 
     def __init__(self, folder: Path, given: Iterable[Path] = ()) -> None:
         """given: with --plugin in this command."""
-        from nnfuzz.execute.registry import plugin_name
+        from nnfuzz.backend.registry import plugin_name
 
         self._folder = folder
         self.given = list(map(plugin_name, given))
@@ -55,7 +55,7 @@ class Consent:
 
     def __call__(self, plugin: str) -> str:
         """The plug-in that may run in place of one: the given one of its name, or itself; or ""."""
-        from nnfuzz.execute.plugin_files import namesake
+        from nnfuzz.backend.plugin_files import namesake
 
         return namesake(self.given)(plugin) or (plugin if self._allows(plugin) else "")
 
@@ -118,7 +118,7 @@ def _keys(plugin: str) -> list[str]:
     """What a plug-in is remembered by: its path or name, and the digest of its source, which
     includes the modules beside it that it would import.
     """
-    from nnfuzz.execute.plugin_files import plugin_files
+    from nnfuzz.backend.plugin_files import plugin_files
 
     if not _exists(plugin):
         return []

@@ -150,7 +150,7 @@ def with_settings(command: Any, context: Any, given: dict[str, Any]) -> dict[str
 
 def _setting(command: Any, known: Mapping[str, Any], name: str, complete: bool) -> Any:
     """Raises: typer.BadParameter, which names the fix, if it is no NAME=VALUE with a known name."""
-    from nnfuzz.execute.backend import suggest
+    from nnfuzz.backend.contract import suggest
 
     if any(f"--{name}" in param.opts for param in command.params) and name not in known:
         raise typer.BadParameter(f"{name} is an option: --{name}", param_hint="--set")

@@ -18,8 +18,8 @@ from typing import Any
 
 import typer
 
+from nnfuzz.base.untrusted import making_sense, read_text
 from nnfuzz.cli.errors import UsageError
-from nnfuzz.untrusted import making_sense, read_text
 
 FILE = "nnfuzz.toml"
 
@@ -60,7 +60,7 @@ def _option(command: Any, key: str, value: Any, path: str) -> dict[str, Any]:
     known = {name: param for param in command.params for name in _names(param) if path}
     param = known.get(key.replace("_", "-"))
     if param is None:
-        from nnfuzz.execute.backend import suggest
+        from nnfuzz.backend.contract import suggest
 
         place = f"[{path}] has no option" if path else "there is no command"
         inner = getattr(command, "commands", {})

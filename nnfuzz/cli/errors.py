@@ -44,6 +44,6 @@ def writing(path: object) -> Iterator[None]:
 
 def plain(error: Exception) -> str:
     """The error's text without the class name that a worker put in front."""
-    from nnfuzz.execute.backend import BackendUnavailable as named
+    from nnfuzz.backend.contract import BackendUnavailable as named
 
     return str(error).replace(f"{named.__module__}.{named.__qualname__}: ", "").strip()

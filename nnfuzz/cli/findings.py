@@ -12,17 +12,17 @@ import typer
 from nnfuzz.cli.errors import tell, tell_if_large
 
 if TYPE_CHECKING:
+    from nnfuzz.backend.registry import BackendRegistry, BackendSpec
     from nnfuzz.cli.consent import Consent
-    from nnfuzz.execute.registry import BackendRegistry, BackendSpec
-    from nnfuzz.report.finding import Finding
+    from nnfuzz.records.finding import Finding
 
 
 def chosen_model(finding: Path, original: bool) -> Path:
     """The folder of the reduced model where a finding has one and `original` is not asked for; else
     the finding's own. What is packed is unpacked; a note says which of the two it is.
     """
-    from nnfuzz.report.finding_folder import smallest
-    from nnfuzz.report.packed_folder import unpack
+    from nnfuzz.findings.folder import smallest
+    from nnfuzz.findings.packed_folder import unpack
 
     unpack(finding)
     folder = finding if original else smallest(finding)
@@ -49,7 +49,7 @@ def backends_of(
     needed: name of a backend that must be there.
     Raises: RegistryError; UsageError if the needed one is in a plug-in that may not run.
     """
-    from nnfuzz.execute.registry import BackendRegistry
+    from nnfuzz.backend.registry import BackendRegistry
 
     own = found.backend
     stored = [path for path in (own.plugins if own else ()) if Path(path).is_file()]

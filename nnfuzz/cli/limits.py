@@ -17,8 +17,8 @@ from math import ceil
 from pathlib import Path
 from typing import NoReturn
 
+from nnfuzz.base.untrusted import MAX_BYTES
 from nnfuzz.cli.errors import USAGE
-from nnfuzz.untrusted import MAX_BYTES
 
 UNLIMITED = frozenset(("fuzz", "backends", "ops"))
 """Commands that read files of others in workers only, which have limits of their own."""
@@ -99,7 +99,7 @@ def _limit(what: int, most: int) -> None:
 
 
 def _die_with_parent() -> None:
-    from nnfuzz.execute.zygote import PR_SET_PDEATHSIG, prctl
+    from nnfuzz.sandbox.zygote import PR_SET_PDEATHSIG, prctl
 
     parent = os.getppid()
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -11,6 +11,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from nnfuzz.base.text import one_line
 from nnfuzz.cli.commands.backends import backends
 from nnfuzz.cli.commands.bisect import bisect
 from nnfuzz.cli.commands.check import check
@@ -35,7 +36,6 @@ from nnfuzz.cli.defaults import FILE, read_defaults
 from nnfuzz.cli.errors import FAULT, INTERRUPTED, USAGE, UsageError, plain
 from nnfuzz.cli.limits import limit_command
 from nnfuzz.cli.shell import Grouped, GroupedGroup, guard_streams
-from nnfuzz.text import one_line
 
 HELP = """Find bugs in deep-learning compilers with random valid models.
 
@@ -156,13 +156,13 @@ def run(call: Callable[[], object]) -> None:
 
 def _code(error: Exception) -> int | None:
     """The exit code of an error that explains itself; None for an unexpected one."""
-    from nnfuzz.campaign.config import ConfigError
+    from nnfuzz.backend.contract import BackendUnavailable, OptionError
+    from nnfuzz.backend.registry import RegistryError
+    from nnfuzz.backend.runner import RunnerError
+    from nnfuzz.base.reading import Unreadable
     from nnfuzz.campaign.producer_pool import PoolError
-    from nnfuzz.campaign.store import StoreError
-    from nnfuzz.execute.backend import BackendUnavailable, OptionError
-    from nnfuzz.execute.registry import RegistryError
-    from nnfuzz.execute.runner import RunnerError
-    from nnfuzz.reading import Unreadable
+    from nnfuzz.records.config import ConfigError
+    from nnfuzz.store.store import StoreError
     from nnfuzz.testcase.client import ProducerSettingsError
 
     named = Unreadable | ConfigError | StoreError | RegistryError | OptionError

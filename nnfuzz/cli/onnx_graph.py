@@ -42,9 +42,9 @@ def model_graph(file: Path) -> GraphView:
 
 
 def _load(file: Path) -> ModelProto:
-    from nnfuzz.bounds import Unusable
-    from nnfuzz.reading import Unreadable
-    from nnfuzz.untrusted import parsed_model, read_bytes
+    from nnfuzz.base.bounds import Unusable
+    from nnfuzz.base.reading import Unreadable
+    from nnfuzz.base.untrusted import parsed_model, read_bytes
 
     data = read_bytes(file)
     try:
@@ -87,7 +87,7 @@ def _shown(attribute: AttributeProto) -> Any:
     from onnx import helper
 
     if attribute.HasField("g"):
-        from nnfuzz.campaign.observer import counted
+        from nnfuzz.records.observer import counted
 
         return f"{{{counted(len(attribute.g.node), 'node')}}}"
     if attribute.HasField("t"):

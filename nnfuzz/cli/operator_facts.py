@@ -12,12 +12,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nnfuzz.base.reading import Unreadable, read
 from nnfuzz.materialize.opsets import OPSETS, default_opset
-from nnfuzz.reading import Unreadable, read
 
 if TYPE_CHECKING:
     from nnfuzz.ir.dtypes import DType
-    from nnfuzz.spec.operator import OpSpec
+    from nnfuzz.operators.operator import OpSpec
 
 EXPORTERS = tuple(name for name in OPSETS if name != "direct")
 """Direct emission has no column: it writes whatever is legal."""
@@ -54,7 +54,7 @@ def kept(place: Path, find: Callable[[], list[Facts]]) -> list[Facts]:
 
 def _digest() -> str:
     """Of the sources and libraries that the facts follow from."""
-    from nnfuzz.campaign.support_cache import specs_digest
+    from nnfuzz.feedback.support_cache import specs_digest
 
     parts = [specs_digest((), ("check",)), version("onnx"), version("torch")]
     return hashlib.sha256(" ".join(parts).encode()).hexdigest()

@@ -12,15 +12,15 @@ from nnfuzz.cli.errors import UsageError, tell
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from nnfuzz.spec.registry import OpRegistry
+    from nnfuzz.operators.registry import OpRegistry
 
 LOG_WIDTH = 180
 
 
 def load_operators(plugins: Iterable[Path]) -> OpRegistry:
     """All operators, with those of plug-in files. Raises: UsageError."""
-    from nnfuzz.execute.registry import import_plugin
-    from nnfuzz.spec.registry import OpRegistry
+    from nnfuzz.backend.registry import import_plugin
+    from nnfuzz.operators.registry import OpRegistry
 
     try:
         registry = OpRegistry.load(import_plugin(path) for path in plugins)

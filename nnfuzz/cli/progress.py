@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from nnfuzz.campaign.observer import Observer, Snapshot, counted
-from nnfuzz.campaign.rows import FindingRow
+from nnfuzz.base.text import visible
 from nnfuzz.cli.values import spoken
 from nnfuzz.library.steps import Advance
-from nnfuzz.text import visible
+from nnfuzz.records.observer import Observer, Snapshot, counted
+from nnfuzz.records.rows import FindingRow
 
 if TYPE_CHECKING:
-    from nnfuzz.campaign.config import CampaignConfig
+    from nnfuzz.records.config import CampaignConfig
 
 LINE_SECONDS = 10.0
 MOST_NODES = 16
@@ -100,7 +100,7 @@ def watcher(
 
 def subject(config: CampaignConfig) -> str:
     """What a campaign tests: compilers with release and levels, and how models are written."""
-    from nnfuzz.execute.environment import known_release
+    from nnfuzz.backend.releases import known_release
 
     parts = []
     for spec in config.backends:

@@ -10,8 +10,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from nnfuzz.base.text import uncommanding, visible
 from nnfuzz.cli.declared import OTHERS, PANELS, with_settings
-from nnfuzz.text import uncommanding, visible
 
 _USAGE_ERROR: Any = typer.BadParameter.__base__
 """Of the click that typer has, which may be a copy of its own."""

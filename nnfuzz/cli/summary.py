@@ -9,16 +9,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nnfuzz.campaign.clusters import grouping
-from nnfuzz.campaign.observer import counted
-from nnfuzz.campaign.rows import AvoidedRow
-from nnfuzz.campaign.throttle import by_operator
 from nnfuzz.cli.values import spoken
+from nnfuzz.feedback.throttle import by_operator
+from nnfuzz.findings.clusters import grouping
+from nnfuzz.records.observer import counted
+from nnfuzz.records.rows import AvoidedRow
 
 if TYPE_CHECKING:
-    from nnfuzz.campaign.config import CampaignConfig
-    from nnfuzz.campaign.rows import FindingRow, Variant
     from nnfuzz.campaign.session import Result
+    from nnfuzz.records.config import CampaignConfig
+    from nnfuzz.records.rows import FindingRow, Variant
 
 MOST_ROWS = 40
 MOST_FLAKY = MOST_HANGS = 5

@@ -6,14 +6,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nnfuzz.campaign.support import Support
 from nnfuzz.cli.operator_facts import EXPORTERS, Facts, facts, share
+from nnfuzz.feedback.support import Support
 from nnfuzz.ir.support_key import SupportKey
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from nnfuzz.spec.operator import OpSpec
+    from nnfuzz.operators.operator import OpSpec
 
 HEADINGS = ("operator", "family", "opset", "inputs", "ranks", "dtypes", *EXPORTERS)
 UNKNOWN = "?"

@@ -10,17 +10,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
-from nnfuzz.campaign.config import CampaignConfig, processes
-from nnfuzz.campaign.lending import Lent, Report
-from nnfuzz.campaign.observer import Snapshot
-from nnfuzz.campaign.rows import FindingRow
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_campaign
-from nnfuzz.campaign.store import Store
-from nnfuzz.campaign.support_cache import SupportCache
-from nnfuzz.campaign.tables.database import StoreError, hold
-from nnfuzz.campaign.tables.schema import FILE, LOCK
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.writing import as_json
+from nnfuzz.feedback.support_cache import SupportCache
+from nnfuzz.records.config import CampaignConfig, processes
+from nnfuzz.records.lending import Lent, Report
+from nnfuzz.records.observer import Snapshot
+from nnfuzz.records.rows import FindingRow
+from nnfuzz.store.database import StoreError, hold
+from nnfuzz.store.schema import FILE, LOCK
+from nnfuzz.store.store import Store
 
 
 @dataclass(frozen=True)

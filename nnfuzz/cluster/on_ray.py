@@ -1,11 +1,11 @@
 """A campaign on the nodes of a Ray cluster.
 
 One actor per node runs nnfuzz.cluster.node on all of its cores. One more actor, the coordinator,
-runs beside this process and lends ranges of indexes (nnfuzz.cluster.leases); its state is a file.
+runs beside this process and lends ranges of indexes (nnfuzz.parts.leases); its state is a file.
 Ray restarts actors that die, and this process starts one on every node that joins. Ranges that a
 lost node has not published are lent to other nodes. Only reports go through Ray: rows and findings
 are published to a folder or address that all nodes can read, and merged at the end
-(nnfuzz.campaign.merging).
+(nnfuzz.parts.merging).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from nnfuzz.campaign.config import CampaignConfig, ConfigError
-from nnfuzz.campaign.lending import Lent, Report
-from nnfuzz.campaign.observer import Observer, Snapshot
 from nnfuzz.campaign.session import AHEAD
-from nnfuzz.cluster.leases import Leases
 from nnfuzz.cluster.node import Link, NodeStatus, run_node
+from nnfuzz.parts.leases import Leases
+from nnfuzz.records.config import CampaignConfig, ConfigError
+from nnfuzz.records.lending import Lent, Report
+from nnfuzz.records.observer import Observer, Snapshot
 
 P = ParamSpec("P")
 T = TypeVar("T")

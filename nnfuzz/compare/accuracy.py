@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from nnfuzz.backend.target import Target
 from nnfuzz.compare.envelope import Envelope
 from nnfuzz.compare.mismatch import Accuracy, Distance, Mismatch
 from nnfuzz.compare.verdict import number
-from nnfuzz.execute.target import Target
 from nnfuzz.ir.dtypes import plain
 
 

@@ -14,17 +14,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nnfuzz.backend.deviation import SATURATES, TF32, Deviation
 from nnfuzz.compare.cheap import beyond
 from nnfuzz.compare.edges import enclosure
 from nnfuzz.compare.envelope import Envelope, envelope, envelopes, step
 from nnfuzz.compare.precision import PRECISIONS, Precision
 from nnfuzz.compare.reference import reference
 from nnfuzz.compare.verdict import outside
-from nnfuzz.execute.deviation import SATURATES, TF32, Deviation
 from nnfuzz.ir.dtypes import DType, held, plain
 from nnfuzz.ir.graph import Graph, Node
-from nnfuzz.spec.intervals import Interval
-from nnfuzz.spec.operator import flatten
+from nnfuzz.operators.intervals import Interval
+from nnfuzz.operators.operator import flatten
 
 TF32_ROUNDOFF = 2.0**-10
 """Unit roundoff of 10 bits of mantissa is 2^-11; each product has two rounded factors."""

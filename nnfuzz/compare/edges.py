@@ -45,12 +45,12 @@ from nnfuzz.compare.precision import PRECISIONS
 from nnfuzz.compare.reference import reference
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node
-from nnfuzz.spec.expanded import flat
-from nnfuzz.spec.families.elementwise import Elementwise
-from nnfuzz.spec.families.shape import DataMovement
-from nnfuzz.spec.intervals import Interval, everywhere
-from nnfuzz.spec.operator import OpSpec, flatten
-from nnfuzz.spec.rounding import underflow
+from nnfuzz.operators.expanded import flat
+from nnfuzz.operators.families.elementwise import Elementwise
+from nnfuzz.operators.families.shape import DataMovement
+from nnfuzz.operators.intervals import Interval, everywhere
+from nnfuzz.operators.operator import OpSpec, flatten
+from nnfuzz.operators.rounding import underflow
 
 Arrays = Mapping[str, np.ndarray]
 ROUNDING = 8.0

@@ -21,13 +21,13 @@ from nnfuzz.compare.precision import PRECISIONS, Precision, finite, representabl
 from nnfuzz.compare.reference import ReferenceFault, reference
 from nnfuzz.ir.dtypes import DType, plain
 from nnfuzz.ir.graph import Graph, Node
-from nnfuzz.spec.carriers import array, settled, unfit
-from nnfuzz.spec.expanded import flat
-from nnfuzz.spec.families.composite import Composite
-from nnfuzz.spec.families.sums import Summing
-from nnfuzz.spec.intervals import Interval, everywhere
-from nnfuzz.spec.operator import OpSpec, flatten
-from nnfuzz.spec.rounding import sum_radius, underflow
+from nnfuzz.operators.carriers import array, settled, unfit
+from nnfuzz.operators.expanded import flat
+from nnfuzz.operators.families.composite import Composite
+from nnfuzz.operators.families.sums import Summing
+from nnfuzz.operators.intervals import Interval, everywhere
+from nnfuzz.operators.operator import OpSpec, flatten
+from nnfuzz.operators.rounding import sum_radius, underflow
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,7 @@ class Enclosure:
     """A graph with the reference of every value, the intervals around them, and its envelopes.
 
     graph: with what operators of foreign models amount to in their place
-    (nnfuzz.spec.expanded). intervals: masked where an element cannot be compared. envelopes: by
+    (nnfuzz.operators.expanded). intervals: masked where an element cannot be compared. envelopes: by
     output. params: its inputs and weights.
     """
 

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 
-from nnfuzz.execute.outcome import DIFFERENCES, Outcome, OutcomeKind, Stage
-from nnfuzz.execute.target import (
+from nnfuzz.backend.outcome import DIFFERENCES, Outcome, OutcomeKind, Stage
+from nnfuzz.backend.target import (
     DIRECT,
     EXPORTED,
     MODULE,

@@ -13,7 +13,7 @@ import numpy as np
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, GraphError, Node, Value
-from nnfuzz.spec.operator import ConstraintError, OpSpec
+from nnfuzz.operators.operator import ConstraintError, OpSpec
 
 WIDER = {
     DType.FLOAT16: DType.FLOAT32,

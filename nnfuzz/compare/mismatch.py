@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from nnfuzz.execute.deviation import Deviation
-from nnfuzz.execute.target import Target
-from nnfuzz.notebook import table
-from nnfuzz.writing import as_list
+from nnfuzz.backend.deviation import Deviation
+from nnfuzz.backend.target import Target
+from nnfuzz.base.notebook import table
+from nnfuzz.base.writing import as_list
 
 Number = float | int | bool | str
 """A value in a report; floats that are not finite are the strings "nan", "inf" and "-inf"."""

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.intervals import Interval
-from nnfuzz.spec.rounding import underflow
+from nnfuzz.operators.intervals import Interval
+from nnfuzz.operators.rounding import underflow
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The reference: a concrete graph, operator by operator, in float64.
 
 Values of every floating dtype are carried as float64 tensors, integers and booleans in their own
-dtype (or its carrier, see nnfuzz.spec.carriers) with its wrap-around. `Cast` rounds to its target
+dtype (or its carrier, see nnfuzz.operators.carriers) with its wrap-around. `Cast` rounds to its target
 and is lifted back to float64.
 """
 
@@ -15,8 +15,8 @@ from torch import Tensor
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node
-from nnfuzz.spec.carriers import settled, tensor
-from nnfuzz.spec.operator import flatten
+from nnfuzz.operators.carriers import settled, tensor
+from nnfuzz.operators.operator import flatten
 
 Compute = Callable[[Graph, Node, list[Tensor]], list[Tensor]]
 """Computes one node's outputs of its inputs, as `step` does."""

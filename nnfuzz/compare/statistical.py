@@ -27,7 +27,7 @@ from nnfuzz.compare.envelope import Enclosure, Envelope, Tracked, enclosed
 from nnfuzz.compare.precision import PRECISIONS
 from nnfuzz.compare.reference import ReferenceFault, reference, step
 from nnfuzz.ir.graph import Graph, Node
-from nnfuzz.spec.intervals import Interval
+from nnfuzz.operators.intervals import Interval
 
 
 @dataclass(frozen=True)

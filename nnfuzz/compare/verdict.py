@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from nnfuzz.backend.target import Target
 from nnfuzz.compare.edges import enclosure
 from nnfuzz.compare.envelope import Enclosure, Envelope, width
 from nnfuzz.compare.losses import losses
 from nnfuzz.compare.mismatch import Element, Mismatch, MismatchKind, Number, Verdict
-from nnfuzz.execute.target import Target
 from nnfuzz.ir.dtypes import plain
 from nnfuzz.ir.graph import Graph
 

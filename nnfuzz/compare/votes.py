@@ -17,18 +17,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nnfuzz.backend.target import Target
 from nnfuzz.compare.edges import Edge, at_point
 from nnfuzz.compare.envelope import Enclosure, Envelope
 from nnfuzz.compare.mismatch import Dispute, Number
 from nnfuzz.compare.precision import PRECISIONS, Precision
 from nnfuzz.compare.reference import ReferenceFault, reference, step
 from nnfuzz.compare.verdict import number
-from nnfuzz.execute.target import Target
 from nnfuzz.ir.dtypes import DType, plain
 from nnfuzz.ir.graph import Graph, Node
-from nnfuzz.spec.intervals import Interval
-from nnfuzz.spec.opaque import Opaque
-from nnfuzz.spec.rounding import underflow
+from nnfuzz.operators.intervals import Interval
+from nnfuzz.operators.opaque import Opaque
+from nnfuzz.operators.rounding import underflow
 
 Key = TypeVar("Key", bound=Hashable)
 Arrays = Mapping[str, np.ndarray]

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from nnfuzz.base.reading import read
 from nnfuzz.corpus.tolerance import Tolerance
-from nnfuzz.reading import read
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.service import read_case
 
@@ -35,7 +35,7 @@ class Entry:
         return len(self.case.model) + sum(a.nbytes for group in groups for a in group.values())
 
     def to_frame(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Header and blobs for nnfuzz.execute.wire."""
+        """Header and blobs for nnfuzz.sandbox.wire."""
         header, blobs = self.case.to_frame()
         for number, arrays in enumerate(self.further):
             for group, part in zip(("inputs", "expected"), arrays):

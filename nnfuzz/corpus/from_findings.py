@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from nnfuzz.base.reading import Unreadable
 from nnfuzz.corpus.pick import Kept
 from nnfuzz.corpus.producers import Producers
+from nnfuzz.findings.folder import REDUCED, folder_name, read_finding
 from nnfuzz.materialize.opsets import DYNAMIC
-from nnfuzz.reading import Unreadable
-from nnfuzz.report.finding import Finding
-from nnfuzz.report.finding_folder import REDUCED, folder_name, read_finding
+from nnfuzz.records.finding import Finding
 
 
 def reduced_findings(campaign: Path) -> Iterator[Path]:

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from nnfuzz.base.files import PARTIAL, remove_partial, write_atomically
+from nnfuzz.base.reading import read
+from nnfuzz.base.untrusted import making_sense, read_json
 from nnfuzz.corpus.entry import Entry
 from nnfuzz.corpus.layout import CASE, LICENSE, CorpusError, test_name, write_test
 from nnfuzz.corpus.provenance import COMPANIONS
 from nnfuzz.corpus.pytest_file import PYTEST_FILE
-from nnfuzz.reading import read
-from nnfuzz.report.files import PARTIAL, remove_partial, write_atomically
 from nnfuzz.testcase.case import NotProduced
-from nnfuzz.testcase.test_id import Numbered, TestId
-from nnfuzz.untrusted import making_sense, read_json
+from nnfuzz.testcase.identity import Numbered, TestId
 
 SCHEMA = 2
 MANIFEST = "manifest.json"

@@ -18,9 +18,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from nnfuzz.base.reading import Unreadable, read
+from nnfuzz.base.untrusted import read_json, read_text
 from nnfuzz.corpus.verify import Result, Status
-from nnfuzz.reading import Unreadable, read
-from nnfuzz.untrusted import read_json, read_text
 
 SCHEMA = 1
 FIELDS = ("backend", "level", "kind", "until")

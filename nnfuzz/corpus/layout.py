@@ -21,20 +21,20 @@ from typing import Any
 
 import numpy as np
 
-from nnfuzz.corpus.entry import Entry
-from nnfuzz.corpus.tolerance import Tolerance
-from nnfuzz.ir.view import GraphView
-from nnfuzz.reading import Unreadable, read, read_fields
-from nnfuzz.report.files import atomic_folder, npz_bytes
-from nnfuzz.testcase.case import TestCase
-from nnfuzz.testcase.test_id import Numbered, TestId, parse_id
-from nnfuzz.untrusted import (
+from nnfuzz.base.files import atomic_folder, npz_bytes
+from nnfuzz.base.reading import Unreadable, read, read_fields
+from nnfuzz.base.untrusted import (
     making_sense,
     parsed_model,
     read_bytes,
     read_json,
     read_npz,
 )
+from nnfuzz.corpus.entry import Entry
+from nnfuzz.corpus.tolerance import Tolerance
+from nnfuzz.ir.view import GraphView
+from nnfuzz.testcase.case import TestCase
+from nnfuzz.testcase.identity import Numbered, TestId, parse_id
 
 SCHEMA = 2
 MODEL, CASE, WEIGHTS, DATA_SET = "model.onnx", "nnfuzz.json", "weights.npz", "test_data_set_"

@@ -9,6 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nnfuzz.backend.outcome import OutcomeKind, parsed_pass
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.base.files import atomic_folder, write_atomically
+from nnfuzz.base.reading import read
+from nnfuzz.base.untrusted import below, read_bytes, read_json
 from nnfuzz.corpus.coverage import covered, table
 from nnfuzz.corpus.entry import Entry
 from nnfuzz.corpus.generate import MANIFEST, begin, check_place
@@ -24,12 +29,7 @@ from nnfuzz.corpus.layout import (
     write_test,
 )
 from nnfuzz.corpus.selection import Budget, Candidate, select
-from nnfuzz.execute.outcome import OutcomeKind, parsed_pass
-from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.ir.view import GraphView
-from nnfuzz.reading import read
-from nnfuzz.report.files import atomic_folder, write_atomically
-from nnfuzz.untrusted import below, read_bytes, read_json
 
 SCHEMA = 1
 FILES = (MODEL, CASE, WEIGHTS, TOLERANCES, RUNNER_CONFIG)

@@ -10,14 +10,14 @@ from typing import Any, TypeVar
 
 from nnfuzz.corpus.entry import Entry
 from nnfuzz.corpus.service import complete_job, entry_job, instances_job, keys_job
-from nnfuzz.execute.events import Death, Fault, Limits, Progress, Reading, Reply, described
-from nnfuzz.execute.forkserver import ForkServer
-from nnfuzz.execute.sandbox import Sandbox, wait
 from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.sandbox.events import Death, Fault, Limits, Progress, Reading, Reply, described
+from nnfuzz.sandbox.forkserver import ForkServer
+from nnfuzz.sandbox.sandbox import Sandbox, wait
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.client import PRELOAD, ProducerSettingsError, ProducerUnavailable
+from nnfuzz.testcase.identity import TestId
 from nnfuzz.testcase.service import blames_settings
-from nnfuzz.testcase.test_id import TestId
 
 SERVICE = "nnfuzz.corpus.service:corpus_service"
 LIMITS = Limits(seconds=120.0, jobs_per_process=1000, still_seconds=120.0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from nnfuzz.execute.registry import BackendRegistry, BackendSpec
-from nnfuzz.execute.target import ONNX
+from nnfuzz.backend.registry import BackendRegistry, BackendSpec
+from nnfuzz.backend.target import ONNX
 from nnfuzz.report.repro import program_of
 from nnfuzz.report.templating import environment
 from nnfuzz.report.text import Quoted

@@ -15,22 +15,22 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.edges import enclosure
 from nnfuzz.compare.envelope import Envelope
 from nnfuzz.corpus.entry import Arrays, Entry
 from nnfuzz.corpus.tolerance import Radii, unfit
-from nnfuzz.execute.events import Reading
-from nnfuzz.execute.worker import Report
 from nnfuzz.inputs.search import Found, search
 from nnfuzz.ir.features import features
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.reading import read
+from nnfuzz.sandbox.events import Reading
+from nnfuzz.sandbox.worker import Report
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.case_generator import QUICK
+from nnfuzz.testcase.identity import Probe, TestId, parse_id
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.testcase.test_id import Probe, TestId, parse_id
-from nnfuzz.writing import as_json
 
 MISSES, MOST_INSTANCES = 4, 32
 """Models of one signature in a row that show no new value of an attribute, after which no more are

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from nnfuzz.backend.outcome import OutcomeKind
+from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.corpus.entry import Entry
-from nnfuzz.execute.outcome import OutcomeKind
-from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.report.inline import foreign
 from nnfuzz.testcase.case import NotProduced
-from nnfuzz.testcase.test_id import Numbered
+from nnfuzz.testcase.identity import Numbered
 
 UNSUPPORTED, BORDERS = "unsupported", "borders"
 RARE = 4

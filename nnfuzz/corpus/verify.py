@@ -16,14 +16,14 @@ from itertools import chain
 
 import numpy as np
 
+from nnfuzz.backend.outcome import Outcome, OutcomeKind
+from nnfuzz.backend.runner import BackendRunner, RunnerError
+from nnfuzz.base.reading import Unreadable
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.corpus.layout import NO_TOLERANCES, DataSet, NotTensors, TestFolder, Tolerances
 from nnfuzz.corpus.tolerance import Tolerance
-from nnfuzz.execute.outcome import Outcome, OutcomeKind
-from nnfuzz.execute.runner import BackendRunner, RunnerError
 from nnfuzz.experiment.blocking import Judge, examine
 from nnfuzz.ir.dtypes import is_floating
-from nnfuzz.reading import Unreadable
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.client import ProducerClient, ProducerError
 from nnfuzz.triage.signature import FAILURES

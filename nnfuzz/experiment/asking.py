@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from nnfuzz.backend.deviation import Habits
+from nnfuzz.backend.outcome import Outcome
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.execute.deviation import Habits
-from nnfuzz.execute.events import Reading, Reply
-from nnfuzz.execute.outcome import Outcome
 from nnfuzz.experiment.pending import Pending
 from nnfuzz.experiment.result import Trouble
+from nnfuzz.sandbox.events import Reading, Reply
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.service import case_job, judge_job, reference_job
 

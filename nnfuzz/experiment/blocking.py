@@ -10,19 +10,19 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Protocol, Self
 
+from nnfuzz.backend.contract import OptionError
+from nnfuzz.backend.deviation import NO_HABITS, Habits
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.registry import BackendRegistry, BackendSpec, labelled
+from nnfuzz.backend.runner import BackendRunner, RunnerError, limits_of
+from nnfuzz.backend.target import DIRECT, EXPORTED, MODULE, Target
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.execute.backend import OptionError
-from nnfuzz.execute.deviation import NO_HABITS, Habits
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.execute.registry import BackendRegistry, BackendSpec, labelled
-from nnfuzz.execute.runner import BackendRunner, RunnerError, limits_of
-from nnfuzz.execute.target import DIRECT, EXPORTED, MODULE, Target
 from nnfuzz.experiment.pending import Pending, finished
 from nnfuzz.experiment.procedure import REPEATS, Procedure
 from nnfuzz.experiment.result import Judging, Plan, Result, Run, Trouble
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.client import ProducerClient
-from nnfuzz.writing import as_json
 
 
 class Judge(Protocol):
@@ -117,7 +117,7 @@ class Experiment:
         with Experiment(["onnxruntime", "tvm/O0"]) as run:
             result = run(case)
 
-    A target is written as nnfuzz.execute.target has it, or as on the command line, with options:
+    A target is written as nnfuzz.backend.target has it, or as on the command line, with options:
     "onnxruntime,provider=cuda". Without a level, the backend's least and most optimised ones run.
     Compilers are loaded with the first case. A context manager.
     """

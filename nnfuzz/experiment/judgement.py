@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.compare.cheap import beyond, close, other_zeros
 from nnfuzz.compare.flip import PYTORCH, Blame, State, blame, state_of, voted
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.execute.wire import is_one
+from nnfuzz.sandbox.wire import is_one
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import HABITS, Failure
 
 OPAQUE = "Opaque"
-"""The name of nnfuzz.spec.opaque.Opaque in a graph."""
+"""The name of nnfuzz.operators.opaque.Opaque in a graph."""
 BLIND = "the model without the fault gets no further"
 """The message of an outcome that says nothing of the fault for which a model must be refused."""
 

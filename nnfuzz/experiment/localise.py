@@ -15,11 +15,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from nnfuzz.backend.contract import Backend
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.backend.target import EXPORTED, MODULE, ONNX, Pipeline, Target
 from nnfuzz.compare.flip import Blame, Coordinate, State, blame, state_of
-from nnfuzz.execute.backend import Backend
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.execute.runner import BackendRunner
-from nnfuzz.execute.target import EXPORTED, MODULE, ONNX, Pipeline, Target
 from nnfuzz.experiment.blocking import Judge, examine
 from nnfuzz.experiment.judgement import with_mismatches
 from nnfuzz.experiment.pipelines import shortened

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from nnfuzz.execute.target import Pipeline
+from nnfuzz.backend.target import Pipeline
 
 Failing = Callable[[Sequence[str]], Collection[str]]
 """Which of some pipelines, as texts, fail in the way that matters."""

@@ -12,12 +12,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from nnfuzz.backend.outcome import DIFFERENCES, Outcome, OutcomeKind, Stage
+from nnfuzz.backend.runner import RunnerError
+from nnfuzz.backend.target import DIRECT, EXPORTED, MODULE, rewritten
 from nnfuzz.compare.flip import Blame, Coordinate
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.execute.events import Death, described
-from nnfuzz.execute.outcome import DIFFERENCES, Outcome, OutcomeKind, Stage
-from nnfuzz.execute.runner import RunnerError
-from nnfuzz.execute.target import DIRECT, EXPORTED, MODULE, rewritten
 from nnfuzz.experiment.judgement import (
     blamed,
     comparable_share,
@@ -33,6 +32,7 @@ from nnfuzz.experiment.judgement import (
 from nnfuzz.experiment.pending import Pending
 from nnfuzz.experiment.result import Event, Judging, Plan, Result, Run, Services, Trouble
 from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.sandbox.events import Death, described
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import Failure, failures
 

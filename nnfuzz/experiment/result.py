@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from nnfuzz.backend.deviation import Habits
+from nnfuzz.backend.outcome import Outcome, Stage
+from nnfuzz.backend.runner import BackendRunner, RunnerError
+from nnfuzz.backend.target import ONNX
 from nnfuzz.compare.flip import NOBODY, Blame
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.execute.deviation import Habits
-from nnfuzz.execute.events import Death, Fault
-from nnfuzz.execute.outcome import Outcome, Stage
-from nnfuzz.execute.runner import BackendRunner, RunnerError
-from nnfuzz.execute.target import ONNX
 from nnfuzz.experiment.pending import Pending
+from nnfuzz.sandbox.events import Death, Fault
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import Failure
 
@@ -35,7 +35,7 @@ class Judging(StrEnum):
 class Run:
     """A model on some targets of one backend. fresh: in a new process. slow: whether it is known to
     hang, so that nobody else should wait for it. watch: whether passes are read. The rest: see
-    nnfuzz.execute.runner.BackendRunner.submit.
+    nnfuzz.backend.runner.BackendRunner.submit.
     """
 
     backend: str
@@ -50,7 +50,7 @@ class Run:
     watch: bool = False
 
     def submit(self, runner: BackendRunner) -> None:
-        """Hands it to a runner. Raises: as nnfuzz.execute.runner.BackendRunner.submit."""
+        """Hands it to a runner. Raises: as nnfuzz.backend.runner.BackendRunner.submit."""
         case, how = self.case, (self.without, self.until, self.lazy)
         source, form = case.source(runner.reads), form_of(case, runner)
         more = form, self.seconds, case.expected

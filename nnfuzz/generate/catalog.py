@@ -14,10 +14,10 @@ from typing import Protocol, TypeVar
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.pairs import pairs
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.draw import Draw
-from nnfuzz.spec.motif import Motif
-from nnfuzz.spec.operator import OpSpec
-from nnfuzz.spec.unexportable import unknown_dtype
+from nnfuzz.operators.draw import Draw
+from nnfuzz.operators.motif import Motif
+from nnfuzz.operators.operator import OpSpec
+from nnfuzz.operators.unexportable import unknown_dtype
 
 
 def signature_key(spec: type[OpSpec], binding: Mapping[str, DType], output: DType) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.draw import Sizes
+from nnfuzz.operators.draw import Sizes
 
 ENGINES = ("direct", "concolic", "symbolic", "mutate")
 """What makes graphs, see nnfuzz.generate.engines."""

@@ -15,7 +15,7 @@ from functools import cached_property
 
 from nnfuzz.generate.catalog import Catalog, OpSignature
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.operator import OpSpec
+from nnfuzz.operators.operator import OpSpec
 
 CYCLE = 5
 """Length of the cycle of test cases; two in five begin with a coverage target."""

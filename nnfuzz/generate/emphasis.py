@@ -1,4 +1,4 @@
-"""What guidance makes generation do more often, and less; see nnfuzz.campaign.guidance."""
+"""What guidance makes generation do more often, and less; see nnfuzz.feedback.guidance."""
 
 from __future__ import annotations
 

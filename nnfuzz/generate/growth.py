@@ -18,8 +18,8 @@ from nnfuzz.ir.edges import edge_key
 from nnfuzz.ir.expr import Bool, Expr, Int, IntExpr, Var, evaluate, variables
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.operator import OpSpec
 from nnfuzz.solve.store import Store
-from nnfuzz.spec.operator import OpSpec
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,16 +9,16 @@ from functools import cache
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.families.elementwise import (
+from nnfuzz.operators.families.elementwise import (
     Arithmetic,
     Branched,
     Broadcasting,
     Elementwise,
     value_at,
 )
-from nnfuzz.spec.families.index import Indexed
-from nnfuzz.spec.families.shape import DataMovement
-from nnfuzz.spec.operator import ANY_RANGE, OpSpec, Range
+from nnfuzz.operators.families.index import Indexed
+from nnfuzz.operators.families.shape import DataMovement
+from nnfuzz.operators.operator import ANY_RANGE, OpSpec, Range
 
 MOST_SPECIAL = 6
 """Special ranges kept per value; more of them cost time at every later node."""

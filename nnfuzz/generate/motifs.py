@@ -1,4 +1,4 @@
-"""Planting motifs (nnfuzz.spec.motif) into a growing graph, some of them mutated in one place."""
+"""Planting motifs (nnfuzz.operators.motif) into a growing graph, some of them mutated in one place."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Int
 from nnfuzz.ir.graph import Node
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.draw import Draw
-from nnfuzz.spec.motif import Misfit, Motif, Operand
-from nnfuzz.spec.operator import In
+from nnfuzz.operators.draw import Draw
+from nnfuzz.operators.motif import Misfit, Motif, Operand
+from nnfuzz.operators.operator import In
 
 
 class MissingOperator(Misfit):
@@ -41,7 +41,7 @@ def plant(
 
 
 class MotifWriter:
-    """The implementation of nnfuzz.spec.motif.Writer on a growing graph."""
+    """The implementation of nnfuzz.operators.motif.Writer on a growing graph."""
 
     def __init__(self, catalog: Catalog, growth: Growth, mutate_from: int = 0) -> None:
         self.catalog = catalog

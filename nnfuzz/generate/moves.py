@@ -16,10 +16,10 @@ from nnfuzz.generate.novelty import REJECTED, Vertex, rejects, vertex
 from nnfuzz.generate.placeholder import Placeholder, Plan, placeholders
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.draw import Draw
+from nnfuzz.operators.motif import Motif
+from nnfuzz.operators.operator import In, OpSpec, dtypes_of
 from nnfuzz.solve.store import Store
-from nnfuzz.spec.draw import Draw
-from nnfuzz.spec.motif import Motif
-from nnfuzz.spec.operator import In, OpSpec, dtypes_of
 
 EXTRA_OUTPUT = 0.05
 """Probability that a value with readers is an output too."""

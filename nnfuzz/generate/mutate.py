@@ -20,9 +20,9 @@ from nnfuzz.generate.moves import Moves
 from nnfuzz.ir.edges import edge_key
 from nnfuzz.ir.graph import Graph, Node, Value, pruned
 from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.draw import Draw
+from nnfuzz.operators.operator import OpSpec
 from nnfuzz.solve.decided import DecidedStore, EagerDraw
-from nnfuzz.spec.draw import Draw
-from nnfuzz.spec.operator import OpSpec
 
 TWICE = 0.3
 """Probability of a second change."""

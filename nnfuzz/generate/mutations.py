@@ -14,12 +14,12 @@ from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.growth import Growth
 from nnfuzz.ir.expr import IntExpr
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import Attribute, Choice
-from nnfuzz.spec.draw import Draw
-from nnfuzz.spec.families.elementwise import Unary
-from nnfuzz.spec.families.shape import DataMovement
-from nnfuzz.spec.motif import Operand
-from nnfuzz.spec.operator import OpSpec
+from nnfuzz.operators.attributes import Attribute, Choice
+from nnfuzz.operators.draw import Draw
+from nnfuzz.operators.families.elementwise import Unary
+from nnfuzz.operators.families.shape import DataMovement
+from nnfuzz.operators.motif import Operand
+from nnfuzz.operators.operator import OpSpec
 
 NEARBY = (1.0001, 0.999, 0.5, 2.0, -1.0, 0.0)
 """Factors by which a constant is changed: just beside, clearly beside, the sign, zero."""

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.draw import Draw
-from nnfuzz.spec.operator import OpSpec
+from nnfuzz.operators.draw import Draw
+from nnfuzz.operators.operator import OpSpec
 
 REJECTED = 0.9
 """Probability that a vertex is rejected that the graph has already."""
@@ -24,7 +24,7 @@ MOST = 0.99
 """The largest probability of rejection: operators of scalars alone must not starve."""
 RANK_BITS = 2.5
 DIM_BITS = 2.8
-"""Of the bin of a dimension (nnfuzz.spec.draw.Draw.binned), one of seven."""
+"""Of the bin of a dimension (nnfuzz.operators.draw.Draw.binned), one of seven."""
 OTHER_BITS = 0.5
 """Of a further input, whose type mostly follows from that of the first one."""
 CHOICE_BITS = 1.0

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.motif import Misfit, Motif, Operand, Writer
-from nnfuzz.spec.operator import OpSpec
+from nnfuzz.operators.motif import Misfit, Motif, Operand, Writer
+from nnfuzz.operators.operator import OpSpec
 
 SHARE = 2.0
 """How often pairs are picked, relative to all motifs that are written by hand together."""

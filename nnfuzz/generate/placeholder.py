@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from nnfuzz.generate.knowledge import Known, unread
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.draw import Draw
-from nnfuzz.spec.operator import In, Range
+from nnfuzz.operators.draw import Draw
+from nnfuzz.operators.operator import In, Range
 
 TOGETHER = 0.65
 """Probability that all parameters of a node (`In.weight`) are constants that nothing computes."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from nnfuzz.ir.expr import BoolExpr, Var, variables
 from nnfuzz.ir.graph import Graph
+from nnfuzz.operators.draw import Draw, Sizes
 from nnfuzz.solve.propagation import solve
-from nnfuzz.spec.draw import Draw, Sizes
 
 SIZES = 3
 """Sizes at which a model with a symbolic dimension runs: its own, and two more."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from nnfuzz.ir.graph import Graph, Node
-from nnfuzz.spec.draw import Draw
+from nnfuzz.operators.draw import Draw
 
 CHANCE = 0.5
 """Probability that a place where a new value fits is taken."""

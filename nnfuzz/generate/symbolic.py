@@ -17,8 +17,8 @@ from nnfuzz.generate.engine import Generated, Kept
 from nnfuzz.generate.moves import Moves
 from nnfuzz.generate.resizing import Resizable
 from nnfuzz.generate.splice import splice
+from nnfuzz.operators.draw import Draw
 from nnfuzz.solve.session import Session
-from nnfuzz.spec.draw import Draw
 
 
 class Symbolic:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.draw import Draw
+from nnfuzz.operators.draw import Draw
 
 Kind = tuple[DType, int]
 """Dtype and rank."""

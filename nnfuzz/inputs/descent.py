@@ -19,8 +19,8 @@ from torch import Tensor
 from nnfuzz.inputs.program import Cause, Program, Values, Violation
 from nnfuzz.inputs.stability import tolerance
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.carriers import array, rounded
-from nnfuzz.spec.operator import ANY_RANGE, OpSpec, Range, flatten
+from nnfuzz.operators.carriers import array, rounded
+from nnfuzz.operators.operator import ANY_RANGE, OpSpec, Range, flatten
 
 BETAS = (0.5, 0.9)
 """Adam's decay rates; short memories, since a search takes tens of steps."""

@@ -11,7 +11,7 @@ import numpy as np
 from nnfuzz.inputs.regimes import REGIMES, in_regime
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.operator import ANY_RANGE, Range
+from nnfuzz.operators.operator import ANY_RANGE, Range
 
 T = TypeVar("T")
 Style = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]

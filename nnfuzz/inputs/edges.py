@@ -13,7 +13,7 @@ import numpy as np
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph
 from nnfuzz.materialize.module import execute, tensors
-from nnfuzz.spec.carriers import array
+from nnfuzz.operators.carriers import array
 
 FLOATS = (DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64)
 """8-bit floats lack infinities, or more."""

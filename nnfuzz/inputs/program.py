@@ -13,10 +13,10 @@ from torch import Tensor
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node
-from nnfuzz.spec.carriers import settled, unfit
-from nnfuzz.spec.families.composite import Composite
-from nnfuzz.spec.families.shape import DataMovement
-from nnfuzz.spec.operator import ANY_RANGE, OpSpec, Range, flatten
+from nnfuzz.operators.carriers import settled, unfit
+from nnfuzz.operators.families.composite import Composite
+from nnfuzz.operators.families.shape import DataMovement
+from nnfuzz.operators.operator import ANY_RANGE, OpSpec, Range, flatten
 
 
 class Cause(Enum):
@@ -41,7 +41,7 @@ Values = dict[str, Tensor]
 class Program:
     """Runs the nodes of a graph with PyTorch; stops at the first one that is violated.
 
-    Values are held in the carriers of their dtypes (nnfuzz.spec.carriers).
+    Values are held in the carriers of their dtypes (nnfuzz.operators.carriers).
     """
 
     def __init__(self, graph: Graph) -> None:

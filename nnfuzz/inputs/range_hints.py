@@ -16,9 +16,9 @@ import torch
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node
-from nnfuzz.spec.carriers import rounded, settled
-from nnfuzz.spec.families.elementwise import pointwise
-from nnfuzz.spec.operator import ANY_RANGE, OpSpec, Range, flatten
+from nnfuzz.operators.carriers import rounded, settled
+from nnfuzz.operators.families.elementwise import pointwise
+from nnfuzz.operators.operator import ANY_RANGE, OpSpec, Range, flatten
 
 RangeHints = dict[str, Range]
 

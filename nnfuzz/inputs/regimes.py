@@ -15,8 +15,8 @@ import numpy as np
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.operator import Range
-from nnfuzz.spec.rounding import underflow
+from nnfuzz.operators.operator import Range
+from nnfuzz.operators.rounding import underflow
 
 
 class Regime(Enum):

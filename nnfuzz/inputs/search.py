@@ -28,8 +28,8 @@ from nnfuzz.inputs.program import Cause, Program, Values, Violation, admitted_ra
 from nnfuzz.inputs.range_hints import range_hints
 from nnfuzz.inputs.stability import decisive, least_stable, stable_share
 from nnfuzz.ir.graph import Graph
-from nnfuzz.spec.carriers import tensor
-from nnfuzz.spec.operator import ANY_RANGE, Range
+from nnfuzz.operators.carriers import tensor
+from nnfuzz.operators.operator import ANY_RANGE, Range
 
 NUDGE = 0.02
 """Learning rate of the steps away from the edges of decisions."""

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from nnfuzz.inputs.program import Program, Values
-from nnfuzz.spec.operator import OpSpec
+from nnfuzz.operators.operator import OpSpec
 
 AMPLIFIED = 32
 """Units in the last place within which an edge is too near: errors grow on the way to it."""

@@ -69,7 +69,7 @@ class DType(Enum):
         self.is_int = not self.is_bool and not self.is_float
         self.carrier: str = _CARRIERS.get(name, name)
         """The name of the dtype in which PyTorch holds such values: the type itself, or a wider
-        one where PyTorch has few kernels (see nnfuzz.spec.carriers)."""
+        one where PyTorch has few kernels (see nnfuzz.operators.carriers)."""
         self.unit_roundoff = float(ml_dtypes.finfo(self.numpy).eps) / 2 if self.is_float else 0.0
         """Half the distance from 1 to the next larger number; 0 for exact types."""
         self.limits: tuple[float, float] = _limits(self.numpy, self.is_float)

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from nnfuzz.base.writing import as_list
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
-from nnfuzz.writing import as_list
 
 
 @as_list

@@ -16,7 +16,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.ir.view import GraphError, GraphView, NodeView, ValueView
 
 if TYPE_CHECKING:
-    from nnfuzz.spec.operator import OpSpec
+    from nnfuzz.operators.operator import OpSpec
 
     SpecByName = Callable[[str], type[OpSpec]]
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from nnfuzz.base.reading import Unreadable, read
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.reading import Unreadable, read
 
 SCHEMA = 1
 

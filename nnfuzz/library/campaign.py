@@ -8,25 +8,25 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from nnfuzz.campaign.config import CampaignConfig, ConfigError
-from nnfuzz.campaign.observer import Observer
-from nnfuzz.campaign.post_reduction import SUMMARY
+from nnfuzz.backend.registry import BackendRegistry, BackendSpec
+from nnfuzz.backend.runner import RunnerError
+from nnfuzz.backend.target import DIRECT
+from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.untrusted import read_json
+from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import Result, run_campaign
-from nnfuzz.campaign.sources import SOURCES
-from nnfuzz.campaign.store import Store
-from nnfuzz.campaign.support_cache import SupportCache
-from nnfuzz.execute.registry import BackendRegistry, BackendSpec
-from nnfuzz.execute.runner import RunnerError
-from nnfuzz.execute.target import DIRECT
+from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.library.focus import focused
 from nnfuzz.library.folders import cache_folder, default_folder
 from nnfuzz.library.known_failures import baseline_failures, known_failures
 from nnfuzz.library.settings import case_settings, chosen_backends, make_config
 from nnfuzz.library.steps import Note, ignore
-from nnfuzz.reading import Unreadable
+from nnfuzz.parts.sources import SOURCES
+from nnfuzz.records.config import CampaignConfig, ConfigError
+from nnfuzz.records.observer import Observer
+from nnfuzz.store.store import Store
 from nnfuzz.testcase.client import ProducerSettingsError
-from nnfuzz.untrusted import read_json
-from nnfuzz.writing import as_json
+from nnfuzz.upkeep.post_reduction import SUMMARY
 
 Allow = Callable[[Iterable[str]], None]
 """Raises an error if one of the plug-ins of a foreign folder may not run."""

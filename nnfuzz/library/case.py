@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from nnfuzz.bounds import Unusable, blaming, check_bounds, check_sense
+from nnfuzz.base.bounds import Unusable, blaming, check_bounds, check_sense
+from nnfuzz.base.notebook import titled
+from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.untrusted import parsed_model, read_model
 from nnfuzz.ir.sizes import operators
 from nnfuzz.library.plugins import known_plugins
-from nnfuzz.notebook import titled
-from nnfuzz.reading import Unreadable
 from nnfuzz.testcase import case as engine
 from nnfuzz.testcase.case import ModelError
-from nnfuzz.untrusted import parsed_model, read_model
 
 if TYPE_CHECKING:
     import onnx
 
-    from nnfuzz.spec.registry import OpRegistry
+    from nnfuzz.operators.registry import OpRegistry
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -116,8 +116,8 @@ class TestCase(engine.TestCase):
 
 def operator_registry(plugins: Iterable[str | Path] = ()) -> OpRegistry:
     """All operators: built-in ones, registered ones, those of plug-ins. Raises: RegistryError."""
-    from nnfuzz.execute.registry import import_plugin
-    from nnfuzz.spec.registry import OpRegistry
+    from nnfuzz.backend.registry import import_plugin
+    from nnfuzz.operators.registry import OpRegistry
 
     return OpRegistry.load(import_plugin(path) for path in known_plugins(plugins))
 

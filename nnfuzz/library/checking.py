@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnfuzz.execute.outcome import Outcome, OutcomeKind
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.target import ONNX, Target
+from nnfuzz.backend.outcome import Outcome, OutcomeKind
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.target import ONNX, Target
 from nnfuzz.experiment import result as engine
 from nnfuzz.library.case import TestCase, model_proto, operator_registry
 from nnfuzz.library.experiment import Experiment, check_targets

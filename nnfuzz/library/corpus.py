@@ -11,14 +11,15 @@ from pathlib import Path
 from platform import python_version
 from typing import Any
 
+from nnfuzz.backend.registry import BackendRegistry, BackendSpec, plugin_name
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.base.writing import as_json
 from nnfuzz.corpus.entry import Entry
 from nnfuzz.corpus.generate import Plan, check_corpus, check_place, fill
 from nnfuzz.corpus.layout import LICENSE, CorpusError
 from nnfuzz.corpus.producers import Producers
 from nnfuzz.corpus.pytest_file import PYTEST_FILE, pytest_file
 from nnfuzz.corpus.taken import taken
-from nnfuzz.execute.registry import BackendRegistry, BackendSpec, plugin_name
-from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.library.settings import (
     Specs,
     case_settings,
@@ -32,8 +33,7 @@ from nnfuzz.library.steps import Note, Steps, ignore, no_steps
 from nnfuzz.library.support import Watcher, unsupported
 from nnfuzz.testcase.case import CaseConfig, NotProduced
 from nnfuzz.testcase.client import ProducerSettingsError
-from nnfuzz.testcase.test_id import TestId
-from nnfuzz.writing import as_json
+from nnfuzz.testcase.identity import TestId
 
 DEFAULT_COUNT = 100
 USUAL = "onnxruntime"

@@ -6,9 +6,11 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from nnfuzz.execute.outcome import OutcomeKind
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.target import Target
+from nnfuzz.backend.outcome import OutcomeKind
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.target import Target
+from nnfuzz.base.notebook import table, titled
+from nnfuzz.base.writing import as_json
 from nnfuzz.experiment import blocking, result
 from nnfuzz.experiment.judgement import blamed, with_disputes, with_nothing_compared
 from nnfuzz.experiment.localise import localise
@@ -16,12 +18,10 @@ from nnfuzz.experiment.procedure import REPEATS
 from nnfuzz.library.case import TestCase, check_case
 from nnfuzz.library.finding import Failure, Finding
 from nnfuzz.library.plugins import known_plugins
-from nnfuzz.notebook import table, titled
 from nnfuzz.report.text import trimmed
 from nnfuzz.testcase import case as engine
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.triage import signature
-from nnfuzz.writing import as_json
 
 SHOWN = 300  # characters of a message in a notebook's table
 

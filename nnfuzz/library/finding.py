@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from nnfuzz.base.notebook import table, titled
 from nnfuzz.library.case import TestCase
 from nnfuzz.library.plugins import known_plugins
-from nnfuzz.notebook import table, titled
-from nnfuzz.report import finding as engine
+from nnfuzz.records import finding as engine
 from nnfuzz.triage import signature
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ class Finding(engine.Finding):
         repro.py finds them there, and `nnfuzz replay` runs them if --plugin names them. Packages
         are not copied: the first lines of repro.py name them. Raises: OSError.
         """
-        from nnfuzz.report.finding_folder import folder_name, write_finding
-        from nnfuzz.report.reduced import repro_program
+        from nnfuzz.findings.folder import folder_name, write_finding
+        from nnfuzz.findings.reduced import repro_program
 
         path = Path(folder) / folder_name(self.failure)
         if path.exists():
@@ -59,8 +59,8 @@ class Finding(engine.Finding):
         names that the finding names; it may come from anybody, and has no others.
         Raises: FindingError.
         """
-        from nnfuzz.execute.plugin_files import namesake
-        from nnfuzz.report.finding_folder import read_finding
+        from nnfuzz.backend.plugin_files import namesake
+        from nnfuzz.findings.folder import read_finding
 
         return cls.of(read_finding(folder, namesake(known_plugins(plugins))))
 
@@ -116,8 +116,8 @@ def reduce(
     watch: called with the progress.
     Raises: NotReduced if the failure does not occur again; RunnerError, WorkerError.
     """
+    from nnfuzz.findings.reduced import reduce_finding
     from nnfuzz.reduction.case import ReduceConfig
-    from nnfuzz.report.reduced import reduce_finding
 
     finding = failure if isinstance(failure, engine.Finding) else failure.finding
     config = ReduceConfig(workers, budget, watch=watch)

@@ -8,18 +8,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from nnfuzz.campaign.config import ConfigError
+from nnfuzz.backend.contract import Backend, meant, suggest
+from nnfuzz.backend.registry import BackendRegistry, BackendSpec
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.base.writing import as_json
 from nnfuzz.corpus.entry import Entry
 from nnfuzz.corpus.producers import Producers
-from nnfuzz.execute.backend import Backend, meant, suggest
-from nnfuzz.execute.registry import BackendRegistry, BackendSpec
-from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.library.case import operator_registry
 from nnfuzz.library.steps import Note
+from nnfuzz.records.config import ConfigError
 from nnfuzz.testcase.case import CaseConfig, TestCase
-from nnfuzz.testcase.test_id import Numbered, Probe
-from nnfuzz.writing import as_json
+from nnfuzz.testcase.identity import Numbered, Probe
 
 PER_OPERATOR = 16
 """Models of one operator: dtypes first; a model that is fuzzed starts from one of all."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import platformdirs
 
-from nnfuzz.execute.registry import BackendSpec
+from nnfuzz.backend.registry import BackendSpec
 
 
 def cache_folder() -> Path:

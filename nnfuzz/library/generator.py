@@ -8,12 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nnfuzz.execute.backend import suggest
-from nnfuzz.execute.registry import plugin_name
+from nnfuzz.backend.contract import suggest
+from nnfuzz.backend.registry import plugin_name
+from nnfuzz.base.writing import as_json
 from nnfuzz.library.case import TestCase
 from nnfuzz.library.plugins import known_plugins
 from nnfuzz.testcase.case import CaseConfig, NotProduced
-from nnfuzz.writing import as_json
 
 if TYPE_CHECKING:
     from nnfuzz.testcase.producer import Producer

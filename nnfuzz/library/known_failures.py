@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from nnfuzz.campaign.config import ConfigError
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.reading import Unreadable, read
-from nnfuzz.report.keyed import known_by
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.base.reading import Unreadable, read
+from nnfuzz.base.untrusted import read_json
+from nnfuzz.findings.keyed import known_by
+from nnfuzz.records.config import ConfigError
 from nnfuzz.triage.known import KnownError, KnownFailures
-from nnfuzz.untrusted import read_json
 
 
 def known_failures(path: Path) -> tuple[str, ...]:

@@ -8,12 +8,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from nnfuzz.backend.outcome import OutcomeKind
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import ENOUGH, Mismatch, Number
-from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.library.case import TestCase
 from nnfuzz.library.experiment import Result
 from nnfuzz.library.finding import Finding
-from nnfuzz.writing import as_json
 
 SCHEMA = 1
 """Of the JSON form."""

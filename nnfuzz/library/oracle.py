@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nnfuzz.backend.target import Target
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.execute.target import Target
 from nnfuzz.library.case import check_case, checked_arrays, operator_registry
 from nnfuzz.testcase.case import TestCase
 
 if TYPE_CHECKING:
     from nnfuzz.compare.envelope import Enclosure, Envelope
-    from nnfuzz.spec.registry import OpRegistry
+    from nnfuzz.operators.registry import OpRegistry
 
 YOURS = "yours"
 

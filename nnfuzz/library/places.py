@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from nnfuzz.backend.outcome import DIFFERENCES, OutcomeKind
 from nnfuzz.compare.mismatch import Mismatch
-from nnfuzz.execute.outcome import DIFFERENCES, OutcomeKind
 from nnfuzz.library.experiment import Experiment, Result
 from nnfuzz.library.finding import Failure
 from nnfuzz.library.model_check import Output, Place

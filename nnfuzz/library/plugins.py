@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
-from nnfuzz.execute.registry import RegistryError, plugin_name, whole
+from nnfuzz.backend.registry import RegistryError, plugin_name, whole
 from nnfuzz.library.source import SourceError, source_of
 
 T = TypeVar("T")
@@ -63,9 +63,9 @@ def known_plugins(further: Iterable[str | Path] = ()) -> list[str]:
 
 def _described(item: object) -> tuple[str, str]:
     """A name that is unique among what is registered, and the module. Raises: RegisterError."""
-    from nnfuzz.execute.backend import Backend
-    from nnfuzz.spec.motif import Motif
-    from nnfuzz.spec.operator import OpSpec
+    from nnfuzz.backend.contract import Backend
+    from nnfuzz.operators.motif import Motif
+    from nnfuzz.operators.operator import OpSpec
 
     if isinstance(item, Motif):
         return f"motif {item.name}", item.write.__module__

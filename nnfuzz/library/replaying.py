@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from nnfuzz.campaign.config import CampaignConfig
-from nnfuzz.campaign.post_reduction import reduce_campaign
-from nnfuzz.campaign.rows import FindingRow
-from nnfuzz.campaign.store import Store
-from nnfuzz.execute.interface import check_inputs, read_interface
-from nnfuzz.execute.outcome import OutcomeKind, Stage
-from nnfuzz.execute.registry import BackendSpec
-from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.backend.interface import check_inputs, read_interface
+from nnfuzz.backend.outcome import OutcomeKind, Stage
+from nnfuzz.backend.registry import BackendSpec
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.base.untrusted import making_sense, parsed_model
+from nnfuzz.findings import replay as engine
+from nnfuzz.findings.folder import FindingError, Trust, read_finding
+from nnfuzz.findings.reduced import reduce_folder
+from nnfuzz.findings.replay import Replayed, regeneration, replay_export
 from nnfuzz.ir.sizes import by_copy
 from nnfuzz.library.steps import Note, ignore
 from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.records.config import CampaignConfig
+from nnfuzz.records.finding import Finding
+from nnfuzz.records.rows import FindingRow
 from nnfuzz.reduction.case import NotReduced, ReduceConfig, Reduction
-from nnfuzz.report import replay as engine
-from nnfuzz.report.finding import Finding
-from nnfuzz.report.finding_folder import FindingError, Trust, read_finding
-from nnfuzz.report.reduced import reduce_folder
-from nnfuzz.report.replay import Replayed, regeneration, replay_export
+from nnfuzz.store.store import Store
 from nnfuzz.testcase.client import ProducerClient
-from nnfuzz.untrusted import making_sense, parsed_model
+from nnfuzz.upkeep.post_reduction import reduce_campaign
 
 NOTHING_TO_REDUCE = (
     "invalid models have a handful of operators from the start: there is nothing to reduce"

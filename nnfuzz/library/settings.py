@@ -11,16 +11,16 @@ from typing import Any
 
 from packaging.version import Version
 
-from nnfuzz.campaign.config import CampaignConfig, ConfigError, processes
-from nnfuzz.execute.backend import meant, suggest
-from nnfuzz.execute.opsets import newest_opset
-from nnfuzz.execute.registry import BackendRegistry, BackendSpec, plugin_name
-from nnfuzz.execute.rewrite_support import not_taken
-from nnfuzz.execute.runner import BackendRunner, RunnerError, usable
-from nnfuzz.execute.target import DIRECT, ONNX
+from nnfuzz.backend.contract import meant, suggest
+from nnfuzz.backend.opsets import newest_opset
+from nnfuzz.backend.registry import BackendRegistry, BackendSpec, plugin_name
+from nnfuzz.backend.rewrite_support import not_taken
+from nnfuzz.backend.runner import BackendRunner, RunnerError, usable
+from nnfuzz.backend.target import DIRECT, ONNX
 from nnfuzz.generate.config import ENGINES, dtype_weights
 from nnfuzz.library.steps import Note, ignore
 from nnfuzz.materialize.opsets import MIXED, OPSETS, default_opset, opset_range
+from nnfuzz.records.config import CampaignConfig, ConfigError, processes
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.invalid import NODES, SIZES
 from nnfuzz.testcase.seeds import SeedError, digest, seed_files
@@ -216,5 +216,5 @@ def _newest_taken(registry: BackendRegistry, spec: BackendSpec, newest: int) -> 
 
 
 def default_processes(backends: int) -> dict[str, int]:
-    """For the cores of this machine, see nnfuzz.campaign.config.processes."""
+    """For the cores of this machine, see nnfuzz.records.config.processes."""
     return processes(backends, len(os.sched_getaffinity(0)))

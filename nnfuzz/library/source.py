@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from types import FunctionType, ModuleType
 from typing import Any
 
-from nnfuzz.spec.motif import Motif
+from nnfuzz.operators.motif import Motif
 
 MAIN = "__main__"
 OWN = "register"

@@ -9,16 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from nnfuzz.campaign.config import FIRST_SECONDS, CampaignConfig
-from nnfuzz.campaign.observer import Observer
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_probes
-from nnfuzz.campaign.store import Store
-from nnfuzz.campaign.support_cache import SupportCache
-from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.library.folders import cache_folder
 from nnfuzz.library.settings import Specs, default_processes
+from nnfuzz.records.config import FIRST_SECONDS, CampaignConfig
+from nnfuzz.records.observer import Observer
+from nnfuzz.store.store import Store
 from nnfuzz.testcase.case import CaseConfig
-from nnfuzz.writing import as_json
 
 Watcher = Callable[[CampaignConfig, Path, str], AbstractContextManager[Observer]]
 """Opens a display of a campaign in a folder; the text says what it does."""

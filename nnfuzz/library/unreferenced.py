@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nnfuzz.backend.outcome import Outcome
+from nnfuzz.backend.target import DIRECT, Target
 from nnfuzz.compare.mismatch import Loss, Verdict
-from nnfuzz.execute.outcome import Outcome
-from nnfuzz.execute.target import DIRECT, Target
 from nnfuzz.ir.dtypes import is_floating
 from nnfuzz.ir.view import NO_GRAPH
 from nnfuzz.testcase.case import ModelError, TestCase
-from nnfuzz.testcase.test_id import Foreign
+from nnfuzz.testcase.identity import Foreign
 
 if TYPE_CHECKING:
     import onnx
@@ -36,7 +36,7 @@ def unreferenced_case(model: onnx.ModelProto, inputs: Arrays | None, seed: int) 
 
     Raises: ModelError for inputs that do not fit the model.
     """
-    from nnfuzz.execute.interface import InputError, check_inputs, read_interface
+    from nnfuzz.backend.interface import InputError, check_inputs, read_interface
 
     data, rng = model.SerializeToString(), np.random.default_rng(seed)
     try:

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nnfuzz.backend.outcome import Outcome, OutcomeKind
+from nnfuzz.backend.target import CPU, Target
 from nnfuzz.compare.mismatch import Dispute, Mismatch
-from nnfuzz.execute.outcome import Outcome, OutcomeKind
-from nnfuzz.execute.target import CPU, Target
 from nnfuzz.experiment import result as engine
 from nnfuzz.library.model_check import Computed, Output, State
 from nnfuzz.testcase.case import TestCase
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nnfuzz.compare.criterion import Criterion
     from nnfuzz.compare.envelope import Envelope
     from nnfuzz.ir.graph import Graph
-    from nnfuzz.spec.registry import OpRegistry
+    from nnfuzz.operators.registry import OpRegistry
 
 PYTORCH = "PyTorch"
 UNREACHED = ("it needs what only a compiler can compute, or no input decides on it",)
@@ -120,8 +120,8 @@ class View:
 
     def maker(self, value: str) -> tuple[str, str]:
         """The operator and the name of the node that computes a value, as in the model."""
+        from nnfuzz.base.untrusted import parsed_model
         from nnfuzz.testcase.foreign import node_of
-        from nnfuzz.untrusted import parsed_model
 
         node = node_of(parsed_model(self.case.model), value)
         if node is not None:
@@ -142,7 +142,7 @@ class View:
 
 def unreached(case: TestCase, known: Iterable[str]) -> list[str]:
     """The outputs of a model that are not among those that a reference computes."""
-    from nnfuzz.execute.interface import read_interface
+    from nnfuzz.backend.interface import read_interface
 
     there = {*known, *case.inputs}
     return [name for name in read_interface(case.model)[1] if name not in there]

@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
+from nnfuzz.backend.registry import BackendSpec
+from nnfuzz.backend.runner import BackendRunner, RunnerError
+from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.writing import as_json
 from nnfuzz.corpus.known import Known
 from nnfuzz.corpus.layout import CASE, CorpusError, TestFolder, find_tests
 from nnfuzz.corpus.verify import Result, Status
 from nnfuzz.corpus.verify import verify as results_of
-from nnfuzz.execute.registry import BackendSpec
-from nnfuzz.execute.runner import BackendRunner, RunnerError
 from nnfuzz.library.case import TestCase
 from nnfuzz.library.experiment import Experiment
 from nnfuzz.library.steps import Steps, no_steps
-from nnfuzz.reading import Unreadable
 from nnfuzz.testcase.case import CaseConfig, ModelError
 from nnfuzz.testcase.client import ProducerClient, ProducerError
-from nnfuzz.writing import as_json
 
 BAD = (Status.FAILED, Status.ERROR)
 FLAKY = "it does not fail in the same way every time"

@@ -17,7 +17,7 @@ from nnfuzz.materialize.errors import ExportError, OpsetError
 from nnfuzz.materialize.module import Array, GraphModule, checked, tensors
 from nnfuzz.materialize.names import readmit, redeclare, restore
 from nnfuzz.materialize.opsets import DYNAMIC, opset_range
-from nnfuzz.spec.carriers import array
+from nnfuzz.operators.carriers import array
 
 ModuleExport = Callable[[nn.Module, tuple[Tensor, ...], Sequence[str], Sequence[str], int], bytes]
 """(module, example inputs, input names, output names, opset) -> serialized model."""

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import REQUIRED, Attribute, Choice, Real, Sym
-from nnfuzz.spec.operator import OpSpec
+from nnfuzz.operators.attributes import REQUIRED, Attribute, Choice, Real, Sym
+from nnfuzz.operators.operator import OpSpec
 
 PASSES = 4
 LARGEST = 16

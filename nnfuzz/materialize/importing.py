@@ -25,9 +25,9 @@ from nnfuzz.materialize.instances import Instance, by_lowering, by_name
 from nnfuzz.materialize.regions import Region
 from nnfuzz.materialize.static import OnnxImportError, Source, inside, nothing, static
 from nnfuzz.materialize.walk import bodies
-from nnfuzz.spec.opaque import Opaque
-from nnfuzz.spec.operator import ConstraintError
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.opaque import Opaque
+from nnfuzz.operators.operator import ConstraintError
+from nnfuzz.operators.registry import OpRegistry
 
 SMALL = 16
 """Constants of an opaque node with at most so many elements stay with it: axes, scales, shapes."""

@@ -16,8 +16,8 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize.guessing import guessed
 from nnfuzz.materialize.meaning import DEAREST, defaults, difference, lowering, means
 from nnfuzz.materialize.static import Source
-from nnfuzz.spec.attributes import Choice
-from nnfuzz.spec.operator import OpSpec, flatten
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.operator import OpSpec, flatten
 
 MISTYPED = 10.0
 """How much an instance counts as different from a node whose outputs have other types."""

@@ -15,7 +15,7 @@ from nnfuzz.materialize import protos
 from nnfuzz.materialize.emit import Emitter
 from nnfuzz.materialize.protos import typed
 from nnfuzz.materialize.static import Source
-from nnfuzz.spec.operator import OpSpec
+from nnfuzz.operators.operator import OpSpec
 
 RUNS = 2
 OTHER = 1000.0

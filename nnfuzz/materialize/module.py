@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.materialize.errors import GraphFault
-from nnfuzz.spec import carriers
-from nnfuzz.spec.carriers import settled
-from nnfuzz.spec.operator import flatten
+from nnfuzz.operators import carriers
+from nnfuzz.operators.carriers import settled
+from nnfuzz.operators.operator import flatten
 
 Array = np.ndarray | Tensor
 Values = Mapping[str, Tensor]
@@ -20,7 +20,7 @@ Values = Mapping[str, Tensor]
 class Interpreter:
     """Runs the nodes of a graph one after the other, in whatever dtype it is fed with.
 
-    Values are held in the carriers of their dtypes (nnfuzz.spec.carriers).
+    Values are held in the carriers of their dtypes (nnfuzz.operators.carriers).
 
     Compiled once, run often: the input search and the reference call it for every step.
     """

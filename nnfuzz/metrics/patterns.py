@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from nnfuzz.execute.outcome import parsed_pass
+from nnfuzz.backend.outcome import parsed_pass
 from nnfuzz.ir.features import Features, NodeFeatures
 
 PassPattern = tuple[str, str, str, str]

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
-from nnfuzz.execute.outcome import parsed_pass
+from nnfuzz.backend.outcome import parsed_pass
 from nnfuzz.ir.features import Features, NodeFeatures
 from nnfuzz.metrics.patterns import PassPattern, pass_patterns
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from nnfuzz.metrics.tally import DEGREES
 
 if TYPE_CHECKING:
-    from nnfuzz.spec.operator import OpSpec
+    from nnfuzz.operators.operator import OpSpec
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from nnfuzz.ir.graph import Graph, Node, Value, pruned
+from nnfuzz.operators.body import Execution
+from nnfuzz.operators.families.control import ControlFlow
 from nnfuzz.reduction.edit import Edit
 from nnfuzz.reduction.subject import Inapplicable, Subject, node_id, rebuilt, restricted
-from nnfuzz.spec.body import Execution
-from nnfuzz.spec.families.control import ControlFlow
 
 
 def propose_inlining(subject: Subject) -> Iterator[Edit]:

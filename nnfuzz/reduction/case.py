@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nnfuzz.execute.outcome import DIFFERENCES, OutcomeKind, Stage
-from nnfuzz.execute.registry import BackendRegistry, BackendSpec
-from nnfuzz.execute.runner import limits_of
-from nnfuzz.execute.target import Pipeline
+from nnfuzz.backend.outcome import DIFFERENCES, OutcomeKind, Stage
+from nnfuzz.backend.registry import BackendRegistry, BackendSpec
+from nnfuzz.backend.runner import limits_of
+from nnfuzz.backend.target import Pipeline
 from nnfuzz.experiment.pipelines import shortened
 from nnfuzz.ir.sizes import operators
 from nnfuzz.reduction.candidate import Question, Tried, keyed

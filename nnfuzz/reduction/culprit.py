@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from nnfuzz.execute.outcome import OutcomeKind
+from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.ir.view import GraphView, NodeView
 from nnfuzz.reduction.candidate import Question, Tried
 from nnfuzz.reduction.edit import Edit

@@ -6,9 +6,10 @@ import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
 from nnfuzz.ir.graph import Graph, Node, pruned
 from nnfuzz.materialize.opsets import DYNAMIC
-from nnfuzz.reading import read
 from nnfuzz.reduction.edit import Edit
 from nnfuzz.reduction.sizes import fixed
 from nnfuzz.reduction.subject import (
@@ -20,7 +21,6 @@ from nnfuzz.reduction.subject import (
     restricted,
 )
 from nnfuzz.rewrite.forms import form_of, parted
-from nnfuzz.writing import as_json
 
 MOST_NEIGHBOURHOODS = 90
 LARGEST = 3

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nnfuzz.writing import as_json
+from nnfuzz.base.writing import as_json
 
 ORDER = (
     *("direct", "rewrites", "halves", "neighbourhoods", "hoisting", "outputs", "prefixes"),

@@ -14,21 +14,21 @@ from typing import Any
 
 import numpy as np
 
+from nnfuzz.backend.deviation import CONSIDERED, Deviation
 from nnfuzz.compare.deviating import explains
 from nnfuzz.compare.edges import enclosure
 from nnfuzz.compare.envelope import Envelope
 from nnfuzz.compare.mismatch import MismatchKind
 from nnfuzz.compare.reference import ReferenceFault
 from nnfuzz.compare.verdict import compare
-from nnfuzz.execute.deviation import CONSIDERED, Deviation
 from nnfuzz.ir.dtypes import DType, held, plain
 from nnfuzz.ir.graph import Graph, GraphError, Node
+from nnfuzz.operators.families.composite import Composite
+from nnfuzz.operators.operator import ConstraintError, OpSpec
+from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.reduction.information import Explained, shown
 from nnfuzz.reduction.subject import Inapplicable, Subject, rebuilt, restricted
 from nnfuzz.reduction.values import simpler_values
-from nnfuzz.spec.families.composite import Composite
-from nnfuzz.spec.operator import ConstraintError, OpSpec
-from nnfuzz.spec.registry import OpRegistry
 from nnfuzz.triage.general import ignores, schema_defaults, shared_attribute
 
 Arrays = Mapping[str, np.ndarray]

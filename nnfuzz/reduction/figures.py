@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from nnfuzz.reading import read_fields
-from nnfuzz.writing import ROUNDED
+from nnfuzz.base.reading import read_fields
+from nnfuzz.base.writing import ROUNDED
 
 
 @dataclass

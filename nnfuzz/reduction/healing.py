@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from nnfuzz.execute.outcome import OutcomeKind
+from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.reduction.candidate import Question, Tried
 from nnfuzz.reduction.edit import Edit, Group
 from nnfuzz.reduction.slots import Slots

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from nnfuzz.execute.outcome import OutcomeKind, Stage
+from nnfuzz.backend.outcome import OutcomeKind, Stage
 from nnfuzz.ir.view import GraphView, NodeView
 from nnfuzz.reduction.candidate import NUMBERS, Question, Tried
 from nnfuzz.reduction.edit import Edit

@@ -12,10 +12,10 @@ import numpy as np
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Node, Value, pruned
 from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.operator import OpSpec
+from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.reduction.edit import READERS
 from nnfuzz.reduction.subject import Inapplicable, Subject, restricted
-from nnfuzz.spec.operator import OpSpec
-from nnfuzz.spec.registry import OpRegistry
 
 EQUAL, CAST = READERS
 WHERE = "Where"

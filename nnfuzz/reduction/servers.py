@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from nnfuzz.execute.deviation import Habits
-from nnfuzz.execute.events import Limits
-from nnfuzz.execute.forkserver import ForkServer
-from nnfuzz.execute.registry import BackendRegistry, BackendSpec
-from nnfuzz.execute.runner import BackendRunner, fork_server_of, limits_of
-from nnfuzz.execute.sandbox import Sandbox
+from nnfuzz.backend.deviation import Habits
+from nnfuzz.backend.registry import BackendRegistry, BackendSpec
+from nnfuzz.backend.runner import BackendRunner, fork_server_of, limits_of
+from nnfuzz.base.writing import as_json
+from nnfuzz.sandbox.events import Limits
+from nnfuzz.sandbox.forkserver import ForkServer
+from nnfuzz.sandbox.sandbox import Sandbox
 from nnfuzz.testcase.case import CaseConfig
-from nnfuzz.writing import as_json
 
 SERVICE = "nnfuzz.reduction.service:reduce_service"
 LIMITS = Limits(seconds=120.0, still_seconds=120.0)

@@ -26,28 +26,28 @@ from typing import Any
 
 import onnx
 
+from nnfuzz.backend.target import DIRECT
+from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.cheap import beyond
-from nnfuzz.execute.target import DIRECT
-from nnfuzz.execute.worker import Report
 from nnfuzz.inputs.edges import at_edges
 from nnfuzz.inputs.search import NotFound, search
 from nnfuzz.materialize.errors import ExportError, MaterializeError, OpsetError
 from nnfuzz.materialize.exporters import all_exporters
 from nnfuzz.materialize.liveness import without_dead_nodes
 from nnfuzz.materialize.validity import invalid
-from nnfuzz.reading import read
 from nnfuzz.reduction.edit import EXPERIMENTS, MERGED, Edit, groups
 from nnfuzz.reduction.explain import explained, small_families, with_operator
 from nnfuzz.reduction.neighbours import made_plainly, read_by
 from nnfuzz.reduction.passes import applied, proposed
 from nnfuzz.reduction.subject import Inapplicable, Subject
 from nnfuzz.rewrite.forms import Written, parted, write
+from nnfuzz.sandbox.worker import Report
 from nnfuzz.testcase.case import ModelError, TestCase
 from nnfuzz.testcase.foreign import case_of_model
 from nnfuzz.testcase.service import BLOB, ProducerService
 from nnfuzz.testcase.single_node import single_node
 from nnfuzz.triage.title import needed_attributes
-from nnfuzz.writing import as_json
 
 
 class ReduceService(ProducerService):

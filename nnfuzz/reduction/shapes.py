@@ -9,12 +9,12 @@ from typing import Any
 from nnfuzz.ir.expr import BoolExpr, Int, Var, evaluate
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.operator import OpSpec
 from nnfuzz.reduction.edit import FOCUS, Edit
 from nnfuzz.reduction.subject import Inapplicable, Subject, clipped, fitted, rebuilt, restricted
 from nnfuzz.solve.domains import Contradiction
 from nnfuzz.solve.propagation import Propagator
 from nnfuzz.solve.smt import SmtSolver
-from nnfuzz.spec.operator import OpSpec
 
 SIZED = {
     "shape": 1, "split": 1, "kernel_shape": 1, "ends": 1, "starts": 0, "pads": 0, "group": 1,

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.attributes import Attribute, Choice
-from nnfuzz.spec.body import Body
-from nnfuzz.spec.operator import OpSpec
+from nnfuzz.operators.attributes import Attribute, Choice
+from nnfuzz.operators.body import Body
+from nnfuzz.operators.operator import OpSpec
 
 SIZES = frozenset({"shape", "split", "ends", "kernel_shape", "hidden_size"})
 """Attributes that follow from shapes: small where these are small."""

@@ -8,24 +8,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from nnfuzz.execute.events import Death, Event, Fault, Progress, Reading, Reply
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.execute.runner import BackendRunner, RunnerError
-from nnfuzz.execute.sandbox import Sandbox
-from nnfuzz.execute.target import Target
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.runner import BackendRunner, RunnerError
+from nnfuzz.backend.target import Target
+from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.asking import Answer, Asking
 from nnfuzz.experiment.pending import Pending, Task
 from nnfuzz.experiment.procedure import FAULT, Procedure
 from nnfuzz.experiment.result import Judging, Plan, Run
-from nnfuzz.reading import read
 from nnfuzz.reduction.candidate import Question, Tried, failure_key, with_keys
 from nnfuzz.reduction.edit import Group
 from nnfuzz.reduction.servers import Workers
+from nnfuzz.sandbox.events import Death, Event, Fault, Progress, Reading, Reply
+from nnfuzz.sandbox.sandbox import Sandbox
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.service import read_case
 from nnfuzz.triage.signature import export_failure
 from nnfuzz.triage.survey import patience
-from nnfuzz.writing import as_json
 
 T = TypeVar("T")
 

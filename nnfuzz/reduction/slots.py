@@ -15,17 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from nnfuzz.execute.deviation import Habits
-from nnfuzz.execute.events import Limits, Reply
-from nnfuzz.execute.registry import BackendRegistry, BackendSpec
-from nnfuzz.execute.sandbox import wait
-from nnfuzz.reading import read
+from nnfuzz.backend.deviation import Habits
+from nnfuzz.backend.registry import BackendRegistry, BackendSpec
+from nnfuzz.base.reading import read
 from nnfuzz.reduction.candidate import Question, Tried
 from nnfuzz.reduction.edit import Group
 from nnfuzz.reduction.figures import Spent
 from nnfuzz.reduction.information import Explained
 from nnfuzz.reduction.servers import Servers
 from nnfuzz.reduction.slot import Slot, said
+from nnfuzz.sandbox.events import Limits, Reply
+from nnfuzz.sandbox.sandbox import wait
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.service import BLOB
 from nnfuzz.triage.survey import learn_habits

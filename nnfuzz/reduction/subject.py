@@ -16,10 +16,10 @@ from nnfuzz.inputs.program import Program, index_ranges
 from nnfuzz.ir.graph import Graph, Node, Value, pruned
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize.module import execute
+from nnfuzz.operators.body import Body
+from nnfuzz.operators.carriers import array, tensor
+from nnfuzz.operators.operator import OpSpec
 from nnfuzz.reduction.simplicity import array_cost, attribute_cost, dtype_cost
-from nnfuzz.spec.body import Body
-from nnfuzz.spec.carriers import array, tensor
-from nnfuzz.spec.operator import OpSpec
 
 Measure = tuple[int, ...]
 REWRITES = "+"

@@ -11,6 +11,9 @@ import numpy as np
 
 from nnfuzz.ir.dtypes import FLOAT8S, INT4S, DType, is_floating, plain
 from nnfuzz.ir.graph import Graph, Node
+from nnfuzz.operators.attributes import Attribute, Choice, encode
+from nnfuzz.operators.body import Body
+from nnfuzz.operators.operator import OpSpec
 from nnfuzz.reduction.edit import FOCUS, Edit
 from nnfuzz.reduction.simplicity import ONES, SIZES, array_cost, declaration, value_cost
 from nnfuzz.reduction.subject import (
@@ -21,9 +24,6 @@ from nnfuzz.reduction.subject import (
     rebuilt,
     restricted,
 )
-from nnfuzz.spec.attributes import Attribute, Choice, encode
-from nnfuzz.spec.body import Body
-from nnfuzz.spec.operator import OpSpec
 
 # -- attributes -------------------------------------------------------------------------------
 

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from nnfuzz.base.text import one_line
 from nnfuzz.ir.view import GraphView
+from nnfuzz.operators.attributes import shown
 from nnfuzz.report.draw_layout import Layout, layout
 from nnfuzz.report.templating import environment
-from nnfuzz.spec.attributes import shown
-from nnfuzz.text import one_line
 
 MAX_WIDTH = 900
 """Pixels; a wider drawing is scaled down."""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nnfuzz.base.text import visible
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.materialize.walk import graphs
-from nnfuzz.text import visible
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message

@@ -6,11 +6,11 @@ import platform
 import re
 from dataclasses import dataclass
 
-from nnfuzz.execute.issue_form import IssueForm
-from nnfuzz.execute.outcome import DIFFERENCES, OutcomeKind
-from nnfuzz.execute.target import CPU
+from nnfuzz.backend.issue_form import IssueForm
+from nnfuzz.backend.outcome import DIFFERENCES, OutcomeKind
+from nnfuzz.backend.target import CPU
+from nnfuzz.records.finding import Finding
 from nnfuzz.report import text
-from nnfuzz.report.finding import Finding
 from nnfuzz.report.repro import failing_outcome
 from nnfuzz.report.tracker import platform_versions, symptom, tracker_report
 from nnfuzz.triage.frames import foreign_traceback

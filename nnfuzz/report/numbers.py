@@ -10,7 +10,7 @@ import numpy as np
 
 from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.ir.dtypes import DType, plain
-from nnfuzz.report.finding import Finding
+from nnfuzz.records.finding import Finding
 from nnfuzz.triage.mismatch import WrongOutput
 
 MOST_ELEMENTS = 200

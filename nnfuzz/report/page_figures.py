@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from nnfuzz.execute.outcome import OutcomeKind
+from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.ir.features import Features
 
 BINS = 60

@@ -7,22 +7,22 @@ from typing import Any
 
 import numpy as np
 
+from nnfuzz.backend.outcome import DIFFERENCES, Outcome, OutcomeKind
+from nnfuzz.backend.plugin_files import NONE, PluginFiles
+from nnfuzz.backend.registry import BackendRegistry, BackendSpec
+from nnfuzz.backend.script_conformance import own_script
+from nnfuzz.backend.target import EXPORTED, MODULE, Pipeline
+from nnfuzz.base.text import visible
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import Element
-from nnfuzz.execute.outcome import DIFFERENCES, Outcome, OutcomeKind
-from nnfuzz.execute.plugin_files import NONE, PluginFiles
-from nnfuzz.execute.registry import BackendRegistry, BackendSpec
-from nnfuzz.execute.script_conformance import own_script
-from nnfuzz.execute.target import EXPORTED, MODULE, Pipeline
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.records.finding import Finding
 from nnfuzz.report import text
-from nnfuzz.report.finding import Finding
 from nnfuzz.report.inline import foreign, inline_arrays, inline_model
 from nnfuzz.report.templating import environment
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.text import visible
 from nnfuzz.triage.mismatch import WrongOutput, disputed_outputs, wrong_outputs
-from nnfuzz.writing import as_json
 
 MEMORY_BYTES = 8 << 30
 """Data segment that the script allows itself where the failure is a lack of memory."""
@@ -44,7 +44,7 @@ BACKEND = {{spec}}
 def run(model, inputs, level):
     from pathlib import Path
 
-    from nnfuzz.execute.registry import BackendSpec
+    from nnfuzz.backend.registry import BackendSpec
 
 {_PLUGINS}    backend = spec.load()
     return backend.compile(backend.import_model(model), level)(inputs)
@@ -59,9 +59,9 @@ BACKEND = {{spec}}
 def run(model, inputs, level):
     from pathlib import Path
 
-    from nnfuzz.execute.modules import read_source
-    from nnfuzz.execute.registry import BackendSpec
-    from nnfuzz.report.finding_folder import read_finding
+    from nnfuzz.backend.modules import read_source
+    from nnfuzz.backend.registry import BackendSpec
+    from nnfuzz.findings.folder import read_finding
 
 {_PLUGINS}    backend = spec.load()
     data = read_finding(HERE).case.source(backend.form)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnfuzz.report.finding import Finding
+from nnfuzz.records.finding import Finding
 from nnfuzz.report.numbers import MOST_ELEMENTS
 from nnfuzz.triage.mismatch import WrongOutput
 from nnfuzz.triage.title import attributes_that_matter

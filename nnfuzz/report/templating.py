@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import pass_context
 from markupsafe import Markup
 
+from nnfuzz.base.text import visible
 from nnfuzz.report import text
 from nnfuzz.report.text import Quoted
-from nnfuzz.text import visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nnfuzz.text import one_line, visible
+from nnfuzz.base.text import one_line, visible
 
 _SOURCE = Path(__file__).parents[2]
 """Where nnfuzz itself is."""

@@ -8,12 +8,12 @@ import platform
 from pathlib import Path
 from typing import Any
 
-from nnfuzz.execute.outcome import Outcome, OutcomeKind
+from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.ir.sizes import by_copy
 from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.records.finding import Finding
 from nnfuzz.reduction.healing import in_words
 from nnfuzz.report import text
-from nnfuzz.report.finding import Finding
 from nnfuzz.report.numbers import accuracy_rows, assert_close, operands, whole_arrays
 from nnfuzz.report.repro import (
     exit_codes,
@@ -27,7 +27,7 @@ from nnfuzz.report.standard import clauses, reference_value
 from nnfuzz.report.templating import environment
 from nnfuzz.rewrite.catalogue import named
 from nnfuzz.rewrite.forms import parted
-from nnfuzz.testcase.test_id import Foreign
+from nnfuzz.testcase.identity import Foreign
 from nnfuzz.triage.frames import foreign_traceback
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 from nnfuzz.triage.signature import FAILURES

@@ -19,8 +19,7 @@ from starlette.responses import (
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from nnfuzz.reading import Unreadable
-from nnfuzz.report.page import finding_row, page_script, script_hash
+from nnfuzz.base.reading import Unreadable
 from nnfuzz.report.templating import environment
 from nnfuzz.serve.findings import (
     MOST_ROWS,
@@ -33,6 +32,7 @@ from nnfuzz.serve.findings import (
     options,
 )
 from nnfuzz.serve.guard import Guard
+from nnfuzz.serve.page import finding_row, page_script, script_hash
 from nnfuzz.serve.stream import events
 from nnfuzz.serve.watch import Watch
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from nnfuzz.reading import Unreadable
-from nnfuzz.untrusted import below
+from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.untrusted import below
 
 FILTERS = ("backend", "kind", "stage", "accused", "status")
 ORDERS = {"": "most severe first", "new": "newest first", "times": "most frequent first"}

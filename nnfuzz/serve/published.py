@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from nnfuzz.campaign.depot import Depot
-from nnfuzz.campaign.merging import merge
+from nnfuzz.parts.depot import Depot
+from nnfuzz.parts.merging import merge
 
 LOOK_SECONDS = 15.0
 """Between looks at a place that may be far away."""

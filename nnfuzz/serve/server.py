@@ -16,12 +16,12 @@ from pathlib import Path
 import uvicorn
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-from nnfuzz.campaign.store import FILE
-from nnfuzz.reading import Unreadable
+from nnfuzz.base.reading import Unreadable
 from nnfuzz.serve.app import application
 from nnfuzz.serve.guard import is_loopback, own_names
 from nnfuzz.serve.published import Published
 from nnfuzz.serve.watch import Watch
+from nnfuzz.store.store import FILE
 
 EVERYWHERE = ("0.0.0.0", "::")
 """Hosts that stand for all addresses of this machine."""

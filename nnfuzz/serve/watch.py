@@ -18,20 +18,20 @@ from typing import Any
 
 from markupsafe import Markup
 
-from nnfuzz.campaign.post_reduction import SUMMARY
-from nnfuzz.campaign.rows import FindingRow
-from nnfuzz.campaign.sources import SOURCES
-from nnfuzz.campaign.store import FILE, Store
-from nnfuzz.campaign.tables.sessions import HOST
-from nnfuzz.index_set import IndexSet
-from nnfuzz.reading import Unreadable, read
-from nnfuzz.report.page import drawn, operators, plain_row
+from nnfuzz.base.index_set import IndexSet
+from nnfuzz.base.reading import Unreadable, read
+from nnfuzz.base.shard import Shard
+from nnfuzz.base.untrusted import as_far_as, making_sense, whole_or
+from nnfuzz.base.writing import as_json
+from nnfuzz.parts.sources import SOURCES
+from nnfuzz.records.rows import FindingRow
 from nnfuzz.report.page_figures import Figures
 from nnfuzz.report.templating import environment, seconds
 from nnfuzz.serve.findings import options
-from nnfuzz.shard import Shard
-from nnfuzz.untrusted import as_far_as, making_sense, whole_or
-from nnfuzz.writing import as_json
+from nnfuzz.serve.page import drawn, operators, plain_row
+from nnfuzz.store.sessions import HOST
+from nnfuzz.store.store import FILE, Store
+from nnfuzz.upkeep.post_reduction import SUMMARY
 
 AT_A_TIME = 1000
 """Tests that one look reads: about half a second."""
@@ -58,7 +58,7 @@ class Snapshot:
     one with the same findings, and with the same figures.
 
     state: "running", "ended", "silent for 5 min". tiles: (what, how much). rows: findings as
-    nnfuzz.report.page.plain_row has them, with a status. folders: of all signatures, below the
+    nnfuzz.serve.page.plain_row has them, with a status. folders: of all signatures, below the
     campaign's. growth, figures: HTML of what grows, and of what happened over time. missing: what
     cannot be read.
     """

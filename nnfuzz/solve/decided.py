@@ -6,9 +6,9 @@ import random
 from collections.abc import Iterable, Sequence
 
 from nnfuzz.ir.expr import Bool, BoolExpr, Expr, Int, Var
+from nnfuzz.operators.draw import Draw, Sizes
 from nnfuzz.solve.propagation import solve
 from nnfuzz.solve.store import Accept
-from nnfuzz.spec.draw import Draw, Sizes
 
 
 class EagerDraw(Draw):

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from nnfuzz.ir.expr import Bool, BoolExpr, Expr, Int, Var, evaluate
+from nnfuzz.operators.draw import Draw
 from nnfuzz.solve.domains import Contradiction, Domains
-from nnfuzz.spec.draw import Draw
 
 
 class Propagator:

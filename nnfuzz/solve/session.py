@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nnfuzz.ir.expr import Bool, BoolExpr, Expr, Int, Var, evaluate, variables
+from nnfuzz.operators.draw import Draw
 from nnfuzz.solve.propagation import solve
 from nnfuzz.solve.store import Accept
-from nnfuzz.spec.draw import Draw
 
 if TYPE_CHECKING:
     from nnfuzz.solve.smt import SmtSolver

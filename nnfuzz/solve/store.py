@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from nnfuzz.ir.expr import Bool, Expr, Int, Var
-from nnfuzz.spec.draw import Draw
+from nnfuzz.operators.draw import Draw
 
 Accept = Callable[[dict[Var, int], dict[Expr, int]], bool]
 """Whether values of the variables are acceptable; gets a cache of the values of expressions under

@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from nnfuzz.disrupt.fault import PLANTED, Fault
-from nnfuzz.execute.target import ONNX
-from nnfuzz.execute.wire import encode
+from nnfuzz.backend.target import ONNX
+from nnfuzz.base.reading import read, read_fields
+from nnfuzz.base.writing import UNWRITTEN, fields_as_json
 from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis
+from nnfuzz.invalid.fault import PLANTED, Fault
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import NO_GRAPH, GraphView
-from nnfuzz.reading import read, read_fields
-from nnfuzz.spec.draw import Sizes
-from nnfuzz.testcase.test_id import TestId
-from nnfuzz.writing import UNWRITTEN, fields_as_json
+from nnfuzz.operators.draw import Sizes
+from nnfuzz.sandbox.wire import encode
+from nnfuzz.testcase.identity import TestId
 
 
 class ModelError(ValueError):
@@ -172,7 +172,7 @@ class TestCase:
 
     def source(self, form: str) -> bytes:
         """What a backend gets that reads a form: the model, or a frame of graph and weights (see
-        nnfuzz.execute.modules).
+        nnfuzz.backend.modules).
         """
         return self.model if form == ONNX else encode({"graph": self.graph.to_json()}, self.weights)
 
@@ -188,7 +188,7 @@ class TestCase:
         return found.hexdigest()[:16]
 
     def to_frame(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Header and blobs for nnfuzz.execute.wire."""
+        """Header and blobs for nnfuzz.sandbox.wire."""
         blobs: dict[str, Any] = {"model": self.model, "plain": self.plain}
         for group in _GROUPS:
             blobs.update({f"{group}/{k}": v for k, v in getattr(self, group).items()})

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from nnfuzz.backend.target import DIRECT
 from nnfuzz.check.legality import admitted_by_schema
-from nnfuzz.execute.target import DIRECT
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import DTYPE_WEIGHTS, GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTargets
@@ -34,15 +34,15 @@ from nnfuzz.materialize.dynamic import SizeError, emit_dynamic
 from nnfuzz.materialize.errors import ExportError, OpsetError
 from nnfuzz.materialize.exporters import Exporter
 from nnfuzz.materialize.opsets import DYNAMIC, opset_range
+from nnfuzz.operators.motif import Motif
+from nnfuzz.operators.operator import OpSpec
+from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.rewrite.catalogue import EDGES, RULES, USUAL, needs
 from nnfuzz.rewrite.forms import form_of
 from nnfuzz.rewrite.rewriting import drawn
-from nnfuzz.spec.motif import Motif
-from nnfuzz.spec.operator import OpSpec
-from nnfuzz.spec.registry import OpRegistry
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
+from nnfuzz.testcase.identity import Numbered, Probe, TestId
 from nnfuzz.testcase.seeds import SeedLibrary
-from nnfuzz.testcase.test_id import Numbered, Probe, TestId
 
 Report = Callable[[str], None]
 PROBE_NODES = 1

@@ -6,14 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
+from nnfuzz.backend.deviation import NO_HABITS, Habits
+from nnfuzz.backend.outcome import Outcome
+from nnfuzz.base.reading import Unreadable
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.execute.deviation import NO_HABITS, Habits
-from nnfuzz.execute.events import Death, Fault, Limits, Reading
-from nnfuzz.execute.forkserver import ForkServer
-from nnfuzz.execute.outcome import Outcome
-from nnfuzz.execute.sandbox import Sandbox
-from nnfuzz.reading import Unreadable
+from nnfuzz.sandbox.events import Death, Fault, Limits, Reading
+from nnfuzz.sandbox.forkserver import ForkServer
+from nnfuzz.sandbox.sandbox import Sandbox
 from nnfuzz.testcase.case import NotProduced, TestCase
+from nnfuzz.testcase.identity import TestId
 from nnfuzz.testcase.service import (
     blames_settings,
     case_job,
@@ -22,7 +23,6 @@ from nnfuzz.testcase.service import (
     produced_as,
     reference_job,
 )
-from nnfuzz.testcase.test_id import TestId
 
 PRODUCER = "nnfuzz.testcase.service:producer_service"
 PRELOAD = (

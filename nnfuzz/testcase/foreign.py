@@ -14,8 +14,8 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from nnfuzz.execute.interface import InputError, TensorSpec, check_inputs, read_interface
-from nnfuzz.execute.target import DIRECT
+from nnfuzz.backend.interface import InputError, TensorSpec, check_inputs, read_interface
+from nnfuzz.backend.target import DIRECT
 from nnfuzz.ir.graph import Graph, pruned
 from nnfuzz.materialize.importing import ImportedModel, import_onnx, rename
 from nnfuzz.materialize.module import execute, tensors
@@ -23,11 +23,11 @@ from nnfuzz.materialize.opsets import opset_range
 from nnfuzz.materialize.sizing import UNKNOWN_SIZE
 from nnfuzz.materialize.static import OnnxImportError
 from nnfuzz.materialize.walk import reads
-from nnfuzz.spec.carriers import array
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.carriers import array
+from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.testcase.case import ModelError, NoReference, TestCase
 from nnfuzz.testcase.foreign_inputs import NoInputs, found_inputs
-from nnfuzz.testcase.test_id import Foreign
+from nnfuzz.testcase.identity import Foreign
 
 Arrays = Mapping[str, np.ndarray]
 LARGER = (32, 48, 224, 512)

@@ -20,8 +20,8 @@ from nnfuzz.inputs.search import NotFound, SearchConfig, search
 from nnfuzz.ir.dtypes import DType, plain
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.materialize.module import execute, tensors
-from nnfuzz.spec.carriers import array, tensor
-from nnfuzz.spec.operator import ANY_RANGE, Range
+from nnfuzz.operators.carriers import array, tensor
+from nnfuzz.operators.operator import ANY_RANGE, Range
 
 Arrays = Mapping[str, np.ndarray]
 STAND_IN = 1e4

@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from nnfuzz.disrupt.catalogue import KINDS, carriers, disrupted
-from nnfuzz.disrupt.kinds import Kind
+from nnfuzz.invalid.catalogue import KINDS, carriers, disrupted
+from nnfuzz.invalid.kinds import Kind
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.spec.draw import Sizes
+from nnfuzz.operators.draw import Sizes
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.case_generator import CaseGenerator, Report
-from nnfuzz.testcase.test_id import Numbered, Probe
+from nnfuzz.testcase.identity import Numbered, Probe
 
 NODES = 3
 """Operators per model: what refuses a model looks at one node, or at two that belong together."""

@@ -8,6 +8,11 @@ from types import MappingProxyType
 
 import numpy as np
 
+from nnfuzz.backend.deviation import Habits
+from nnfuzz.backend.registry import import_plugin
+from nnfuzz.backend.target import DIRECT, Target
+from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.untrusted import making_sense
 from nnfuzz.compare.accuracy import accuracy
 from nnfuzz.compare.criterion import Criterion
 from nnfuzz.compare.deviating import explanation
@@ -17,9 +22,6 @@ from nnfuzz.compare.lift import lift
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.compare.verdict import judged
 from nnfuzz.compare.votes import disputes
-from nnfuzz.execute.deviation import Habits
-from nnfuzz.execute.registry import import_plugin
-from nnfuzz.execute.target import DIRECT, Target
 from nnfuzz.generate.catalog import NothingLeft
 from nnfuzz.generate.emphasis import NO_EMPHASIS
 from nnfuzz.ir.graph import Graph, pruned
@@ -27,18 +29,16 @@ from nnfuzz.ir.support_key import operators_in
 from nnfuzz.materialize.exporters import all_exporters
 from nnfuzz.materialize.module import execute, tensors
 from nnfuzz.materialize.opsets import opset_range
-from nnfuzz.reading import Unreadable
+from nnfuzz.operators.carriers import array
+from nnfuzz.operators.motif import load_motifs
+from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.rewrite.forms import write
-from nnfuzz.spec.carriers import array
-from nnfuzz.spec.motif import load_motifs
-from nnfuzz.spec.registry import OpRegistry
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.case_generator import CaseGenerator, Parts, Report
 from nnfuzz.testcase.foreign import computed, with_outputs
+from nnfuzz.testcase.identity import Foreign, Numbered, Probe, TestId
 from nnfuzz.testcase.invalid import produce_invalid
 from nnfuzz.testcase.seeds import SeedLibrary
-from nnfuzz.testcase.test_id import Foreign, Numbered, Probe, TestId
-from nnfuzz.untrusted import making_sense
 
 
 class Producer:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nnfuzz.reading import Unreadable
-from nnfuzz.untrusted import read_bytes, read_model
+from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.untrusted import read_bytes, read_model
 
 if TYPE_CHECKING:
     from nnfuzz.ir.graph import Graph
     from nnfuzz.materialize.importing import ImportedModel
-    from nnfuzz.spec.registry import OpRegistry
+    from nnfuzz.operators.registry import OpRegistry
     from nnfuzz.testcase.case import CaseConfig
 
 

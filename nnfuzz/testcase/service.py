@@ -1,7 +1,7 @@
 """The service inside of a producer's worker: makes test cases, judges outputs.
 
 Jobs, by the header's "do":
-  produce  {"id": what nnfuzz.testcase.test_id.parse_id reads}
+  produce  {"id": what nnfuzz.testcase.identity.parse_id reads}
            -> {"case": header of TestCase.to_frame()} with its blobs,
            or {"failed": NotProduced.to_json()}
   signatures {} -> {"signatures": {exporter: [key, ...]}, "variables": {operator: [input, ...]},
@@ -15,7 +15,7 @@ Jobs, by the header's "do":
            evaluator computes, or {"error": what it says}
   judge    {"case": header, "targets": [target, ...], "outputs": those to look at, none for all}
            with the case's blobs and one blob "target/K/NAME" per output of target K; "habits": of
-           each target, see nnfuzz.execute.deviation
+           each target, see nnfuzz.backend.deviation
            -> {"verdict": Verdict.to_json()}
 """
 
@@ -28,16 +28,16 @@ from typing import Any
 
 import numpy as np
 
+from nnfuzz.backend.deviation import NO_HABITS, Deviation, Habits
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.target import Target
+from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.execute.deviation import NO_HABITS, Deviation, Habits
-from nnfuzz.execute.events import Reading
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.execute.target import Target
-from nnfuzz.execute.worker import Report
-from nnfuzz.reading import read
+from nnfuzz.sandbox.events import Reading
+from nnfuzz.sandbox.worker import Report
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
-from nnfuzz.testcase.test_id import TestId, parse_id
-from nnfuzz.writing import as_json
+from nnfuzz.testcase.identity import TestId, parse_id
 
 BLOB = "target/"
 COLLECTED = (10_000, 10, 50)
@@ -118,7 +118,7 @@ def _reference(case: TestCase) -> tuple[dict[str, Any], dict[str, Any]]:
     return header, dict(zip(session.output_names, map(np.asarray, found), strict=True))
 
 
-# What the parent makes of answers; what these raise for is damaged (nnfuzz.execute.sandbox).
+# What the parent makes of answers; what these raise for is damaged (nnfuzz.sandbox.sandbox).
 
 
 def read_case(header: Mapping[str, Any], blobs: Mapping[str, Any]) -> TestCase:

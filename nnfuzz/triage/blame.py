@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from nnfuzz.execute.outcome import Stage
-from nnfuzz.execute.target import rules_of
+from nnfuzz.backend.outcome import Stage
+from nnfuzz.backend.target import rules_of
 from nnfuzz.ir.view import GraphView
 from nnfuzz.triage.frames import is_native
 from nnfuzz.triage.general import (

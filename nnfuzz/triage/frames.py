@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from nnfuzz.execute.backtrace import function, split
-from nnfuzz.execute.causes import DIRECT
+from nnfuzz.backend.backtrace import function, split
+from nnfuzz.backend.causes import DIRECT
 
 _PYTHON = re.compile(r'^\s*File "([^"]*)", line (\d+),? in (.+)$')
 _OURS = re.compile(r"(?:^|/)(?:nnfuzz/(?:\w+/)*|backends/)\w+\.py$|^<frozen ")

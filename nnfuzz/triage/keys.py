@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from nnfuzz.execute.outcome import Stage
+from nnfuzz.backend.outcome import Stage
 from nnfuzz.ir.view import GraphView
 from nnfuzz.triage.blame import RESULT
 from nnfuzz.triage.frames import is_native

@@ -20,11 +20,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.untrusted import read_text
 from nnfuzz.ir.view import GraphView
-from nnfuzz.reading import Unreadable
 from nnfuzz.triage.keys import Key, same
 from nnfuzz.triage.signature import HASH_DIGITS
-from nnfuzz.untrusted import read_text
 
 _HASH = re.compile(rf"[0-9a-f]{{{HASH_DIGITS}}}")
 FIELDS = ("backend", "kind", "stage", "operator", "dtype")

@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from itertools import combinations
 
+from nnfuzz.backend.target import Target
 from nnfuzz.compare.mismatch import Mismatch, Number, Verdict
-from nnfuzz.execute.target import Target
 from nnfuzz.ir.dtypes import DType
 
 _EXACT = float(1 << 24)

@@ -13,9 +13,9 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
+from nnfuzz.backend.deviation import decision
+from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.execute.deviation import decision
-from nnfuzz.execute.outcome import OutcomeKind
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.sizes import split
 from nnfuzz.ir.view import GraphView, NodeView

@@ -16,17 +16,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from nnfuzz.backend.complaint import CompilerError, ComplaintKind, read_complaint, shortened
+from nnfuzz.backend.deviation import Deviation
+from nnfuzz.backend.normalise import normalise
+from nnfuzz.backend.outcome import DIFFERENCES, Outcome, OutcomeKind, Stage
+from nnfuzz.backend.slips import slip
+from nnfuzz.backend.target import Pipeline, Target, levels_of
+from nnfuzz.base.text import one_line
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.disrupt.fault import Fault
-from nnfuzz.execute.complaint import CompilerError, ComplaintKind, read_complaint, shortened
-from nnfuzz.execute.deviation import Deviation
-from nnfuzz.execute.normalise import normalise
-from nnfuzz.execute.outcome import DIFFERENCES, Outcome, OutcomeKind, Stage
-from nnfuzz.execute.slips import slip
-from nnfuzz.execute.target import Pipeline, Target, levels_of
+from nnfuzz.invalid.fault import Fault
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.view import NO_GRAPH, GraphView
-from nnfuzz.text import one_line
 from nnfuzz.triage.frames import is_native, native_frames, python_frames
 from nnfuzz.triage.general import operands, switches
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs

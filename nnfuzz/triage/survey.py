@@ -19,11 +19,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from nnfuzz.execute.backend import Backend, OutputError
-from nnfuzz.execute.deviation import CONSIDERED, SATURATES, TF32, Deviation
-from nnfuzz.execute.outcome import Outcome, OutcomeKind
-from nnfuzz.execute.runner import AdapterFault, BackendRunner
-from nnfuzz.execute.target import ONNX
+from nnfuzz.backend.contract import Backend, OutputError
+from nnfuzz.backend.deviation import CONSIDERED, SATURATES, TF32, Deviation
+from nnfuzz.backend.outcome import Outcome, OutcomeKind
+from nnfuzz.backend.runner import AdapterFault, BackendRunner
+from nnfuzz.backend.target import ONNX
 from nnfuzz.ir.dtypes import DType
 
 Arrays = Mapping[str, np.ndarray]

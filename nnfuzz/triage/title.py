@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from nnfuzz.execute.complaint import FEWEST_WORDS
-from nnfuzz.execute.normalise import MAX_CHARACTERS
+from nnfuzz.backend.complaint import FEWEST_WORDS
+from nnfuzz.backend.normalise import MAX_CHARACTERS
 from nnfuzz.triage.general import onnx_type
 from nnfuzz.triage.mismatch import WrongOutput
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from nnfuzz.spec.motif import motif
+from nnfuzz.operators.motif import motif
 
 ROOT_HALF = math.sqrt(0.5)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.motif import motif
+from nnfuzz.operators.motif import motif
 
 MASKED = -10000.0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nnfuzz.ir.dtypes import ALL, FLOATS, NUMBERS, DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.motif import motif
+from nnfuzz.operators.motif import motif
 
 NEUTRAL = (("Mul", 1), ("Add", 0), ("Sub", 0), ("Div", 1))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnfuzz.ir.dtypes import ALL, FLOATS, NUMBERS, DType
-from nnfuzz.spec.motif import motif
+from nnfuzz.operators.motif import motif
 
 
 def _permutation(m, x):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnfuzz.spec.motif import motif
+from nnfuzz.operators.motif import motif
 
 LAST = {"axes": (-1,), "keepdims": 1}
 

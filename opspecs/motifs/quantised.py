@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.families.quantized import BYTES, REDUCED
-from nnfuzz.spec.motif import motif
+from nnfuzz.operators.families.quantized import BYTES, REDUCED
+from nnfuzz.operators.motif import motif
 
 FLOAT = (DType.FLOAT32, DType.FLOAT16)
 

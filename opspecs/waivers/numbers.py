@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnfuzz.ir.dtypes import FLOATS, INT4S, UNSIGNED, DType
-from nnfuzz.spec.waiver import Waiver, body, reference, rounds
+from nnfuzz.operators.waiver import Waiver, body, reference, rounds
 
 ROUNDED = (
     'technical/int4.md: "Cast to a 4 bit type is done by rounding to the nearest-integer (with '

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.waiver import Waiver, reference, rounds
+from nnfuzz.operators.waiver import Waiver, reference, rounds
 
 
 def _shrinks_to_one(op, x):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnfuzz.spec.waiver import body, reference
+from nnfuzz.operators.waiver import body, reference
 
 LENGTHS_IGNORED = reference(
     "ignores sequence_lens",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnfuzz.spec.waiver import reference, rounds
+from nnfuzz.operators.waiver import reference, rounds
 
 
 def _strideless(op, *types):

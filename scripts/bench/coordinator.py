@@ -22,9 +22,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from nnfuzz.campaign import schedule
-from nnfuzz.campaign.lending import Lent, Report
-from nnfuzz.cluster.leases import Leases
+from nnfuzz.parts.leases import Leases
+from nnfuzz.records import schedule
+from nnfuzz.records.lending import Lent, Report
 
 TOGETHER = 16  # reports that are under way at a time, with --ray
 IDLE_SECONDS = 20.0

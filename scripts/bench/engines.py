@@ -27,8 +27,8 @@ from nnfuzz.generate.coverage_target import CoverageTargets
 from nnfuzz.generate.engine import Generated, Kept
 from nnfuzz.generate.engines import MADE, engine
 from nnfuzz.ir.features import features
-from nnfuzz.spec.motif import load_motifs
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.motif import load_motifs
+from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.testcase.case_generator import FAMILY
 
 COMMON = (

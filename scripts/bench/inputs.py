@@ -28,7 +28,7 @@ from nnfuzz.inputs.regimes import Regime, regime_of
 from nnfuzz.inputs.search import DRAWS_ONLY, Found, NotFound, SearchConfig, search
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.testcase.case_generator import ATTEMPTS
 
 

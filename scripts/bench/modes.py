@@ -25,9 +25,9 @@ from typing import Annotated
 import psutil
 import typer
 
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.report.finding_folder import REDUCED
-from nnfuzz.report.keyed import known_by
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.findings.folder import REDUCED
+from nnfuzz.findings.keyed import known_by
 from nnfuzz.triage.known import KnownFailures
 from scripts.campaigns import FUZZ, summary
 

@@ -13,15 +13,15 @@ import statistics
 from collections.abc import Iterator
 from pathlib import Path
 
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.blocking import examine
 from nnfuzz.reduction.case import Problem, ReduceConfig, Reduction, reduce_case
 from nnfuzz.reduction.servers import Servers
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.client import ProducerClient
-from nnfuzz.testcase.test_id import Numbered
-from nnfuzz.writing import as_json
+from nnfuzz.testcase.identity import Numbered
 
 
 def rule_of(case: TestCase) -> str | None:

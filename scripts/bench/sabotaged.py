@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from nnfuzz.backends.onnxruntime import OnnxRuntime
 from nnfuzz.backends.tvm import Tvm
 
-from nnfuzz.execute.backend import option
-from nnfuzz.execute.registry import backend
+from nnfuzz.backend.contract import option
+from nnfuzz.backend.registry import backend
 
 
 def sabotaged(model: bytes, rule: str) -> bytes:

@@ -21,13 +21,13 @@ from typing import Annotated
 import psutil
 import typer
 
-from nnfuzz.campaign.config import CampaignConfig
-from nnfuzz.campaign.rows import FindingRow, Occurrence, Record, ReductionRow, TestRow
-from nnfuzz.campaign.store import Store
-from nnfuzz.execute.registry import BackendSpec
+from nnfuzz.backend.registry import BackendSpec
+from nnfuzz.base.writing import as_json
 from nnfuzz.ir.features import Features, NodeFeatures
-from nnfuzz.testcase.test_id import Numbered
-from nnfuzz.writing import as_json
+from nnfuzz.records.config import CampaignConfig
+from nnfuzz.records.rows import FindingRow, Occurrence, Record, ReductionRow, TestRow
+from nnfuzz.store.store import Store
+from nnfuzz.testcase.identity import Numbered
 from tests.report.browser import CHROMIUM, DRIVER, Browser
 
 KINDS = ("crash", "mismatch", "exception", "timeout")

@@ -17,7 +17,7 @@ from typing import Annotated
 
 import typer
 
-from nnfuzz.campaign.store import Store
+from nnfuzz.store.store import Store
 from scripts.campaigns import run_fuzz, summary
 
 LEFT_OUT = 0.1

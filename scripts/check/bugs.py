@@ -28,8 +28,8 @@ from typing import Annotated
 
 import typer
 
-from nnfuzz.execute.environment import home_of
-from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.releases import home_of
 
 BUGS = Path(__file__).parents[2] / "docs" / "bugs"
 SECONDS, BYTES = 600, 12 << 30

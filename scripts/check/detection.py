@@ -23,7 +23,7 @@ import typer
 from onnx import parser
 
 import nnfuzz
-from nnfuzz.execute.target import Target
+from nnfuzz.backend.target import Target
 from planted import one_node
 from scripts.check.imports import exported, module_of
 

@@ -20,13 +20,13 @@ import onnx
 import torch
 from nnfuzz.backends.onnxruntime import OnnxRuntime
 
+from nnfuzz.backend.target import Target
 from nnfuzz.check import instances as draws
 from nnfuzz.check import reference_implementations as references
 from nnfuzz.check.agreement import Expected
 from nnfuzz.check.legality import admitted_by_schema, legal_opsets
 from nnfuzz.check.runtimes import REFERENCE, Unavailable, runtime_of
 from nnfuzz.compare.verdict import judge as judge_outputs
-from nnfuzz.execute.target import Target
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.symbolic import Symbolic
@@ -34,11 +34,11 @@ from nnfuzz.inputs.search import Found, NotFound, search
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.materialize.errors import ExportError, GraphFault, OpsetError
 from nnfuzz.materialize.exporters import Exporter, exporters
-from nnfuzz.spec.draw import Draw
-from nnfuzz.spec.operator import OpSpec
-from nnfuzz.spec.registry import OpRegistry
-from nnfuzz.spec.unexportable import unknown_dtype
-from nnfuzz.spec.waiver import Waivers
+from nnfuzz.operators.draw import Draw
+from nnfuzz.operators.operator import OpSpec
+from nnfuzz.operators.registry import OpRegistry
+from nnfuzz.operators.unexportable import unknown_dtype
+from nnfuzz.operators.waiver import Waivers
 
 MODEL = Target("model")
 RUNTIMES = {"onnxruntime": runtime_of(OnnxRuntime()), **REFERENCE}

@@ -23,10 +23,11 @@ import torch
 import typer
 from rich.progress import track
 
+from nnfuzz.backend.outcome import Outcome, OutcomeKind
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.base.writing import as_json
 from nnfuzz.cli.options import Exporter, Nodes, Opset, Seed
-from nnfuzz.execute.outcome import Outcome, OutcomeKind
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.ir.support_key import operators_in
 from nnfuzz.library.settings import exporter_names
@@ -37,7 +38,6 @@ from nnfuzz.reduction.edit import Edit
 from nnfuzz.reduction.subject import Inapplicable, Subject, node_id
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.writing import as_json
 
 MOST_OPERATORS = 3
 """In a row that are taken for the cause of an outcome."""

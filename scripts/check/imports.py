@@ -31,15 +31,15 @@ import typer
 from rich.progress import track
 
 import nnfuzz
+from nnfuzz.backend.target import Target
 from nnfuzz.compare.edges import enclosure
 from nnfuzz.compare.envelope import Enclosure
 from nnfuzz.compare.mismatch import Mismatch
 from nnfuzz.compare.verdict import judged
-from nnfuzz.execute.target import Target
 from nnfuzz.ir.graph import Graph
 from nnfuzz.materialize.scoped import quiet, unlogged
-from nnfuzz.spec.opaque import Opaque
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.opaque import Opaque
+from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.testcase.case import ModelError
 from nnfuzz.testcase.foreign import case_of_model
 from scripts.check.modules import MODULES, Module

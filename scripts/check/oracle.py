@@ -22,18 +22,18 @@ from statistics import median
 import numpy as np
 import torch
 
+from nnfuzz.backend.contract import Backend
+from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.check import instances, reference_implementations
 from nnfuzz.check.instances import Instance
 from nnfuzz.compare.envelope import Envelope, envelopes, width
 from nnfuzz.compare.verdict import outside
-from nnfuzz.execute.backend import Backend
-from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.ir.dtypes import is_floating, plain
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.materialize.emit import emit_model
-from nnfuzz.spec.draw import Draw
-from nnfuzz.spec.operator import OpSpec
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.draw import Draw
+from nnfuzz.operators.operator import OpSpec
+from nnfuzz.operators.registry import OpRegistry
 
 Arrays = dict[str, np.ndarray]
 

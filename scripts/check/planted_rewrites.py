@@ -32,8 +32,8 @@ import numpy as np
 import onnx
 from rich.progress import track
 
+from nnfuzz.backend.target import Target
 from nnfuzz.compare.envelope import envelopes
-from nnfuzz.execute.target import Target
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer

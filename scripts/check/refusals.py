@@ -14,10 +14,10 @@ from typing import Annotated
 
 import typer
 
-from nnfuzz.disrupt.catalogue import KINDS
-from nnfuzz.execute.outcome import OutcomeKind
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.backend.outcome import OutcomeKind
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.invalid.catalogue import KINDS
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.invalid import NODES, SIZES
 from nnfuzz.testcase.producer import Producer

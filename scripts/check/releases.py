@@ -14,10 +14,10 @@ from collections import Counter
 from itertools import islice
 
 import nnfuzz
-from nnfuzz.execute.environment import environments
-from nnfuzz.execute.opsets import newest_opset
-from nnfuzz.execute.registry import BackendRegistry, RegistryError
-from nnfuzz.execute.runner import BackendRunner, RunnerError
+from nnfuzz.backend.opsets import newest_opset
+from nnfuzz.backend.registry import BackendRegistry, RegistryError
+from nnfuzz.backend.releases import environments
+from nnfuzz.backend.runner import BackendRunner, RunnerError
 
 RELEASES = ("onnxruntime@1.16.3", "onnxruntime@1.20.1", "openvino@2025.3.0", "tvm@0.26.0")
 MODELS = 20

@@ -38,13 +38,13 @@ import onnx
 from nnfuzz.backends.onnxruntime import OnnxRuntime
 from rich.progress import Progress
 
-from nnfuzz.campaign.support_cache import SupportCache
-from nnfuzz.execute.interface import read_interface
-from nnfuzz.execute.outcome import OutcomeKind
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.rewrite_support import not_taken
-from nnfuzz.execute.runner import BackendRunner
-from nnfuzz.execute.target import Target
+from nnfuzz.backend.interface import read_interface
+from nnfuzz.backend.outcome import OutcomeKind
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.rewrite_support import not_taken
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.backend.target import Target
+from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.ir.support_key import operators_in
 from nnfuzz.library.folders import cache_folder
 from nnfuzz.rewrite.catalogue import RULES, needs

@@ -45,13 +45,13 @@ from typing import Annotated, Any
 import onnx
 import typer
 
-from nnfuzz.campaign.schedule import epoch_of
-from nnfuzz.campaign.store import Store
-from nnfuzz.campaign.tables.schema import FILE
-from nnfuzz.execute.registry import import_plugin
+from nnfuzz.backend.registry import import_plugin
+from nnfuzz.base.untrusted import read_npz
+from nnfuzz.records.schedule import epoch_of
+from nnfuzz.store.schema import FILE
+from nnfuzz.store.store import Store
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.untrusted import read_npz
 
 REDUCED = "reduced"
 MAX_MODEL = 3000

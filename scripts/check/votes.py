@@ -23,10 +23,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import torch
 
+from nnfuzz.backend.target import Target
 from nnfuzz.compare.edges import enclosure
 from nnfuzz.compare.verdict import compare
 from nnfuzz.compare.votes import disputes
-from nnfuzz.execute.target import Target
 from nnfuzz.ir.dtypes import is_floating
 from nnfuzz.ir.graph import Graph
 from nnfuzz.testcase.case import TestCase

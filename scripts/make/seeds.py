@@ -24,12 +24,12 @@ import onnx
 import typer
 from onnx import ModelProto, helper
 
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.runner import BackendRunner
-from nnfuzz.execute.stage import Stage
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.backend.stage import Stage
 from nnfuzz.materialize.importing import import_onnx, opaque_nodes
 from nnfuzz.materialize.static import OnnxImportError
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
 

@@ -42,11 +42,11 @@ from typing import Annotated
 
 import typer
 
-from nnfuzz.campaign.store import Store, StoreError
 from nnfuzz.cli.cluster import Work
-from nnfuzz.cluster.leases import Leases
-from nnfuzz.execute.forkserver import MARK
-from nnfuzz.report.packed_folder import is_packed, unpacked
+from nnfuzz.findings.packed_folder import is_packed, unpacked
+from nnfuzz.parts.leases import Leases
+from nnfuzz.sandbox.forkserver import MARK
+from nnfuzz.store.store import Store, StoreError
 from planted import standstills
 from scripts.campaigns import FUZZ
 

@@ -25,8 +25,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from nnfuzz.campaign.store import FILE, Store
-from nnfuzz.execute.outcome import OutcomeKind
+from nnfuzz.backend.outcome import OutcomeKind
+from nnfuzz.store.store import FILE, Store
 from scripts.campaigns import run_fuzz, summary
 from scripts.torment.sleepers import DIE, HANG, LOSE
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from nnfuzz.backends.onnxruntime import OnnxRuntime
 
-from nnfuzz.execute.backend import option
-from nnfuzz.execute.registry import backend
+from nnfuzz.backend.contract import option
+from nnfuzz.backend.registry import backend
 
 ONE_IN, MARK = 60, 4
 HANG, DIE, LOSE = "hang", "die", "lose"

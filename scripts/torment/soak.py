@@ -27,7 +27,7 @@ from typing import Annotated
 import psutil
 import typer
 
-from nnfuzz.campaign.store import Store, StoreError
+from nnfuzz.store.store import Store, StoreError
 from scripts.campaigns import FUZZ
 
 ROLES = ("parent", "servers", "producers", "workers", "reducer")
@@ -203,7 +203,7 @@ def _family(parent: psutil.Process) -> Iterator[tuple[str, psutil.Process]]:
 def _role(server: psutil.Process) -> str:
     """Of the workers of a fork server: the reducer has fork servers, producers have PyTorch."""
     for worker in _children(server):
-        if any("nnfuzz.execute.zygote" in _command(process) for process in _children(worker)):
+        if any("nnfuzz.sandbox.zygote" in _command(process) for process in _children(worker)):
             return "reducer"
     try:
         maps = Path(f"/proc/{server.pid}/maps").read_text()

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-from nnfuzz.execute import channel, wire
-from nnfuzz.execute.backend import Backend
+from nnfuzz.backend.contract import Backend
+from nnfuzz.sandbox import channel, wire
 
 LEVEL = "O1"
 EVIL = "a\x1b[31mred\x00nul\x9b31m\u202ertl\udcff"

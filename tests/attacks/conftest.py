@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from nnfuzz.execute.forkserver import ForkServer
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.sandbox.forkserver import ForkServer
 
 HERE = Path(__file__).parent
 INPUTS = {"x": np.arange(4, dtype=np.float32)}
@@ -32,7 +32,7 @@ def registry():
 
 @pytest.fixture(scope="session")
 def server():
-    with ForkServer(("numpy", "onnx", "nnfuzz.execute.service")) as server:
+    with ForkServer(("numpy", "onnx", "nnfuzz.backend.service")) as server:
         yield server
 
 

@@ -6,21 +6,21 @@ from pathlib import Path
 
 import numpy as np
 
-from nnfuzz.campaign.config import CampaignConfig
-from nnfuzz.campaign.rows import FindingRow, Occurrence, Record, ReductionRow, TestRow
-from nnfuzz.campaign.store import Store
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.registry import BackendRegistry, BackendSpec
+from nnfuzz.backend.target import Target
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import Element, Mismatch, MismatchKind, Verdict
 from nnfuzz.corpus.layout import write_test
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.execute.registry import BackendRegistry, BackendSpec
-from nnfuzz.execute.target import Target
+from nnfuzz.findings.folder import write_finding
 from nnfuzz.ir.features import features
-from nnfuzz.report.finding import Finding
-from nnfuzz.report.finding_folder import write_finding
+from nnfuzz.records.config import CampaignConfig
+from nnfuzz.records.finding import Finding
+from nnfuzz.records.rows import FindingRow, Occurrence, Record, ReductionRow, TestRow
+from nnfuzz.store.store import Store
 from nnfuzz.testcase.case import CaseConfig
-from nnfuzz.testcase.test_id import Numbered
+from nnfuzz.testcase.identity import Numbered
 from nnfuzz.triage.signature import failures
-from nnfuzz.writing import as_json
 from tests.corpus.by_hand import GRAPH, S, W, X, case
 
 RIGHT = Target("onnxruntime", "1.0", pipeline="O0", form="direct")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnfuzz.execute.outcome import OutcomeKind, Stage
+from nnfuzz.backend.outcome import OutcomeKind, Stage
 
 FRAMES = """
     deep_json deep_but_legal_json no_json header_is_a_list truncated_frame huge_index

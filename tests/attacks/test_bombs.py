@@ -21,13 +21,13 @@ import onnx
 import pytest
 from onnx import TensorProto
 
-from nnfuzz import untrusted
-from nnfuzz.bounds import Unusable, blaming, check_bounds, check_sense
+from nnfuzz.base import untrusted
+from nnfuzz.base.bounds import Unusable, blaming, check_bounds, check_sense
+from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.untrusted import read_model, read_npz
 from nnfuzz.cli.limits import allowance
-from nnfuzz.reading import Unreadable
-from nnfuzz.report import packed_folder
-from nnfuzz.report.packed_folder import PACKED, unpack
-from nnfuzz.untrusted import read_model, read_npz
+from nnfuzz.findings import packed_folder
+from nnfuzz.findings.packed_folder import PACKED, unpack
 from tests.attacks import bombs, samples
 from tests.command import nnfuzz
 

@@ -14,11 +14,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 import attacking_producer
 import drive
 
+from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_campaign
-from nnfuzz.campaign.store import Store
-from nnfuzz.campaign.support_cache import SupportCache
 from nnfuzz.cli.progress import Lines
-from nnfuzz.writing import as_json
+from nnfuzz.feedback.support_cache import SupportCache
+from nnfuzz.store.store import Store
 
 TESTS = 2 * len(attacking_producer.ATTACKS)
 

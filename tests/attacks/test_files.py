@@ -15,23 +15,23 @@ import onnx
 import pytest
 from jinja2 import nodes as jinja_nodes
 
-from nnfuzz import untrusted
-from nnfuzz.campaign.rows import Variant
-from nnfuzz.campaign.store import Store
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.base import untrusted
+from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.untrusted import below, read_bytes, read_model
 from nnfuzz.cli.consent import Consent, remember
 from nnfuzz.cli.main import application, run
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.reading import Unreadable
+from nnfuzz.findings.folder import read_finding
+from nnfuzz.operators.registry import OpRegistry
+from nnfuzz.records.finding import Origin
+from nnfuzz.records.rows import Variant
 from nnfuzz.reduction.diagnosis import Diagnosis
 from nnfuzz.reduction.figures import Figures
-from nnfuzz.report.finding import Origin
-from nnfuzz.report.finding_folder import read_finding
 from nnfuzz.report.repro import repro_script
 from nnfuzz.report.templating import environment
 from nnfuzz.report.tracker import tracker_report
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.store.store import Store
 from nnfuzz.triage.signature import Signature
-from nnfuzz.untrusted import below, read_bytes, read_model
 from tests.attacks import samples
 from tests.corpus import by_hand
 
@@ -423,8 +423,8 @@ def test_a_broken_package_is_named_and_left_out(monkeypatch, command):
     def found(group):
         return [*entry_points(group=group), Point()]
 
-    monkeypatch.setattr("nnfuzz.execute.registry.entry_points", found)
-    monkeypatch.setattr("nnfuzz.spec.registry.entry_points", found)
+    monkeypatch.setattr("nnfuzz.backend.registry.entry_points", found)
+    monkeypatch.setattr("nnfuzz.operators.registry.entry_points", found)
     told = []
     assert "onnxruntime" in BackendRegistry.discover().usable(told.append)
     assert len(told) == 1 and "broken_package" in told[0]

@@ -12,11 +12,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "campaign"))
 
 import drive
 
+from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_campaign
-from nnfuzz.campaign.store import Store
-from nnfuzz.campaign.support_cache import SupportCache
 from nnfuzz.cli.progress import Silent, line
-from nnfuzz.writing import as_json
+from nnfuzz.feedback.support_cache import SupportCache
+from nnfuzz.store.store import Store
 
 TESTS, HANGS = 70, (19, 39, 59)
 

@@ -14,18 +14,18 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "campaign"))
 import drive
 import stub_producer
 
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_campaign
-from nnfuzz.campaign.store import Store
-from nnfuzz.campaign.support_cache import SupportCache
 from nnfuzz.cli.progress import Silent
-from nnfuzz.execute.events import Death, DeathKind, Limits
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.runner import BackendRunner
-from nnfuzz.execute.sandbox import Sandbox
-from nnfuzz.execute.wire import is_one
-from nnfuzz.writing import as_json
+from nnfuzz.feedback.support_cache import SupportCache
+from nnfuzz.sandbox.events import Death, DeathKind, Limits
+from nnfuzz.sandbox.sandbox import Sandbox
+from nnfuzz.sandbox.wire import is_one
+from nnfuzz.store.store import Store
 
-HOSTILE = Path(__file__).parent.parent / "execute" / "hostile.py"
+HOSTILE = Path(__file__).parent.parent / "backend" / "hostile.py"
 HUGE = (300 << 20) // 4  # elements
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from nnfuzz.execute.events import Limits, Reply
-from nnfuzz.execute.forkserver import MARK, ForkServer
-from nnfuzz.execute.outcome import OutcomeKind
-from nnfuzz.execute.sandbox import MOST_KILLS, Sandbox, wait
+from nnfuzz.backend.outcome import OutcomeKind
+from nnfuzz.sandbox.events import Limits, Reply
+from nnfuzz.sandbox.forkserver import MARK, ForkServer
+from nnfuzz.sandbox.sandbox import MOST_KILLS, Sandbox, wait
 
 SERVICE = "attacker:service"
 
@@ -136,7 +136,7 @@ def test_noise_on_the_control_socket_restarts_the_fork_server(sandbox):
 
 @pytest.mark.parametrize("delay", [0.0, 0.02, 0.1, 0.3])
 def test_a_campaign_that_is_killed_while_libraries_load_leaves_no_folder(tmp_path, delay):
-    script = "from nnfuzz.execute.forkserver import ForkServer; import time; "
+    script = "from nnfuzz.sandbox.forkserver import ForkServer; import time; "
     script += "ForkServer(('onnx.reference', 'onnx.backend.test')); print(1); time.sleep(60)"
     env = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen([sys.executable, "-c", script], env=env, stdout=subprocess.PIPE)
@@ -165,7 +165,7 @@ def test_what_nobody_lived_to_remove_is_removed_by_the_next(tmp_path, monkeypatc
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (tmp_path / "nnfuzz-server-0123456789abcdef" / "worker-1").mkdir(parents=True)
     (tmp_path / "nnfuzz-somebody").mkdir()
-    with ForkServer() as one, Sandbox("nnfuzz.execute.worker:absent", server=one) as sandbox:
+    with ForkServer() as one, Sandbox("nnfuzz.sandbox.worker:absent", server=one) as sandbox:
         sandbox.call({})
         with ForkServer():
             there = {path.name for path in tmp_path.iterdir()}

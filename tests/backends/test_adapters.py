@@ -10,13 +10,13 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from nnfuzz.execute.backend import BackendUnavailable
-from nnfuzz.execute.conformance import check_backend, standard_probes
-from nnfuzz.execute.forkserver import ForkServer
-from nnfuzz.execute.outcome import OutcomeKind, Stage
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.runner import BackendRunner, RunnerError
+from nnfuzz.backend.conformance import check_backend, standard_probes
+from nnfuzz.backend.contract import BackendUnavailable
+from nnfuzz.backend.outcome import OutcomeKind, Stage
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import BackendRunner, RunnerError
 from nnfuzz.ir.dtypes import FLOAT8S, INT4S, DType
+from nnfuzz.sandbox.forkserver import ForkServer
 
 REGISTRY = BackendRegistry.discover()
 BACKENDS = ["onnxruntime", "tvm", "openvino"]

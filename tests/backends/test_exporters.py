@@ -17,12 +17,12 @@ from nnfuzz.backends.exporters import (
 from onnx import helper
 
 import nnfuzz
-from nnfuzz.execute.complaint import CompilerError, ComplaintKind
-from nnfuzz.execute.conformance import check_backend, standard_probes
-from nnfuzz.execute.modules import read_source
-from nnfuzz.execute.outcome import OutcomeKind, Stage
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.backend.complaint import CompilerError, ComplaintKind
+from nnfuzz.backend.conformance import check_backend, standard_probes
+from nnfuzz.backend.modules import read_source
+from nnfuzz.backend.outcome import OutcomeKind, Stage
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import BackendRunner
 
 PLUGIN = Path(__file__).with_name("toy_exporters.py")
 NAMES = ("exporter-torchscript", "exporter-dynamo", "torch-export")

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import nnfuzz
+from nnfuzz.backend.conformance import check_backend, standard_probes
+from nnfuzz.backend.contract import Backend
+from nnfuzz.backend.modules import read_source
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.target import EXPORTED, Target
 from nnfuzz.compare.flip import Blame, Coordinate
-from nnfuzz.execute.backend import Backend
-from nnfuzz.execute.conformance import check_backend, standard_probes
-from nnfuzz.execute.modules import read_source
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.target import EXPORTED, Target
 
 NAMES = ("tvm", "openvino")
 PROBES = {probe.name: probe for probe in standard_probes()}

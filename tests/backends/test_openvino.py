@@ -5,10 +5,10 @@ import pytest
 from nnfuzz.backends.openvino import OpenVino
 from onnx import helper
 
-from nnfuzz.execute.complaint import CompilerError, ComplaintKind
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.runner import BackendRunner
-from nnfuzz.execute.stage import Stage
+from nnfuzz.backend.complaint import CompilerError, ComplaintKind
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.backend.stage import Stage
 
 needs_openvino = pytest.mark.skipif(bool(OpenVino.missing()), reason=str(OpenVino.missing()))
 X = np.array([[-1, 0.5, 2], [3, 4, 5]], np.float32)

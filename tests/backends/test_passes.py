@@ -8,8 +8,8 @@ import pytest
 from nnfuzz.backends.gone import gone
 from onnx import TensorProto, helper
 
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import BackendRunner
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,9 @@ import numpy as np
 import onnx
 import pytest
 
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.runner import BackendRunner
-from nnfuzz.execute.target import Pipeline
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.backend.target import Pipeline
 
 MODEL = """
     <ir_version: 8, opset_import: ["" : 18]>

@@ -6,10 +6,10 @@ from nnfuzz.backends import tensorrt
 from nnfuzz.backends.tensorrt import TensorRT, TensorRTForRTX
 from onnx import helper
 
-from nnfuzz.execute.backend import BackendUnavailable
-from nnfuzz.execute.complaint import CompilerError, ComplaintKind
-from nnfuzz.execute.conformance import check_backend, standard_probes
-from nnfuzz.execute.stage import Stage
+from nnfuzz.backend.complaint import CompilerError, ComplaintKind
+from nnfuzz.backend.conformance import check_backend, standard_probes
+from nnfuzz.backend.contract import BackendUnavailable
+from nnfuzz.backend.stage import Stage
 
 installed = pytest.mark.skipif(bool(TensorRTForRTX.missing()), reason=str(TensorRTForRTX.missing()))
 alone = pytest.mark.skipif(tensorrt.has_gpu(), reason="there is a GPU")

@@ -13,13 +13,13 @@ from nnfuzz.backends import torch_compile
 from nnfuzz.backends.torch_compile import TorchCompile
 from onnx import helper
 
-from nnfuzz.execute.complaint import CompilerError
-from nnfuzz.execute.conformance import check_backend, standard_probes
-from nnfuzz.execute.modules import read_source
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.runner import BackendRunner, RunnerError
-from nnfuzz.execute.stage import Stage
-from nnfuzz.execute.target import EXPORTED, MODULE
+from nnfuzz.backend.complaint import CompilerError
+from nnfuzz.backend.conformance import check_backend, standard_probes
+from nnfuzz.backend.modules import read_source
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import BackendRunner, RunnerError
+from nnfuzz.backend.stage import Stage
+from nnfuzz.backend.target import EXPORTED, MODULE
 
 pytestmark = pytest.mark.skipif(bool(TorchCompile.missing()), reason=str(TorchCompile.missing()))
 X = np.array([[-1, 0.5, 2], [3, 4, 5]], np.float32)

@@ -8,11 +8,11 @@ import onnx
 import pytest
 
 import nnfuzz
+from nnfuzz.backend.conformance import check_backend, standard_probes
+from nnfuzz.backend.outcome import OutcomeKind, Stage
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.compare.flip import Coordinate
-from nnfuzz.execute.conformance import check_backend, standard_probes
-from nnfuzz.execute.outcome import OutcomeKind, Stage
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.runner import BackendRunner
 
 PLUGIN = Path(__file__).with_name("toy_transforms.py")
 BUILT_IN = sorted(point.name for point in entry_points(group="nnfuzz.transforms"))

@@ -8,17 +8,17 @@ With a budget of disk it looks at it every second, and epochs are short.
 import sys
 from pathlib import Path
 
-from nnfuzz.writing import as_json
+from nnfuzz.base.writing import as_json
 
 HERE = Path(__file__).parent
 
 
 def settings(tests, plan, backend, reducer="", **more):
-    from nnfuzz.campaign.config import CampaignConfig, ProducerSettings, ReducerSettings
-    from nnfuzz.execute.registry import BackendRegistry
+    from nnfuzz.backend.registry import BackendRegistry
+    from nnfuzz.records.config import CampaignConfig, ProducerSettings, ReducerSettings
     from nnfuzz.testcase.case import CaseConfig
 
-    registry = BackendRegistry.discover([HERE / "liar.py", HERE.parent / "execute" / "hostile.py"])
+    registry = BackendRegistry.discover([HERE / "liar.py", HERE.parent / "backend" / "hostile.py"])
     config = CampaignConfig(
         backends=(registry.parse(backend),),
         case=CaseConfig(exporter="direct", unrestrained=more.pop("unrestrained", 0.02)),
@@ -37,12 +37,12 @@ def settings(tests, plan, backend, reducer="", **more):
 
 
 def main():
-    from nnfuzz.campaign import disk
     from nnfuzz.campaign.session import run_campaign
-    from nnfuzz.campaign.store import Store
-    from nnfuzz.campaign.support_cache import SupportCache
     from nnfuzz.cli.interrupt import Interrupt
     from nnfuzz.cli.progress import watcher
+    from nnfuzz.feedback.support_cache import SupportCache
+    from nnfuzz.store import disk
+    from nnfuzz.store.store import Store
 
     folder, tests, plan, backend, *rest = sys.argv[1:]
     budget = next((int(word[5:]) for word in rest if word.startswith("disk=")), 0)

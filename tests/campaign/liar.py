@@ -6,7 +6,7 @@
 import os
 from pathlib import Path
 
-from nnfuzz.execute.backend import Backend
+from nnfuzz.backend.contract import Backend
 
 
 class Liar(Backend):

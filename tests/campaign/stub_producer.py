@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
-from nnfuzz.testcase.test_id import Probe, TestId, parse_id
+from nnfuzz.testcase.identity import Probe, TestId, parse_id
 
 GENERATED_FOR = "direct"
 KEY = "Identity(float32)->float32"
@@ -135,7 +135,7 @@ class Stub:
 
     def avoids(self, index: int, doc: str) -> bool:
         """Does as the real producer: nothing that is avoided, but for some indexes."""
-        from nnfuzz.campaign.support import signature_keys
+        from nnfuzz.feedback.support import signature_keys
         from nnfuzz.ir.edges import edge_keys
         from nnfuzz.testcase.case import CaseConfig
 

@@ -11,19 +11,19 @@ from pathlib import Path
 import pytest
 import stub_producer
 
+from nnfuzz.backend.outcome import OutcomeKind
+from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.campaign import backend_pool, long_runs
 from nnfuzz.campaign.backend_pool import BackendPool
-from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.campaign.pace import LEAST_UNUSUAL
-from nnfuzz.execute.outcome import OutcomeKind
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.sandbox import wait
 from nnfuzz.experiment.result import Run
 from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.records.config import CampaignConfig
+from nnfuzz.sandbox.sandbox import wait
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.testcase.test_id import Numbered, Probe
+from nnfuzz.testcase.identity import Numbered, Probe
 
-HOSTILE = Path(__file__).parent.parent / "execute" / "hostile.py"
+HOSTILE = Path(__file__).parent.parent / "backend" / "hostile.py"
 PLANTED = Path(__file__).parent.parent / "reduction" / "planted.py"
 FINE, HANGS = "nothing import none", "hang compile O0"
 

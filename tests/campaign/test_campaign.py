@@ -18,13 +18,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 import drive
 import stub_producer
 
+from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.producer_pool import PATIENCE, PoolError
 from nnfuzz.campaign.session import run_campaign
-from nnfuzz.campaign.store import FILE, Store, StoreError
-from nnfuzz.campaign.support_cache import SupportCache
 from nnfuzz.cli.progress import Silent
 from nnfuzz.experiment.procedure import Procedure
-from nnfuzz.writing import as_json
+from nnfuzz.feedback.support_cache import SupportCache
+from nnfuzz.store.store import FILE, Store, StoreError
 
 HERE = Path(__file__).parent
 ROUNDS = 4  # of the hostile plan in 200 tests

@@ -13,13 +13,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import drive
 
-from nnfuzz.campaign.config import ConfigError
-from nnfuzz.campaign.schedule import begins, epoch_of
+from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_campaign
-from nnfuzz.campaign.store import Store
-from nnfuzz.campaign.support_cache import SupportCache
 from nnfuzz.cli.progress import Silent
-from nnfuzz.writing import as_json
+from nnfuzz.feedback.support_cache import SupportCache
+from nnfuzz.records.config import ConfigError
+from nnfuzz.records.schedule import begins, epoch_of
+from nnfuzz.store.store import Store
 
 TESTS, PARTS = 130, 3
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from nnfuzz.campaign.jobs import MOST_RETURNS, JobSource, OwnIndexes
-from nnfuzz.campaign.probe import Prober
+from nnfuzz.feedback.probe import Prober
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.testcase.test_id import Numbered, parse_id
+from nnfuzz.testcase.identity import Numbered, parse_id
 
 KEY = SupportKey("direct", "Relu", "(float32)->float32")
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from nnfuzz.campaign.config import CampaignConfig, ReducerSettings
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_campaign
-from nnfuzz.campaign.store import Store
-from nnfuzz.campaign.support_cache import SupportCache
 from nnfuzz.cli.progress import Silent
-from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.feedback.support_cache import SupportCache
+from nnfuzz.records.config import CampaignConfig, ReducerSettings
+from nnfuzz.store.store import Store
 from nnfuzz.testcase.case import CaseConfig
-from nnfuzz.writing import as_json
 
 PLUGIN = Path(__file__).parents[1] / "reduction" / "planted.py"
 LABELS = ("planted,timeout=20", "planted,timeout=30")

@@ -15,13 +15,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 import drive
 from test_epochs import campaign
 
-from nnfuzz.campaign.merging import merge
+from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_campaign
-from nnfuzz.campaign.store import Store
-from nnfuzz.campaign.support_cache import SupportCache
 from nnfuzz.cli.progress import Silent
-from nnfuzz.cluster.leases import Leases
-from nnfuzz.writing import as_json
+from nnfuzz.feedback.support_cache import SupportCache
+from nnfuzz.parts.leases import Leases
+from nnfuzz.parts.merging import merge
+from nnfuzz.store.store import Store
 
 NODES, TESTS = 2, 70
 

@@ -10,10 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from nnfuzz.campaign.config import ProducerSettings
 from nnfuzz.campaign.producer_pool import Job, PoolError, ProducerPool
-from nnfuzz.execute.events import Death, DeathKind, Reply
-from nnfuzz.execute.sandbox import wait
+from nnfuzz.records.config import ProducerSettings
+from nnfuzz.sandbox.events import Death, DeathKind, Reply
+from nnfuzz.sandbox.sandbox import wait
 from nnfuzz.testcase.case import CaseConfig
 
 CONFIG = CaseConfig()

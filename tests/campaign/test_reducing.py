@@ -16,19 +16,19 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import drive
 
-from nnfuzz.campaign.config import CampaignConfig
-from nnfuzz.campaign.post_reduction import reduce_campaign
-from nnfuzz.campaign.recorder import Recorder
-from nnfuzz.campaign.reducing import Reducer
-from nnfuzz.campaign.reduction import reduction_service
-from nnfuzz.campaign.rows import FindingRow, ReductionRow, merged
+from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_campaign
-from nnfuzz.campaign.store import Store
-from nnfuzz.campaign.support_cache import SupportCache
 from nnfuzz.cli.progress import Silent
+from nnfuzz.feedback.support_cache import SupportCache
+from nnfuzz.findings.reducer_service import reduction_service
 from nnfuzz.generate.emphasis import NO_EMPHASIS
-from nnfuzz.testcase.test_id import Numbered
-from nnfuzz.writing import as_json
+from nnfuzz.records.config import CampaignConfig
+from nnfuzz.records.rows import FindingRow, ReductionRow, merged
+from nnfuzz.store.recorder import Recorder
+from nnfuzz.store.store import Store
+from nnfuzz.testcase.identity import Numbered
+from nnfuzz.upkeep.post_reduction import reduce_campaign
+from nnfuzz.upkeep.reducing import Reducer
 
 
 class Notes(Silent):

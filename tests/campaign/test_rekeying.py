@@ -15,18 +15,18 @@ import drive
 from test_remerge import CASES, add
 
 import nnfuzz.triage.signature
-from nnfuzz.campaign.recorder import Recorder
-from nnfuzz.campaign.rekeying import RULES, rekey, rules_of
+from nnfuzz.backend.normalise import normalise
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_campaign
-from nnfuzz.campaign.store import Store
-from nnfuzz.campaign.support_cache import SupportCache
 from nnfuzz.cli.progress import Silent
-from nnfuzz.execute.normalise import normalise
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.report.keyed import known_by
-from nnfuzz.testcase.test_id import Numbered
+from nnfuzz.feedback.support_cache import SupportCache
+from nnfuzz.findings.keyed import known_by
+from nnfuzz.store.recorder import Recorder
+from nnfuzz.store.store import Store
+from nnfuzz.testcase.identity import Numbered
 from nnfuzz.triage.known import KnownFailures
-from nnfuzz.writing import as_json
+from nnfuzz.upkeep.rekeying import RULES, rekey, rules_of
 
 TESTS = 18  # two rounds of the plan
 

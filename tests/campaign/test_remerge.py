@@ -6,22 +6,22 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from nnfuzz.campaign.remerge import remerge, renew_variants
-from nnfuzz.campaign.rows import FindingRow, Record, ReductionRow
-from nnfuzz.campaign.store import Store
-from nnfuzz.execute.outcome import OutcomeKind, Stage
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.target import Target
+from nnfuzz.backend.outcome import OutcomeKind, Stage
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.target import Target
+from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.localise import Localisation
+from nnfuzz.findings.folder import write_finding
 from nnfuzz.ir.view import GraphView
-from nnfuzz.reading import read
-from nnfuzz.report.finding import Finding
-from nnfuzz.report.finding_folder import write_finding
+from nnfuzz.records.finding import Finding
+from nnfuzz.records.rows import FindingRow, Record, ReductionRow
+from nnfuzz.store.store import Store
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.testcase.test_id import Numbered
+from nnfuzz.testcase.identity import Numbered
 from nnfuzz.triage.refine import pattern_of
 from nnfuzz.triage.signature import Failure, Signature
-from nnfuzz.writing import as_json
+from nnfuzz.upkeep.remerge import remerge, renew_variants
 
 CASES = Path(__file__).parents[1] / "triage" / "testdata" / "reduced"
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.campaign.testrun import lost, not_produced
-from nnfuzz.execute.events import Death, DeathKind, Fault
-from nnfuzz.execute.outcome import OutcomeKind
+from nnfuzz.sandbox.events import Death, DeathKind, Fault
 from nnfuzz.testcase.case import NotProduced
-from nnfuzz.testcase.test_id import Numbered
+from nnfuzz.testcase.identity import Numbered
 
 TEST = Numbered(1, 7)
 

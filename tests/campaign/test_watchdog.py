@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nnfuzz.campaign import watchdog
 from nnfuzz.campaign.watchdog import Watchdog
-from nnfuzz.execute import own_time
+from nnfuzz.sandbox import own_time
 
 
 def test_what_blocks_is_told_with_its_place_and_that_it_goes_on(tmp_path, monkeypatch):

@@ -18,9 +18,9 @@ from nnfuzz.check.runtimes import (
 )
 from nnfuzz.check.standard_implementation import StandardImplementation
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.families.elementwise import Increasing
-from nnfuzz.spec.operator import operator
-from nnfuzz.spec.waiver import NONE, Waiver, Waivers, body, reference
+from nnfuzz.operators.families.elementwise import Increasing
+from nnfuzz.operators.operator import operator
+from nnfuzz.operators.waiver import NONE, Waiver, Waivers, body, reference
 
 
 def spec_of(torch_, name="Tanh"):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from nnfuzz.check.legality import illegal, legal_opsets
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.families.elementwise import Unary
-from nnfuzz.spec.operator import In, operator
+from nnfuzz.operators.families.elementwise import Unary
+from nnfuzz.operators.operator import In, operator
 
 SMALL = (In("T", (DType.FLOAT32, DType.INT8)),)
 SIGNATURE = ({"T": DType.INT8}, DType.INT8)

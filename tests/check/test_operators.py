@@ -12,10 +12,10 @@ from nnfuzz.check.operators import check_operator, check_operators
 from nnfuzz.check.report import listing, table
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.attributes import Choice, Sym
-from nnfuzz.spec.families.broadcast import partner_shape
-from nnfuzz.spec.families.elementwise import Binary, Increasing, Unary
-from nnfuzz.spec.operator import In, OpSpec, operator
+from nnfuzz.operators.attributes import Choice, Sym
+from nnfuzz.operators.families.broadcast import partner_shape
+from nnfuzz.operators.families.elementwise import Binary, Increasing, Unary
+from nnfuzz.operators.operator import In, OpSpec, operator
 
 
 def report(spec, instances=12):

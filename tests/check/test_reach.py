@@ -7,8 +7,8 @@ from typing import ClassVar
 import pytest
 
 from nnfuzz.check.reach import reach_problems, reached
-from nnfuzz.spec.operator import operator
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.operator import operator
+from nnfuzz.operators.registry import OpRegistry
 from opspecs.reduce import ArgMax
 from opspecs.shape import Transpose
 

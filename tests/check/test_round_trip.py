@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nnfuzz.check.round_trip import round_trips
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.registry import OpRegistry
 
 REGISTRY = OpRegistry.load()
 SOME_LOST = frozenset(

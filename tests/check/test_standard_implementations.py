@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from nnfuzz.backend.registry import import_plugin
 from nnfuzz.check.arbitration import AGREES, arbitrate
 from nnfuzz.check.runtimes import STANDARD_IMPLEMENTATION, runtime_of_standard_implementations
 from nnfuzz.check.standard_implementation import standard_implementations_of
-from nnfuzz.execute.registry import import_plugin
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.registry import OpRegistry
 
 FILES = sorted((Path(__file__).parent / "standard").glob("*.py"))
 OWN = [

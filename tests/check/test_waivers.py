@@ -11,10 +11,10 @@ import re
 import onnx
 import pytest
 
+from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.check.arbitration import example_of
 from nnfuzz.check.runtimes import BUNDLED, runtime_of
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.registry import OpRegistry
 
 REGISTRY = OpRegistry.load()
 WAIVERS = REGISTRY.waivers

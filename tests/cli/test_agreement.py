@@ -11,7 +11,7 @@ from nnfuzz.check.arbitration import weigh
 from nnfuzz.check.report import CheckReport
 from nnfuzz.cli.agreement import entry, markdown, table, waivers
 from nnfuzz.cli.main import application
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.registry import OpRegistry
 
 PAGE = Path(__file__).parents[2] / "docs" / "AGREEMENT.md"
 

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from nnfuzz.backend import registry
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.releases import known_release
 from nnfuzz.cli import completion
-from nnfuzz.execute import registry
-from nnfuzz.execute.environment import known_release
-from nnfuzz.execute.registry import BackendRegistry
 from tests.cli.test_command_line import HOSTILE
 from tests.command import nnfuzz
 
@@ -41,7 +41,7 @@ def test_all_backends_are_listed_without_a_compiler():
 def test_one_that_cannot_be_used_comes_after_all_others(tmp_path):
     absent = tmp_path / "absent.py"
     absent.write_text(
-        "from nnfuzz.execute.backend import Backend\n"
+        "from nnfuzz.backend.contract import Backend\n"
         "class Absent(Backend):\n"
         "    name, levels, preload = 'absent', ('O0',), ('no_such_compiler',)\n"
         "    versions = load = build = None\n"

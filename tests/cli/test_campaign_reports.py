@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nnfuzz.campaign.rows import FindingRow
 from nnfuzz.cli.campaign_reports import LONGEST
 from nnfuzz.cli.campaign_reports import test_names as names
-from nnfuzz.testcase.test_id import Numbered
+from nnfuzz.records.rows import FindingRow
+from nnfuzz.testcase.identity import Numbered
 
 TITLE = "tvm: Resize, mode=cubic, exclude_outside=1: ignores exclude_outside"
 ROW = FindingRow(

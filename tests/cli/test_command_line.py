@@ -16,23 +16,23 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from nnfuzz.campaign.config import CampaignConfig, ConfigError
-from nnfuzz.campaign.observer import Snapshot, counted
-from nnfuzz.campaign.store import FILE, Store
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import RunnerError
+from nnfuzz.base.writing import as_json
 from nnfuzz.cli.commands.fuzz import exit_code, nothing_ran
 from nnfuzz.cli.errors import FAULT, FINDINGS, OK, USAGE, UsageError
 from nnfuzz.cli.main import run
 from nnfuzz.cli.progress import Lines, line, panel
 from nnfuzz.cli.values import duration, listed, spoken
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.runner import RunnerError
 from nnfuzz.library.campaign import refuse_finished
 from nnfuzz.library.settings import choose_opset, default_processes, exporter_names
-from nnfuzz.writing import as_json
+from nnfuzz.records.config import CampaignConfig, ConfigError
+from nnfuzz.records.observer import Snapshot, counted
+from nnfuzz.store.store import FILE, Store
 from tests.attacks import samples
 from tests.command import nnfuzz
 
-HOSTILE = Path(__file__).parent.parent / "execute" / "hostile.py"
+HOSTILE = Path(__file__).parent.parent / "backend" / "hostile.py"
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_a_full_disk_is_no_fault_of_nnfuzz(fails, capsys):
 
 def test_a_missing_device_is_told_without_the_name_of_a_class(capsys):
     def fails():
-        raise RunnerError("backend toy: nnfuzz.execute.backend.BackendUnavailable: no device here")
+        raise RunnerError("backend toy: nnfuzz.backend.contract.BackendUnavailable: no device here")
 
     with pytest.raises(SystemExit) as end:
         run(fails)
@@ -194,7 +194,7 @@ def test_a_missing_device_is_told_without_the_name_of_a_class(capsys):
 
 
 def test_a_campaign_is_neither_overwritten_nor_resumed_differently(tmp_path):
-    from nnfuzz.campaign.config import CampaignConfig
+    from nnfuzz.records.config import CampaignConfig
 
     spec = BackendRegistry.discover([HOSTILE]).spec("hostile")
     config = CampaignConfig((spec,), seed=5, tests_limit=3)

@@ -9,7 +9,7 @@ import sys
 from nnfuzz.cli import completion
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.materialize.opsets import OPSETS
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.registry import OpRegistry
 
 
 def test_operators_are_those_of_the_registry():

@@ -9,10 +9,10 @@ from dataclasses import fields
 import pytest
 import typer
 
-from nnfuzz.campaign.config import CampaignConfig
 from nnfuzz.cli.declared import places, recorded, settings
 from nnfuzz.cli.fuzz_options import FuzzOptions
 from nnfuzz.cli.main import application
+from nnfuzz.records.config import CampaignConfig
 from nnfuzz.testcase.case import CaseConfig
 
 FUZZ = typer.main.get_command(application()).commands["fuzz"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import typer
 
+from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.writing import as_json
 from nnfuzz.cli.defaults import read_defaults
 from nnfuzz.cli.errors import UsageError
 from nnfuzz.cli.main import application, run
-from nnfuzz.reading import Unreadable
-from nnfuzz.writing import as_json
 
 GROUP = typer.main.get_command(application())
 
@@ -100,9 +100,9 @@ def test_the_command_line_wins_and_a_line_says_what_was_read(tmp_path, monkeypat
 
 
 def test_a_campaign_that_goes_on_keeps_its_own_settings(tmp_path, monkeypatch, capsys):
-    from nnfuzz.campaign.config import CampaignConfig
-    from nnfuzz.campaign.store import Store
-    from nnfuzz.execute.registry import BackendRegistry
+    from nnfuzz.backend.registry import BackendRegistry
+    from nnfuzz.records.config import CampaignConfig
+    from nnfuzz.store.store import Store
 
     monkeypatch.chdir(tmp_path)
     spec = BackendRegistry.discover().spec("onnxruntime")

@@ -6,13 +6,13 @@ from collections import defaultdict
 
 import pytest
 
+from nnfuzz.base.writing import as_json
 from nnfuzz.cli.values import listed
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.library.settings import case_settings
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.writing import as_json
 
 CASES = 25
 

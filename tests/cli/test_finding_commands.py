@@ -7,18 +7,18 @@ from xml.etree import ElementTree
 
 import pytest
 
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.writing import as_json
 from nnfuzz.cli.main import application, run
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.experiment.blocking import examine
-from nnfuzz.reading import Unreadable
+from nnfuzz.findings.folder import read_finding, write_finding
+from nnfuzz.records.finding import Finding, Origin
 from nnfuzz.reduction.figures import Figures
-from nnfuzz.report.finding import Finding, Origin
-from nnfuzz.report.finding_folder import read_finding, write_finding
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.client import ProducerClient
-from nnfuzz.testcase.test_id import Numbered
-from nnfuzz.writing import as_json
+from nnfuzz.testcase.identity import Numbered
 from tests.corpus.consumers import spoiled
 
 CONFIG = CaseConfig(nodes=3, exporter="direct", operators=("Add", "Mul", "Tanh", "Sub"))
@@ -114,7 +114,7 @@ def test_replay_takes_the_reduced_model_unless_the_original_is_asked_for(
 def test_a_fault_in_the_declared_inputs_is_no_damage(finding, plugin, tmp_path):
     from nnfuzz.cli.consent import Consent
     from nnfuzz.cli.findings import open_finding
-    from nnfuzz.disrupt.fault import Fault
+    from nnfuzz.invalid.fault import Fault
 
     found = read_finding(finding)
     inputs = {f"{name}_undeclared": array for name, array in found.case.inputs.items()}

@@ -9,10 +9,10 @@ from xml.etree import ElementTree
 import pytest
 from typer.testing import CliRunner
 
-from nnfuzz.campaign.config import ConfigError
-from nnfuzz.campaign.store import Store
 from nnfuzz.cli.errors import UsageError
 from nnfuzz.cli.main import application
+from nnfuzz.records.config import ConfigError
+from nnfuzz.store.store import Store
 
 pytest.importorskip("onnxruntime")
 

@@ -9,12 +9,12 @@ import pytest
 from onnx import TensorProto, checker, helper, numpy_helper
 from typer.testing import CliRunner
 
-from nnfuzz.campaign.rows import Record, TestRow
-from nnfuzz.campaign.store import Store
+from nnfuzz.base.reading import Unreadable
 from nnfuzz.cli.errors import UsageError
 from nnfuzz.cli.main import application
 from nnfuzz.ir.features import Features, NodeFeatures
-from nnfuzz.reading import Unreadable
+from nnfuzz.records.rows import Record, TestRow
+from nnfuzz.store.store import Store
 
 
 def nnfuzz(*arguments):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnfuzz.campaign.config import ConfigError
+from nnfuzz.backend.contract import OptionError
+from nnfuzz.backend.registry import BackendRegistry, RegistryError
 from nnfuzz.cli.commands.check import _inputs, _model_file
 from nnfuzz.cli.errors import UsageError
 from nnfuzz.cli.values import require_file, require_folder
-from nnfuzz.execute.backend import OptionError
-from nnfuzz.execute.registry import BackendRegistry, RegistryError
+from nnfuzz.findings.folder import FindingError, read_finding
 from nnfuzz.library.settings import case_settings
-from nnfuzz.report.finding_folder import FindingError, read_finding
+from nnfuzz.records.config import ConfigError
 from tests.attacks import samples
 from tests.command import nnfuzz
 
@@ -115,7 +115,7 @@ def test_a_check_that_cannot_be_written_does_not_begin(option, tmp_path):
 def test_a_backend_without_releases_is_not_bisected(tmp_path):
     plugin = tmp_path / "mine.py"
     plugin.write_text(
-        "from nnfuzz.execute.backend import Backend\n"
+        "from nnfuzz.backend.contract import Backend\n"
         "class Mine(Backend):\n"
         "    name, levels = 'mine', ('O0',)\n"
         "    def versions(self): return {}\n"

@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 import typer
 
+from nnfuzz.backend.registry import BackendRegistry, RegistryError
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.writing import as_json
 from nnfuzz.cli.commands.reduce import reduce
 from nnfuzz.cli.errors import FINDINGS
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.execute.registry import BackendRegistry, RegistryError
-from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.experiment.blocking import examine
-from nnfuzz.reading import Unreadable
-from nnfuzz.report.finding import Finding
-from nnfuzz.report.finding_folder import FindingError, read_finding, write_finding
+from nnfuzz.findings.folder import FindingError, read_finding, write_finding
+from nnfuzz.records.finding import Finding
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.writing import as_json
 from tests.reduction.conftest import CONFIG, PLUGIN, has_pattern, planted
 
 

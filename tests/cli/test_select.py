@@ -8,10 +8,10 @@ import os
 import pytest
 from typer.testing import CliRunner
 
+from nnfuzz.base.reading import Unreadable
 from nnfuzz.cli.errors import UsageError
 from nnfuzz.cli.main import application
 from nnfuzz.corpus.layout import find_tests
-from nnfuzz.reading import Unreadable
 from tests.corpus import consumers
 
 pytest.importorskip("onnxruntime")

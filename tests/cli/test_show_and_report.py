@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from nnfuzz.campaign.rows import FindingRow, Occurrence, Record, TestRow
-from nnfuzz.campaign.store import Store
 from nnfuzz.cli.main import application, run
 from nnfuzz.ir.features import features
-from nnfuzz.testcase.test_id import Numbered
+from nnfuzz.records.rows import FindingRow, Occurrence, Record, TestRow
+from nnfuzz.store.store import Store
+from nnfuzz.testcase.identity import Numbered
 from tests.report.graphs import branching
 
 

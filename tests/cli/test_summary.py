@@ -8,10 +8,10 @@ from importlib.metadata import version
 
 import pytest
 
-from nnfuzz.campaign.config import CampaignConfig
+from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.cli.progress import subject
 from nnfuzz.cli.summary import _any_compared, _compared, _notes
-from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.records.config import CampaignConfig
 from nnfuzz.testcase.case import CaseConfig
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from nnfuzz.campaign.support import Support, SupportEntry
-from nnfuzz.campaign.support_cache import SupportCache, SupportFile, is_of
+from nnfuzz.backend.registry import BackendSpec
 from nnfuzz.cli.operator_facts import facts, kept
 from nnfuzz.cli.vocabulary import EXPORTERS, HEADINGS, markdown, rich_table, rows, verdict
-from nnfuzz.execute.registry import BackendSpec
+from nnfuzz.feedback.support import Support, SupportEntry
+from nnfuzz.feedback.support_cache import SupportCache, SupportFile, is_of
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.registry import OpRegistry
 
 PAGE = Path(__file__).parents[2] / "docs" / "OPERATORS.md"
 

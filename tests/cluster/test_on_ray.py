@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from nnfuzz.campaign.config import CampaignConfig
-from nnfuzz.campaign.lending import Lent, Report
-from nnfuzz.campaign.observer import Snapshot
-from nnfuzz.campaign.tables.database import StoreError
+from nnfuzz.backend.registry import BackendSpec
 from nnfuzz.cli.progress import Silent
-from nnfuzz.cluster.leases import Leases
 from nnfuzz.cluster.node import Link, _held, tidy
-from nnfuzz.execute.registry import BackendSpec
+from nnfuzz.parts.leases import Leases
+from nnfuzz.records.config import CampaignConfig
+from nnfuzz.records.lending import Lent, Report
+from nnfuzz.records.observer import Snapshot
+from nnfuzz.store.database import StoreError
 
 ROOT = Path(__file__).parent.parent.parent
 

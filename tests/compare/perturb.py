@@ -7,7 +7,7 @@ import random
 import torch
 from torch import Tensor
 
-from nnfuzz.spec.intervals import Interval
+from nnfuzz.operators.intervals import Interval
 
 
 def around(x: Tensor, rng: random.Random) -> Interval:

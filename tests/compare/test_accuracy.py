@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnfuzz.backend.target import Target
 from nnfuzz.compare.accuracy import accuracy
 from nnfuzz.compare.envelope import Envelope
 from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.compare.mismatch import Accuracy, Distance
 from nnfuzz.compare.verdict import verdict
-from nnfuzz.execute.target import Target
 from nnfuzz.ir.dtypes import DType
 
 LOW, HIGH = (Target("a", pipeline=level) for level in ("O0", "O1"))

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from nnfuzz.backend.deviation import CONSIDERED, SATURATES, Deviation
+from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.deviating import explains, explanation
 from nnfuzz.compare.verdict import judge
-from nnfuzz.execute.deviation import CONSIDERED, SATURATES, Deviation
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.reading import read
-from nnfuzz.writing import as_json
 
 F32 = Deviation("float64", "float32")
 I32 = Deviation("int64", "int32")

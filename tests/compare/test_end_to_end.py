@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from nnfuzz.backend.outcome import Stage
+from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.compare.envelope import envelopes
 from nnfuzz.compare.verdict import compare
-from nnfuzz.execute.outcome import Stage
-from nnfuzz.execute.registry import BackendRegistry
 from nnfuzz.materialize.emit import emit_model
-from nnfuzz.spec.carriers import array, settled, tensor
+from nnfuzz.operators.carriers import array, settled, tensor
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
 

@@ -8,6 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.target import Target, differing, simpler
+from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import (
     PYTORCH,
     Blame,
@@ -17,10 +21,6 @@ from nnfuzz.compare.flip import (
     right_release,
     state_of,
 )
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.execute.target import Target, differing, simpler
-from nnfuzz.reading import read
-from nnfuzz.writing import as_json
 
 LEVELS = ("O0", "O1", "O2", "O3")
 RELEASES, DEVICES, FORMS = ("1.0", "2.0"), ("cpu", "gpu"), ("direct", "torchscript", "dynamo")

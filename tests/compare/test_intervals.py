@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
-from nnfuzz.spec import intervals, rounding
-from nnfuzz.spec.intervals import Interval
+from nnfuzz.operators import intervals, rounding
+from nnfuzz.operators.intervals import Interval
 
 
 def interval(lo, hi, mask=None) -> Interval:
@@ -133,7 +133,7 @@ def test_sum_radius_grows_with_the_terms_and_is_infinite_where_sums_overflow():
 
 
 def test_nothing_is_known_behind_an_operator_without_an_interval():
-    from nnfuzz.spec.operator import OpSpec
+    from nnfuzz.operators.operator import OpSpec
 
     class Odd(OpSpec):
         def torch(self, x):

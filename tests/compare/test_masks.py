@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnfuzz.backend.target import Target
 from nnfuzz.compare.edges import enveloped_at_edges
 from nnfuzz.compare.verdict import judge
-from nnfuzz.execute.target import Target
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.registry import OpRegistry
 
 REGISTRY = OpRegistry.load()
 

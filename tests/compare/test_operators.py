@@ -15,9 +15,9 @@ from nnfuzz.compare.envelope import envelopes, step
 from nnfuzz.compare.reference import reference
 from nnfuzz.compare.verdict import compare
 from nnfuzz.ir.graph import Graph, Node, Value
-from nnfuzz.spec.carriers import settled
-from nnfuzz.spec.draw import Draw
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.carriers import settled
+from nnfuzz.operators.draw import Draw
+from nnfuzz.operators.registry import OpRegistry
 from tests.compare.perturb import around, inside
 
 INSTANCES = 6

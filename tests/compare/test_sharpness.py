@@ -8,8 +8,8 @@ import torch
 
 from nnfuzz.compare.envelope import Envelope, envelopes
 from nnfuzz.compare.verdict import compare
-from nnfuzz.spec.intervals import Interval, linear
-from nnfuzz.spec.rounding import by_squares, largest_first
+from nnfuzz.operators.intervals import Interval, linear
+from nnfuzz.operators.rounding import by_squares, largest_first
 
 HALF, SINGLE, DOUBLE = np.float16, np.float32, np.float64
 

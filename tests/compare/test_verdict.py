@@ -7,11 +7,11 @@ import json
 import numpy as np
 import pytest
 
+from nnfuzz.backend.target import Target
+from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import MismatchKind, Verdict
 from nnfuzz.compare.verdict import judge
-from nnfuzz.execute.target import Target
-from nnfuzz.reading import read
-from nnfuzz.writing import as_json
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nnfuzz.backend.target import Target
 from nnfuzz.compare.edges import enclosure
 from nnfuzz.compare.flip import Coordinate, voted
 from nnfuzz.compare.mismatch import Dispute
 from nnfuzz.compare.votes import disputes, spreads, unreferenced
-from nnfuzz.execute.target import Target
 
 F32 = np.float32
 A, B, C = Target("a"), Target("b"), Target("c")

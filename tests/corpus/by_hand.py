@@ -5,7 +5,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from nnfuzz.ir.view import GraphView
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.testcase.test_id import Numbered
+from nnfuzz.testcase.identity import Numbered
 
 X = np.arange(3, dtype=np.float32)
 S = np.array(0.5, np.float32)

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from nnfuzz.base.writing import as_json
 from nnfuzz.corpus.generate import Plan, fill
 from nnfuzz.corpus.producers import Producers
 from nnfuzz.testcase.case import CaseConfig
-from nnfuzz.writing import as_json
 
 CONFIG = CaseConfig(
     nodes=4,

@@ -9,7 +9,7 @@ from nnfuzz.corpus.entry import Entry
 from nnfuzz.corpus.generate import MAX_FAILURES, Plan, fill
 from nnfuzz.corpus.layout import CorpusError
 from nnfuzz.testcase.case import NotProduced
-from nnfuzz.testcase.test_id import Numbered
+from nnfuzz.testcase.identity import Numbered
 
 PLAN = Plan(4, 7, {"nodes": 2}, {"nnfuzz": "1"})
 

@@ -5,10 +5,10 @@ from datetime import date
 
 import pytest
 
+from nnfuzz.base.reading import Unreadable
 from nnfuzz.corpus.known import Known, KnownError, baseline, parse, to_json
 from nnfuzz.corpus.markdown import markdown
 from nnfuzz.corpus.verify import Result, Status
-from nnfuzz.reading import Unreadable
 
 TODAY = date(2026, 11, 22)
 FAILED = Result("test_a1", "tvm", "O3", Status.FAILED, "y[0] is 1", kind="mismatch")

@@ -7,8 +7,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from nnfuzz.base.reading import Unreadable
 from nnfuzz.corpus.layout import CorpusError, NotTensors, TestFolder, find_tests, write_test
-from nnfuzz.reading import Unreadable
 
 from .by_hand import model_of
 

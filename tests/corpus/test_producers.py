@@ -7,14 +7,14 @@ import numpy as np
 import onnx
 import pytest
 
+from nnfuzz.base.writing import as_json
 from nnfuzz.corpus.entry import Entry
 from nnfuzz.corpus.layout import find_tests, write_test
 from nnfuzz.corpus.producers import Producers
 from nnfuzz.ir.features import features
 from nnfuzz.testcase.case import CaseConfig, NotProduced
 from nnfuzz.testcase.client import ProducerSettingsError
-from nnfuzz.testcase.test_id import Numbered
-from nnfuzz.writing import as_json
+from nnfuzz.testcase.identity import Numbered
 
 CONFIG = CaseConfig(nodes=3, exporter="direct", operators=("Add", "Relu", "Pad", "ArgMax", "Cast"))
 TESTS = [Numbered(5, index) for index in range(8)]

@@ -9,9 +9,9 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.cli.main import application
 from nnfuzz.corpus.pytest_file import pytest_file
-from nnfuzz.execute.registry import BackendRegistry
 from tests.corpus import consumers
 
 SMALL = (
@@ -71,7 +71,7 @@ def test_it_runs_the_compiler_that_is_asked_for(name):
 def test_a_compiler_without_a_program_of_its_own_gives_none(tmp_path):
     plugin = tmp_path / "silent.py"
     plugin.write_text(
-        "from nnfuzz.execute.backend import Backend\n\n\nclass Silent(Backend):\n"
+        "from nnfuzz.backend.contract import Backend\n\n\nclass Silent(Backend):\n"
         '    """A compiler without a script."""\n\n    name = "silent"\n    levels = ("O0",)\n\n'
         "    @classmethod\n    def versions(cls):\n        return {}\n\n"
         "    def load(self, model):\n        return model\n\n"

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 import ml_dtypes
 import pytest
 
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.target import Target
 from nnfuzz.corpus.entry import Entry
 from nnfuzz.corpus.taken import BORDERS, RARE, UNSUPPORTED, taken
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.execute.target import Target
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.testcase.case import NotProduced
-from nnfuzz.testcase.test_id import Numbered, Probe
+from nnfuzz.testcase.identity import Numbered, Probe
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,16 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.backend.target import Target
+from nnfuzz.base.reading import read
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.corpus.junit import junit_xml
 from nnfuzz.corpus.layout import TestFolder, find_tests, write_test
 from nnfuzz.corpus.verify import Result, Status, _result, _worst, difference, verify
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.runner import BackendRunner
-from nnfuzz.execute.target import Target
-from nnfuzz.reading import read
-from nnfuzz.testcase.test_id import Numbered
+from nnfuzz.testcase.identity import Numbered
 
 
 @pytest.fixture(scope="module")

@@ -9,15 +9,15 @@ from dataclasses import replace
 import pytest
 
 import nnfuzz
+from nnfuzz.backend.contract import OptionError
+from nnfuzz.backend.registry import RegistryError
+from nnfuzz.backend.target import Target, TargetError
 from nnfuzz.compare.flip import Coordinate
-from nnfuzz.execute.backend import OptionError
-from nnfuzz.execute.registry import RegistryError
-from nnfuzz.execute.target import Target, TargetError
 from nnfuzz.experiment.pending import Pending, Task, finished
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.testcase.case import CaseConfig, TestCase
+from nnfuzz.testcase.identity import Probe
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.testcase.test_id import Probe
 from planted import blamed
 
 PLUGIN = blamed.__file__

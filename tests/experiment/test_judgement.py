@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from nnfuzz.backend.deviation import Deviation
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.target import Target
 from nnfuzz.compare.flip import Coordinate
 from nnfuzz.compare.mismatch import Mismatch, MismatchKind, Verdict
-from nnfuzz.execute.deviation import Deviation
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.execute.target import Target
 from nnfuzz.experiment.judgement import (
     BLIND,
     blamed,
@@ -19,8 +19,8 @@ from nnfuzz.experiment.judgement import (
 )
 from nnfuzz.ir.view import NO_GRAPH
 from nnfuzz.testcase.case import TestCase
+from nnfuzz.testcase.identity import Numbered
 from nnfuzz.testcase.service import judge_job
-from nnfuzz.testcase.test_id import Numbered
 from nnfuzz.triage.signature import failures
 
 EXPECTED = {"a": np.float32([1, 2]), "b": np.int64([3])}

@@ -7,10 +7,10 @@ from dataclasses import replace
 import onnx
 import pytest
 
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.runner import BackendRunner
-from nnfuzz.execute.target import Target
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.backend.target import Target
 from nnfuzz.experiment.blocking import examine
 from nnfuzz.experiment.localise import _invalid, _Search, localise
 from nnfuzz.testcase.case import TestCase

@@ -6,22 +6,22 @@ from dataclasses import replace
 
 import pytest
 
-from nnfuzz.campaign.config import CampaignConfig
-from nnfuzz.execute.backend import OptionError
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.backend.contract import OptionError
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.blocking import examine
 from nnfuzz.experiment.localise import localise
 from nnfuzz.experiment.pipelines import shortened
+from nnfuzz.findings.folder import read_finding, write_finding
+from nnfuzz.findings.replay import Answer, replay
+from nnfuzz.records.config import CampaignConfig
+from nnfuzz.records.finding import Finding
 from nnfuzz.reduction.case import Problem, ReduceConfig, reduce_case
-from nnfuzz.report.finding import Finding
-from nnfuzz.report.finding_folder import read_finding, write_finding
-from nnfuzz.report.replay import Answer, replay
 from nnfuzz.report.repro import program_of
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.triage.refine import TriageFacts, refined
-from nnfuzz.writing import as_json
 from tests.experiment.test_localise import Bench
 from tests.reduction.conftest import CONFIG, PLUGIN, has_pattern, planted
 

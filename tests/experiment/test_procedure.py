@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.target import Target
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.disrupt.fault import Fault
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.execute.target import Target
 from nnfuzz.experiment.pending import Pending, finished
 from nnfuzz.experiment.procedure import UNDEFINED, Procedure
 from nnfuzz.experiment.result import Judging, Plan, Run
+from nnfuzz.invalid.fault import Fault
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.testcase.case import CaseConfig, TestCase
+from nnfuzz.testcase.identity import Probe
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.testcase.test_id import Probe
 
 
 @pytest.fixture(scope="module")

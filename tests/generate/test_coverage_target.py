@@ -10,7 +10,7 @@ from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.coverage_target import CYCLE, TURNS, CoverageTargets
 from nnfuzz.generate.engines import MADE, engine
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.registry import OpRegistry
 
 SPECS = OpRegistry.load().select(["Abs", "Where", "Cast", "MatMul", "Equal"]).specs()
 CONFIG = GenerateConfig(nodes=2, motifs=0, refused=frozenset({"Abs(float16)->float16"}))

@@ -17,8 +17,8 @@ from nnfuzz.generate.engine import Kept
 from nnfuzz.generate.engines import MADE, engine
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.graph import Graph
-from nnfuzz.spec.draw import Draw, Sizes
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.draw import Draw, Sizes
+from nnfuzz.operators.registry import OpRegistry
 
 REGISTRY = OpRegistry.load()
 CONFIG = admitted_by_schema(GenerateConfig(nodes=10), REGISTRY.specs())

@@ -11,8 +11,8 @@ from nnfuzz.generate.growth import Growth
 from nnfuzz.generate.placeholder import FREE
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.draw import Draw
 from nnfuzz.solve.session import Session
-from nnfuzz.spec.draw import Draw
 from tests.inputs.graphs import op
 
 FLOAT = TensorType(DType.FLOAT32, (3, 4))

@@ -17,10 +17,10 @@ from nnfuzz.inputs.search import Found, search
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.draw import Draw
+from nnfuzz.operators.motif import Misfit, Motif, load_motifs, motif
+from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.solve.session import Session
-from nnfuzz.spec.draw import Draw
-from nnfuzz.spec.motif import Misfit, Motif, load_motifs, motif
-from nnfuzz.spec.registry import OpRegistry
 
 REGISTRY = OpRegistry.load()
 MOTIFS = load_motifs()

@@ -18,8 +18,8 @@ from nnfuzz.generate.mutate import Mutate
 from nnfuzz.inputs.program import Program
 from nnfuzz.inputs.search import DRAWS_ONLY, Found, search
 from nnfuzz.ir.edges import edge_keys
-from nnfuzz.spec.carriers import tensor
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.carriers import tensor
+from nnfuzz.operators.registry import OpRegistry
 
 REGISTRY = OpRegistry.load()
 CONFIG = admitted_by_schema(GenerateConfig(nodes=8), REGISTRY.specs())

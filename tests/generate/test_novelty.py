@@ -12,8 +12,8 @@ from nnfuzz.generate.novelty import rejects, surprise, vertex
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.features import features
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.draw import Draw
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.draw import Draw
+from nnfuzz.operators.registry import OpRegistry
 
 REGISTRY = OpRegistry.load()
 COMMON = "Abs Add Cast Concat Exp MatMul Mul ReduceMean Relu Reshape Sigmoid Softmax Transpose"

@@ -13,9 +13,9 @@ from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.engines import engine
 from nnfuzz.generate.pairs import DECLARED, PLAIN, SHARE, Pair, pairs
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.motif import load_motifs
-from nnfuzz.spec.operator import OpSpec
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.motif import load_motifs
+from nnfuzz.operators.operator import OpSpec
+from nnfuzz.operators.registry import OpRegistry
 
 REGISTRY = OpRegistry.load()
 CONFIG = admitted_by_schema(GenerateConfig(nodes=6, motifs=1.0), REGISTRY.specs())

@@ -9,7 +9,7 @@ from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.resizing import SIZES
 from nnfuzz.generate.symbolic import Symbolic
 from nnfuzz.ir.sizes import joined
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.registry import OpRegistry
 
 CONFIG = GenerateConfig(nodes=6)
 NAMES = "Add Mul Relu MatMul Softmax ReduceSum Transpose Reshape Concat Slice Conv".split()

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.operator import OpSpec
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.operator import OpSpec
+from nnfuzz.operators.registry import OpRegistry
 
 REGISTRY = OpRegistry.load()
 FLOAT = TensorType(DType.FLOAT32, (3, 4))

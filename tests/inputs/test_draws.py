@@ -9,7 +9,7 @@ from nnfuzz.inputs.draws import draw
 from nnfuzz.inputs.regimes import Regime, in_regime, regime_of
 from nnfuzz.ir.dtypes import ALL, FLOATS, INTS, DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.operator import ANY_RANGE
+from nnfuzz.operators.operator import ANY_RANGE
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=lambda d: d.value)

@@ -16,9 +16,9 @@ from nnfuzz.inputs.search import Found, NotFound, SearchConfig, search
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.carriers import array as carried
-from nnfuzz.spec.carriers import settled, tensor
-from nnfuzz.spec.operator import flatten
+from nnfuzz.operators.carriers import array as carried
+from nnfuzz.operators.carriers import settled, tensor
+from nnfuzz.operators.operator import flatten
 from tests.inputs.graphs import FLOAT, REGISTRY, build, chain, op
 
 CONFIG = admitted_by_schema(GenerateConfig(nodes=10), REGISTRY.specs())

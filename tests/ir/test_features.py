@@ -1,7 +1,7 @@
+from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
 from nnfuzz.ir.features import Features, features
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
-from nnfuzz.reading import read
-from nnfuzz.writing import as_json
 
 GRAPH = GraphView.from_json(
     {

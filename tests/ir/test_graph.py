@@ -5,7 +5,7 @@ import pytest
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, GraphError, Node, Value
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.registry import OpRegistry
 
 REGISTRY = OpRegistry.load()
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from nnfuzz.base.reading import read
 from nnfuzz.ir.support_key import SupportKey, operators_in
-from nnfuzz.reading import read
 
 TEXTS = ["direct:Where(bool,int8)->int8", "Add(int8)->int8", "dynamo:Relu->Conv(float32)", "Exp"]
 

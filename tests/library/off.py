@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from nnfuzz.backends.onnxruntime import OnnxRuntime
 
-from nnfuzz.spec.motif import motif
+from nnfuzz.operators.motif import motif
 
 
 class Off(OnnxRuntime):

@@ -11,7 +11,7 @@ import pytest
 from onnx import parser
 
 import nnfuzz
-from nnfuzz.execute.target import Target
+from nnfuzz.backend.target import Target
 from nnfuzz.library.model_check import Computed, Output, State, _of_node
 from planted import one_node
 

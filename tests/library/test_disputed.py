@@ -9,11 +9,11 @@ import pytest
 from onnx import parser
 
 import nnfuzz
+from nnfuzz.backend.outcome import OutcomeKind
+from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import Coordinate
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.execute.outcome import OutcomeKind
-from nnfuzz.reading import read
-from nnfuzz.writing import as_json
 
 PLUGINS = [Path(__file__).parent / "differing.py"]
 UNKNOWN = """<ir_version: 8, opset_import: ["" : 17]> m (float[2, 3] x) => (float[2, 3] y) {

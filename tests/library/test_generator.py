@@ -7,10 +7,10 @@ import itertools
 import pytest
 
 import nnfuzz
+from nnfuzz.base.writing import as_json
 from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.client import ProducerClient
-from nnfuzz.testcase.test_id import Numbered
-from nnfuzz.writing import as_json
+from nnfuzz.testcase.identity import Numbered
 
 
 def test_a_case_is_a_function_of_its_index(cases):

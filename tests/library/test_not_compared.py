@@ -8,11 +8,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 import nnfuzz
+from nnfuzz.backend.outcome import OutcomeKind
+from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
 from nnfuzz.cli.errors import NOT_COMPARED
 from nnfuzz.compare.mismatch import Loss, Verdict
-from nnfuzz.execute.outcome import OutcomeKind
-from nnfuzz.reading import read
-from nnfuzz.writing import as_json
 from tests.command import nnfuzz as command
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]> m (float[2, 3] x) => '

@@ -7,9 +7,9 @@ import pytest
 from onnx import parser
 
 import nnfuzz
+from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import Verdict, Width
-from nnfuzz.reading import read
-from nnfuzz.writing import as_json
 
 
 def test_the_reference_agrees_with_itself(cases):

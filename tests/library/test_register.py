@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import nnfuzz
-from nnfuzz.execute.backend import Backend
-from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.backend.contract import Backend
+from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.library.plugins import RegisterError, known_plugins
 from tests.library import off
 
@@ -19,7 +19,7 @@ SCRIPT = '''
 import numpy as np
 import nnfuzz
 from nnfuzz.backends.onnxruntime import OnnxRuntime as Real
-from nnfuzz.spec.motif import motif
+from nnfuzz.operators.motif import motif
 
 OFFSET = 1
 

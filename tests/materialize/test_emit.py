@@ -21,8 +21,8 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import protos
 from nnfuzz.materialize.emit import OPSETS, Emitter, emit_model
 from nnfuzz.materialize.errors import OpsetError
-from nnfuzz.spec.operator import OpSpec
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.operator import OpSpec
+from nnfuzz.operators.registry import OpRegistry
 
 SCALAR = TensorType(DType.FLOAT32, ())
 

@@ -12,8 +12,8 @@ from nnfuzz.ir.graph import Graph
 from nnfuzz.materialize.emit import emit_model
 from nnfuzz.materialize.importing import ImportedModel, import_onnx, rename
 from nnfuzz.materialize.static import OnnxImportError
-from nnfuzz.spec.expanded import flat
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.expanded import flat
+from nnfuzz.operators.registry import OpRegistry
 
 REGISTRY = OpRegistry.load()
 DICE = np.random.default_rng(0)

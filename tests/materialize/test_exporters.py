@@ -23,7 +23,7 @@ from nnfuzz.materialize.errors import ExportError, GraphFault, OpsetError
 from nnfuzz.materialize.exporters import exporters, opset_range
 from nnfuzz.materialize.module import GraphModule, tensors
 from nnfuzz.materialize.scoped import Patch, patched, patches
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.registry import OpRegistry
 
 REGISTRY = OpRegistry.load()
 EXPORTERS = exporters()

@@ -22,7 +22,7 @@ from nnfuzz.materialize.importing import import_onnx, opaque_nodes, rename
 from nnfuzz.materialize.module import execute, tensors
 from nnfuzz.materialize.sizing import UNKNOWN_SIZE
 from nnfuzz.materialize.static import OnnxImportError
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.registry import OpRegistry
 
 REGISTRY = OpRegistry.load()
 FAMILIAR = "Add Mul Relu Concat Conv Flatten Gemm MatMul MaxPool ReduceMean Reshape Slice Softmax"

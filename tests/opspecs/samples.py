@@ -9,9 +9,9 @@ import torch
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.draw import Draw, Sizes
+from nnfuzz.operators.operator import OpSpec, dtypes_of
 from nnfuzz.solve.propagation import solve
-from nnfuzz.spec.draw import Draw, Sizes
-from nnfuzz.spec.operator import OpSpec, dtypes_of
 
 SIZES = Sizes(max_dim=(1, 24, 12, 8, 6, 4))
 

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from nnfuzz.compare.envelope import admitted
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.operator import ConstraintError
+from nnfuzz.operators.operator import ConstraintError
 from tests.opspecs.samples import ramp, t
 
 

@@ -12,8 +12,8 @@ from nnfuzz.opspecs.rectifiers import Shrink, ThresholdedRelu
 from nnfuzz.opspecs.scan import CumProd
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.intervals import Interval
-from nnfuzz.spec.operator import ConstraintError
+from nnfuzz.operators.intervals import Interval
+from nnfuzz.operators.operator import ConstraintError
 from tests.opspecs.samples import t
 
 

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
+from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.check.operators import check_operator
 from nnfuzz.check.runtimes import REFERENCE, runtime_of
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.registry import OpRegistry
 
 REGISTRY = OpRegistry.load()
 SPECS = REGISTRY.specs()

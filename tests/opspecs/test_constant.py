@@ -5,7 +5,7 @@ import torch
 from nnfuzz.opspecs.constant import Constant, ConstantOfShape, EyeLike, Range, Shape, Size
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.intervals import Interval
+from nnfuzz.operators.intervals import Interval
 from tests.opspecs.samples import ramp, t
 
 X = ramp(2, 3, 4)

@@ -19,11 +19,11 @@ from nnfuzz.compare.envelope import Tracked, enclosed
 from nnfuzz.compare.precision import PRECISIONS
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.body import Body, BodyStep
-from nnfuzz.spec.draw import Draw
-from nnfuzz.spec.families.control import drawn_body
-from nnfuzz.spec.intervals import Interval
-from nnfuzz.spec.operator import ANY_RANGE
+from nnfuzz.operators.body import Body, BodyStep
+from nnfuzz.operators.draw import Draw
+from nnfuzz.operators.families.control import drawn_body
+from nnfuzz.operators.intervals import Interval
+from nnfuzz.operators.operator import ANY_RANGE
 from tests.opspecs.samples import t
 
 X = torch.tensor([1.0, -2.0, 3.0])

@@ -7,7 +7,7 @@ from nnfuzz.opspecs.conv import Conv
 from nnfuzz.opspecs.pool import AveragePool, GlobalMaxPool, MaxPool
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.operator import ConstraintError
+from nnfuzz.operators.operator import ConstraintError
 from tests.opspecs.samples import ramp, solved, t
 
 

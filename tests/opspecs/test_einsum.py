@@ -8,9 +8,9 @@ from nnfuzz.opspecs.einsum import Det, Einsum
 from nnfuzz.opspecs.fold import Col2Im
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.draw import Draw
-from nnfuzz.spec.families.equation import drawn, ranks, read
-from nnfuzz.spec.operator import ConstraintError
+from nnfuzz.operators.draw import Draw
+from nnfuzz.operators.families.equation import drawn, ranks, read
+from nnfuzz.operators.operator import ConstraintError
 from tests.opspecs.samples import ramp, t
 
 
@@ -68,7 +68,7 @@ def test_products_of_int32_stay_int32():
 
 
 def test_determinants_have_no_range_where_rows_may_cancel():
-    from nnfuzz.spec.intervals import Interval
+    from nnfuzz.operators.intervals import Interval
 
     x = torch.eye(2).double()
     (interval,) = Det().interval(Interval(x - 0.1, x + 0.1))

@@ -13,8 +13,8 @@ from nnfuzz.check import reference_implementations as references
 from nnfuzz.check.instances import Instance
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.operator import ConstraintError
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.operator import ConstraintError
+from nnfuzz.operators.registry import OpRegistry
 
 REGISTRY = OpRegistry.load()
 

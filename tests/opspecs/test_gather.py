@@ -6,8 +6,8 @@ import torch
 from nnfuzz.opspecs.gather import GatherElements, GatherND, OneHot, ReverseSequence
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.intervals import Interval
-from nnfuzz.spec.operator import ConstraintError
+from nnfuzz.operators.intervals import Interval
+from nnfuzz.operators.operator import ConstraintError
 from tests.opspecs.samples import ramp, t
 
 

@@ -8,8 +8,8 @@ from nnfuzz.opspecs.pad import Pad
 from nnfuzz.opspecs.scan import CumSum
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.intervals import Interval
-from nnfuzz.spec.operator import ConstraintError
+from nnfuzz.operators.intervals import Interval
+from nnfuzz.operators.operator import ConstraintError
 from tests.opspecs.samples import ramp, solved, t
 
 

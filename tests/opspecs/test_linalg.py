@@ -6,7 +6,7 @@ import torch
 from nnfuzz.opspecs.linalg import Gemm, MatMul
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.operator import ConstraintError
+from nnfuzz.operators.operator import ConstraintError
 from tests.opspecs.samples import ramp, solved, t
 
 

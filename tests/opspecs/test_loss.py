@@ -7,8 +7,8 @@ import torch
 from nnfuzz.opspecs.loss import NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss
 from torch.nn import functional as F
 
-from nnfuzz.spec.intervals import Interval
-from nnfuzz.spec.operator import flatten
+from nnfuzz.operators.intervals import Interval
+from nnfuzz.operators.operator import flatten
 
 U = 2.0**-24
 

@@ -12,8 +12,8 @@ from nnfuzz.opspecs.norm import (
 from nnfuzz.opspecs.scaling import GroupNormalization
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.operator import ConstraintError
-from nnfuzz.spec.rounding import underflow
+from nnfuzz.operators.operator import ConstraintError
+from nnfuzz.operators.rounding import underflow
 from tests.opspecs.samples import ramp, solved, t
 
 EPSILON = 1e-3

@@ -4,7 +4,7 @@ import pytest
 import torch
 from nnfuzz.opspecs.pick import Compress, NonZero, Unique
 
-from nnfuzz.spec.intervals import Interval
+from nnfuzz.operators.intervals import Interval
 from tests.opspecs.samples import t
 
 

@@ -17,7 +17,7 @@ from nnfuzz.opspecs.reduce import (
 from nnfuzz.check.instances import Instance
 from nnfuzz.check.reference_implementations import one_node
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.operator import ConstraintError
+from nnfuzz.operators.operator import ConstraintError
 from tests.opspecs.samples import ramp, solved, t
 
 
@@ -66,7 +66,7 @@ def test_product_domain_bounds_partial_products():
 def test_backward_draws_fit_the_rank():
     import random
 
-    from nnfuzz.spec.draw import Draw
+    from nnfuzz.operators.draw import Draw
 
     misses = 0
     for seed in range(200):

@@ -8,8 +8,8 @@ import torch
 from nnfuzz.opspecs.resize import ResizeAntialias, ResizeCubic, ResizeLinear, ResizeNearest
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.families.resample import cubic, interpolation, nearest, positions, triangle
-from nnfuzz.spec.operator import ConstraintError
+from nnfuzz.operators.families.resample import cubic, interpolation, nearest, positions, triangle
+from nnfuzz.operators.operator import ConstraintError
 from tests.opspecs.samples import ramp, solved, t
 
 WHOLE = (Fraction(0), Fraction(1))

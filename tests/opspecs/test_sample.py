@@ -13,8 +13,8 @@ from nnfuzz.opspecs.unpool import MaxPoolIndices, MaxUnpool
 from nnfuzz.compare.envelope import Tracked, enclosed
 from nnfuzz.compare.precision import PRECISIONS
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.intervals import Interval
-from nnfuzz.spec.operator import ConstraintError
+from nnfuzz.operators.intervals import Interval
+from nnfuzz.operators.operator import ConstraintError
 from tests.opspecs.samples import ramp, solved, t
 
 

@@ -17,8 +17,8 @@ from torch.nn import functional as F
 from nnfuzz.check.instances import Instance
 from nnfuzz.check.reference_implementations import one_node
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.intervals import Interval
-from nnfuzz.spec.operator import ConstraintError
+from nnfuzz.operators.intervals import Interval
+from nnfuzz.operators.operator import ConstraintError
 from tests.opspecs.samples import ramp, t
 
 

@@ -12,8 +12,8 @@ from nnfuzz.opspecs.scatter import (
 
 from nnfuzz.compare.envelope import admitted
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.intervals import Interval
-from nnfuzz.spec.operator import ConstraintError
+from nnfuzz.operators.intervals import Interval
+from nnfuzz.operators.operator import ConstraintError
 from tests.opspecs.samples import ramp, t
 
 TWICE = torch.tensor([0, 2, -3])

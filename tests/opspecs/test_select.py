@@ -9,7 +9,7 @@ from nnfuzz.opspecs.select import TopK
 from onnx.reference import ReferenceEvaluator
 
 from nnfuzz.materialize.scoped import quiet
-from nnfuzz.spec.intervals import Interval
+from nnfuzz.operators.intervals import Interval
 from tests.opspecs.samples import ramp
 
 

@@ -9,9 +9,9 @@ from nnfuzz.opspecs.shape import Expand, Flatten, Reshape, Squeeze, Unsqueeze
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import BoolExpr, Var
-from nnfuzz.spec.draw import Draw
-from nnfuzz.spec.families.shape import same_product
-from nnfuzz.spec.operator import ConstraintError
+from nnfuzz.operators.draw import Draw
+from nnfuzz.operators.families.shape import same_product
+from nnfuzz.operators.operator import ConstraintError
 from tests.opspecs.samples import ramp, solved, t
 
 A, B, C = Var("a", 1, 64), Var("b", 1, 64), Var("c", 1, 64)

@@ -7,7 +7,7 @@ from nnfuzz.opspecs.mel import MelWeightMatrix, edges
 from nnfuzz.opspecs.signal import DFT, STFT, BlackmanWindow, HammingWindow, HannWindow
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.spec.operator import ConstraintError
+from nnfuzz.operators.operator import ConstraintError
 from tests.opspecs.samples import solved, t
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from nnfuzz.opspecs.suppression import NonMaxSuppression
 
-from nnfuzz.spec.intervals import Interval
+from nnfuzz.operators.intervals import Interval
 
 U = 2.0**-24
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.target import Target
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.target import Target
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.testcase.case import TestCase
+from nnfuzz.testcase.identity import Probe
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.testcase.test_id import Probe
 from planted import bench as scoring
 from planted import plugin
 from planted.__main__ import main

@@ -7,9 +7,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from nnfuzz.execute.complaint import ComplaintKind, described
-from nnfuzz.execute.conformance import check_backend, standard_probes
-from nnfuzz.execute.outcome import Stage
+from nnfuzz.backend.complaint import ComplaintKind, described
+from nnfuzz.backend.conformance import check_backend, standard_probes
+from nnfuzz.backend.outcome import Stage
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
 from planted import blamed, immature, shared, speaking

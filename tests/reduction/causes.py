@@ -8,7 +8,7 @@ two count, Sub and Div take constants without their signs, and gated activations
 import os
 import signal
 
-from nnfuzz.execute.backend import Backend
+from nnfuzz.backend.contract import Backend
 
 TABLE: dict[str, str] = {}
 

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from nnfuzz.execute.forkserver import ForkServer
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.blocking import examine
-from nnfuzz.report.finding import Finding
+from nnfuzz.records.finding import Finding
+from nnfuzz.sandbox.forkserver import ForkServer
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.triage.signature import Failure
-from nnfuzz.writing import as_json
 
 PLUGIN = Path(__file__).parent / "planted.py"
 OPERATORS = (
@@ -82,7 +82,7 @@ def _verdict(producer, case, outcomes):
 
 @pytest.fixture(scope="session")
 def server():
-    with ForkServer(("numpy", "onnx", "onnx.reference", "nnfuzz.execute.service")) as server:
+    with ForkServer(("numpy", "onnx", "onnx.reference", "nnfuzz.backend.service")) as server:
         yield server
 
 

@@ -13,8 +13,8 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
 from nnfuzz.testcase.case import TestCase
+from nnfuzz.testcase.identity import Numbered
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.testcase.test_id import Numbered
 
 PLUGIN = Path(__file__).parent / "wrong_elements.py"
 MAGIC = 77

@@ -5,8 +5,8 @@ With the option `where=always` the rule holds at every level, with `raises=1` it
 
 from dataclasses import dataclass
 
-from nnfuzz.execute.backend import Backend, BackendOptions, option
-from nnfuzz.execute.target import Pipeline
+from nnfuzz.backend.contract import Backend, BackendOptions, option
+from nnfuzz.backend.target import Pipeline
 
 
 class Planted(Backend):

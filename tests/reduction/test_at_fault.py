@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from nnfuzz.execute.outcome import OutcomeKind, Stage
+from nnfuzz.backend.outcome import OutcomeKind, Stage
 from nnfuzz.reduction.candidate import Question
 from nnfuzz.reduction.case import CONFIRMATIONS, _confirming, _shortened
 from nnfuzz.reduction.diagnosis import diagnose

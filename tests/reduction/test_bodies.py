@@ -7,15 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
-from nnfuzz.reading import read
+from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.reduction.edit import Edit
 from nnfuzz.reduction.passes import PASSES, applied
 from nnfuzz.reduction.subject import Inapplicable, Subject
-from nnfuzz.spec.registry import OpRegistry
-from nnfuzz.writing import as_json
 
 ADD_CLIP = {
     "arguments": 2,

@@ -8,21 +8,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnfuzz.backend.outcome import OutcomeKind
+from nnfuzz.backend.plugin_files import namesake
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import NOBODY
-from nnfuzz.execute.outcome import OutcomeKind
-from nnfuzz.execute.plugin_files import namesake
 from nnfuzz.experiment.judgement import blamed
+from nnfuzz.findings.folder import read_finding, write_finding
+from nnfuzz.findings.reduced import problem_of, reduce_folder
 from nnfuzz.reduction.candidate import failure_key
 from nnfuzz.reduction.case import NotReduced, Problem, ReduceConfig, reduce_case
 from nnfuzz.reduction.passes import PASSES, applied
 from nnfuzz.reduction.servers import Servers
 from nnfuzz.reduction.subject import Subject
-from nnfuzz.report.finding_folder import read_finding, write_finding
-from nnfuzz.report.reduced import problem_of, reduce_folder
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.triage.signature import export_failure, failures
-from nnfuzz.writing import as_json
 from tests.reduction.conftest import finding_of
 from tests.triage.test_signature import crashed, failed, outcome
 

@@ -13,7 +13,7 @@ from nnfuzz.ir.view import NodeView
 from nnfuzz.materialize.validity import invalid
 from nnfuzz.reduction.culprit import _is_of
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.testcase.test_id import Numbered
+from nnfuzz.testcase.identity import Numbered
 from tests.reduction.test_diagnosis import bench, reduced
 
 __all__ = ["bench"]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.blocking import examine
 from nnfuzz.ir.graph import Graph
 from nnfuzz.reduction.case import NotReduced, Problem, ReduceConfig, reduce_case
@@ -16,7 +17,6 @@ from nnfuzz.reduction.subject import Inapplicable, Subject
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.client import ProducerClient
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.writing import as_json
 from tests.reduction.faults import FAULTS, PLUGIN, Fault, elements
 
 CONFIG = CaseConfig(exporter="direct")

@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.base.writing import as_json
+from nnfuzz.findings.keyed import keyed
+from nnfuzz.findings.reduced import problem_of, reduced_finding
 from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.records.finding import Finding
 from nnfuzz.reduction.case import ReduceConfig, reduce_case
 from nnfuzz.reduction.servers import Servers
-from nnfuzz.report.finding import Finding
-from nnfuzz.report.keyed import keyed
-from nnfuzz.report.reduced import problem_of, reduced_finding
 from nnfuzz.testcase.case import CaseConfig
+from nnfuzz.testcase.identity import Probe
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.testcase.test_id import Probe
 from nnfuzz.triage.keys import Key, KeyKind, same
-from nnfuzz.writing import as_json
 from tests.reduction.conftest import judged_by
 from tests.reduction.faults import PLUGIN, Fault
 

@@ -8,9 +8,9 @@ from ml_dtypes import bfloat16
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.reduction.explain import explained, families
 from nnfuzz.reduction.subject import Subject
-from nnfuzz.spec.registry import OpRegistry
 
 REGISTRY = OpRegistry.load()
 X = np.array([[0.1, 2.0, 0.7], [1.5, -0.3, 0.2]])

@@ -7,13 +7,13 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from nnfuzz.findings import keyed as identity
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
 from nnfuzz.reduction.healing import CONSTANT, OPERANDS, in_words, narrowed, shared
-from nnfuzz.report import keyed as identity
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.testcase.test_id import Numbered
+from nnfuzz.testcase.identity import Numbered
 from nnfuzz.triage.keys import same
 from tests.reduction.test_diagnosis import bench, reduced
 

@@ -7,18 +7,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from nnfuzz.execute.outcome import Stage
-from nnfuzz.execute.plugin_files import namesake
+from nnfuzz.backend.outcome import Stage
+from nnfuzz.backend.plugin_files import namesake
+from nnfuzz.findings.folder import write_finding
+from nnfuzz.findings.keyed import keyed
+from nnfuzz.findings.reduced import reduce_folder
 from nnfuzz.reduction.candidate import Question, Tried
 from nnfuzz.reduction.case import ReduceConfig, Unexplained
 from nnfuzz.reduction.diagnosis import diagnose
 from nnfuzz.reduction.known import Cause, Known, occurrences
 from nnfuzz.reduction.servers import Servers
-from nnfuzz.report.finding_folder import write_finding
-from nnfuzz.report.keyed import keyed
-from nnfuzz.report.reduced import reduce_folder
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.testcase.test_id import Numbered
+from nnfuzz.testcase.identity import Numbered
 from nnfuzz.triage.refine import refined
 from nnfuzz.triage.signature import failures
 from tests.triage.test_refine import graph, single

@@ -6,9 +6,9 @@ import pytest
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.reduction.neighbours import made_plainly, read_by
 from nnfuzz.reduction.subject import Inapplicable, Subject
-from nnfuzz.spec.registry import OpRegistry
 
 REGISTRY = OpRegistry.load()
 X = np.array([1, 2, 65535], np.uint16)

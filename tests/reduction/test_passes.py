@@ -11,17 +11,17 @@ import pytest
 from nnfuzz.opspecs.arithmetic import Neg
 from nnfuzz.opspecs.math import Sqrt
 
+from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
-from nnfuzz.reading import read
 from nnfuzz.reduction.edit import MERGED, ORDER, Edit, groups
 from nnfuzz.reduction.passes import PASSES, applied
 from nnfuzz.reduction.shapes import Symbolic
 from nnfuzz.reduction.subject import Inapplicable, Subject
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.writing import as_json
 
 MOST = 16
 """The first edits of a pass that are tried per subject: 40 take 15 s more of CPU time, and so does

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from nnfuzz.execute.registry import BackendRegistry
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.base.writing import as_json
 from nnfuzz.reduction.case import NotReduced, Problem, ReduceConfig, reduce_case
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.writing import as_json
-from tests.execute.releases import ADAPTER, make_index, use_index
+from tests.backend.releases import ADAPTER, make_index, use_index
 from tests.reduction.conftest import judged_by
 
 

@@ -4,8 +4,8 @@ other exporter writes is anything legal.
 
 import torch
 
-from nnfuzz.spec.families.elementwise import Unary
-from nnfuzz.spec.operator import operator
+from nnfuzz.operators.families.elementwise import Unary
+from nnfuzz.operators.operator import operator
 
 
 @operator

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nnfuzz.execute.backend import Backend, BackendOptions, option
+from nnfuzz.backend.contract import Backend, BackendOptions, option
 
 MAGIC = 77
 """The number that some rules depend on."""

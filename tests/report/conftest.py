@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.execute.forkserver import ForkServer
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.runner import BackendRunner
 from nnfuzz.experiment.blocking import examine
 from nnfuzz.ir.view import GraphView
-from nnfuzz.reading import read
-from nnfuzz.report.finding import Finding, Origin
+from nnfuzz.records.finding import Finding, Origin
+from nnfuzz.sandbox.forkserver import ForkServer
 from nnfuzz.testcase.case import CaseConfig, TestCase
-from nnfuzz.testcase.test_id import Numbered
-from nnfuzz.writing import as_json
+from nnfuzz.testcase.identity import Numbered
 
 HERE = Path(__file__).parent
 X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
@@ -86,7 +86,7 @@ def _compare(expected, actual):
 
 @pytest.fixture(scope="session")
 def server():
-    with ForkServer(("numpy", "onnx", "nnfuzz.execute.service")) as server:
+    with ForkServer(("numpy", "onnx", "nnfuzz.backend.service")) as server:
         yield server
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from nnfuzz.execute.backend import Backend, BackendOptions, option
+from nnfuzz.backend.contract import Backend, BackendOptions, option
 
 
 class Planted(Backend):

@@ -6,18 +6,18 @@ import shutil
 
 import pytest
 
-from nnfuzz.execute.environment import releases_of
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.releases import releases_of
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.blocking import examine
-from nnfuzz.report.finding import Finding
-from nnfuzz.report.finding_folder import read_finding, write_finding
+from nnfuzz.findings.folder import read_finding, write_finding
+from nnfuzz.records.finding import Finding
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.client import ProducerClient
-from nnfuzz.testcase.test_id import Numbered
-from nnfuzz.writing import as_json
+from nnfuzz.testcase.identity import Numbered
+from tests.backend.releases import ADAPTER, make_index, use_index
 from tests.cli.test_finding_commands import command
-from tests.execute.releases import ADAPTER, make_index, use_index
 
 CONFIG = as_json(CaseConfig(nodes=2, exporter="direct", opset=18, operators=("Add", "Neg")))
 

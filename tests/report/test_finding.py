@@ -10,28 +10,28 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnfuzz.backend.modules import read_source
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.target import MODULE, Target
+from nnfuzz.base.files import PARTIAL, atomic_folder, npz_bytes, remove_partial
+from nnfuzz.base.reading import read
+from nnfuzz.base.untrusted import read_npz
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.execute.modules import read_source
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.execute.target import MODULE, Target
-from nnfuzz.ir.dtypes import DType
-from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.reading import read
-from nnfuzz.report.files import PARTIAL, atomic_folder, npz_bytes, remove_partial
-from nnfuzz.report.finding_folder import (
+from nnfuzz.findings.folder import (
     MAX_TEXT,
     FindingError,
     folder_name,
     read_finding,
     write_finding,
 )
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.report.repro import program_of
 from nnfuzz.report.tracker import model_text, tracker_report
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.testcase.test_id import Numbered, Probe
+from nnfuzz.testcase.identity import Numbered, Probe
 from nnfuzz.triage.signature import failures
-from nnfuzz.untrusted import read_npz
-from nnfuzz.writing import as_json
 
 ROOT = Path(__file__).parents[2]
 FILES = {
@@ -131,7 +131,7 @@ def test_an_existing_folder_is_left_alone(finding_of, tmp_path):
 def test_a_kill_leaves_no_half_folder(tmp_path):
     killed = (
         "import os, sys; from pathlib import Path\n"
-        "from nnfuzz.report.files import atomic_folder\n"
+        "from nnfuzz.base.files import atomic_folder\n"
         f"with atomic_folder(Path({str(tmp_path / 'f')!r})) as made:\n"
         "    (made / 'model.onnx').write_bytes(b'half'); os.kill(os.getpid(), 9)\n"
     )
@@ -346,7 +346,7 @@ def test_repro_of_a_module_that_nobody_wrote_out_needs_nnfuzz(finding_of, tmp_pa
     folder = write_finding(
         tmp_path / "f", module_finding(finding_of("planted,bug=value"), ""), RUN_MODULE
     )
-    assert "nnfuzz.execute.modules" in (folder / "repro.py").read_text()
+    assert "nnfuzz.backend.modules" in (folder / "repro.py").read_text()
 
 
 def test_repro_for_tvm_is_python(registry, finding_of, tmp_path):

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from nnfuzz.backend.issue_form import IssueForm
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.base.reading import Unreadable
 from nnfuzz.cli.commands import file as command
 from nnfuzz.cli.consent import remember
 from nnfuzz.cli.errors import UsageError
 from nnfuzz.cli.main import application
-from nnfuzz.execute.issue_form import IssueForm
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.reading import Unreadable
-from nnfuzz.report.finding_folder import write_finding
+from nnfuzz.findings.folder import write_finding
 from nnfuzz.report.issue import Issue
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

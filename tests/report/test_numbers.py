@@ -10,19 +10,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.compare.mismatch import Accuracy, Distance, Verdict
+from nnfuzz.findings.folder import read_finding, write_finding
 from nnfuzz.ir.view import GraphView
-from nnfuzz.reading import read
-from nnfuzz.report.finding import Origin
-from nnfuzz.report.finding_folder import read_finding, write_finding
+from nnfuzz.records.finding import Origin
 from nnfuzz.report.numbers import assert_close
 from nnfuzz.report.text import impersonal, located, portable
 from nnfuzz.report.tracker import tracker_report
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.testcase.test_id import Foreign, Numbered
+from nnfuzz.testcase.identity import Foreign, Numbered
 from nnfuzz.triage.mismatch import wrong_outputs
-from nnfuzz.writing import as_json
 
 SINGLE = GraphView.from_json(
     {

@@ -10,8 +10,9 @@ from dataclasses import replace
 import pytest
 
 from nnfuzz.cli.commands.show import read_graph
-from nnfuzz.report import finding_folder, packed_folder
-from nnfuzz.report.finding_folder import (
+from nnfuzz.findings import folder as finding_folder
+from nnfuzz.findings import packed_folder
+from nnfuzz.findings.folder import (
     REDUCED,
     FindingError,
     is_finding,
@@ -19,7 +20,7 @@ from nnfuzz.report.finding_folder import (
     rename_signature,
     write_finding,
 )
-from nnfuzz.report.packed_folder import PACKED, is_packed, pack, unpack
+from nnfuzz.findings.packed_folder import PACKED, is_packed, pack, unpack
 
 
 @pytest.fixture

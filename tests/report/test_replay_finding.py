@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from nnfuzz.findings.replay import Answer, regeneration, replay, replay_export
 from nnfuzz.ir.view import NO_GRAPH
-from nnfuzz.report.replay import Answer, regeneration, replay, replay_export
 from nnfuzz.testcase.case import NotProduced
-from nnfuzz.testcase.test_id import Numbered
+from nnfuzz.testcase.identity import Numbered
 from nnfuzz.triage.signature import export_failure
 
 from .conftest import judge

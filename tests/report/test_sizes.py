@@ -8,15 +8,15 @@ import numpy as np
 import onnx
 import pytest
 
+from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.blocking import examine
+from nnfuzz.findings.folder import read_finding, write_finding
+from nnfuzz.findings.replay import Answer, replay
 from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.records.finding import Finding, Origin
 from nnfuzz.reduction.figures import Figures
-from nnfuzz.report.finding import Finding, Origin
-from nnfuzz.report.finding_folder import read_finding, write_finding
-from nnfuzz.report.replay import Answer, replay
 from nnfuzz.report.repro import program_of
 from nnfuzz.testcase.case import CaseConfig
-from nnfuzz.writing import as_json
 
 from .conftest import W, X, judge, model
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from nnfuzz.base.text import visible
 from nnfuzz.report.text import code, docstring, fenced, inline, python, trimmed
-from nnfuzz.text import visible
 
 TEXT = st.text(
     alphabet=st.sampled_from("ab`|*\\\"'\n\r\t\x00\x1b[31m<>#é\u202e\ud800 ~"), max_size=40

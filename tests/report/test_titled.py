@@ -1,6 +1,6 @@
 """Titles of reduced findings: another sentence, the same signature."""
 
-from nnfuzz.report.reduced import titled
+from nnfuzz.findings.reduced import titled
 
 
 def test_a_title_changes_neither_hash_nor_parts(finding_of):

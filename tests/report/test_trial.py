@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from nnfuzz.execute.outcome import OutcomeKind
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.report.trial import SCRIPT, Trial, tried
+from nnfuzz.backend.outcome import OutcomeKind
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.findings.trial import SCRIPT, Trial, tried
 
 REGISTRY = BackendRegistry.discover()
 

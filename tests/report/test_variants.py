@@ -1,7 +1,7 @@
 """A merged finding's reports name its variants."""
 
-from nnfuzz.campaign.rows import Variant
-from nnfuzz.report.variants import HEADING, write_variants
+from nnfuzz.findings.variants import HEADING, write_variants
+from nnfuzz.records.rows import Variant
 
 ONE = Variant("Asin (float16)", "no asin", 1, 2, "findings/one")
 TWO = Variant("Acos (float16)", "no a|cos", 2, 3, "duplicates/two")

@@ -7,14 +7,14 @@ import pytest
 from nnfuzz.backends.onnxruntime import OnnxRuntime
 from onnx import parser
 
-from nnfuzz.execute.target import Target
+from nnfuzz.backend.target import Target
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.rewrite.axis_laws import LAWS, law
 from nnfuzz.rewrite.draft import Draft
 from nnfuzz.rewrite.rewriting import Step, rewritten
 from nnfuzz.testcase.case import CaseConfig, TestCase
+from nnfuzz.testcase.identity import Probe
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.testcase.test_id import Probe
 
 RULES = ("batch_stacked", "batch_in_parts")
 TARGET = Target("onnxruntime")

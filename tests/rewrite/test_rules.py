@@ -11,8 +11,8 @@ import pytest
 from nnfuzz.backends.onnxruntime import OnnxRuntime
 from onnx import helper, numpy_helper, parser
 
+from nnfuzz.backend.interface import read_interface
 from nnfuzz.cli.commands.rewrite import rules_told
-from nnfuzz.execute.interface import read_interface
 from nnfuzz.rewrite.catalogue import FEATURES, RULES, named, needs
 from nnfuzz.rewrite.draft import Draft
 from nnfuzz.rewrite.rewriting import Step, drawn, rewritten

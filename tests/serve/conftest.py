@@ -2,12 +2,12 @@
 
 import pytest
 
-from nnfuzz.campaign.config import CampaignConfig
-from nnfuzz.campaign.rows import EventRow, FindingRow, Occurrence, Record, ReductionRow, TestRow
-from nnfuzz.campaign.store import Store
-from nnfuzz.execute.registry import BackendSpec
-from nnfuzz.testcase.test_id import Numbered
-from nnfuzz.writing import as_json
+from nnfuzz.backend.registry import BackendSpec
+from nnfuzz.base.writing import as_json
+from nnfuzz.records.config import CampaignConfig
+from nnfuzz.records.rows import EventRow, FindingRow, Occurrence, Record, ReductionRow, TestRow
+from nnfuzz.store.store import Store
+from nnfuzz.testcase.identity import Numbered
 
 EVIL = "<script>document.title='broken out'</script><img src=x onerror=alert(1)>"
 

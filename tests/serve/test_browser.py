@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("uvicorn")
 
-from nnfuzz.campaign.rows import Record
+from nnfuzz.records.rows import Record
 from scripts.bench.serve import painted, served, synthetic
 from tests.report.browser import CHROMIUM, DRIVER, Browser
 from tests.serve.conftest import EVIL, finding, run_row

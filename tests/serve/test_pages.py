@@ -12,9 +12,9 @@ pytest.importorskip("starlette")
 
 from starlette.testclient import TestClient
 
-from nnfuzz.campaign.rows import Record
 from nnfuzz.cli.main import application as application_of_the_cli
 from nnfuzz.cli.main import run
+from nnfuzz.records.rows import Record
 from nnfuzz.serve.app import application
 from nnfuzz.serve.findings import chosen, number
 from nnfuzz.serve.guard import is_loopback, own_names

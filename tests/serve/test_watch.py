@@ -6,13 +6,13 @@ import sqlite3
 
 import pytest
 
-from nnfuzz.campaign.rows import Record
-from nnfuzz.campaign.segments import publish
-from nnfuzz.campaign.store import FILE, StoreError
-from nnfuzz.reading import Unreadable
+from nnfuzz.base.reading import Unreadable
+from nnfuzz.parts.segments import publish
+from nnfuzz.records.rows import Record
 from nnfuzz.serve import watch as module
 from nnfuzz.serve.published import Published
 from nnfuzz.serve.watch import GIVEN_UP, GONE, REDUCED, WAITING, Watch
+from nnfuzz.store.store import FILE, StoreError
 from tests.serve.conftest import EVIL, finding, run_row
 
 

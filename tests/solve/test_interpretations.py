@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nnfuzz.ir.expr import Expr, evaluate, variables
+from nnfuzz.operators.draw import Draw
 from nnfuzz.solve.domains import Contradiction, Domains
 from nnfuzz.solve.propagation import Propagator, solve
 from nnfuzz.solve.smt import SmtSolver
-from nnfuzz.spec.draw import Draw
 from tests.expressions import VARS, conditions, integers
 
 ENVS = [

@@ -10,8 +10,8 @@ import pytest
 from nnfuzz.generate.emphasis import Emphasis, KeptCase
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.testcase.case import CaseConfig, TestCase
+from nnfuzz.testcase.identity import Probe
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.testcase.test_id import Probe
 
 CONFIG = CaseConfig(nodes=5, exporter="direct", operators=("Abs", "Add", "Relu", "Tanh", "Mul"))
 

@@ -9,7 +9,7 @@ from onnx import parser
 
 from nnfuzz.compare.envelope import envelopes
 from nnfuzz.ir.graph import Graph
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.testcase.case import ModelError, TestCase
 from nnfuzz.testcase.foreign import case_of_model
 

@@ -7,17 +7,17 @@ import numpy as np
 import onnx
 import pytest
 
+from nnfuzz.backend.target import Target
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import State, blame
-from nnfuzz.execute.target import Target
 from nnfuzz.generate.catalog import NothingLeft
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.features import features
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
+from nnfuzz.testcase.identity import Probe
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.testcase.service import ProducerService, reference_job
-from nnfuzz.testcase.test_id import Probe
-from nnfuzz.writing import as_json
 
 CONFIG = CaseConfig(nodes=5, exporter="direct")
 

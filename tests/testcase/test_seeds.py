@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import parser
 
-from nnfuzz.execute.target import Target
+from nnfuzz.backend.target import Target
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.testcase.seeds import SeedError, digest, seed_files

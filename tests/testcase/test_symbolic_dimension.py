@@ -3,13 +3,13 @@ from __future__ import annotations
 import onnx
 import pytest
 
-from nnfuzz.execute.target import Target
+from nnfuzz.backend.target import Target
 from nnfuzz.ir.sizes import by_copy, copies, split, together
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.testcase.case import CaseConfig, TestCase
+from nnfuzz.testcase.identity import Probe
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.testcase.test_id import Probe
 
 NAMES = ("Add", "Mul", "Relu", "MatMul", "Softmax", "ReduceSum", "Transpose", "Concat", "Abs")
 CONFIG = CaseConfig(nodes=5, operators=NAMES, dynamic=1.0, dtypes={"float32": 1.0})

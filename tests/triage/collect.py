@@ -14,10 +14,10 @@ import numpy as np
 from onnx import TensorProto as T
 from onnx import helper
 
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.runner import BackendRunner
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.base.writing import as_json
 from nnfuzz.triage.signature import FAILURES
-from nnfuzz.writing import as_json
 
 TESTDATA = Path(__file__).parent / "testdata"
 PLACES = (

@@ -11,10 +11,10 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.report.finding_folder import read_finding
-from nnfuzz.report.keyed import keyed
-from nnfuzz.writing import as_json
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.base.writing import as_json
+from nnfuzz.findings.folder import read_finding
+from nnfuzz.findings.keyed import keyed
 
 TESTDATA = Path(__file__).parent / "testdata" / "reduced"
 

@@ -13,9 +13,9 @@ import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nnfuzz.execute.complaint import CompilerError, ComplaintKind, read_complaint
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.execute.target import Target
+from nnfuzz.backend.complaint import CompilerError, ComplaintKind, read_complaint
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.target import Target
 from nnfuzz.triage.signature import error_parts
 
 FOLDER = Path(__file__).parent / "speech"

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from nnfuzz.execute.outcome import Stage
+from nnfuzz.backend.outcome import Stage
 
 from .test_refine import error, graph, mismatch, single
 

@@ -3,7 +3,7 @@ import pytest
 from nnfuzz.triage.frames import foreign_traceback, innermost_line, native_frames, python_frames
 
 TRACEBACK = """Traceback (most recent call last):
-  File "/checkout/nnfuzz/execute/service.py", line 112, in _timed
+  File "/checkout/nnfuzz/backend/service.py", line 112, in _timed
     return step()
   File "/venv/site-packages/nnfuzz/backends/tvm.py", line 81, in load
     from_onnx(proto),
@@ -50,7 +50,7 @@ def test_no_frames():
 
 def test_a_traceback_is_shown_without_our_frames_and_paths():
     text = """Traceback (most recent call last):
-  File "/home/me/nnfuzz/execute/service.py", line 1, in _timed
+  File "/home/me/nnfuzz/backend/service.py", line 1, in _timed
     return step()
            ^^^^^^
   File "/venv/lib/python3.11/site-packages/onnxruntime/capi/x.py", line 2, in __init__

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from nnfuzz.execute.outcome import Outcome, marked
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.reading import read
+from nnfuzz.backend.outcome import Outcome, marked
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
 from nnfuzz.triage.signature import failures, text_of
-from nnfuzz.writing import as_json
 
 BACKENDS = BackendRegistry.discover()
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from nnfuzz.backend.outcome import OutcomeKind, Stage
+from nnfuzz.backend.target import Target
+from nnfuzz.base.reading import read
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.execute.outcome import OutcomeKind, Stage
-from nnfuzz.execute.target import Target
 from nnfuzz.ir.view import GraphView
-from nnfuzz.reading import read
 from nnfuzz.triage.refine import TriageFacts, refined
 from nnfuzz.triage.signature import Failure, Signature
 

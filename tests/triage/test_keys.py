@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnfuzz.execute.outcome import OutcomeKind, Stage
-from nnfuzz.execute.target import Target
+from nnfuzz.backend.outcome import OutcomeKind, Stage
+from nnfuzz.backend.target import Target
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
 from nnfuzz.triage.keys import (
     Key,

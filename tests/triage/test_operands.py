@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 from nnfuzz.compare.mismatch import Element, Verdict
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.testcase.test_id import Numbered
+from nnfuzz.testcase.identity import Numbered
 from nnfuzz.triage.operands import largest_operand, wide_operands
 from nnfuzz.triage.signature import failures
 

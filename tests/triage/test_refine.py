@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from onnx import TensorProto, helper
 
+from nnfuzz.backend.deviation import SATURATES, Deviation
+from nnfuzz.backend.outcome import OutcomeKind, Stage
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.target import Target
 from nnfuzz.compare.mismatch import Element, Verdict
-from nnfuzz.execute.deviation import SATURATES, Deviation
-from nnfuzz.execute.outcome import OutcomeKind, Stage
-from nnfuzz.execute.registry import BackendRegistry
-from nnfuzz.execute.target import Target
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
 from nnfuzz.triage.general import (

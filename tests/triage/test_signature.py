@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from nnfuzz.backend.deviation import SATURATES, Deviation
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.target import Target
+from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import Mismatch, MismatchKind, Verdict
-from nnfuzz.execute.deviation import SATURATES, Deviation
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.execute.target import Target
 from nnfuzz.ir.view import NO_GRAPH, GraphView, NodeView
-from nnfuzz.reading import read
 from nnfuzz.triage.signature import (
     HASH_DIGITS,
     Signature,
@@ -18,7 +19,6 @@ from nnfuzz.triage.signature import (
     level_pattern,
     neighbourhood,
 )
-from nnfuzz.writing import as_json
 
 GRAPH = GraphView.from_json(
     {

@@ -9,8 +9,8 @@ from dataclasses import asdict
 
 import pytest
 
-from nnfuzz.execute.complaint import CompilerError, ComplaintKind, read_complaint
-from nnfuzz.execute.stage import Stage
+from nnfuzz.backend.complaint import CompilerError, ComplaintKind, read_complaint
+from nnfuzz.backend.stage import Stage
 from tests.triage.grade_speech import FOLDER, messages, read
 
 MESSAGES = messages()

@@ -9,12 +9,12 @@ import numpy as np
 import onnx
 import pytest
 
-from nnfuzz.execute.backend import Backend, BackendOptions, option
-from nnfuzz.execute.deviation import SATURATES, TF32, Deviation
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.execute.registry import BackendSpec
-from nnfuzz.execute.runner import AdapterFault
-from nnfuzz.execute.target import Target
+from nnfuzz.backend.contract import Backend, BackendOptions, option
+from nnfuzz.backend.deviation import SATURATES, TF32, Deviation
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.registry import BackendSpec
+from nnfuzz.backend.runner import AdapterFault
+from nnfuzz.backend.target import Target
 from nnfuzz.triage.survey import learn_habits, reading_onnx, survey, usual_seconds
 
 OPERATORS = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Max": np.maximum}
@@ -177,7 +177,7 @@ def losing(kept):
             if len(self.models) <= kept:
                 ended = {"kind": OutcomeKind.OK, "outputs": {"y": inputs["x"]}}
             else:
-                lost = "nnfuzz.execute.backend.OutputError", "output 'y' is missing"
+                lost = "nnfuzz.backend.contract.OutputError", "output 'y' is missing"
                 ended = dict(zip(("error_type", "message"), lost), kind=OutcomeKind.EXCEPTION)
             return [Outcome(stage=Stage.EXECUTE, target=Target("x"), **ended)]
 

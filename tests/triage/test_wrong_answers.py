@@ -1,8 +1,8 @@
 """What counts as one finding among the answers to models that must be refused."""
 
-from nnfuzz.disrupt.fault import Fault
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.execute.target import Target
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.target import Target
+from nnfuzz.invalid.fault import Fault
 from nnfuzz.triage.signature import failures
 
 AXIS = Fault("wrong-axis", "axis of Concat is 7", "a clause", "Concat")

@@ -5,9 +5,9 @@ from typing import Literal
 
 import numpy as np
 
-from nnfuzz.execute.backend import Backend, BackendOptions, Program, option
-from nnfuzz.execute.complaint import CompilerError, Complaint, ComplaintKind, read_complaint
-from nnfuzz.execute.packing import from_bytes, onnx_dtype, to_bytes
+from nnfuzz.backend.complaint import CompilerError, Complaint, ComplaintKind, read_complaint
+from nnfuzz.backend.contract import Backend, BackendOptions, Program, option
+from nnfuzz.backend.packing import from_bytes, onnx_dtype, to_bytes
 
 REPRO = """\
 def run(model, inputs, level):

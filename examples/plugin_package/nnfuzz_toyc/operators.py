@@ -2,8 +2,8 @@ from typing import Any
 
 import torch
 
-from nnfuzz.spec.families.elementwise import Increasing
-from nnfuzz.spec.operator import operator
+from nnfuzz.operators.families.elementwise import Increasing
+from nnfuzz.operators.operator import operator
 
 
 @operator

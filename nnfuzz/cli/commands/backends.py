@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nnfuzz.base.writing import as_json
 from nnfuzz.cli import completion
 from nnfuzz.cli.declared import AMOUNT, OTHERS, SUPPORT
 from nnfuzz.cli.errors import FINDINGS, OK, tell, writing
 from nnfuzz.cli.options import Exporter, Fresh, Opset, Plugins
-from nnfuzz.writing import as_json
 
 if TYPE_CHECKING:
-    from nnfuzz.campaign.support import Support
-    from nnfuzz.execute.registry import BackendRegistry
+    from nnfuzz.backend.registry import BackendRegistry
+    from nnfuzz.feedback.support import Support
 
 
 def backends(
@@ -61,8 +61,8 @@ def backends(
     nnfuzz backends --probe tvm      which operators and dtypes it supports (takes minutes)
     nnfuzz backends --prune          remove the environments; what is needed is made again
     """
+    from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.cli.backend_list import described, overview
-    from nnfuzz.execute.registry import BackendRegistry
 
     if prune:
         _prune()
@@ -79,7 +79,7 @@ def backends(
 
 
 def _print_environments() -> None:
-    from nnfuzz.execute.environment import environments
+    from nnfuzz.backend.releases import environments
 
     if found := environments():
         print("environments of other releases (--prune removes them all):")
@@ -89,7 +89,7 @@ def _print_environments() -> None:
 
 
 def _prune() -> None:
-    from nnfuzz.execute.environment import environments
+    from nnfuzz.backend.releases import environments
 
     for place in environments():
         with writing(place.folder):
@@ -107,12 +107,12 @@ def _probe(
     out: Path | None,
 ) -> int:
     from nnfuzz.campaign.session import run_probes
-    from nnfuzz.campaign.store import Store
-    from nnfuzz.campaign.support_cache import SupportCache
     from nnfuzz.cli.interrupt import Interrupt
     from nnfuzz.cli.progress import watcher
+    from nnfuzz.feedback.support_cache import SupportCache
     from nnfuzz.library.folders import cache_folder, default_folder
     from nnfuzz.library.settings import chosen_backends, exporter_names, make_config
+    from nnfuzz.store.store import Store
 
     specs = chosen_backends(registry, texts, tell)
     given = {"exporters": exporter_names(exporter, opset), "opset": opset}

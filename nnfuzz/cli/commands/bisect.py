@@ -12,9 +12,9 @@ from nnfuzz.cli.errors import FAULT, FINDINGS, OK, UsageError, writing
 from nnfuzz.cli.options import Original, Plugins
 
 if TYPE_CHECKING:
-    from nnfuzz.execute.registry import BackendSpec
+    from nnfuzz.backend.registry import BackendSpec
     from nnfuzz.experiment.bisection import Bisection, Step
-    from nnfuzz.report.finding import Finding
+    from nnfuzz.records.finding import Finding
 
 
 def bisect(
@@ -43,7 +43,7 @@ def bisect(
     """
     from nnfuzz.cli.consent import Consent
     from nnfuzz.cli.findings import backend_of, chosen_model, open_finding
-    from nnfuzz.report.bisection import NotReproduced, write_bisection
+    from nnfuzz.findings.bisection import NotReproduced, write_bisection
     from nnfuzz.testcase.client import ProducerError
 
     folder = chosen_model(finding, original)
@@ -68,9 +68,9 @@ def bisect(
 
 
 def _bisected(found: Finding, spec: BackendSpec, oldest: str, newest: str) -> list[Bisection]:
-    from nnfuzz.execute.environment import releases_of
-    from nnfuzz.execute.registry import BackendRegistry
-    from nnfuzz.report.bisection import Releases
+    from nnfuzz.backend.registry import BackendRegistry
+    from nnfuzz.backend.releases import releases_of
+    from nnfuzz.findings.bisection import Releases
     from nnfuzz.testcase.client import ProducerClient
 
     registry = BackendRegistry.discover(spec.plugins)

@@ -19,7 +19,7 @@ from nnfuzz.cli.values import listed, require_file, require_folder
 if TYPE_CHECKING:
     import numpy as np
 
-    from nnfuzz.execute.target import Target
+    from nnfuzz.backend.target import Target
     from nnfuzz.library.model_check import ModelCheck
 
 SECONDS = 600.0
@@ -112,8 +112,8 @@ def check(
     between compilers, or is beyond your tolerance, 2 wrong usage, or no inputs, 3 a fault of nnfuzz
     itself, 4 an output was not compared, or less than nine tenths of it.
     """
+    from nnfuzz.backend.target import TargetError
     from nnfuzz.compare.criterion import CriterionError
-    from nnfuzz.execute.target import TargetError
     from nnfuzz.testcase.case import ModelError
 
     file = _model_file(model)
@@ -168,10 +168,10 @@ def _checked(
     **more: Any,
 ) -> ModelCheck:
     """Raises: ModelError and others that explain themselves; Unreadable."""
+    from nnfuzz.base.untrusted import read_model
     from nnfuzz.cli.progress import phases
     from nnfuzz.library.case import TestCase
     from nnfuzz.library.checking import check_model
-    from nnfuzz.untrusted import read_model
 
     with phases() as watch:
         watch("reading the model")
@@ -185,8 +185,8 @@ def _targets(texts: Sequence[str], levels: Sequence[str], plugins: Sequence[Path
 
     Raises: UsageError for a level that none of them has, RegistryError, OptionError.
     """
-    from nnfuzz.execute.registry import BackendRegistry
-    from nnfuzz.execute.target import Target
+    from nnfuzz.backend.registry import BackendRegistry
+    from nnfuzz.backend.target import Target
     from nnfuzz.library.checking import installed_compilers
     from nnfuzz.library.settings import chosen_backends
 
@@ -206,8 +206,8 @@ def _targets(texts: Sequence[str], levels: Sequence[str], plugins: Sequence[Path
 
 def _inputs(path: Path, model: Path) -> dict[str, np.ndarray]:
     """The arrays of an archive, or of a folder of ONNX's tests. Raises: UsageError, Unreadable."""
+    from nnfuzz.base.untrusted import read_bytes, read_npz
     from nnfuzz.corpus.layout import interface, read_tensors
-    from nnfuzz.untrusted import read_bytes, read_npz
 
     if not path.exists():
         raise UsageError(f"--inputs {path}: no such file or folder")

@@ -24,8 +24,8 @@ def doctor(
     damaged database is kept beside what could be read of it. Exit code 0 if all is well or mended,
     1 if not, 2 if there is no campaign or it is running.
     """
-    from nnfuzz.campaign.doctor import problems
-    from nnfuzz.text import visible
+    from nnfuzz.base.text import visible
+    from nnfuzz.parts.doctor import problems
 
     count, mendable, left = 0, False, 0
     for problem in problems(campaign):

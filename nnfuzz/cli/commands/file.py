@@ -19,8 +19,8 @@ from nnfuzz.cli.limits import computing
 from nnfuzz.cli.options import Original, Plugins
 
 if TYPE_CHECKING:
-    from nnfuzz.execute.issue_form import IssueForm
-    from nnfuzz.execute.registry import BackendRegistry
+    from nnfuzz.backend.issue_form import IssueForm
+    from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.report.issue import Issue
 
 GH = "gh"
@@ -54,10 +54,10 @@ def file(
     it then asks whether to look for duplicates, and whether to open the issue; nothing is sent
     without a yes.
     """
+    from nnfuzz.base.untrusted import read_text
     from nnfuzz.cli.consent import Consent
     from nnfuzz.cli.findings import backends_of, chosen_model, open_finding
     from nnfuzz.report.issue import issue
-    from nnfuzz.untrusted import read_text
 
     folder = chosen_model(finding, original)
     consent = Consent(folder, plugin or [])

@@ -15,9 +15,9 @@ from nnfuzz.cli.fuzz_options import FuzzOptions
 from nnfuzz.cli.values import listed
 
 if TYPE_CHECKING:
-    from nnfuzz.campaign.config import CampaignConfig
     from nnfuzz.campaign.session import Result
     from nnfuzz.library.campaign import Allow, Request
+    from nnfuzz.records.config import CampaignConfig
 
 PR_TIME = "10m"
 
@@ -156,7 +156,7 @@ def exit_code(summary: dict[str, Any]) -> int:
 
 def _empty(summary: dict[str, Any]) -> str:
     """Which part of a campaign is empty: it has no index, or other parts have run all tests."""
-    from nnfuzz.shard import Shard
+    from nnfuzz.base.shard import Shard
 
     config = summary.get("config", {})
     shard, tests = config.get("shard", ""), config.get("tests_limit")

@@ -31,8 +31,8 @@ from nnfuzz.cli.options import (
 from nnfuzz.cli.values import listed, size
 
 if TYPE_CHECKING:
-    from nnfuzz.campaign.config import CampaignConfig
-    from nnfuzz.campaign.observer import Observer
+    from nnfuzz.records.config import CampaignConfig
+    from nnfuzz.records.observer import Observer
     from nnfuzz.testcase.case import NotProduced
 
 

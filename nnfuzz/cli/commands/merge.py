@@ -39,12 +39,12 @@ def merge(
     fuzz --resume; nnfuzz reduce decides which findings of different parts have one cause. Exit
     code 1 for findings, 0 for none, 2 if they are no parts of one campaign.
     """
-    from nnfuzz.campaign.config import CampaignConfig
-    from nnfuzz.campaign.merging import merge
-    from nnfuzz.campaign.post_reduction import SUMMARY
+    from nnfuzz.base.untrusted import read_json
     from nnfuzz.campaign.session import Result
     from nnfuzz.cli.summary import print_summary
-    from nnfuzz.untrusted import read_json
+    from nnfuzz.parts.merging import merge
+    from nnfuzz.records.config import CampaignConfig
+    from nnfuzz.upkeep.post_reduction import SUMMARY
 
     with merge(parts, out, tell) as store:
         findings = store.findings()

@@ -16,12 +16,12 @@ from nnfuzz.cli.values import listed
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nnfuzz.campaign.store import Store
-    from nnfuzz.execute.runner import BackendRunner
+    from nnfuzz.backend.runner import BackendRunner
     from nnfuzz.ir.view import GraphView
     from nnfuzz.metrics.comparison import Comparison, Counted
     from nnfuzz.metrics.tally import Tally
     from nnfuzz.metrics.vocabulary import Vocabulary
+    from nnfuzz.store.store import Store
 
 MOST_SHOWN = 5
 """Files that are left out by name; of more of them, how many."""
@@ -96,8 +96,8 @@ class _Runners:
 
     def __enter__(self) -> _Runners:
         if self._backends:
-            from nnfuzz.execute.registry import BackendRegistry
-            from nnfuzz.execute.runner import BackendRunner
+            from nnfuzz.backend.registry import BackendRegistry
+            from nnfuzz.backend.runner import BackendRunner
             from nnfuzz.library.settings import chosen_backends
 
             registry = BackendRegistry.discover(self._plugins)
@@ -117,7 +117,7 @@ def _counted(
     folder: Path, only: Sequence[str], runners: Sequence[BackendRunner]
 ) -> tuple[Counted, Vocabulary]:
     """What is in a folder, and the operators that it could have. Raises: UsageError, Unreadable."""
-    from nnfuzz.campaign.store import FILE, Store
+    from nnfuzz.store.store import FILE, Store
 
     if (folder / FILE).exists():
         if runners:
@@ -137,12 +137,12 @@ def _models(folder: Path) -> list[Path]:
 def _of_models(
     folder: Path, files: list[Path], only: Sequence[str], runners: Sequence[BackendRunner]
 ) -> tuple[Counted, Vocabulary]:
+    from nnfuzz.base.reading import Unreadable
     from nnfuzz.cli.onnx_graph import model_graph
     from nnfuzz.cli.progress import steps
     from nnfuzz.metrics.comparison import Counted
     from nnfuzz.metrics.tally import Tally
     from nnfuzz.metrics.vocabulary import of_onnx
-    from nnfuzz.reading import Unreadable
 
     tally, left_out = Tally(only), dict[str, str]()
     with steps("models", len(files)) as advance:
@@ -166,7 +166,7 @@ def _add(tally: Tally, graph: GraphView, passes: Mapping[str, Sequence[str]]) ->
 
 def _passes(runners: Sequence[BackendRunner], file: Path) -> dict[str, list[str]]:
     """What compilers tell of the passes that change the model; none if they do not take it."""
-    from nnfuzz.untrusted import read_bytes
+    from nnfuzz.base.untrusted import read_bytes
 
     data = read_bytes(file) if runners else b""
     told = {r.name: r.told_passes(data, r.backend.default_levels()[-1]) for r in runners}
@@ -174,11 +174,11 @@ def _passes(runners: Sequence[BackendRunner], file: Path) -> dict[str, list[str]
 
 
 def _of_campaign(folder: Path, store: Store, only: Sequence[str]) -> tuple[Counted, Vocabulary]:
+    from nnfuzz.base.untrusted import as_far_as
     from nnfuzz.metrics.comparison import Counted
     from nnfuzz.metrics.tally import Tally
     from nnfuzz.metrics.vocabulary import of_specs
-    from nnfuzz.spec.registry import OpRegistry
-    from nnfuzz.untrusted import as_far_as
+    from nnfuzz.operators.registry import OpRegistry
 
     tally, missing = Tally(only), list[str]()
     passes = store.tests.passes.rows()
@@ -215,7 +215,7 @@ def _say_left_out(counted: Sequence[Counted]) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    from nnfuzz.report.files import write_atomically
+    from nnfuzz.base.files import write_atomically
 
     with writing(path):
         write_atomically(path, text.encode("utf-8", errors="replace"))

@@ -16,7 +16,7 @@ from nnfuzz.cli.options import Plugins
 from nnfuzz.cli.shell import GroupedGroup
 
 if TYPE_CHECKING:
-    from nnfuzz.campaign.support import Support
+    from nnfuzz.feedback.support import Support
 
 ops = typer.Typer(
     help="List the operators that models are made of; check their specs.",
@@ -102,9 +102,9 @@ def _known_support(folder: Path, all_: bool) -> dict[str, tuple[str, Support]]:
 
     all_: of exporters, model optimisers and backends of which nothing is known as well.
     """
-    from nnfuzz.campaign.support_cache import SupportCache, is_of
-    from nnfuzz.execute.environment import known_release
-    from nnfuzz.execute.registry import BackendRegistry
+    from nnfuzz.backend.registry import BackendRegistry
+    from nnfuzz.backend.releases import known_release
+    from nnfuzz.feedback.support_cache import SupportCache, is_of
 
     registry, cache = BackendRegistry.discover(), SupportCache(folder)
     found = {}
@@ -121,9 +121,9 @@ def _show_support(name: str, plugins: list[Path]) -> None:
     """Prints a backend's support table for each exporter: of the release that is named or
     installed, or else the newest there is. name: NAME or NAME@RELEASE.
     """
-    from nnfuzz.campaign.support_cache import SupportCache
-    from nnfuzz.execute.environment import known_release
-    from nnfuzz.execute.registry import BackendRegistry
+    from nnfuzz.backend.registry import BackendRegistry
+    from nnfuzz.backend.releases import known_release
+    from nnfuzz.feedback.support_cache import SupportCache
     from nnfuzz.library.folders import cache_folder
 
     registry = BackendRegistry.discover(plugins)

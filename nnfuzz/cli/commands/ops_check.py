@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from nnfuzz.check.arbitration import Weighed
     from nnfuzz.check.runtimes import Runtime
-    from nnfuzz.spec.registry import OpRegistry
+    from nnfuzz.operators.registry import OpRegistry
 
 
 __all__ = ["check", "ops"]
@@ -120,8 +120,8 @@ def _selected(registry: OpRegistry, names: Sequence[str]) -> OpRegistry:
 
 
 def _compilers(backends: Sequence[str], plugins: Sequence[Path]) -> Iterator[tuple[str, Runtime]]:
+    from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.check.runtimes import runtime_of
-    from nnfuzz.execute.registry import BackendRegistry
     from nnfuzz.library.settings import chosen_backends
 
     if backends:
@@ -134,13 +134,13 @@ def _compilers(backends: Sequence[str], plugins: Sequence[Path]) -> Iterator[tup
 
 def _runtimes(paths: Sequence[Path]) -> dict[str, Runtime]:
     """The reference implementations by name: onnx's, and those in files. Raises: UsageError."""
+    from nnfuzz.backend.registry import import_plugin
     from nnfuzz.check.runtimes import (
         BUNDLED,
         STANDARD_IMPLEMENTATION,
         runtime_of_standard_implementations,
     )
     from nnfuzz.check.standard_implementation import standard_implementations_of
-    from nnfuzz.execute.registry import import_plugin
 
     files = [f for path in paths for f in (sorted(path.glob("*.py")) if path.is_dir() else [path])]
     own = [op for file in files for op in standard_implementations_of(import_plugin(file))]

@@ -28,7 +28,7 @@ def publish(
 
     The file is named by its content, and is there whole or not at all.
     """
-    from nnfuzz.campaign.segments import publish
+    from nnfuzz.parts.segments import publish
 
     name = publish(campaign, where)
     typer.echo(f"published as {name}" if name else "nothing is new since the last time")

@@ -14,9 +14,9 @@ from nnfuzz.cli.errors import FAULT, FINDINGS, OK, UsageError
 from nnfuzz.cli.options import OwnBackend, Plugins
 
 if TYPE_CHECKING:
+    from nnfuzz.records.finding import Finding
     from nnfuzz.reduction.case import Reduction
     from nnfuzz.reduction.engine import Progress
-    from nnfuzz.report.finding import Finding
 
 
 def reduce(
@@ -41,7 +41,7 @@ def reduce(
     Of a campaign, all findings that are not reduced yet; those that turn out to be the same are
     merged. Exit code 1 when it is reduced (it still fails), 2 if it no longer reproduces.
     """
-    from nnfuzz.campaign.store import FILE
+    from nnfuzz.store.store import FILE
 
     workers = workers or os.cpu_count() or 1
     if (finding / FILE).is_file():
@@ -98,8 +98,8 @@ def _shown(progress: Progress) -> None:
 
 
 def _report(folder: Path, done: Reduction, reduced: Finding) -> None:
+    from nnfuzz.findings.folder import REDUCED
     from nnfuzz.reduction.case import CONFIRMATIONS
-    from nnfuzz.report.finding_folder import REDUCED
 
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.__stderr__)

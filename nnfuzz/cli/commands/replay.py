@@ -12,8 +12,8 @@ from nnfuzz.cli.errors import FAULT, FINDINGS, NOT_COMPARED, OK
 from nnfuzz.cli.options import Original, OwnBackend, Plugins
 
 if TYPE_CHECKING:
-    from nnfuzz.report.finding import Finding
-    from nnfuzz.report.replay import Replayed
+    from nnfuzz.findings.replay import Replayed
+    from nnfuzz.records.finding import Finding
 
 
 def replay(
@@ -59,7 +59,7 @@ def replay(
 
 def _show(found: Finding, result: Replayed, elsewhere: str) -> None:
     """Prints the levels, the failures and the answer. elsewhere: another backend, or ""."""
-    from nnfuzz.report.replay import Answer
+    from nnfuzz.findings.replay import Answer
 
     typer.echo(f"finding: {found.signature}")
     for outcome in result.result.outcomes if result.result else ():

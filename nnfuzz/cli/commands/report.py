@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nnfuzz.base.untrusted import as_far_as, whole_or
+from nnfuzz.base.writing import as_json
 from nnfuzz.cli.errors import tell, writing
-from nnfuzz.untrusted import as_far_as, whole_or
-from nnfuzz.writing import as_json
 
 if TYPE_CHECKING:
-    from nnfuzz.campaign.store import Store
-    from nnfuzz.report.page import Campaign
+    from nnfuzz.serve.page import Campaign
+    from nnfuzz.store.store import Store
 
 PAGE = "report.html"
 
@@ -30,9 +30,9 @@ def report(
     It may still be running. The page loads nothing from anywhere and links to the findings' folders
     beside it.
     """
-    from nnfuzz.campaign.store import Store
-    from nnfuzz.report.files import write_atomically
-    from nnfuzz.report.page import campaign_page
+    from nnfuzz.base.files import write_atomically
+    from nnfuzz.serve.page import campaign_page
+    from nnfuzz.store.store import Store
 
     path = out or campaign / PAGE
     with Store.open(campaign, write=False) as store:
@@ -50,8 +50,8 @@ def read_campaign(store: Store) -> Campaign:
     from collections import Counter
     from statistics import fmean
 
-    from nnfuzz.campaign.statistics import Statistics, summary
-    from nnfuzz.report.page import Campaign
+    from nnfuzz.serve.page import Campaign
+    from nnfuzz.store.statistics import Statistics, summary
 
     missing: list[str] = []
     figures = Statistics()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.bounds import blaming, check_sense
+from nnfuzz.base.bounds import blaming, check_sense
 from nnfuzz.cli.declared import AMOUNT, MODELS, WRITTEN
 from nnfuzz.cli.errors import UsageError, tell, writing
 from nnfuzz.cli.limits import computing
@@ -90,7 +90,7 @@ def rules_told() -> str:
 
 def _read(file: Path) -> ModelProto:
     """Raises: Unreadable."""
-    from nnfuzz.untrusted import parsed_model, read_bytes
+    from nnfuzz.base.untrusted import parsed_model, read_bytes
 
     model = parsed_model(read_bytes(file), file)
     check_sense(model, file)

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nnfuzz.base.writing import as_json
 from nnfuzz.cli.declared import AMOUNT, OTHERS
 from nnfuzz.cli.errors import OK, UsageError, tell, writing
 from nnfuzz.cli.options import Backends, Plugins
 from nnfuzz.cli.values import duration, size, spoken
-from nnfuzz.writing import as_json
 
 if TYPE_CHECKING:
+    from nnfuzz.backend.registry import BackendRegistry, BackendSpec
     from nnfuzz.corpus.pick import Chosen, Kept, Source
     from nnfuzz.corpus.selection import Budget
-    from nnfuzz.execute.registry import BackendRegistry, BackendSpec
 
 
 def select(
@@ -61,9 +61,9 @@ def select(
     passes of the compilers of --backend that change something. These compilers run every model
     once; what none of them supports is left out.
     """
+    from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.corpus.pick import check_unused, pick
     from nnfuzz.corpus.selection import Budget
-    from nnfuzz.execute.registry import BackendRegistry
     from nnfuzz.library.corpus import models_under_pytest
     from nnfuzz.library.settings import chosen_backends
 
@@ -119,11 +119,11 @@ def _sources(
     folders: list[Path], registry: BackendRegistry, specs: Sequence[BackendSpec]
 ) -> list[Source]:
     """The tests with what they cover. Raises: UsageError, Unreadable, RunnerError."""
+    from nnfuzz.backend.runner import BackendRunner
     from nnfuzz.cli.onnx_graph import model_graph
     from nnfuzz.cli.progress import steps
     from nnfuzz.corpus.layout import NotTensors, find_tests
     from nnfuzz.corpus.pick import Source, names_for
-    from nnfuzz.execute.runner import BackendRunner
 
     tests = [test for folder in folders for test in find_tests(folder)]
     if folders and not tests:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.text import visible
+from nnfuzz.base.untrusted import read_json
 from nnfuzz.cli.declared import OTHERS
 from nnfuzz.cli.errors import UsageError, tell_if_large, writing
 from nnfuzz.cli.limits import computing
-from nnfuzz.reading import Unreadable
-from nnfuzz.text import visible
-from nnfuzz.untrusted import read_json
 
 if TYPE_CHECKING:
     from nnfuzz.ir.view import GraphView
@@ -66,8 +66,8 @@ def show(
 def read_graph(path: Path) -> GraphView:
     """The graph from a folder, a model or JSON. Raises: UsageError."""
     from nnfuzz.cli.onnx_graph import model_graph
+    from nnfuzz.findings.packed_folder import is_packed, unpacked
     from nnfuzz.ir.view import GraphView
-    from nnfuzz.report.packed_folder import is_packed, unpacked
 
     if is_packed(path):
         with unpacked(path) as files:
@@ -94,8 +94,8 @@ def read_graph(path: Path) -> GraphView:
 
 def listed(graph: GraphView) -> list[str]:
     """One line per input, weight, node and output."""
+    from nnfuzz.operators.attributes import shown
     from nnfuzz.report.draw import shown_type
-    from nnfuzz.spec.attributes import shown
 
     types = {value.name: shown_type(value.dtype, value.shape) for value in graph.values}
     lines = [f"input  {name}: {types[name]}" for name in graph.inputs]

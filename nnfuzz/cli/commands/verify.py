@@ -90,9 +90,9 @@ def verify(
     something does or could not be carried out, 2 wrong usage, 3 a fault of nnfuzz itself, 4
     nothing that ran could be compared. The last line counts what was not compared.
     """
+    from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.cli.progress import steps
     from nnfuzz.corpus.known import to_json
-    from nnfuzz.execute.registry import BackendRegistry
     from nnfuzz.library.verification import save_failures, tests_in
     from nnfuzz.library.verification import verify as run
 

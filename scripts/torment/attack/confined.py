@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nnfuzz.execute.zygote import prctl
+from nnfuzz.sandbox.zygote import prctl
 from scripts.torment.attack import SECONDS, Attack, one
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # system calls

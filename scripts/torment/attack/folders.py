@@ -46,10 +46,10 @@ def _finding(folder: Path) -> None:
 
 def use_finding(folder: Path, rng: random.Random) -> str:
     """What replay does but for the processes: a case that is taken can be judged and reported."""
+    from nnfuzz.base.reading import Unreadable
     from nnfuzz.cli.consent import Consent
     from nnfuzz.cli.errors import UsageError
     from nnfuzz.cli.findings import backend_of, open_finding
-    from nnfuzz.reading import Unreadable
     from nnfuzz.report.tracker import tracker_report
 
     try:
@@ -81,8 +81,8 @@ def _corpus(folder: Path) -> None:
 
 
 def use_corpus(folder: Path, rng: random.Random) -> str:
+    from nnfuzz.base.reading import Unreadable
     from nnfuzz.corpus.layout import find_tests
-    from nnfuzz.reading import Unreadable
 
     for test in find_tests(folder):
         with contextlib.suppress(Unreadable):
@@ -103,11 +103,11 @@ def _campaign(folder: Path) -> None:
 
 def use_campaign(folder: Path, rng: random.Random) -> str:
     """The page; what --resume does before it starts a process; repaired, and read as a part."""
-    from nnfuzz.campaign.config import CampaignConfig
-    from nnfuzz.campaign.merging import merge
-    from nnfuzz.campaign.recorder import Recorder
-    from nnfuzz.campaign.store import Store
-    from nnfuzz.reading import Unreadable
+    from nnfuzz.base.reading import Unreadable
+    from nnfuzz.parts.merging import merge
+    from nnfuzz.records.config import CampaignConfig
+    from nnfuzz.store.recorder import Recorder
+    from nnfuzz.store.store import Store
 
     if problem := judged("report", folder):
         return problem
@@ -154,7 +154,7 @@ def change_model(folder: Path, rng: random.Random) -> None:
 
 def use_model(folder: Path, rng: random.Random) -> str:
     """Shown, and read as a seed model."""
-    from nnfuzz.reading import Unreadable
+    from nnfuzz.base.reading import Unreadable
     from nnfuzz.testcase.case import CaseConfig
     from nnfuzz.testcase.seeds import SeedError, SeedLibrary, digest
 

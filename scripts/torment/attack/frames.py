@@ -17,31 +17,31 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from nnfuzz.campaign.recorder import briefs
-from nnfuzz.campaign.reducing import _read as read_reduction
+from nnfuzz.backend.complaint import Complaint
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.runner import _outcome, read_outcome
+from nnfuzz.backend.target import Target
+from nnfuzz.base.reading import read, read_fields
+from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import Vocabulary
-from nnfuzz.campaign.support import signature_keys
 from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.compare.mismatch import Accuracy, Distance, Element, Mismatch, MismatchKind, Verdict
-from nnfuzz.execute import wire
-from nnfuzz.execute.complaint import Complaint
-from nnfuzz.execute.events import Death, DeathKind, Fault
-from nnfuzz.execute.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.execute.runner import _outcome, read_outcome
-from nnfuzz.execute.target import Target
-from nnfuzz.execute.worker import StatusPage
 from nnfuzz.experiment.judgement import blamed, comparable_share, doubtful, with_mismatches
+from nnfuzz.feedback.support import signature_keys
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.features import features
 from nnfuzz.ir.view import GraphView
-from nnfuzz.reading import read, read_fields
 from nnfuzz.reduction.slot import _prepared
+from nnfuzz.sandbox import wire
+from nnfuzz.sandbox.events import Death, DeathKind, Fault
+from nnfuzz.sandbox.worker import StatusPage
+from nnfuzz.store.recorder import briefs
 from nnfuzz.testcase.case import NotProduced, TestCase
+from nnfuzz.testcase.identity import Numbered
 from nnfuzz.testcase.service import judge_job, produced_as, read_case
-from nnfuzz.testcase.test_id import Numbered
 from nnfuzz.triage.refine import pattern_of
 from nnfuzz.triage.signature import export_failure, failures
-from nnfuzz.writing import as_json
+from nnfuzz.upkeep.reducing import _read as read_reduction
 from scripts.torment.attack import Attack, Surface
 from scripts.torment.attack.mutations import mutated, scrambled
 

@@ -8,7 +8,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
-from nnfuzz.text import uncommanding, visible
+from nnfuzz.base.text import uncommanding, visible
 
 HOSTILE = (
     "x\n::error file=a::planted",

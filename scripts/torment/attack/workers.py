@@ -10,12 +10,12 @@ from functools import partial
 
 import numpy as np
 
-from nnfuzz.execute import channel, wire
-from nnfuzz.execute.events import Limits, Progress, Reply
-from nnfuzz.execute.runner import read_outcome
-from nnfuzz.execute.sandbox import Sandbox, wait
-from nnfuzz.execute.target import Target
-from nnfuzz.writing import as_json
+from nnfuzz.backend.runner import read_outcome
+from nnfuzz.backend.target import Target
+from nnfuzz.base.writing import as_json
+from nnfuzz.sandbox import channel, wire
+from nnfuzz.sandbox.events import Limits, Progress, Reply
+from nnfuzz.sandbox.sandbox import Sandbox, wait
 from scripts.torment.attack import Attack, Surface
 from scripts.torment.attack.frames import GOOD, X
 from scripts.torment.attack.mutations import mutated, scrambled

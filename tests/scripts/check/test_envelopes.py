@@ -11,7 +11,7 @@ from nnfuzz.compare.reference import reference
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
-from nnfuzz.spec.registry import OpRegistry
+from nnfuzz.operators.registry import OpRegistry
 from scripts.check import envelopes as widths
 
 

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from nnfuzz.report.files import npz_bytes
+from nnfuzz.base.files import npz_bytes
 from scripts.check.triage import Row, judged, read_rows, score, table
 
 CAUSES = {b"1": {"sin"}, b"2": {"sin"}, b"3": {"sin", "cos"}, b"4": set(), b"5": {"cos"}}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nnfuzz.campaign.store import Store
+from nnfuzz.store.store import Store
 from scripts.torment.chaos import FULL, JUMP, PARENT, SERVER, WORKER, compared, differences
 
 WEIGHTS = {PARENT: 3, WORKER: 3, SERVER: 1, JUMP: 2, FULL: 1}

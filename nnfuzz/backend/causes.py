@@ -1,0 +1,193 @@
+"""The causes that a message or traceback chains, from the outermost to the innermost.
+
+Every language links an error to the one behind it in words of its own: "Caused by:" of Rust and
+Java, `panicked at` with the reason behind it, "panic:" of Go, `terminate called after throwing`
+with `what():` of C++, "The above exception was the direct cause" of Python, where the cause comes
+first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from nnfuzz.backend.backtrace import split
+
+DIRECT = "The above exception was the direct cause of the following exception:"
+_CONTEXT = "During handling of the above exception, another exception occurred:"
+_TRACEBACK = "Traceback (most recent call last):"
+_TYPED = re.compile(r"([A-Za-z_]\w*(?:\.\w+)*)(?:: (.*)|:?\s*)$")
+_QUALIFIED = re.compile(
+    r'(?:Exception in thread "[^"]*" |Caused by: |\S+\.js:\d+ (?=\w+Error: ))?'
+    r"((?:[a-z_][\w$]*\.)+[A-Z][\w$]*|[A-Z]\w*(?:Error|Exception))(?:: (.*))?$"
+)
+"""The class that a runtime puts in front of a message with a backtrace."""
+_FILE = r"(?:[^\s:]:)?(?:\S*[/\\])?{}[\w.-]+:\d+)(?::\d+)?"
+_PANIC = re.compile(
+    rf"\bpanicked at (?:'(?P<old>.*)', {_FILE.format('(?P<there>')}$"
+    rf"|{_FILE.format('(?P<place>')}:?$)"
+)
+"""place, there: file and line, without folders."""
+_THROWN = re.compile(r"terminate called after throwing an instance of '([^']+)'")
+_WHAT = re.compile(r"\s*what\(\):\s*(.*)")
+_GO = re.compile(r"(?:panic|fatal error): (.*)$")
+_FATAL = re.compile(r"F\d{4} [\d:.]+ +\d+ (\S+):\d+\] (.*)$")
+"""The log of several C++ libraries: a letter for the level, month and day."""
+_CAUSED = re.compile(r"\s*caused by:\s*$", re.IGNORECASE)
+_NUMBERED = re.compile(r"\s*\d+:\s+")
+_UNWRAPPED = re.compile(r"called `\w+::\w+\(\)` on an? `\w+` value: (.*)$", re.DOTALL)
+_QUOTED = re.compile(r'(?:\(|: )"((?:[^"\\]|\\.)*)"')
+_FIELDS = re.compile(r"\b([A-Z]\w*) \{ [a-z_]\w*: .*\}")
+_ENDS = re.compile(r"\s*$|note: |Aborted\b|.*\bpanicked at |terminate called |exit status \d")
+_LEVELS = r"(?:\[?[\d:.,/TZ -]{5,}\]?[ -]*)?(?:\d+ - )?[\[(]?"
+_REMARK = re.compile(
+    rf"\s*{_LEVELS}(?:(?:TRACE|DEBUG|VERBOSE|INFO|NOTICE|WARN|WARNING)\b"
+    r"|(?i:warning|info|debug)\]?:)|[IWDV] (?:\w+:|[A-Z])"
+)
+"""A line of a log that is no error."""
+_ERROR_LEVEL = re.compile(
+    rf"^(?:\s*{_LEVELS}(?:ERROR|FATAL|CRITICAL)\b(?=[\]):]| - )[\]):]*(?: - )?\s*"
+    r"|E (?:\w+: )?(?=[A-Z ]))"
+)
+_ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+MOST_REASON = 4
+"""Lines of a reason behind its announcement."""
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One error of a chain. type: the class of the exception, "" if unknown. traceback: Python's,
+    which ends where it was raised. place: file and line of a panic, file of a fatal log.
+    """
+
+    text: str
+    type: str = ""
+    traceback: str = ""
+    place: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.text or self.type)
+
+
+def chain(error_type: str, message: str, traceback: str) -> list[Cause]:
+    """The causes of an exception, the outermost first; at least one."""
+    *inner, own = traceback.split(DIRECT)
+    causes = causes_of(message, error_type, own.rpartition(_CONTEXT)[2])
+    return causes + _chained(inner)
+
+
+def causes_of(text: str, error_type: str = "", traceback: str = "") -> list[Cause]:
+    """The causes that one text chains, without backtraces and remarks of a log."""
+    text = "\n".join(_without_remarks(_ESCAPE.sub("", text).splitlines()))
+    if _TRACEBACK in text and any(raised := _chained(text.split(DIRECT))):
+        return [replace(cause, type=cause.type or error_type) for cause in raised if cause]
+    parts = split(text)
+    causes = _announced(parts.lines) or _listed(parts.lines) or [Cause("\n".join(parts.lines))]
+    if parts.functions or len(causes) > 1:
+        causes = [_without_class(cause) for cause in causes]
+    return [
+        replace(c, text=_undumped(c.text), type=c.type or error_type, traceback=traceback)
+        for c in causes
+    ]
+
+
+def _chained(sections: Sequence[str]) -> list[Cause]:
+    """The exceptions of Python's tracebacks, which stand in the opposite order."""
+    return [_raised(section) for section in reversed(sections)]
+
+
+def _raised(section: str) -> Cause:
+    """The exception at the end of one of Python's tracebacks."""
+    own = section.rpartition(_CONTEXT)[2].rpartition(_TRACEBACK)[2]
+    said = "\n".join(line for line in split(own).lines if line.strip())
+    first, _, more = said.partition("\n")
+    match = _TYPED.match(first)
+    if match is None:
+        return Cause(said, "", own)
+    return Cause("\n".join(filter(None, (match[2], more))), match[1], own)
+
+
+def announced(text: str) -> Cause | None:
+    """What a dying process says of its end in the words of its runtime; None if it does not."""
+    lines = split(_ESCAPE.sub("", text)).lines
+    return next((replace(c, text=_undumped(c.text)) for c in _announced(lines)), None)
+
+
+def _announced(lines: Sequence[str]) -> list[Cause]:
+    """The reason of the first panic or uncaught exception: later ones follow from it."""
+    for i, line in enumerate(lines):
+        if (cause := _announcement(line, lines[i + 1 :])) and cause.text.strip():
+            return [cause]
+    return []
+
+
+def _announcement(line: str, behind: Sequence[str]) -> Cause | None:
+    if panic := _PANIC.search(line):
+        said = panic["old"] or "\n".join(_reason(behind))
+        return Cause(said, place=panic["there"] or panic["place"])
+    if thrown := _THROWN.search(line):
+        what = _WHAT.match(behind[0]) if behind else None
+        said = "\n".join([what[1], *_reason(behind[1:])]) if what else line.strip()
+        return Cause(said, thrown[1])
+    if stopped := _GO.match(line):
+        return Cause(stopped[1])
+    if fatal := _FATAL.match(line):
+        return Cause("\n".join([fatal[2], *_reason(behind)]), place=fatal[1])
+    return None
+
+
+def _listed(lines: Sequence[str]) -> list[Cause]:
+    """What "Caused by:" divides: one statement per part, or per number of a part behind it."""
+    parts: list[list[str]] = [[]]
+    listing = False
+    for line in lines:
+        if _CAUSED.match(line):
+            listing = True
+            parts.append([])
+        elif line.startswith("Caused by: ") or (listing and _NUMBERED.match(line)):
+            parts.append([line if line.startswith("Caused by") else _NUMBERED.sub("", line, 1)])
+        else:
+            parts[-1].append(line)
+    return [Cause("\n".join(part).strip()) for part in parts if any(line.strip() for line in part)]
+
+
+def _reason(lines: Sequence[str]) -> Iterator[str]:
+    """The lines that belong to an announcement in front of them."""
+    for line in lines[:MOST_REASON]:
+        if _ENDS.match(line):
+            return
+        yield line.strip()
+
+
+def _undumped(said: str) -> str:
+    """Without the fields of data structures that Rust prints."""
+    return _FIELDS.sub(r"\1", _unwrapped(said.strip("\n")))
+
+
+def _unwrapped(said: str) -> str:
+    """The error that was unwrapped, if it says something; its text, if it was printed as data."""
+    match = _UNWRAPPED.match(said)
+    inner = match[1] if match else said
+    quoted = [_unescaped(text) for text in _QUOTED.findall(inner) if len(text.split()) > 1]
+    if quoted and re.match(r"\w+(?: \{|\()", inner):
+        return quoted[0]
+    return inner if len(inner.split()) > 1 else said
+
+
+def _unescaped(text: str) -> str:
+    return text.replace('\\"', '"').replace("\\n", "\n")
+
+
+def _without_class(cause: Cause) -> Cause:
+    first, mark, more = cause.text.partition("\n")
+    match = _QUALIFIED.match(first.strip())
+    if match is None:
+        return cause
+    return replace(cause, type=match[1], text=(match[2] or match[1]) + mark + more)
+
+
+def _without_remarks(lines: Sequence[str]) -> list[str]:
+    """Without what a log has of lesser levels, and without the level of an error."""
+    kept = [_ERROR_LEVEL.sub("", line) for line in lines if not _REMARK.match(line)]
+    return kept if any(line.strip() for line in kept) else list(lines)

@@ -1,0 +1,307 @@
+"""What a compiler says when it fails, in terms that do not depend on the compiler.
+
+A backend translates the words of its compiler (`Backend.complaint`); `read_complaint` is the reader
+for those that do not. It takes the whole text into account: C++ exceptions put the innermost cause
+last, behind the places that they were passed through; Python's chains put it first.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from nnfuzz.backend.backtrace import split
+from nnfuzz.backend.causes import Cause, announced, chain
+from nnfuzz.backend.normalise import normalise
+from nnfuzz.backend.refusal import refuses, refusing_lines
+from nnfuzz.backend.stage import Stage
+from nnfuzz.base.text import visible
+
+TEXT_CHARS = 8000
+"""Of a message or traceback that are kept; rules may need time that grows with its square."""
+
+
+class ComplaintKind(StrEnum):
+    """What a compiler complains of.
+
+    dtype, shape, type (one of the two): a value is not what the compiler was told, or wants.
+    unsupported: its own statement that it does not implement something. error: anything else.
+    """
+
+    UNSUPPORTED = "unsupported"
+    DTYPE = "dtype"
+    SHAPE = "shape"
+    TYPE = "type"
+    ERROR = "error"
+
+
+@dataclass(frozen=True)
+class CompilerError:
+    """An error as text, so that it can be read again when the rules have changed.
+
+    error_type: qualified name of the exception's class; bases: plain names of all classes that it
+    derives from. All fields are empty where a process died; then `captured` holds its last output.
+    """
+
+    stage: Stage
+    error_type: str = ""
+    message: str = ""
+    traceback: str = ""
+    captured: str = ""
+    bases: tuple[str, ...] = ()
+
+
+def described(error: BaseException, stage: Stage) -> CompilerError:
+    """An exception at a stage as text."""
+    bases = tuple(cls.__name__ for cls in type(error).__mro__)
+    return CompilerError(stage, **describe(error), bases=bases)
+
+
+def describe(error: BaseException) -> dict[str, str]:
+    """The error's type, message and traceback as text of limited length."""
+    try:
+        message = str(error)
+    except Exception as nested:
+        message = f"(str() of the error failed: {nested!r})"
+    try:
+        trace = "".join(_trace(error))
+    except Exception:
+        trace = ""
+    name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
+    texts = {"error_type": name, "message": message, "traceback": trace}
+    return {name: shortened(visible(shortened(text))) for name, text in texts.items()}
+
+
+def _trace(error: BaseException) -> Iterable[str]:
+    """The traceback without marks under the failing part of each line, for which Python parses the
+    line again: that takes longer than most compilers take for an error.
+    """
+    if error.__cause__ or error.__context__ or isinstance(error, BaseExceptionGroup):
+        return _without_marks(traceback.TracebackException.from_exception(error)).format()
+    frames = traceback.StackSummary.extract(traceback.walk_tb(error.__traceback__))
+    last = traceback.format_exception_only(error)
+    return (_HEAD, *frames.format(), *last) if error.__traceback__ else last
+
+
+_HEAD = "Traceback (most recent call last):\n"
+
+
+def _without_marks(trace: traceback.TracebackException) -> traceback.TracebackException:
+    """Without marks under the failing part of each line, for which Python parses the line again:
+    that takes longer than most compilers take for an error."""
+    for frame in trace.stack:
+        frame.colno = None
+    for other in (trace.__cause__, trace.__context__):
+        if other is not None:
+            _without_marks(other)
+    return trace
+
+
+def shortened(text: str) -> str:
+    """Keeps both ends: a compiler's message carries its cause at one of them."""
+    if len(text) <= TEXT_CHARS:
+        return text
+    half = TEXT_CHARS // 2
+    return f"{text[:half]}\n... {len(text) - 2 * half} characters left out ...\n{text[-half:]}"
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """One reading of a compiler's error.
+
+    subject: the statement of the cause, with names of values, numbers and addresses still in it.
+    operators: of ONNX, those that the compiler says it failed at. dtypes: named as wrong or
+    missing, by ONNX's names. location: where in the compiler's source ("file.cpp:function" or
+    "file.cpp"), "" if it does not tell. others: where one message lists several complaints, the
+    (subject, location) of those behind the first. cause: the subject without what the compiler
+    puts around every error, for the title of a finding; "" where that is the subject. It identifies
+    nothing.
+    """
+
+    kind: ComplaintKind = ComplaintKind.ERROR
+    subject: str = ""
+    operators: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ()
+    location: str = ""
+    others: tuple[tuple[str, str], ...] = ()
+    cause: str = ""
+
+    def of_kind(self, kind: ComplaintKind) -> Complaint:
+        return replace(self, kind=kind)
+
+
+_CONTEXT = re.compile(
+    r"^(?:exception (?:from|encountered|occurred)|during|while|when|summary\b|note:|hint:"
+    r"|see |for more|to (?:facilitate|fix|enable|disable)|please|refer to|at |in file"
+    r"|an? (?:\w+ )?(?:error|exception) (?:has |was )?(?:occurred|raised|encountered)\b"
+    r"|\S+:\d+(?::\d+)?: (?:note|remark|warning):|call arguments|\^+$|[-=*_#]+$)",
+    re.IGNORECASE,
+)
+"""Beginnings of lines that lead to a cause or follow it, in the messages of any C++ or Python."""
+_LINK = re.compile(r"\bhttps?://\S+")
+_DUMP = re.compile(r"^\s*[%@{}]|[{};]\s*$|^\s*\w+\s*(?::\s*[\w.\[\]]+\s*)?= \S+\(.*\)$")
+"""Lines of a printed module: assignments, braces."""
+_PLACE = re.compile(r"([\w-]+\.(?:cc|cpp|cxx|c|h|hpp|cu|cuh|rs|mlir|pyx))(?::|\", line )\d+")
+_CHECK = re.compile(r"^(?:internal )?(?:check|assert\w*)\b.*\b(?:failed|is false)\b", re.IGNORECASE)
+_DTYPES = re.compile(r"\b(?:d(?:ata ?)?type|element[ _]type|precision)s?\b", re.IGNORECASE)
+_UNLIKE = re.compile(
+    r"\b(?:same|different|mismatch\w*|unexpected|expect\w*|invalid)\b[^.]*\b(?:d|data ?)?types?\b"
+    r"|\btypes?\b[^.]*\b(?:mismatch\w*|differ\w*|expect\w*)\b",
+    re.IGNORECASE,
+)
+_SIZES = re.compile(
+    r"(?<!unknown )\b(?:shape|rank|ndim|dim|dimension)\b[^.]*\bN\b"
+    r"|\baxis\b.*\bout of (?:range|bounds)\b|\bshape is [\w.]*<?shape\b"
+    r"|\bexpected to be (?:a )?\dD\b",
+    re.IGNORECASE,
+)
+"""What a shape is, not that it is unknown; in a normalised text, where numbers are N."""
+_LAST_WORDS = re.compile(
+    r"assert|terminate called|what\(\)|malloc|free\(\)|double free|corrupt|fatal error"
+    r"|check failed|sanitizer|runtime error:|panicked at|stack smashing|\b[A-Z]{2,} error\b",
+    re.IGNORECASE,
+)
+_DEATH = re.compile(r"^(?:segmentation fault|bus error|illegal instruction)\b", re.IGNORECASE)
+_SUMMARY = re.compile(r"^\W*summary\b", re.IGNORECASE)
+_QUOTES_NODES = re.compile(r"\[\d+\]:\w|\) -> \(|^\[\w+\] ")
+"""Operands with their types, results, a stage in brackets: the model, and not what is wrong."""
+FEWEST_WORDS = 3
+"""That make a statement: fewer are a name or a value."""
+MOST_LINES = 6
+"""Statements that make the subject: a message with more is a list or a dump."""
+
+
+def read_complaint(error: CompilerError) -> Complaint:
+    """Reads an error of a compiler that nothing is known of, by what messages have in common.
+
+    Of a chain the innermost cause counts. If one of the causes is a refusal, by its class or in the
+    words of ordinary English (nnfuzz.backend.refusal), the innermost such one counts, and the
+    complaint is unsupported. Backtraces are left out.
+    """
+    if not error.error_type:
+        return _dying(error.captured)
+    causes = chain(error.error_type, error.message, error.traceback)
+    refusing = _refusing(error, causes)
+    cause = (refusing or causes)[-1]
+    found = [(statement(part), _location(part) or cause.place) for part in _paragraphs(cause.text)]
+    (subject, location), *others = dict.fromkeys(found)
+    if refusing:
+        subject = " ".join(refusing_lines(_stating(cause.text))) or subject
+        kind = ComplaintKind.UNSUPPORTED
+    else:
+        kind = _kind(error, subject)
+    if cause is not causes[0]:
+        subject = subject or cause.type  # an assertion without words
+    return Complaint(kind, subject, (), (), location, tuple(others))
+
+
+def _refusing(error: CompilerError, causes: Sequence[Cause]) -> list[Cause]:
+    """The causes that are refusals. An exporter may have written what the standard's checker does
+    not know, so that its words do not count here.
+    """
+    words = error.stage is not Stage.EXPORT
+    return [
+        cause
+        for cause in causes
+        if refuses(
+            cause,
+            error.bases if cause is causes[0] else (),
+            _stating(cause.text) if words else (),
+        )
+    ]
+
+
+def _stating(text: str) -> list[str]:
+    """The lines that state the first complaint of a text."""
+    first = _paragraphs(text)[0]
+    return [_innermost(line) for line in _stated(first)] or [statement(first)]
+
+
+def _paragraphs(message: str) -> list[str]:
+    """The complaints that a message lists, one per paragraph; the whole if it is no list."""
+    parts = [part.strip() for part in re.split(r"\n\s*\n", message)]
+    listed = [part for part in parts if part and not _SUMMARY.match(part)]
+    return [part for part in listed if _stated(part)] or [message]
+
+
+def statement(message: str) -> str:
+    """What a message states, in one line: lines that only lead to it, quote a module or point
+    elsewhere are left out, unless nothing else is there.
+    """
+    lines = _lines(message)
+    causes = _stated(message) or [line for line in lines if not _DUMP.search(line)][-1:]
+    causes = causes or lines[-1:]
+    causes = causes if len(causes) <= MOST_LINES else [*causes[:2], *causes[-2:]]
+    return " ".join(map(_innermost, causes))
+
+
+def _lines(text: str) -> list[str]:
+    """Without links and blank lines."""
+    lines = (_LINK.sub("", line).strip() for line in text.splitlines())
+    return [line for line in lines if line]
+
+
+def _stated(text: str) -> list[str]:
+    """The lines that are neither context nor a dump; the condition of a check only if need be."""
+    plain = [line for line in _lines(text) if not _DUMP.search(line)]
+    follows = [" " in line for line in plain[1:]] + [True]  # else it belongs to what announces it
+    stated = [
+        line
+        for line, sentence in zip(plain, follows, strict=False)
+        if not (
+            _CONTEXT.match(line) or (line.endswith(":") and sentence and not refusing_lines([line]))
+        )
+    ]
+    return [line for line in stated if not _CHECK.match(line)] or stated
+
+
+def _innermost(line: str) -> str:
+    """What a line says behind a dump of nodes and types, if a statement follows there."""
+    head, mark, rest = line.partition(": ")
+    while mark:
+        if _QUOTES_NODES.search(head) and len(re.findall(r"[A-Za-z]{2,}", rest)) >= FEWEST_WORDS:
+            return _innermost(rest)
+        further, mark, rest = rest.partition(": ")
+        head += mark and f": {further}"
+    return line
+
+
+def first_statement(message: str) -> str:
+    """The first line, and the next one where it only announces something: for compilers that put
+    the cause first and a dump of the module behind it.
+    """
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    return " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
+
+
+def _dying(captured: str) -> Complaint:
+    """The reason that a dying process printed, else its first telling line, if there is one."""
+    if reason := announced(captured):
+        return Complaint(subject=statement(reason.text), location=reason.place)
+    lines = split(captured).lines
+    found = (line for telling in (_LAST_WORDS, _DEATH) for line in lines if telling.search(line))
+    return Complaint(subject=next(found, "").strip())
+
+
+def about_inputs(subject: str) -> ComplaintKind:
+    """Whether an importer's statement is about dtypes, or about sizes that it thinks it knows."""
+    text = normalise(subject)
+    if _DTYPES.search(text):
+        return ComplaintKind.DTYPE
+    return ComplaintKind.SHAPE if _SIZES.search(text) else ComplaintKind.ERROR
+
+
+def _kind(error: CompilerError, subject: str) -> ComplaintKind:
+    if error.stage is Stage.IMPORT:
+        return about_inputs(subject)
+    unlike = error.error_type == "TypeError" or _UNLIKE.search(subject)
+    return ComplaintKind.DTYPE if unlike else ComplaintKind.ERROR
+
+
+def _location(message: str) -> str:
+    """The last source file in a message: the innermost place of a chain of C++ exceptions."""
+    found = _PLACE.findall(message)
+    return found[-1] if found else ""

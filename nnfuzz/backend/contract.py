@@ -1,0 +1,551 @@
+"""The contract of a backend: one compiler under test, behind checks that every adapter needs.
+
+An adapter subclasses `Backend`, names its levels and implements two steps::
+
+    @backend
+    class Toy(Backend):
+        name = "toy"
+        levels = ("O0", "O1")
+        preload = ("toycompiler",)
+
+        def versions(self):
+            return {"toycompiler": toycompiler.__version__}
+
+        def load(self, model):                  # stage import: ONNX bytes -> anything
+            return toycompiler.parse(model)
+
+        def build(self, module, level):         # stage compile -> a callable, stage execute
+            program = toycompiler.build(module, optimise=level == "O1")
+            return lambda inputs: dict(zip(program.output_names, program(**inputs)))
+
+Import the compiler inside of methods, never at the top of the file: the campaign imports the
+adapter to learn its name and options, and must stay free of compilers. `preload` names what the
+fork server imports. Configure the compiler for IEEE arithmetic: no TF32, no bfloat16, no fast-math,
+one thread. `nnfuzz.backend.conformance.check_backend` tests an adapter.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import linecache
+import random
+import sys
+import typing
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, ClassVar, Literal, Protocol
+
+import numpy as np
+
+from nnfuzz.backend.complaint import (
+    CompilerError,
+    Complaint,
+    ComplaintKind,
+    described,
+    read_complaint,
+)
+from nnfuzz.backend.interface import Arrays, OnnxModel, TensorSpec, check_inputs
+from nnfuzz.backend.internal import reads_as_internal
+from nnfuzz.backend.issue_form import IssueForm
+from nnfuzz.backend.stage import Stage
+from nnfuzz.backend.target import CPU, EXPORTED, MODULE, ONNX, Pipeline, Target
+from nnfuzz.base.reading import MOST
+from nnfuzz.sandbox.wire import has_wire_form
+
+Program = Callable[[dict[str, np.ndarray]], Mapping[str, np.ndarray]]
+
+
+class OptionError(ValueError):
+    """An option that the backend does not have, or a value that does not fit it."""
+
+
+class BackendUnavailable(RuntimeError):
+    """The compiler or the device that the options ask for is not here; the message says the fix."""
+
+
+class NoDevice(Exception):
+    """A program has been built and there is nothing here to run it on; for `build`'s programs.
+
+    What comes of the level is ok at stage compile, without outputs.
+    """
+
+
+class AdapterError(TypeError):
+    """The adapter made a mistake, which is no finding about the compiler.
+
+    It stops a campaign, unless the adapter has worked before: then it costs one test.
+    """
+
+
+class OutputError(ValueError):
+    """An output is missing, or is nothing that a tensor can be.
+
+    It is an outcome of the test, since compilers lose outputs of single models. An adapter of which
+    no elementary model has its outputs is at fault itself (nnfuzz.triage.survey).
+    """
+
+
+_SLIPS = (NameError, AttributeError, LookupError, TypeError, ImportError)
+"""What Python raises for mistakes in the code at hand; UnboundLocalError is a NameError."""
+
+
+def own_fault(error: BaseException, adapter: type) -> bool:
+    """Whether the adapter's own code made a mistake: the innermost frame is a line of its module
+    that does not raise, and the error is one that Python itself raises for slips.
+    """
+    if not isinstance(error, _SLIPS) or isinstance(error, NotImplementedError):
+        return False
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    ours = getattr(sys.modules.get(adapter.__module__), "__file__", None)
+    if trace is None or trace.tb_frame.f_code.co_filename != ours:
+        return False
+    line = linecache.getline(ours, trace.tb_lineno, trace.tb_frame.f_globals).strip()
+    return not line.startswith("raise")
+
+
+def option(default: Any, help: str, positive: bool = False, means: str = "") -> Any:
+    """A field of an `Options` class, with the line that `nnfuzz backends` shows for it.
+
+    positive: a number that must be more than 0. means: "device", "release" or "form" where the
+    option says that coordinate of a target (nnfuzz.backend.target), as those of these names do.
+    """
+    about = {"help": help, "positive": positive, "means": means}
+    return field(default=default, metadata=about)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackendOptions:
+    """Options that every backend has; an adapter extends them in a nested dataclass `Options`.
+
+    Types may be str, int, float, bool and Literal[...]; text from the command line is converted.
+    """
+
+    timeout: float = option(60.0, "seconds that one level of one test case may take", positive=True)
+    memory: float = option(4.0, "GiB by which one test case may grow the worker", positive=True)
+    jobs: int = option(200, "test cases after which the worker process is replaced", positive=True)
+    opset: int = option(0, "ONNX opset to export for; 0 leaves the choice to the campaign")
+
+
+class Source(Protocol):
+    """A model that is not ONNX and tells its interface itself."""
+
+    @property
+    def inputs(self) -> Mapping[str, TensorSpec]: ...
+    @property
+    def outputs(self) -> tuple[str, ...]: ...
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A model as the compiler's importer left it, and the interface that the file declares."""
+
+    module: Any
+    inputs: dict[str, TensorSpec]
+    outputs: tuple[str, ...]
+
+
+class Backend(ABC):
+    """One compiler under test. Levels are ordered from the least to the most optimised."""
+
+    name: ClassVar[str]
+    levels: ClassVar[tuple[str, ...]]
+    steps: ClassVar[tuple[str, ...]] = ()
+    """What may stand behind a level in a drawn pipeline, see `draw_pipeline`: words without any of
+    "+, "."""
+    validates: ClassVar[bool] = True
+    """Whether it promises to refuse what is no valid model; else it is none of its faults to take
+    one."""
+    preload: ClassVar[tuple[str, ...]] = ()
+    issue_form: ClassVar[IssueForm | None] = None  # where bugs are reported, for nnfuzz file
+    install: ClassVar[str] = ""  # command that installs the compiler, for the message of `missing`
+    distribution: ClassVar[str] = ""
+    """Package of the index whose releases are the compiler's: what NAME@RELEASE installs."""
+    older: ClassVar[Mapping[str, str]] = {}
+    """Requirements beside the distribution, of releases before one: {"1.19": "numpy<2"}."""
+    max_opset: ClassVar[int | None] = None  # newest opset its importer takes
+    preferred_opset: ClassVar[int | None] = None
+    onnx_release: ClassVar[str | None] = None
+    """The release of onnx that the compiler is built with or reads models by. What later releases
+    added to older opsets is generated only for compilers that say they have it."""
+    environment: ClassVar[Mapping[str, str]] = {}
+    """Variables for the worker, set before the compiler is imported: one thread, for example."""
+    narrows: ClassVar[Mapping[str, str]] = {}
+    """Types that the compiler computes in narrower ones by design, such as float64: float32. Said
+    once in the summary; what it explains is no finding."""
+    compiling: ClassVar[Stage] = Stage.COMPILE
+    """The stage that `build` is: TRANSFORM or EXPORT where it turns the model into another one."""
+    baseline: ClassVar[str] = ""
+    """A level that shows nothing of the backend's own work, but what that work is held against:
+    where it is not right, the backend is not to blame for the other levels either."""
+    collections: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Passes of unrelated rewrites, and options that have them: name -> ONNX operators that all of
+    these have in common."""
+    reads: ClassVar[str] = ONNX
+    """What `load` gets: a serialised ONNX model, or an nnfuzz.backend.modules.TorchSource, for
+    "module" and "exported". An option that means "form" lets the user choose."""
+    Options: ClassVar[type[BackendOptions]] = BackendOptions
+
+    def __init__(self, **options: Any):
+        """Raises: OptionError for an unknown option or a value of the wrong type."""
+        self.options = self.parse_options(options)
+
+    @property
+    def device(self) -> str:
+        """What the compiled model runs on, such as "cpu" or "cuda:0"."""
+        return self.declared("device") or CPU
+
+    @property
+    def release(self) -> str:
+        """Which release of the compiler this is: the first version that it tells."""
+        return self.declared("release") or next(iter(self.versions().values()), "")
+
+    @property
+    def form(self) -> str:
+        """What `load` gets under these options; see `reads`."""
+        return self.declared("form") or self.reads
+
+    def target(self, level: str, release: str = "") -> Target:
+        """What runs at a level. Options that change the behaviour belong to the pipeline.
+
+        release: if it is known; the compiler is not asked.
+        """
+        chosen = (f",{k}={v}" for k, v in self._behaviour().items())
+        release = release or self.declared("release")
+        return Target(self.name, release, self.device, level + "".join(chosen))
+
+    def declared(self, name: str) -> str:
+        """The value of the option that means a coordinate; "" without one."""
+        option = self.meant().get(name)
+        return str(getattr(self.options, option)) if option else ""
+
+    @classmethod
+    def meant(cls) -> dict[str, str]:
+        """Coordinates of a target -> the options that mean them."""
+        return {_meaning(f): f.name for f in fields(cls.Options) if _meaning(f)}
+
+    @classmethod
+    def options_for(cls, target: Target) -> dict[str, str]:
+        """The options that ask for a target's device, release and form, where there are such.
+
+        Raises: OptionError for a device or form that no option means.
+        """
+        wanted = {"device": "" if target.device == CPU else target.device}
+        wanted["release"] = target.release
+        wanted["form"] = target.form if target.form in (MODULE, EXPORTED) else ""
+        meant = cls.meant()
+        if wanted["device"] and "device" not in meant:
+            raise OptionError(f"backend {cls.name} has no option for a device: {target}")
+        if wanted["form"] not in ("", cls.reads) and "form" not in meant:
+            raise OptionError(f"backend {cls.name} does not read the form {wanted['form']}")
+        return {meant[name]: value for name, value in wanted.items() if value and name in meant}
+
+    def _behaviour(self) -> dict[str, Any]:
+        """Options that are not limits, mean no coordinate, and are not left at their defaults."""
+        limits = {f.name for f in fields(BackendOptions)}
+        own = [f for f in fields(self.options) if f.name not in limits and not _meaning(f)]
+        values = {f.name: (getattr(self.options, f.name), f.default) for f in own}
+        return {name: value for name, (value, default) in values.items() if value != default}
+
+    @classmethod
+    def default_levels(cls) -> tuple[str, ...]:
+        """The levels that a campaign compares unless told otherwise: the first and the last."""
+        return tuple(dict.fromkeys((cls.levels[0], cls.levels[-1])))
+
+    def draw_pipeline(self, rng: random.Random) -> Pipeline | None:
+        """A level with a random choice of `steps` behind it, for one test case: passes and options
+        of the compiler that no level has, and none that changes results by design. None: the
+        backend has none. `build` and what belongs to it then get the text of a Pipeline as level,
+        whole or without some of its steps.
+
+        A function of rng and the options alone; called without the compiler.
+        """
+        return None
+
+    @classmethod
+    def check_level(cls, text: str) -> None:
+        """Raises: OptionError unless it is a level, or one with some of `steps` behind it."""
+        pipeline = Pipeline.parse(text)
+        for kind, name, known in (
+            ("level", pipeline.level, cls.levels),
+            *(("step", step, cls.steps) for step in pipeline.steps),
+        ):
+            if name not in known:
+                raise OptionError(
+                    f"backend {cls.name} has no {kind} {name!r}; {suggest(name, known)}"
+                )
+
+    @classmethod
+    def having(cls, levels: Iterable[str]) -> tuple[str, ...]:
+        """Those of some levels that the backend has, the least optimised first."""
+        wanted = list(dict.fromkeys(levels))
+        drawn = [p for p in map(Pipeline.parse, wanted) if p.steps and {*p.steps} <= {*cls.steps}]
+        kept = [str(p) for p in drawn if p.level in cls.levels]
+        return (*(level for level in cls.levels if level in wanted), *kept)
+
+    @classmethod
+    def parse_options(cls, options: Mapping[str, Any]) -> Any:
+        """Values or command-line texts -> cls.Options. Raises: OptionError."""
+        positive = {f.name for f in fields(cls.Options) if f.metadata.get("positive")}
+        types = typing.get_type_hints(cls.Options)
+        known = [f.name for f in fields(cls.Options)]
+        for name in options:
+            if name not in known:
+                raise OptionError(
+                    f"backend {cls.name} has no option {name!r}; {suggest(name, known)}"
+                )
+        values = {name: _convert(cls.name, name, options[name], types[name]) for name in options}
+        for name in positive & values.keys():
+            if not 0 < values[name] <= MOST:
+                raise OptionError(
+                    f"backend {cls.name}: option {name} must be more than 0, and at most {MOST:g}"
+                )
+        return cls.Options(**values)
+
+    @classmethod
+    def missing(cls) -> str | None:
+        """Why the backend cannot be used here and what to do about it; None if it can.
+
+        Looks for the preloaded libraries without importing them.
+        """
+        for module in cls.preload:
+            package = module.partition(".")[0]
+            if importlib.util.find_spec(package) is None:
+                return f"{package} is not installed: {cls.install or f'pip install {package}'}"
+        return None
+
+    @abstractmethod
+    def versions(self) -> dict[str, str]:
+        """Versions of the compiler and of whatever else decides about its behaviour.
+
+        Called first in every worker: import the compiler here.
+        Raises: BackendUnavailable if the options ask for a device that is absent.
+        """
+
+    @abstractmethod
+    def load(self, model: Any) -> Any:
+        """Serialised ONNX model, or what `reads` says -> what `build` takes. Once per model.
+
+        A serialised model is an nnfuzz.backend.interface.OnnxModel: bytes, with `inputs` and
+        `outputs`, which have dtype and shape by name.
+        """
+
+    @abstractmethod
+    def build(self, module: Any, level: str) -> Program:
+        """Compiles for one level; called once per level, and must leave `module` as it was.
+
+        level: one of `levels`, or what `draw_pipeline` may return, as text.
+
+        The callable maps input names to C-contiguous arrays and returns output names to arrays.
+        """
+
+    def fired_passes(self, module: Any, level: str) -> list[str]:
+        """Names of the passes that changed the module on the way to `level`, in order, once each.
+
+        Leaves out those that `build_without` cannot switch off. Where compilation fails, what ran
+        and what may have failed. Optional. Raises: NotImplementedError if it cannot be told.
+        """
+        raise NotImplementedError(f"{self.name} does not tell its passes")
+
+    watched: ClassVar[float] = 0.0
+    """Share of a campaign's tests whose most optimised level is built by `build_watched`: as many
+    as cost less than 3 % of the time of all tests."""
+
+    def build_watched(self, module: Any, level: str) -> tuple[Program, Collection[str]]:
+        """The same as `build`, and which passes changed the module on the way.
+
+        What is told of one is its name, or "NAME(A+B)" where connected operators A and B are gone
+        behind it, once for every such group; in words of ONNX if possible. What only may have
+        changed the module is left out. Optional. Raises: NotImplementedError.
+        """
+        raise NotImplementedError(f"{self.name} does not tell what its passes do")
+
+    def build_without(self, module: Any, level: str, passes: Collection[str]) -> Program:
+        """The same as `build` with some passes of `fired_passes` switched off. Optional."""
+        raise NotImplementedError(f"{self.name} cannot switch passes off")
+
+    @classmethod
+    def complaint(cls, error: CompilerError) -> Complaint:
+        """What the compiler's error says: its kind, subject, operators, dtypes and location.
+
+        Tells findings apart, and what is unsupported from what fails. The default reads the whole
+        message and knows no compiler. A function of the text alone, and called without the
+        compiler, so that findings can be grouped anew.
+        """
+        return read_complaint(error)
+
+    @classmethod
+    def console(cls, text: str) -> str | None:
+        """The reason of an error, in the words that the compiler has printed; None where it has
+        printed none.
+
+        text: what was written to stdout and stderr, by whatever process, while the stage that
+        raised an error ran, and before it at this level; long outputs without their middle. What is
+        returned takes the place of the exception's message before `complaint` reads it. Only for
+        compilers whose exceptions do not say what is wrong. A function of the text alone, called
+        without the compiler; never asked of a process that died.
+        """
+        return None
+
+    def is_unsupported(self, error: BaseException, stage: Stage) -> bool:
+        """Whether the error is the compiler's own statement that it does not implement this.
+
+        Default: if `complaint` says so.
+        """
+        return self.complaint(described(error, stage)).kind is ComplaintKind.UNSUPPORTED
+
+    @classmethod
+    def is_internal(cls, error: CompilerError) -> bool:
+        """Whether an error comes from the inside of the compiler, and is not its answer to a wrong
+        model. Asked for models that must be refused. A function of the text alone.
+
+        Default: by the class and place of the exception (nnfuzz.backend.internal).
+        """
+        return reads_as_internal(error, {name.partition(".")[0] for name in cls.preload})
+
+    def repro(self) -> str | None:
+        """Source of `def run(model, inputs, level)` for bug reports, None if there is none.
+
+        model: ONNX bytes; inputs and result: dicts of arrays by name. It does what `load` and
+        `build` do under these options, imports what it needs inside of the function, and needs
+        the compiler, onnx and numpy only.
+        """
+        return None
+
+    def repro_foreign(self) -> str | None:
+        """The same where inputs or outputs have dtypes that NumPy knows through ml_dtypes only."""
+        return self.repro()
+
+    def repro_drawn(self, pipelines: Collection[Pipeline], foreign: bool) -> str | None:
+        """The same where these pipelines may be given as level, beside the levels. foreign: whether
+        dtypes are as for `repro_foreign`.
+        """
+        return None
+
+    def _watched_build(self, module: Any, level: str, fired: list[str] | None) -> Program | None:
+        """None where nobody asks, or it fails: then `build` shall say how."""
+        if fired is None:
+            return None
+        try:
+            program, names = self.build_watched(module, level)
+        except Exception:
+            return None
+        fired += dict.fromkeys(names)
+        return program
+
+    @classmethod
+    def watches(cls) -> bool:
+        """Whether it tells which passes change a module."""
+        return cls.build_watched is not Backend.build_watched
+
+    def import_model(self, model: bytes | Source) -> Imported:
+        """Runs `load` and reads the model's interface. Raises: InputError if it is not a model."""
+        if not isinstance(model, bytes):
+            return Imported(self.load(model), dict(model.inputs), model.outputs)
+        known = OnnxModel(model)
+        inputs, outputs = known.inputs, known.output_names
+        return Imported(self.load(known), inputs, outputs)
+
+    def compile(
+        self,
+        imported: Imported,
+        level: str,
+        without: Collection[str] = (),
+        fired: list[str] | None = None,
+    ) -> Executable:
+        """Runs `build` and wraps its program with the checks of `Executable`.
+
+        without: passes to switch off, with `build_without`. fired: gets the names of the passes
+        that changed the module, of a backend that tells them (`watches`).
+        """
+        self.check_level(level)
+        if without:
+            program = self.build_without(imported.module, level, without)
+        else:
+            found = self._watched_build(imported.module, level, fired) if self.watches() else None
+            program = self.build(imported.module, level) if found is None else found
+        if not callable(program):
+            raise AdapterError(
+                f"{self.name}: build() returned {type(program).__name__}, which cannot be called"
+            )
+        return Executable(self.name, imported, program)
+
+
+@dataclass(frozen=True)
+class Executable:
+    """A compiled program that checks what goes in and what comes out."""
+
+    backend: str
+    imported: Imported
+    program: Program
+
+    def __call__(self, inputs: Arrays) -> dict[str, np.ndarray]:
+        """Runs the program on private copies of the inputs.
+
+        Output dtypes and shapes are left to the oracle, since wrong ones are the compiler's doing.
+        Raises: InputError, OutputError, or whatever the compiler raises.
+        """
+        check_inputs(self.imported.inputs, inputs)
+        outputs = self.program({name: np.array(inputs[name], order="C") for name in inputs})
+        return self._check_outputs(outputs)
+
+    def _check_outputs(self, outputs: Any) -> dict[str, np.ndarray]:
+        if not isinstance(outputs, Mapping):
+            raise OutputError(
+                f"the program returned {type(outputs).__name__}, not a mapping of names to arrays"
+            )
+        found, wanted = dict(outputs.items()), self.imported.outputs
+        for name in wanted:
+            if found.get(name) is None:
+                raise OutputError(f"output {name!r} is missing")
+        if surplus := [name for name in found if name not in wanted]:
+            raise OutputError(f"{surplus[0]!r} was returned, which is no output of the model")
+        for name, value in found.items():
+            if not isinstance(value, np.ndarray):
+                raise OutputError(f"output {name!r} is {type(value).__name__}, not a numpy array")
+            if not has_wire_form(value.dtype):
+                raise OutputError(f"output {name!r} has dtype {value.dtype}, which no tensor has")
+        return {name: found[name] for name in wanted}
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """The known names, and the one that was probably meant."""
+    names = sorted(known)
+    return f"{meant(name, names)}known: {', '.join(names) or 'none'}"
+
+
+def meant(name: str, known: Iterable[str], likeness: float = 0.0) -> str:
+    """A question whether one of the known names was meant; empty if none is similar.
+
+    likeness: that a name must have, from 0 to 1; by default so much that one letter in three may be
+    wrong, or one of two.
+    """
+    names = sorted(known)
+    least = likeness or (0.5 if len(name) < 3 else 0.6)
+    close = difflib.get_close_matches(name, names, 1, least)
+    close = close or [other for other in names if sorted(other) == sorted(name)]
+    return f"did you mean {close[0]!r}? " if close else ""
+
+
+def _meaning(option: Field[Any]) -> str:
+    """The coordinate of a target that an option means; "" for none."""
+    means = option.metadata.get("means", "")
+    return means or (option.name if option.name in ("device", "release", "form") else "")
+
+
+def _convert(backend: str, name: str, value: Any, kind: Any) -> Any:
+    choices = typing.get_args(kind) if typing.get_origin(kind) is Literal else None
+    wanted = " or ".join(map(str, choices)) if choices else kind.__name__
+    try:
+        if choices:
+            return {str(choice): choice for choice in choices}[str(value)]
+        if kind is bool:
+            return {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}[
+                str(value).lower()
+            ]
+        return kind(value)
+    except (KeyError, ValueError, TypeError):
+        raise OptionError(f"backend {backend}: option {name}={value!r} must be {wanted}") from None

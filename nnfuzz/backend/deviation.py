@@ -1,0 +1,65 @@
+"""How a compiler may compute with other numbers than a model says, everywhere and by habit.
+
+Such a habit is one cause, whatever operator shows it. What it explains is computed: see
+nnfuzz.compare.deviating for whole graphs, nnfuzz.triage.survey for how a compiler is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from nnfuzz.base.writing import as_list
+from nnfuzz.ir.dtypes import DType
+
+TF32 = "tf32"
+"""float32 with 10 bits of mantissa, for the factors of products that are summed."""
+SATURATES = "saturation"
+_SATURATES = "saturates where it should wrap around"
+
+
+@as_list
+@dataclass(frozen=True, order=True)
+class Deviation:
+    """Values of `dtype` are computed as `to`: a narrower dtype, TF32, or with SATURATES."""
+
+    dtype: str
+    to: str
+
+    def __str__(self) -> str:
+        if self.to == SATURATES:
+            return f"{self.dtype} {_SATURATES}"
+        where = " (sums of products)" if self.to == TF32 else ""
+        return f"{self.dtype} is computed in {self.to}{where}"
+
+
+def decision(told: str) -> str:
+    """What a habit, as str(Deviation) tells it, comes down to: a compiler that saturates decides
+    that for all of its narrow integers at once.
+    """
+    return _SATURATES if told.endswith(_SATURATES) else told
+
+
+Habits = Sequence[Deviation]
+"""Those of one compiler."""
+NO_HABITS: Mapping[str, Habits] = MappingProxyType({})
+"""Of every backend, by its label: none are known."""
+CONSIDERED = (
+    Deviation("float64", "float32"),
+    Deviation("float32", "bfloat16"),
+    Deviation("float32", "float16"),
+    Deviation("float32", TF32),
+    Deviation("float16", "bfloat16"),
+    Deviation("int64", "int32"),
+    Deviation("uint64", "uint32"),
+    Deviation("uint64", "int64"),
+    Deviation("uint64", "int32"),
+    Deviation("uint32", "int32"),
+    Deviation("int64", "float32"),
+    Deviation("int64", "float64"),
+    *(Deviation("bool", to) for to in ("uint8", "int8", "int32", "int64", "float32")),
+    *(Deviation(d.value, SATURATES) for d in (DType.INT8, DType.UINT8, DType.INT16, DType.INT32)),
+)
+"""What every compiler is asked for: narrower types that hardware prefers, numbers in place of truth
+values, and the saturation of SIMD instructions."""

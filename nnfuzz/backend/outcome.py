@@ -1,0 +1,102 @@
+"""What happened to one test case on one target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+import numpy as np
+
+from nnfuzz.backend.complaint import Complaint
+from nnfuzz.backend.stage import Stage
+from nnfuzz.backend.target import Target
+from nnfuzz.base.writing import UNWRITTEN
+
+__all__ = ["DIFFERENCES", "MEMORY_LIMIT", "Outcome", "OutcomeKind", "Stage"]
+
+
+class OutcomeKind(StrEnum):
+    """How a stage ended. `unsupported` is what the backend itself says it does not implement.
+
+    A model that must be refused is `refused` by a clean error, or `accepted`; an `exception` is
+    then an error from the inside of the compiler (nnfuzz.backend.internal). What ran is `not
+    compared` where no element of any output is comparable: neither right nor wrong. It is
+    `disputed` where other targets agree on something else, and nobody knows who is right.
+    """
+
+    OK = "ok"
+    UNSUPPORTED = "unsupported"
+    EXCEPTION = "exception"
+    CRASH = "crash"
+    TIMEOUT = "timeout"
+    MISMATCH = "mismatch"
+    REFUSED = "refused"
+    ACCEPTED = "accepted"
+    NOT_COMPARED = "not compared"
+    DISPUTED = "disputed"
+
+
+DIFFERENCES = (OutcomeKind.MISMATCH, OutcomeKind.DISPUTED)
+"""Kinds of failures whose values are at issue."""
+MEMORY_LIMIT = "memory limit"
+"""How people are told of a death by the memory limit; `Outcome.over_memory_limit` marks it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """The last stage reached by one test case on one target, and what it left behind.
+
+    `captured` is the tail of what the compiler wrote to stdout and stderr. `seconds` maps a stage
+    to the wall time spent in it; `cpu` is the CPU time of all of them. `outputs` is set when kind
+    is ok. A process that died names its signal in `signal` ("SIGSEGV"), or its exit code in
+    `message` ("exited with code 3"). `over_memory_limit` marks a crash for want of memory; its
+    message begins with MEMORY_LIMIT. `complaint` is the backend's reading of its compiler's words,
+    where there was an error. `label` is that of the backend (nnfuzz.backend.registry.labelled)
+    where it is not the compiler's name. `baseline`: of a level that shows nothing of the backend's
+    own (Backend.baseline). `passes`: names of those that changed the model, where that was asked
+    for and the backend tells (Backend.build_watched).
+    """
+
+    kind: OutcomeKind
+    stage: Stage
+    target: Target
+    error_type: str = ""
+    message: str = ""
+    traceback: str = ""
+    signal: str = ""
+    captured: str = ""
+    seconds: dict[str, float] = field(default_factory=dict)
+    cpu: float = 0.0
+    outputs: dict[str, np.ndarray] | None = field(default=None, metadata=UNWRITTEN)
+    complaint: Complaint | None = None
+    label: str = ""
+    baseline: bool = False
+    passes: tuple[str, ...] | None = None
+    over_memory_limit: bool = False
+
+    @property
+    def backend(self) -> str:
+        """The backend's label, unique among those of a campaign."""
+        return self.label or self.target.compiler
+
+    @property
+    def level(self) -> str:
+        return self.target.level
+
+    @property
+    def ok(self) -> bool:
+        return self.kind is OutcomeKind.OK
+
+
+def marked(outcome: Outcome) -> Outcome:
+    """An outcome read from a file, where those of older versions lack `over_memory_limit`."""
+    crashed = outcome.kind is OutcomeKind.CRASH and outcome.message.startswith(MEMORY_LIMIT)
+    return replace(outcome, over_memory_limit=True) if crashed else outcome
+
+
+def parsed_pass(told: str) -> tuple[str, str]:
+    """The name of a pass, and what it has changed, out of what a backend tells of it
+    (Backend.build_watched).
+    """
+    name, _, pattern = told.partition("(")
+    return name, pattern.rstrip(")")

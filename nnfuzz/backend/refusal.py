@@ -1,0 +1,71 @@
+"""Whether words are a compiler's own statement that it does not implement something.
+
+What a compiler refuses is no bug, and what fails by accident is one whatever words it has: a slip
+of Python's ("unsupported operand type(s)"), an assertion, what calls itself internal. The rules are
+about programming languages and ordinary English; where a compiler speaks otherwise, its adapter
+says so (`Backend.complaint`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from nnfuzz.backend.causes import Cause
+from nnfuzz.backend.slips import accidental
+
+_CLASS = re.compile(r"Unsupported|Not_?(?:Yet)?(?:Supported|Implemented)|Unimplemented")
+_OF_PYTHON = ("io.UnsupportedOperation",)
+"""Raised for streams that are no files."""
+_BE = r"(?:is|are|was|were|be|been)"
+_DTYPE = r"(?:u?int|b?float|bool|string|complex|bf|fp|[fiu])\d*(?:_?e\dm\d\w*)?"
+_NOT = r"(?:not(?: (?:yet|currently|fully|directly))?|never)"
+_WORDS = re.compile(
+    # unsupported, UNSUPPORTED_NODE, not yet implemented, NotSupportedError, "Not support: Not"
+    rf"\b\w*?(?:un|not_?(?:yet_?)?|{_NOT} )(?:supported|implemented|support|implement)\w*"
+    r"|\b(?:does|do|did|can|could|will)(?: ?not|n't)(?: (?:yet|currently|fully|directly))?"
+    r" (?:support|implement)\b"
+    rf"|\bonly (?:supports?|implements?)\b|\bsupports? only\b"
+    rf"|\bonly\b[^.;:]{{0,60}}\b{_BE} (?:supported|implemented)\b"
+    rf"|\b{_BE} only (?:supported|implemented)\b"
+    r"|\b(?:supported|implemented)\b[^.;:]{0,60}\bonly\b"
+    r"|\b(?:no|not? find an?|didn't find(?: an?)?) (?:\w+ )?(?:conversion|implementation|converter"
+    r"|kernel|lowering|translation|handler|op)\b(?! name)"
+    r"|\bno (?:registered|known) \S+ ?(?:\w*kernel|op|operator|implementation|converter)?\b"
+    r"|\b(?:un(?:known|registered|recognized|recognised|handled)) "
+    r"(?:onnx )?(?:op|operator|operation|layer|attribute)s?\b"
+    r"|\b(?:not|n't) (?:exists? or )?registered\b"
+    r"|\bcan(?: ?not|'t) resolve (?:op|operator|operation|layer)\b"
+    r"|\b(?:conversion|implementation|converter|kernel|lowering) (?:is |was )?not found\b"
+    r"|\bfailed to legalize\b"
+    # ONNX lets inputs be computed: a compiler that needs a constant lacks the rest
+    rf"|\b(?:must be|needs to be|should be|requires?|{_BE} not|isn't|aren't) (?:an? )?"
+    r"(?:compile[- ]time )?(?:const(?:ant)?s?|initializers?)(?= *(?:$|[.,;:)]|but\b|input|tensor))"
+    rf"|\bunknown (?:(?:data|datum|element|tensor|scalar) ?)?type:? ['\"]?{_DTYPE}\b",
+    re.IGNORECASE,
+)
+_GOES_ON = re.compile(
+    r"\bfall(?:s|ing)? ?back\b|\bfallback\b|\bwill be (?:ignored|skipped|interpreted|used)\b"
+    r"|\bignor(?:ed|ing)\b|\bskipp(?:ed|ing)\b",
+    re.IGNORECASE,
+)
+"""Of what is done in place of what is not supported: a remark, and not why something failed."""
+
+
+def refuses(cause: Cause, bases: Iterable[str], said: Iterable[str]) -> bool:
+    """Whether an exception is a refusal, by its class or else by its words.
+
+    bases: classes that it derives from. said: the lines of its statement, without dumps.
+    """
+    error_type = cause.type
+    if accidental(error_type, cause.text, cause.traceback):
+        return False
+    names = (error_type.rpartition(".")[2], *bases)
+    if error_type not in _OF_PYTHON and any(_CLASS.search(name) for name in names):
+        return True
+    return bool(refusing_lines(said))
+
+
+def refusing_lines(lines: Iterable[str]) -> list[str]:
+    """The lines that say that something is not supported, but those about what is done instead."""
+    return [line for line in lines if _WORDS.search(line) and not _GOES_ON.search(line)]

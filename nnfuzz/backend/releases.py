@@ -1,0 +1,290 @@
+"""Releases of a compiler, each in a Python environment of its own in the user's cache folder.
+
+An environment holds one release with the NumPy that it wants, and what every worker imports. The
+adapter says what a release needs (`Backend.distribution`, `older`); nnfuzz and the adapter
+themselves are lent to it (`forkserver.Home`). It is made by uv, or by venv and pip; once it is
+there, nothing is asked of the network.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+from packaging.version import InvalidVersion, Version
+
+from nnfuzz.backend.contract import Backend
+from nnfuzz.backend.registry import RegistryError
+from nnfuzz.base.text import visible
+from nnfuzz.sandbox.forkserver import Home
+
+WORKER = ("numpy", "ml_dtypes>=0.5", "onnx>=1.19")
+"""What the workers of every backend import; which NumPy is for the resolver to say."""
+_LAST_WORDS = 600  # characters of what an installer says: its end names the cause
+_DRAFT = ".part"
+
+
+class ReleaseError(RegistryError):
+    """There is no environment for a release, and none can be made; the message names the fix."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What is in the cache folder for one release."""
+
+    distribution: str
+    release: str
+    folder: Path
+
+    @property
+    def python(self) -> Path:
+        return self.folder / "bin" / "python"
+
+    def bytes(self) -> int:
+        """Of all its files; those that an installer shares with its cache count in full."""
+        files = (path for path in self.folder.rglob("*") if not path.is_symlink())
+        return sum(path.stat().st_size for path in files if path.is_file())
+
+    def remove(self) -> None:
+        """Raises: OSError."""
+        shutil.rmtree(self.folder)
+
+
+def folder() -> Path:
+    """Where the environments are, a folder for each distribution."""
+    return Path(platformdirs.user_cache_dir("nnfuzz")) / "environments"
+
+
+def environments() -> list[Environment]:
+    """Those that exist, in order."""
+    found = []
+    for place in sorted(folder().glob("*/*-*")):
+        release, _, digest = place.name.rpartition("-")
+        if place.is_dir() and not digest.endswith(_DRAFT):
+            found.append(Environment(place.parent.name, release, place))
+    return found
+
+
+def home_of(
+    backend: type[Backend], release: str, note: Callable[[str], None] | None = None
+) -> Home | None:
+    """Where the workers of a release run; None for one that is installed here, and for "".
+
+    The environment is made if there is none, which takes seconds to a minute. note: told of that,
+    by default on stderr. Raises: ReleaseError.
+    """
+    if not release or is_installed(backend, release):
+        return None
+    return Home(_environment(backend, release, note or _tell).python, _lent(backend))
+
+
+def is_installed(backend: type[Backend], release: str) -> bool:
+    """Whether a release is the one that is installed where this process runs."""
+    try:
+        here = importlib.metadata.version(backend.distribution)
+        return Version(here) == Version(release)
+    except (importlib.metadata.PackageNotFoundError, InvalidVersion, ValueError):
+        return False
+
+
+def release_of(backend: type[Backend], release: str) -> str:
+    """The release itself; for "", the one that is installed. Raises: ReleaseError for none."""
+    try:
+        return release or importlib.metadata.version(backend.distribution)
+    except (importlib.metadata.PackageNotFoundError, ValueError) as error:
+        raise ReleaseError(f"nobody knows which release of {backend.name} is installed") from error
+
+
+def known_release(backend: type[Backend]) -> str:
+    """The installed release by what its packages say of themselves; "" if they say nothing.
+
+    It is that of the first preloaded library, or else of the distribution that the adapter names:
+    an optimiser inherits the latter from the compiler that runs its models. The compiler is neither
+    imported nor started, which would take seconds.
+    """
+    library = "".join(backend.preload[:1]).partition(".")[0]
+    for package in filter(None, (library, backend.distribution)):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return importlib.metadata.version(package)
+    providers = importlib.metadata.packages_distributions().get(library, ())
+    return importlib.metadata.version(providers[0]) if providers else ""
+
+
+def releases_of(backend: type[Backend]) -> list[str]:
+    """The releases that the index has for this Python and machine, the oldest first, without
+    prereleases. Raises: ReleaseError.
+    """
+    pip = _pip() or [_uv() or "uv", "tool", "run", "pip"]
+    command = [*pip, "index", "versions", backend.distribution]
+    told, why = _run(command)
+    found = re.search(r"^Available versions: (.+)$", told, re.MULTILINE)
+    if found is None:
+        raise ReleaseError(
+            f"the releases of {backend.distribution or backend.name} cannot be listed: "
+            f"{' '.join(command)} failed: {why}"
+        )
+    versions = sorted(map(_version, found.group(1).split(", ")))
+    return [str(version) for version in versions if not version.is_prerelease]
+
+
+def requirements(backend: type[Backend], release: str) -> tuple[str, ...]:
+    """What an installer is asked for."""
+    version = _version(release)
+    further = (need for first, need in backend.older.items() if version < Version(first))
+    return (f"{backend.distribution}=={release}", *WORKER, *further)
+
+
+def _version(release: str) -> Version:
+    """Raises: ReleaseError."""
+    try:
+        return Version(release)
+    except InvalidVersion as error:
+        raise ReleaseError(f"{release!r} is no release: write NAME@1.2.3") from error
+
+
+def _environment(backend: type[Backend], release: str, note: Callable[[str], None]) -> Environment:
+    if not backend.distribution:
+        raise ReleaseError(f"backend {backend.name} does not say which distribution it is of")
+    wanted = requirements(backend, release)
+    machine = (*sys.version_info[:2], platform.machine())
+    digest = hashlib.sha256(repr((wanted, machine)).encode()).hexdigest()[:8]
+    place = folder() / backend.distribution / f"{release}-{digest}"
+    found = Environment(backend.distribution, release, place)
+    if not found.python.exists():
+        with _locked(place, note):
+            if not found.python.exists():  # nobody else has made it meanwhile
+                _make(backend, found, wanted, note)
+    return found
+
+
+@contextlib.contextmanager
+def _locked(place: Path, note: Callable[[str], None]) -> Iterator[None]:
+    """One process at a time makes an environment; the others wait for it. Raises: ReleaseError."""
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        lock = (place.parent / f".{place.name}.lock").open("w")
+    except OSError as error:
+        raise ReleaseError(f"{place} cannot be made: {error.strerror}") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            note(f"another process makes the environment {place}: waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _make(
+    backend: type[Backend],
+    wanted: Environment,
+    packages: tuple[str, ...],
+    note: Callable[[str], None],
+) -> None:
+    """Makes it under another name first, so that it is there complete or not at all.
+
+    Raises: ReleaseError.
+    """
+    draft = wanted.folder.with_name(wanted.folder.name + _DRAFT)
+    title = f"{wanted.distribution} {wanted.release}"
+    note(f"making an environment for {title} in {wanted.folder}, once")
+    start = time.monotonic()
+    said = ""
+    for commands in _installers(draft, packages):
+        shutil.rmtree(draft, ignore_errors=True)  # a killed process may have left one
+        said = _first_failure([*commands, _imports(draft, backend)])
+        if not said:
+            shutil.rmtree(wanted.folder, ignore_errors=True)  # its Python is gone
+            os.replace(draft, wanted.folder)
+            note(f"{title} is there, after {time.monotonic() - start:.0f} s")
+            return
+    shutil.rmtree(draft, ignore_errors=True)
+    raise ReleaseError(
+        f"{title} cannot be installed for Python {platform.python_version()}. An environment "
+        "needs the package index once, and a wheel for this Python and machine there (pip index "
+        f"versions {wanted.distribution} lists releases). The installer's last words: {said}"
+    )
+
+
+def _installers(draft: Path, packages: tuple[str, ...]) -> Iterator[list[list[str]]]:
+    """Commands that make an environment, uv's first; no package is built from its source."""
+    python, wheels = str(draft / "bin" / "python"), ["--only-binary", ":all:"]
+    if uv := _uv():
+        venv = [uv, "venv", "--quiet", "--python", sys.executable, str(draft)]
+        yield [venv, [uv, "pip", "install", "--quiet", "--python", python, *wheels, *packages]]
+    venv, install = (
+        [sys.executable, "-m", "venv", str(draft)],
+        ["install", "--quiet", "--no-compile", *wheels],
+    )
+    if pip := _pip():
+        yield [[*venv, "--without-pip"], [*pip, "--python", python, *install, *packages]]
+    else:
+        yield [venv, [python, "-I", "-m", "pip", *install, *packages]]
+
+
+def _pip() -> list[str]:
+    """The command that runs this Python's pip; [] if it has none.
+
+    Looked up in the metadata: setuptools hooks `find_spec("pip")`, which then complains of whatever
+    has imported distutils, as PyTorch's compilers do.
+    """
+    try:
+        importlib.metadata.version("pip")
+    except importlib.metadata.PackageNotFoundError:
+        return []
+    return [sys.executable, "-m", "pip"]
+
+
+def _uv() -> str | None:
+    beside = str(Path(sys.executable).parent)
+    return shutil.which("uv", path=os.pathsep.join([beside, os.environ.get("PATH", "")]))
+
+
+def _imports(draft: Path, backend: type[Backend]) -> list[str]:
+    """A command that fails where the compiler cannot be imported."""
+    names = ", ".join(("numpy", "ml_dtypes", "onnx", *backend.preload))
+    return [str(draft / "bin" / "python"), "-I", "-c", f"import {names}"]
+
+
+def _first_failure(commands: list[list[str]]) -> str:
+    """Runs the commands up to one that fails; its last words, "" if none does."""
+    return next((why for command in commands if (why := _run(command)[1])), "")
+
+
+def _run(command: list[str]) -> tuple[str, str]:
+    """What a command prints, and its last words if it fails."""
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
+        )
+    except OSError as error:
+        return "", f"{command[0]}: {error.strerror}"
+    if not done.returncode:
+        return done.stdout, ""
+    told = (done.stderr.strip() or done.stdout.strip())[-_LAST_WORDS:]
+    return "", visible(told) or f"{command[0]} ended with {done.returncode}"
+
+
+def _lent(backend: type[Backend]) -> dict[str, str]:
+    """Files of nnfuzz, of the packages that the adapter is in, and of its own module."""
+    names, parts = ["nnfuzz"], backend.__module__.split(".")
+    names += [".".join(parts[: i + 1]) for i in range(len(parts))]
+    specs = ((name, importlib.util.find_spec(name)) for name in names)
+    return {name: spec.origin for name, spec in specs if spec and spec.origin}
+
+
+def _tell(line: str) -> None:
+    print(f"note: {line}", file=sys.stderr, flush=True)

@@ -1,0 +1,37 @@
+"""What rewrites bring in and a compiler does not take, asked by running the plainest models."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.rewrite.catalogue import FEATURES
+from nnfuzz.rewrite.rewriting import Step, rewritten
+
+
+def not_taken(runner: BackendRunner, opset: int) -> tuple[str, ...]:
+    """Those of FEATURES with which the least optimised level does not run a model of an operator or
+    two that it runs without; none if it does not run that. Raises: RunnerError.
+    """
+    level = runner.backend.default_levels()[0]
+
+    def runs(model: bytes) -> bool:
+        (outcome,) = runner.run(model, {"x": np.ones((2, 3), np.float32)}, [level])
+        return outcome.ok
+
+    plain = _plain(opset)
+    if not runs(plain):
+        return ()
+    models = {name: rewritten(plain, [Step(rule)])[0] for name, rule in FEATURES.items()}
+    return tuple(name for name, model in models.items() if not runs(model))
+
+
+def _plain(opset: int) -> bytes:
+    """A serialised model, y = Relu(x) + x."""
+    from onnx import TensorProto, helper
+
+    from nnfuzz.materialize.protos import model
+
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in "xy")
+    nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Add", ["r", "x"], ["y"])]
+    return model(helper.make_graph(nodes, "plain", [x], [y]), opset).SerializeToString()

@@ -1,0 +1,418 @@
+"""Runs test cases on one backend: submit a model, get one outcome per level, whatever dies."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from nnfuzz.backend.complaint import TEXT_CHARS, CompilerError
+from nnfuzz.backend.console import heard
+from nnfuzz.backend.contract import Backend
+from nnfuzz.backend.deviation import Deviation
+from nnfuzz.backend.outcome import DIFFERENCES, MEMORY_LIMIT, Outcome, OutcomeKind, Stage
+from nnfuzz.backend.registry import BackendRegistry, BackendSpec, address, plugin_module
+from nnfuzz.backend.releases import home_of
+from nnfuzz.backend.service import INPUT, OUTPUT
+from nnfuzz.backend.target import ONNX, Pipeline, Target
+from nnfuzz.base.reading import read
+from nnfuzz.base.text import visible
+from nnfuzz.base.writing import as_json
+from nnfuzz.sandbox.events import Death, DeathKind, Event, Fault, Limits, Progress, Reply
+from nnfuzz.sandbox.forkserver import ForkServer, Home
+from nnfuzz.sandbox.sandbox import Sandbox, wait
+
+SERVICE = "nnfuzz.backend.service:BackendService"
+AFTER_A_HANG, AT_LEAST = 0.25, 5.0
+"""Share of the time limit, and seconds, that a level gets once one before it has hung: most hang
+there as well, and those that do not need a fraction of it. It is no measurement, since what counts
+as a hang must not depend on how fast earlier tests were."""
+
+
+_STAGES = (Stage.EXPORT, Stage.TRANSFORM, Stage.IMPORT, Stage.COMPILE, Stage.EXECUTE)
+"""What a worker does; a status page that tells of another one is damaged."""
+_TRACING = ("nnfuzz.backend.modules", "torch._dynamo", "torch.export")
+"""What a graph becomes a module of PyTorch with; their import takes seconds."""
+_POSSIBLE = {
+    (kind, stage)
+    for kind in OutcomeKind
+    for stage in _STAGES
+    if kind not in (OutcomeKind.TIMEOUT, *DIFFERENCES)
+}
+_UNSIGNALLED = (DeathKind.TIMEOUT, DeathKind.EXIT)
+
+
+class RunnerError(RuntimeError):
+    """The backend cannot be started or its adapter is at fault: no outcome of the compiler."""
+
+
+class AdapterFault(RunnerError):
+    """The adapter itself made a mistake: if no model did well before, none will."""
+
+
+MOST_PASSES, PASS_CHARS = 10_000, 200
+"""That changed a model, and of the name of one: more is damage."""
+
+
+class BackendRunner:
+    """One worker of one backend.
+
+    In a campaign: `submit`, then `sandbox.wait([..., runner.sandbox])`, and every event of that
+    sandbox goes to `feed`, which returns the outcomes once all levels have one. Elsewhere: `run`.
+    A level whose process dies gets an outcome made of the death; the levels after it go to a new
+    process. `server` shares a fork server among runners (preload `backend.preload` there).
+    `release` of the targets is known once the worker has told its versions or an outcome; `reads`
+    is the form of the models (Backend.form); `habits` of the compiler are known once somebody has
+    asked for them (nnfuzz.triage.survey.learn_habits), as are `elementary`, the seconds of its
+    slowest model of one operator, and how many of them `hung`. `works`: whether any model has done
+    well.
+    """
+
+    def __init__(
+        self,
+        spec: BackendSpec,
+        registry: BackendRegistry | None = None,
+        server: ForkServer | None = None,
+        limits: Limits | None = None,
+    ):
+        self.spec = spec
+        self.registry = registry or BackendRegistry.discover(spec.plugins)
+        self.backend = self.registry.get(spec.name)
+        abroad = usable(self.backend, spec) is not None
+        self._made = self.backend(**spec.options)
+        self.options = self._made.options
+        self.release = self._made.declared("release")
+        self.reads = self._made.form
+        self.habits: tuple[Deviation, ...] = ()
+        self.elementary, self.hung = 0.0, 0
+        self.works = False
+        self.sandbox = Sandbox(
+            SERVICE,
+            {"spec": as_json(spec), "adapter": address(self.backend), "abroad": abroad},
+            limits or limits_of(self.options),
+            name=str(spec),
+            server=server,
+            own_server=lambda: fork_server_of(self.backend, spec),
+        )
+        self._model = b""
+        self._inputs: dict[str, np.ndarray] = {}
+        self._how: dict[str, Any] = {}
+        self._form = ""
+        self._pending: list[str] = []
+        self._done: list[Outcome] = []
+        self._seconds = math.inf
+        self._answered = 0  # levels when the job in hand was sent
+        self._imported = ""  # what was printed until the import of the test case failed
+
+    @property
+    def name(self) -> str:
+        return self.spec.label
+
+    @property
+    def busy(self) -> bool:
+        """Whether a test case is in hand."""
+        return self.sandbox.busy
+
+    def draw_pipeline(self, rng: random.Random) -> Pipeline | None:
+        """See Backend.draw_pipeline."""
+        return self._made.draw_pipeline(rng)
+
+    def submit(
+        self,
+        model: bytes,
+        inputs: Mapping[str, np.ndarray],
+        levels: Iterable[str] | None = None,
+        without: Iterable[str] = (),
+        until: Stage = Stage.EXECUTE,
+        lazy: bool = False,
+        form: str = "",
+        seconds: float = math.inf,
+        expected: Mapping[str, np.ndarray] | None = None,
+        watch: bool = False,
+        invalid: bool = False,
+    ) -> None:
+        """Starts a test case at the given levels (default: the backend's default pair).
+
+        form: of the targets: who wrote the model. without: passes to switch off, where the backend
+        can. until: the last stage; what gets through it is well, without outputs. lazy: whether
+        levels after one that does well are taken to do so too. seconds: of each level, where that
+        is less than the time limit. expected: outputs; of one that takes many times as much only
+        dtype and shape are told (nnfuzz.sandbox.wire.stand_in). watch: whether the last level tells
+        which passes changed the model, if the backend can. invalid: whether the model must be
+        refused. Returns at once.
+        Raises: OptionError for an unknown level, RuntimeError while busy.
+        """
+        levels = list(levels or self.backend.default_levels())
+        for level in levels:
+            self.backend.check_level(level)
+        if self.busy:
+            raise RuntimeError(f"runner {self.spec} is busy")
+        self._model, self._inputs = model, dict(inputs)
+        self._how = {"without": list(without), "until": until.value, "lazy": lazy}
+        if watch:
+            self._how["watch"] = True
+        self._how["invalid"] = invalid
+        if expected is not None:
+            self._how["expected"] = {name: array.nbytes for name, array in expected.items()}
+        self._pending, self._done, self._form = levels, [], form
+        self._imported = ""
+        self._seconds = seconds
+        self._send()
+
+    def feed(self, event: Event) -> list[Outcome] | None:
+        """Takes an event of `sandbox`; returns all outcomes, in level order, once there are all.
+
+        Raises: RunnerError if the worker cannot start, or the fault is not the compiler's.
+        """
+        if isinstance(event, Progress):
+            self._done.append(self._heard(replace(event.value, captured=event.captured)))
+            self.works = self.works or event.value.ok
+            return None
+        if isinstance(event, Fault):
+            kind = AdapterFault if event.error_type.endswith("AdapterError") else RunnerError
+            raise kind(
+                f"backend {self.spec}: {event.error_type}: {event.message}\n{event.traceback}"
+            )
+        if isinstance(event, Death):
+            # The sandbox tries again what is not the job's doing, unless a level was answered.
+            untried = len(self._done) > self._answered
+            if event.kind is DeathKind.STANDSTILL and not untried:  # it may stop itself
+                event = replace(event, kind=DeathKind.TIMEOUT)
+            again = event.kind is DeathKind.STANDSTILL or (event.from_outside and untried)
+            if not again:  # nor where it died watched: watching must not change anything
+                watched = self._how.pop("watch", False) and event.kind is not DeathKind.TIMEOUT
+                again = watched and event.stage != "start"
+            if not again:
+                self._mourn(event)
+        if self._pending:
+            self._send()
+            return None
+        return [self._told(outcome) for outcome in self._done]
+
+    def run(
+        self,
+        model: bytes,
+        inputs: Mapping[str, np.ndarray],
+        levels: Iterable[str] | None = None,
+        without: Iterable[str] = (),
+        form: str = "",
+        seconds: float = math.inf,
+        watch: bool = False,
+    ) -> list[Outcome]:
+        """Runs a test case and waits for it. Raises: as `submit` and `feed`."""
+        self.submit(model, inputs, levels, without, form=form, seconds=seconds, watch=watch)
+        return self.wait()
+
+    def wait(self) -> list[Outcome]:
+        """The outcomes of what was submitted. Raises: as `feed`."""
+        while True:
+            for _, event in wait([self.sandbox]):
+                outcomes = self.feed(event)
+                if outcomes is not None:
+                    return outcomes
+
+    def fired_passes(self, model: bytes, level: str) -> list[str] | None:
+        """The passes that changed the model at a level; None if the backend cannot tell."""
+        return self._passes("passes", model, level)
+
+    def told_passes(self, model: bytes, level: str) -> list[str] | None:
+        """Those that certainly changed it (Backend.build_watched); None as well if it fails."""
+        return self._passes("watch", model, level)
+
+    def _passes(self, do: str, model: bytes, level: str) -> list[str] | None:
+        job = {"do": do, "level": level}
+        event = self.sandbox.call(job, {"model": model}, lambda h, _: read(list[str], h["passes"]))
+        return event.value if isinstance(event, Reply) else None
+
+    def code(self, source: bytes) -> str:
+        """A test case as source of PyTorch, see nnfuzz.backend.modules.TorchSource.code; "" if it
+        cannot be written."""
+        job = {"do": "code"}
+        event = self.sandbox.call(job, {"model": source}, lambda h, _: read(str, h["code"]))
+        return event.value if isinstance(event, Reply) else ""
+
+    def versions(self) -> dict[str, str]:
+        """Asks the worker for the compiler's versions. Raises: RunnerError if it cannot start."""
+        event = self.sandbox.call({"do": "versions"}, reply=_versions)
+        if isinstance(event, Fault):
+            raise RunnerError(f"backend {self.spec}: {event.error_type}: {event.message}")
+        if isinstance(event, Death):
+            cause = _cause(event)
+            if event.kind is DeathKind.TIMEOUT and event.stage == "start":
+                cause = f"its imports took more than {self.sandbox.limits.start_seconds:.0f} s"
+            raise RunnerError(f"backend {self.spec} cannot start: {cause}\n{event.captured}")
+        versions, self.release = event.value
+        return versions
+
+    def close(self) -> None:
+        self.sandbox.close()
+
+    def __enter__(self) -> BackendRunner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _send(self) -> None:
+        self._answered = len(self._done)
+        blobs: dict[str, Any] = {"model": self._model}
+        blobs.update((INPUT + name, array) for name, array in self._inputs.items())
+        job = {"do": "run", "levels": self._pending, **self._how}
+        self.sandbox.submit(job, blobs, self._read_end, self._read_outcome, self._seconds)
+
+    def _read_outcome(self, header: dict[str, Any], blobs: dict[str, Any]) -> Outcome:
+        """The outcome of the next level."""
+        outcome = read_outcome(header, blobs, partial(self._made.target, self._pending[0]))
+        self.release = outcome.target.release
+        self._pending = self._pending[1:]
+        return outcome
+
+    def _read_end(self, header: dict[str, Any], blobs: dict[str, Any]) -> None:
+        if self._pending:
+            raise ValueError(f"no outcome of {', '.join(self._pending)}")
+
+    def _mourn(self, death: Death) -> None:
+        if death.stage == "start":
+            raise RunnerError(
+                f"backend {self.spec}: the worker died before it began: "
+                f"{_cause(death)}\n{death.captured}"
+            )
+        if not self._pending:  # every level was answered before it died
+            return
+        if death.kind is DeathKind.TIMEOUT:
+            short = max(AT_LEAST, AFTER_A_HANG * self.sandbox.limits.seconds)
+            self._seconds = min(self._seconds, short)
+        outcome = _outcome(death)
+        text = CompilerError(outcome.stage, captured=outcome.captured)
+        with self._asking("complaint"):
+            outcome = replace(outcome, complaint=self.backend.complaint(text))
+        # An import that kills the process would kill it again at every other level.
+        dead = self._pending if outcome.stage is Stage.IMPORT else self._pending[:1]
+        self._pending = self._pending[len(dead) :]
+        for level in dead:
+            self._done.append(replace(outcome, target=self._made.target(level)))
+            outcome = replace(outcome, seconds={})
+
+    def _heard(self, outcome: Outcome) -> Outcome:
+        """With the reason that the compiler has printed; an import prints for all levels once."""
+        printed = outcome.captured
+        if outcome.stage is Stage.IMPORT:
+            printed = self._imported = self._imported or printed
+        with self._asking("console"):
+            return heard(self.backend, outcome, printed)
+
+    @contextmanager
+    def _asking(self, method: str) -> Iterator[None]:
+        """Whatever an adapter's reader of texts raises is its own: no compiler is loaded here."""
+        try:
+            yield
+        except Exception as error:
+            raise AdapterFault(f"backend {self.spec}: {method}() failed: {error!r}") from error
+
+    def _told(self, outcome: Outcome) -> Outcome:
+        """With what the worker does not know, or did not live to tell."""
+        target = replace(outcome.target, release=self.release, form=self._form)
+        label = self.spec.label if self.spec.label != target.compiler else ""
+        baseline = outcome.level == self.backend.baseline
+        return replace(outcome, target=target, label=label, baseline=baseline)
+
+
+def read_outcome(
+    header: dict[str, Any], blobs: dict[str, Any], told: Callable[[str], Target]
+) -> Outcome:
+    """An outcome that a worker has sent. told: the target that it was told to run, of a release.
+
+    Raises: ValueError for what is none, or that of another target.
+    """
+    outcome = read(Outcome, header)
+    target = told(visible(outcome.target.release))
+    if outcome.target != target or (outcome.kind, outcome.stage) not in _POSSIBLE:
+        raise ValueError(f"{outcome.kind} at {outcome.stage} of {outcome.target}, not {target}")
+    texts = outcome.error_type, outcome.message, outcome.traceback
+    said = outcome.complaint.subject if outcome.complaint else ""
+    passes = outcome.passes or ()
+    if len(passes) > MOST_PASSES or max(map(len, passes), default=0) > PASS_CHARS:
+        raise ValueError("more passes than any compiler has")
+    if max(map(len, (*texts, said))) > 2 * TEXT_CHARS:
+        raise ValueError("a text that is too long")
+    outputs = {visible(name.removeprefix(OUTPUT)): array for name, array in blobs.items()}
+    if not all(isinstance(array, np.ndarray) for array in outputs.values()):
+        raise ValueError("an output that is no array")
+    ran = outcome.ok and outcome.stage is Stage.EXECUTE
+    return replace(outcome, outputs=outputs if ran else None)
+
+
+def _versions(header: dict[str, Any], blobs: dict[str, Any]) -> tuple[dict[str, str], str]:
+    return read(dict[str, str], header["versions"]), read(str, header["release"])
+
+
+def limits_of(options: Any) -> Limits:
+    """The sandbox limits that a backend's options ask for."""
+    return Limits(
+        seconds=options.timeout,
+        memory_bytes=int(options.memory * (1 << 30)),
+        jobs_per_process=options.jobs,
+    )
+
+
+def usable(backend: type[Backend], spec: BackendSpec) -> Home | None:
+    """Where a backend's workers run, which is made if it has to be; None for where this process
+    does. Raises: ReleaseError, RunnerError; the message says the fix.
+    """
+    if spec.release and backend(**spec.options).form != ONNX:
+        raise RunnerError(f"{spec} reads PyTorch, which environments of releases do not have")
+    home = home_of(backend, spec.release)
+    reason = backend.missing() if home is None else None
+    if reason:
+        raise RunnerError(f"backend {spec.name} cannot be used: {reason}")
+    return home
+
+
+def fork_server_of(backend: type[Backend], spec: BackendSpec) -> ForkServer:
+    """A fork server that has imported a backend's compiler, in the environment that it wants.
+
+    Raises: ReleaseError, RunnerError.
+    """
+    preload = ["numpy", "numpy.random", "onnx", "onnx.helper", "nnfuzz.backend.service"]
+    preload += backend.preload
+    plugins = set(map(plugin_module, spec.plugins))  # may do anything where they are imported
+    preload += [base.__module__ for base in backend.__mro__ if base.__module__ not in plugins]
+    if backend(**spec.options).form != ONNX:
+        preload += _TRACING
+    home = usable(backend, spec)
+    return ForkServer(preload, backend.environment, home=home, name=spec.label)
+
+
+def _outcome(death: Death) -> Outcome:
+    """What a worker's death means for the level that was running; the target is still to be set."""
+    word = death.stage.partition(" ")[0]
+    stage = Stage(word) if word in _STAGES else Stage.IMPORT
+    timeout = death.kind is DeathKind.TIMEOUT
+    return Outcome(
+        kind=OutcomeKind.TIMEOUT if timeout else OutcomeKind.CRASH,
+        stage=stage,
+        target=Target(),
+        message=_cause(death),
+        signal="" if death.note or death.kind in _UNSIGNALLED else death.signal,
+        captured=death.captured,
+        seconds={stage.value: death.seconds},
+        over_memory_limit=death.kind is DeathKind.MEMORY,
+    )
+
+
+def _cause(death: Death) -> str:
+    if death.kind is DeathKind.TIMEOUT:
+        return death.note or "exceeded the time limit"
+    if death.kind is DeathKind.MEMORY:
+        return f"{MEMORY_LIMIT} exceeded"
+    if death.kind is DeathKind.EXIT:
+        return f"exited with code {death.exit_code}"
+    if death.note:
+        return death.note
+    return f"killed by {death.signal}"

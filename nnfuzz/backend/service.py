@@ -1,0 +1,335 @@
+"""The service inside of a backend's worker: model bytes and inputs in, one outcome per level out.
+
+Jobs, by the header's "do":
+  versions  -> {"versions": {...}, "release": that of the targets}
+  passes    header {"level": ...}, blob "model" -> {"passes": [...]}, see Backend.fired_passes
+  watch     the same, see Backend.build_watched
+  code      blob "model" -> {"code": ...}, see nnfuzz.backend.modules.TorchSource.code
+  run       header {"levels": [...], "without": passes to switch off, "until": stage after which
+            all is well, "lazy": whether levels after one that does well are taken to do so too,
+            "watch": whether the last level tells which passes changed the model,
+            "expected": bytes by output; of much larger ones only dtype and shape are sent,
+            "invalid": whether the model must be refused: outcomes are then refused or accepted,
+            and outputs are not sent},
+            blobs "model" (in the Backend.form) and "input/NAME", at several sizes
+            "input/NAME_atK" too (nnfuzz.ir.sizes); sends one partial answer per level, an outcome
+            with blobs "output/NAME", then an empty reply.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nnfuzz.backend.complaint import CompilerError, ComplaintKind, described
+from nnfuzz.backend.contract import (
+    AdapterError,
+    Backend,
+    BackendUnavailable,
+    Executable,
+    Imported,
+    NoDevice,
+    OptionError,
+    own_fault,
+)
+from nnfuzz.backend.interface import InputError, OnnxModel
+from nnfuzz.backend.outcome import MEMORY_LIMIT, Outcome, OutcomeKind, Stage
+from nnfuzz.backend.registry import BackendSpec
+from nnfuzz.backend.slips import innermost
+from nnfuzz.backend.target import ONNX
+from nnfuzz.base.writing import as_json
+from nnfuzz.ir.sizes import by_copy, together
+from nnfuzz.sandbox.events import reads_as_out_of_memory
+from nnfuzz.sandbox.wire import stand_in
+from nnfuzz.sandbox.worker import Report
+
+if TYPE_CHECKING:
+    from nnfuzz.backend.modules import TorchSource
+
+INPUT, OUTPUT = "input/", "output/"
+EXCESS, MOST_BYTES = 16, 1 << 20
+"""An output is sent that takes up to so many times what was expected, or so many bytes: the widest
+dtype has 16 times the bytes of the narrowest, so what exceeds it has more elements."""
+_NOT_THE_COMPILER = (
+    AdapterError,
+    InputError,
+    OptionError,
+    BackendUnavailable,
+    NoDevice,
+    MemoryError,
+    SystemExit,
+)
+
+
+class _Stopped(Exception):
+    """A stage failed; carries the outcome's fields."""
+
+    def __init__(self, fields: dict[str, Any]):
+        super().__init__()
+        self.fields = fields
+
+
+class BackendService:
+    """Runs test cases on one backend, which is made from its specification in the worker.
+
+    adapter: see BackendSpec.load. abroad: whether this is an environment of its own.
+    """
+
+    def __init__(self, spec: dict[str, Any], adapter: str = "", abroad: bool = False):
+        self._spec = BackendSpec.from_json(spec)
+        self._backend: Backend = self._spec.load(adapter)
+        self._abroad = abroad
+        reason = self._backend.missing()
+        if reason:
+            raise BackendUnavailable(reason)
+        self._without: tuple[str, ...] = ()
+        self._cpu = 0.0  # of the compiler, of which no outcome has told yet
+        self._until, self._lazy, self._watched = Stage.EXECUTE, False, ""
+        self._invalid = False
+        # Imports the compiler before crash handlers are installed.
+        cpu = time.process_time()
+        self._release = self._backend.release
+        self._cpu = time.process_time() - cpu
+
+    def handle(
+        self, header: dict[str, Any], blobs: dict[str, Any], report: Report
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        if header["do"] == "versions":
+            return {"versions": self._versions(), "release": self._release}, {}
+        if header["do"] == "passes":
+            module = self._imported(blobs["model"]).module
+            return {"passes": self._backend.fired_passes(module, header["level"])}, {}
+        if header["do"] == "watch":
+            module = self._imported(blobs["model"]).module
+            return {"passes": list(self._backend.build_watched(module, header["level"])[1])}, {}
+        if header["do"] == "code":
+            return {"code": self._source(blobs["model"]).code()}, {}
+        self._without = tuple(header.get("without", ()))
+        self._until = Stage(header.get("until") or Stage.EXECUTE)
+        self._lazy = header.get("lazy", False)
+        self._watched = header["levels"][-1] if header.get("watch") else ""
+        self._invalid = header.get("invalid", False)
+        expected = header.get("expected")
+        inputs = {k.removeprefix(INPUT): v for k, v in blobs.items() if k.startswith(INPUT)}
+        with _numpy_needed():
+            for outcome in self._run(blobs["model"], inputs, header["levels"], report):
+                found = _limited(outcome.outputs or {}, expected)
+                outputs = {OUTPUT + k: v for k, v in found.items()}
+                report.partial(as_json(outcome), outputs)
+        return {}, {}
+
+    def _versions(self) -> dict[str, str]:
+        """The compiler's, and in an environment of its own those of what it works with there."""
+        found = self._backend.versions()
+        if self._abroad:
+            import onnx
+
+            found |= {"numpy": np.__version__, "onnx": onnx.__version__}
+        return found
+
+    def _source(self, model: bytes) -> TorchSource:
+        from nnfuzz.backend.modules import read_source
+
+        return read_source(model, self._spec.plugins, self._backend.device)
+
+    def _imported(self, model: bytes) -> Imported:
+        if self._invalid:  # it need not have an interface that can be read
+            return Imported(self._loaded(model), {}, ())
+        given = model if self._backend.form == ONNX else self._source(model)
+        return self._backend.import_model(given)
+
+    def _loaded(self, model: bytes) -> Any:
+        """What the backend loads of a model whose interface it may ask for in vain."""
+        try:
+            return self._backend.load(OnnxModel(model))
+        except InputError as error:
+            raise NotImplementedError(str(error)) from error
+
+    def _run(
+        self, model: bytes, inputs: dict[str, np.ndarray], levels: list[str], report: Report
+    ) -> Iterator[Outcome]:
+        """Yields one outcome per level; the time of the shared import goes to the first one."""
+        seconds: dict[str, float] = {}
+        try:
+            imported = self._timed(
+                Stage.IMPORT, levels[0], seconds, report, lambda: self._imported(model)
+            )
+        except _Stopped as stop:
+            for level in levels:
+                yield self._outcome(level, seconds, **stop.fields)
+                seconds = {}
+            return
+        well = self._until is Stage.IMPORT
+        for level in levels:
+            if well and level != self._backend.baseline:
+                yield self._outcome(level, seconds, kind=OutcomeKind.OK, stage=self._until)
+            else:
+                outcome = self._level(imported, inputs, level, seconds, report)
+                well = well or (self._lazy and outcome.ok)
+                yield outcome
+            seconds = {}
+
+    def _level(
+        self,
+        imported: Imported,
+        inputs: dict[str, np.ndarray],
+        level: str,
+        seconds: dict[str, float],
+        report: Report,
+    ) -> Outcome:
+        watches = level == self._watched and self._backend.watches()
+        fired: list[str] | None = [] if watches else None
+        try:
+            program = self._timed(
+                self._backend.compiling,
+                level,
+                seconds,
+                report,
+                lambda: self._backend.compile(imported, level, self._without, fired),
+            )
+            # A baseline that is not run to its end would excuse all the others.
+            if self._until is self._backend.compiling and level != self._backend.baseline:
+                return self._outcome(level, seconds, kind=OutcomeKind.OK, stage=self._until)
+            if self._invalid:
+                return self._accepted(program, inputs, level, seconds, report)
+            execute = partial(_runs, program, inputs)
+            outputs = self._timed(Stage.EXECUTE, level, seconds, report, execute)
+            cpu = time.process_time()
+            del program, execute  # the compiler frees what it has made
+            self._cpu += time.process_time() - cpu
+        except NoDevice:
+            return self._outcome(level, seconds, kind=OutcomeKind.OK, stage=Stage.COMPILE)
+        except _Stopped as stop:
+            return self._outcome(level, seconds, **stop.fields)
+        passes = None if fired is None else tuple(fired)
+        told: dict[str, Any] = {"outputs": outputs, "passes": passes}
+        return self._outcome(level, seconds, kind=OutcomeKind.OK, stage=Stage.EXECUTE, **told)
+
+    def _accepted(
+        self,
+        program: Executable,
+        inputs: Mapping[str, np.ndarray],
+        level: str,
+        seconds: dict[str, float],
+        report: Report,
+    ) -> Outcome:
+        """What comes of running what should not have been built. Raises: _Stopped."""
+        kind = OutcomeKind.ACCEPTED if self._backend.validates else OutcomeKind.OK
+        stage = Stage.EXECUTE
+        try:
+            self._timed(stage, level, seconds, report, lambda: program.program({**inputs}))
+        except NoDevice:
+            stage = Stage.COMPILE
+        return self._outcome(level, seconds, kind=kind, stage=stage)
+
+    def _timed(
+        self,
+        stage: Stage,
+        level: str,
+        seconds: dict[str, float],
+        report: Report,
+        step: Callable[[], Any],
+    ) -> Any:
+        report(f"{stage} {level}")
+        start, cpu = time.perf_counter(), time.process_time()
+        try:
+            return step()
+        except _NOT_THE_COMPILER:
+            raise
+        except BaseException as error:  # Rust bindings raise panics outside of Exception
+            if own_fault(error, type(self._backend)) and not self._invalid:
+                raise AdapterError(f"{type(error).__name__}: {error}") from error
+            raise _Stopped({"stage": stage, **self._classify(error, stage)}) from None
+        finally:
+            seconds[stage.value] = time.perf_counter() - start
+            self._cpu += time.process_time() - cpu
+
+    def _classify(self, error: BaseException, stage: Stage) -> dict[str, Any]:
+        """Kind, texts and complaint of what a stage has raised."""
+        text = described(error, stage)
+        complaint, kind = self._backend.complaint(text), OutcomeKind.EXCEPTION
+        message, over = text.message, False
+        if type(self._backend).is_unsupported is Backend.is_unsupported:  # it would ask that again
+            unsupported = complaint.kind is ComplaintKind.UNSUPPORTED
+        else:
+            unsupported = self._backend.is_unsupported(error, stage)
+        if unsupported:
+            kind, complaint = OutcomeKind.UNSUPPORTED, complaint.of_kind(ComplaintKind.UNSUPPORTED)
+        elif complaint.kind is ComplaintKind.UNSUPPORTED:
+            complaint = complaint.of_kind(ComplaintKind.ERROR)
+        if kind is OutcomeKind.EXCEPTION and reads_as_out_of_memory(message):
+            kind, message, over = OutcomeKind.CRASH, f"{MEMORY_LIMIT}: {message}", True
+        elif self._invalid and kind is OutcomeKind.EXCEPTION:
+            kind = self._answer(error, text)
+        return {
+            "kind": kind,
+            "error_type": text.error_type,
+            "message": message,
+            "traceback": text.traceback,
+            "complaint": complaint,
+            "over_memory_limit": over,
+        }
+
+    def _answer(self, error: BaseException, text: CompilerError) -> OutcomeKind:
+        """What an error is where there has to be one. An adapter that stumbles over the model
+        itself says nothing of its compiler.
+        """
+        if own_fault(error, type(self._backend)):
+            return OutcomeKind.UNSUPPORTED
+        adapter = getattr(sys.modules.get(type(self._backend).__module__), "__file__", None)
+        told = innermost(text.traceback)[0] == adapter  # what it raises, it has meant
+        internal = not told and self._backend.is_internal(text)
+        return OutcomeKind.EXCEPTION if internal else OutcomeKind.REFUSED
+
+    def _outcome(self, level: str, seconds: dict[str, float], **fields: Any) -> Outcome:
+        target, cpu, self._cpu = self._backend.target(level, self._release), self._cpu, 0.0
+        return Outcome(target=target, seconds=dict(seconds), cpu=cpu, **fields)
+
+
+@contextmanager
+def _numpy_needed() -> Iterator[None]:
+    """Ends the process if what is in it has broken NumPy: a crash where that shows, no fault of
+    nnfuzz, and no matter of the next model.
+    """
+    try:
+        yield
+    except Exception as error:
+        if _numpy_works():
+            raise
+        raise SystemExit(f"NumPy was broken in this process: {error!r}") from error
+    if not _numpy_works():
+        raise SystemExit("NumPy was broken in this process")
+
+
+def _numpy_works() -> bool:
+    try:
+        ones = np.ascontiguousarray(np.asarray(np.array([1.0, 1.0])))
+        return bool(np.array_equal(ones, np.ones(2)) and ones.sum() == 2.0)
+    except Exception:
+        return False
+
+
+def _limited(
+    outputs: Mapping[str, np.ndarray], expected: Mapping[str, int] | None
+) -> dict[str, np.ndarray]:
+    """The outputs, with stand-ins for those that are much larger than expected.
+
+    Such an output has another shape, whatever its dtype, and that is all there is to say of it.
+    """
+    if expected is None:
+        return dict(outputs)
+    most = {name: max(MOST_BYTES, EXCESS * expected.get(name, 0)) for name in outputs}
+    return {k: a if a.nbytes <= most[k] else stand_in(a) for k, a in outputs.items()}
+
+
+def _runs(program: Executable, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The outputs; of every size, one run after the other, if the inputs are of several."""
+    if inputs.keys() == program.imported.inputs.keys():
+        return program(inputs)
+    return together(program(part) for part in by_copy(inputs))

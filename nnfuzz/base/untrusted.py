@@ -1,0 +1,305 @@
+"""Everything that others have made is read here: files of findings, corpora, campaigns, models.
+
+A file of somebody else may be a pipe that never says anything, a link to a device, an archive that
+unpacks to terabytes, or a document of the right form with the wrong types in it. All of that is
+`Unreadable`, which the command line turns into one line and exit code 2. docs/SECURITY_MODEL.md
+says who is trusted with what.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, TypeVar
+
+from nnfuzz.base.bounds import check_bounds
+from nnfuzz.base.reading import Unreadable, read
+
+if TYPE_CHECKING:
+    from zipfile import ZipFile, ZipInfo
+
+    import numpy as np
+    from onnx import ModelProto, TensorProto
+
+T = TypeVar("T")
+
+MAX_BYTES = 2 << 30
+"""Of any file: what a serialised protobuf may have at most, and so a model without others beside
+it."""
+MAX_TEXT_BYTES = 64 << 20
+"""Of a text or JSON file: the largest finding.json so far, of a seed model, had 3 MB."""
+MAX_ARRAY_BYTES = 1 << 30
+"""Of all arrays of an archive, unpacked: four times what a worker may grow by default."""
+READ_SECONDS = 30.0
+"""For one file: a network file system that is gone answers never."""
+_LONE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+MAX_MEMBERS = 10_000
+"""Of an archive: a finding has some twenty files, and a model some hundred arrays."""
+_PIECE = 1 << 20  # bytes that are unpacked at a time
+_MEMBER_HEADER = 10_000  # bytes of the header of an array; NumPy's own limit
+
+
+@contextmanager
+def making_sense(of: object) -> Iterator[None]:
+    """Turns whatever its block raises into Unreadable; the block does nothing but decode.
+
+    Decoders meet every kind of exception in damaged data, and it is never a fault of nnfuzz.
+    """
+    try:
+        yield
+    except (Unreadable, MemoryError):
+        raise
+    except OSError as error:
+        raise Unreadable(f"{of} cannot be read: {error.strerror or error}") from error
+    except Exception as error:
+        told = " ".join(str(error).split())[:200]
+        raise Unreadable(f"{of} is damaged: {type(error).__name__}: {told}") from error
+
+
+def read_bytes(
+    path: str | Path,
+    limit: int = MAX_BYTES,
+    seconds: float = READ_SECONDS,
+    start: int = 0,
+    length: int = -1,
+) -> bytes:
+    """The content of a regular file, or `length` bytes of it from `start` on; links are followed.
+
+    length: -1 for all that is behind `start`.
+    Raises: Unreadable for a pipe, a device or a folder, for more than `limit` bytes, for fewer than
+    `length`, and if reading takes longer than `seconds`.
+    """
+    found: list[bytes | BaseException] = []
+
+    def read() -> None:
+        try:
+            found.append(_content(path, limit, start, length))
+        except BaseException as error:
+            found.append(error)
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    reader.join(seconds)
+    with making_sense(path):
+        if not found:
+            raise Unreadable(f"{path} cannot be read: it takes longer than {seconds:g} s")
+        if isinstance(found[0], BaseException):
+            raise found[0]
+    return found[0]
+
+
+def _content(path: str | Path, limit: int, start: int, length: int) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:
+        about = os.fstat(descriptor)
+        if not stat.S_ISREG(about.st_mode):
+            raise Unreadable(f"{path} cannot be read: it is no regular file")
+        wanted = about.st_size - start if length < 0 else length
+        if not 0 <= start <= start + wanted <= about.st_size:
+            raise Unreadable(f"{path} is damaged: it is cut off")
+        file.seek(start)
+        data = file.read(wanted) if wanted <= limit else b""
+        while length < 0 and len(data) <= limit and (more := file.read(_PIECE)):
+            data += more  # of a file that grows, or that says it has no size
+        if wanted > limit or len(data) > limit:
+            raise Unreadable(f"{path} cannot be read: it has more than {limit:,} bytes")
+        return data
+
+
+def read_text(path: str | Path) -> str:
+    """The text of a file in UTF-8. Raises: Unreadable."""
+    with making_sense(path):
+        return read_bytes(path, MAX_TEXT_BYTES).decode()
+
+
+def read_json(path: str | Path) -> Any:
+    """The document in a file. Raises: Unreadable."""
+    return parsed_json(read_text(path), path)
+
+
+def parsed_json(text: str | bytes, of: object = "the text") -> Any:
+    """A JSON document of no great depth; texts in it are valid Unicode.
+
+    Raises: Unreadable.
+    """
+    with making_sense(of):
+        text = text if isinstance(text, str) else text.decode()
+        value = json.loads(text)
+        if _LONE_SURROGATE.search(text):
+            value = json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+        return read(Any, value)
+
+
+def read_npz(path: str | Path) -> dict[str, np.ndarray]:
+    """All arrays of an archive, by name and in order; {} if there is no such file.
+
+    Raises: Unreadable.
+    """
+    if not os.path.lexists(path):
+        return {}
+    import io
+    import zipfile
+
+    data = read_bytes(path, MAX_ARRAY_BYTES)
+    with making_sense(path), zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = archive.infolist()
+        if len(members) > MAX_MEMBERS:
+            raise Unreadable(f"{path} has more than {MAX_MEMBERS:,} arrays")
+        if sum(member.file_size for member in members) > MAX_ARRAY_BYTES:
+            raise Unreadable(
+                f"{path} is damaged: it unpacks to more than {MAX_ARRAY_BYTES:,} bytes"
+            )
+        if any(m.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for m in members):
+            raise Unreadable(f"{path} is damaged: NumPy packs nothing in this way")
+        return dict(_member(archive, member) for member in members)
+
+
+def _member(archive: ZipFile, member: ZipInfo) -> tuple[str, np.ndarray]:
+    with archive.open(member) as file:
+        return _named(member.filename, _read_array(file, member.file_size, member.filename))
+
+
+def _named(member: str, bits: np.ndarray) -> tuple[str, np.ndarray]:
+    """The name and the array that nnfuzz.base.files.npz_bytes has written as a member."""
+    from nnfuzz.ir.dtypes import DType
+
+    key = member.removesuffix(".npy")
+    name, at, dtype = key.rpartition("@")
+    if not at or dtype not in {d.value for d in DType if not d.native}:
+        return key, bits
+    kind = DType(dtype).numpy
+    if bits.dtype != f"u{kind.itemsize}":
+        raise Unreadable(f"{member} is damaged: {bits.dtype} are no bits of {dtype}")
+    return name, bits.view(kind)
+
+
+def parsed_array(data: bytes, of: object = "the array") -> np.ndarray:
+    """The array in an .npy file: numbers, as many as its shape says. Raises: Unreadable."""
+    import io
+
+    return _read_array(io.BytesIO(data), len(data), of)
+
+
+def _read_array(file: IO[bytes], total: int, of: object) -> np.ndarray:
+    """The array in an .npy file of so many bytes, of which no more than a piece is read before its
+    header is known to fit. Raises: Unreadable.
+    """
+    import math
+
+    import numpy as np
+
+    with making_sense(of):
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format
+        header = {(1, 0): read.read_array_header_1_0, (2, 0): read.read_array_header_2_0}[version]
+        shape, fortran, dtype = header(file, _MEMBER_HEADER)
+        size = total - file.tell()
+        if dtype.kind not in "biufc" or min(shape, default=0) < 0:
+            raise Unreadable(f"{of} is damaged: {dtype}{list(shape)} is no array of numbers")
+        if math.prod(shape) * dtype.itemsize != size:
+            raise Unreadable(f"{of} is damaged: {size} bytes are no {dtype}{list(shape)}")
+        bits = np.empty(size, np.uint8)
+        for start in range(0, size, _PIECE):
+            piece = file.read(min(_PIECE, size - start))
+            bits[start : start + len(piece)] = np.frombuffer(piece, np.uint8)
+            if len(piece) < min(_PIECE, size - start):
+                raise Unreadable(f"{of} is damaged: it is cut off")
+        return bits.view(dtype).reshape(shape, order="F" if fortran else "C")
+
+
+def read_model(path: str | Path) -> ModelProto:
+    """A model with the tensors that it keeps in files beside it, of MAX_BYTES in all.
+
+    Raises: Unreadable.
+    """
+    model = parsed_model(read_bytes(path), path, alone=False)
+    places = [(tensor, *_place(path, tensor)) for tensor in _outside(model)]
+    if sum(length for *_, length in places) > MAX_BYTES:
+        raise Unreadable(f"{path} is too large: its tensors have more than {MAX_BYTES:,} bytes")
+    for tensor, file, start, length in places:
+        tensor.raw_data = read_bytes(file, start=start, length=length)
+        tensor.ClearField("external_data")
+        tensor.ClearField("data_location")
+    return model
+
+
+def _place(path: str | Path, tensor: TensorProto) -> tuple[Path, int, int]:
+    """The file that a tensor is kept in, where in it, and how many bytes. Raises: Unreadable."""
+    with making_sense(f"{path}, tensor {tensor.name}"):
+        told = {entry.key: entry.value for entry in tensor.external_data}
+        file = below(Path(path).parent, told["location"])
+        size, start = file.stat().st_size, int(told.get("offset", 0))
+        length = int(told["length"]) if "length" in told else size - start
+        if not 0 <= start <= start + length <= size:
+            raise Unreadable(f"{path} is damaged: tensor {tensor.name} is cut off")
+        return file, start, length
+
+
+def parsed_model(data: bytes, of: object = "the model", alone: bool = True) -> ModelProto:
+    """A serialised model of a size that can be walked. alone: it must not name other files.
+
+    Raises: Unreadable.
+    """
+    import onnx
+
+    with making_sense(of):
+        model = onnx.load_model_from_string(data)
+    if not (model.graph.node or model.graph.input or model.graph.output):
+        raise Unreadable(f"{of} is no ONNX model, or an empty one")
+    check_bounds(model, of)
+    if alone and (tensor := next(_outside(model), None)):
+        raise Unreadable(f"{of} keeps the tensor {tensor.name} in another file")
+    return model
+
+
+def _outside(message: Any) -> Iterator[Any]:
+    """All tensors inside of a protobuf message whose data is elsewhere."""
+    from onnx import TensorProto
+
+    if isinstance(message, TensorProto):
+        if message.data_location == TensorProto.EXTERNAL or message.external_data:
+            yield message
+        return
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for inner in [value] if hasattr(value, "ListFields") else value:
+                yield from _outside(inner)
+
+
+def below(folder: str | Path, name: str) -> Path:
+    """The path that a file names, which is inside of the folder that the file belongs to.
+
+    Raises: Unreadable for absolute names, for "..", and for links that lead out of the folder.
+    """
+    path = Path(folder) / name
+    with making_sense(folder):
+        inside = not Path(name).is_absolute() and ".." not in Path(name).parts and "\0" not in name
+        root = Path(folder).resolve()
+        if not inside or not name.strip("./") or not path.resolve().is_relative_to(root):
+            raise Unreadable(f"{folder} names {name!r}, which is not inside of it")
+    return path
+
+
+def as_far_as(items: Iterable[T], what: str, missing: list[str]) -> Iterator[T]:
+    """The items that can be read, up to the first that cannot, of which `missing` tells."""
+    try:
+        with making_sense(what):
+            yield from items
+    except Unreadable as error:
+        missing.append(f"{what}: {error}")
+
+
+def whole_or(default: Any, read: Callable[[], Any], what: str, missing: list[str]) -> Any:
+    """What `read` returns; if it cannot, the default, and `missing` tells of it."""
+    try:
+        with making_sense(what):
+            return read()
+    except Unreadable as error:
+        missing.append(f"{what}: {error}")
+        return default

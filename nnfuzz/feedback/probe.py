@@ -1,0 +1,338 @@
+"""Which single-operator models to run next, and which signatures their answers refuse.
+
+Probing every signature takes minutes on a slow compiler, so a campaign learns while it fuzzes. A
+test that ran shows that its signatures are supported. A test that met `unsupported` has those of
+its signatures probed that never ran; if the message names some of the operators, only theirs; and
+if it can mean only one signature, the test counts as a probe of that one. With the rest of the
+probes that a campaign may make (`CampaignConfig.probes_before`), one signature of every operator is
+probed, then the second ones. The questions follow from the tests of earlier epochs
+(nnfuzz.campaign.epochs), and a probe with a known answer is not run again: so the answers come to
+count at the same index, however long they take.
+
+Exporters write operators in different ways, so keys name the exporter here. The keys of one
+signature are probed one after the other: another exporter is asked for where a backend refuses the
+models of the first one, and then one refusal is enough.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+
+from nnfuzz.backend.outcome import DIFFERENCES, Outcome, OutcomeKind
+from nnfuzz.feedback.statements import Statements
+from nnfuzz.feedback.support import (
+    FAILING,
+    INSTANCES,
+    NOTHING,
+    OK,
+    UNSUPPORTED,
+    ProbeAnswer,
+    ProbeAnswers,
+    Support,
+    answer_of,
+)
+from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.records.rows import Observed
+from nnfuzz.records.schedule import PLACE_BITS, place_of
+from nnfuzz.testcase.case import NotProduced
+from nnfuzz.testcase.identity import Probe
+
+Keep = Callable[[str, SupportKey, int, int, Mapping[str, ProbeAnswer]], None]
+"""Receives backend, signature, instance, the index before which it was asked, and the answers by
+level."""
+_STRIDE = 64  # places per signature: more than there are instances with all exporters
+_RAN = (OK, *DIFFERENCES, OutcomeKind.NOT_COMPARED.value)
+
+
+@dataclass
+class _Chain:
+    """The probes of one signature, one after the other. keys: still to be probed."""
+
+    place: int
+    keys: deque[SupportKey] = field(default_factory=deque)
+
+
+class Prober:
+    """The queue of probes, and the support tables that they fill."""
+
+    def __init__(
+        self,
+        levels: Mapping[str, Sequence[str]],
+        keys: Sequence[SupportKey],
+        variables: Mapping[str, Sequence[int]],
+        answers: ProbeAnswers | None = None,
+        keep: Keep = lambda *answer: None,
+    ) -> None:
+        """levels: of each backend, those that probes run at. keys: every signature of the campaign
+        with every exporter that writes it, in the order in which exporters are to be asked.
+        variables: see `signature_keys`. answers: the known ones. keep: receives every answer that
+        counts. `spent`: the number of answered probes, including those with a known answer.
+        """
+        self.spent = 0
+        self.levels = levels
+        self.tables = {name: Support(name) for name in levels}
+        self._statements = {name: Statements() for name in levels}
+        self.keys = keys
+        self.variables = variables
+        self.answers = answers or ProbeAnswers()
+        self._keep = keep
+        self._known = frozenset(keys)
+        self._by_signature: dict[SupportKey, list[SupportKey]] = {}
+        for key in keys:
+            self._by_signature.setdefault(key.signature, []).append(key)
+        self._queue: deque[Probe] = deque()
+        self._chains: dict[SupportKey, _Chain] = {}
+        self._asked: set[SupportKey] = set()
+
+    # -- the queue ----------------------------------------------------------------------------
+
+    @property
+    def idle(self) -> bool:
+        """Whether every requested probe has been answered."""
+        return not self._chains
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def next(self) -> Probe | None:
+        """The next probe; the probes that finish a signature come first."""
+        return self._queue.popleft() if self._queue else None
+
+    def ask(self, keys: Iterable[SupportKey], before: int = 0) -> None:
+        """Requests probes of the signatures that some backend has not decided and none refuses.
+
+        before: the index from which on the answers count.
+        """
+        place = place_of(before - 1) + 1
+        for key in keys:
+            if key in self._asked or not self._undecided(key) or self._bad(key):
+                continue
+            self._asked.add(key)
+            if chain := self._chains.get(key.signature):
+                chain.keys.append(key)
+                continue
+            self._chains[key.signature] = _Chain(place)
+            self._queue_up(Probe(key, 0, place))
+            place += _STRIDE
+
+    def ask_known(self, before: int = 0) -> None:
+        """Requests every signature whose first probe has a known answer."""
+        self.ask([key for key in self.keys if not self.backends(Probe(key, 0))], before)
+
+    def ask_all(self, most: int | None = None, before: int = 0) -> None:
+        """Requests every signature with one exporter, or at most that many new ones."""
+        promising = map(self._promising, self._by_signature)
+        self.ask(self._new(by_turns([key for key in promising if key is not None]))[:most], before)
+
+    def lacks_answers(self) -> bool:
+        """Whether a signature would have to be probed whose first answer is not known."""
+        return any(self.backends(Probe(key, 0)) for key in self.keys)
+
+    def forget_waiting(self) -> None:
+        """Drops the signatures of which no probe was begun; they may be requested again."""
+        waiting = [p for p in self._queue if p.place == self._chains[p.key.signature].place]
+        for probe in waiting:
+            self._queue.remove(probe)
+            self._asked -= {probe.key, *self._chains.pop(probe.key.signature).keys}
+
+    def backends(self, probe: Probe) -> list[str]:
+        """The backends that a probe is to be run on."""
+        return [name for name in self._undecided(probe.key) if self._answer(name, probe) is None]
+
+    # -- answers ------------------------------------------------------------------------------
+
+    def finished(self, probe: Probe, outcomes: Mapping[str, Sequence[Outcome]]) -> None:
+        """Records the outcomes of a probe by backend; without any, nnfuzz itself has failed."""
+        for name in self.backends(probe):
+            answers = {outcome.level: answer_of(outcome) for outcome in outcomes.get(name, ())}
+            self._add(name, probe, answers or {ProbeAnswers.ANY: ProbeAnswer(NOTHING)})
+        self._go_on(probe)
+
+    def not_produced(self, probe: Probe, failed: NotProduced) -> None:
+        """Records a probe without a model: the exporter's answer counts for every backend."""
+        kind = NOTHING
+        if failed.stage == "export":
+            kind = UNSUPPORTED if failed.unsupported else FAILING
+        first = failed.message.splitlines()[0] if failed.message else ""
+        for name in self.backends(probe):
+            answer = ProbeAnswer(kind, f"{failed.stage}: {first}")
+            self._add(name, probe, {ProbeAnswers.ANY: answer})
+        self._go_on(probe)
+
+    def _add(self, name: str, probe: Probe, answers: Mapping[str, ProbeAnswer]) -> None:
+        self.answers.add(name, probe.key, probe.instance, answers)
+
+    def _answer(self, name: str, probe: Probe) -> ProbeAnswer | None:
+        return self.answers.get(name, probe.key, probe.instance, self.levels[name])
+
+    def _undecided(self, key: SupportKey) -> list[str]:
+        return [name for name, table in self.tables.items() if table.undecided([key])]
+
+    def _queue_up(self, probe: Probe) -> None:
+        """Queues a probe if it has no answer; else applies the answer."""
+        if self.backends(probe):
+            first = probe.place == self._chains[probe.key.signature].place
+            add = self._queue.append if first else self._queue.appendleft
+            add(probe)
+        else:
+            self._go_on(probe)
+
+    def _go_on(self, probe: Probe) -> None:
+        """Applies the answers; queues the next instance, or the next key of the signature."""
+        self.spent += 1
+        undecided = False
+        for name in self._undecided(probe.key):
+            answer = self._answer(name, probe) or ProbeAnswer(NOTHING)
+            levels = self.answers.levels(name, probe.key, probe.instance)
+            self._keep(name, probe.key, probe.instance, probe.place >> PLACE_BITS, levels)
+            undecided |= self._apply(name, probe.key, answer)
+        if undecided:
+            self._queue_up(Probe(probe.key, probe.instance + 1, probe.place + 1))
+            return
+        chain = self._chains[probe.key.signature]
+        other = self._promising(probe.key.signature) if self._bad(probe.key) else None
+        if other is not None and other not in self._asked:
+            self._asked.add(other)
+            chain.keys.append(other)
+        if chain.keys:
+            self._queue_up(Probe(chain.keys.popleft(), 0, probe.place + 1))
+        else:
+            del self._chains[probe.key.signature]
+
+    def _apply(self, name: str, key: SupportKey, answer: ProbeAnswer) -> bool:
+        """Records a backend's answer; returns whether a decision needs another probe."""
+        statements, table = self._statements[name], self.tables[name]
+        general = self._lacked_elsewhere(table, key) or statements.general(key, answer.message)
+        if answer.kind == UNSUPPORTED:
+            statements.add(key, answer.message)
+        undecided = table.add_answer(key, answer, 1 if general else INSTANCES)
+        if table.entries[key].refused:
+            statements.confirm(key)
+        elif answer.kind == OK:
+            statements.disprove(key)
+        return undecided
+
+    def _promising(self, signature: SupportKey) -> SupportKey | None:
+        """The signature with the first exporter for which no backend has failed."""
+        return next((key for key in self._by_signature[signature] if not self._bad(key)), None)
+
+    def _lacked_elsewhere(self, table: Support, key: SupportKey) -> bool:
+        """Whether a backend lacks the signature with some exporter."""
+        others = (table.entries.get(other) for other in self._by_signature.get(key.signature, ()))
+        return any(entry is not None and entry.refused for entry in others)
+
+    def _bad(self, key: SupportKey) -> bool:
+        found = (table.entries.get(key) for table in self.tables.values())
+        return any(entry is not None and entry.bad for entry in found)
+
+    # -- tests of the campaign ----------------------------------------------------------------
+
+    def learn(self, tests: Sequence[Observed], before: int, most: int | None = None) -> int:
+        """Records the outcomes of tests, and requests at most that many signatures: those that
+        tests give reason to, then others of the operators that lack some signature. Returns how
+        many.
+
+        before: see `ask`.
+        """
+        wanted: dict[SupportKey, None] = {}
+        for statements in self._statements.values():
+            statements.settle()
+        keyed = [(test, self._keys_in(test)) for test in tests]
+        for test, keys in keyed:
+            for name, levels in test.outcomes.items():
+                if name in self.tables and levels and all(kind in _RAN for kind, _ in levels):
+                    self.tables[name].add_run(keys)
+        for test, keys in keyed:
+            for name, levels in test.outcomes.items():
+                refusals = [message for kind, message in levels if kind == OutcomeKind.UNSUPPORTED]
+                if refusals:
+                    names = [name] if name in self.tables else list(self.tables)
+                    wanted.update(dict.fromkeys(self._suspects(keys, refusals, names)))
+        asked = self._new(dict.fromkeys((*wanted, *self._likely())))[:most]
+        self.ask(asked, before)
+        return len(asked)
+
+    def _new(self, keys: Iterable[SupportKey]) -> list[SupportKey]:
+        """The signatures that are neither decided nor requested."""
+        return [key for key in keys if key not in self._asked and self._undecided(key)]
+
+    def _suspects(
+        self, keys: Sequence[SupportKey], refusals: Sequence[str], names: Sequence[str]
+    ) -> list[SupportKey]:
+        """The signatures of a refused test that may be the reason, since they never ran.
+
+        A refusal that names the operator of only one of the test's signatures is an answer on it.
+        """
+        meant = named(sorted(keys), refusals)
+        if len(meant) == 1:
+            self._apply_refusal(meant[0], refusals[0], names)
+        unknown = sorted({key for name in names for key in self.tables[name].undecided(keys)})
+        return named(unknown, refusals) or unknown
+
+    def _apply_refusal(self, key: SupportKey, refusal: str, names: Sequence[str]) -> None:
+        """Records the refusal of a test whose only reason can be a signature."""
+        first = refusal.strip().partition("\n")[0]
+        message = f"unsupported in a test: {first[:200]}"
+        for name in names:
+            if self.tables[name].undecided([key]):
+                self._apply(name, key, ProbeAnswer(UNSUPPORTED, message))
+            elif not self.tables[name].entries[key].refused:
+                self._statements[name].add(key, message)
+                self._statements[name].disprove(key)
+
+    def _likely(self) -> list[SupportKey]:
+        """Signatures of operators of which another one is refused with the same exporter."""
+        lacking = {key.any_dtypes for table in self.tables.values() for key in table.refused()}
+        return by_turns([key for key in self.keys if key.any_dtypes in lacking])
+
+    def _keys_in(self, test: Observed) -> list[SupportKey]:
+        keys = (SupportKey.parse(item).with_exporter(test.exporter) for item in test.items)
+        return [key for key in keys if key in self._known]  # operators of seed models may not be
+
+    # -- what generation is told --------------------------------------------------------------
+
+    def refused(self) -> dict[SupportKey, str]:
+        """Signatures that some backend refuses, with "backend: why"."""
+        return self._with_status(UNSUPPORTED)
+
+    def failing(self) -> dict[SupportKey, str]:
+        """Signatures of which every probe failed on some backend, with "backend: why"."""
+        return self._with_status(FAILING)
+
+    def _with_status(self, status: str) -> dict[SupportKey, str]:
+        return {
+            key: f"{name}: {why}"
+            for name, table in self.tables.items()
+            for key, why in table.with_status(status).items()
+        }
+
+    def left(self, refused: Collection[SupportKey]) -> set[SupportKey]:
+        """The signatures, without exporters, that some exporter is left for."""
+        return {
+            signature
+            for signature, keys in self._by_signature.items()
+            if signature not in refused and not all(key in refused for key in keys)
+        }
+
+    def decided(self) -> int:
+        """How many signatures are known to be supported or not on every backend."""
+        unknown = {key for table in self.tables.values() for key in table.undecided(self.keys)}
+        return len(self.keys) - len(unknown)
+
+
+def named(keys: Sequence[SupportKey], messages: Iterable[str]) -> list[SupportKey]:
+    """The keys whose operator some message mentions."""
+    words = {word for message in messages for word in re.findall(r"\w+", message)}
+    return [key for key in keys if key.operator in words]
+
+
+def by_turns(keys: Sequence[SupportKey]) -> list[SupportKey]:
+    """The first signature of every operator, then the second ones, and so on."""
+    groups: dict[SupportKey, list[SupportKey]] = {}
+    for key in keys:
+        groups.setdefault(key.any_dtypes, []).append(key)
+    return [key for turn in zip_longest(*groups.values()) for key in turn if key is not None]

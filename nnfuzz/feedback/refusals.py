@@ -1,0 +1,43 @@
+"""What backends answer to models that they must refuse, per kind of fault."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from nnfuzz.backend.outcome import OutcomeKind, Stage
+from nnfuzz.experiment.judgement import BLIND
+from nnfuzz.invalid.fault import INTERNAL, LATE, NOTHING, PLANTED, WORST_FIRST
+from nnfuzz.records.rows import TestRow
+
+
+def refusals(tests: Iterable[TestRow]) -> dict[str, dict[str, dict[str, int]]]:
+    """Kind of fault -> backend -> answer -> tests; the worst answer of a test's levels counts."""
+    found: dict[str, dict[str, Counter[str]]] = {}
+    for row in tests:
+        kinds = [name.removeprefix(PLANTED) for name in row.motifs if name.startswith(PLANTED)]
+        for backend, levels in row.outcomes.items() if kinds else ():
+            answers = {_answer(told) for told in levels.values()}
+            counts = found.setdefault(kinds[0], {}).setdefault(backend, Counter())
+            counts.update(answer for answer in [_worst(answers)] if answer)
+    return {
+        kind: {backend: dict(counts) for backend, counts in sorted(backends.items())}
+        for kind, backends in sorted(found.items())
+    }
+
+
+def _answer(told: str | Mapping[str, Any]) -> str:
+    """told: see nnfuzz.store.recorder.brief."""
+    if isinstance(told, str):
+        return told
+    kind, stage = told["kind"], told.get("stage")
+    if kind == OutcomeKind.REFUSED and stage == Stage.EXECUTE:
+        return LATE
+    if kind == OutcomeKind.UNSUPPORTED and told.get("message") == BLIND:
+        return NOTHING
+    return INTERNAL if kind == OutcomeKind.EXCEPTION else str(kind)
+
+
+def _worst(answers: Iterable[str]) -> str:
+    return next((answer for answer in WORST_FIRST if answer in answers), "")

@@ -1,0 +1,174 @@
+"""Which operator signatures the backends support, learnt from probes and tests.
+
+A signature such as "Add(float16)->float16" is `ok` for a backend once a test or probe with it ran
+at every level; `unsupported` once every probe of it (INSTANCES of them) met the backend's own
+statement that it is not implemented; `failing` once every probe failed and at least one of them
+failed in another way.
+
+Only unsupported signatures are refused for generation. A failing signature is a finding, be it a
+wrong result, an exception or a crash: generation keeps away from it as from other findings that
+keep occurring (nnfuzz.feedback.throttle), except in the tests that are made without restraint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from nnfuzz.backend.outcome import Outcome, OutcomeKind
+from nnfuzz.base.writing import as_list
+from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.ir.view import GraphView
+
+INSTANCES = 3
+OK, UNSUPPORTED, FAILING = "ok", "unsupported", "failing"
+NOTHING = "nothing"
+
+
+@as_list
+@dataclass(frozen=True)
+class ProbeAnswer:
+    """The result of one probe.
+
+    kind: OK, UNSUPPORTED, FAILING, or NOTHING if there was no model to run. message: one line on
+    the failure.
+    """
+
+    kind: str
+    message: str = ""
+
+    @property
+    def lasting(self) -> bool:
+        """Whether later campaigns may rely on it: each campaign reports failures anew."""
+        return self.kind in (OK, UNSUPPORTED)
+
+
+def answer_of(outcome: Outcome) -> ProbeAnswer:
+    """The answer that the outcome of a probe gives."""
+    if outcome.ok or outcome.kind is OutcomeKind.NOT_COMPARED:
+        return ProbeAnswer(OK)
+    unsupported = outcome.kind is OutcomeKind.UNSUPPORTED
+    lines = outcome.message.strip().splitlines() or [outcome.signal]
+    message = f"{outcome.kind} in {outcome.stage} at {outcome.level}: {lines[0][:200]}"
+    return ProbeAnswer(UNSUPPORTED if unsupported else FAILING, message)
+
+
+def worst(answers: Iterable[ProbeAnswer]) -> ProbeAnswer:
+    """The answer that counts among those of several levels: failures first, then refusals."""
+    by_kind = {answer.kind: answer for answer in reversed(list(answers))}
+    return next(by_kind[k] for k in (FAILING, UNSUPPORTED, OK, NOTHING) if k in by_kind)
+
+
+@dataclass
+class SupportEntry:
+    """What is known of one signature on one backend. message: of the last failure."""
+
+    status: str = ""
+    message: str = ""
+    tries: int = 0
+    failures: int = 0
+
+    @property
+    def refused(self) -> bool:
+        return self.status == UNSUPPORTED
+
+    @property
+    def bad(self) -> bool:
+        """Whether no probe of the signature ran."""
+        return self.status in (UNSUPPORTED, FAILING)
+
+
+@dataclass
+class Support:
+    """The support table of one backend."""
+
+    backend: str
+    entries: dict[SupportKey, SupportEntry] = field(default_factory=dict)
+
+    def undecided(self, keys: Iterable[SupportKey]) -> list[SupportKey]:
+        """The signatures without a status."""
+        return [k for k in keys if k not in self.entries or not self.entries[k].status]
+
+    def add_run(self, keys: Iterable[SupportKey]) -> None:
+        """Records that a model with these signatures ran at every level."""
+        self.entries.update((key, SupportEntry(OK)) for key in self.undecided(keys))
+
+    def add_answer(self, key: SupportKey, answer: ProbeAnswer, enough: int = INSTANCES) -> bool:
+        """Records the answer of a probe; returns whether a decision needs another probe.
+
+        enough: how many refusals decide that the signature is unsupported.
+        """
+        entry = self.entries.setdefault(key, SupportEntry())
+        if entry.status or answer.kind == NOTHING:
+            return False
+        if answer.kind == OK:
+            self.entries[key] = SupportEntry(OK)
+            return False
+        entry.tries += 1
+        entry.failures += answer.kind == FAILING
+        entry.message = answer.message
+        if entry.tries >= (INSTANCES if entry.failures else enough):
+            entry.status = FAILING if entry.failures else UNSUPPORTED
+        return not entry.status
+
+    def with_status(self, status: str) -> dict[SupportKey, str]:
+        """The signatures of a status, with the messages."""
+        return {key: entry.message for key, entry in self.entries.items() if entry.status == status}
+
+    def refused(self) -> dict[SupportKey, str]:
+        """The unsupported signatures, with the reasons."""
+        return self.with_status(UNSUPPORTED)
+
+    def failing(self) -> dict[SupportKey, str]:
+        """The failing signatures, with the messages."""
+        return self.with_status(FAILING)
+
+
+class ProbeAnswers:
+    """The known answers of probes by backend, signature, instance and level.
+
+    A probe with a known answer is not run again, and the answer counts when the probe is due.
+    """
+
+    ANY = ""
+    """The level of an answer that holds for every level since no model could be made."""
+
+    def __init__(self) -> None:
+        self._levels: dict[tuple[str, SupportKey, int], dict[str, ProbeAnswer]] = {}
+
+    def get(
+        self, backend: str, key: SupportKey, instance: int, levels: Sequence[str]
+    ) -> ProbeAnswer | None:
+        """The answer of a probe at some levels; None unless it is known for all of them."""
+        found = self.levels(backend, key, instance)
+        if self.ANY in found:
+            return found[self.ANY]
+        known = [found[level] for level in levels if level in found]
+        return worst(known) if known and len(known) == len(levels) else None
+
+    def levels(self, backend: str, key: SupportKey, instance: int) -> Mapping[str, ProbeAnswer]:
+        return self._levels.get((backend, key, instance), {})
+
+    def add(
+        self, backend: str, key: SupportKey, instance: int, answers: Mapping[str, ProbeAnswer]
+    ) -> None:
+        self._levels.setdefault((backend, key, instance), {}).update(answers)
+
+    def of(self, backend: str) -> dict[tuple[SupportKey, int], dict[str, ProbeAnswer]]:
+        """(signature, instance) -> level -> answer."""
+        return {place[1:]: levels for place, levels in self._levels.items() if place[0] == backend}
+
+
+def signature_keys(graph: GraphView, variables: Mapping[str, Sequence[int]]) -> set[str]:
+    """The written signatures in a graph.
+
+    variables: for each operator, the first input that each of its type variables binds, in the
+    order in which a signature names them.
+    """
+    dtypes = graph.dtypes
+    keys = set()
+    for node in graph.nodes:
+        inputs = node.inputs
+        bound = [dtypes[inputs[i]] for i in variables.get(node.op, ()) if i < len(inputs)]
+        keys.add(str(SupportKey.of_signature(node.op, bound, dtypes[node.outputs[0]])))
+    return keys

@@ -1,0 +1,253 @@
+"""Support tables on the disk: one file for each backend and exporter in one folder."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from nnfuzz.backend.contract import BackendOptions
+from nnfuzz.backend.registry import BackendSpec
+from nnfuzz.base.reading import read
+from nnfuzz.base.writing import as_json
+from nnfuzz.feedback.support import FAILING, OK, ProbeAnswer, ProbeAnswers, Support, SupportEntry
+from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.records.config import CampaignConfig
+
+_GENERAL = tuple(BackendOptions.__dataclass_fields__)  # limits, not behaviour
+_ENGINE = ("spec", "materialize", "generate", "inputs")
+
+KnownAnswers = Mapping[tuple[SupportKey, int], Mapping[str, ProbeAnswer]]
+"""(signature, instance) -> level -> answer."""
+
+
+@dataclass(frozen=True)
+class SupportFile:
+    """The support table of a backend with one exporter and opset; its keys name no exporter.
+
+    versions: of the backend's compiler and the libraries that it loads. signatures: how many the
+    campaign had with this exporter. entries: for people (`nnfuzz ops`). answers: of each instance
+    of a signature, by level.
+    """
+
+    backend: str
+    versions: Mapping[str, str] = field(default_factory=dict)
+    exporter: str = ""
+    opset: int = 0
+    signatures: int = 0
+    entries: Mapping[SupportKey, SupportEntry] = field(default_factory=dict)
+    answers: Mapping[SupportKey, tuple[Mapping[str, ProbeAnswer], ...]] = field(
+        default_factory=dict
+    )
+
+    @classmethod
+    def read(cls, path: Path) -> SupportFile | None:
+        """The file at a path; None if there is no usable one."""
+        with contextlib.suppress(OSError, ValueError):
+            return read(cls, json.loads(path.read_text()))
+        return None
+
+    @property
+    def support(self) -> Support:
+        return Support(self.backend, dict(self.entries))
+
+    def known_answers(self) -> KnownAnswers:
+        return {
+            (key, number): levels
+            for key, instances in self.answers.items()
+            for number, levels in enumerate(instances)
+            if levels
+        }
+
+    def added(self, before: SupportFile | None, known: KnownAnswers) -> SupportFile:
+        """The file with the entries of an earlier one and those of `known` that last."""
+        entries = {**before.entries} if before else {}
+        entries |= {key: entry for key, entry in self.entries.items() if entry.status}
+        kept = {key: entry for key, entry in entries.items() if entry.status != FAILING}
+        return replace(self, entries=kept, answers=_by_instance(known))
+
+    def write(self, path: Path) -> None:
+        """Replaces the file at a path, all or nothing. Raises: OSError."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_suffix(f".{os.getpid()}")
+        try:
+            draft.write_text(json.dumps(as_json(self), indent=1))
+            os.replace(draft, path)
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def _by_instance(known: KnownAnswers) -> dict[SupportKey, tuple[Mapping[str, ProbeAnswer], ...]]:
+    """The lasting answers, with an empty mapping for each instance that has none."""
+    table: dict[SupportKey, list[Mapping[str, ProbeAnswer]]] = {}
+    for key, instance in sorted(known):
+        levels = known[key, instance]
+        row = table.setdefault(key, [])
+        row += [{}] * (instance - len(row))
+        row.append({level: answer for level, answer in levels.items() if answer.lasting})
+    return {key: tuple(row) for key, row in table.items()}
+
+
+@dataclass(frozen=True)
+class SupportCache:
+    """Support tables as JSON files in one folder; a file's name is a digest of its dependencies.
+
+    Campaigns take only the answers of probes from it: with or without the cache they ask the same
+    probes for the same indexes, and so generate the same.
+    """
+
+    folder: Path
+    ignored: bool = False  # nothing is taken from it, but what is learnt is kept
+
+    def path(
+        self, spec: BackendSpec, versions: Mapping[str, str], basis: Mapping[str, object]
+    ) -> Path:
+        """basis: what else decides the result of a probe, such as the exporter and the opset."""
+        key = [as_json(replace(spec, label=spec.name)), dict(versions), basis]
+        digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
+        return self.folder / f"support-{spec.name}-{digest}.json"
+
+    def load(self, path: Path) -> KnownAnswers:
+        """The answers of probes in a file; empty if there is no usable one."""
+        found = None if self.ignored else SupportFile.read(path)
+        return found.known_answers() if found else {}
+
+    def save(self, path: Path, file: SupportFile, known: KnownAnswers) -> None:
+        """Adds to a file; a folder that cannot be written costs no campaign.
+
+        known: answers, of which the lasting ones are kept.
+        """
+        known = {**self.load(path), **known}
+        with contextlib.suppress(OSError):
+            file.added(SupportFile.read(path), known).write(path)
+
+    def newest(self, backend: str, release: str = "") -> SupportFile | None:
+        """The last saved table of a backend. release: its tables come before any others."""
+        return next(iter(self._newest_first(backend, release)), None)
+
+    def newest_by_exporter(self, backend: str, release: str = "") -> list[SupportFile]:
+        """The last saved table of a backend for each exporter, sorted by the exporter's name."""
+        found: dict[str, SupportFile] = {}
+        for file in self._newest_first(backend, release):
+            found.setdefault(file.exporter, file)
+        return [found[name] for name in sorted(found)]
+
+    def known(self, backend: str, release: str = "") -> tuple[str, Support]:
+        """The backend's version in its newest table, and the union of that version's tables.
+
+        A signature that ran with some exporter counts as supported. release: as for `newest`.
+        """
+        newest, merged = self.newest(backend, release), Support(backend)
+        if newest is None:
+            return "", merged
+        for _, file in sorted(self._files(backend)):
+            if file.versions == newest.versions:
+                better = {k: e for k, e in file.entries.items() if e.status == OK}
+                merged.entries = {**file.entries, **merged.entries, **better}
+        return newest.versions.get(backend, ""), merged
+
+    def _newest_first(self, backend: str, release: str) -> list[SupportFile]:
+        by_time = sorted(self._files(backend), key=lambda pair: -pair[0].stat().st_mtime)
+        return sorted((f for _, f in by_time), key=lambda file: not is_of(file.versions, release))
+
+    def _files(self, backend: str) -> Iterator[tuple[Path, SupportFile]]:
+        for path in self.folder.glob(f"support-{backend}-*.json"):
+            if file := SupportFile.read(path):
+                yield path, file
+
+
+def is_of(versions: Mapping[str, str], release: str) -> bool:
+    """Whether a compiler with these versions, its own first, is of a release; "" is none.
+
+    Compilers may append where they were built: "2026.4.1-22982-e213a147257".
+    """
+    version = next(iter(versions.values()), "")
+    rest = version.removeprefix(release)
+    return (
+        bool(release) and version.startswith(release) and not rest[:1].isalnum() and rest[:1] != "."
+    )
+
+
+class SupportTables:
+    """The support tables of a campaign on the disk.
+
+    Each file has one exporter and opset, so that campaigns that also use other exporters share it.
+    """
+
+    def __init__(
+        self,
+        cache: SupportCache,
+        config: CampaignConfig,
+        versions: Mapping[str, Mapping[str, str]],
+        libraries: Mapping[str, str],
+    ) -> None:
+        """versions: of the compilers by backend. libraries: versions of what makes test cases."""
+        self._cache = cache
+        self._files: list[tuple[Path, SupportFile]] = []
+        about = {"specs": specs_digest(config.case.plugins), "libraries": dict(libraries)}
+        for spec in config.backends:
+            options = {k: v for k, v in spec.options.items() if k not in _GENERAL}
+            plain, own = replace(spec, options=options), versions[spec.label]
+            for name in config.case.exporters:
+                opset = config.case.only(name).opset
+                path = cache.path(plain, own, {**about, "exporter": name, "opset": opset})
+                self._files.append((path, SupportFile(spec.label, own, name, opset)))
+
+    def load(self, answers: ProbeAnswers) -> list[tuple[Path, int]]:
+        """Adds the known answers; returns the path of each table that has some, and how many."""
+        used = []
+        for path, file in self._files:
+            known = self._cache.load(path)
+            for (key, instance), levels in known.items():
+                answers.add(file.backend, key.with_exporter(file.exporter), instance, levels)
+            used += [(path, len(known))] if known else []
+        return used
+
+    def save(
+        self, tables: Mapping[str, Support], answers: ProbeAnswers, keys: Iterable[SupportKey]
+    ) -> None:
+        """Adds what the campaign has learnt. keys: all of its signatures."""
+        exporters = Counter(key.exporter for key in keys)
+        for path, file in self._files:
+            entries = {
+                key.signature: entry
+                for key, entry in tables[file.backend].entries.items()
+                if key.exporter == file.exporter
+            }
+            known = {
+                (key.signature, instance): levels
+                for (key, instance), levels in answers.of(file.backend).items()
+                if key.exporter == file.exporter
+            }
+            count = exporters[file.exporter]
+            self._cache.save(path, replace(file, entries=entries, signatures=count), known)
+
+
+def specs_digest(plugins: Iterable[str] = (), further: Iterable[str] = ()) -> str:
+    """A digest of everything that decides what a probe's model is: sources, plug-ins, versions.
+
+    further: rooms of nnfuzz whose sources count as well.
+    """
+    digest = hashlib.sha256()
+    for path in _sources(plugins, (*_ENGINE, *further)):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    for point in importlib.metadata.entry_points(group="nnfuzz.opspecs"):
+        version = point.dist.version if point.dist else ""
+        digest.update(f"{point.value} {version}".encode())
+    return digest.hexdigest()
+
+
+def _sources(plugins: Iterable[str], rooms: Iterable[str]) -> list[Path]:
+    folders = []
+    for name in ("nnfuzz.opspecs", *(f"nnfuzz.{room}" for room in rooms)):
+        spec = importlib.util.find_spec(name)
+        folders += list(spec.submodule_search_locations or ()) if spec else []
+    files = [path for folder in folders for path in sorted(Path(folder).rglob("*.py"))]
+    return files + [Path(plugin) for plugin in plugins]

@@ -1,0 +1,299 @@
+"""Keeps generation away from what has failed in the same way often enough.
+
+A failure that keeps occurring teaches nothing more, and hides what else its models would show. Once
+it has occurred `threshold` times, reduced or not, the tests so far are counted: which operator
+signature, or which edge between two operators, do they have in common that other tests lack? It is
+avoided from the next epoch on. Some tests are made without restraint (CaseConfig.unrestrained):
+there it should still fail, and if it does not, it is generated again.
+
+Failures are counted twice, by raw signature and by what every failure of that kind has in common
+(backend, kind and stage), since one wrong kernel shows under many signatures. Of the items whose
+tests fail often enough, the one with the strongest association (G-test) is avoided. Everything here
+is a function of the tests of earlier epochs, in the order of their indexes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.records.rows import AvoidedRow, Observed
+
+SIGNATURE_SHARE, EDGE_SHARE = 0.25, 0.1
+"""Share of the tests with a signature (an edge) that must fail before it is avoided."""
+SIGNIFICANT = 20.0
+"""Of the G statistic: one item in about 100,000 innocent ones gets there by chance."""
+LATEST = 5000  # tests that are counted
+PATIENCE = 4.0  # expected failures that must stay out before an entry is lifted
+
+
+class _Group(NamedTuple):
+    """Failures of one signature, or of one kind ("BACKEND KIND STAGE").
+
+    exporter: the one that failed; empty where a compiler did.
+    """
+
+    exporter: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Test:
+    """items: signatures and edges. named: the same, and for all dtypes. groups: the groups of its
+    failures, each with one signature in it.
+    """
+
+    exporter: str
+    items: tuple[SupportKey, ...]
+    named: tuple[SupportKey, ...]
+    groups: Mapping[_Group, str]
+
+
+@dataclass
+class _Watch:
+    """An avoided item, and the tests with it that were made without restraint from an epoch on.
+
+    groups: of the failures that it is avoided for. tests: how many there were; failed: in how many
+    of them a failure of these groups occurred.
+    """
+
+    row: AvoidedRow
+    groups: frozenset[_Group]
+    since: int
+    tests: int = 0
+    failed: int = 0
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it no longer fails: chance alone would do this in one of fifty cases."""
+        return not self.failed and self.tests >= math.ceil(PATIENCE / self.row.share)
+
+
+@dataclass(frozen=True)
+class _Suspect:
+    """An item that occurred in `tests` tests, of which `failed` have a failure of a group."""
+
+    item: SupportKey
+    group: _Group
+    failed: int
+    tests: int
+    association: float
+
+    @property
+    def key(self) -> SupportKey:
+        """The item, with the exporter if only its tests count."""
+        return self.item.with_exporter(self.group.exporter)
+
+    @property
+    def order(self) -> tuple[float, float, SupportKey, _Group]:
+        """Sorts the strongest association first."""
+        return -self.association, -self.failed / self.tests, self.key, self.group
+
+
+class Throttle:
+    """The list of what is avoided, and why."""
+
+    def __init__(
+        self, threshold: int, keys: Collection[SupportKey], unrestrained: Callable[[int], bool]
+    ) -> None:
+        """threshold: occurrences; 0: nothing is avoided. keys: all signatures. unrestrained:
+        whether the test of an index is made without restraint.
+        """
+        self.threshold = threshold
+        self._keys = frozenset(keys)
+        self._unrestrained = unrestrained
+        self._tests: deque[_Test] = deque(maxlen=LATEST)
+        self._watches: dict[SupportKey, _Watch] = {}
+        self._lifted: set[SupportKey] = set()
+
+    @property
+    def avoided(self) -> list[AvoidedRow]:
+        """Sorted by item."""
+        return [self._watches[item].row for item in sorted(self._watches)]
+
+    def learn(
+        self, tests: Iterable[Observed], epoch: int, refused: Collection[SupportKey] = ()
+    ) -> list[AvoidedRow]:
+        """Counts the tests of an epoch and avoids what has failed often enough; returns the new
+        rows.
+
+        epoch: from which on it is avoided. refused: signatures that are not generated anyway.
+        """
+        for test in tests:
+            if test.ran:
+                self._watch(test)
+                self._tests.append(_test(test))
+        added: list[AvoidedRow] = []
+        while self.threshold and (new := self._worst(refused)):
+            for row, group in new.items():
+                self._watches[SupportKey.parse(row.item)] = _Watch(row, frozenset({group}), epoch)
+            added += new
+        return added
+
+    def avoid(self, item: SupportKey, failures: Sequence[Observed], why: str, epoch: int) -> None:
+        """Adds a signature that always fails. failures: its single-operator models."""
+        if not self.threshold or item in self._watches or item in self._lifted:
+            return
+        if self._admissible(item, ()):
+            groups = frozenset(group for test in failures for group in _groups(test))
+            signature = min(s for test in failures for s in test.failures)
+            self._watches[item] = _Watch(AvoidedRow(str(item), signature, why), groups, epoch)
+
+    def lift(self) -> list[AvoidedRow]:
+        """Removes from the list what no longer fails; returns its rows."""
+        stopped = {item: watch.row for item, watch in self._watches.items() if watch.stopped}
+        for item in stopped:
+            del self._watches[item]
+        self._lifted.update(stopped)
+        return list(stopped.values())
+
+    def _watch(self, test: Observed) -> None:
+        """Counts a test for the avoided items in it. A failure of the same kind may be the known
+        one, whatever its signature.
+        """
+        if not self._watches or not self._unrestrained(test.index):
+            return
+        groups = _groups(test)
+        for item in map(SupportKey.parse, test.items):
+            for key in {item, item.with_exporter(test.exporter)}:
+                watch = self._watches.get(key)
+                if watch and test.epoch >= watch.since:
+                    watch.tests += 1
+                    watch.failed += not watch.groups.isdisjoint(groups)
+
+    def _worst(self, refused: Collection[SupportKey]) -> dict[AvoidedRow, _Group]:
+        """What is associated most with failing in one way: all its dtypes where enough fail."""
+        tests = self._restrained()
+        counts = Counter(group for test in tests for group in test.groups)
+        due = sorted(group for group, count in counts.items() if count >= self.threshold)
+        suspects: list[_Suspect] = []
+        for exporter in sorted({group.exporter for group in due}):
+            among = [test for test in tests if exporter in ("", test.exporter)]
+            groups = [group for group in due if group.exporter == exporter]
+            suspects += self._suspects(among, groups)
+        for suspect in sorted(suspects, key=lambda suspect: suspect.order):
+            if rows := self._rows(suspect, tests, refused):
+                return dict.fromkeys(rows, suspect.group)
+        return {}
+
+    def _restrained(self) -> list[_Test]:
+        """The tests without anything that is avoided by now."""
+        avoided: dict[str, set[SupportKey]] = {}
+        for key in self._watches:
+            avoided.setdefault(key.exporter, set()).add(key.signature)
+        return [
+            test
+            for test in self._tests
+            if all(
+                avoided[exporter].isdisjoint(test.items)
+                for exporter in {"", test.exporter} & avoided.keys()
+            )
+        ]
+
+    def _suspects(self, tests: Sequence[_Test], groups: Sequence[_Group]) -> Iterator[_Suspect]:
+        """Items that could be to blame for a group of failures. tests: those that count."""
+        bad = Counter(group for test in tests for group in test.groups)
+        often: dict[_Group, dict[SupportKey, int]] = {}
+        for group in groups:
+            counts = Counter(i for test in tests if group in test.groups for i in test.named)
+            often[group] = {item: n for item, n in counts.items() if n >= self.threshold}
+        asked = set().union(*often.values())
+        among = Counter(item for test in tests for item in asked.intersection(test.named))
+        for group, failures in often.items():
+            for item, failed in failures.items():
+                if failed / among[item] >= _needed(item):
+                    associated = association(failed, among[item], bad[group], len(tests))
+                    if associated >= SIGNIFICANT:
+                        yield _Suspect(item, group, failed, among[item], associated)
+
+    def _rows(
+        self, suspect: _Suspect, tests: Sequence[_Test], refused: Collection[SupportKey]
+    ) -> list[AvoidedRow]:
+        """What to avoid for a suspect: itself, or for an operator or edge its dtypes."""
+        rows: dict[SupportKey, AvoidedRow] = {}
+        group, observed = suspect.group, False
+        failed = [t.groups[group] for t in tests if group in t.groups]
+        having = [t for t in tests if group.exporter in ("", t.exporter)]
+        having = [t for t in having if suspect.item in t.named]
+        for item in self._meant(suspect, having, refused):
+            own = [t for t in having if item in t.items]
+            bad = [t.groups[group] for t in own if group in t.groups]
+            share = len(bad) / len(own) if own else suspect.failed / suspect.tests
+            key = item.with_exporter(group.exporter)
+            if share < _needed(item) or not self._admissible(key, {*refused, *rows}):
+                continue
+            signatures = bad or failed
+            signature = min(signatures, key=lambda s: (-signatures.count(s), s))
+            why = f"{suspect.failed} of {suspect.tests} tests with {suspect.key} failed"
+            rows[key] = AvoidedRow(str(key), signature, why, round(share, 3))
+            observed |= bool(own)
+        return list(rows.values()) if observed else []
+
+    def _meant(
+        self, suspect: _Suspect, having: Iterable[_Test], refused: Collection[SupportKey]
+    ) -> list[SupportKey]:
+        """The items that a suspect stands for: of an operator without dtypes also the signatures
+        that no test had so far, of an edge those that tests had.
+        """
+        settled = {*self._watches, *self._lifted, *refused}
+        items = {suspect.item}
+        if not suspect.item.dtypes:
+            items = {i for t in having for i in t.items if i.any_dtypes == suspect.item}
+            items |= {key for key in self._keys if key.any_dtypes == suspect.item}
+        exporter = suspect.group.exporter
+        return sorted(item for item in items if item.with_exporter(exporter) not in settled)
+
+    def _admissible(self, item: SupportKey, without: Collection[SupportKey]) -> bool:
+        """Whether something is left to generate without it; exporters do not count."""
+        gone = {key.signature for key in (*self._watches, *without, item)}
+        return item.is_edge or bool(self._keys - gone)
+
+
+def by_operator(rows: Iterable[AvoidedRow]) -> dict[str, AvoidedRow]:
+    """One row for all dtypes of an operator or edge: its name for people, and the first row."""
+    groups: dict[SupportKey, list[AvoidedRow]] = {}
+    for row in rows:
+        groups.setdefault(SupportKey.parse(row.item).any_dtypes, []).append(row)
+    return {
+        group[0].item if len(group) == 1 else f"{name} ({len(group)} signatures)": group[0]
+        for name, group in groups.items()
+    }
+
+
+def association(failed: int, seen: int, bad: int, tests: int) -> float:
+    """The G statistic of having an item and failing; 0 if those with it fail less often.
+
+    failed of `seen` tests with the item failed, `bad` of all `tests`.
+    """
+    if failed * tests <= bad * seen:
+        return 0.0
+    table = (
+        (failed, seen * bad / tests),
+        (seen - failed, seen * (tests - bad) / tests),
+        (bad - failed, (tests - seen) * bad / tests),
+        (tests - seen - bad + failed, (tests - seen) * (tests - bad) / tests),
+    )
+    return 2 * sum(count * math.log(count / expected) for count, expected in table if count)
+
+
+def _groups(test: Observed) -> dict[_Group, str]:
+    """The groups that the failures of a test belong to, each with the last of its signatures."""
+    groups: dict[_Group, str] = {}
+    for signature, kind in test.failures.items():
+        exporter = test.exporter if kind.endswith(" export") else ""
+        groups |= dict.fromkeys((_Group(exporter, signature), _Group(exporter, kind)), signature)
+    return groups
+
+
+def _test(test: Observed) -> _Test:
+    items = tuple(dict.fromkeys(map(SupportKey.parse, test.items)))
+    named = dict.fromkeys((*items, *(item.any_dtypes for item in items)))
+    return _Test(test.exporter, items, tuple(named), _groups(test))
+
+
+def _needed(item: SupportKey) -> float:
+    return EDGE_SHARE if item.is_edge else SIGNATURE_SHARE

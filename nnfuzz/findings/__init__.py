@@ -1,0 +1,1 @@
+"""Folders of findings: write and read them, reduce, replay and bisect what they hold."""

@@ -1,0 +1,222 @@
+"""From a finding folder to the reduced finding inside of it, FINDING/reduced."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+from nnfuzz.backend.outcome import OutcomeKind
+from nnfuzz.backend.registry import BackendRegistry, BackendSpec
+from nnfuzz.backend.runner import RunnerError
+from nnfuzz.base.writing import as_json
+from nnfuzz.compare.flip import Coordinate
+from nnfuzz.experiment.blocking import asked
+from nnfuzz.experiment.localise import Localisation, localise
+from nnfuzz.findings.folder import REDUCED, Trust, nobody, read_finding, write_finding
+from nnfuzz.findings.packed_folder import unpack
+from nnfuzz.findings.trial import tried
+from nnfuzz.records.finding import Finding
+from nnfuzz.reduction.case import Problem, ReduceConfig, Reduction, reduce_case
+from nnfuzz.reduction.healing import in_words
+from nnfuzz.reduction.servers import Servers
+from nnfuzz.report.repro import first_wrong, program_of
+from nnfuzz.testcase.client import ProducerClient, ProducerError
+from nnfuzz.triage.general import operator_types
+from nnfuzz.triage.signature import HABITS
+from nnfuzz.triage.title import operators_of, sentence, without_operator, wrong_in_words
+
+
+def reduce_folder(
+    folder: str | Path,
+    config: ReduceConfig | None = None,
+    backend: BackendSpec | None = None,
+    trusted: Trust = nobody,
+) -> tuple[Reduction, Finding]:
+    """Reduces a finding, looks for its place, and writes FINDING/reduced, replacing an older one.
+    Its repro.py is run; where that does not fail at once, the title says how often it does.
+
+    backend: see problem_of. Returns what reduction did, and the finding that was written.
+    Raises: FindingError, and as nnfuzz.reduction.case.reduce_case.
+    """
+    folder = Path(folder)
+    finding = read_finding(folder, trusted)
+    plugins = dict.fromkeys([*finding.config["plugins"], *(backend.plugins if backend else ())])
+    finding = replace(finding, config={**finding.config, "plugins": list(plugins)})
+    unpack(folder)
+    done, reduced = reduce_finding(finding, config, backend)
+    program = repro_program(reduced, config.registry if config else None)
+    target = folder / REDUCED
+    if target.is_symlink():
+        target.unlink()
+    _written_anew(target, reduced, program)
+    if done.cause is None and (text := _trial(target, reduced, config)):
+        title = f"{reduced.signature.title} [{text}]"
+        signature = replace(reduced.signature, title=title)
+        reduced = replace(reduced, failure=replace(reduced.failure, signature=signature))
+        _written_anew(target, reduced, program)
+    return done, reduced
+
+
+def _written_anew(folder: Path, finding: Finding, program: str | None) -> None:
+    if folder.exists():
+        shutil.rmtree(folder)
+    write_finding(folder, finding, program)
+
+
+def _trial(folder: Path, reduced: Finding, config: ReduceConfig | None) -> str:
+    """What a title says of the script in a folder; "" where it fails as it should."""
+    plugins = reduced.backend.plugins if reduced.backend else ()
+    registry = (config and config.registry) or BackendRegistry.discover(plugins)
+    found = tried(folder, reduced, registry)
+    return str(found) if found else ""
+
+
+def reduce_finding(
+    finding: Finding,
+    config: ReduceConfig | None = None,
+    backend: BackendSpec | None = None,
+    localised: bool = True,
+) -> tuple[Reduction, Finding]:
+    """`reduce_folder` for a finding at hand; nothing is written."""
+    problem, config = problem_of(finding, backend), config or ReduceConfig()
+    spec, servers = problem.backend, config.servers
+    registry = config.registry or BackendRegistry.discover(spec.plugins if spec else ())
+    with nullcontext(servers) if servers else Servers(spec, registry, finding.config) as shared:
+        done = reduce_case(problem, replace(config, registry=registry, servers=shared))
+        reduced = reduced_finding(finding, problem, done)
+        if localised and spec is not None and done.cause is None:
+            reduced = _localised_or_why_not(reduced, registry, shared)
+    return done, titled(reduced)
+
+
+def titled(reduced: Finding) -> Finding:
+    """A reduced finding whose title names its operators, attributes and cause. Its signature keeps
+    its hash and parts. The model of a finding that must be refused has a fault to name instead.
+    """
+    failure, case = reduced.failure, reduced.case
+    operators = (
+        operators_of(case.model, case.graph.operators) if case.model and not case.fault else ""
+    )
+    parts, title = failure.signature.parts, failure.signature.title
+    cause, where = title.removeprefix(f"{parts['backend']}: "), ""
+    if not operators or HABITS in parts:
+        return reduced
+    if failure.kind is OutcomeKind.MISMATCH:
+        cause, where = (
+            _wrong(reduced),
+            cause[cause.rfind(" (") + 2 : -1] if cause[-1] == ")" else "",
+        )
+    if failure.kind is OutcomeKind.DISPUTED:  # the operators are named in front of it
+        cause = re.sub(r" at \S.*, and nobody", ", and nobody", cause)
+    text = sentence(parts["backend"], cause, where, operators)
+    return replace(
+        reduced, failure=replace(failure, signature=replace(failure.signature, title=text))
+    )
+
+
+def _wrong(reduced: Finding) -> str:
+    """What is wrong with the output of a mismatch, in the words of a title."""
+    nodes = reduced.case.graph.nodes
+    names = [*(node.op for node in nodes[:1]), *operator_types(reduced.case.model)]
+    healed = in_words(reduced.diagnosis.heals, nodes[-1].op) if nodes else ""
+    told = [*reduced.diagnosis.explanations, healed][0]
+    single = len(nodes) == 1
+    said = without_operator(told, names if single else (), len(nodes[0].inputs) if single else 0)
+    return wrong_in_words(reduced.signature.parts.get("wrong", ""), first_wrong(reduced), said)
+
+
+def repro_program(finding: Finding, registry: BackendRegistry | None = None) -> str | None:
+    """The source that repro.py of a finding needs, if its backend has any."""
+    spec = finding.backend
+    levels = [o.level for o in finding.outcomes if o.backend == finding.failure.backend]
+    if spec is None or not finding.case.model:
+        return None
+    return program_of(spec, registry, finding.case, levels)
+
+
+def localised_finding(
+    finding: Finding, registry: BackendRegistry, servers: Servers | None = None
+) -> Finding:
+    """The finding with its localisation; as it is if it does not occur or has no backend.
+
+    Raises: RunnerError, ProducerError.
+    """
+    spec = finding.backend
+    if spec is None:
+        return finding
+    with (
+        nullcontext(servers) if servers else Servers(spec, registry, finding.config) as shared,
+        shared.lent(spec) as (service, runner),
+    ):
+        found = localise(finding.case, finding.failure, runner, ProducerClient.asking(service))
+    return replace(finding, localisation=as_json(found) if found else None)
+
+
+def _localised_or_why_not(finding: Finding, registry: BackendRegistry, servers: Servers) -> Finding:
+    """A reduction is not lost because the search for its place fails."""
+    try:
+        return localised_finding(finding, registry, servers)
+    except (RunnerError, ProducerError) as error:
+        why = Localisation({}, "", "unknown", (f"not examined: {error}",))
+        return replace(finding, localisation=as_json(why))
+
+
+def problem_of(finding: Finding, backend: BackendSpec | None = None) -> Problem:
+    """What to reduce; `backend` instead of the finding's own."""
+    failure = finding.failure
+    ran = dict.fromkeys(o.level for o in finding.outcomes if o.backend == failure.backend)
+    return Problem(
+        case=finding.case,
+        failure=failure,
+        backend=(backend or finding.backend) if finding.case.model else None,
+        config=finding.config,
+        levels=tuple(ran),
+        exporter_accused=finding.blame.coordinate is Coordinate.FORM,
+        rival=rival_of(finding, backend or finding.backend),
+    )
+
+
+def rival_of(finding: Finding, spec: BackendSpec | None) -> BackendSpec | None:
+    """A backend that has to run beside another one to show a failure: the release that is right, or
+    of a dispute the first that is not on the side of the failure, unless levels of one do for that.
+    """
+    if spec is None:
+        return None
+    if release := finding.origin.right_in:
+        return replace(spec, release=release, label=f"{spec.name}@{release}")
+    suspects = finding.verdict.suspects if finding.verdict else {}
+    dispute = suspects.get(finding.failure.targets[0])
+    if dispute is None or finding.failure.kind is not OutcomeKind.DISPUTED:
+        return None
+    registry, failing = BackendRegistry.discover(spec.plugins), finding.failure.targets
+    others = [t for group in dispute.groups if failing[0] not in group for t in group]
+    known = (t for t in others if t.compiler != spec.name and t.compiler in registry.names())
+    target, first = next(known, None), dispute.groups[0]
+    if target is None or (target not in first and any(t.compiler == spec.name for t in first)):
+        return None
+    made, _ = asked(replace(target, form="", release=""), registry)
+    return replace(made, plugins=spec.plugins, label=str(made))
+
+
+def reduced_finding(finding: Finding, problem: Problem, done: Reduction) -> Finding:
+    """The finding with the reduced test case, and what it was made from."""
+    origin = replace(
+        finding.origin,
+        reduced_from=finding.signature,
+        reduction=done.figures,
+        diagnosis=done.diagnosis,
+    )
+    return replace(
+        finding,
+        failure=done.failure,
+        case=done.case,
+        outcomes=done.best.outcomes,
+        backend=problem.backend,
+        verdict=done.best.verdict,
+        blame=done.best.blame(done.failure),
+        origin=origin,
+        localisation=None,
+    )

@@ -1,0 +1,137 @@
+"""The service inside of a campaign's reducing worker: finding folders in, reduced findings out.
+
+Job: {"do": "reduce" or "ask", "folder": absolute path, "workers", "budget", "seconds" or None for
+any, "known": folders of reduced findings of the same kind, "habits": of the compiler, None for what
+it has to be asked for} -> the fields of nnfuzz.records.rows.ReductionRow but for the signature.
+What cannot be reduced has a "reason"; what fails for the cause of one of the known findings is
+"explained", and not reduced further. "ask" wants to know this only: {} is no.
+
+The worker starts fork servers of its own for torch and for the compiler, and keeps them for the
+next finding of the same backend; they end with it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from nnfuzz.backend.contract import OptionError
+from nnfuzz.backend.deviation import Deviation, Habits
+from nnfuzz.backend.plugin_files import namesake
+from nnfuzz.backend.registry import BackendRegistry, RegistryError, plugin_name
+from nnfuzz.backend.runner import RunnerError
+from nnfuzz.base.reading import read
+from nnfuzz.findings.folder import FindingError, read_finding
+from nnfuzz.findings.keyed import keyed
+from nnfuzz.findings.reduced import reduce_folder
+from nnfuzz.records.finding import Finding
+from nnfuzz.reduction.case import NotReduced, ReduceConfig, Unexplained
+from nnfuzz.reduction.known import Cause
+from nnfuzz.reduction.servers import Servers
+from nnfuzz.reduction.slots import WorkerError
+from nnfuzz.sandbox.worker import Report
+from nnfuzz.testcase.client import ProducerError
+from nnfuzz.triage.refine import pattern_of
+
+_REASONS = (
+    NotReduced,
+    FindingError,
+    RegistryError,
+    OptionError,
+    RunnerError,
+    WorkerError,
+    ProducerError,
+    OSError,
+)
+
+
+class ReductionService:
+    """plugins: files with further backends. folder: the campaign's working directory, which paths
+    in finding folders are relative to; a worker starts in one of its own.
+    """
+
+    def __init__(self, plugins: Sequence[str] = (), folder: str = "") -> None:
+        if folder:
+            os.chdir(folder)
+        self._registry = BackendRegistry.discover(plugins)
+        self._trusted = namesake(map(plugin_name, plugins))
+        self._servers: Servers | None = None
+        self._for: tuple[str, ...] = ()
+        self._causes: dict[str, Cause | None] = {}
+
+    def handle(
+        self, header: Mapping[str, Any], blobs: Mapping[str, Any], report: Report
+    ) -> tuple[Any, ...]:
+        report(header["do"])
+        told = header["habits"]
+        habits = None if told is None else read(tuple[Deviation, ...], told)
+        config = ReduceConfig(
+            header["workers"],
+            header["budget"],
+            math.inf if header["seconds"] is None else header["seconds"],
+            registry=self._registry,
+            causes=[cause for path in header["known"] if (cause := self._cause(path))],
+            only_known=header["do"] == "ask",
+        )
+        try:
+            return self.reduced(Path(header["folder"]), config, habits), {}
+        except Unexplained:
+            return {}, {}
+        except _REASONS as error:
+            return {"reason": f"{type(error).__name__}: {error}"}, {}
+
+    def reduced(
+        self, folder: Path, config: ReduceConfig, habits: Habits | None = None
+    ) -> dict[str, Any]:
+        """Reduces one finding. Raises: one of _REASONS, Unexplained."""
+        servers = self._shared(read_finding(folder, self._trusted))
+        servers.habits = habits
+        done, reduced = reduce_folder(
+            folder, replace(config, servers=servers), trusted=self._trusted
+        )
+        found, graph = keyed(reduced, self._registry), reduced.case.graph
+        return {
+            "keys": sorted(map(str, found.keys)),
+            "explanations": list(done.diagnosis.explanations),
+            "accused": (reduced.localisation or {}).get("party", ""),
+            "refined": done.cause.finding if done.cause else found.cause,
+            "explained": done.cause is not None,
+            "title": reduced.signature.title,
+            "pattern": str(pattern_of(graph)),
+            "graph": graph.to_json(),
+            "before": done.nodes[0],
+            "after": done.nodes[1],
+            "seconds": round(done.seconds, 3),
+        }
+
+    def close(self) -> None:
+        if self._servers is not None:
+            self._servers.close()
+        self._servers = None
+
+    def _shared(self, finding: Finding) -> Servers:
+        backend = finding.backend
+        key = (backend.name if backend else "", *finding.config.get("plugins", ()))
+        if self._servers is None or self._for != key:
+            self.close()
+            self._servers = Servers(backend, self._registry, finding.config)
+            self._for = key
+        return self._servers
+
+    def _cause(self, folder: str) -> Cause | None:
+        """The cause of a reduced finding, read once; None if its folder is gone."""
+        if folder not in self._causes:
+            try:
+                self._causes[folder] = keyed(read_finding(folder), self._registry).as_cause()
+            except (FindingError, RegistryError):
+                self._causes[folder] = None
+        return self._causes[folder]
+
+
+def reduction_service(plugins: Sequence[str] = (), folder: str = "") -> ReductionService:
+    """The factory that sandboxes name: "nnfuzz.findings.reducer_service:reduction_service"."""
+    return ReductionService(plugins, folder)

@@ -1,0 +1,134 @@
+"""Runs a finding again: does it still fail, and in the same way?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from nnfuzz.backend.outcome import OutcomeKind
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.experiment.blocking import Judge, examine
+from nnfuzz.experiment.result import Result
+from nnfuzz.findings.reduced import rival_of
+from nnfuzz.records.finding import Finding
+from nnfuzz.testcase.case import NotProduced, TestCase
+from nnfuzz.testcase.client import ProducerClient
+from nnfuzz.triage.signature import HABITS, Failure, export_failure
+
+
+class Answer(StrEnum):
+    """What became of a finding. `unsupported`: the backend now says it does not implement it. `not
+    compared`: it runs, and no element of its outputs is comparable.
+    """
+
+    REPRODUCED = "reproduced"
+    DIFFERENT = "fails differently"
+    UNSUPPORTED = "unsupported"
+    FIXED = "fixed"
+    NOT_COMPARED = "not compared"
+
+
+@dataclass(frozen=True, eq=False)
+class Replayed:
+    """failures: all that were seen; result: of the experiment, None for an exporter's finding."""
+
+    answer: Answer
+    failures: tuple[Failure, ...]
+    result: Result | None = None
+
+    @property
+    def fails(self) -> bool:
+        return self.answer in (Answer.REPRODUCED, Answer.DIFFERENT)
+
+    @property
+    def compared(self) -> bool:
+        return self.answer is not Answer.NOT_COMPARED
+
+
+def replay(
+    finding: Finding,
+    runner: BackendRunner,
+    judge: Judge,
+    producer: ProducerClient | None = None,
+) -> Replayed:
+    """Runs the model on the backend of `runner` and compares the failures with the finding's.
+
+    On the finding's own backend the levels are those of the finding and the signature decides; on
+    another one its default levels, and kind and stage. What is disputed runs on its rival as well.
+    producer: see nnfuzz.experiment.blocking.examine.
+    """
+    own = runner.name == finding.failure.backend
+    levels = _levels(finding, runner) if own else None
+    disputed = own and finding.failure.kind is OutcomeKind.DISPUTED
+    spec = rival_of(finding, runner.spec) if disputed else None
+    with BackendRunner(spec, runner.registry) if spec else nullcontext() as rival:
+        seen = examine(finding.case, runner, judge, levels, producer=producer, rival=rival)
+    failures = tuple(f for f in seen.failures if f.backend == runner.name)
+    same = [f for f in failures if (_same if own else _alike)(f, finding.failure)]
+    if same:
+        answer = Answer.REPRODUCED
+    elif failures:
+        answer = Answer.DIFFERENT
+    elif all(o.ok or o.kind is OutcomeKind.REFUSED for o in seen.outcomes):
+        answer = Answer.FIXED
+    elif any(o.kind is OutcomeKind.NOT_COMPARED for o in seen.outcomes):
+        answer = Answer.NOT_COMPARED
+    else:
+        answer = Answer.UNSUPPORTED
+    return Replayed(answer, failures, seen)
+
+
+def replay_export(finding: Finding, producer: ProducerClient) -> Replayed:
+    """Generates the test case of an exporter's finding and exports it again."""
+    made = producer.produce(finding.case.id)
+    if isinstance(made, TestCase):
+        return Replayed(Answer.FIXED, ())
+    party = finding.failure.backend
+    failure = export_failure(party, made.error_type, made.message, made.traceback)
+    same = made.stage == "export" and _same(failure, finding.failure)
+    return Replayed(Answer.REPRODUCED if same else Answer.DIFFERENT, (failure,))
+
+
+def regeneration(finding: Finding, made: TestCase | NotProduced) -> list[str]:
+    """In what the regenerated test case differs from the finding's; [] if in nothing."""
+    if isinstance(made, NotProduced):
+        return [] if not finding.case.model else [f"not generated ({made.stage}): {made.message}"]
+    case = finding.case
+    differences = [] if made.graph == case.graph else ["the graph differs"]
+    if made.model != case.model:
+        sizes = f"{len(made.model)} and {len(case.model)} bytes"
+        differences.append(f"the model's bytes differ ({sizes})")
+    for group in ("inputs", "weights", "expected"):
+        ours, theirs = getattr(case, group), getattr(made, group)
+        differing = [n for n in sorted({*ours, *theirs}) if not _equal(ours.get(n), theirs.get(n))]
+        if differing:
+            differences.append(f"{group} differ: {', '.join(differing)}")
+    return differences
+
+
+def _levels(finding: Finding, runner: BackendRunner) -> Sequence[str]:
+    """The levels that were run, as far as the backend still has them."""
+    failing = finding.failure.backend
+    return runner.backend.having(o.level for o in finding.outcomes if o.backend == failing)
+
+
+def _same(one: Failure, other: Failure) -> bool:
+    """Whether the signatures agree, or one habit of a finding that older rules gave several."""
+    habits = (set(f.signature.parts.get(HABITS, ())) for f in (one, other))
+    return one.signature.hash == other.signature.hash or bool(set.intersection(*habits))
+
+
+def _alike(one: Failure, other: Failure) -> bool:
+    return (one.kind, one.stage) == (other.kind, other.stage)
+
+
+def _equal(one: np.ndarray | None, other: np.ndarray | None) -> bool:
+    if one is None or other is None:
+        return False
+    return (
+        one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+    )

@@ -1,0 +1,65 @@
+"""All kinds of faults, and how one of them gets into a model."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import onnx
+
+from nnfuzz.invalid import attributes, files, headers, names, operands, subgraphs, tensors
+from nnfuzz.invalid.fault import Fault
+from nnfuzz.invalid.kinds import Kind
+from nnfuzz.invalid.site import NoPlace, Site
+
+_MODULES = (names, headers, operands, attributes, tensors, subgraphs, files)
+KINDS: Mapping[str, Kind] = {
+    found.name: found
+    for module in _MODULES
+    for found in vars(module).values()
+    if isinstance(found, Kind)
+}
+
+
+@dataclass(frozen=True)
+class Disrupted:
+    """A model that must be refused. model: the bytes of its file. inputs: to run it with, should it
+    be accepted. valid: the same without the fault, and its inputs.
+    """
+
+    model: bytes
+    inputs: dict[str, np.ndarray]
+    valid: tuple[bytes, dict[str, np.ndarray]]
+    fault: Fault
+
+
+def disrupted(
+    kind: Kind, model: bytes, inputs: Mapping[str, np.ndarray], rng: random.Random
+) -> Disrupted | None:
+    """Makes one fault in a valid model; None if it has no place for it.
+
+    A function of its arguments alone.
+    """
+    site = Site(onnx.load_model_from_string(model), dict(inputs), rng)
+    try:
+        what = kind.make(site)
+    except NoPlace:
+        return None
+    data = site.data
+    if data is None:
+        data = site.model.SerializeToString(deterministic=True)
+    fault = Fault(kind.name, what, kind.clause, site.operator)
+    return Disrupted(data, site.inputs, site.valid or (model, dict(inputs)), fault)
+
+
+@cache
+def carriers(kind: Kind) -> frozenset[str] | None:
+    """The operators of the standard in which a fault can be made; None: in any."""
+    if kind.carries is None:
+        return None
+    return frozenset(
+        s.name for s in onnx.defs.get_all_schemas() if kind.carries(s) and not s.domain
+    )

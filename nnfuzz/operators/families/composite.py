@@ -1,0 +1,97 @@
+"""Operators that are programs over other operators: recurrent cells, bodies of control flow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from nnfuzz.operators.intervals import Interval, moved
+from nnfuzz.operators.operator import OpSpec
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Apply = Callable[..., Any]
+"""apply(op, *values): the result of an operator, a sequence where it has several outputs."""
+
+
+class Composite(OpSpec):
+    """`compose` says how the outputs come about, once for all interpretations.
+
+    The interpretation is what `apply` makes of an operator: PyTorch's result, a derivative, terms
+    of the domain, or the interval around every correct implementation (nnfuzz.compare.envelope),
+    which includes the rounding of each step. So a composite has neither `interval` nor `radius` of
+    its own.
+    """
+
+    def compose(self, apply: Apply, *values: Any) -> Sequence[Any]:
+        """The outputs by calls of `apply`. `values` have a `shape` and are otherwise opaque."""
+        raise NotImplementedError(f"{self.name}.compose")
+
+    def torch(self, *tensors: Tensor) -> Sequence[Tensor]:
+        return self.compose(_run, *tensors)
+
+    def proxy(self, *tensors: Tensor) -> Sequence[Tensor]:
+        return self.compose(lambda op, *xs: op.proxy(*xs), *tensors)
+
+    def domain(self, *tensors: Tensor) -> list[Tensor]:
+        """The terms of all steps; for derivatives those up to the first violated one.
+
+        What comes after it may be infinite, and has no derivative to go by then.
+        """
+        import torch
+
+        if not torch.is_grad_enabled():
+            return self.attempt(*tensors)[0]
+
+        def terms(op: OpSpec, *xs: Tensor) -> list[Tensor]:
+            if found and not all(bool((term <= 0).all()) for term in found[-1]):
+                raise RuntimeError(f"{op.name} follows a violated step")
+            found.append(op.domain(*xs))
+            return found[-1]
+
+        found: list[list[Tensor]] = []
+        return self._gathered(terms, tensors)[0]
+
+    def attempt(self, *tensors: Tensor) -> tuple[list[Tensor], Sequence[Tensor]]:
+        """`domain` and `torch` in one pass; no outputs where a violated step raises."""
+        return self._gathered(lambda op, *xs: op.domain(*xs), tensors)
+
+    def margins(self, *tensors: Tensor) -> list[Tensor]:
+        return self._gathered(lambda op, *xs: op.margins(*xs), tensors)[0]
+
+    def _gathered(
+        self, terms: Callable[..., list[Tensor]], tensors: Sequence[Tensor]
+    ) -> tuple[list[Tensor], Sequence[Tensor]]:
+        """The terms of all steps, up to the first that raises since a term is violated; outputs."""
+        found: list[Tensor] = []
+
+        def apply(op: OpSpec, *xs: Tensor) -> Any:
+            found.extend(terms(op, *xs))
+            return _run(op, *xs)
+
+        try:
+            return found, self.compose(apply, *tensors)
+        except RuntimeError:
+            if all(bool((term <= 0).all()) for term in found):
+                raise
+        return found, ()
+
+
+def _run(op: OpSpec, *tensors: Tensor) -> Any:
+    return op.torch(*tensors)
+
+
+class Moves(OpSpec):
+    """A step that selects, rearranges or repeats elements by `function`, those of masks alike."""
+
+    name: ClassVar[str] = "Moves"
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def torch(self, *tensors: Tensor) -> Any:
+        return self.function(*tensors)
+
+    def interval(self, *intervals: Interval) -> Sequence[Interval]:
+        return moved(self, *intervals)

@@ -1,0 +1,153 @@
+"""Control flow: operators that hold bodies (nnfuzz.operators.body) and execute them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.expr import Bool
+from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.attributes import Choice, decode
+from nnfuzz.operators.body import Body, Execution, Pool
+from nnfuzz.operators.families.composite import Composite
+from nnfuzz.operators.operator import OpSpec, per_input
+from nnfuzz.operators.unexportable import DECOMPOSED
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from nnfuzz.operators.draw import Draw
+
+DTYPES = (
+    DType.FLOAT32, DType.FLOAT64, DType.FLOAT16, DType.INT32, DType.INT64, DType.INT8, DType.INT16,
+    DType.UINT8, DType.BOOL,
+)  # fmt: skip
+"""Those that PyTorch computes with: what happens inside of a body is not put back into range."""
+
+
+class ControlFlow(Composite):
+    """`pool` are the operators of bodies; every value of a body has one type.
+
+    Values from outside that a body reads are inputs here and captured by name in ONNX.
+    """
+
+    pool: ClassVar[Pool] = ()
+    readable: ClassVar[Pool] = ()
+    """What given bodies may hold besides."""
+    unexportable = DECOMPOSED
+    before: tuple[int, int] = (2, 2)
+    """How many inputs, and arguments of a body, come before the values from outside."""
+    others = Choice((0, 0, 1, 2))
+    """How many of those there are."""
+
+    @classmethod
+    def from_json(cls, attributes: Mapping[str, Any]) -> Self:
+        known = {spec.name: spec for spec in (*cls.readable, *cls.pool)}
+        return cls(
+            **{
+                name: Body.from_json(value, known.__getitem__)
+                if isinstance(value, dict) and "steps" in value
+                else decode(value)
+                for name, value in attributes.items()
+            }
+        )
+
+    @property
+    def bodies(self) -> list[Body]:
+        return [value for value in self.attributes.values() if isinstance(value, Body)]
+
+    def executes(self, *inputs: TensorType) -> Iterator[tuple[OpSpec, list[TensorType]]]:
+        """The operators of its bodies."""
+        inner = self.inner(*inputs)
+        for step in (step for body in self.bodies for step in body.steps):
+            yield step.op, [inner] * len(step.inputs)
+
+    def executed(self, *inputs: Any) -> Execution | None:
+        """The only execution of a body for such inputs (arrays), if there is no other."""
+        return None
+
+    def turns(self, *inputs: Any) -> int:
+        """How often the only body is executed for such inputs (arrays); 0 if `executed` tells."""
+        return 0
+
+    def read(self, turn: int, states: Sequence[Any], *inputs: Any) -> list[Any]:
+        """What the body reads in a turn, counted from 0, for the first outputs of the one before.
+
+        states: none in turn 0.
+        """
+        raise NotImplementedError(f"{self.name}.read")
+
+    def inner(self, *inputs: TensorType) -> TensorType:
+        """The type of the values inside of the bodies."""
+        return inputs[0]
+
+    @per_input
+    def wanted(self, *inputs: TensorType) -> list[TensorType]:
+        """The types that the inputs should have, given the first."""
+        raise NotImplementedError(f"{self.name}.wanted")
+
+    @per_input
+    def requires(self, *inputs: TensorType) -> Iterable[Bool]:
+        yield from alike(inputs, self.wanted(inputs[0]))
+        for body in self.bodies:
+            yield from body.conditions(self.inner(*inputs))
+
+    def without_input(self, position: int) -> Self | None:
+        inputs, arguments = self.before
+        if position < inputs:
+            return None
+        changed = {"others": self.others - 1}
+        for name, value in self.attributes.items():
+            if isinstance(value, Body):
+                changed[name] = value.without_argument(position - inputs + arguments)
+        return type(self)(**{**self.attributes, **changed})
+
+    def complete(self, draw: Draw, first: TensorType, dtypes: Sequence[DType]) -> list[TensorType]:
+        return self.wanted(first)
+
+
+ATTEMPTS = 4
+"""Bodies drawn in search of one whose results depend on its arguments."""
+
+
+def drawn_body(
+    draw: Draw, pool: Pool, type_: TensorType, arguments: int, outputs: int, counted: int = 0
+) -> Body:
+    """A random body, preferably without results that are always the same (x - x, 0 * x).
+
+    counted: how many of the arguments, the last ones, are 0 in the first iteration.
+    """
+    for _ in range(ATTEMPTS):
+        body = Body.draw(draw, pool, type_, arguments, outputs)
+        if _varies(body, type_, counted):
+            break
+    return body
+
+
+def _varies(body: Body, type_: TensorType, counted: int) -> bool:
+    numbers = _numbers(body.arguments, type_.rank, type_.dtype, counted)
+    results = body.compose(lambda op, *xs: op.torch(*xs), numbers)
+    return all(bool((y != y.reshape(-1)[0]).any()) for y in results)
+
+
+@cache
+def _numbers(arguments: int, rank: int, dtype: DType, counted: int) -> tuple[Tensor, ...]:
+    """Arguments to try a body with, always the same ones."""
+    import torch
+
+    dice = torch.Generator().manual_seed(arguments)
+    shape = (arguments, 12, *[2] * (rank - 1))
+    numbers = (torch.rand(shape, generator=dice, dtype=torch.float64) - 0.4) * 8
+    numbers[arguments - counted :] = 0.0
+    values = numbers if dtype.is_float else numbers.round().to(dtype.torch)
+    return tuple((numbers > 0 if dtype.is_bool else values).unbind())
+
+
+def alike(inputs: Sequence[TensorType], wanted: Sequence[TensorType]) -> Iterator[Bool]:
+    """Conditions under which types are the wanted ones."""
+    yield len(inputs) == len(wanted)
+    for have, want in zip(inputs, wanted):
+        yield have.dtype is want.dtype and have.rank == want.rank
+        yield from (a == b for a, b in zip(have.shape, want.shape) if a is not b)

@@ -1,0 +1,341 @@
+"""Elementwise operators: unary, binary and n-ary with NumPy broadcasting.
+
+A usual spec declares `torch`, `valid` and `rounding` and nothing else:
+
+    @operator
+    class Log(Increasing):
+        torch = staticmethod(torch.log)
+        valid = ((1e-4, math.inf),)
+        rounding = (8, 2)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from nnfuzz.ir.dtypes import FLOATS, NUMBERS, DType
+from nnfuzz.ir.expr import Bool, or_
+from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.draw import Draw
+from nnfuzz.operators.families.broadcast import aligned, broadcast_shape, narrowed, partner_shape
+from nnfuzz.operators.intervals import Interval, monotone, uncertain
+from nnfuzz.operators.operator import ANY_RANGE, In, OpSpec, Range, per_input
+from nnfuzz.operators.unexportable import SCALAR_DOUBLES
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Elementwise(OpSpec):
+    """Every output element depends on one element of each input."""
+
+    sharp = True
+
+    rounding: ClassVar[tuple[float, float]] = (0, 0)
+    """Local rounding error in unit roundoffs: a part relative to the output and an absolute one."""
+    codomain: ClassVar[Range] = ANY_RANGE
+    """Bounds of the outputs, whatever the inputs."""
+    selects: ClassVar[bool] = False
+    """Whether the first of three inputs, a condition, chooses one of the others."""
+    typing: ClassVar[int] = 0
+    """How many of the inputs, the last ones, tell a dtype and nothing else."""
+
+    @per_input
+    def value_range(self, *ranges: Range) -> Range:
+        return within(self.within, self.codomain)
+
+    @per_input
+    def radius(self, u: float, y: Tensor, *xs: Tensor) -> Tensor | float:
+        relative, absolute = self.rounding
+        if relative == 0:
+            return u * absolute
+        return u * (relative * y.abs() + absolute) if absolute else u * relative * y.abs()
+
+    @per_input
+    def interval(self, *intervals: Interval) -> Sequence[Interval]:
+        if self.monotone:
+            return [monotone(self.torch, self.monotone, *intervals)]
+        return [uncertain(self.torch, *intervals)]
+
+
+class Unary(Elementwise):
+    """One tensor in, one tensor of the same shape out."""
+
+    inputs = (In("T", FLOATS),)
+
+
+class Branched(Unary):
+    """A function that is monotone between its poles, which `domain` keeps away from."""
+
+    def poles(self, x: Interval) -> Tensor:
+        """Mask of the elements whose interval holds a pole."""
+        raise NotImplementedError
+
+    def interval(self, *intervals: Interval) -> Sequence[Interval]:
+        return [monotone(self.torch, self.monotone, *intervals).masked(self.poles(*intervals))]
+
+    def feasible(self, *ranges: Range) -> bool:
+        """Whether one of a sample of the range is far enough from the poles."""
+        lo, hi = within(ranges[0], (-1e9, 1e9))
+        return _far_enough(type(self), tuple(self.attributes.items()), float(lo), float(hi))  # type: ignore[arg-type]
+
+
+class Increasing(Unary):
+    """A function that never decreases, so that the ends of a range map to the ends."""
+
+    monotone = (1,)
+
+    def demanded(self, *ranges: Range) -> Range | None:
+        """`valid`, where that excludes most numbers; else None."""
+        return self.valid[0] if self.valid and self.valid[0][0] >= -1 else None  # type: ignore
+
+    def value_range(self, *ranges: Range) -> Range:
+        lo, hi = within(ranges[0], self.valid[0] if self.valid else None)
+        least, most = _ends(type(self), tuple(self.attributes.items()), float(lo), float(hi))  # type: ignore[arg-type]
+        codomain = self.codomain
+        return (
+            codomain[0] if math.isnan(least) else least,
+            codomain[1] if math.isnan(most) else most,
+        )
+
+
+class Decreasing(Increasing):
+    """A function that never increases."""
+
+    monotone = (-1,)
+
+    def value_range(self, *ranges: Range) -> Range:
+        lo, hi = super().value_range(*ranges)
+        return hi, lo
+
+
+class Broadcasting(Elementwise):
+    """Several tensors in, one tensor of their broadcast shape out."""
+
+    inputs: ClassVar[tuple[In, ...]] = (In("T", NUMBERS), In("T"))
+    unexportable = (SCALAR_DOUBLES,)
+
+    @per_input
+    def requires(self, *inputs: TensorType) -> Iterable[Bool]:
+        for dims in aligned([t.shape for t in inputs]):
+            for i, a in enumerate(dims):
+                for b in dims[i + 1 :]:
+                    if a is not b:
+                        yield or_(a == b, a == 1, b == 1)
+
+    @per_input
+    def type_transfer(self, *inputs: TensorType) -> list[TensorType]:
+        shape = broadcast_shape([t.shape for t in inputs])
+        return [TensorType(self.output_dtype(*inputs), shape)]
+
+    def complete(self, draw: Draw, first: TensorType, dtypes: Sequence[DType]) -> list[TensorType]:
+        others = [TensorType(d, partner_shape(draw, first.shape)) for d in dtypes[1:]]
+        return [first, *others]
+
+    def infer_input_types(
+        self, draw: Draw, first: TensorType, dtypes: Sequence[DType], output: TensorType
+    ) -> list[TensorType]:
+        whole = draw.integer(0, len(dtypes) - 1)
+        return [
+            TensorType(d, output.shape if i == whole else narrowed(draw, output.shape))
+            for i, d in enumerate(dtypes)
+        ]
+
+
+class Binary(Broadcasting):
+    """Two tensors of one type in, one of that type out."""
+
+
+class Arithmetic(Binary):
+    """+, -, *, /: integers of 8 and 16 bits came with opset 14, below they take a detour."""
+
+    exactness = "rounded"
+    joining = "term"
+
+    @per_input
+    def interval(self, *intervals: Interval) -> Sequence[Interval]:
+        if intervals[0].lo.is_floating_point():
+            a, b = intervals
+            return [self.of_itself(a) if a is b else self.floating(a, b)]
+        # Integers wrap around, so the ends of an interval say nothing.
+        return [uncertain(self.torch, *intervals)]
+
+    def floating(self, a: Interval, b: Interval) -> Interval:
+        """The interval of a floating result."""
+        return monotone(self.torch, self.monotone, a, b)
+
+    def of_itself(self, a: Interval) -> Interval:
+        """The interval where both operands are the same value."""
+        return self.floating(a, a)
+
+    def onnx(self, emit: Any, *values: str) -> str:
+        dtype = emit.type(values[0]).dtype
+        if emit.opset >= 14 or dtype.is_float or dtype.itemsize > 2:
+            return emit(self.name, *values)
+        wide = [emit("Cast", value, to=DType.INT32.onnx) for value in values]
+        return emit("Cast", emit(self.name, *wide), to=dtype.onnx)
+
+
+class Modular(Arithmetic):
+    """+, -, *: what integers do modulo 2^n."""
+
+    rounding = (1, 0)
+    modular = True
+    whole = "kept"
+
+    @per_input
+    def domain(self, *tensors: Tensor) -> list[Tensor]:
+        return too_large(self.torch(*tensors))
+
+
+class Variadic(Broadcasting):
+    """One to four tensors of one type in, one of that type out."""
+
+    sharp = False
+
+    inputs = (In("T", NUMBERS),)
+    variadic = (1, 4)
+
+
+class Comparison(Broadcasting):
+    """Two tensors in, booleans out; False may become True where the intervals overlap."""
+
+    edges = True
+    monotone = (1, -1)
+
+    output = DType.BOOL
+    codomain = (0, 1)
+
+    @per_input
+    def proxy(self, *tensors: Tensor) -> Tensor:
+        x, y = tensors
+        return x - y if self.monotone[0] > 0 else y - x
+
+    @per_input
+    def value_range(self, *ranges: Range) -> Range:
+        x, y = ranges
+        pairs = [(0, 0)] if x is y else [(x[0], y[1]), (x[1], y[0])]
+        ends = [value_at(self, *map(float, pair)) for pair in pairs]
+        return min(ends), max(ends)
+
+    def margins(self, *tensors: Tensor) -> list[Tensor]:
+        x, y = tensors
+        return [(x - y).abs()] if x.is_floating_point() else []
+
+    @per_input
+    def interval(self, *intervals: Interval) -> Sequence[Interval]:
+        a, b = intervals
+        if a is not b:
+            return super().interval(a, b)
+        same = self.torch(a.lo, a.lo)
+        return [Interval(same, same, a.any)]
+
+
+def value_at(op: OpSpec, *numbers: float) -> float:
+    """An elementwise operator of single numbers, in float64."""
+    return _value_at(type(op), tuple(op.attributes.items()), numbers)  # type: ignore[arg-type]
+
+
+@lru_cache(maxsize=1 << 14)
+def _value_at(
+    spec: type[OpSpec], attributes: tuple[tuple[str, Any], ...], numbers: tuple[float, ...]
+) -> float:
+    """Cached, since infinities, zeros and ones come up in every graph."""
+    import torch
+
+    op = spec(**dict(attributes))
+    tensors = [torch.tensor([x], dtype=torch.float64) for x in numbers]
+    return float(op.torch(*tensors))
+
+
+@lru_cache(maxsize=1 << 14)
+def _ends(
+    spec: type[OpSpec], attributes: tuple[tuple[str, Any], ...], lo: float, hi: float
+) -> tuple[float, float]:
+    """A unary operator of two numbers, in float64."""
+    import torch
+
+    least, most = (
+        spec(**dict(attributes)).torch(torch.tensor([lo, hi], dtype=torch.float64)).tolist()
+    )
+    return least, most
+
+
+@lru_cache(maxsize=1 << 12)
+def _far_enough(
+    spec: type[Branched], attributes: tuple[tuple[str, Any], ...], lo: float, hi: float
+) -> bool:
+    """`Branched.feasible`."""
+    import torch
+
+    terms = spec(**dict(attributes)).domain(torch.linspace(lo, hi, 17, dtype=torch.float64))
+    return bool(torch.stack([term <= 0 for term in terms]).all(0).any())
+
+
+def pointwise(op: OpSpec) -> bool:
+    """Whether an operator maps element by element, so that scalars tell its range."""
+    return isinstance(op, Elementwise) and all(p.ranks[0] == 0 for p in op.inputs)
+
+
+# -- numbers ----------------------------------------------------------------------------------
+
+
+def within(range_: Range, bounds: Range | None) -> Range:
+    """The part of a range inside of `bounds`; `bounds`' nearest end where there is none."""
+    if bounds is None:
+        return range_
+    (lo, hi), (least, most) = range_, bounds
+    return min(max(lo, least), most), max(min(hi, most), least)
+
+
+def products(x: Range, y: Range) -> Range:
+    """Bounds of a product; 0 times infinity is 0."""
+    corners = [a * b if a and b else 0.0 for a in x for b in y]
+    return min(corners), max(corners)
+
+
+def largest(x: Tensor) -> float:
+    """Half of the largest finite number of a floating tensor's dtype."""
+    import torch
+
+    return torch.finfo(x.dtype).max / 2
+
+
+def too_large(y: Tensor) -> list[Tensor]:
+    """Domain terms that keep the floating result `y` finite; integers wrap around."""
+    return [y.abs() - largest(y)] if y.is_floating_point() else []
+
+
+def exponent_limit(x: Tensor) -> float:
+    """The largest exponent, with one to spare, whose exponential is finite in `x`'s dtype."""
+    import torch
+
+    return math.log(torch.finfo(x.dtype).max) - 1
+
+
+def leaking(x: Tensor) -> Tensor:
+    """The derivative of functions that are flat, or fall a little, where `x` is negative."""
+    import torch
+
+    return torch.nn.functional.leaky_relu(x, 0.3)
+
+
+def flags(violated: Tensor) -> Tensor:
+    """A domain term of integers or booleans: 1 where the mask is set, else 0."""
+    return violated.to(dtype=_float32())
+
+
+def _float32() -> Any:
+    import torch
+
+    return torch.float32
+
+
+def single(value: float) -> float:
+    """A number as the float32 that ONNX stores float attributes in."""
+    import numpy as np
+
+    return float(np.float32(value))

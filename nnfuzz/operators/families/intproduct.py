@@ -1,0 +1,218 @@
+"""Products of small integers less their zero points, and what QLinear operators do with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.expr import Bool, Int
+from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.draw import Draw
+from nnfuzz.operators.families.quantized import (
+    SCALES,
+    dyadic,
+    quantised,
+    shifted,
+    stepped,
+    tie_distance,
+    too_heavy,
+    wide,
+)
+from nnfuzz.operators.families.shape import on_interval
+from nnfuzz.operators.intervals import Interval, corners, everywhere, linear, monotone
+from nnfuzz.operators.operator import OpSpec, Range
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+OUT_SCALES: Range = (0.03, 2.0)
+"""Scales of results, so that most of the usual sums do not saturate."""
+
+Shape = tuple[Int, ...]
+
+
+class IntegerProduct(OpSpec):
+    """f(a - its zero point, b - its zero point) of integers, added up exactly.
+
+    `roles` has a letter per input: a, b; p, q for a scale or (last) zero point of a and b; y for
+    those of the output; c for the bias. Subclasses say what is multiplied how.
+    """
+
+    roles: ClassVar[str]
+
+    # -- shapes -------------------------------------------------------------------------------
+
+    def multiplies(self, a: TensorType, b: TensorType) -> Iterator[Bool]:
+        """Conditions on the shapes of the operands."""
+        raise NotImplementedError
+
+    def product_shape(self, a: TensorType, b: TensorType) -> Shape:
+        raise NotImplementedError
+
+    def right_shape(self, draw: Draw, a: TensorType) -> Shape:
+        """A shape for b."""
+        raise NotImplementedError
+
+    def operand_shapes(self, draw: Draw, first: TensorType, out: TensorType) -> tuple[Shape, Shape]:
+        """Shapes of a and b behind an output."""
+        raise NotImplementedError
+
+    def param_shape(self, role: str, a: TensorType, b: TensorType) -> Shape:
+        """The shape of scales and zero points, and of the bias."""
+        raise NotImplementedError
+
+    def on_operand(self, role: str, param: Tensor, operand: Tensor) -> Tensor:
+        """A scale or zero point so that it broadcasts to its operand."""
+        raise NotImplementedError
+
+    def on_result(self, role: str, param: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        """A scale or bias so that it broadcasts to the product of a and b."""
+        raise NotImplementedError
+
+    def multiply(self, a: Tensor, b: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def terms(self, a: Tensor, b: Tensor) -> int:
+        """Number of products that add up to one element."""
+        raise NotImplementedError
+
+    def by_role(self, role: str, values: Sequence[Any]) -> list[Any]:
+        return [v for r, v in zip(self.roles, values) if r == role]
+
+    def operands(self, values: Sequence[Any]) -> tuple[Any, Any]:
+        return values[0], values[self.roles.index("b")]
+
+    def requires(self, *inputs: TensorType) -> Iterator[Bool]:
+        a, b = self.operands(inputs)
+        yield from self.multiplies(a, b)
+        for role, param in zip(self.roles, inputs):
+            if role not in "ab":
+                shape = self.param_shape(role, a, b)
+                yield param.rank == len(shape)
+                for have, want in zip(param.shape, shape):
+                    yield have == want
+
+    def type_transfer(self, *inputs: TensorType) -> list[TensorType]:
+        shape = self.product_shape(*self.operands(inputs))
+        return [TensorType(self.output_dtype(*inputs), shape)]
+
+    def complete(self, draw: Draw, first: TensorType, dtypes: Sequence[DType]) -> list[TensorType]:
+        return self._typed(first.shape, self.right_shape(draw, first), dtypes)
+
+    def infer_input_types(
+        self, draw: Draw, first: TensorType, dtypes: Sequence[DType], output: TensorType
+    ) -> list[TensorType]:
+        return self._typed(*self.operand_shapes(draw, first, output), dtypes)
+
+    def _typed(self, a: Shape, b: Shape, dtypes: Sequence[DType]) -> list[TensorType]:
+        given = {"a": TensorType(dtypes[0], a), "b": TensorType(dtypes[0], b)}
+        shapes = [
+            given[role].shape if role in given else self.param_shape(role, given["a"], given["b"])
+            for role in self.roles
+        ]
+        return [TensorType(d, s) for d, s in zip(dtypes, shapes)]
+
+    # -- numbers ------------------------------------------------------------------------------
+
+    def zeros(self, values: Sequence[Any]) -> Iterator[tuple[str, Any, Any]]:
+        """Per operand: the role of its parameters, itself, and its zero point or None."""
+        for role, operand in zip("pq", self.operands(values)):
+            yield role, operand, (self.by_role(role, values) or [None])[-1]
+
+    def total(self, *tensors: Tensor) -> Tensor:
+        """The exact sum of products, in float64."""
+        pair = [
+            shifted(x, zero if zero is None else self.on_operand(role, zero, x))
+            for role, x, zero in self.zeros(tensors)
+        ]
+        # ONNX Runtime convolves in float32 only, which matters to the exporters of PyTorch.
+        small = self.terms(*pair) * 255**2 < 2**24
+        y = self.multiply(*(x.float() if small else x for x in pair)).double()
+        for bias in self.by_role("c", tensors):
+            y = y + self.on_result("c", bias.double(), *pair)
+        return y
+
+    def total_interval(self, *intervals: Interval) -> Interval:
+        """The interval of `total`, in float64."""
+        pair = []
+        for role, x, zero in self.zeros(intervals):
+            if zero is None:
+                pair.append(monotone(torch.Tensor.double, (1,), x))
+            else:
+                near = on_interval(lambda t: self.on_operand(role, t, x.lo), zero)  # noqa: B023
+                pair.append(monotone(shifted, (1, -1), x, near))
+        y = linear(self.multiply, *pair, weights=(0, 1))
+        for bias in self.by_role("c", intervals):
+            moved = on_interval(lambda t: self.on_result("c", t, pair[0].lo, pair[1].lo), bias)
+            y = monotone(torch.add, (1,), y, moved)
+        return y if y.exact else Interval(y.lo.ceil(), y.hi.floor(), y.any)
+
+    def domain(self, *tensors: Tensor) -> list[Tensor]:
+        biases = [b.double().abs() - 2.0**24 for b in self.by_role("c", tensors)]
+        return [*super().domain(*tensors), *too_heavy(self.operands(tensors)[1]), *biases]
+
+
+class InInt32(IntegerProduct):
+    """The sum as int32, without a scale; zero points are optional."""
+
+    roles = "abpq"
+    variadic = (2, 4)
+    output = DType.INT32
+
+    def torch(self, *tensors: Tensor) -> Tensor:
+        return self.total(*tensors).to(torch.int32)
+
+    def proxy(self, *tensors: Tensor) -> Tensor:
+        return self.total(*tensors)
+
+    def interval(self, *intervals: Interval) -> Sequence[Interval]:
+        return [self.total_interval(*intervals)]
+
+
+class Requantised(IntegerProduct):
+    """The sum times (a's scale * b's scale / y's scale), rounded, plus y's zero point.
+
+    The sum is exact; only the last step rounds, in float32, in float64 or in fixed point.
+    """
+
+    output = "Y"
+    valid = (None, SCALES, None, None, SCALES, None, OUT_SCALES)
+
+    def torch(self, *tensors: Tensor) -> Tensor:
+        zero = self.by_role("y", tensors)[1]
+        return quantised(self._quotient(tensors), zero, DType.of(zero.dtype))
+
+    def proxy(self, *tensors: Tensor) -> Tensor:
+        return self._quotient(tensors)
+
+    def _quotient(self, tensors: Sequence[Tensor]) -> Tensor:
+        s, t, out = self._scales(tensors)
+        factor = wide(s) * wide(t) / wide(out)
+        return self.total(*tensors).to(factor.dtype) * factor
+
+    def _scales(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """The scales of a, b and y; the first two broadcast to the result."""
+        pair = self.operands(tensors)
+        found = [self.on_result(r, self.by_role(r, tensors)[0], *pair) for r in "pq"]
+        return [*found, self.by_role("y", tensors)[0]]
+
+    def margins(self, *tensors: Tensor) -> list[Tensor]:
+        v, zero = self._quotient(tensors), self.by_role("y", tensors)[1]
+        return [tie_distance(v, [zero], DType.of(zero.dtype)) / v.abs().clamp(min=1)]
+
+    def decided(self, u: float, *intervals: Interval) -> Sequence[Interval]:
+        a, b = (x.lo for x in self.operands(intervals))
+        scales = [
+            on_interval(lambda t: self.on_result(r, t, a, b), self.by_role(r, intervals)[0])  # noqa: B023
+            for r in "pq"
+        ]
+        out, zero = self.by_role("y", intervals)
+        y = self.total_interval(*intervals)
+        factor = corners(torch.div, corners(torch.mul, *scales), out)
+        v = corners(torch.mul, y, factor).masked(everywhere(y.lo, out.lo <= 0))
+        exact = dyadic(*scales, out) & (y.lo == y.hi) & (y.lo.abs() <= 2**24)
+        error = torch.where(exact, 0.0, 5 * u * v.far().abs())
+        return [stepped(v, error, [zero], DType.of(zero.lo.dtype))]

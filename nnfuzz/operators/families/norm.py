@@ -1,0 +1,292 @@
+"""Normalisations: Softmax and its kin, and operators with learnt scale and shift."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import torch
+
+from nnfuzz.ir.dtypes import FLOATS, DType
+from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.attributed import Fields, Types
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.axes import Along, may_be_one
+from nnfuzz.operators.families.elementwise import Unary
+from nnfuzz.operators.families.shape import on_interval
+from nnfuzz.operators.families.sums import largest, mean_radius
+from nnfuzz.operators.intervals import Interval, corners, monotone
+from nnfuzz.operators.operator import In, OpSpec, Range
+from nnfuzz.operators.rounding import SINGLE, largest_first, stepwise, underflow
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class AlongAxis(Along, Unary):
+    """One tensor in, one of the same shape out; elements mix along one axis."""
+
+    inputs = (In("T", FLOATS, (1, 5)),)
+    sharp = False
+
+    def cost(self, *inputs):
+        return 8 * inputs[0].elements
+
+    def interval(self, x: Interval) -> Sequence[Interval]:
+        return [self.along(x).masked(spread_mask(x.any, (self.axis,)))]
+
+    def along(self, x: Interval) -> Interval:
+        """The ends for an interval without a mask."""
+        raise NotImplementedError
+
+
+def spread_mask(mask: Tensor | None, axes: tuple[int, ...]) -> Tensor | None:
+    """Every element that shares its position outside of `axes` with an element of the mask."""
+    if mask is None:
+        return None
+    return mask.byte().amax(axes, keepdim=True).bool().expand_as(mask)
+
+
+class Exponentials(AlongAxis):
+    """A function of each element's share of the sum of exponentials along the axis."""
+
+    def of_share(self, share: Tensor) -> Tensor:
+        """The result for shares from 0 to 1, with which it grows."""
+        raise NotImplementedError
+
+    def along(self, x: Interval) -> Interval:
+        least, most = exponential_sums(x, self.axis)
+        return Interval(self.of_share(1 / most), self.of_share(1 / least))
+
+    def certain(self, *inputs: TensorType) -> tuple[Range, ...]:
+        """The least share is 1 / size at most, and a single one is 1."""
+        size = inputs[0].shape[self.axis]
+        share = 1 / (size if isinstance(size, int) else 3)
+        most, whole = self.of_share(torch.tensor([share, 1.0], dtype=torch.float64)).tolist()
+        return (*(((whole, whole),) if may_be_one(size) else ()), (self.within[0], most))
+
+    def roundings(self, u: float, x: Tensor) -> Tensor:
+        """Relative error of every share; see `share_roundings`."""
+        return share_roundings(u, x, self.axis)
+
+
+def shared(u: float, d: Tensor) -> Tensor:
+    """Relative error of exp(-d): d is a rounded difference from the largest exponent.
+
+    In float32 the exponential is a power of 2, whose exponent is a rounded product, too.
+    """
+    return u * ((2 if u == SINGLE else 1) * d + stepwise(u))
+
+
+def share_roundings(u: float, x: Tensor, axis: int, sums: bool = False) -> Tensor:
+    """Relative error of exp(x_i) / sum of exp(x_j) along an axis, before the division is rounded.
+
+    sums: of the sum alone, kept as size 1. The error of a term in the numerator is the same in the
+    sum, where it counts by its share p: to first order (1 - 2 p_i) e_i + sum of p_j e_j, and the
+    additions in any order (`largest_first`).
+    x: scores; minus infinity takes no part.
+    """
+    d = (x.amax(axis, keepdim=True) - x).clamp(max=1e4)
+    each, share = shared(u, d), x.softmax(axis)
+    most = torch.ones_like(share.narrow(axis, 0, 1))
+    whole = (share * each).sum(axis, keepdim=True) + u * largest_first(share, (axis,), most)
+    return whole if sums else whole + each * (1 - 2 * share).clamp(min=0)
+
+
+def log_radius(u: float, y: Tensor, x: Tensor, axis: int) -> Tensor:
+    """Rounding error of y = log_softmax(x): the logarithm of the share, or x - max - log(sum)."""
+    whole = share_roundings(u, x, axis, sums=True)
+    d = x.amax(axis, keepdim=True) - x
+    size, log = y.abs(), (y.abs() - d).abs()
+    by_share = share_roundings(u, x, axis) + u * (2 + stepwise(u) * size)
+    by_sum = whole + u * (stepwise(u) * log + d + size)
+    return torch.maximum(by_share, by_sum) + u
+
+
+def exponential_sums(x: Interval, axis: int) -> tuple[Tensor, Tensor]:
+    """Least and greatest sum of exp(x_j - x_i) over j along an axis, for every i.
+
+    The term of i itself is 1; all others are largest when x_i is at its lower end.
+    """
+    top = x.hi.amax(axis, keepdim=True)
+    low, high = (x.lo - top).exp(), (x.hi - top).exp()
+    below, above = others(low, axis), others(high, axis)
+    slack = (x.lo.shape[axis] + 2) * 2.0**-53  # covers the rounding of the sums
+    least = below * (1 - slack) / high
+    most = torch.where(above > 0, above * (1 + slack) / low, 0.0)
+    return 1 + least, 1 + most
+
+
+def others(x: Tensor, axis: int) -> Tensor:
+    """The sum of all other elements along an axis, for every element; nothing is subtracted."""
+    none = torch.zeros_like(x.narrow(axis, 0, 1))
+    most = x.shape[axis] - 1
+
+    def before(y: Tensor) -> Tensor:
+        return torch.cat([none, y.narrow(axis, 0, most)], axis).cumsum(axis)
+
+    return before(x) + before(x.flip(axis)).flip(axis)
+
+
+class Normalization(OpSpec):
+    """Scale and shift behind a division by sqrt(variance + epsilon).
+
+    `epsilon` is stored in float32 by ONNX, so `eps` is what every implementation sees.
+    """
+
+    epsilon = Choice((1e-5, 1e-3, 1e-2, 0.1))
+
+    @classmethod
+    def from_onnx(cls, fields: Fields, takes: Types, gives: Types) -> Self:
+        said = next((d for d in FLOATS if d.onnx == fields.get("stash_type")), DType.FLOAT32)
+        stash = None if said is DType.FLOAT32 else said
+        return super().from_onnx({**fields, "stash_type": stash}, takes, gives)
+
+    @property
+    def eps(self) -> float:
+        """The epsilon of the model, rounded to float32."""
+        return float(np.float32(self.epsilon))
+
+    def cost(self, *inputs):
+        return 8 * inputs[0].elements
+
+
+class Standardised(Normalization):
+    """scale * (x - mean) / sqrt(variance + epsilon) + bias, if there is one."""
+
+    def over(self, rank: int) -> tuple[int, ...]:
+        """The axes that mean and variance are taken over."""
+        raise NotImplementedError
+
+    def spread(self, v: Tensor, x: Tensor) -> Tensor:
+        """A scale or bias so that it broadcasts to x. Default: it does."""
+        return v
+
+    def torch(self, x, scale, *bias):
+        d, s = centred(x, self.over(x.dim()), self.eps)
+        y = d / s * self.spread(scale, x)
+        return y + self.spread(bias[0], x) if bias else y
+
+    def interval(self, x, *vectors):
+        near = [on_interval(lambda v: self.spread(v, x.lo), b) for b in vectors]
+        return [affine(centred_interval(x, self.over(x.lo.dim()), self.eps), *near)]
+
+    def domain(self, x, *vectors):
+        """Sums of squares must stay finite."""
+        count = math.prod(x.shape[a] for a in self.over(x.dim()))
+        return [x.abs() - math.sqrt(largest(x) / (8 * count))]
+
+    def radius(self, u, y, x, scale, *bias):
+        shifted = shifted_radius(u, y, self.spread(bias[0], x)) if bias else 0.0
+        axes = self.over(x.dim())
+        return shifted + centred_radius(u, x, axes, self.eps, self.spread(scale, x))
+
+
+STASH_TYPE = Choice((None, None, DType.FLOAT64), default=None)
+"""What the model says that statistics are to be computed in; None leaves it at float32. Nothing
+less precise: the standard takes a square from a mean of squares, which may be negative then."""
+
+
+def stashed(stash: DType | None, x: DType) -> bool:
+    """Whether the ONNX operator computes statistics as precisely as the elements are."""
+    return x is not DType.FLOAT64 or stash is DType.FLOAT64
+
+
+def trailing(axis: int, rank: int) -> tuple[int, ...]:
+    """The axes from `axis` on."""
+    return tuple(range(axis % rank, rank))
+
+
+def mean_of(emit: Any, x: str, axes: Sequence[int]) -> str:
+    """Emit the mean over axes, kept as size 1."""
+    if emit.opset < 18:
+        return emit("ReduceMean", x, axes=list(axes), keepdims=1)
+    return emit("ReduceMean", x, emit.const(list(axes), DType.INT64), keepdims=1)
+
+
+def centred(x: Tensor, axes: tuple[int, ...], eps: float) -> tuple[Tensor, Tensor]:
+    """(x - mean(x)) and sqrt(variance(x) + eps), statistics over `axes`, kept as size 1."""
+    d = x - x.mean(axes, keepdim=True)
+    return d, ((d * d).mean(axes, keepdim=True) + eps).sqrt()
+
+
+def flushed(u: float, factor: Tensor, x: Tensor) -> Tensor:
+    """What a product with x loses whose factor is computed first, and is flushed to zero."""
+    return torch.where(factor.abs() < underflow(u), (factor * x).abs(), 0.0)
+
+
+def centred_interval(x: Interval, axes: tuple[int, ...], eps: float) -> Interval:
+    """The interval of (x - mean(x)) / sqrt(variance(x) + eps).
+
+    With r the radius of x: each element of the numerator moves by (1 - 2 / n) r_i + mean(r), the
+    divisor, a norm, by the root mean square of r.
+    """
+    centre, r = (x.lo + x.hi) * 0.5, (x.hi - x.lo) * 0.5
+    d, s = centred(centre, axes, eps)
+    n = centre.numel() // max(1, s.numel())
+    numerator = (r * (1 - 2 / n) + r.mean(axes, keepdim=True)).clamp(min=0)
+    denominator = (r * r).mean(axes, keepdim=True).sqrt()
+    least = (s - denominator).clamp(min=eps**0.5)
+    interval = corners(
+        torch.div,
+        Interval(d - numerator, d + numerator),
+        Interval(least, torch.maximum(s + denominator, s)),
+    )
+    return interval.masked(spread_mask(x.any, axes))
+
+
+def affine(x: Interval, scale: Interval, bias: Interval | None = None) -> Interval:
+    """The interval of scale * x + bias; both broadcast to x."""
+    y = corners(torch.mul, x, scale)
+    return y if bias is None else monotone(torch.add, (1,), y, bias)
+
+
+def centred_radius(
+    u: float, x: Tensor, axes: tuple[int, ...], eps: float, scale: Tensor | float
+) -> Tensor:
+    """Rounding error of scale * (x - mean) / sqrt(variance + eps), variance in one pass or two.
+
+    The mean is off by `shift`, the error of a sum in any order. In two passes that adds its square
+    to the variance and no more, since the differences from the mean add up to 0; the sum of k
+    squares is off by that of its additions and 4 u of itself: difference, square, division, sum
+    with eps. In one pass, mean(x^2) - mean(x)^2 is off by the additions of the squares, in any
+    order (`largest_first`), and 6 u of the mean square: no type of 16 bits is enough for that, so
+    it has float32's u at most, as has the form x g - mean g for the quotient. Of the other one
+    root, reciprocal, difference and two products are rounded. The factor
+    scale / sqrt(variance + eps) may come first, and be flushed.
+    """
+    count = 1
+    for axis in axes:
+        count *= x.shape[axis]
+    narrow = min(u, SINGLE)
+    d, s = centred(x, axes, eps)
+    mean = x.mean(axes, keepdim=True)
+    shift = mean_radius(u, x, axes, mean)
+    fine = shift if u == narrow else mean_radius(narrow, x, axes, mean)
+    mean = mean.abs()
+    spread = (s * s - eps).clamp(min=0)
+    square = spread + mean * mean
+    added = largest_first(d * d / count, axes, spread)
+    twice = _grown(1, u) * (added * (1 + _grown(count, u)) + 5 * spread) + 2 * shift * shift
+    raw = largest_first(x * x / count, axes, square)
+    once = narrow * (raw * (1 + _grown(count, narrow)) + 6 * square) + (2 * mean + fine) * fine
+    off = torch.maximum(twice, once) + underflow(u)
+    least = (s * s - off).clamp(min=eps * 0.5).sqrt()
+    root = torch.minimum(off / (s + least), off.sqrt())
+    moved = shift + 3 * narrow * (x.abs() + mean)
+    factor = scale.abs() if isinstance(scale, torch.Tensor) else abs(scale)
+    rounding = factor * (moved / least + d.abs() * (root / (s * least) + 5 * u / s))
+    return rounding + flushed(u, factor / s, d)
+
+
+def shifted_radius(u: float, y: Tensor, bias: Tensor | float) -> Tensor:
+    """Error of adding a bias, or, in float32 at least, of adding it to mean g of x g - mean g."""
+    size = bias.abs() if isinstance(bias, torch.Tensor) else abs(bias)
+    return u * y.abs() + 2 * min(u, SINGLE) * size
+
+
+def _grown(k: float, u: float) -> float:
+    """(1 + u)^k - 1, the relative error of k roundings, as far as it means anything."""
+    return math.expm1(min(k * u, 8.0))

@@ -1,0 +1,178 @@
+"""Quantisation: numbers as small integers, q = saturate(round(v / scale) + zero point).
+
+The quotient of a correct implementation is off by some rounding errors (it may multiply by the
+reciprocal, or in fixed point), so next to a tie the result is one of two integers; `stepped` and
+`tie_distance` say where. Ties themselves go to the even integer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.expr import Bool, Int
+from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.carriers import rounded
+from nnfuzz.operators.draw import Draw
+from nnfuzz.operators.families.axes import signed
+from nnfuzz.operators.families.shape import on_interval
+from nnfuzz.operators.intervals import Interval, joined, monotone
+from nnfuzz.operators.operator import OpSpec, Range, per_input
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+BYTES = (DType.UINT8, DType.INT8)
+SCALES: Range = (2.0**-8, 0.5)
+"""Scales of tensors: with usual numbers, some elements saturate and most do not."""
+REDUCED = 64
+"""Greatest magnitude of int8 weights. Without VNNI, ONNX Runtime adds pairs of products in int16 on
+x86 and saturates, as its documentation of quantisation says ("reduce_range")."""
+
+
+def wide(x: Tensor) -> Tensor:
+    """A float tensor in float32 at least."""
+    return x if x.dtype is torch.float64 else x.float()
+
+
+def quantised(v: Tensor, zero: Tensor | None, to: DType) -> Tensor:
+    """saturate(round(v) + zero point) of a quotient; 8-bit floats have no zero point."""
+    if to.is_float:
+        return rounded(v, to)
+    steps = wide(v).round()
+    if zero is not None:
+        steps = steps + zero.to(steps.dtype)
+    return steps.clamp(*to.limits).to(to.torch)
+
+
+def stepped(v: Interval, error: Tensor | float, zero: Sequence[Interval], to: DType) -> Interval:
+    """The interval of `quantised` for a quotient that is off by up to `error`, broadcast to `v`."""
+    lo = quantised(v.lo - error, zero[0].lo if zero else None, to)
+    hi = quantised(v.hi + error, zero[0].hi if zero else None, to)
+    return Interval(lo, hi, joined(v, *zero, like=lo))
+
+
+def tie_distance(v: Tensor, zero: Sequence[Tensor], to: DType) -> Tensor:
+    """Distance of quotients from the next tie whose rounding changes the result."""
+    v = wide(v)
+    if to.is_float:
+        ties = _ties(to).to(v.dtype)
+        above = torch.searchsorted(ties, v.contiguous()).clamp(max=len(ties) - 1)
+        return torch.minimum((v - ties[above]).abs(), (v - ties[(above - 1).clamp(min=0)]).abs())
+    lo, hi = to.limits
+    offset = zero[0].to(v.dtype) if zero else torch.zeros((), dtype=v.dtype)
+    tie = (v.floor() + 0.5).clamp(lo - offset + 0.5, hi - offset - 0.5)
+    return (v - tie).abs()
+
+
+@cache
+def _ties(to: DType) -> Tensor:
+    """The numbers half-way between two neighbours of an 8-bit float, in ascending order."""
+    numbers = np.arange(256, dtype=np.uint8).view(to.numpy).astype(np.float64)
+    numbers = np.unique(numbers[np.isfinite(numbers)])
+    return torch.from_numpy((numbers[1:] + numbers[:-1]) / 2)
+
+
+def dyadic(*intervals: Interval) -> Tensor:
+    """Mask of exact powers of two in every interval: they divide and multiply without an error."""
+    masks = [(b.lo == b.hi) & (b.lo.abs().frexp().mantissa == 0.5) for b in intervals]
+    found = masks[0]
+    for mask in masks[1:]:
+        found = found & mask
+    return found
+
+
+# -- integers that add up ---------------------------------------------------------------------
+
+
+def shifted(x: Tensor, zero: Tensor | None) -> Tensor:
+    """Integers without their zero point, in float64, where products and sums are exact."""
+    return x.double() if zero is None else x.double() - zero.double()
+
+
+def shifted_interval(x: Interval, zero: Interval | None) -> Interval:
+    """The interval of `shifted`."""
+    if zero is None:
+        return monotone(torch.Tensor.double, (1,), x)
+    return monotone(shifted, (1, -1), x, zero)
+
+
+def too_heavy(w: Tensor) -> list[Tensor]:
+    """Domain term of weights: int8 beyond `REDUCED`."""
+    return [(w.int().abs() - REDUCED).float()] if w.dtype is torch.int8 else []
+
+
+# -- granularity ------------------------------------------------------------------------------
+
+
+def _axis(draw: Draw, op: Any, first: TensorType, *params: TensorType) -> int | None:
+    whole = params[0].rank == 0 if params else draw.chance(0.5)
+    if first.rank == 0 or whole:
+        return None
+    return signed(draw, [draw.integer(0, first.rank - 1)], first.rank)[0]
+
+
+class Scaled(OpSpec):
+    """A tensor, its scale and maybe its zero point: one for all, or one per index of an axis."""
+
+    axis: Any = Choice(by=_axis)
+    """None for a scale of rank 0."""
+
+    def scale_shape(self, x: TensorType) -> tuple[Int, ...]:
+        """The shape of scale and zero point."""
+        return () if self.axis is None else (x.shape[self.axis],)
+
+    @per_input
+    def requires(self, x: TensorType, *params: TensorType) -> Iterator[Bool]:
+        yield self.axis is None or -x.rank <= self.axis < x.rank
+        for param in params:
+            shape = self.scale_shape(x)
+            yield param.rank == len(shape)
+            for have, want in zip(param.shape, shape):
+                yield have == want
+
+    def complete(self, draw: Draw, first: TensorType, dtypes: Sequence[DType]) -> list[TensorType]:
+        shape = self.scale_shape(first)
+        return [first, *(TensorType(d, shape) for d in dtypes[1:])]
+
+    def layout(self) -> dict[str, Any]:
+        """The attributes of ONNX that say how scales are spread."""
+        return {"axis": self.axis, "block_size": getattr(self, "block_size", None)}
+
+    def spread(self, param: Tensor, x: Tensor) -> Tensor:
+        """A scale or zero point so that it broadcasts to `x`."""
+        if self.axis is None:
+            return param
+        shape = [1] * x.dim()
+        shape[self.axis] = x.shape[self.axis]
+        return param.reshape(shape)
+
+    def spread_interval(self, param: Interval, x: Interval) -> Interval:
+        """The interval of `spread`."""
+        return on_interval(lambda t: self.spread(t, x.lo), param)
+
+
+class Blocks(Scaled):
+    """One scale per block of `block_size` elements along an axis; the last one may be smaller.
+
+    Not for vectors: ONNX Runtime takes the scale of a single block for one of the whole tensor.
+    """
+
+    axis = Choice(by=lambda draw, op, first, *_: draw.integer(-first.rank, first.rank - 1))
+    block_size = Choice((2, 3, 4, 8, 16, 32))
+
+    def scale_shape(self, x: TensorType) -> tuple[Int, ...]:
+        shape = list(x.shape)
+        shape[self.axis] = (shape[self.axis] + self.block_size - 1) // self.block_size
+        return tuple(shape)
+
+    def spread(self, param: Tensor, x: Tensor) -> Tensor:
+        axis = self.axis % x.dim()
+        repeated = param.repeat_interleave(self.block_size, axis)
+        return repeated.narrow(axis, 0, x.shape[axis])

@@ -1,0 +1,306 @@
+"""Recurrent operators: a cell that is applied to the steps of a sequence, in one or two directions.
+
+The families' notation: S steps, B the batch, I inputs, H hidden units, D directions, G gates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from nnfuzz.ir.dtypes import FLOATS, DType
+from nnfuzz.ir.expr import Bool, Int
+from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.attributes import Choice, Sym
+from nnfuzz.operators.draw import Draw
+from nnfuzz.operators.families.cells import Activation, Cell, chosen, concat, stack
+from nnfuzz.operators.families.composite import Apply, Composite, Moves
+from nnfuzz.operators.operator import ANY_RANGE, In, OpSpec, Range
+from nnfuzz.operators.unexportable import DECOMPOSED
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from nnfuzz.operators.attributed import Fields, Types
+
+LONGEST = 10
+"""Largest number of steps; more take the reference too long, which runs them one by one."""
+
+
+def _drawn_activations(draw: Draw, op: Recurrent, *types: TensorType) -> tuple[str, ...]:
+    """Activation functions; mostly none, which stands for the defaults."""
+    if draw.chance(0.6):
+        return ()
+    return tuple(
+        default if draw.chance(0.3) else draw.choice(tuple(op.functions))
+        for default in op.defaults * op.directions
+    )
+
+
+def _drawn_outputs(draw: Draw, op: Recurrent, *types: TensorType) -> tuple[int, ...]:
+    count = 1 + len(op.states)
+    return tuple(range(count)) if draw.chance(0.5) else draw.subset(range(count), 1)
+
+
+class Recurrent(Composite):
+    """Y (S, D, B, H) and the last states (D, B, H); with layout 1 the batch comes first.
+
+    `given` names the optional inputs. `kept` are the outputs of the operator that the node has.
+    `lens` makes sequence_lens: sequence b has 1 + lens[b] steps, cyclically and modulo S; no entry
+    means that the input is absent. Source: ONNX RNN-14, GRU-14, LSTM-14.
+    """
+
+    since = 14
+    inputs = (
+        In("T", FLOATS, (3, 3)),
+        In("T", ranks=(3, 3), weight=True),
+        In("T", ranks=(3, 3), weight=True),
+        In("T", ranks=(2, 3), weight=True),
+    )
+    unexportable = DECOMPOSED
+    margins = OpSpec.margins
+    """No step jumps."""
+
+    gates: ClassVar[str] = ""
+    """Letters of the gates, in the order of the rows of W."""
+    peepholes: ClassVar[str] = ""
+    optional: ClassVar[tuple[str, ...]] = ("B", "initial_h")
+    states: ClassVar[tuple[str, ...]] = ("initial_h",)
+    defaults: ClassVar[tuple[str, ...]] = ()
+    functions: ClassVar[Mapping[str, Activation]] = {}
+
+    direction = Choice(("forward", "reverse", "bidirectional"))
+    hidden_size = Sym(1, 20)
+    layout = Choice((*[0] * 9, 1))
+    given = Choice(by=lambda draw, op, *_: draw.subset(op.optional))
+    lens = Choice(
+        by=lambda draw, *_: (
+            tuple(draw.integer(0, 9) for _ in range(draw.integer(1, 4)))
+            if draw.chance(0.25)
+            else ()
+        )
+    )
+    clip = Choice(by=lambda draw, *_: draw.choice((0.5, 1.5, 3.0)) if draw.chance(0.2) else None)
+    activations = Choice(by=_drawn_activations)
+    explicit = Choice((0, 1))
+    kept = Choice(by=_drawn_outputs)
+
+    @classmethod
+    def from_onnx(cls, fields: Fields, takes: Types, gives: Types) -> Self:
+        """With all outputs; those that the node leaves out are made, too."""
+        activations = tuple(fields.get("activations") or ())
+        mine = {
+            "direction": "forward",
+            "layout": 0,
+            "clip": None,
+            **fields,
+            "given": tuple(name for name in cls.optional if fields.get(name, "") is not None),
+            "lens": (),
+            "activations": activations,
+            "explicit": int("activation_alpha" in fields or "activation_beta" in fields),
+            "kept": tuple(range(1 + len(cls.states))),
+        }
+        return super().from_onnx(mine, takes, gives)
+
+    # -- types --------------------------------------------------------------------------------
+
+    @property
+    def directions(self) -> int:
+        return 2 if self.direction == "bidirectional" else 1
+
+    def _sequence(self, x: TensorType) -> tuple[Int, Int, Int]:
+        """S, B and I."""
+        a, b, i = x.shape
+        return (b, a, i) if self.layout else (a, b, i)
+
+    def _shapes(self, x: TensorType) -> list[tuple[Int, ...]]:
+        """Of all inputs."""
+        _, batch, width = self._sequence(x)
+        d, h, g = self.directions, self.hidden_size, len(self.gates)
+        state = (batch, d, h) if self.layout else (d, batch, h)
+        extra = {"B": (d, 2 * g * h), "P": (d, len(self.peepholes) * h)}
+        found = [x.shape, (d, g * h, width), (d, g * h, h)]
+        return [*found, *(extra.get(name, state) for name in self.given)]
+
+    def requires(self, *inputs: TensorType) -> Iterable[Bool]:
+        shapes = self._shapes(inputs[0])
+        yield len(inputs) == len(shapes) and len(set(self.kept)) == len(self.kept)
+        yield self._sequence(inputs[0])[0] <= LONGEST
+        for type_, shape in zip(inputs, shapes):
+            yield type_.rank == len(shape)
+            yield from (a == b for a, b in zip(type_.shape, shape) if a is not b)
+
+    def complete(self, draw: Draw, first: TensorType, dtypes: Sequence[DType]) -> list[TensorType]:
+        return [first.with_shape(shape) for shape in self._shapes(first)]
+
+    def type_transfer(self, *inputs: TensorType) -> list[TensorType]:
+        steps, batch, _ = self._sequence(inputs[0])
+        d, h = self.directions, self.hidden_size
+        y = (batch, steps, d, h) if self.layout else (steps, d, batch, h)
+        last = (batch, d, h) if self.layout else (d, batch, h)
+        return [inputs[0].with_shape(last if i else y) for i in self.kept]
+
+    @classmethod
+    def input_rank(cls, draw: Draw, output_rank: int) -> int | None:
+        return 3 if output_rank in (3, 4) else None
+
+    @classmethod
+    def draw_backward(cls, draw: Draw, first: TensorType, output: TensorType) -> Self:
+        last = tuple(range(1, 1 + len(cls.states)))
+        kept = (0, *last) if output.rank == 4 else last
+        return cls.draw_given(draw, {"kept": kept}, first)
+
+    def infer_input_types(
+        self, draw: Draw, first: TensorType, dtypes: Sequence[DType], output: TensorType
+    ) -> list[TensorType]:
+        steps, batch, width = self._sequence(first)
+        if output.rank == 4:
+            steps = output.shape[1 if self.layout else 0]
+        batch = output.shape[0 if self.layout else -2]
+        shape = (batch, steps, width) if self.layout else (steps, batch, width)
+        return self.complete(draw, first.with_shape(shape), dtypes)
+
+    def cost(self, *inputs: TensorType) -> int:
+        x, w, r = inputs[:3]
+        return 2 * math.prod(x.sizes[:2]) * (w.elements + r.elements)
+
+    def without_input(self, position: int) -> Self | None:
+        if position < 3:
+            return None
+        given = [name for i, name in enumerate(self.given, 3) if i != position]
+        return type(self)(**{**self.attributes, "given": tuple(given)})
+
+    # -- meaning ------------------------------------------------------------------------------
+
+    def step(self, apply: Apply, cell: Cell, x: Any, states: Sequence[Any]) -> Sequence[Any]:
+        """The next states of a cell, the hidden one (B, H) first."""
+        raise NotImplementedError(f"{self.name}.step")
+
+    def compose(self, apply: Apply, *values: Any) -> Sequence[Any]:
+        x, w, r, *rest = values
+        extra = dict(zip(self.given, rest, strict=True))
+        if self.layout:
+            x = apply(Moves(lambda t: t.transpose(0, 1)), x)
+        runs = [self._run(apply, self._cell(apply, d, w, r, extra), x, extra) for d in self._each()]
+        batch = 1 if self.layout else 0
+        y = Moves(lambda *ts: stack(ts, 1).permute((2, 0, 1, 3) if batch else (0, 1, 2, 3)))
+        last = Moves(lambda *ts: stack(ts, batch))
+        return [apply(last if i else y, *(run[i] for run in runs)) for i in self.kept]
+
+    def _each(self) -> range:
+        return range(self.directions)
+
+    def _cell(self, apply: Apply, d: int, w: Any, r: Any, extra: Mapping[str, Any]) -> Cell:
+        def rows(value: Any, gates: str, first: int, total: int) -> dict[str, Any]:
+            return {
+                g: apply(Moves(lambda t, i=i: t[d].chunk(total)[i]), value)
+                for i, g in enumerate(gates, first)
+            }
+
+        gates, count, b = self.gates, len(self.gates), extra.get("B")
+        ws, rs = rows(w, gates, 0, count), rows(r, gates, 0, count)
+        wr = {g: apply(Moves(lambda *ts: concat(ts)), ws[g], rs[g]) for g in gates}
+        wb, rb = (rows(b, gates, i * count, 2 * count) if b is not None else {} for i in (0, 1))
+        p = rows(extra["P"], self.peepholes, 0, len(self.peepholes)) if "P" in extra else {}
+        return Cell(d, ws, rs, wr, wb, rb, p)
+
+    def _run(self, apply: Apply, cell: Cell, x: Any, extra: Mapping[str, Any]) -> list[Any]:
+        """All hidden states (S, B, H) and the last states (B, H) of one direction."""
+        steps, batch = x.shape[0], x.shape[1]
+        turn = Moves(lambda t: self._turned(t)) if self._backwards(cell.index) else None
+        x = apply(turn, x) if turn else x
+        states = [self._initial(apply, cell, name, x, extra) for name in self.states]
+        lengths, hidden = self.lengths(steps, batch), []
+        for t in range(steps):
+            new = self.step(apply, cell, apply(Moves(lambda v, t=t: v[t]), x), states)
+            y = new[0]
+            if min(lengths) <= t:
+                on = [[t < n] for n in lengths]
+                new = [apply(Moves(chosen(on)), a, b) for a, b in zip(new, states)]
+                y = apply(Moves(chosen(on)), y)
+            states = list(new)
+            hidden.append(y)
+        ys = apply(Moves(lambda *ts: stack(ts, 0)), *hidden)
+        return [apply(turn, ys) if turn else ys, *states]
+
+    def _backwards(self, direction: int) -> bool:
+        return direction == 1 or self.direction == "reverse"
+
+    def _initial(
+        self, apply: Apply, cell: Cell, name: str, x: Any, extra: Mapping[str, Any]
+    ) -> Any:
+        if name in extra:
+            axis = 1 if self.layout else 0
+            return apply(Moves(lambda t: t.select(axis, cell.index)), extra[name])
+        return apply(Moves(lambda t: t.new_zeros((t.shape[1], self.hidden_size))), x)
+
+    def lengths(self, steps: int, batch: int) -> list[int]:
+        """Steps of each sequence of the batch."""
+        if not self.lens:
+            return [steps] * batch
+        return [1 + self.lens[b % len(self.lens)] % steps for b in range(batch)]
+
+    def _turned(self, x: Tensor) -> Tensor:
+        """Each sequence back to front; what comes after its end stays."""
+        import torch
+
+        steps, batch = x.shape[:2]
+        order = [
+            [n - 1 - t if t < n else t for n in self.lengths(steps, batch)] for t in range(steps)
+        ]
+        return x[torch.tensor(order), torch.arange(batch)]
+
+    def activated(self, apply: Apply, cell: Cell, at: int, value: Any) -> Any:
+        """The activation function at a position of `defaults`, behind the clip."""
+        if self.clip is not None:
+            value = apply(self.clipping(), value)
+        return apply(self.function(self._names()[cell.index * len(self.defaults) + at]), value)
+
+    def function(self, name: str) -> OpSpec:
+        """The activation function of a name, with the parameters in use."""
+        function = self.functions[name]
+        given = function.given if self.activations and self.explicit else None
+        return given or function.default
+
+    def clipping(self) -> OpSpec:
+        """Clip to [-clip, clip]."""
+        raise NotImplementedError(f"{self.name}.clipping")
+
+    def _names(self) -> tuple[str, ...]:
+        return self.activations or self.defaults * self.directions
+
+    def onnx(self, emit: Any, *values: str) -> list[str]:
+        x, w, r, *rest = values
+        extra = dict(zip(self.given, rest))
+        steps, batch, _ = self._sequence(emit.type(x))
+        lens = emit.const(self.lengths(steps, batch), DType.INT32) if self.lens else ""  # type: ignore[arg-type]
+        others = ["initial_h", "initial_c", "P"]
+        inputs = [x, w, r, extra.get("B", ""), lens, *(extra.get(name, "") for name in others)]
+        made = emit(self.name, *inputs, outputs=1 + len(self.states), **self.onnx_attributes())
+        return [made[i] for i in self.kept]
+
+    def onnx_attributes(self) -> dict[str, Any]:
+        functions = [self.functions[name] for name in self.activations if self.explicit]
+        alphas = [f.alpha for f in functions if f.alpha is not None]
+        betas = [f.beta for f in functions if f.beta is not None]
+        return {
+            "direction": self.direction,
+            "hidden_size": self.hidden_size,
+            "layout": self.layout or None,
+            "clip": self.clip,
+            "activations": self.activations or None,
+            "activation_alpha": alphas or None,
+            "activation_beta": betas or None,
+        }
+
+    def certain(self, *inputs: TensorType) -> tuple[Range, ...]:
+        """Zeros come behind sequences that are shorter than others."""
+        return ((0, 0),) if self.lens and self.kept[0] == 0 else ()
+
+    def value_range(self, *ranges: Range) -> Range:
+        return ANY_RANGE if self.activations or not self.bounded() else (-1.0, 1.0)
+
+    def bounded(self) -> bool:
+        """Whether all outputs are within [-1, 1] where the default functions are used."""
+        return True

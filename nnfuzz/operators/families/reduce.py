@@ -1,0 +1,265 @@
+"""Operators that reduce a tensor along axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from nnfuzz.ir.dtypes import FLOATS, NUMBERS, DType
+from nnfuzz.ir.expr import Bool, Int
+from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.attributed import Fields, Types
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.draw import Draw
+from nnfuzz.operators.families.axes import Along, RankChanging, any_axes, positive, sizes
+from nnfuzz.operators.intervals import Interval, ends
+from nnfuzz.operators.operator import In, Range, per_input
+from nnfuzz.operators.rounding import largest_first
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def reduced(shape: Sequence[Int], axes: Sequence[int], keepdims: int) -> tuple[Int, ...]:
+    """The shape behind a reduction along (non-negative) axes."""
+    if keepdims:
+        return tuple(1 if i in axes else d for i, d in enumerate(shape))
+    return tuple(d for i, d in enumerate(shape) if i not in axes)
+
+
+def unreduced(
+    first: TensorType, axes: Sequence[int], keepdims: int, output: TensorType
+) -> tuple[Int, ...]:
+    """A shape whose reduction has the output's other dimensions; `first` where the rank differs."""
+    rest = list(output.shape)
+    if len(rest) != first.rank - (0 if keepdims else len(axes)):
+        return first.shape
+    if not keepdims:
+        for axis in sorted(axes):
+            rest.insert(axis, 0)
+    return tuple(first.shape[i] if i in axes else d for i, d in enumerate(rest))
+
+
+class Reducing(RankChanging):
+    """Base of reductions along one axis and along several; see `positive_axes`."""
+
+    inputs = (In("T", FLOATS, (1, 5)),)
+    keepdims = Choice((0, 1))
+
+    def positive_axes(self, rank: int) -> tuple[int, ...]:
+        """The reduced axes, counted from the front."""
+        raise NotImplementedError
+
+    def type_transfer(self, *inputs: TensorType) -> list[TensorType]:
+        (x,) = inputs
+        shape = reduced(x.shape, self.positive_axes(x.rank), self.keepdims)
+        return [TensorType(self.output_dtype(x), shape)]
+
+    @classmethod
+    def input_rank(cls, draw: Draw, output_rank: int) -> int | None:
+        if output_rank == 0 or (output_rank < 5 and draw.chance(0.5)):
+            return output_rank + 1
+        return output_rank
+
+    def infer_input_types(
+        self, draw: Draw, first: TensorType, dtypes: Sequence[DType], output: TensorType
+    ) -> list[TensorType]:
+        axes = self.positive_axes(first.rank)
+        return [TensorType(dtypes[0], unreduced(first, axes, self.keepdims, output))]
+
+    def cost(self, *inputs: TensorType) -> int:
+        return inputs[0].elements
+
+
+class Reduction(Reducing):
+    """Reduction along several axes; `axes_input` is the opset that made them an input.
+
+    No axes leave every element by itself, which ONNX calls `noop_with_empty_axes`. All of them,
+    counted from the front, are left out in ONNX, where that is the default.
+    """
+
+    merges = ("Expand",)
+    inputs = (In("T", FLOATS),)
+    axes = Choice(by=any_axes)
+    axes_input = 18
+    wraps: ClassVar[bool] = True
+    """Whether integers may overflow, so that the ends of an interval say nothing."""
+
+    reduce: Callable[..., Tensor]
+    """(x, axes, keepdim) -> the result along one axis or more."""
+
+    def torch(self, *tensors: Tensor) -> Tensor:
+        (x,) = tensors
+        if self.axes:
+            return self.reduce(x, self.axes, bool(self.keepdims))
+        return self.reduce(x.unsqueeze(-1), (-1,), False)
+
+    def positive_axes(self, rank: int) -> tuple[int, ...]:
+        return positive(self.axes, rank)
+
+    @classmethod
+    def from_onnx(cls, fields: Fields, takes: Types, gives: Types) -> Self:
+        every = () if fields.get("noop_with_empty_axes") else tuple(range(takes[0].rank))
+        axes = fields.get("axes") or every
+        return super().from_onnx({**fields, "axes": axes}, takes, gives)
+
+    @per_input
+    def requires(self, *inputs: TensorType) -> Iterable[Bool]:
+        rank = inputs[0].rank
+        yield all(-rank <= a < rank for a in self.axes)
+        yield not rank or len(self.axes) == len(set(positive(self.axes, rank)))
+
+    def onnx(self, emit: Any, *values: str) -> str:
+        axes, later = list(self.axes), emit.opset >= self.axes_input
+        if not axes and later:
+            return emit(self.name, *values, noop_with_empty_axes=1)
+        if not axes:
+            values, axes = (emit("Unsqueeze", *values, emit.const([-1], DType.INT64)),), [-1]
+        elif axes == list(range(emit.type(values[0]).rank)):
+            return emit(self.name, *values, keepdims=self.keepdims)
+        keepdims = self.keepdims if self.axes else 0
+        if later:
+            return emit(self.name, *values, emit.const(axes, DType.INT64), keepdims=keepdims)
+        return emit(self.name, *values, axes=axes, keepdims=keepdims)
+
+    def undefined(self, *intervals: Interval) -> Tensor | None:
+        """Integer sums that may overflow: ONNX is silent, and ONNX Runtime saturates."""
+        import torch
+
+        (x,) = intervals
+        if x.lo.is_floating_point() or not self.wraps:
+            return None
+        return self.torch(x.far().double().abs()) > float(torch.iinfo(x.lo.dtype).max)
+
+    def interval(self, *intervals: Interval) -> Sequence[Interval]:
+        (x,) = intervals
+        if self.wraps and not x.lo.is_floating_point():
+            x = Interval(x.lo, x.lo, x.any if x.exact else x.unsure)
+        return [self.sure(x).masked(touched(x.any, self.axes, self.keepdims))]
+
+    def sure(self, x: Interval) -> Interval:
+        """The ends for an interval without a mask. Default: by `monotone`."""
+        return Interval(*ends(self.torch, self.monotone, x))
+
+    def largest_first(self, terms: Tensor, most: Tensor) -> Tensor:
+        """The function of that name along the axes, `most` and result shaped like the output."""
+        axes = self.positive_axes(terms.dim())
+        kept = most.reshape([1 if i in axes else d for i, d in enumerate(terms.shape)])
+        return largest_first(terms, self.axes, kept).reshape(most.shape)
+
+    def terms(self, x: Tensor) -> int:
+        """Number of input elements per element of the result."""
+        count = 1
+        for axis in self.axes:
+            count *= x.shape[axis]
+        return count
+
+
+class Magnitudes(Reduction):
+    """A reduction of absolute values that grows with each of them."""
+
+    within = (0.0, math.inf)
+
+    def sure(self, x: Interval) -> Interval:
+        return Interval(*ends(self.torch, (1,), Interval(*x.magnitudes())))
+
+    @per_input
+    def value_range(self, *ranges: Range) -> Range:
+        ((lo, hi),) = ranges
+        most = max(hi, -lo)
+        return max(lo, -hi, 0.0), (most if most == 0 or not self.axes else math.inf)
+
+
+def touched(mask: Tensor | None, axes: Sequence[int], keepdims: int) -> Tensor | None:
+    """The output elements of a reduction that depend on an element of the mask."""
+    if mask is None or not axes:
+        return mask
+    return mask.byte().amax(tuple(axes), keepdim=bool(keepdims)).bool()
+
+
+def reversed_order(x: Tensor) -> Tensor:
+    """Numbers in the opposite order; unlike negation, ~ does not overflow."""
+    return -x if x.is_floating_point() else ~x
+
+
+def winners(least: Tensor, most: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    """First and last position along an axis that may be the first one of the largest elements.
+
+    A position qualifies if it can beat all before it and reach all behind it.
+    """
+    may = most >= least.amax(axis, keepdim=True)
+    rest = may.shape[axis] - 1
+    before = least.narrow(axis, 0, rest).cummax(axis).values if rest else least.narrow(axis, 0, 0)
+    may.narrow(axis, 1, rest).logical_and_(most.narrow(axis, 1, rest) > before)
+    flags = may.byte()
+    last = rest - flags.flip(axis).argmax(axis, keepdim=True)
+    return flags.argmax(axis, keepdim=True), last
+
+
+class ArgReduction(Along, Reducing):
+    """Position of an extreme element along one axis; the first or the last one of several.
+
+    Source: ONNX ArgMax-13, ArgMin-13.
+    """
+
+    inputs = (In("T", NUMBERS, (1, 5)),)
+    output = DType.INT64
+    select_last_index = Choice((0, 0, 1), default=0)
+
+    def positive_axes(self, rank: int) -> tuple[int, ...]:
+        return (self.axis % rank,)
+
+    smallest: ClassVar[bool] = False
+    """Whether the least element is looked for."""
+
+    def interval(self, *intervals: Interval) -> Sequence[Interval]:
+        """From the first to the last position that may hold the extreme element."""
+        (x,) = intervals
+        least, most = x.lo, x.hi
+        if self.smallest:
+            least, most = (reversed_order(end) for end in (x.hi, x.lo))
+        first, last = winners(self.turned(least), self.turned(most), self.axis)
+        if self.select_last_index:
+            first, last = (x.lo.shape[self.axis] - 1 - place for place in (last, first))
+        if not self.keepdims:
+            first, last = first.squeeze(self.axis), last.squeeze(self.axis)
+        return [Interval(first, last, touched(x.any, (self.axis,), self.keepdims))]
+
+    def margins(self, *tensors: Tensor) -> list[Tensor]:
+        (x,) = tensors
+        if not x.is_floating_point() or x.shape[self.axis] < 2:
+            return []
+        top = self.ordered(x).topk(2, dim=self.axis).values
+        return [top.select(self.axis, 0) - top.select(self.axis, 1)]
+
+    def certain(self, *inputs: TensorType) -> tuple[Range, ...]:
+        """Of many positions, some is the first."""
+        return ((0, 0),)
+
+    def proxy(self, *tensors: Tensor) -> Tensor:
+        """The mean position, weighted by softmax."""
+        (x,) = tensors
+        weights = self.ordered(x).softmax(self.axis).movedim(self.axis, -1)
+        mean = weights @ weights.new_tensor(range(weights.shape[-1]))
+        return mean.unsqueeze(self.axis) if self.keepdims else mean
+
+    def first(self, x: Tensor) -> Tensor:
+        """The position of the first one."""
+        raise NotImplementedError(f"{self.name}.first")
+
+    def turned(self, x: Tensor) -> Tensor:
+        """The elements from the last to the first, where the last one is looked for."""
+        return x.flip(self.axis) if self.select_last_index else x
+
+    def torch(self, *tensors: Tensor) -> Tensor:
+        (x,) = tensors
+        place = self.first(self.turned(x))
+        return sizes(x)[self.axis] - 1 - place if self.select_last_index else place
+
+    def ordered(self, x: Tensor) -> Tensor:
+        """Floats in an order in which the element looked for is the largest."""
+        return x
+
+    def value_range(self, *ranges: tuple[float, float]) -> tuple[float, float]:
+        return 0.0, float("inf")

@@ -1,0 +1,251 @@
+"""Windows that slide over the spatial axes of an (N, C, *S) tensor: what Conv and pools share."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.expr import Bool, Int, concrete
+from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.attributed import Fields, Types
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.axes import sizes
+from nnfuzz.operators.operator import OpSpec, per_input
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+EXPLICIT = "NOTSET"
+"""The value of `auto_pad` that leaves the padding to `pads`."""
+
+AUTO_PAD = Choice(
+    by=lambda draw, *_: (
+        draw.choice(("VALID", "SAME_UPPER", "SAME_LOWER")) if draw.chance(0.2) else EXPLICIT
+    ),
+    default=EXPLICIT,
+)
+"""Who decides on the padding. Declared in front of `pads`, which hold it in any case."""
+
+NO_AUTO_PAD = Choice((EXPLICIT,), default=EXPLICIT)
+"""Where the model always says the padding."""
+
+LARGEST_KERNEL = (9, 7, 4)
+"""Of a convolution, per number of spatial axes."""
+
+
+def spatial(op: Any, first: TensorType, *_: TensorType) -> int:
+    """The number of spatial axes."""
+    return first.rank - 2
+
+
+def per_axis(
+    *options: float,
+    same: float = 0.5,
+    skipped: int = 2,
+    unless: Callable[[Any], bool] = lambda op: False,
+) -> Choice:
+    """One of the options per axis but the first ones; one for all of them with probability `same`.
+
+    skipped: how many axes have none, by default batch and channels. unless: where it holds of the
+    operator with the attributes so far, the first option is taken for all.
+    """
+
+    def pick(draw: Any, op: Any, first: TensorType, *_: TensorType) -> tuple[float, ...]:
+        count = first.rank - skipped
+        if unless(op):
+            return options[:1] * count
+        if draw.chance(same):
+            return (draw.choice(options),) * count
+        return tuple(draw.choice(options) for _ in range(count))
+
+    return Choice(by=pick)
+
+
+def paddings(most: int) -> Choice:
+    """Padding before and behind every spatial axis, in ONNX's order (all begins first).
+
+    None, the same on both sides, or independent; symbolic where there is any. What `auto_pad`
+    decides may be three times as wide: `Window.window_fits` settles it.
+    """
+
+    def pick(draw: Any, op: Any, first: TensorType, *_: TensorType) -> tuple[Int, ...]:
+        n = first.rank - 2
+        if op.auto_pad != EXPLICIT:
+            count = 0 if op.auto_pad == "VALID" else 2 * n
+            pads = tuple(draw.var("pad", 0, 3 * most, "offset") for _ in range(count))
+            return pads or (0,) * 2 * n
+        kind = draw.choice(("none", "same", "same", "free"))
+        if kind == "none":
+            return (0,) * 2 * n
+        begins = tuple(draw.var("pad", 0, most, "offset") for _ in range(n))
+        if kind == "same":
+            return begins * 2
+        return begins + tuple(draw.var("pad", 0, most, "offset") for _ in range(n))
+
+    return Choice(by=pick)
+
+
+def chosen(options: Callable[[Any], Sequence[Any]]) -> Choice:
+    """A choice that depends on the attributes drawn before it."""
+    return Choice(lambda op, *types: options(op))
+
+
+def group(draw: Any, op: Any, first: TensorType, *_: TensorType) -> int:
+    """A number of groups that can divide the channels of the first input."""
+    channels = first.shape[1]
+    if draw.chance(0.5):
+        return 1
+    if isinstance(channels, int):
+        return draw.choice([g for g in range(1, channels + 1) if channels % g == 0])
+    return draw.choice((2, 2, 3, 4, 5, 6, 8))
+
+
+class Window(OpSpec):
+    """Strided windows; subclasses declare `pads`, `strides` and maybe `dilations`, `ceil_mode`."""
+
+    merges = ("Pad",)
+    auto_pad: Any = EXPLICIT
+    pads: Any
+    strides: Any
+    dilations: Any = None
+    ceil_mode: Any = 0
+
+    @per_input
+    def window_shape(self, *inputs: TensorType) -> tuple[Int, ...]:
+        """Size of the window, per spatial axis."""
+        raise NotImplementedError
+
+    def axes(self, *inputs: TensorType) -> Iterator[tuple[Int, ...]]:
+        """Per spatial axis: size, window, stride, dilation, padding before, padding behind."""
+        sizes = inputs[0].shape[2:]
+        n = len(sizes)
+        dilations = self.dilations or (1,) * n
+        windows = self.window_shape(*inputs)
+        yield from zip(sizes, windows, self.strides, dilations, self.pads[:n], self.pads[n:])
+
+    @classmethod
+    def from_onnx(cls, fields: Fields, takes: Types, gives: Types) -> Self:
+        n = takes[0].rank - 2
+        plain = {"strides": (1,) * n, "dilations": (1,) * n, "pads": (0,) * 2 * n}
+        op = super().from_onnx({**plain, **fields}, takes, gives)
+        pairs = [concrete(pair) for pair in op.automatic(*takes)]
+        op.pads = tuple(itertools.chain(*zip(*pairs))) if pairs else op.pads
+        return op
+
+    def onnx_attributes(self) -> dict[str, Any]:
+        """Either `auto_pad` or `pads`."""
+        unsaid = "auto_pad" if self.auto_pad == EXPLICIT else "pads"
+        return {name: value for name, value in self.attributes.items() if name != unsaid}
+
+    def automatic(self, *inputs: TensorType) -> Iterator[tuple[Int, Int]]:
+        """The padding before and behind each axis that `auto_pad` stands for; none if it does not.
+
+        As many windows as it takes strides to cover the axis; an odd one lies behind for
+        SAME_UPPER, in front for SAME_LOWER. Where that is less than nothing the standard does not
+        say what happens, and no pads are equal to it. Source: ONNX Conv-11, MaxPool-12.
+        """
+        if self.auto_pad == EXPLICIT:
+            return
+        for missing in self.missing(*inputs):
+            whole = 0 if self.auto_pad == "VALID" else missing
+            half = whole // 2
+            yield (half, whole - half) if self.auto_pad == "SAME_UPPER" else (whole - half, half)
+
+    def missing(self, *inputs: TensorType) -> Iterator[Int]:
+        """How much padding each axis needs for SAME_UPPER and SAME_LOWER."""
+        for size, window, stride, dilation, *_ in self.axes(*inputs):
+            yield (size - 1) // stride * stride + (window - 1) * dilation + 1 - size
+
+    def padded_as_told(self, *inputs: TensorType) -> Iterator[Bool]:
+        """The padding is what `auto_pad` says, and no less than nothing."""
+        for (*_, before, behind), wanted in zip(self.axes(*inputs), self.automatic(*inputs)):
+            yield wanted[0] >= 0
+            yield wanted[1] >= 0
+            yield before == wanted[0]
+            yield behind == wanted[1]
+
+    def window_fits(self, *inputs: TensorType) -> Iterator[Bool]:
+        """One window at least fits into each padded axis, and the padding is what it is to be."""
+        for size, window, _, dilation, before, behind in self.axes(*inputs):
+            yield size + before + behind >= (window - 1) * dilation + 1
+        yield from self.padded_as_told(*inputs)
+
+    def window_counts(self, *inputs: TensorType) -> tuple[Int, ...]:
+        """Number of windows per spatial axis."""
+        counts = []
+        for size, window, stride, dilation, before, behind in self.axes(*inputs):
+            room = size + before + behind - (window - 1) * dilation - 1
+            counts.append((room + (stride - 1 if self.ceil_mode else 0)) // stride + 1)
+        return tuple(counts)
+
+    def overhang(self, x: TensorType) -> Int:
+        """Largest number of elements by which a window leaves the padded input."""
+        return max(
+            (count - 1) * stride + dilation * (window - 1) + 1 - size - before - behind
+            for count, (size, window, stride, dilation, before, behind) in zip(
+                self.window_counts(x), self.axes(x)
+            )
+        )
+
+    def symmetric(self) -> bool:
+        """Whether the padding is the same on both sides of every axis."""
+        n = len(self.pads) // 2
+        return self.pads[:n] == self.pads[n:]
+
+    def padded(self, x: Tensor, value: float) -> Tensor:
+        """The tensor with the padding written out."""
+        import torch
+
+        if not any(self.pads):
+            return x
+        n = len(self.pads) // 2
+        pairs = [(self.pads[i], self.pads[n + i]) for i in reversed(range(n))]
+        return torch.nn.functional.pad(x, list(itertools.chain(*pairs)), value=value)
+
+    def window_sums(self, x: Tensor) -> Tensor:
+        """The sum over each window; padding, and what a window overhangs by, counts as 0."""
+        import torch
+
+        type_ = TensorType(DType.of(x.dtype), sizes(x))
+        y = torch.nn.functional.pad(self.padded(x, 0.0), self._overhang(type_))
+        n = x.dim() - 2
+        conv = (torch.conv1d, torch.conv2d, torch.conv3d)[n - 1]
+        windows = concrete(self.window_shape(type_))
+        dilations = self.dilations or (1,) * n
+        flat = y.flatten(0, 1).unsqueeze(1)
+        ones = torch.ones(1, 1, *windows, dtype=x.dtype)
+        sums = conv(flat, ones, None, self.strides, 0, dilations)
+        return sums.reshape(*sizes(x)[:2], *concrete(self.window_counts(type_)))
+
+    def windows(self, x: Tensor, fill: float) -> Tensor:
+        """The elements of every window, `fill` beyond the tensor.
+
+        (N, C, *S) -> (N, C, *windows, elements of a window).
+        """
+        import torch
+
+        type_ = TensorType(DType.of(x.dtype), sizes(x))
+        pad = torch.nn.functional.pad
+        y = pad(self.padded(x, fill), self._overhang(type_), value=fill)
+        pairs: list[int] = []
+        counts = concrete(self.window_counts(type_))
+        for axis, parts in enumerate(self.axes(type_), 2):
+            _, window, stride, dilation, *_ = concrete(parts)
+            count = counts[axis - 2]
+            starts = torch.arange(count).unsqueeze(1) * stride
+            y = y.index_select(axis, (starts + torch.arange(window) * dilation).flatten())
+            pairs += (count, window)
+        y, rank = y.reshape(*sizes(x)[:2], *pairs), len(pairs) + 2
+        return y.permute(0, 1, *range(2, rank, 2), *range(3, rank, 2)).flatten(x.dim())
+
+    def _overhang(self, x: TensorType) -> list[int]:
+        """How far the last windows (ceil_mode) reach beyond the padding, in PyTorch's order."""
+        pairs = []
+        for count, parts in zip(concrete(self.window_counts(x)), self.axes(x)):
+            size, window, stride, dilation, before, behind = concrete(parts)
+            reach = (count - 1) * stride + (window - 1) * dilation + 1
+            pairs.append((0, max(0, reach - (size + before + behind))))
+        return list(itertools.chain(*reversed(pairs)))

@@ -1,0 +1,116 @@
+"""Motifs: sub-graphs that optimisers look for, inserted like operators. The contract.
+
+A motif is a function that writes a sub-graph behind a value of the growing graph, operator by
+operator; the nodes are ordinary ones, so nothing downstream of generation knows about motifs:
+
+    @motif(size=5)
+    def gelu(m, x):
+        half = m("Mul", x, 0.5)
+        m("Mul", half, m("Add", m("Erf", m("Div", x, 2**0.5)), 1.0))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from nnfuzz.ir.dtypes import FLOATS, DType
+from nnfuzz.ir.expr import Int
+from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.registry import installed, modules
+
+if TYPE_CHECKING:
+    from nnfuzz.ir.graph import Node
+    from nnfuzz.operators.draw import Draw
+
+Operand = str | float | TensorType
+"""An existing value by name, a constant of that value, or a new weight of that type."""
+
+
+class Misfit(Exception):
+    """The motif does not fit here: an operator is missing, or its constraints cannot hold."""
+
+
+class Writer(Protocol):
+    """What a motif writes with (nnfuzz.generate.motifs has the one there is).
+
+    draw: the dice; a motif may take different forms.
+    """
+
+    draw: Draw
+
+    def __call__(self, op: str, *operands: Operand, **attributes: Any) -> Any:
+        """Insert an operator; the name of its output, or a tuple of names if it has several.
+
+        Constants get the dtype that the other operands imply, and a shape of one element. Operands
+        that are left out are fresh, attributes that are left out are drawn. Raises: Misfit.
+        """
+
+    def type(self, name: str) -> TensorType:
+        """The type of a value; dimensions may be expressions."""
+
+    def node(self, name: str) -> Node:
+        """The node that computes a value. Raises: KeyError if none does."""
+
+    def shape(self, name: str) -> tuple[Int, ...]:
+        """Its dimensions."""
+
+    def weight(self, like: str, *shape: Int) -> TensorType:
+        """The operand for a new weight of that shape and the dtype of `like`."""
+
+    def shared(self, type_: TensorType, *ends: float) -> str:
+        """A new weight that several operators can read.
+
+        ends: the value of all its elements, or the least and the greatest; none: any.
+        """
+
+    def dim(self, rank: int) -> Int:
+        """A fresh dimension of a tensor of that rank."""
+
+
+@dataclass(frozen=True)
+class Motif:
+    """A motif and where it can stand.
+
+    name: of the function. size: the most nodes that it writes. dtypes, ranks (inclusive): of the
+    value that it starts from. weight: how often it is picked, relative to the others.
+    """
+
+    name: str
+    write: Callable[[Writer, str], object]
+    size: int
+    dtypes: tuple[DType, ...] = FLOATS
+    ranks: tuple[int, int] = (1, 5)
+    weight: float = 1.0
+
+
+def motif(
+    size: int,
+    dtypes: tuple[DType, ...] = FLOATS,
+    ranks: tuple[int, int] = (1, 5),
+    weight: float = 1.0,
+) -> Callable[[Callable[[Writer, str], object]], Motif]:
+    """Make a function a motif, so that registries find it. See Motif for the arguments."""
+
+    def decorated(write: Callable[[Writer, str], object]) -> Motif:
+        return Motif(write.__name__, write, size, dtypes, ranks, weight)
+
+    return decorated
+
+
+def load_motifs(plugins: Iterable[ModuleType] = ()) -> list[Motif]:
+    """The motifs in the modules that also hold operators: installed ones, then plug-ins.
+
+    Raises: ValueError if two of them have the same name.
+    """
+    motifs: dict[str, Motif] = {}
+    for part in (part for top in (*installed(), *plugins) for part in modules(top)):
+        for found in vars(part).values():
+            if isinstance(found, Motif) and found.write.__module__ == part.__name__:
+                known = motifs.setdefault(found.name, found)
+                if known is not found:
+                    homes = f"{known.write.__module__} and {found.write.__module__}"
+                    raise ValueError(f"motif {found.name} is registered twice: in {homes}")
+    return list(motifs.values())

@@ -1,0 +1,161 @@
+"""Where operator specs are found: built-in and third-party ones alike, by entry point."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from importlib.metadata import entry_points
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from nnfuzz.operators.opaque import Opaque
+from nnfuzz.operators.operator import OpSpec
+from nnfuzz.operators.waiver import NONE, Waivers
+
+if TYPE_CHECKING:
+    from nnfuzz.operators.expanded import Expanded
+
+ENTRY_POINTS = "nnfuzz.opspecs"
+EXPANDED = "Expanded"
+"""The name of nnfuzz.operators.expanded.Expanded in a graph; the module loads PyTorch."""
+
+
+class OpRegistry:
+    """Operator classes by name, in order of registration, and their waivers.
+
+    notes: installed packages that are left out since they are broken, a line for each.
+    """
+
+    def __init__(self, specs: Iterable[type[OpSpec]] = (), waivers: Waivers = NONE) -> None:
+        self._specs: dict[str, type[OpSpec]] = {}
+        self.waivers = waivers
+        self.notes: list[str] = []
+        for spec in specs:
+            self.add(spec)
+
+    def add(self, spec: type[OpSpec]) -> None:
+        """Raises: ValueError if another class has the name already."""
+        known = self._specs.get(spec.name)
+        if known is not None and known is not spec:
+            raise ValueError(
+                f"operator {spec.name} is registered twice: {known.__module__}.{known.__name__} "
+                f"and {spec.__module__}.{spec.__name__}; rename one of the classes"
+            )
+        self._specs[spec.name] = spec
+
+    def get(self, name: str) -> type[OpSpec]:
+        """`Opaque` and `Expanded`, which are never listed, are always known.
+
+        Raises: KeyError naming close ones.
+        """
+        if name == Opaque.name:
+            return Opaque
+        if name == EXPANDED:
+            return self.expanded
+        try:
+            return self._specs[name]
+        except KeyError:
+            close = difflib.get_close_matches(name, self._specs, 3, 0.5)
+            hint = f"did you mean {', '.join(close)}?" if close else f"known: {', '.join(self)}"
+            raise KeyError(f"unknown operator {name!r}; {hint}") from None
+
+    @cached_property
+    def expanded(self) -> type[Expanded]:
+        """`Expanded` whose graphs consist of operators of this registry."""
+        from nnfuzz.operators.expanded import Expanded
+
+        return type(Expanded.name, (Expanded,), {"lookup": self.get})
+
+    def select(self, names: Iterable[str]) -> OpRegistry:
+        """The registry restricted to some operators. Raises: KeyError for an unknown one."""
+        return OpRegistry((self.get(name) for name in names), self.waivers)
+
+    def add_module(self, module: ModuleType) -> None:
+        """Register every class in a module (and, for a package, its modules) marked @operator, and
+        what they declare as WAIVERS."""
+        for found in modules(module):
+            for item in list(vars(found).values()):
+                if isinstance(item, type) and "operator_name" in vars(item):
+                    self.add(item)
+            if "WAIVERS" in vars(found):
+                self.waivers = self.waivers.and_also(found.WAIVERS)
+
+    @classmethod
+    def load(cls, plugins: Iterable[ModuleType] = ()) -> OpRegistry:
+        """Everything installed under the entry-point group, then the given plug-in modules.
+
+        An installed package that is broken is left out, with a note; the built-in one is not.
+        Raises: KeyError if there are waivers on an unknown operator.
+        """
+        registry = cls()
+        for module in installed(registry.notes.append):
+            registry = registry._with_installed(module)
+        for module in plugins:
+            registry.add_module(module)
+        registry._check_waivers()
+        return registry
+
+    def _with_installed(self, module: ModuleType) -> OpRegistry:
+        """The registry with the operators of a package; without them, and a note, if they clash."""
+        trial = OpRegistry(self.specs(), self.waivers)
+        trial.notes = self.notes
+        try:
+            trial.add_module(module)
+            trial._check_waivers()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            if not self._specs:
+                raise
+            self.notes.append(_left_out(module.__name__, error))
+            return self
+        return trial
+
+    def _check_waivers(self) -> None:
+        for name in self.waivers:
+            self.get(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._specs)
+
+    def __len__(self) -> int:
+        return len(self._specs)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._specs
+
+    def specs(self) -> list[type[OpSpec]]:
+        """All operator classes, in order of registration."""
+        return list(self._specs.values())
+
+
+def installed(note: Callable[[str], None] = lambda line: None) -> list[ModuleType]:
+    """The modules and packages of the entry-point group, the built-in one first.
+
+    Others that cannot be imported, or end the program, are left out. note: gets a line for each.
+    """
+    points = sorted(entry_points(group=ENTRY_POINTS), key=lambda p: (p.name != "builtin", p.name))
+    found = [point.load() for point in points[:1]]
+    for point in points[1:]:
+        try:
+            found.append(point.load())
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            note(_left_out(point.value, error))
+    return found
+
+
+def _left_out(name: str, error: BaseException) -> str:
+    return f"operators of {name} are left out: {type(error).__name__}: {error}"
+
+
+def modules(module: ModuleType) -> Iterator[ModuleType]:
+    """A module and, for a package, all modules inside of it."""
+    yield module
+    if hasattr(module, "__path__"):
+        for info in sorted(pkgutil.iter_modules(module.__path__), key=lambda i: i.name):
+            yield from modules(importlib.import_module(f"{module.__name__}.{info.name}"))

@@ -1,0 +1,183 @@
+"""The types of an operator: which inputs it admits, what comes out, what may stand in front."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.expr import Bool, BoolExpr
+from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.attributed import Attributed
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.pattern import In, per_input
+
+if TYPE_CHECKING:
+    from nnfuzz.operators.draw import Draw
+
+
+MOST = 1 << 12
+"""Inputs of an operator of a foreign model."""
+
+
+class ConstraintError(ValueError):
+    """Inputs or attributes that an operator's `requires` does not admit."""
+
+
+class Typed(Attributed):
+    """What `requires` and `type_transfer` say, and what follows from it.
+
+    inputs: the input patterns; the last one repeats between `variadic[0]` and `variadic[1]` times
+    in all where `variadic` is set. output: a type variable, a DType or the name of an attribute
+    that holds a DType.
+    """
+
+    inputs: ClassVar[tuple[In, ...]] = (In(),)
+    variadic: ClassVar[tuple[int, int] | None] = None
+    output: ClassVar[str | DType] = "T"
+
+    @classmethod
+    def patterns(cls, count: int) -> tuple[In, ...]:
+        """The input patterns for an arity."""
+        inputs = cls.inputs
+        if count == len(inputs):
+            return inputs
+        return (inputs + (inputs[-1],) * (count - len(inputs)))[:count]
+
+    @classmethod
+    def arity(cls) -> tuple[int, int]:
+        """The least and greatest number of inputs."""
+        return cls.variadic or (len(cls.inputs), len(cls.inputs))
+
+    @classmethod
+    def most_inputs(cls) -> int:
+        """The greatest number of inputs that it admits: more than are generated of the same."""
+        most = cls.arity()[1]
+        return MOST if most > len(cls.inputs) else most
+
+    @classmethod
+    def bound(cls) -> dict[str, int]:
+        """Per type variable, the first input that binds it; those of optional inputs are left out.
+
+        What these are bound to names a signature, whether the optional inputs are there or not.
+        """
+        first: dict[str, int] = {}
+        for position, pattern in enumerate(cls.inputs[: max(1, cls.arity()[0])]):
+            first.setdefault(pattern.var, position)
+        return first
+
+    @classmethod
+    def signatures(cls) -> list[tuple[dict[str, DType], DType]]:
+        """Every admissible binding of the type variables, with the output's dtype."""
+        domains: dict[str, tuple[DType, ...]] = {}
+        for pattern in cls.inputs:
+            domains.setdefault(pattern.var, pattern.dtypes)
+        found = []
+        for combo in itertools.product(*domains.values()):
+            binding = dict(zip(domains, combo))
+            found += [(binding, out) for out in cls._output_dtypes(binding)]
+        return found
+
+    @classmethod
+    def _output_dtypes(cls, binding: Mapping[str, DType]) -> Sequence[DType]:
+        if isinstance(cls.output, DType):
+            return (cls.output,)
+        if cls.output in binding:
+            return (binding[cls.output],)
+        declared = cls.declared[cls.output]
+        return declared.options if isinstance(declared, Choice) else ()  # type: ignore[return-value]
+
+    @per_input
+    def output_dtype(self, *inputs: TensorType) -> DType:
+        """The dtype of the (first) output."""
+        if isinstance(self.output, DType):
+            return self.output
+        for pattern, type_ in zip(self.patterns(len(inputs)), inputs):
+            if pattern.var == self.output:
+                return type_.dtype
+        return getattr(self, self.output)
+
+    @per_input
+    def requires(self, *inputs: TensorType) -> Iterable[Bool]:
+        """Conditions under which the operator is defined; dtypes and ranks are already matched.
+
+        Pure: no dice, no environment, no writing to self.
+        """
+        return ()
+
+    @per_input
+    def type_transfer(self, *inputs: TensorType) -> list[TensorType]:
+        """The output types, given inputs that satisfy `requires`. Default: like the first input."""
+        return [TensorType(self.output_dtype(*inputs), inputs[0].shape)]
+
+    def complete(self, draw: Draw, first: TensorType, dtypes: Sequence[DType]) -> list[TensorType]:
+        """Types for all inputs (first one given) with which `requires` is likely to hold.
+
+        Used for inputs that become fresh placeholders. `dtypes` has one entry per input.
+        Default: fresh dimensions, the first input's rank where the pattern admits it.
+        """
+        types = [first]
+        for pattern, dtype in zip(self.patterns(len(dtypes))[1:], dtypes[1:]):
+            lo, hi = pattern.ranks
+            types.append(draw.tensor(dtype, min(max(first.rank, lo), hi)))
+        return types
+
+    @classmethod
+    def input_rank(cls, draw: Draw, output_rank: int) -> int | None:
+        """The rank of the first input behind an output of that rank; None if there is none."""
+        return output_rank
+
+    def infer_input_types(
+        self, draw: Draw, first: TensorType, dtypes: Sequence[DType], output: TensorType
+    ) -> list[TensorType]:
+        """Input types that can yield `output` (backward insertion).
+
+        `first` has fresh dimensions and was used to draw the attributes. The engine adds the
+        constraint that `type_transfer` of the answer equals `output`, so an answer may be a guess;
+        one that fits by construction saves solver calls. Default: the output's sizes along the
+        axes that `type_transfer` leaves alone, those of `first` along the others.
+        """
+        types = self.complete(draw, first, dtypes)
+        sizes = self.type_transfer(*types)[0].shape
+        if not len(sizes) == first.rank == output.rank:
+            return types
+        triples = list(zip(sizes, first.shape, output.shape))
+        if not any(size is have for size, have, _ in triples):
+            return types
+        shape = tuple(want if size is have else have for size, have, want in triples)
+        return self.complete(draw, first.with_shape(shape), dtypes)
+
+    def without_input(self, position: int) -> Self | None:
+        """The operator for one input less, where it can do without. Default: as `variadic` says.
+
+        Whether the remaining ones are enough is for `check` to say.
+        """
+        return self if self.variadic and position > 0 else None
+
+    def check(self, *inputs: TensorType) -> None:
+        """Check concrete inputs against the patterns and `requires`.
+
+        Raises: ConstraintError naming the operator and the condition.
+        """
+        lo, hi = self.arity()[0], self.most_inputs()
+        if not lo <= len(inputs) <= hi:
+            raise ConstraintError(f"{self!r} takes {lo} to {hi} inputs, got {len(inputs)}")
+        bound: dict[str, DType] = {}
+        for i, (pattern, type_) in enumerate(zip(self.patterns(len(inputs)), inputs)):
+            expected = bound.setdefault(pattern.var, type_.dtype)
+            first = next(p for p in self.inputs if p.var == pattern.var)
+            if type_.dtype is not expected or type_.dtype not in first.dtypes:
+                raise ConstraintError(f"{self!r}: input {i} may not be {type_!r}")
+            if not pattern.ranks[0] <= type_.rank <= pattern.deepest:
+                raise ConstraintError(f"{self!r}: input {i} may not have rank {type_.rank}")
+        for i, condition in enumerate(self.requires(*inputs)):
+            if isinstance(condition, BoolExpr):
+                raise ConstraintError(f"{self!r}: condition {i} is not concrete: {condition!r}")
+            if not condition:
+                raise ConstraintError(f"{self!r} does not admit {list(inputs)}: condition {i}")
+
+    @per_input
+    def cost(self, *inputs: TensorType) -> int:
+        """Floating-point operations for concrete inputs. Default: one per output element."""
+        return sum(t.elements for t in self.type_transfer(*inputs))

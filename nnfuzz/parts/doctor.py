@@ -1,0 +1,248 @@
+"""Looks for what is wrong with the folder of a campaign, and mends it.
+
+A kill leaves nothing that a campaign does not mend by itself when it goes on. This is for the rest:
+damaged disks, half-made copies, folders that somebody has moved or deleted. Nothing is thrown away
+that could be a finding: what belongs to no row is put aside, and of a damaged file what can be read
+is kept, beside the file itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from nnfuzz.backend.contract import OptionError
+from nnfuzz.backend.registry import BackendRegistry, RegistryError
+from nnfuzz.base.reading import Unreadable
+from nnfuzz.findings.folder import is_finding
+from nnfuzz.parts.merging import NOTE, REPLACED, settle
+from nnfuzz.parts.sources import SOURCES
+from nnfuzz.records.config import CampaignConfig, ConfigError
+from nnfuzz.records.observer import counted
+from nnfuzz.store.database import hold
+from nnfuzz.store.disk import LARGE_LOG, log_bytes
+from nnfuzz.store.recorder import leftovers, mend
+from nnfuzz.store.repairs import strays, unreadable_tests, unrestrained_tests
+from nnfuzz.store.rescue import damage, rescue
+from nnfuzz.store.schema import FOLDERS
+from nnfuzz.store.store import FILE, Store, StoreError
+
+ORPHANS = "orphans"
+"""Where folders are put that no finding has."""
+RESCUED, DAMAGED = f"{FILE}.rescued", f"{FILE}.damaged"
+SHOWN = 3  # names that a line tells
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong, and what `mend` does about it; it may be called until the next one is asked
+    for. None: only the user can do what the remedy says.
+    """
+
+    what: str
+    remedy: str
+    mend: Callable[[], object] | None
+
+
+def problems(folder: Path) -> Iterator[Problem]:
+    """What is wrong with a campaign that is not running, one after the other: what hides the rest
+    comes first, and alone if it is not mended.
+
+    Raises: StoreError if there is no campaign, another process works on it, or another version has
+    made it.
+    """
+    yield from _interrupted(folder)
+    if not (folder / FILE).exists():
+        raise StoreError(f"{folder} holds no campaign: there is no {FILE}")
+    with hold(folder):
+        if told := damage(folder / FILE):
+            remedy = f"keep what can be read, and the damaged file as {DAMAGED}"
+            yield Problem(f"{FILE} is damaged: {told}", remedy, partial(_rescue, folder))
+            if damage(folder / FILE):
+                return
+    with Store.open(folder) as store:
+        yield from _settings(store)
+        yield from _leftovers(store)
+        yield from _moved(store)
+        yield from _gone(store)
+        yield from _orphans(store)
+        yield from _rows(store)
+        yield from _log(store)
+
+
+def _interrupted(folder: Path) -> Iterator[Problem]:
+    """Merging, or an earlier repair."""
+    if folder.with_name(f"{REPLACED}{folder.name}").exists():
+        yield Problem(
+            f"nnfuzz merge was interrupted when it replaced {folder}",
+            "keep the newer result if it is there, else the older one",
+            partial(settle, folder),
+        )
+    if (folder / RESCUED).exists() and not (folder / FILE).exists():
+        end = partial(os.replace, folder / RESCUED, folder / FILE)
+        yield Problem("a repair was interrupted", "go on with it", end)
+
+
+def _rescue(folder: Path) -> None:
+    _read_all_again(folder)
+    (folder / RESCUED).unlink(missing_ok=True)
+    rescue(folder / FILE, folder / RESCUED)
+    os.replace(folder / FILE, folder / DAMAGED)
+    for suffix in ("-wal", "-shm"):
+        with contextlib.suppress(FileNotFoundError):
+            os.replace(folder / f"{FILE}{suffix}", folder / f"{DAMAGED}{suffix}")
+    os.replace(folder / RESCUED, folder / FILE)
+
+
+def _settings(store: Store) -> Iterator[Problem]:
+    """Settings that nnfuzz fuzz --resume would refuse. No plug-in is loaded."""
+    try:
+        config = CampaignConfig.from_json(store.config())
+    except (ConfigError, RegistryError, Unreadable) as error:
+        remedy = "the tests stay readable; start a new campaign in another folder"
+        yield Problem(f"settings that nnfuzz fuzz --resume refuses: {error}", remedy, None)
+        return
+    for path in config.plugins:
+        if path.endswith(".py") and not Path(path).is_file():
+            yield Problem(f"the plug-in {path} is gone", "put it back to go on", None)
+    registry = BackendRegistry.discover(())
+    for spec in config.backends:
+        try:
+            if not spec.plugins:
+                registry.get(spec.name)(**spec.options)
+        except (RegistryError, OptionError, TypeError) as error:
+            yield Problem(str(error), f"install what has the backend {spec.name} to go on", None)
+
+
+# -- files and folders ----------------------------------------------------------------------------
+
+
+def _leftovers(store: Store) -> Iterator[Problem]:
+    """What killed writers have left."""
+    places = [store.folder / place for place in FOLDERS]
+    if found := [path.name for place in places for path in leftovers(place)]:
+
+        def clean() -> None:
+            for place in places:
+                mend(place)
+
+        told = f"{counted(len(found), 'leftover')} of killed writers: {_some(found)}"
+        yield Problem(told, "remove them, or put back what they were about to replace", clean)
+
+
+def _moved(store: Store) -> Iterator[Problem]:
+    """Findings whose folder lies in another place of the campaign."""
+    there = {path.name: place for place, path in _folders(store) if is_finding(path)}
+    owned = {row.folder for row in store.signatures.rows()}
+    found = {}
+    for row in store.signatures.rows():
+        place = there.get(Path(row.folder).name)
+        if not is_finding(store.folder / row.folder) and place and place not in owned:
+            found[row.signature] = row.folder, place
+    if found:
+
+        def follow() -> None:
+            for signature, (old, place) in found.items():
+                shutil.rmtree(store.folder / old, ignore_errors=True)
+                store.signatures.move(signature, place)
+
+        places = _some(place for _, place in found.values())
+        told = f"{counted(len(found), 'finding')} elsewhere than noted: {places}"
+        yield Problem(told, "note where they are", follow)
+
+
+def _gone(store: Store) -> Iterator[Problem]:
+    """Findings without a folder."""
+    rows = store.signatures.rows()
+    if gone := [row for row in rows if not is_finding(store.folder / row.folder)]:
+
+        def forget() -> None:
+            for row in gone:
+                store.signatures.forget(row.signature)
+            _read_all_again(store.folder)
+
+        told = f"{counted(len(gone), 'finding')} without folder: {_some(r.folder for r in gone)}"
+        yield Problem(told, "forget them until they occur again; their occurrences stay", forget)
+
+
+def _orphans(store: Store) -> Iterator[Problem]:
+    """Folders without a finding."""
+    owned = {row.folder for row in store.signatures.rows()}
+    if found := [path for place, path in _folders(store) if place not in owned]:
+
+        def put_aside() -> None:
+            (store.folder / ORPHANS).mkdir(exist_ok=True)
+            for path in found:
+                target = store.folder / ORPHANS / path.name
+                shutil.rmtree(target, ignore_errors=True)
+                os.replace(path, target)
+
+        told = f"{counted(len(found), 'folder')} of no finding: {_some(p.name for p in found)}"
+        yield Problem(told, f"move them to {ORPHANS}/", put_aside)
+
+
+def _folders(store: Store) -> Iterator[tuple[str, Path]]:
+    """All folders that may be of findings, as rows name them."""
+    for place in FOLDERS:
+        for path in sorted((store.folder / place).glob("[!.]*")):
+            if path.is_dir():
+                yield f"{place}/{path.name}", path
+
+
+# -- the file -------------------------------------------------------------------------------------
+
+
+def _rows(store: Store) -> Iterator[Problem]:
+    """Rows that belong to nothing, or cannot be read."""
+    for noun, count, remove in strays(store):
+        yield Problem(counted(count, noun), "remove", remove)
+    remedy = f"forget them: {_again(store)} again"
+    if unread := unreadable_tests(store):
+        told = f"{counted(len(unread), 'test')} that cannot be read: {_some(map(str, unread))}"
+        yield Problem(told, remedy, partial(_forgotten, store, store.tests.forget, unread))
+    if packs := store.tests.packs.damaged():
+        told = f"{counted(len(packs), 'pack')} of old tests that cannot be read"
+        yield Problem(told, remedy, partial(_forgotten, store, store.tests.packs.forget, packs))
+    if names := store.tests.packs.misnamed():
+        told = f"{counted(len(names), 'pack')} of old tests with others than noted"
+        yield Problem(told, "note what they hold", partial(store.tests.packs.rename, names))
+    merged = store.meta(SOURCES) is not None
+    if merged and (lost := unrestrained_tests(store)):
+        told = (
+            f"{counted(len(lost), 'test')} of epochs that are half merged: {_some(map(str, lost))}"
+        )
+        yield Problem(told, remedy, partial(_forgotten, store, store.tests.forget, lost))
+
+
+def _again(store: Store) -> str:
+    """What brings tests back."""
+    if store.meta(SOURCES) is None:
+        return "nnfuzz fuzz --resume runs them"
+    return "nnfuzz merge of all parts adds them"
+
+
+def _forgotten(store: Store, forget: Callable[[T], object], what: T) -> None:
+    forget(what)
+    _read_all_again(store.folder)
+
+
+def _read_all_again(folder: Path) -> None:
+    """What was put together has not all of its parts any more."""
+    (folder / NOTE).unlink(missing_ok=True)
+
+
+def _log(store: Store) -> Iterator[Problem]:
+    if (size := log_bytes(store.folder)) > LARGE_LOG:
+        yield Problem(f"{FILE}-wal has {size >> 20} MB", "take it over", store.checkpoint)
+
+
+def _some(names: Iterable[str]) -> str:
+    found = list(names)
+    return ", ".join(found[:SHOWN]) + (", ..." if found[SHOWN:] else "")

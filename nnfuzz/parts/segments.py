@@ -1,0 +1,175 @@
+"""Segments: what is new in a campaign, as one file that is named by its content and never changes.
+
+A segment is a small campaign in an archive: the tests since the last one, and the findings that
+are new or have changed, with their folders. Whoever puts all segments of some nodes together
+(nnfuzz.parts.merging) has their campaigns. A node may publish while it fuzzes; what it has
+published is noted beside its campaign, once that is done.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Container, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from nnfuzz.base.files import copy_files, write_atomically
+from nnfuzz.base.index_set import IndexSet
+from nnfuzz.base.reading import Unreadable, read
+from nnfuzz.base.untrusted import MAX_BYTES, below, making_sense, read_json
+from nnfuzz.base.writing import as_json
+from nnfuzz.parts.depot import Depot
+from nnfuzz.parts.sources import SOURCES, figures_of, name_of
+from nnfuzz.records.config import CampaignConfig
+from nnfuzz.records.rows import FindingRow, ReductionRow
+from nnfuzz.store.schema import FINDINGS, FOLDERS
+from nnfuzz.store.store import FILE, Store
+from nnfuzz.store.union import (
+    NOTHING,
+    Taken,
+    add_rows,
+    digest_of_probes,
+    digests_without_finding,
+)
+from nnfuzz.upkeep.rekeying import RULES
+
+NOTE = "published.json"
+"""In a campaign's folder: what each depot has of it."""
+META = ("config", "versions", "releases", "habits", "rules", "host")
+_SUFFIX = ".segment.zip"
+
+
+def publish(folder: Path, url: str) -> str | None:
+    """Writes what a depot lacks of a campaign, which may be running; the name of the segment, or
+    None if nothing is new. Raises: StoreError, Unreadable.
+    """
+    depot, told = Depot(url), _noted(folder)
+    with Store.open(folder, write=False) as store, tempfile.TemporaryDirectory() as scratch:
+        before = still_taken(store, told.get(url, NOTHING))
+        made = Path(scratch) / "part"
+        with Store.create(made, {}) as part:
+            now = taken_of(store, before)
+            add_rows(part, store, before)
+            changed = _add_findings(part, store, before)
+            for name in META:
+                if (value := store.meta(name)) is not None:
+                    part.set_meta(name, value)
+            part.set_meta(SOURCES, {name_of(store): figures_of(store, now.tests)})
+        if now.tests == before.tests and not changed:
+            return None
+        data = _packed(made)
+    name = hashlib.sha256(data).hexdigest() + _SUFFIX
+    depot.put(name, data)
+    told[url] = replace(now, findings={**now.findings, **changed})
+    text = json.dumps({place: vars(known) for place, known in told.items()}, indent=1)
+    write_atomically(folder / NOTE, text.encode())
+    return name
+
+
+def still_taken(store: Store, before: Taken) -> Taken:
+    """What somebody has of a campaign: nothing, if its occurrences have other names by now."""
+    return before if before.rules == str(store.meta(RULES, "")) else NOTHING
+
+
+def taken_of(store: Store, before: Taken) -> Taken:
+    """What somebody has who takes what is new, but for findings."""
+    new = store.tests.done_from(before.below).difference(before.later)
+    part = CampaignConfig.from_json(store.config()).part
+    there = IndexSet({*new, *before.later}, part, before.below)
+    whole = store.meta(SOURCES) is None
+    return Taken(
+        there.length,
+        there.later,
+        before.tests + len(new),
+        store.events.last() if whole else 0,
+        store.restraints.last() if whole else -1,
+        digest_of_probes(store),
+        str(store.meta(RULES, "")),
+        {**before.findings, **digests_without_finding(store)},
+    )
+
+
+def unpacked(depot: Depot, scratch: Path, known: Container[str] = ()) -> dict[str, Path]:
+    """The campaigns in the segments of a depot, below a folder, by the names of segments; but for
+    those that are known. Raises: Unreadable.
+    """
+    found: dict[str, Path] = {}
+    for name in segments_in(depot):
+        if name not in known:
+            data = depot.get(name) or b""
+            if hashlib.sha256(data).hexdigest() + _SUFFIX != name:
+                raise Unreadable(f"{depot.url}/{name} is damaged: its content has another name")
+            found[name] = scratch / name.removesuffix(_SUFFIX)
+            if not found[name].exists():
+                with making_sense(f"{depot.url}/{name}"):
+                    _unpack(data, found[name])
+    return found
+
+
+def segments_in(depot: Depot) -> list[str]:
+    """The names of the segments that a depot has."""
+    return [name for name in depot.names("") if name.endswith(_SUFFIX)]
+
+
+def _noted(folder: Path) -> dict[str, Taken]:
+    path = folder / NOTE
+    return read(dict[str, Taken], read_json(path)) if path.exists() else {}
+
+
+def _add_findings(part: Store, store: Store, before: Taken) -> dict[str, str]:
+    """Those that are new or have changed; their digests by signature."""
+    reductions, suspects, added = store.reductions.rows(), store.reductions.suspects(), {}
+    for row in store.signatures.rows():
+        reduction = reductions.get(row.signature)
+        digest = _digest(row, reduction)
+        place = f"{FINDINGS}/{Path(row.folder).name}"
+        if before.findings.get(row.signature) == digest:
+            continue
+        try:
+            copy_files(below(store.folder, row.folder), part.folder / place)
+        except OSError:  # it moves just now: next time
+            shutil.rmtree(part.folder / place, ignore_errors=True)
+            continue
+        moved = FindingRow(**{**vars(row), "folder": place})
+        part.signatures.take(moved, reduction, suspects.get(row.signature, ""))
+        added[row.signature] = digest
+    return added
+
+
+def _digest(row: FindingRow, reduction: ReductionRow | None) -> str:
+    told = [str(row.test), row.place, row.title, as_json(reduction) if reduction else None]
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _packed(folder: Path) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in _files(folder):
+            archive.write(path, path.relative_to(folder).as_posix())
+    return buffer.getvalue()
+
+
+def _files(folder: Path) -> Iterable[Path]:
+    yield folder / FILE
+    for place in FOLDERS:
+        yield from sorted(p for p in (folder / place).rglob("*") if p.is_file())
+
+
+def _unpack(data: bytes, folder: Path) -> None:
+    """Raises: Unreadable, and whatever a damaged archive causes."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = [member for member in archive.infolist() if not member.is_dir()]
+        if sum(member.file_size for member in members) > MAX_BYTES:
+            raise Unreadable(f"it unpacks to more than {MAX_BYTES:,} bytes")
+        for member in members:
+            path = below(folder, member.filename)
+            if member.filename != FILE and Path(member.filename).parts[0] not in FOLDERS:
+                raise Unreadable(f"{member.filename!r} is in no segment")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with archive.open(member) as source, path.open("xb") as file:
+                shutil.copyfileobj(source, file)

@@ -1,0 +1,96 @@
+"""One failure with everything that is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from nnfuzz.backend.outcome import Outcome
+from nnfuzz.backend.registry import BackendSpec
+from nnfuzz.base.reading import read_fields
+from nnfuzz.base.writing import as_json
+from nnfuzz.compare.flip import NOBODY, Blame
+from nnfuzz.compare.mismatch import Verdict
+from nnfuzz.experiment.bisection import Bisection
+from nnfuzz.reduction.diagnosis import NOTHING, Diagnosis
+from nnfuzz.reduction.figures import Figures
+from nnfuzz.testcase.case import TestCase
+from nnfuzz.triage.signature import Failure, Signature
+
+
+@dataclass(frozen=True)
+class Origin:
+    """How a finding came about: the entry "campaign" of finding.json.
+
+    epoch: of the campaign's test. right_in: another release, which is right where this one fails; a
+    campaign that looks for regressions sets it, and a reduction keeps it. grouping: a sentence on
+    how sure it is that this is a finding of its own. bisection: what `nnfuzz bisect` found.
+    reduced_from, reduction, diagnosis: of a reduced finding.
+    """
+
+    epoch: int | None = None
+    right_in: str = ""
+    grouping: str = ""
+    bisection: tuple[Bisection, ...] = ()
+    reduced_from: Signature | None = None
+    reduction: Figures | None = None
+    diagnosis: Diagnosis = NOTHING
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields that are set; those of the diagnosis stand beside the others."""
+        found: dict[str, Any] = {"epoch": self.epoch} if self.epoch is not None else {}
+        found |= {k: v for k in ("right_in", "grouping") if (v := getattr(self, k))}
+        if self.bisection:
+            found["bisection"] = as_json(self.bisection)
+        if self.reduced_from:
+            found["reduced_from"] = as_json(self.reduced_from)
+        if self.reduction:
+            found |= {"reduction": as_json(self.reduction), **as_json(self.diagnosis)}
+        return found
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Origin:
+        """The inverse of to_json; other entries are left out. Raises: Unreadable."""
+        plain = [f.name for f in fields(cls) if f.name not in ("reduction", "diagnosis")]
+        found = read_fields(cls, data, *plain)
+        if "reduction" in data:
+            told = read_fields(_Entries, data, "reduction")["reduction"]
+            found["reduction"] = Figures.from_json(told)
+        own = read_fields(Diagnosis, data, *(f.name for f in fields(Diagnosis)))
+        return cls(**found, diagnosis=Diagnosis(**own))
+
+
+@dataclass(frozen=True)
+class _Entries:
+    reduction: Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Finding:
+    """One failure of one backend on one test case.
+
+    outcomes: of all targets of the failing backend, and of others for comparison. backend: None for
+    an exporter's failure, whose case has no model. config: CaseConfig.to_json() of the case.
+    versions: of the compilers. localisation: Localisation.to_json(), if that was looked for.
+    blame: the party that the experiment accuses.
+    """
+
+    failure: Failure
+    case: TestCase
+    outcomes: tuple[Outcome, ...]
+    backend: BackendSpec | None
+    config: Mapping[str, Any]
+    verdict: Verdict | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    origin: Origin = field(default_factory=Origin)
+    localisation: Mapping[str, Any] | None = None
+    blame: Blame = NOBODY
+
+    @property
+    def signature(self) -> Signature:
+        return self.failure.signature
+
+    @property
+    def diagnosis(self) -> Diagnosis:
+        return self.origin.diagnosis

@@ -1,0 +1,57 @@
+"""What a running campaign shows to whoever watches it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from nnfuzz.records.rows import FindingRow
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The state of a running campaign, for people.
+
+    left: seconds until the limit, if known. decided: signatures known to be supported or refused.
+    flaky: failures that did not repeat. waiting: for which hangs, the longest first. suspects:
+    hangs that are not confirmed yet. unreduced: findings. avoided: see nnfuzz.feedback.throttle.
+    nodes: of a cluster, a line on each. standstills: processes that did not answer and were
+    replaced.
+    """
+
+    phase: str
+    seconds: float
+    left: float | None
+    indexes: int
+    tests: int
+    rate: float
+    outcomes: Mapping[str, int]
+    findings: int
+    occurrences: int
+    faults: int
+    refused: int
+    sut_share: float
+    tests_limit: int | None = None
+    decided: int = 0
+    signatures: int = 0
+    flaky: int = 0
+    unreduced: int = 0
+    avoided: int = 0
+    waiting: tuple[str, ...] = ()
+    suspects: int = 0
+    nodes: tuple[str, ...] = ()
+    standstills: int = 0
+
+
+def counted(count: int, noun: str) -> str:
+    """ "1 finding", "2 findings"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+class Observer(Protocol):
+    """Who watches: the terminal, or nobody."""
+
+    def update(self, snapshot: Snapshot) -> None: ...
+    def finding(self, row: FindingRow) -> None: ...
+    def note(self, text: str) -> None: ...

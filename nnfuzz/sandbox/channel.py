@@ -1,0 +1,108 @@
+"""Messages between the campaign and a worker: a kind, the number of a job, a length, a payload."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterator
+
+import numpy as np
+
+from nnfuzz.sandbox.wire import ALIGNMENT, WireError
+
+SETUP, JOB = b"S", b"J"  # campaign -> worker
+READY, PARTIAL, REPLY, FAULT = b"R", b"P", b"D", b"F"  # worker -> campaign
+_ANSWERS = (READY, PARTIAL, REPLY, FAULT)
+_HEAD = struct.Struct("<cQQ")
+BUFFER_BYTES = 1 << 20
+MAX_BYTES = 1 << 30  # of one message: more is the garbage of a broken worker
+
+
+class Closed(ConnectionError):
+    """The other end has closed the channel."""
+
+
+def allocate(size: int) -> memoryview:
+    """A writable buffer of `size` bytes whose start is aligned for array views."""
+    raw = np.empty(size + ALIGNMENT, np.uint8)
+    start = -raw.__array_interface__["data"][0] % ALIGNMENT
+    return raw.data[start : start + size]
+
+
+def pack(kind: bytes, payload: bytes, job: int = 0) -> list[memoryview]:
+    """The pieces to be sent, in order, without copying the payload."""
+    return [memoryview(_HEAD.pack(kind, job, len(payload))), memoryview(payload)]
+
+
+def send(sock: socket.socket, kind: bytes, payload: bytes, job: int = 0) -> None:
+    """Sends one message on a blocking socket, in one system call where it takes all of it."""
+    pieces = pack(kind, payload, job)
+    while pieces:
+        pieces = unsent(pieces, sock.sendmsg(pieces))
+
+
+def unsent(pieces: list[memoryview], count: int) -> list[memoryview]:
+    """What is left of the pieces once `count` bytes of them are sent."""
+    for position, piece in enumerate(pieces):
+        if count < len(piece):
+            return [piece[count:], *pieces[position + 1 :]]
+        count -= len(piece)
+    return []
+
+
+def receive(sock: socket.socket) -> tuple[bytes, memoryview]:
+    """Receives one message from a blocking socket. Raises: Closed at the end of the stream."""
+    kind, _, length = _HEAD.unpack(_fill(sock, memoryview(bytearray(_HEAD.size))))
+    return kind, _fill(sock, allocate(length))
+
+
+def _fill(sock: socket.socket, view: memoryview) -> memoryview:
+    rest = view
+    while len(rest):
+        count = sock.recv_into(rest)
+        if not count:
+            raise Closed
+        rest = rest[count:]
+    return view
+
+
+class MessageReader:
+    """Assembles messages from a non-blocking socket."""
+
+    def __init__(self, sock: socket.socket):
+        self._sock = sock
+        self._begun: tuple[bytes, int] | None = None
+        self._buffer: memoryview
+        self._rest: memoryview
+        self._start(None, _HEAD.size)
+
+    def messages(self) -> Iterator[tuple[bytes, int, memoryview]]:
+        """Yields kind, job and payload of what is complete by now; a part waits for the next call.
+
+        Raises: Closed at the end of the stream; WireError if it holds something else.
+        """
+        while True:
+            while len(self._rest):
+                try:
+                    count = self._sock.recv_into(self._rest)
+                except BlockingIOError:
+                    return
+                except ConnectionError as error:
+                    raise Closed from error
+                if not count:
+                    raise Closed
+                self._rest = self._rest[count:]
+            if self._begun is None:
+                kind, job, length = _HEAD.unpack(self._buffer)
+                if kind not in _ANSWERS or length > MAX_BYTES:
+                    raise WireError(f"no message begins with {bytes(self._buffer)!r}")
+                self._start((kind, job), length)
+            else:
+                message = *self._begun, self._buffer
+                self._start(None, _HEAD.size)
+                yield message
+
+    def _start(self, begun: tuple[bytes, int] | None, size: int) -> None:
+        self._begun = begun
+        aligned = begun is not None  # a head holds no arrays
+        self._buffer = self._rest = allocate(size) if aligned else memoryview(bytearray(size))

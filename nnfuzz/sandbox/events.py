@@ -1,0 +1,143 @@
+"""What a sandbox tells its user: limits that it keeps, and the events that it returns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+_OUT_OF_MEMORY = re.compile(
+    r"bad_alloc|out of memory|cannot allocate memory|can't allocate memory|not enough memory"
+    r"|memory exhausted",
+    re.IGNORECASE,
+)
+
+
+def reads_as_out_of_memory(text: str) -> bool:
+    """Whether a message or captured output says that an allocation failed."""
+    return _OUT_OF_MEMORY.search(text) is not None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Wall-clock seconds and growth in bytes for each job, jobs until a worker is replaced.
+
+    `memory_bytes` is watched every 50 ms as private resident memory of the worker and its
+    descendants above the level before the job; allocations beyond twice as much fail at once. 0
+    switches the limit off. A worker that has grown by `leak_bytes` since its start is replaced
+    after its job, so that what jobs leak never adds up, and no job is charged for another. The
+    clock of a job starts anew with every partial answer, and is the worker's own time
+    (nnfuzz.sandbox.own_time). `start_seconds` bounds imports and the factory.
+
+    `still_seconds` is for services of nnfuzz itself, which always have something to compute: one
+    that neither does so for so long, nor any descendant of it, stands still. That is not its job's
+    doing, which another worker then does. 0 for compilers, of which it is a result.
+    """
+
+    seconds: float = 60.0
+    memory_bytes: int = 4 << 30
+    jobs_per_process: int = 200
+    start_seconds: float = 120.0
+    still_seconds: float = 0.0
+
+    @property
+    def leak_bytes(self) -> int:
+        """A quarter of what one job may take: a worker never holds more than 1.25 times that."""
+        return self.memory_bytes // 4
+
+
+class DeathKind(StrEnum):
+    CRASH = "crash"
+    EXIT = "exit"
+    TIMEOUT = "timeout"
+    MEMORY = "memory"
+    STANDSTILL = "standstill"
+
+
+Reading = Callable[[dict[str, Any], dict[str, Any]], Any]
+"""What makes a typed value of an answer's header and blobs, or raises: then it is damaged."""
+
+
+def unread(header: dict[str, Any], blobs: dict[str, Any]) -> None:
+    """For answers that hold nothing, or nothing that is trusted."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The job's answer. value: what was read of it; nothing else of an answer may be used.
+
+    captured: what the worker printed since the last event.
+    """
+
+    value: Any
+    captured: str = ""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A part of the answer, sent ahead; more will follow."""
+
+    value: Any
+    captured: str = ""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """The service itself failed with an exception: an error of its author, not of its subject."""
+
+    error_type: str
+    message: str
+    traceback: str
+    captured: str
+    starting: bool
+
+
+@dataclass(frozen=True)
+class Death:
+    """The worker died, or was killed, with a job in hand.
+
+    `stage` is what the service reported last, "start" if the job had not begun; `signal` is a
+    name like "SIGSEGV" for a crash, `exit_code` is set for an exit; `seconds` since the last event.
+    """
+
+    kind: DeathKind
+    stage: str
+    signal: str
+    exit_code: int | None
+    captured: str
+    seconds: float
+    note: str = ""  # what the campaign saw, when the worker's own end does not tell
+
+    @property
+    def from_outside(self) -> bool:
+        """Whether nobody here has sent the SIGKILL that it died of."""
+        return self.kind is DeathKind.CRASH and self.signal == "SIGKILL" and not self.note
+
+
+Event = Reply | Progress | Fault | Death
+
+
+@dataclass(frozen=True)
+class Standstill:
+    """A process that has not answered within the time that it had, and was replaced.
+
+    who: a kind of process, such as "producer". about: what it was to do. seconds: since that began.
+    """
+
+    who: str
+    about: str
+    seconds: float
+
+    def __str__(self) -> str:
+        about = f" ({self.about})" if self.about else ""
+        return f"{self.who} has not answered for {self.seconds:.0f} s{about}: replaced"
+
+
+def described(event: Fault | Death) -> str:
+    """One line on what happened to a worker."""
+    if isinstance(event, Fault):
+        return f"{event.error_type}: {event.message}"
+    how = event.signal or (f"exit code {event.exit_code}" if event.exit_code is not None else "")
+    return f"worker ended by {event.kind} {how}".strip() + f" in stage {event.stage or 'start'}"

@@ -1,0 +1,167 @@
+"""The campaign's end of one worker process: its channel, its output, its status page."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import select
+import socket
+import time
+from collections.abc import Iterator
+
+from nnfuzz.sandbox import channel
+from nnfuzz.sandbox.capture import Capture
+from nnfuzz.sandbox.events import DeathKind
+from nnfuzz.sandbox.forkserver import ForkServer
+from nnfuzz.sandbox.own_time import OwnTime, core_wait
+from nnfuzz.sandbox.worker import StatusPage, private_bytes
+from nnfuzz.sandbox.zygote import children
+
+NOISY_BYTES = 2 << 30
+"""A job that printed more is read once a tick: it blocks, not the campaign, which takes about a
+second for so much.
+"""
+PIPE_BYTES = 1 << 20  # as much as the kernel lets everybody have; the default is 64 KB
+_SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ, see fcntl(2)
+IDLE_SECONDS = 0.05  # between jobs, over which a busy worker is told from an idle one
+LISTED_SECONDS = 1.0  # that a list of descendants is good for
+TIDY_SECONDS = 0.005  # of computing behind a job, for freeing what it used
+_CPUCLOCK_SCHED = 2  # of a process, see clock_getcpuclockid(3)
+
+
+class WorkerProcess:
+    """Moves bytes without ever blocking; knows nothing of jobs beyond their number."""
+
+    def __init__(self, server: ForkServer, setup: bytes):
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        for end in (ours, theirs):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, channel.BUFFER_BYTES)
+        output, output_theirs = os.pipe()
+        with contextlib.suppress(OSError):  # a user's pipes may have 64 MB in all
+            fcntl.fcntl(output, _SET_PIPE_SIZE, PIPE_BYTES)
+        page = os.memfd_create("nnfuzz-status", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        self.status = StatusPage(page)
+        fcntl.fcntl(page, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)  # or reading it would kill us
+        self.pid: int | None = None
+        self.ended: int | None = None
+        self.ready = False
+        self.jobs = 0
+        self.spent = False  # not to be given another job
+        self.cause: DeathKind | None = None
+        self.killed: OwnTime | None = None
+        self.asked = False  # where it is
+        self.note = ""
+        self._rested_at = self._rested_cpu = self._idle = self._burnt = self._taken = 0.0
+        self._family: list[int] = []
+        self._listed = -LISTED_SECONDS
+        self._server = server
+        self.worker = server.fork([theirs.fileno(), output_theirs, page], self._start, self._end)
+        theirs.close()
+        os.close(output_theirs)
+        os.close(page)
+        ours.setblocking(False)
+        os.set_blocking(output, False)
+        self.sock = ours
+        self.open = True
+        self.capture = Capture(output)
+        self.reader = channel.MessageReader(ours)
+        self.baseline = 0  # private bytes when it was ready for its first job
+        self.outgoing = channel.pack(channel.SETUP, setup)
+        self.push()
+
+    def _start(self, pid: int) -> None:
+        self.pid = pid
+
+    def _end(self, code: int) -> None:
+        self.ended = code
+
+    def push(self) -> None:
+        """Sends as much as the socket takes."""
+        try:
+            while self.open and self.outgoing:
+                count = self.sock.sendmsg(self.outgoing)
+                self.outgoing = channel.unsent(self.outgoing, count)
+        except BlockingIOError:
+            pass
+        except ConnectionError:
+            self.outgoing.clear()  # its end will be reported by the fork server
+
+    def interests(self) -> Iterator[tuple[int, int]]:
+        """What to poll for: messages, and output once there is some.
+
+        The first lines of a job wait for its next message or tick: a wake-up for each of them,
+        and for the mark before every answer, would cost the campaign more than the test.
+        """
+        if self.open:
+            yield self.sock.fileno(), select.POLLIN | (select.POLLOUT if self.outgoing else 0)
+        if self.capture.open and 0 < self.capture.total < NOISY_BYTES:
+            yield self.capture.fd, select.POLLIN
+
+    def private_bytes(self, resting: bool = False) -> int:
+        """Resident memory of the worker and its descendants that is not backed by files; 0 if
+        unknown. resting: between two jobs, who the descendants are may be known from earlier.
+        """
+        if not self.pid:
+            return 0
+        now = time.monotonic()
+        if not resting or now - self._listed > LISTED_SECONDS:
+            self._family, self._listed = list(_tree(self.pid)), now
+        return sum(map(private_bytes, self._family))
+
+    def rest(self) -> None:
+        """Notes that a job is over: from here on the worker should be idle."""
+        self._rested_at, self._rested_cpu = time.monotonic(), self._cpu_seconds()
+
+    def burns(self) -> bool:
+        """Whether threads that a finished job has left behind kept computing since `rest`."""
+        if self._rested_cpu > 0:
+            self._idle += time.monotonic() - self._rested_at
+            self._burnt += max(0.0, self._cpu_seconds() - self._rested_cpu - TIDY_SECONDS)
+            self._rested_cpu = 0.0
+        if self._idle < IDLE_SECONDS:
+            return False
+        share = self._burnt / self._idle
+        self._idle = self._burnt = 0.0
+        return share > 0.1  # a thread gets no more than that where the machine is busy
+
+    def _cpu_seconds(self) -> float:
+        """CPU time of all threads of the worker; 0 if unknown."""
+        return _cpu_seconds(self.pid) if self.pid else 0.0
+
+    def take_cpu(self) -> float:
+        """CPU seconds of the worker since this was last asked; 0 if unknown."""
+        before, now = self._taken, self._cpu_seconds()
+        self._taken = max(before, now)
+        return self._taken - before
+
+    def worked(self) -> float:
+        """Seconds for which the worker and its descendants that are alive have computed, or were
+        ready to and had no core; 0 if unknown.
+        """
+        family = _tree(self.pid) if self.pid else ()
+        return sum(_cpu_seconds(pid) + core_wait(pid) for pid in family)
+
+    def kill(self, cause: DeathKind | None) -> None:
+        self.cause, self.killed, self.spent = cause, OwnTime(), True
+        self._server.kill(self.worker)
+
+    def close(self) -> None:
+        self.sock.close()
+        self.capture.close()
+        self.status.close()
+
+
+def _cpu_seconds(pid: int) -> float:
+    """CPU time of all threads of a process; 0 if unknown."""
+    try:
+        return time.clock_gettime(~pid << 3 | _CPUCLOCK_SCHED)
+    except OSError:
+        return 0.0
+
+
+def _tree(pid: int) -> Iterator[int]:
+    """A process and its descendants, as far as they have not ended meanwhile."""
+    yield pid
+    for child in children(pid):
+        yield from _tree(child)

@@ -1,0 +1,276 @@
+"""The worker's side of a sandbox: one process, one service, one job after the other.
+
+A service is made by a factory ``pkg.module:factory``, called as ``factory(**arguments)`` once in
+the worker, and has one method::
+
+    handle(header: dict, blobs: dict, report: Report) -> tuple[dict, dict]
+
+An exception that escapes from `handle` is a fault of the service, not of what it tests, and
+reaches the campaign as a `Fault`; `SystemExit` ends the process, as its author intended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import faulthandler
+import importlib
+import mmap
+import os
+import resource
+import signal
+import socket
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from nnfuzz.backend.complaint import describe
+from nnfuzz.base.text import visible
+from nnfuzz.sandbox import channel, wire
+from nnfuzz.sandbox.capture import MARK
+
+WHERE = signal.SIGUSR1
+"""Has a worker of a service of nnfuzz print where it is."""
+PAGE_BYTES = resource.getpagesize()
+_LIBC = ctypes.CDLL(None)
+_IOLBF = 1  # glibc and musl
+
+
+class Service(Protocol):
+    """What a sandbox hosts."""
+
+    def handle(
+        self, header: dict[str, Any], blobs: dict[str, Any], report: Report
+    ) -> tuple[dict[str, Any], wire.Blobs]: ...
+
+
+class StatusPage:
+    """A page shared by worker and campaign: survives the worker, and writing it costs nothing."""
+
+    SIZE = 4096
+
+    def __init__(self, fd: int):
+        os.ftruncate(fd, self.SIZE)
+        self._map = mmap.mmap(fd, self.SIZE)
+
+    def begin(self, job: int) -> None:
+        """Notes that job number `job` has started, at no stage yet."""
+        self._map[8:10] = b"\0\0"
+        self._map[:8] = job.to_bytes(8, "little")
+
+    @property
+    def job(self) -> int:
+        """The last job that has started; 0 before the first."""
+        return int.from_bytes(self._map[:8], "little")
+
+    @property
+    def stage(self) -> str:
+        return visible(self._map[10 : 10 + self._map[9]].decode(errors="replace"))
+
+    @stage.setter
+    def stage(self, text: str) -> None:
+        data = text.encode()[:255]
+        self._map[9] = 0
+        self._map[10 : 10 + len(data)] = data
+        self._map[9] = len(data)
+
+    @property
+    def out_of_memory(self) -> bool:
+        return self._map[8] == 1
+
+    def set_out_of_memory(self) -> None:
+        self._map[8] = 1
+
+    def close(self) -> None:
+        self._map.close()
+
+
+class Report:
+    """A service's way to tell the campaign where it is, while a job runs."""
+
+    def __init__(self, send: Callable[[bytes, bytes], None], status: StatusPage):
+        self._send = send
+        self._status = status
+
+    def __call__(self, stage: str) -> None:
+        """Names the stage that a death from here on belongs to (at most 255 bytes, < 1 us)."""
+        self._status.stage = stage
+
+    def partial(self, header: dict[str, Any], blobs: wire.Blobs | None = None) -> None:
+        """Sends a part of the answer ahead, safe from a later death; restarts the job's clock."""
+        self._send(channel.PARTIAL, wire.encode(header, blobs))
+
+
+def main(channel_fd: int, output_fd: int, status_fd: int, scratch: Path) -> None:
+    """Runs the worker in a freshly forked process; never returns."""
+    code = 1
+    try:
+        marks = os.dup(output_fd)  # a compiler may close or redirect the other two
+        _redirect(output_fd)
+        os.set_inheritable(channel_fd, False)
+        _isolate(scratch)
+        status = StatusPage(status_fd)
+        os.close(status_fd)
+        with socket.socket(fileno=channel_fd) as sock:
+            _serve(sock, status, marks, scratch)
+        code = 0
+    except (channel.Closed, ConnectionError):
+        code = 0  # the campaign is done with this worker, or gone
+    except SystemExit as leaving:
+        code = _exit_code(leaving)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        flush()
+        os._exit(code)  # no atexit handlers: they belong to the fork server's libraries
+
+
+def _serve(sock: socket.socket, status: StatusPage, marks: int, scratch: Path) -> None:
+    number = 0
+
+    def answer(kind: bytes, payload: bytes) -> None:
+        """Sends it; what was printed before it is marked off from what comes after it."""
+        flush()
+        with contextlib.suppress(OSError):
+            os.write(marks, MARK)
+        channel.send(sock, kind, payload, number)
+
+    setup, _ = wire.decode(channel.receive(sock)[1])
+    try:
+        service = build_service(setup["service"], setup["arguments"])
+    except Exception as error:
+        answer(channel.FAULT, wire.encode(describe(error)))
+        return
+    # After the imports: some libraries install handlers of their own.
+    faulthandler.enable(file=2, all_threads=False)
+    if setup["explains"]:  # see Sandbox._expire
+        faulthandler.register(WHERE, file=2, all_threads=False)
+    ready = {"private_bytes": private_bytes(os.getpid())}
+    channel.send(sock, channel.READY, wire.encode(ready))
+    report = Report(answer, status)
+    while True:
+        _, frame = channel.receive(sock)
+        number += 1
+        settle(scratch)
+        status.begin(number)
+        header, blobs = wire.decode(frame)
+        del frame
+        limit_memory(setup["memory_bytes"])
+        kind, payload = _handle(service, header, blobs, report, status)
+        del header, blobs
+        answer(kind, payload)
+
+
+def _handle(
+    service: Service,
+    header: dict[Any, Any],
+    blobs: dict[Any, Any],
+    report: Report,
+    status: StatusPage,
+) -> tuple[bytes, bytes]:
+    try:
+        return channel.REPLY, wire.encode(*service.handle(header, blobs, report))
+    except MemoryError:
+        status.set_out_of_memory()
+        os._exit(1)
+    except SystemExit:
+        raise
+    except BaseException as error:
+        return channel.FAULT, wire.encode(describe(error))
+
+
+def limit_memory(growth: int) -> None:
+    """Lets this process grow by at most `growth` bytes of private memory from now on (0: no limit).
+
+    RLIMIT_DATA counts anonymous memory, not mapped files or reserved address space, so that it
+    suits runtimes that reserve terabytes. Allocation beyond it fails.
+    """
+    if growth:
+        pages = _pages("self")[5]
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        soft = min(pages * PAGE_BYTES + growth, sys.maxsize)
+        if hard == resource.RLIM_INFINITY or soft < hard:
+            resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def private_bytes(pid: int) -> int:
+    """Resident memory of a process that is not backed by files; 0 if unknown."""
+    try:
+        _, resident, shared, *_ = _pages(str(pid))
+    except (OSError, ValueError):
+        return 0
+    return (resident - shared) * PAGE_BYTES
+
+
+def _pages(process: str) -> list[int]:
+    """What the kernel counts in pages, see proc(5). Raises: OSError, ValueError.
+
+    It is read several times per test: a file object takes longer than the kernel does.
+    """
+    file = os.open(f"/proc/{process}/statm", os.O_RDONLY)
+    try:
+        return [int(field) for field in os.read(file, 256).split()]
+    finally:
+        os.close(file)
+
+
+def flush() -> None:
+    """Pushes everything printed so far, by Python and by C, into the pipe."""
+    for stream in (sys.stdout, sys.stderr):
+        # A compiler may have closed or replaced the stream.
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    _LIBC.fflush(None)
+
+
+def _redirect(output_fd: int) -> None:
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(output_fd, 1)
+    os.dup2(output_fd, 2)
+    os.close(null)
+    os.close(output_fd)
+    sys.stdin = os.fdopen(0, closefd=False)
+    # By lines, in Python and in C: what is still in a buffer dies with the process.
+    _LIBC.setvbuf(ctypes.c_void_p.in_dll(_LIBC, "stdout"), None, _IOLBF, 0)
+    sys.stdout = os.fdopen(1, "w", errors="backslashreplace", closefd=False, buffering=1)
+    sys.stderr = os.fdopen(2, "w", errors="backslashreplace", closefd=False, buffering=1)
+    sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr  # type: ignore[misc]
+
+
+def _isolate(scratch: Path) -> None:
+    """Own scratch directory, no core dumps, deaf to Ctrl-C, own numpy randomness."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    settle(scratch)
+    os.environ["TMPDIR"] = str(scratch)
+    tempfile.tempdir = str(scratch)
+    # `random` reseeds itself after a fork; numpy's global state does not.
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()
+
+
+def settle(scratch: Path) -> None:
+    """Makes the scratch directory, or makes it again where somebody has tidied up; enters it."""
+    if not scratch.is_dir():
+        scratch.parent.mkdir(mode=0o700, exist_ok=True)
+        scratch.mkdir()
+        os.chdir(scratch)
+
+
+def build_service(service: str, arguments: dict[str, Any]) -> Service:
+    """Calls the factory "pkg.module:factory" of a service."""
+    module, _, factory = service.partition(":")
+    return getattr(importlib.import_module(module), factory)(**arguments)
+
+
+def _exit_code(leaving: SystemExit) -> int:
+    if leaving.code is None:
+        return 0
+    if isinstance(leaving.code, int):
+        return leaving.code & 0xFF
+    print(leaving.code, file=sys.stderr)
+    return 1

@@ -1,0 +1,239 @@
+"""The fork server's process: imports heavy libraries once, then forks workers on request.
+
+Started by `forkserver.ForkServer` as ``python -m nnfuzz.sandbox.zygote FD``, or by this file's name
+in an environment of its own, where nnfuzz is lent. It imports nothing of nnfuzz by itself, stays
+single-threaded, is the parent of all workers, and watches the campaign: when the campaign's end of
+the control socket closes, for whatever reason, every worker and its descendants are killed.
+
+Unlike `multiprocessing.forkserver` there can be several per campaign, one per set of libraries;
+nothing of the campaign's `__main__` is imported again; and workers die with the campaign.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import gc
+import importlib
+import importlib.util
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+MESSAGE_BYTES = 1 << 16
+KILL_SECONDS = 10.0  # after which a process that SIGKILL does not end is the kernel's business
+
+
+def prctl(option: int, value: int) -> None:
+    """Linux prctl(2); failure is ignored, since each use only adds a second line of defence."""
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+class Zygote:
+    """Forks workers, reports their ends, and cleans up behind them."""
+
+    def __init__(self, control: socket.socket, scratch: Path):
+        self._control = control
+        self._scratch = scratch
+        self._pids: dict[int, int] = {}  # worker id -> process id, equal to its process group
+        self._fds: dict[int, int] = {}  # pidfd -> worker id
+        self._own = children(os.getpid())  # of the libraries that were imported
+
+    def serve(self) -> None:
+        """Answers requests until the campaign is gone, then kills everything it started."""
+        try:
+            while self._step():
+                pass
+        finally:
+            _kill_children()
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _step(self) -> bool:
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        for fd in self._fds:
+            poll.register(fd, select.POLLIN)
+        ready = {fd for fd, _ in poll.poll()}
+        for fd in ready & self._fds.keys():
+            self._bury(fd)
+        return self._control.fileno() not in ready or self._request()
+
+    def _request(self) -> bool:
+        try:
+            data, fds, _, _ = socket.recv_fds(self._control, MESSAGE_BYTES, 3)
+        except ConnectionError:
+            return False
+        if not data:
+            return False
+        request = json.loads(data)
+        if request["do"] == "fork":
+            self._fork(request["worker"], fds)
+        elif request["worker"] in self._pids:
+            _kill_group(self._pids[request["worker"]])
+        return True
+
+    def _fork(self, worker: int, fds: list[int]) -> None:
+        zygote = os.getpid()
+        try:
+            pid = os.fork()
+        except OSError as error:  # too many processes
+            print(f"fork failed: {error}", file=sys.stderr, flush=True)
+            pid = -1
+        if pid == 0:
+            self._become_worker(worker, fds, zygote)
+        for fd in fds:
+            os.close(fd)
+        if pid < 0:
+            self._tell(worker=worker, status=1)
+            return
+        with contextlib.suppress(OSError):
+            os.setpgid(pid, pid)  # also done by the child: whoever comes first
+        self._pids[worker] = pid
+        self._fds[os.pidfd_open(pid)] = worker
+        self._tell(worker=worker, pid=pid)
+
+    def _become_worker(self, worker: int, fds: list[int], zygote: int) -> None:
+        """Never returns."""
+        try:
+            os.setpgid(0, 0)
+            prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            # Descendants stay below it, whatever session they are in, and pass to the fork server
+            # when it dies: what the fork server has then, and did not start, is the dead worker's.
+            prctl(PR_SET_CHILD_SUBREAPER, 1)
+            if os.getppid() != zygote:
+                os._exit(1)
+            self._control.close()
+            for fd in self._fds:
+                os.close(fd)
+            from nnfuzz.sandbox import worker as module
+
+            channel, output, status = fds
+            module.main(channel, output, status, self._scratch / f"worker-{worker}")
+        finally:
+            os._exit(1)
+
+    def _bury(self, fd: int) -> None:
+        worker = self._fds.pop(fd)
+        pid = self._pids.pop(worker)
+        os.close(fd)
+        # Kill the group before the pid is reaped and may be given to somebody else.
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        _kill_group(pid)
+        _, status = os.waitpid(pid, 0)
+        _kill_children(self._own | {*self._pids.values()})
+        self._tell(worker=worker, status=os.waitstatus_to_exitcode(status))
+        shutil.rmtree(self._scratch / f"worker-{worker}", ignore_errors=True)
+
+    def _tell(self, **message: int) -> None:
+        with contextlib.suppress(ConnectionError):  # the campaign is gone; `_step` will notice
+            self._control.send(json.dumps(message).encode())
+
+
+def _kill_group(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def children(pid: int) -> set[int]:
+    """Process ids of the children of a process, inherited and dead ones included; of what ends
+    meanwhile, those that were found so far.
+    """
+    found: set[int] = set()
+    with contextlib.suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            found |= set(map(int, (thread / "children").read_text().split()))
+    return found
+
+
+def _kill_children(spared: Collection[int] = ()) -> None:
+    """Kills and reaps all other children, and the descendants that these leave to this process."""
+    deadline = time.monotonic() + KILL_SECONDS
+    while (left := children(os.getpid()).difference(spared)) and time.monotonic() < deadline:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, os.WNOHANG)
+        time.sleep(0.001)
+
+
+class _Lent:
+    """Finds modules of the campaign's environment in another one."""
+
+    def __init__(self, files: Mapping[str, str]) -> None:
+        self._files = files
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
+        file = self._files.get(name)
+        return importlib.util.spec_from_file_location(name, file) if file else None
+
+
+def _make(scratch: str) -> None:
+    """Makes the folder, locked as long as this process or a worker lives (see `sweep`)."""
+    new = f"{scratch}.new"
+    os.mkdir(new, 0o700)
+    fcntl.flock(os.open(new, os.O_RDONLY | os.O_CLOEXEC), fcntl.LOCK_SH)
+    os.rename(new, scratch)
+
+
+def _watch(campaign: int, scratch: str) -> None:
+    """Leaves, once a second, if the campaign died while an import is still running."""
+
+    def check(signum: int, frame: object) -> None:
+        if os.getppid() != campaign:
+            _kill_children()
+            shutil.rmtree(scratch, ignore_errors=True)
+            os._exit(1)
+
+    signal.signal(signal.SIGALRM, check)
+    signal.setitimer(signal.ITIMER_REAL, 0.001, 1.0)  # at once, too: it may be dead by now
+
+
+def _warm_up(factory: str, arguments: dict[str, Any]) -> None:
+    from nnfuzz.sandbox.worker import build_service
+
+    build_service(factory, arguments)
+
+
+def _attempt(what: str, action: Callable[[], object]) -> None:
+    """Does it if it can: the worker that needs it meets the same error and reports it."""
+    try:
+        action()
+    except (Exception, SystemExit) as error:
+        print(f"{what} failed: {error!r}", file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    control = socket.socket(fileno=int(sys.argv[1]))
+    setup = json.load(sys.stdin)
+    if setup["path"] is not None:
+        sys.path[:] = setup["path"]
+    sys.meta_path.insert(0, _Lent(setup["lent"]))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    _make(setup["scratch"])
+    os.environ["TMPDIR"] = setup["scratch"]  # libraries leave files there as they are imported
+    _watch(setup["campaign"], setup["scratch"])
+    for name in ("nnfuzz.sandbox.worker", *setup["preload"]):
+        _attempt(f"preload of {name}", partial(importlib.import_module, name))
+    if setup["warm"]:
+        _attempt(f"warming up {setup['warm'][0]}", lambda: _warm_up(*setup["warm"]))
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    gc.collect()
+    gc.freeze()  # keeps the collector from touching, and so copying, the preloaded pages
+    Zygote(control, Path(setup["scratch"])).serve()
+
+
+if __name__ == "__main__":
+    main()

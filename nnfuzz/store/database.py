@@ -1,0 +1,342 @@
+"""The file of a campaign: who may open it, transactions, and the settings in it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import sqlite3
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import IO, Any, Self, TypeVar
+
+from nnfuzz.base.reading import MOST, Unreadable, read
+from nnfuzz.base.untrusted import below, parsed_json
+from nnfuzz.store.columns import SqlValue, column, records
+from nnfuzz.store.schema import FILE, FOLDERS, LOCK, PACKED, SCHEMA, TABLES
+
+T = TypeVar("T")
+
+
+class StoreError(Unreadable):
+    """The campaign's file is missing, in use, damaged or of another version; the message says how
+    to go on.
+    """
+
+
+_IMPOSSIBLE = (
+    "SELECT count(*) FROM sessions WHERE NOT (started BETWEEN 0 AND :most "
+    "AND seconds BETWEEN -:most AND :most AND workers BETWEEN 0 AND :most)",
+    "SELECT count(*) FROM findings WHERE NOT found_at BETWEEN -:most AND :most",
+)
+"""Queries that count rows with times out of range, in tables that are read whole."""
+
+
+class Database:
+    """An open file: one process writes, any number may read meanwhile."""
+
+    def __init__(self, folder: Path, connection: sqlite3.Connection, lock: IO[str] | None = None):
+        self.folder = folder
+        self.connection = connection
+        self._lock = lock
+
+    @classmethod
+    def create(cls, folder: Path, config: dict[str, Any]) -> Self:
+        """Makes the folder and the file.
+
+        Raises: StoreError if a campaign or something else is there already, or nothing can be
+        written there.
+        """
+        path = folder / FILE
+        if path.exists():
+            raise StoreError(
+                f"{folder} holds a campaign already: add --resume to go on with it, "
+                "or choose another --out"
+            )
+        if folder.exists() and not folder.is_dir():
+            raise StoreError(f"{folder} is not a folder: choose another --out")
+        if folder.exists() and any(folder.iterdir()):
+            raise StoreError(
+                f"{folder} holds other files, which a campaign would mix with its own: "
+                "choose another --out"
+            )
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            _write(path, config)
+        except (OSError, sqlite3.OperationalError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise StoreError(f"{folder} cannot be written: {reason}") from error
+        return cls.open(folder)
+
+    @classmethod
+    def open(cls, folder: Path, write: bool = True) -> Self:
+        """Whoever writes has a whole file; whoever reads sees what there is, and changes no file.
+
+        Raises: StoreError if there is none, another process writes, or versions differ.
+        """
+        path = folder / FILE
+        if not os.path.lexists(path):
+            raise StoreError(f"{folder} holds no campaign: there is no {FILE}")
+        _check_files(folder)
+        lock = hold(folder) if write else None
+        uri = path.absolute().as_uri() + ("" if write else _reading(folder))
+        db = sqlite3.connect(uri, isolation_level=None, timeout=10.0, uri=True)
+        db.text_factory = lambda data: data.decode(errors="replace")
+        store = cls(folder, db, lock)
+        try:
+            store._prepare(write)
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def _prepare(self, write: bool) -> None:
+        path = self.folder / FILE
+        try:
+            version = self.connection.execute("PRAGMA user_version").fetchone()[0]
+            tables = _tables(self.connection)
+        except sqlite3.DatabaseError as error:
+            raise StoreError(f"{path} is not the file of a campaign ({error})") from error
+        if version not in (SCHEMA - 1, SCHEMA):
+            raise StoreError(
+                f"{path} has schema {version}; this nnfuzz reads {SCHEMA}: use the version "
+                "that made it, or start a new campaign"
+            )
+        if tables != _own_tables(version):  # views and triggers are programs
+            raise StoreError(f"{path} is damaged: it has not the tables of a campaign")
+        self._check_times()
+        if version < SCHEMA:
+            self._add_table(write)
+        if write:
+            self._check_whole()
+            self.connection.execute("PRAGMA journal_mode = WAL")
+            self.connection.execute("PRAGMA synchronous = NORMAL")
+
+    def _check_times(self) -> None:
+        """Raises: StoreError for times that no clock shows."""
+        found = 0
+        with contextlib.suppress(sqlite3.DatabaseError):  # damaged pages, of which others tell
+            for query in _IMPOSSIBLE:
+                found += self.connection.execute(query, {"most": MOST}).fetchone()[0]
+        if found:
+            raise StoreError(f"{self.folder / FILE} is damaged: it has times that no clock shows")
+
+    def _add_table(self, write: bool) -> None:
+        """What the version before had not; whoever reads gets it beside the file."""
+        if not write:
+            self.connection.executescript(PACKED.replace("TABLE", "TEMP TABLE"))
+            return
+        with self.transaction():
+            self.connection.execute(PACKED)
+            self.connection.execute(f"PRAGMA user_version = {SCHEMA}")
+
+    def _check_whole(self) -> None:
+        """Pages, types, and that the folders that are moved and deleted are the campaign's.
+
+        Raises: StoreError.
+        """
+        path = self.folder / FILE
+        try:
+            found = [row[0] for row in self.connection.execute("PRAGMA quick_check(1)")]
+            folders = [row[0] for row in self.connection.execute("SELECT folder FROM findings")]
+        except sqlite3.DatabaseError as error:
+            found, folders = [str(error)], []
+        if found != ["ok"]:
+            raise StoreError(
+                f"{path} is damaged ({found[0].splitlines()[-1]}): nnfuzz report shows what there "
+                f"is of it, and nnfuzz doctor --repair {self.folder} keeps what can be read"
+            )
+        for name in [*FOLDERS, *folders]:
+            place = below(self.folder, name)
+            if place.is_symlink() or Path(name).parts[0] not in FOLDERS:
+                raise StoreError(f"{path} names the folder {name!r}, which no campaign has")
+
+    def close(self) -> None:
+        """Idempotent; lets another process write."""
+        self.connection.close()
+        if self._lock:
+            self._lock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def config(self) -> dict[str, Any]:
+        """Returns the written form of the campaign's CampaignConfig."""
+        return self.meta("config")
+
+    def meta(self, key: str, default: Any = None) -> Any:
+        """Returns a setting as JSON values. Raises: Unreadable."""
+        row = self.execute("SELECT value FROM meta WHERE key = ?", key).fetchone()
+        return parsed_json(row[0], self.folder / FILE) if row else default
+
+    def meta_as(self, kind: type[T], key: str, default: T) -> T:
+        """Returns a setting of a type. Raises: Unreadable."""
+        found = self.meta(key)
+        return default if found is None else read(kind, found)
+
+    def set_meta(self, key: str, value: object) -> None:
+        """Keeps a setting, which JSON can hold."""
+        self.put("meta", key=key, value=json.dumps(value))
+
+    # -- rows ---------------------------------------------------------------------------------
+
+    def execute(self, query: str, *values: SqlValue) -> sqlite3.Cursor:
+        """Runs one statement. values: of its question marks, in order."""
+        return self.connection.execute(query, values)
+
+    def value(self, query: str, *values: SqlValue) -> Any:
+        """Returns the one value of a query that has one."""
+        return self.execute(query, *values).fetchone()[0]
+
+    def records(self, kind: type[T], query: str, *values: SqlValue) -> Iterator[T]:
+        """Yields the rows of a query as records. The columns are named like the fields."""
+        cursor = self.execute(query, *values)
+        return records(kind, [name for name, *_ in cursor.description], cursor)
+
+    def put(self, table: str, record: object = None, /, conflict: str = "", **own: object) -> None:
+        """Adds a row, in place of one with the same key unless `conflict` says what to do then.
+
+        A column is what `own` holds under its name, or else the field of the record.
+        """
+        row = [column(own[c] if c in own else getattr(record, c)) for c in _columns(table)]
+        how = "" if conflict else "OR REPLACE "
+        marks = ", ".join("?" * len(row))
+        self.execute(f"INSERT {how}INTO {table} VALUES ({marks}) {conflict}", *row)
+
+    def put_all(self, table: str, rows: Iterable[Sequence[SqlValue]]) -> None:
+        """Adds whole rows of a table, each in place of one with its key."""
+        marks = ", ".join("?" * len(_columns(table)))
+        self.connection.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", rows)
+
+    def delete(self, table: str, name: str, values: Iterable[SqlValue]) -> None:
+        """Removes the rows in which a column has one of the values."""
+        query = f"DELETE FROM {table} WHERE {name} = ?"
+        self.connection.executemany(query, [(value,) for value in values])
+
+    # -- pages --------------------------------------------------------------------------------
+
+    def row_bytes(self) -> int:
+        """Returns the bytes of the file, without pages that are free for new rows."""
+        pages, free, size = (
+            self.value(f"PRAGMA {name}") for name in ("page_count", "freelist_count", "page_size")
+        )
+        return int((pages - free) * size)
+
+    def give_back(self) -> None:
+        """Shortens the file by its free pages; the file of an older nnfuzz keeps them."""
+        self.connection.executescript("PRAGMA incremental_vacuum")  # `execute` ends after a page
+
+    def checkpoint(self) -> None:
+        """Moves the write-ahead log into the file, and empties it."""
+        self.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        self.connection.execute("BEGIN")
+        try:
+            yield
+        except BaseException:
+            self.connection.execute("ROLLBACK")
+            raise
+        self.connection.execute("COMMIT")
+
+
+class Table:
+    """Some tables of an open file, which hold one kind of thing."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+
+@cache
+def _columns(table: str) -> tuple[str, ...]:
+    """The names of a table's columns, in order."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(TABLES)
+        return tuple(name for _, name, *_ in db.execute(f"PRAGMA table_info({table})"))
+
+
+def _write(path: Path, config: dict[str, Any]) -> None:
+    """The file of a new campaign; one by that name is complete."""
+    draft = path.with_suffix(".new")
+    draft.unlink(missing_ok=True)
+    db = sqlite3.connect(draft)
+    try:
+        db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # pages can be given back; before all else
+        db.execute("PRAGMA journal_mode = WAL")  # so that no journal is ever beside the file
+        db.executescript(TABLES)
+        db.execute("INSERT INTO meta VALUES ('config', ?)", [json.dumps(config)])
+        db.execute(f"PRAGMA user_version = {SCHEMA}")
+        db.commit()
+    finally:
+        db.close()
+    os.replace(draft, path)
+
+
+def hold(folder: Path) -> IO[str]:
+    """The lock of a campaign, held until it is closed or the process ends in whatever way.
+
+    Raises: StoreError if another process holds it.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    try:
+        lock = open(os.open(folder / LOCK, flags, 0o644), "w")  # noqa: SIM115 (held)
+    except OSError as error:
+        raise StoreError(f"{folder / LOCK} cannot be opened: {error.strerror}") from error
+    if not stat.S_ISREG(os.fstat(lock.fileno()).st_mode):
+        lock.close()
+        raise StoreError(f"{folder / LOCK} is no regular file")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        raise StoreError(f"the campaign in {folder} is running in another process") from None
+    return lock
+
+
+def _check_files(folder: Path) -> None:
+    """SQLite would follow links, wait for pipes, and delete what a foreign journal names.
+
+    Raises: StoreError.
+    """
+    for name in (FILE, f"{FILE}-wal", f"{FILE}-shm", f"{FILE}-journal"):
+        path = folder / name
+        if name.endswith("-journal") and os.path.lexists(path):
+            raise StoreError(f"{path} is of no campaign: remove it")
+        if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
+            raise StoreError(f"{path} is no regular file")
+
+
+def _reading(folder: Path) -> str:
+    """How SQLite opens the file for reading only: it would make a log and its index otherwise, and
+    take over that of a campaign that was killed. Without a log, nobody writes.
+    """
+    if not (folder / f"{FILE}-wal").exists():
+        return "?mode=ro&immutable=1"
+    index = (folder / f"{FILE}-shm").exists()  # else the log cannot be read without making one
+    return f"?mode=ro&readonly_shm={int(index)}"
+
+
+def _tables(db: sqlite3.Connection) -> set[tuple[str, str, str]]:
+    """Tables, indexes, views and triggers with their definitions."""
+    return set(db.execute("SELECT type, name, coalesce(sql, '') FROM sqlite_master"))
+
+
+@cache
+def _own_tables(version: int) -> frozenset[tuple[str, str, str]]:
+    with contextlib.closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(TABLES)
+        if version < SCHEMA:
+            db.execute("DROP TABLE packed")
+        return frozenset(_tables(db))
+
+
+def end_of(index: int | None) -> int:
+    """An index that is excluded; one above all others for None."""
+    return 1 << 62 if index is None else index

@@ -1,0 +1,63 @@
+"""What compilers said, in whole, so that findings can be keyed by other rules later.
+
+Each text is kept once, compressed; a compiler that says the same a thousand times costs one row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from nnfuzz.backend.complaint import CompilerError
+from nnfuzz.base.reading import read
+from nnfuzz.base.untrusted import MAX_TEXT_BYTES, making_sense
+from nnfuzz.base.writing import as_json
+from nnfuzz.store.columns import dumps, loads
+from nnfuzz.store.database import Table
+from nnfuzz.store.schema import FILE
+
+DIGEST_BYTES = 16
+"""Of SHA-256: two of a billion texts collide with a probability below 1e-20."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a compiler said. words: the model's own names in it, which do not count."""
+
+    error: CompilerError
+    words: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, error: CompilerError, words: Iterable[str]) -> Said:
+        """Keeps those of the model's words that occur in the error."""
+        text = f"{error.message}\n{error.traceback}\n{error.captured}"
+        return cls(error, tuple(sorted({word for word in words if word in text})))
+
+
+class Errors(Table):
+    """Error texts by test, backend and level."""
+
+    def add(self, index: int, errors: Mapping[tuple[str, str], Said]) -> None:
+        """Keeps the texts of a test by (backend, level)."""
+        for (backend, level), said in errors.items():
+            text = dumps({**as_json(said.error), "words": said.words}).encode()
+            digest = hashlib.sha256(text).digest()[:DIGEST_BYTES]
+            row = zlib.compress(text)
+            self._db.put("texts", digest=digest, text=row, conflict="ON CONFLICT DO NOTHING")
+            self._db.put("errors", idx=index, backend=backend, level=level, digest=digest)
+
+    def of_test(self, index: int) -> dict[tuple[str, str], Said]:
+        """Returns what was said in a test, by (backend, level). Raises: Unreadable."""
+        query = """
+            SELECT backend, level, text FROM errors JOIN texts USING (digest)
+            WHERE idx = ? ORDER BY backend, level"""
+        found = {}
+        for backend, level, text in self._db.execute(query, index):
+            with making_sense(FILE):
+                whole = zlib.decompressobj().decompress(text, MAX_TEXT_BYTES)
+            written = loads(dict[str, object], whole)
+            words = read(tuple[str, ...], written.pop("words", ()))
+            found[backend, level] = Said(read(CompilerError, written), words)
+        return found

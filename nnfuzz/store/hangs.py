@@ -1,0 +1,53 @@
+"""Runs that look like hangs: what is known of each until the time limit has decided."""
+
+from __future__ import annotations
+
+from nnfuzz.backend.outcome import OutcomeKind
+from nnfuzz.records.rows import HangRow, HangStatus, Observed
+from nnfuzz.store.database import Table
+from nnfuzz.testcase.identity import TestId
+
+
+class Hangs(Table):
+    """One row per test and backend, from the moment at which its run is suspected."""
+
+    def add(self, row: HangRow) -> None:
+        """Keeps a suspected run at once. The row of an earlier session stays, but becomes late if
+        the new one is.
+        """
+        conflict = "ON CONFLICT DO UPDATE SET late = max(late, excluded.late)"
+        self._db.put("hangs", row, conflict=conflict, idx=row.test.index)
+
+    def rows(self) -> list[HangRow]:
+        """Returns all of them by index."""
+        query = """
+            SELECT test, epoch, backend, level, stage, seconds, signature, exporter, items, late,
+                   status
+            FROM hangs ORDER BY idx, test, backend"""
+        return list(self._db.records(HangRow, query))
+
+    def unconfirmed(self) -> list[HangRow]:
+        """Returns the runs about which nothing is decided yet."""
+        return [row for row in self.rows() if row.status is HangStatus.UNCONFIRMED]
+
+    def settle(self, test: TestId, backend: str, status: HangStatus) -> None:
+        """Notes what a suspected run has turned out to be."""
+        query = "UPDATE hangs SET status = ? WHERE test = ? AND backend = ?"
+        self._db.execute(query, status, str(test), backend)
+
+    def observed_late(self, first: int, end: int) -> dict[int, Observed]:
+        """Returns, by index from `first` to below `end`, what tests teach that epochs do not wait
+        for: that they hang.
+
+        It is the same before and after the time limit has decided, and in every later session.
+        """
+        found: dict[int, Observed] = {}
+        for row in self.rows():
+            index = row.test.index
+            if row.late and index is not None and first <= index < end:
+                failures = dict(found[index].failures) if index in found else {}
+                failures[row.signature] = f"{row.backend} {OutcomeKind.TIMEOUT} {row.stage}"
+                found[index] = Observed(
+                    index, row.epoch, "run", row.exporter, row.items, {}, failures
+                )
+        return found

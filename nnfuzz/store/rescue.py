@@ -1,0 +1,68 @@
+"""What can be read of a damaged file of a campaign."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from nnfuzz.store.database import StoreError
+from nnfuzz.store.schema import SCHEMA, TABLES
+
+
+def damage(path: Path) -> str:
+    """What is wrong with the pages, rows and indexes of a file; "" for nothing."""
+    try:
+        with contextlib.closing(sqlite3.connect(path)) as db:
+            found = [row[0] for row in db.execute("PRAGMA integrity_check(1)")]
+    except sqlite3.DatabaseError as error:
+        found = [str(error)]
+    return "" if found == ["ok"] else str(found[0]).splitlines()[-1]
+
+
+def rescue(path: Path, into: Path) -> None:
+    """Writes a whole file with all rows of a damaged one that can be read.
+
+    Tables are read from both ends, as far as that goes. Raises: StoreError if not even the settings
+    of the campaign are there.
+    """
+    try:
+        _copy(path, into)
+    except sqlite3.Error as error:
+        raise StoreError(f"{path} cannot be repaired: {error}") from error
+
+
+def _copy(path: Path, into: Path) -> None:
+    with (
+        contextlib.closing(sqlite3.connect(path, isolation_level=None)) as old,
+        contextlib.closing(sqlite3.connect(into, isolation_level=None)) as new,
+    ):
+        old.text_factory = lambda data: data.decode(errors="replace")
+        new.executescript(TABLES)
+        new.execute(f"PRAGMA user_version = {SCHEMA}")
+        new.execute("BEGIN")
+        names = "SELECT name FROM sqlite_master WHERE type = 'table'"
+        for (table,) in new.execute(names).fetchall():
+            columns = new.execute(f"PRAGMA table_info({table})").fetchall()
+            # Tables without row numbers are in the order of their keys.
+            keys = [name for _, name, *_, key in sorted(columns, key=lambda c: c[-1]) if key]
+            query = f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * len(columns))})"
+            for row in _readable(old, table, keys):
+                with contextlib.suppress(sqlite3.Error):  # of another type than the column
+                    new.execute(query, row)
+        new.execute("COMMIT")
+        if not new.execute("SELECT 1 FROM meta WHERE key = 'config'").fetchone():
+            raise StoreError(f"of {path} not even the settings of the campaign can be read")
+
+
+def _readable(db: sqlite3.Connection, table: str, keys: list[str]) -> Iterator[tuple[Any, ...]]:
+    """The rows up to the first damaged page, from both ends; some may come twice."""
+    for direction in ("ASC", "DESC"):
+        order = ", ".join(f"{key} {direction}" for key in keys)
+        try:
+            yield from db.execute(f"SELECT * FROM {table} NOT INDEXED ORDER BY {order}")
+        except sqlite3.DatabaseError:
+            continue
+        return

@@ -1,0 +1,164 @@
+"""What a campaign knows, in one SQLite file that survives `kill -9` at any moment.
+
+One transaction per test, in WAL mode: whatever `record` has returned from is kept. A finding's
+folder is written before its row, so that a row never names a folder that is not there. Each table
+is an attribute of the store (nnfuzz.campaign.tables); what needs several of them is here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO
+
+from nnfuzz.backend.deviation import Deviation, Habits
+from nnfuzz.base.writing import as_json
+from nnfuzz.feedback.guidance import Seen
+from nnfuzz.findings.clusters import Clusters
+from nnfuzz.ir.features import Features
+from nnfuzz.records.order import by_value
+from nnfuzz.records.rows import FindingRow, Observed, Record, merged
+from nnfuzz.report.page_figures import TestLine
+from nnfuzz.store.columns import loads
+from nnfuzz.store.database import Database, StoreError
+from nnfuzz.store.events import Events
+from nnfuzz.store.hangs import Hangs
+from nnfuzz.store.occurrences import Occurrences
+from nnfuzz.store.packed import Row
+from nnfuzz.store.probes import Probes
+from nnfuzz.store.reductions import Reductions
+from nnfuzz.store.restraints import Restraints
+from nnfuzz.store.schema import FILE, LOCK
+from nnfuzz.store.sessions import Sessions
+from nnfuzz.store.signatures import Signatures
+from nnfuzz.store.tests import MOST_FAULTS, Tests, outcomes_of
+
+__all__ = ["FILE", "MOST_FAULTS", "Store", "StoreError"]
+_HABITS = "habits"
+
+
+class Store(Database):
+    """The open file of a campaign, with its tables."""
+
+    def __init__(self, folder: Path, connection: sqlite3.Connection, lock: IO[str] | None = None):
+        super().__init__(folder, connection, lock)
+        self.sessions, self.tests, self.events = Sessions(self), Tests(self), Events(self)
+        self.restraints, self.probes, self.hangs = Restraints(self), Probes(self), Hangs(self)
+        self.occurrences, self.reductions = Occurrences(self), Reductions(self)
+        self.signatures = Signatures(self, self.occurrences, self.reductions)
+
+    def record(self, record: Record) -> None:
+        """Adds everything that belongs to one test, or nothing."""
+        with self.transaction():
+            now = self.sessions.moment()
+            if record.test:
+                self.tests.add(record.test, now)
+            for finding in record.findings:
+                self.signatures.add(finding)
+            for occurrence in record.occurrences:
+                self.occurrences.add(occurrence)
+            for event in record.events:
+                self.events.add(event, now)
+            for settled in record.hangs:
+                self.hangs.settle(*settled)
+            self.sessions.touch()
+
+    def findings(self) -> list[FindingRow]:
+        """Returns all unique findings in the order of nnfuzz.records.order.
+
+        Signatures that reduction has shown to be the same are one finding, and so are those that
+        are not reduced and look the same (nnfuzz.findings.clusters).
+        """
+        rows, reductions = self.signatures.rows(), self.reductions.rows()
+        clusters = Clusters.of(rows, self.restraints.ever_avoided(), self.signatures.items())
+        unique = merged(rows, reductions, self.reductions.suspects())
+        return by_value(clusters.together(unique, reductions))
+
+    def observed(self, first: int, end: int) -> list[Observed]:
+        """Returns what an epoch learns from the tests from `first` to below `end`."""
+        failures = self.occurrences.of_tests(first, end)
+        query = """
+            SELECT idx, epoch, status, exporter, items, outcomes FROM tests
+            WHERE idx >= ? AND idx < ? ORDER BY idx"""
+
+        def unpacked(row: Row) -> tuple[object, ...]:
+            return row.idx, row.epoch, row.status, row.exporter, row.items, row.outcomes
+
+        rows = self.tests.packs.among(self.execute(query, first, end), first, end, unpacked)
+        found = {
+            index: Observed(
+                index,
+                epoch,
+                status,
+                exporter,
+                tuple(items.splitlines()),
+                {name: _kinds(levels) for name, levels in outcomes_of(outcomes).items()},
+                failures.get(index, {}),
+            )
+            for index, epoch, status, exporter, items, outcomes in rows
+        }
+        found |= self.hangs.observed_late(first, end)
+        return [found[index] for index in sorted(found)]
+
+    def seen(self, first: int, end: int) -> list[Seen]:
+        """Returns what guidance learns from the tests from `first` to below `end`.
+
+        Tests that looked like hangs are left out, since no epoch waits for them.
+        """
+        late = {row.test.index for row in self.hangs.rows() if row.late}
+        passes = self.tests.passes.rows(first, end)
+        graphs = self.tests.passes.graphs(first, end)
+        query = """
+            SELECT idx, graph, exporter, items, coalesce(names, '')
+            FROM tests JOIN features USING (idx) LEFT JOIN motifs USING (idx)
+            WHERE idx >= ? AND idx < ? AND status = 'run' ORDER BY idx"""
+        return [
+            Seen(
+                index,
+                loads(Features, graph),
+                tuple(motifs.split()),
+                passes.get(index),
+                exporter,
+                kept=graphs.get(index),
+                items=tuple(items.splitlines()),
+            )
+            for index, graph, exporter, items, motifs in self.execute(query, first, end)
+            if index not in late
+        ]
+
+    def lines(
+        self, first: int = 0, end: int | None = None, most: int = -1
+    ) -> Iterator[tuple[int, TestLine]]:
+        """Yields index and line of the tests from `first` to below `end`, with the time of each
+        in seconds of the campaign. most: how many; -1 for all. Raises: Unreadable.
+        """
+        yield from self.tests.lines(self.sessions.clock(), first, end, most)
+
+    def set_habits(self, habits: Mapping[str, Habits]) -> None:
+        """Keeps what compilers were found to compute otherwise everywhere, by backend."""
+        self.set_meta(_HABITS, as_json({name: tuple(own) for name, own in habits.items()}))
+
+    def habits(self, backend: str) -> tuple[Deviation, ...] | None:
+        """Returns the habits of a backend; None if it was not asked. Raises: Unreadable."""
+        return self.meta_as(dict[str, tuple[Deviation, ...]], _HABITS, {}).get(backend)
+
+    def discard(self) -> None:
+        """Closes and removes a campaign in which nothing has happened; does nothing to others."""
+        unused = not self.tests.count() and not self.findings() and not self.events.rows()
+        self.close()
+        if unused:
+            for path in self.folder.glob(f"{FILE}*"):
+                path.unlink()
+            (self.folder / LOCK).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # not empty: other files are the user's
+                self.folder.rmdir()
+
+
+def _kinds(levels: Mapping[str, str | dict[str, str]]) -> tuple[tuple[str, str], ...]:
+    """(kind, message) of what nnfuzz.store.recorder.brief has made of outcomes."""
+    return tuple(
+        (brief, "") if isinstance(brief, str) else (brief["kind"], brief.get("message", ""))
+        for brief in levels.values()
+    )

@@ -1,0 +1,185 @@
+"""The tests of a campaign by index, old ones in packs, with what else is known of each."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from itertools import chain, islice
+
+from nnfuzz.base.writing import as_json
+from nnfuzz.ir.features import Features
+from nnfuzz.records.rows import TestRow
+from nnfuzz.report.page_figures import TestLine
+from nnfuzz.store.columns import dumps, loads
+from nnfuzz.store.database import Database, Table, end_of
+from nnfuzz.store.errors import Errors
+from nnfuzz.store.packed import Packs, Row
+from nnfuzz.store.passes import Passes
+from nnfuzz.testcase.identity import Numbered
+
+MOST_FAULTS = 2
+"""Of one test, after which no session tries it again."""
+OF_TESTS = ("tests", "features", "motifs", "errors", "passes")
+"""Tables with rows of single tests."""
+STATISTICS = ("features", "motifs", "passes")
+"""Those of them that are only counted and drawn."""
+Outcomes = dict[str, dict[str, str | dict[str, str]]]
+"""Backend -> level -> what `brief` of nnfuzz.store.recorder makes of an outcome."""
+
+
+class Tests(Table):
+    """Everything that is kept of single tests."""
+
+    __test__ = False
+
+    def __init__(self, db: Database) -> None:
+        super().__init__(db)
+        self.packs, self.errors, self.passes = Packs(db), Errors(db), Passes(db)
+
+    def add(self, test: TestRow, at: float) -> None:
+        """Keeps a test. at: seconds since 1970."""
+        seconds = {phase: round(value, 6) for phase, value in test.seconds.items()}
+        self._db.put("tests", test, idx=test.index, at=at, seconds=seconds)
+        self.errors.add(test.index, test.errors)
+        self.passes.add(test.index, test.passes, test.keepable)
+        if test.features:
+            self._db.put("features", idx=test.index, graph=dumps(as_json(test.features)))
+        if test.motifs:
+            self._db.put("motifs", idx=test.index, names=" ".join(test.motifs))
+
+    def rows(self) -> Iterator[TestRow]:
+        """Yields all tests by index, without errors, features and passes. Raises: Unreadable."""
+        query = """
+            SELECT idx, status, epoch, outcomes, seconds, comparable, digest, exporter, items,
+                coalesce(names, '')
+            FROM tests LEFT JOIN motifs USING (idx) ORDER BY idx"""
+
+        def unpacked(row: Row) -> tuple[object, ...]:
+            return *row[:3], *row[4:], ""
+
+        rows = self.packs.among(self._db.execute(query), 0, None, unpacked)
+        for index, status, epoch, outcomes, seconds, *rest in rows:
+            comparable, digest, exporter, items, motifs = rest
+            yield TestRow(
+                index,
+                status,
+                epoch,
+                outcomes_of(outcomes),
+                loads(dict[str, float], seconds),
+                comparable,
+                motifs=tuple(motifs.split()),
+                digest=digest,
+                exporter=exporter,
+                items=tuple(items.splitlines()),
+            )
+
+    def lines(
+        self,
+        clock: Callable[[float], float],
+        first: int = 0,
+        end: int | None = None,
+        most: int = -1,
+    ) -> Iterator[tuple[int, TestLine]]:
+        """Yields index and line of the tests from `first` to below `end`, by index.
+
+        clock: see Sessions.clock. most: how many; -1 for all. Raises: Unreadable.
+        """
+        query = """
+            SELECT idx, at, status, outcomes, graph, (SELECT json_group_object(backend, names)
+                FROM passes WHERE passes.idx = tests.idx)
+            FROM tests LEFT JOIN features USING (idx)
+            WHERE idx >= ? AND idx < ? ORDER BY idx LIMIT ?"""
+
+        def unpacked(row: Row) -> tuple[object, ...]:
+            return row.idx, row.at, row.status, row.outcomes, None, "{}"
+
+        own = self._db.execute(query, first, end_of(end), most)
+        rows = self.packs.among(own, first, end, unpacked)
+        for index, at, status, outcomes, graph, passes in islice(rows, None if most < 0 else most):
+            changed = loads(dict[str, str], passes).items()
+            yield (
+                index,
+                TestLine(
+                    clock(at),
+                    status,
+                    outcomes_of(outcomes),
+                    loads(Features, graph) if graph else None,
+                    {backend: names.splitlines() for backend, names in changed},
+                ),
+            )
+
+    def done(self) -> Iterator[int]:
+        """Yields the indexes that need no more work, the lowest first."""
+        rows = (index for (index,) in self._db.execute("SELECT idx FROM tests ORDER BY idx"))
+        return heapq.merge(rows, chain.from_iterable(self.packs.indexes()))
+
+    def done_from(self, first: int) -> set[int]:
+        """Returns the indexes from `first` on that need no more work."""
+        rows = self._db.execute("SELECT idx FROM tests WHERE idx >= ?", first)
+        return {row[0] for row in rows}.union(*self.packs.indexes(first))
+
+    def count(self, first: int = 0, end: int | None = None) -> int:
+        """Returns how many indexes from `first` to below `end` need no more work."""
+        query = "SELECT count(*) FROM tests WHERE idx >= ? AND idx < ?"
+        count = int(self._db.value(query, first, end_of(end)))
+        return count + sum(map(len, self.packs.indexes(first, end)))
+
+    def digests(self) -> Iterator[tuple[int, str]]:
+        """Yields index and digest of every test."""
+        rows = self._db.execute("SELECT idx, digest FROM tests ORDER BY idx")
+        yield from self.packs.among(rows, 0, None, lambda row: (row.idx, row.digest))
+
+    def features(self, latest: int | None = None) -> Iterator[tuple[int, Features]]:
+        """Yields index and features of every graph that was kept, by index; or of the latest."""
+        query = "SELECT idx, graph FROM features ORDER BY idx"
+        if latest is not None:
+            query = f"SELECT * FROM ({query} DESC LIMIT {int(latest)}) ORDER BY idx"
+        for index, text in self._db.execute(query):
+            yield index, loads(Features, text)
+
+    def forget(self, indexes: Iterable[int]) -> None:
+        """Removes the rows of tests, and what belongs to them alone."""
+        with self._db.transaction():
+            gone = list(indexes)
+            for table in OF_TESTS:
+                self._db.delete(table, "idx", gone)
+            self._db.execute("DELETE FROM texts WHERE digest NOT IN (SELECT digest FROM errors)")
+
+    def forget_faults(self, seed: int) -> tuple[list[int], list[int]]:
+        """Removes the tests that a fault of nnfuzz left without a result, so that they are made
+        again; one that had a fault twice stays as it is. Returns the indexes of both, sorted.
+        """
+        query = """
+            SELECT idx, (SELECT count(*) FROM events
+                WHERE test = ? || idx AND kind IN ('fault', 'retried'))
+            FROM tests WHERE status = 'fault' ORDER BY idx"""
+        of_seed = str(Numbered(seed, 0)).removesuffix("0")
+        faults = dict(self._db.execute(query, of_seed).fetchall())
+        again = [index for index, count in faults.items() if count < MOST_FAULTS]
+        for index in again:
+            query = "UPDATE events SET kind = 'retried' WHERE kind = 'fault' AND test = ?"
+            self._db.execute(query, f"{of_seed}{index}")
+        if again:
+            self.forget(again)
+        return again, sorted(faults.keys() - again)
+
+    def thin(self, below: int, most: int) -> int:
+        """Removes what only statistics need from the oldest tests without a failure.
+
+        below: an index. most: tests. Returns of how many.
+        """
+        query = """
+            SELECT idx FROM features WHERE idx < ? AND idx NOT IN
+                (SELECT idx FROM occurrences WHERE idx IS NOT NULL) ORDER BY idx LIMIT ?"""
+        gone = [index for (index,) in self._db.execute(query, below, most)]
+        with self._db.transaction():
+            for table in STATISTICS:
+                self._db.delete(table, "idx", gone)
+        return len(gone)
+
+
+@lru_cache(1024)
+def outcomes_of(text: str) -> Outcomes:
+    """Reads a column of outcomes. Most tests have the same text, and share what this returns."""
+    return loads(Outcomes, text)

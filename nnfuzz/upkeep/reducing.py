@@ -1,0 +1,302 @@
+"""Reduces findings: one at a time and within a share of the time while the campaign runs, as many
+at a time as there are cores once it is over.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from nnfuzz.backend.outcome import OutcomeKind
+from nnfuzz.base.reading import read_fields
+from nnfuzz.base.writing import as_json
+from nnfuzz.findings.folder import REDUCED
+from nnfuzz.records.config import CampaignConfig
+from nnfuzz.records.lending import Reductions
+from nnfuzz.records.rows import FindingRow, ReductionRow
+from nnfuzz.sandbox.events import Death, DeathKind, Event, Fault, Limits, Progress, Reply, described
+from nnfuzz.sandbox.forkserver import ForkServer
+from nnfuzz.sandbox.sandbox import Sandbox
+from nnfuzz.store.recorder import Recorder
+
+BACKLOG = 10
+"""Findings that, waiting, double the share: more than a person reads through in a sitting."""
+ASKS, ASKS_AFTERWARDS = 2, 4
+"""Suspects that are asked for each finding that is reduced, while both wait: a few runs each. Once
+the campaign is over, what counts is how many are settled, and that is about the ratio of the times.
+"""
+HARD_SECONDS = 600.0
+"""After the time that a reduction is given, or a second for each candidate: for the start of
+workers, and for localisation, which runs a slow compiler up to a hundred times.
+"""
+RESTING_SECONDS = 60.0
+"""In which it computes nothing, beside two time limits of a compiler that hangs."""
+_RESULT = tuple(f.name for f in fields(ReductionRow) if f.name != "signature")
+
+
+@dataclass(frozen=True)
+class _UnderWay:
+    """A reduction that a worker is at. asked: whether it is only to say whether a known cause
+    explains the finding. known: the refined signatures that there were when it began. limited:
+    whether it counts as beside the campaign.
+    """
+
+    row: FindingRow
+    asked: bool
+    known: tuple[str, ...]
+    began: float
+    limited: bool
+
+
+class Reducer:
+    """Hands findings to workers (nnfuzz.findings.reducer_service) and records what comes of them.
+
+    `dispatch` starts the next reductions, the loop waits on `sandboxes()` and passes events to
+    `feed`. Neither blocks. note: for people. spent: seconds, over all reductions that were begun
+    beside the campaign; after_campaign: over those without a limit, once it was over.
+    """
+
+    def __init__(
+        self,
+        config: CampaignConfig,
+        recorder: Recorder,
+        note: Callable[[str], None],
+        shared: Reductions | None = None,
+        slowest: float = 60.0,
+    ) -> None:
+        """shared: with the other nodes of a cluster. slowest: the longest time limit of a backend,
+        in seconds.
+        """
+        self.config = config
+        self.recorder = recorder
+        self._shared = shared
+        self._still = RESTING_SECONDS + 2 * slowest
+        self.spent = self.after_campaign = 0.0
+        self._finished = 0
+        self._turn = 0
+        self._note = note
+        self._server: ForkServer | None = None
+        self._workers: list[Sandbox] = []
+        self._under_way: dict[Sandbox, _UnderWay] = {}
+        self._free = 0.0
+        self._owed_once: set[str] = set()
+        """Explained findings that were reduced to the end, or could not be."""
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._under_way)
+
+    def waiting(self) -> int:
+        """How many findings are not reduced yet."""
+        return len(self.recorder.unreduced()) if self.config.reduce else 0
+
+    def missing(self, workers: int) -> float:
+        """Seconds that what waits would take if each took as long as the others did."""
+        if not self._finished:
+            mean = self.config.reducer.seconds
+        else:
+            mean = (self.spent + self.after_campaign) / self._finished
+        return self.recorder.open() * mean / workers if self.config.reduce else 0.0
+
+    def dispatch(self, allowed: float, workers: int = 1) -> None:
+        """Starts the next reductions, unless `allowed` seconds are spent.
+
+        The first one, which waits for workers to start, is not counted.
+        workers: reductions at a time; of fewer findings, as many candidates of each.
+        """
+        if not self.config.reduce or self.spent - self._free > allowed:
+            return
+        candidates = max(1, workers // max(1, self.waiting()))
+        limited = math.isfinite(allowed)
+        while len(self._under_way) < workers and (row := self._next(limited)):
+            self._start(row, candidates, limited)
+
+    def finish(self, workers: int, wait: Callable[[], None], over: Callable[[], bool]) -> None:
+        """Reduces all that waits. wait: passes on what happens; over: whether to leave the rest."""
+        while (self.waiting() or self.owed()) and not over():
+            self.dispatch(math.inf, workers)
+            wait()
+
+    def _start(self, row: FindingRow, candidates: int, limited: bool) -> None:
+        recorder, worker = self.recorder, self._worker()
+        asked = row.signature in recorder.suspects
+        known = tuple(reduction.refined for reduction in recorder.reductions.values())
+        self._under_way[worker] = _UnderWay(row, asked, known, time.monotonic(), limited)
+        recorder.under_reduction.add(row.signature)
+        self._turn += 1
+        settings, habits = self.config.reducer, recorder.store.habits(row.backend)
+        job = {
+            "do": "ask" if asked else "reduce",
+            "folder": str((recorder.store.folder / row.folder).resolve()),
+            "workers": candidates,
+            "budget": settings.budget,
+            "seconds": settings.seconds if self.config.timed else None,
+            "known": [] if self._is_explained(row.signature) else self.known(row),
+            "habits": None if habits is None else [as_json(habit) for habit in habits],
+        }
+        worker.submit(job, reply=_read)
+
+    def owed(self) -> FindingRow | None:
+        """A finding that should stand for its duplicates, as the first in order of those with the
+        smallest models, and was only explained by one of them, as it was their turn first.
+        """
+        reductions, rows = self.recorder.reductions, self.recorder.rows
+        for row in self.recorder.findings() if self.config.reduce else ():
+            done = [s for s in (row.signature, *row.duplicates) if s in reductions]
+            first = min(done, key=lambda s: (reductions[s].after, rows[s].place), default="")
+            if self._is_explained(first) and first not in self._owed_once:
+                return rows[first]
+        return None
+
+    def _is_explained(self, signature: str) -> bool:
+        done = self.recorder.reductions.get(signature)
+        return done is not None and done.explained
+
+    def share(self) -> float:
+        """Of the campaign's time that reductions may take: the more of it, the more is waiting."""
+        settings = self.config.reducer
+        return min(settings.most, settings.share * (1 + self.waiting() / BACKLOG))
+
+    def known(self, row: FindingRow) -> list[str]:
+        """The folders of what is reduced to the end, of the same compiler and kind, and of wrong
+        results that errors may follow from; duplicates of another operator included, the likeliest
+        first.
+        """
+        rows, folder = self.recorder.rows, self.recorder.store.folder
+        suspected = self.recorder.suspects.get(row.signature, "")
+        alike = {
+            done.refined: rows[signature].folder
+            for signature, done in self.recorder.reductions.items()
+            if done.refined
+            and not done.explained
+            and signature in rows
+            and rows[signature].compiler == row.compiler
+            and rows[signature].kind in (row.kind, OutcomeKind.MISMATCH)
+        }
+        names = sorted(alike, key=lambda refined: refined != suspected)
+        return [str((folder / alike[name] / REDUCED).resolve()) for name in names]
+
+    def _next(self, limited: bool) -> FindingRow | None:
+        """One of each cluster, the most frequent one first. Suspects, which cost a few runs each,
+        take turns with what looks like nothing known.
+        """
+        recorder, begun = self.recorder, self.recorder.under_reduction
+        rows = [row for row in recorder.unreduced() if row.signature not in begun]
+        waiting = [row for row in rows if recorder.settled(row)]
+        clusters = recorder.clusters()
+        turns = clusters.turns(waiting, {*recorder.reductions, *begun})
+        if self._shared:
+            may = self._shared.may_reduce
+            turns = [row for row in turns if may(row.signature, clusters.names[row.signature])]
+        asks = bool(self._turn % (1 + (ASKS if limited else ASKS_AFTERWARDS)))
+        wanted = lambda row: (row.signature in recorder.suspects) != asks  # noqa: E731
+        found = min(turns, key=wanted, default=None)
+        if found is None and not limited and (owed := self.owed()):
+            return None if owed.signature in begun else owed
+        return found
+
+    def sandboxes(self) -> Iterator[Sandbox]:
+        return iter([*self._under_way])
+
+    def feed(self, sandbox: Sandbox, event: Event) -> bool:
+        """Whether the event was one of these workers'."""
+        if sandbox not in self._under_way:
+            return False
+        if isinstance(event, Progress):
+            return True
+        done = self._under_way.pop(sandbox)
+        self.recorder.under_reduction.discard(done.row.signature)
+        seconds = time.monotonic() - done.began
+        if done.limited:
+            self.spent += seconds
+        else:
+            self.after_campaign += seconds
+        self._finished += 1
+        if not self._free:
+            self._free = seconds
+        if done.asked and isinstance(event, Reply) and event.value == _NOTHING:
+            self.recorder.unexplained(done.row.signature, done.known)
+        else:
+            self._keep(done.row, self._result(done.row, event))
+        return True
+
+    def _result(self, row: FindingRow, event: Reply | Fault | Death) -> ReductionRow:
+        if isinstance(event, Reply):
+            return replace(event.value, signature=row.signature)
+        reason = described(event)
+        if isinstance(event, Death) and event.kind is DeathKind.TIMEOUT:
+            reason = f"took longer than {self._hard():.0f} s"
+        return ReductionRow(row.signature, reason=reason)
+
+    def _keep(self, row: FindingRow, result: ReductionRow) -> None:
+        if self._is_explained(row.signature):
+            self._owed_once.add(row.signature)
+            before = self.recorder.reductions[row.signature]
+            if result.reason:
+                return
+            keys = tuple(sorted({*before.keys, *result.keys}))
+            result = replace(result, refined=before.refined, keys=keys, explained=False)
+        whole = self.recorder.reduced(result, row.test)
+        if self._shared:
+            self._shared.reduced(row.signature)
+        if whole is None:
+            return  # a lower index has taken the folder meanwhile: it is waiting again
+        if row.signature not in self.recorder.rows:
+            self._note(f"known, as it turns out: {row.title} [{row.signature}]")
+            return
+        if result.reason:
+            self._note(f"not reduced: {row.title} [{row.signature}]: {result.reason}")
+            return
+        text = f"reduced {result.before} -> {result.after} nodes, {result.pattern}: {result.title}"
+        if whole.signature != row.signature:
+            text += f"; the same as {whole.signature}"
+        elif whole.duplicates:
+            text += f"; it stands for {len(whole.duplicates)} other signatures"
+        self._note(f"{text} [{row.signature}]")
+
+    def close(self) -> None:
+        """Ends the workers; reductions that are running are dropped, and wait for another session.
+
+        Idempotent.
+        """
+        self._under_way.clear()
+        self.recorder.under_reduction.clear()
+        for worker in self._workers:
+            worker.close()
+        if self._server is not None:
+            self._server.close()
+
+    def _worker(self) -> Sandbox:
+        """One that is idle; a new one if none is."""
+        settings = self.config.reducer
+        if self._server is None:
+            self._server = ForkServer(settings.preload, name="reducers")
+        idle = next((w for w in self._workers if w not in self._under_way), None)
+        if idle is None:
+            idle = Sandbox(
+                settings.service,
+                {"plugins": list(self.config.plugins), "folder": os.getcwd()},
+                Limits(self._hard(), 0, jobs_per_process=1000, still_seconds=self._still),
+                name=f"reducer {len(self._workers) + 1}",
+                server=self._server,
+            )
+            self._workers.append(idle)
+        return idle
+
+    def _hard(self) -> float:
+        settings = self.config.reducer
+        return HARD_SECONDS + (settings.seconds if self.config.timed else settings.budget)
+
+
+_NOTHING = ReductionRow("")
+
+
+def _read(header: dict[str, Any], blobs: dict[str, Any]) -> ReductionRow:
+    """What came of a reduction; of which finding is for the asker to say."""
+    found = replace(_NOTHING, **read_fields(ReductionRow, header, *_RESULT))
+    found.graph.checked()
+    return found

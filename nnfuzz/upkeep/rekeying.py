@@ -1,0 +1,210 @@
+"""Keys a campaign anew that an nnfuzz with other rules of triage has keyed.
+
+The rules are versioned by a digest of their sources, those of the compilers' adapters included,
+which read complaints. An error's signature follows from what the compiler said, which the campaign
+keeps for every test; that of a mismatch or a probe from the folder of its finding, so that all
+occurrences stay together. What is reduced is merged anew from its reduced model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import inspect
+import shutil
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage, marked
+from nnfuzz.backend.registry import BackendRegistry, RegistryError
+from nnfuzz.backend.target import Target
+from nnfuzz.findings.clusters import complaint_of
+from nnfuzz.findings.folder import FindingError, read_finding, rename_signature
+from nnfuzz.findings.keyed import renewed, reread
+from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.ir.view import GraphView, NodeView, ValueView
+from nnfuzz.records.config import CampaignConfig
+from nnfuzz.records.rows import TestRow
+from nnfuzz.store.errors import Said
+from nnfuzz.store.store import Store
+from nnfuzz.testcase.identity import Numbered, TestId
+from nnfuzz.triage.signature import Failure, export_failure, failures
+from nnfuzz.upkeep.remerge import remerge, renew_variants
+
+_RULES = (
+    "nnfuzz.triage",
+    *(
+        f"nnfuzz.execute.{name}"
+        for name in ("backtrace", "causes", "complaint", "normalise", "refusal", "slips")
+    ),
+)
+"""Packages and modules that decide what a signature and a key are."""
+RULES = "rules"
+
+Keyed = Mapping[tuple[str, TestId], Failure]
+"""Signature as stored and a test that showed it -> the failure by today's rules."""
+
+
+def rules_of(registry: BackendRegistry, backends: Collection[str]) -> str:
+    """The version of the rules: 16 hexadecimal digits. backends: by name; missing ones are left
+    out.
+    """
+    files = {Path(file) for name in _RULES for file in _sources(name)}
+    for name in backends:
+        try:
+            classes = inspect.getmro(registry.get(name))[:-1]
+        except RegistryError:
+            continue
+        files |= {Path(inspect.getfile(cls)) for cls in classes}
+    digest = hashlib.sha256()
+    for file in sorted(files, key=lambda file: (file.name, str(file))):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _sources(name: str) -> Iterator[str]:
+    spec = importlib.util.find_spec(name)
+    assert spec is not None and spec.origin is not None
+    folders = spec.submodule_search_locations
+    yield from (str(f) for folder in folders or () for f in Path(folder).glob("*.py"))
+    yield spec.origin
+
+
+def rekey(
+    store: Store,
+    config: CampaignConfig,
+    registry: BackendRegistry,
+    note: Callable[[str], None],
+) -> bool:
+    """Keys everything by today's rules, unless it is; whether anything has another key now.
+
+    Folders that cannot be read keep their signature. Interrupted, it is done again next time. Where
+    models are invalid nothing is merged by what it says, and keys stay.
+    """
+    rules = rules_of(registry, {spec.name for spec in config.backends})
+    if store.meta(RULES) == rules or config.case.invalid:
+        return False
+    said = _by_texts(store, {spec.label: spec.name for spec in config.backends}, registry)
+    found = {
+        row.signature: said.get((row.signature, row.test))
+        or _by_folder(store, row.folder, registry)
+        for row in store.signatures.rows()
+    }
+    keyed = {old: failure for old, failure in found.items() if failure is not None}
+    changed = _rename(store, said, keyed, note)
+    changed |= bool(remerge(store, registry, note))
+    if changed:
+        renew_variants(store)
+    store.set_meta(RULES, rules)
+    return changed
+
+
+def _rename(
+    store: Store,
+    said: Keyed,
+    keyed: Mapping[str, Failure],
+    note: Callable[[str], None],
+) -> bool:
+    """Gives occurrences and findings their new signatures; whether there are any."""
+    seen = {
+        (old, test): (said.get((old, test)) or keyed[old]).signature.hash
+        for old, test, _, _ in store.occurrences.rows()
+        if (old, test) in said or old in keyed
+    }
+    moved = {place: new for place, new in seen.items() if place[0] != new}
+    if not moved:
+        return False
+    for row in store.signatures.rows():
+        if row.signature in keyed:
+            rename_signature(store.folder / row.folder, keyed[row.signature].signature)
+    told = {
+        old: (failure.signature.hash, failure.signature.title, complaint_of(failure))
+        for old, failure in keyed.items()
+    }
+    for folder in store.signatures.rename(moved, told):
+        shutil.rmtree(store.folder / folder, ignore_errors=True)
+    left = store.occurrences.signatures_in("finding") - {
+        row.signature for row in store.signatures.rows()
+    }
+    text = f"{len({old for old, _ in moved})} signatures have other keys by today's rules of triage"
+    note(text + (f"; {len(left)} of them become findings when they occur again" if left else ""))
+    return True
+
+
+def _by_folder(store: Store, folder: str, registry: BackendRegistry) -> Failure | None:
+    """The failure in a folder by today's rules; None if it cannot be read."""
+    try:
+        return renewed(read_finding(store.folder / folder), registry)
+    except FindingError:
+        return None
+
+
+def _by_texts(store: Store, compilers: Mapping[str, str], registry: BackendRegistry) -> Keyed:
+    """The errors of all tests. compilers: by label."""
+    old: dict[TestId, list[tuple[str, str, str]]] = {}
+    for signature, test, kind, levels in store.occurrences.rows():
+        old.setdefault(test, []).append((signature, kind, levels))
+    rows = {test.index: test for test in old if isinstance(test, Numbered)}
+    found: dict[tuple[str, TestId], Failure] = {}
+    for row in store.tests.rows():
+        if row.index in rows:
+            test, said = rows[row.index], store.tests.errors.of_test(row.index)
+            now = _failures(row, said, compilers, registry) if said else []
+            for signature, kind, levels in old[test]:
+                failure = next((f for f in now if _is(f, kind, levels)), None)
+                found |= {(signature, test): failure} if failure else {}
+    return found
+
+
+def _is(failure: Failure, kind: str, levels: str) -> bool:
+    """Whether it is what was stored as "BACKEND KIND STAGE", failing at some levels."""
+    told = f"{failure.backend} {failure.kind.value} {failure.stage.value}"
+    return kind == told and {*levels.split(",")} <= {*failure.levels}
+
+
+def _failures(
+    row: TestRow,
+    said: Mapping[tuple[str, str], Said],
+    compilers: Mapping[str, str],
+    registry: BackendRegistry,
+) -> list[Failure]:
+    """The errors of a test; mismatches take a verdict, which is not kept."""
+    words = {word for told in said.values() for word in told.words}
+    outcomes, found = [], []
+    for label, levels in row.outcomes.items():
+        for level, brief in levels.items():
+            told = said.get((label, level))
+            if label in compilers:
+                target = Target(compilers[label], pipeline=level)
+                outcomes.append(reread(_outcome(label, target, brief, told), registry))
+            elif told and brief["kind"] != OutcomeKind.UNSUPPORTED:
+                error = told.error
+                text = error.error_type, error.message, error.traceback
+                found.append(export_failure(label, *text))
+    keys = map(SupportKey.parse, row.items)
+    operators = dict.fromkeys(key.operator for key in keys if not key.is_edge)
+    nodes = tuple(map(NodeView, operators))
+    graph = GraphView(tuple(ValueView(word, "") for word in sorted(words)), nodes)
+    return found + failures(outcomes, None, graph)
+
+
+def _outcome(label: str, target: Target, brief: Any, said: Said | None) -> Outcome:
+    """What nnfuzz.store.recorder.brief was made of, as far as it is kept."""
+    if isinstance(brief, str) or said is None:
+        kind = brief if isinstance(brief, str) else brief["kind"]
+        return Outcome(OutcomeKind(kind), Stage.EXECUTE, target, label=label)
+    error = said.error
+    outcome = Outcome(
+        OutcomeKind(brief["kind"]),
+        Stage(brief["stage"]),
+        target,
+        error.error_type,
+        error.message or brief.get("message", ""),
+        error.traceback,
+        brief.get("signal", ""),
+        error.captured,
+        label=label,
+        over_memory_limit=brief.get("over_memory_limit", False),
+    )
+    return marked(outcome)

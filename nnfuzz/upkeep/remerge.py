@@ -1,0 +1,54 @@
+"""Merges the reduced findings of a campaign anew, by the rules of this nnfuzz."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from nnfuzz.backend.registry import BackendRegistry, RegistryError
+from nnfuzz.findings.folder import REDUCED, FindingError, read_finding
+from nnfuzz.findings.keyed import keyed
+from nnfuzz.findings.variants import write_variants
+from nnfuzz.store.store import Store
+
+
+def remerge(store: Store, registry: BackendRegistry, note: Callable[[str], None]) -> int:
+    """Keys what is reduced again; how many findings have other keys now.
+
+    Those whose folder cannot be read stay as they are; what another one explains goes with it. The
+    folders of what turns out to be a duplicate move when a Recorder opens the store.
+    """
+    folders = {row.signature: row.folder for row in store.signatures.rows()}
+    before, renamed = len(store.findings()), {}
+    reductions = store.reductions.rows()
+    for signature, row in reductions.items():
+        if not row.refined or row.explained or signature not in folders:
+            continue
+        try:
+            reduced = read_finding(store.folder / folders[signature] / REDUCED)
+            found = keyed(reduced, registry)
+        except (FindingError, RegistryError):
+            continue
+        keys = tuple(sorted(map(str, found.keys)))
+        if (found.cause, keys) != (row.refined, row.keys):
+            renamed[row.refined] = found.cause
+            store.reductions.add(replace(row, refined=found.cause, keys=keys))
+    causes = {f"cause:{old}": f"cause:{new}" for old, new in renamed.items()}
+    for row in store.reductions.rows().values():
+        # What was found to be one with another cause, or to follow from it, goes with that.
+        keys = tuple(sorted({causes.get(key, key) for key in row.keys}))
+        moved = replace(row, refined=renamed.get(row.refined, row.refined), keys=keys)
+        if moved != row:
+            store.reductions.add(moved)
+    for signature, suspected in store.reductions.suspects().items():
+        if suspected in renamed:
+            store.reductions.suspect(signature, renamed[suspected])
+    if renamed:
+        note(f"{before} findings are {len(store.findings())} by today's rules of what is one cause")
+    return len(renamed)
+
+
+def renew_variants(store: Store) -> None:
+    """Writes the tables of variants of all findings."""
+    for row in store.findings():
+        write_variants(store.folder, row.folder, row.variants)

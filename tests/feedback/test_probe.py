@@ -1,0 +1,344 @@
+"""What probes and tests teach about the support of signatures."""
+
+from __future__ import annotations
+
+import pytest
+
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.registry import BackendSpec
+from nnfuzz.backend.target import Target
+from nnfuzz.feedback.probe import Prober, by_turns
+from nnfuzz.feedback.statements import CONFIRMED
+from nnfuzz.feedback.support import (
+    INSTANCES,
+    OK,
+    UNSUPPORTED,
+    ProbeAnswer,
+    ProbeAnswers,
+    Support,
+    signature_keys,
+)
+from nnfuzz.feedback.support_cache import SupportCache, SupportFile, specs_digest
+from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.ir.view import GraphView
+from nnfuzz.records.rows import Observed
+from nnfuzz.records.schedule import place_of
+from nnfuzz.testcase.case import NotProduced
+from nnfuzz.testcase.identity import Probe
+
+
+def key(text, exporter=""):
+    return SupportKey.parse(text).with_exporter(exporter)
+
+
+SIGNATURES = ["Add(int8)->int8", "Add(bool)->bool", "Where(bool,int8)->int8"]
+KEYS = [key(signature, "direct") for signature in SIGNATURES]
+VARIABLES = {"Add": [0], "Where": [0, 1]}
+GRAPH = GraphView.from_json(
+    {
+        "values": [["x", "int8", [2]], ["c", "bool", [2]], ["y", "int8", [2]], ["z", "int8", [2]]],
+        "nodes": [
+            {"op": "Add", "inputs": ["x", "x"], "outputs": ["y"]},
+            {"op": "Where", "inputs": ["c", "y", "x"], "outputs": ["z"]},
+        ],
+    }
+)
+LEVELS = {"toy": ("O0",)}
+
+
+def outcome(kind: OutcomeKind, level: str = "O0") -> Outcome:
+    return Outcome(kind, Stage.IMPORT, Target("toy", pipeline=level), message="no such kernel")
+
+
+GOOD, NO, BAD, WRONG = (
+    [outcome(k)]
+    for k in (OutcomeKind.OK, OutcomeKind.UNSUPPORTED, OutcomeKind.EXCEPTION, OutcomeKind.MISMATCH)
+)
+
+
+def prober_of(keys=KEYS, levels=LEVELS, **more):
+    return Prober(levels, keys, VARIABLES, **more)
+
+
+@pytest.fixture
+def prober():
+    return prober_of()
+
+
+def answer(prober, *answers) -> None:
+    for ran in answers:
+        prober.finished(prober.next(), {"toy": ran})
+
+
+def test(*told, backend="toy", signatures=(SIGNATURES[0], SIGNATURES[2]), exporter="direct"):
+    """An observed test with (kind, message) for each level."""
+    return Observed(0, 1, "run", exporter, signatures, {backend: told}, {})
+
+
+test.__test__ = False
+
+
+def test_signatures_are_read_off_the_graph():
+    assert signature_keys(GRAPH, VARIABLES) == {SIGNATURES[0], SIGNATURES[2]}
+
+
+def test_operators_take_turns():
+    assert by_turns(KEYS) == [KEYS[0], KEYS[2], KEYS[1]]
+
+
+def test_a_signature_that_runs_needs_one_probe(prober):
+    prober.ask_all()
+    answer(prober, GOOD)
+    assert prober.tables["toy"].undecided(KEYS) == KEYS[1:]
+    assert len(prober) == 2 and prober.refused() == {}
+
+
+def test_a_number_of_signatures_is_asked_for(prober):
+    prober.ask_all(1)
+    answer(prober, NO, NO)
+    assert not prober.idle
+    answer(prober, NO)
+    assert prober.idle and prober.next() is None
+
+
+def test_the_next_number_are_those_that_were_not_asked_for(prober):
+    prober.ask_all(1)
+    answer(prober, GOOD)
+    prober.ask_all(1, before=16)
+    probe = prober.next()
+    assert probe.key == KEYS[2] and prober.next() is None and prober.spent == 1
+    assert place_of(15) < probe.place < place_of(16)
+
+
+def test_a_refusal_takes_all_instances(prober):
+    prober.ask([KEYS[0]])
+    answer(prober, *[NO] * (INSTANCES - 1))
+    assert prober.refused() == {}
+    answer(prober, NO)
+    assert prober.refused() == {KEYS[0]: "toy: unsupported in import at O0: no such kernel"}
+    assert prober.next() is None and prober.idle
+
+
+def test_one_good_instance_saves_the_signature(prober):
+    prober.ask([KEYS[0]])
+    answer(prober, NO, BAD, GOOD)
+    assert prober.refused() == {} and not prober.tables["toy"].undecided(KEYS[:1])
+
+
+@pytest.mark.parametrize("answers", [(NO, BAD, NO), (WRONG, WRONG, WRONG)])
+def test_what_always_fails_is_failing_and_not_refused(prober, answers):
+    prober.ask([KEYS[0]])
+    answer(prober, *answers)
+    assert prober.refused() == {} and prober.failing().keys() == {KEYS[0]}
+    assert prober.idle
+
+
+def test_what_an_exporter_says_counts_too(prober):
+    prober.ask(KEYS)
+    for _ in range(INSTANCES):
+        prober.not_produced(
+            prober.next(), NotProduced(Probe(KEYS[0], 0), "export", "cannot export")
+        )
+    assert prober.failing() == {KEYS[0]: "toy: export: cannot export"}
+    for _ in range(INSTANCES):
+        prober.not_produced(
+            prober.next(), NotProduced(Probe(KEYS[0], 0), "export", "no", unsupported=True)
+        )
+    assert prober.refused() == {KEYS[1]: "toy: export: no"}
+    prober.not_produced(prober.next(), NotProduced(Probe(KEYS[0], 0), "inputs", "no input"))
+    assert prober.next() is None and KEYS[2] not in prober.refused() and prober.idle
+
+
+def test_a_probe_that_nnfuzz_loses_is_not_waited_for(prober):
+    prober.ask([KEYS[0]])
+    prober.finished(prober.next(), {})
+    assert prober.idle and prober.tables["toy"].undecided([KEYS[0]]) == [KEYS[0]]
+
+
+def test_tests_vouch_for_their_signatures_and_others_are_probed(prober):
+    prober.learn([test(("ok", ""), ("mismatch", ""))], 16)
+    assert prober.tables["toy"].undecided(KEYS) == [KEYS[1]]
+    prober.learn([test(("unsupported", "no"))], 16)
+    assert prober.next() is None
+    prober.learn([test(("unsupported", "no"), signatures=[SIGNATURES[1]])] * 2, 32)
+    probe = prober.next()
+    assert (probe.key, probe.instance) == (KEYS[1], 0)
+    assert place_of(31) < probe.place < place_of(32)
+    assert prober.next() is None
+
+
+def test_an_epoch_asks_for_few(prober):
+    no = test(("unsupported", "no"), signatures=SIGNATURES)
+    prober.learn([no], 16, most=2)
+    assert len(prober) == 2
+    answer(prober, GOOD, GOOD)
+    prober.learn([no], 32, most=2)
+    assert len(prober) == 1
+
+
+def test_other_dtypes_of_what_is_lacking_are_probed(prober):
+    prober.learn([test(("unsupported", "no Add"), signatures=SIGNATURES[:1])], 16)
+    answer(prober, *[NO] * (INSTANCES - 1))
+    prober.learn([], 32)
+    assert [prober.next().key, prober.next()] == [KEYS[1], None]
+
+
+def test_operators_that_the_message_names_are_probed_alone(prober):
+    prober.learn([test(("unsupported", "no Where(16) yet"))], 0)
+    assert [prober.next().key, prober.next()] == [KEYS[2], None]
+    prober = prober_of()
+    prober.tables["toy"].add_run([KEYS[2]])
+    prober.learn([test(("unsupported", "no Where(16) yet"))], 0)
+    assert [prober.next().key, prober.next()] == [KEYS[0], None]
+
+
+def test_refusals_of_the_campaign_are_answers(prober):
+    """A test counts where its refusal can mean one signature only, and one that ran is none."""
+    no_add = test(("unsupported", "no Add"), signatures=SIGNATURES[:1])
+    assert prober.learn([no_add] * (INSTANCES - 1), 16) == 1
+    answer(prober, NO)
+    assert prober.refused().keys() == {KEYS[0]} and prober.idle and prober.spent == 1
+    prober.learn([test(("unsupported", "no Add"), signatures=SIGNATURES)] * INSTANCES, 32)
+    assert prober.refused().keys() == {KEYS[0]}
+    prober.learn([test(("unsupported", "no kernel"), signatures=SIGNATURES[1:2])] * INSTANCES, 32)
+    assert prober.refused().keys() == {KEYS[0]}
+    no_where = test(("unsupported", "no Where"), signatures=SIGNATURES[2:])
+    assert prober.learn([no_where] * INSTANCES, 32) == 0
+    assert prober.refused()[KEYS[2]] == "toy: unsupported in a test: no Where"
+
+
+def test_one_refusal_is_enough_where_the_words_held_for_other_signatures():
+    said = [Outcome(OutcomeKind.UNSUPPORTED, Stage.IMPORT, Target("toy"), message="no such kernel")]
+    keys = [key(f"Op{n}(int8)->int8", "direct") for n in range(4)]
+    prober = prober_of(keys)
+    prober.ask(keys[:CONFIRMED])
+    answer(prober, *[said] * INSTANCES * CONFIRMED)
+    prober.learn([], 16)
+    prober.ask(keys[2:3], 16)
+    answer(prober, said)
+    assert prober.refused().keys() == {*keys[:3]} and prober.idle
+
+
+def test_probes_that_wait_can_be_put_off(prober):
+    prober.ask_all()
+    answer(prober, NO)
+    prober.forget_waiting()
+    assert prober.next().instance == 1
+    assert prober.next() is None
+    prober.ask_all()
+    assert len(prober) == 2
+
+
+def test_a_signature_is_probed_with_another_exporter_where_one_is_refused():
+    torchscript = [key(signature, "torchscript") for signature in SIGNATURES[:2]]
+    prober = prober_of([*KEYS, *torchscript])
+    prober.ask_all()
+    assert len(prober) == len(KEYS)
+    answer(prober, *[NO] * INSTANCES)
+    assert prober.left(prober.refused()) == set(map(key, SIGNATURES))
+    probe = prober.next()
+    assert (probe.key, probe.instance) == (torchscript[0], 0)
+    assert probe.key.exporter == "torchscript"
+    prober.finished(probe, {"toy": NO})  # once is enough
+    assert prober.left(prober.refused()) == set(map(key, SIGNATURES[1:]))
+    assert prober.next().key in KEYS[1:]
+
+
+def test_exporters_of_one_signature_wait_for_each_other():
+    torchscript = [key(signature, "torchscript") for signature in SIGNATURES[:1]]
+    prober = prober_of([*KEYS, *torchscript])
+    prober.ask([KEYS[0], torchscript[0]])
+    probe = prober.next()
+    assert prober.next() is None
+    prober.finished(probe, {"toy": GOOD})
+    assert prober.next().key == torchscript[0]
+
+
+def test_what_an_exporter_does_not_write_is_probed():
+    torchscript = [key(signature, "torchscript") for signature in SIGNATURES]
+    prober = prober_of([*KEYS, *torchscript])
+    told = {"backend": "torchscript", "exporter": "torchscript"}
+    prober.learn([test(("exception", "no"), **told)], 0)
+    assert prober.next() is None
+    prober.learn([test(("unsupported", "no"), **told)], 0)
+    assert [prober.next().key, prober.next().key] == [torchscript[0], torchscript[2]]
+
+
+def test_a_probe_runs_where_something_is_unknown():
+    prober = prober_of(levels={"one": ("O0",), "two": ("O0",)})
+    prober.tables["one"].add_run([KEYS[0]])
+    assert prober.backends(Probe(KEYS[0], 0)) == ["two"]
+
+
+def known(*answers, key=KEYS[0]):
+    found = ProbeAnswers()
+    for instance, kind in enumerate(answers):
+        found.add("toy", key, instance, {"O0": ProbeAnswer(kind, "as before")})
+    return found
+
+
+def test_what_is_known_is_not_run_again_and_counts_when_it_is_asked():
+    kept = []
+    prober = prober_of(answers=known(*[UNSUPPORTED] * INSTANCES), keep=lambda *a: kept.append(a))
+    assert prober.refused() == {}
+    prober.ask([KEYS[0]], before=16)
+    assert prober.refused() == {KEYS[0]: "toy: as before"} and prober.idle
+    assert [told[:4] for told in kept] == [("toy", KEYS[0], i, 16) for i in range(INSTANCES)]
+
+
+def test_answers_that_are_missing_in_between_are_run():
+    found = known(UNSUPPORTED, OK)
+    prober = prober_of(answers=found)
+    prober.ask([KEYS[0]])
+    assert prober.idle and prober.refused() == {}
+    again = prober_of(answers=found)
+    again.ask_known()
+    assert again.idle and again.tables["toy"].undecided(KEYS) == KEYS[1:]
+    thorough = prober_of(levels={"toy": ("O0", "O1")}, answers=found)
+    thorough.ask([KEYS[0]])
+    assert thorough.next().instance == 0
+
+
+def test_the_cache_keeps_the_answers_that_last(tmp_path):
+    cache = SupportCache(tmp_path)
+    path = cache.path(BackendSpec("toy"), {"toy": "1"}, {})
+    assert path != cache.path(BackendSpec("toy"), {"toy": "2"}, {})
+    prober = prober_of()
+    prober.ask(KEYS)
+    answer(prober, GOOD, *[NO] * INSTANCES, NO, BAD, BAD)
+    file = SupportFile("toy", entries=prober.tables["toy"].entries)
+    cache.save(path, file, prober.answers.of("toy"))
+    again = cache.load(path)
+    told = {(key, number): found["O0"].kind for (key, number), found in again.items()}
+    wanted = {(KEYS[1], number): UNSUPPORTED for number in range(INSTANCES)}
+    assert told == {(KEYS[0], 0): OK, **wanted, (KEYS[2], 0): UNSUPPORTED}
+    assert cache.newest("toy").backend == "toy"
+    everything = cache.newest("toy").support
+    assert everything.refused().keys() == {KEYS[1]} and KEYS[2] not in everything.entries
+    assert SupportCache(tmp_path, ignored=True).load(path) == {}
+
+
+def test_a_damaged_cache_is_an_empty_one(tmp_path):
+    path = tmp_path / "support-toy-1.json"
+    path.write_text('{"entries": {"a": {"what": 1}}, "answers": {"a": [{"O0": 1}]}}')
+    assert SupportCache(tmp_path).load(path) == {}
+    assert SupportCache(tmp_path).newest("toy") is None
+
+
+def test_a_table_is_added_to(tmp_path):
+    cache, path = SupportCache(tmp_path), tmp_path / "support-toy-1.json"
+    for signature in map(key, SIGNATURES[:2]):
+        table = Support("toy")
+        table.add_run([signature])
+        file = SupportFile("toy", entries=table.entries)
+        cache.save(path, file, {(signature, 0): {"O0": ProbeAnswer(OK)}})
+    assert cache.load(path).keys() == {(key(text), 0) for text in SIGNATURES[:2]}
+    assert cache.newest("toy").entries.keys() == set(map(key, SIGNATURES[:2]))
+
+
+def test_the_digest_follows_plug_ins(tmp_path):
+    plugin = tmp_path / "ops.py"
+    plugin.write_text("a = 1")
+    before = specs_digest([str(plugin)])
+    plugin.write_text("a = 2")
+    assert specs_digest([str(plugin)]) != before != specs_digest()

@@ -1,0 +1,30 @@
+from nnfuzz.experiment.judgement import BLIND
+from nnfuzz.feedback.refusals import refusals
+from nnfuzz.records.rows import TestRow
+
+
+def row(index, kind, **levels):
+    return TestRow(index, "run", 0, {"toy": levels}, motifs=(f"fault:{kind}",))
+
+
+def test_the_worst_answer_of_a_test_counts():
+    late = {"kind": "refused", "stage": "execute"}
+    clean = {"kind": "refused", "stage": "import"}
+    found = refusals(
+        [
+            row(0, "cycle", O0=clean, O3=clean),
+            row(1, "cycle", O0=clean, O3={"kind": "crash", "stage": "compile"}),
+            row(2, "wrong-axis", O0=late, O3=clean),
+            row(3, "wrong-axis", O0=clean, O3={"kind": "accepted", "stage": "execute"}),
+            row(4, "wrong-axis", O0={"kind": "exception", "stage": "import"}),
+            TestRow(5, "run", 0, {"toy": {"O0": "ok"}}, motifs=("Gelu",)),
+            row(6, "empty-file", O0={"kind": "unsupported", "message": BLIND}, O3=clean),
+            row(7, "no-graph", O0={"kind": "unsupported", "message": BLIND}),
+        ]
+    )
+    assert found == {
+        "cycle": {"toy": {"refused": 1, "crash": 1}},
+        "wrong-axis": {"toy": {"late": 1, "accepted": 1, "internal": 1}},
+        "empty-file": {"toy": {"refused": 1}},
+        "no-graph": {"toy": {"nothing": 1}},
+    }

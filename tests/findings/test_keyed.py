@@ -1,0 +1,90 @@
+"""What finding folders of any nnfuzz are known by today."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage, marked
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.target import Target
+from nnfuzz.base.reading import Unreadable, read
+from nnfuzz.base.writing import as_json
+from nnfuzz.findings.folder import write_finding
+from nnfuzz.findings.keyed import KeyedFinding, keyed, known_by, reread
+from nnfuzz.records.finding import Origin
+from nnfuzz.reduction.diagnosis import Diagnosis
+from nnfuzz.reduction.figures import Counter, Figures, Spent
+from nnfuzz.triage.keys import Key, KeyKind, same
+from nnfuzz.triage.refine import TriageFacts
+from nnfuzz.triage.signature import EVERYWHERE, OPTIMISED, Signature, digest_of
+
+REGISTRY = BackendRegistry()
+
+
+def test_a_finding_is_known_by_its_cause_and_keys(finding_of, tmp_path):
+    finding = replace(finding_of("planted,bug=value"), backend=None)
+    found = keyed(finding, REGISTRY)
+    assert found.cause == found.refined.hash and Key(KeyKind.CAUSE, found.cause) in found.keys
+    known = known_by(write_finding(tmp_path / "reduced", finding), REGISTRY)
+    assert known.hashes == {found.cause, finding.signature.hash} and known.keys == (found.keys,)
+    assert known_by(tmp_path / "nothing", REGISTRY).lines() == ()
+
+
+def test_a_failure_that_follows_from_another_is_known_by_that(finding_of):
+    shared = Key(KeyKind.CAUSE, "shared")
+    diagnosis = Diagnosis(keys=(shared,), follows="f" * 12)
+    finding = replace(finding_of("planted,bug=raise"), backend=None)
+    found = keyed(replace(finding, origin=Origin(diagnosis=diagnosis)), REGISTRY)
+    assert found.cause == "f" * 12
+    assert found.keys == {shared, Key(KeyKind.CAUSE, "f" * 12)}
+    assert found.as_cause().finding == "f" * 12
+
+
+def test_what_a_folder_says_of_its_origin_comes_back(finding_of):
+    figures = Figures((9, 2), (30, 4), 17, 1.5, (3, 3), "", {"reduce": Spent(3)}, {"a": Counter(1)})
+    diagnosis = Diagnosis(("Add ignores input 1",), (Key(KeyKind.CAUSE, "x"),), "", ("axis",))
+    signature = finding_of("planted,bug=value").signature
+    whole = Origin(4, "2.0", "sure", (), signature, figures, diagnosis)
+    for origin in (whole, Origin(), Origin(0)):
+        assert Origin.from_json(json.loads(json.dumps(origin.to_json()))) == origin
+    assert whole.to_json()["keys"] == ["cause:x"] and whole.to_json()["heals"] == ["axis"]
+    assert Origin.from_json({"note": "of another version", "epoch": 1}) == Origin(1)
+    with pytest.raises(Unreadable):
+        Origin.from_json({"heals": [1]})
+
+
+def test_a_death_by_memory_is_marked_and_older_ones_are_read():
+    target = Target("planted", pipeline="O1")
+    died = Outcome(OutcomeKind.CRASH, Stage.COMPILE, target, "E", "memory limit: bad_alloc")
+    data = as_json(died)
+    del data["over_memory_limit"]
+    assert marked(read(Outcome, data)).over_memory_limit
+    assert not marked(replace(died, kind=OutcomeKind.EXCEPTION)).over_memory_limit
+    assert reread(died, REGISTRY) is died  # nobody reads its words
+
+
+def wrong_number(finding, levels, localised, operator):
+    """The keys of a wrong number of one operator. localised: what the localisation says."""
+    parts = {"levels": levels, "wrong": "number", "backend": "toy", "operator": operator}
+    finding = replace(finding, localisation=localised)
+    signature = Signature(digest_of(parts), "", parts)
+    return KeyedFinding(finding, finding.failure, TriageFacts(), signature).keys
+
+
+@pytest.mark.parametrize(
+    ("localised", "one"),
+    [
+        ({"ablation": [["Fuse"]], "passes": []}, True),
+        ({"ablation": [["Fuse"]], "passes": ["Fuse"]}, False),
+        ({"ablation": [], "passes": []}, False),
+        (None, False),
+    ],
+)
+def test_levels_separate_causes_unless_no_pass_is_the_cause(finding_of, localised, one):
+    finding = finding_of("planted,bug=value")
+    always = wrong_number(finding, EVERYWHERE, None, "TopK")
+    assert same(wrong_number(finding, OPTIMISED, localised, "TopK"), always) is one
+    assert not same(wrong_number(finding, OPTIMISED, localised, "Sort"), always)

@@ -1,0 +1,92 @@
+"""kill -9 of the campaign leaves no process behind; Ctrl-C disturbs no worker."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+SCRIPT = """
+import signal, sys
+from nnfuzz.sandbox.sandbox import Limits, Sandbox, wait
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
+sandboxes = [Sandbox("hostile:make", limits=Limits(seconds=60)) for _ in range(2)]
+idle, busy = sandboxes
+for sandbox in sandboxes:
+    sandbox.call({"how": "daemon"})
+busy.submit({"how": sys.argv[1]})
+try:
+    print(idle.server.scratch, busy.server.scratch, flush=True)
+    wait(sandboxes)
+except KeyboardInterrupt:
+    assert wait(sandboxes, 0.3) == []
+    for sandbox in sandboxes:
+        sandbox.close()
+    print("closed", flush=True)
+"""
+
+
+def family() -> set[int]:
+    """Processes that carry the mark of the campaign in their environment."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if b"NNFUZZ_TEST_MARK=" + MARK in (entry / "environ").read_bytes():
+                    found.add(int(entry.name))
+            except OSError:
+                continue
+    return found
+
+
+MARK = str(os.getpid()).encode()
+
+
+@pytest.fixture
+def campaign(request):
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, request.param],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(HERE), "NNFUZZ_TEST_MARK": MARK.decode()},
+        start_new_session=True,
+    )
+    scratches = [Path(name) for name in process.stdout.readline().split()]
+    time.sleep(0.2)
+    yield process, scratches
+    process.stdout.close()
+    process.wait()
+
+
+def wait_until_gone(seconds: float) -> set[int]:
+    end = time.monotonic() + seconds
+    while (left := family()) and time.monotonic() < end:
+        time.sleep(0.02)
+    return left
+
+
+@pytest.mark.parametrize(
+    "campaign", ["hang_holding_the_gil", "spin", "print_forever"], indirect=True
+)
+def test_kill_9_of_the_campaign_kills_all_descendants(campaign):
+    process, scratches = campaign
+    before = family()
+    assert len(before) >= 7  # the campaign, two fork servers, two workers, two daemons
+    process.kill()
+    process.wait()
+    assert wait_until_gone(5.0) == set()
+    assert not any(scratch.exists() for scratch in scratches)
+
+
+@pytest.mark.parametrize("campaign", ["hang"], indirect=True)
+def test_ctrl_c_reaches_the_campaign_alone(campaign):
+    process, scratches = campaign
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.stdout.readline() == "closed\n"
+    assert process.wait() == 0
+    assert wait_until_gone(5.0) == set()
+    assert not any(scratch.exists() for scratch in scratches)

@@ -1,0 +1,389 @@
+"""Every way to die is told apart, names its stage, and costs one job."""
+
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnfuzz.sandbox.forkserver import ForkServer
+from nnfuzz.sandbox.sandbox import (
+    Death,
+    DeathKind,
+    Fault,
+    Limits,
+    Progress,
+    Reply,
+    Sandbox,
+    wait,
+)
+
+SERVICE = "hostile:make"
+MEMORY = 256 << 20
+
+
+@pytest.fixture
+def sandbox(server):
+    limits = Limits(seconds=5.0, memory_bytes=MEMORY, jobs_per_process=50)
+    with Sandbox(SERVICE, limits=limits, server=server) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def hasty(server):
+    with Sandbox(SERVICE, limits=Limits(seconds=0.3), server=server) as sandbox:
+        yield sandbox
+
+
+def fine(sandbox):
+    event = call(sandbox, {"how": "nothing"}, {"a": np.arange(3)})
+    assert isinstance(event, Reply)
+    header, blobs = event.value
+    np.testing.assert_array_equal(blobs["a"], np.arange(3))
+    return header["pid"]
+
+
+def whole(header, blobs):
+    return header, blobs
+
+
+def call(sandbox, header=None, blobs=None):
+    """The answer as it came."""
+    return sandbox.call(header or {}, blobs, whole)
+
+
+def told(sandbox, header=None):
+    return call(sandbox, header).value[0]
+
+
+def until_the_end(sandbox):
+    """The events of the job in hand."""
+    seen = []
+    while not seen or isinstance(seen[-1], Progress):
+        seen += [event for _, event in wait([sandbox])]
+    return seen
+
+
+def soon(condition):
+    """A killed process needs a moment to vanish."""
+    end = time.monotonic() + 5
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.01)
+    return condition()
+
+
+def gone(pid):
+    return not Path(f"/proc/{pid}").exists()
+
+
+@pytest.mark.parametrize(
+    ("how", "kind", "signal", "code"),
+    [
+        ("segfault", DeathKind.CRASH, "SIGSEGV", None),
+        ("abort", DeathKind.CRASH, "SIGABRT", None),
+        ("fpe", DeathKind.CRASH, "SIGFPE", None),
+        ("os_exit", DeathKind.EXIT, "", 3),
+        ("sys_exit", DeathKind.EXIT, "", 4),
+        ("raise_memory_error", DeathKind.MEMORY, "", 1),
+        ("forked_child_holds_pipes", DeathKind.CRASH, "SIGSEGV", None),
+    ],
+)
+def test_deaths(sandbox, how, kind, signal, code):
+    before = fine(sandbox)
+    death = sandbox.call({"how": how})
+    assert isinstance(death, Death)
+    assert (death.kind, death.signal, death.exit_code) == (kind, signal, code)
+    assert death.stage == "compile here"
+    assert soon(lambda: gone(before))
+    assert fine(sandbox) != before
+
+
+def test_a_damaged_answer_is_a_crash(sandbox):
+    fine(sandbox)
+    death = sandbox.call({"how": "scribble"})
+    assert (death.kind, death.signal) == (DeathKind.CRASH, "SIGKILL")
+    assert "damaged" in death.note
+    fine(sandbox)
+
+
+def test_grandchildren_die_with_their_worker(sandbox):
+    fine(sandbox)
+    assert isinstance(sandbox.call({"how": "forked_child_holds_pipes"}), Death)
+    assert soon(lambda: processes_in(sandbox.server.scratch) == [])
+
+
+def test_closing_while_the_libraries_are_imported_is_quick():
+    sandbox = Sandbox(SERVICE, preload=["onnx.reference", "onnx.backend.test"])
+    sandbox.start()
+    start = time.monotonic()
+    sandbox.close()
+    assert time.monotonic() - start < 0.5
+
+
+def test_workers_begin_with_what_the_warm_up_left():
+    with ForkServer(warm=("warmed:service", {"by": 3})) as server:
+        server.pump()
+        sandboxes = [Sandbox("warmed:service", {"by": 0}, server=server) for _ in range(2)]
+        try:
+            assert [told(sandbox)["total"] for sandbox in sandboxes] == [3, 3]
+        finally:
+            for sandbox in sandboxes:
+                sandbox.close()
+
+
+def test_a_failing_warm_up_is_left_to_the_worker():
+    with ForkServer(warm=("warmed:service", {"by": "three"})) as server:
+        sandbox = Sandbox("warmed:service", {"by": 1}, server=server)
+        assert told(sandbox)["total"] == 1
+        assert "warming up warmed:service failed: TypeError" in server.log()
+        sandbox.close()
+
+
+def test_a_crash_leaves_a_python_trace(sandbox):
+    death = sandbox.call({"how": "segfault"})
+    assert "Segmentation fault" in death.captured
+    assert "in _segfault" in death.captured
+
+
+@pytest.mark.parametrize("how", ["hang", "hang_holding_the_gil", "spin"])
+def test_hangs_are_killed_at_the_limit(hasty, how):
+    fine(hasty)
+    death = hasty.call({"how": how})
+    assert (death.kind, death.stage) == (DeathKind.TIMEOUT, "compile here")
+    assert 0.3 <= death.seconds < 1.0
+    fine(hasty)
+
+
+@pytest.mark.parametrize("how", ["allocate", "allocate_in_c"])
+def test_endless_allocation_dies_early(sandbox, how):
+    fine(sandbox)
+    death = sandbox.call({"how": how})
+    assert isinstance(death, Death)
+    # C code that ignores a failed malloc dies of a null pointer before or after the watch strikes.
+    assert death.kind is DeathKind.MEMORY or death.signal == "SIGSEGV"
+    fine(sandbox)
+
+
+def test_a_bomb_is_one_of_memory_at_a_short_limit_as_well(server):
+    limits = Limits(seconds=0.7, memory_bytes=MEMORY)
+    with Sandbox(SERVICE, limits=limits, server=server) as sandbox:
+        fine(sandbox)
+        assert sandbox.call({"how": "swell"}).kind is DeathKind.MEMORY
+        assert sandbox.call({"how": "hang"}).seconds < 1.2
+
+
+def test_a_job_may_have_less_time_than_the_limit(sandbox):
+    fine(sandbox)
+    sandbox.submit({"how": "hang"}, seconds=0.2)
+    assert sandbox.waited >= 0.0
+    ((_, death),) = wait([sandbox])
+    assert (death.kind, death.stage) == (DeathKind.TIMEOUT, "compile here")
+    assert sandbox.waited == 0.0
+    assert death.seconds < sandbox.limits.seconds
+
+
+def test_megabytes_of_output_keep_both_ends(sandbox):
+    event = sandbox.call({"how": "print_megabytes"})
+    assert isinstance(event, Reply)
+    assert len(event.captured) < 70_000
+    assert "the first line" in event.captured
+    assert event.captured.endswith("the last line\n")
+    assert "bytes left out" in event.captured
+    assert sandbox.call({"how": "nothing"}).captured == ""
+
+
+def test_much_output_takes_no_longer_than_to_print_it(sandbox):
+    """256 MB, in less than the five seconds of the limit."""
+    event = sandbox.call({"how": "print_much"})
+    assert isinstance(event, Reply) and "bytes left out" in event.captured
+    fine(sandbox)
+
+
+def test_endless_output_ends_at_the_limit_and_leaves_others_alone(hasty, server):
+    with Sandbox(SERVICE, server=server) as other:
+        fine(other)
+        fine(hasty)
+        hasty.submit({"how": "print_forever"})
+        start, answers = time.monotonic(), 0
+        while True:
+            if not other.busy:
+                other.submit({"how": "nothing"})
+            events = dict(wait([hasty, other]))
+            answers += other in events
+            if hasty in events:
+                break
+        assert events[hasty].kind is DeathKind.TIMEOUT
+        assert len(events[hasty].captured) < 70_000
+        assert time.monotonic() - start < 2.0
+        assert answers > 20
+
+
+def test_an_exception_is_the_services_fault_and_its_process_is_not_used_again(sandbox):
+    pid = fine(sandbox)
+    event = sandbox.call({"how": "raise"})
+    assert isinstance(event, Fault)
+    assert (event.error_type, event.starting) == ("ValueError", False)
+    assert event.message == "the compiler dislikes this model"
+    assert "_raise" in event.traceback
+    assert sandbox.call({"how": "panic"}).error_type.endswith("PanicException")
+    assert fine(sandbox) != pid
+
+
+def test_closing_stdout_is_survived(sandbox):
+    assert isinstance(sandbox.call({"how": "close_stdout"}), Reply)
+    fine(sandbox)
+
+
+def test_a_partial_answer_survives_the_death_after_it(sandbox):
+    sandbox.submit({"how": "segfault", "partial": True}, {"a": np.ones(2)}, part=whole)
+    part, death = until_the_end(sandbox)
+    np.testing.assert_array_equal(part.value[1]["a"], np.ones(2))
+    assert death.stage == "execute there"
+
+
+def test_a_death_between_jobs_costs_no_job(sandbox):
+    first = told(sandbox, {"how": "die_later"})
+    time.sleep(0.3)
+    assert fine(sandbox) != first["pid"]
+
+
+def test_a_factory_that_raises_or_dies_is_told_apart(server):
+    with Sandbox(SERVICE, {"fail": "raise"}, server=server) as sandbox:
+        for _ in range(2):
+            event = sandbox.call({})
+            assert isinstance(event, Fault) and event.starting
+    with Sandbox(SERVICE, {"fail": "segfault"}, server=server) as sandbox:
+        for _ in range(2):
+            event = sandbox.call({})
+            assert (event.kind, event.stage) == (DeathKind.CRASH, "start")
+    with Sandbox("no.such.module:make", server=server) as sandbox:
+        assert sandbox.call({}).error_type == "ModuleNotFoundError"
+
+
+def test_a_worker_is_replaced_after_its_share_of_jobs(server):
+    with Sandbox(SERVICE, limits=Limits(jobs_per_process=2), server=server) as sandbox:
+        pids = [fine(sandbox) for _ in range(5)]
+    assert pids[0] == pids[1] != pids[2] == pids[3] != pids[4]
+
+
+def test_large_frames_pass_without_blocking_the_submitter(sandbox):
+    fine(sandbox)
+    array = np.random.default_rng(0).random(4 << 20)
+    start = time.monotonic()
+    sandbox.submit({"how": "nothing"}, {"a": array}, whole)
+    assert time.monotonic() - start < 0.2
+    ((_, event),) = wait([sandbox])
+    np.testing.assert_array_equal(event.value[1]["a"], array)
+
+
+def test_several_sandboxes_run_at_once(server):
+    sandboxes = [
+        Sandbox(SERVICE, limits=Limits(seconds=0.5), server=server, name=str(i)) for i in range(3)
+    ]
+    for sandbox in sandboxes:
+        fine(sandbox)
+        sandbox.submit({"how": "hang"})
+    start = time.monotonic()
+    deaths = 0
+    while deaths < 3:
+        deaths += len(wait(sandboxes))
+    assert time.monotonic() - start < 1.0
+    for sandbox in sandboxes:
+        sandbox.close()
+
+
+def test_wait_times_out_and_returns_at_once_when_nothing_runs(sandbox):
+    assert wait([sandbox]) == []
+    fine(sandbox)
+    sandbox.submit({"how": "hang"})
+    start = time.monotonic()
+    assert wait([sandbox], 0.1) == []
+    assert 0.1 <= time.monotonic() - start < 0.3
+    with pytest.raises(RuntimeError, match="busy"):
+        sandbox.submit({"how": "nothing"})
+
+
+def test_close_leaves_no_process_and_no_file():
+    sandbox = Sandbox(SERVICE)
+    pid = fine(sandbox)
+    sandbox.submit({"how": "hang"})
+    scratch = sandbox.server.scratch
+    assert (scratch / "worker-1").is_dir()
+    fds = len(os.listdir("/proc/self/fd"))
+    sandbox.close()
+    sandbox.close()
+    assert gone(pid)
+    assert not scratch.exists()
+    assert len(os.listdir("/proc/self/fd")) < fds
+
+
+def test_daemons_end_with_the_fork_server():
+    sandbox = Sandbox(SERVICE)
+    pid = told(sandbox, {"how": "daemon"})["pid"]
+    started = [p for p in processes_in(sandbox.server.scratch) if p != pid]
+    assert started
+    sandbox.close()
+    assert soon(lambda: all(gone(p) for p in started))
+
+
+def test_a_dead_fork_server_is_started_again():
+    with Sandbox(SERVICE, limits=Limits(seconds=0.5)) as sandbox:
+        pid = fine(sandbox)
+        os.kill(sandbox.server.pid, 9)
+        # A timeout if the job had not begun and so was given to the next worker.
+        assert isinstance(sandbox.call({"how": "hang"}), Death)
+        fine(sandbox)
+        assert soon(lambda: gone(pid))
+
+
+def test_workers_do_not_share_randomness_or_temporary_files(server):
+    service = f"{__name__}:Dice"
+    with Sandbox(service, server=server) as one, Sandbox(service, server=server) as two:
+        a, b = told(one), told(two)
+    assert all(a[key] != b[key] for key in ("random", "numpy", "tempdir", "cwd"))
+    assert a["tempdir"] == a["cwd"]
+
+
+class Dice:
+    def handle(self, header, blobs, report):
+        import random
+        import tempfile
+
+        return {
+            "random": random.random(),
+            "numpy": np.random.random(),
+            "tempdir": tempfile.gettempdir(),
+            "cwd": os.getcwd(),
+        }, {}
+
+
+def processes_in(folder: Path) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if Path(os.readlink(entry / "cwd")).is_relative_to(folder):
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found
+
+
+@pytest.mark.parametrize("how", ["abort", "segfault"])
+def test_last_words_belong_to_the_death_and_not_to_the_answer_before(server, how):
+    with Sandbox(SERVICE, limits=Limits(seconds=5.0), server=server) as sandbox:
+        for _ in range(5):
+            job = {"how": "say_and_" + how, "partial": True, "say": "before"}
+            sandbox.submit(job, part=whole)
+            time.sleep(0.1)  # the worker is dead by now: answer and last words come together
+            progress, death = until_the_end(sandbox)
+            assert progress.captured == "before\n"
+            assert "the last words" in death.captured and "before" not in death.captured
+
+
+def test_output_is_credited_even_if_the_service_has_closed_its_streams(sandbox):
+    sandbox.call({"how": "close_stdout"})
+    sandbox.submit({"how": "nothing", "partial": True, "say": "before"}, part=whole)
+    seen = until_the_end(sandbox)
+    assert [event.captured for event in seen] == ["before\n", ""]

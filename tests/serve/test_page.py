@@ -1,0 +1,398 @@
+"""The page of a campaign: complete, escaped, and alive in a real browser where there is one."""
+
+import json
+import re
+import subprocess
+import time
+from collections import Counter
+from dataclasses import replace
+from html.parser import HTMLParser
+from urllib.parse import unquote
+
+import pytest
+
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.target import Target
+from nnfuzz.base.writing import as_json
+from nnfuzz.compare.flip import Blame, Coordinate
+from nnfuzz.findings.folder import write_finding
+from nnfuzz.ir.features import features
+from nnfuzz.records.finding import Finding
+from nnfuzz.report.page_figures import (
+    MAX_POINTS,
+    NO_TEST,
+    PASSES,
+    PATTERNS,
+    TESTS,
+    Figures,
+    Growth,
+    TestLine,
+)
+from nnfuzz.report.templating import environment, seconds
+from nnfuzz.serve.page import Campaign, campaign_page, markdown_line
+from nnfuzz.testcase.case import CaseConfig
+from nnfuzz.triage.signature import Failure, Signature
+from tests.report.browser import CHROMIUM, DRIVER, Browser
+from tests.report.graphs import HOSTILE, branching, hostile
+
+BROWSER = CHROMIUM
+BLAME = Blame(Coordinate.PIPELINE, evidence="agrees at O0 " + HOSTILE)
+
+
+def failed(case, kind, graph, title):
+    """A finding whose texts all try to break out."""
+    signature = Signature(f"hash-{kind}", title)
+    failure = Failure(signature, kind, Stage.COMPILE, (Target("planted", pipeline="O1"),))
+    outcomes = (
+        Outcome(OutcomeKind.OK, Stage.EXECUTE, Target("planted", pipeline="O0")),
+        Outcome(
+            kind,
+            Stage.COMPILE,
+            Target("planted", pipeline="O1"),
+            HOSTILE,
+            HOSTILE,
+            HOSTILE,
+            HOSTILE,
+        ),
+    )
+    config = as_json(CaseConfig())
+    case = replace(case, graph=graph)
+    return Finding(failure, case, outcomes, None, config, None, {"planted": HOSTILE}, blame=BLAME)
+
+
+def row(finding, folder):
+    failure = finding.failure
+    return {
+        "signature": failure.signature.hash,
+        "title": failure.signature.title,
+        "kind": failure.kind.value,
+        "stage": failure.stage.value,
+        "backend": failure.backend,
+        "level": "O0,O1",
+        "party": "optimiser",
+        "folder": folder,
+        "occurrences": 3,
+        "backends": (failure.backend,),
+        "test": "test 1/5",
+        "found_at": 7.5,
+    }
+
+
+MERGED = {
+    "by_levels": {"O0,O1": 2, "O1": 1},
+    "refined": "refined-hash",
+    "pattern": "Relu, Conv (float32)",
+    "duplicates": ("other-hash",),
+    "suspects": ("suspected-hash",),
+    "variants": (
+        {
+            "pattern": "Relu, Conv (float32)",
+            "title": "cannot fuse Conv",
+            "signatures": 1,
+            "occurrences": 2,
+            "folder": "findings/two",
+        },
+        {
+            "pattern": HOSTILE,
+            "title": HOSTILE,
+            "signatures": 1,
+            "occurrences": 1,
+            "folder": "duplicates/three",
+        },
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def page(case, tmp_path_factory):
+    """Path of a page about a hostile crash, a reduced exception, and a finding that is gone."""
+    folder = tmp_path_factory.mktemp("pages") / "camp"
+    crash = failed(case, OutcomeKind.CRASH, hostile(), HOSTILE)
+    error = failed(case, OutcomeKind.EXCEPTION, branching(), "cannot fuse Conv")
+    write_finding(folder / "findings/a%b #1", crash)
+    write_finding(folder / "findings/two", error)
+    write_finding(folder / "findings/two/reduced", replace(error, case=replace(case)))
+    write_finding(folder / "duplicates/three", error)
+    rows = [
+        {**row(crash, "findings/a%b #1"), "occurrences": 2},
+        {**row(error, "findings/two"), **MERGED},
+    ]
+    rows.append({**row(error, "../camp/../elsewhere"), "signature": "gone"})
+    parts = features(branching())
+    tests = [
+        TestLine(1.0, "run", {"planted": {"O0": "ok", "O1": {"kind": "crash"}}}, parts),
+        TestLine(2.0, "run", {"planted": {"O0": "ok", "O1": "ok"}}, features(hostile())),
+        TestLine(3.0, "inputs"),
+    ]
+    summary = {
+        "tests": 2,
+        "seconds": 10.0,
+        "tests_per_second": 0.2,
+        "phase_ms": {"generate": 2.0, "execute": 4.0},
+        "sut_share": 0.5,
+        "findings": 3,
+        "occurrences": 9,
+        "versions": {"planted": HOSTILE},
+        "seed": 4,
+        "config": {"note": HOSTILE},
+    }
+    campaign = Campaign(folder, summary, rows, tests, {HOSTILE: HOSTILE}, {"death": 1})
+    path = folder / "report.html"
+    path.write_text(campaign_page(campaign, path))
+    return path
+
+
+class Parsed(HTMLParser):
+    """Tags with their attributes, and the text outside of scripts and styles."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.text, self._raw = [], "", False
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        self._raw = tag in ("script", "style")
+
+    def handle_endtag(self, tag):
+        self._raw = False
+
+    def handle_data(self, data):
+        self.text += "" if self._raw else data
+
+
+def test_nothing_breaks_out_and_nothing_is_loaded(page):
+    parsed = Parsed(page.read_text())
+    tags = Counter(tag for tag, _ in parsed.tags)
+    assert tags["script"] == 1 and not tags["img"] and not tags["link"] and not tags["iframe"]
+    names = {name for _, attributes in parsed.tags for name in attributes}
+    assert not {name for name in names if name.startswith("on")} and "src" not in names
+    assert parsed.text.count("<img src=x onerror=alert(1)>") > 10
+    assert "\x1b" not in page.read_text() and "\u202e" not in page.read_text()
+    assert not re.search(
+        r"(https?:)?//(?!www\.w3\.org/2000/svg)\w",
+        re.sub("<pre>.*?</pre>", "", page.read_text(), flags=re.S),
+    )
+
+
+def test_links_are_relative_and_lead_to_the_folders(page):
+    links = [a["href"] for tag, a in Parsed(page.read_text()).tags if tag == "a"]
+    assert len(links) == 4 and all(link.startswith(("./findings/", "./dup")) for link in links)
+    assert all((page.parent / unquote(link) / "report.md").is_file() for link in links)
+    assert links[1].endswith("/reduced/")
+
+
+def test_the_page_tells_everything(page):
+    text = Parsed(page.read_text()).text
+    for expected in (
+        "nodes: 4, reduced to 2",
+        "Accused: optimiser",
+        "agrees at O0",
+        "elsewhere', which is not inside of it",
+        "1death events",
+        "pairs of adjacent operators",
+        "do not support them: 1",
+        "no test case",
+        "1signatures merged",
+        "refined signature refined-hash",
+        "Relu, Conv (float32)",
+        "Levels that failed: 2× O0, O1; 1× O1",
+        "1 further signatures are not reduced, but their models contain this pattern",
+        "Variants: 2 reduced models of 2 signatures",
+        "duplicates/three",
+        "accused before reduction: optimiser",
+    ):
+        assert expected in " ".join(text.split()), expected
+    assert "1 · 0 · 1" not in text and "0 · 0 · 1" in text  # Conv: one test, it failed
+
+
+def test_an_empty_campaign(tmp_path):
+    summary = {"tests": 0, "seconds": 0, "tests_per_second": 0, "phase_ms": {}, "sut_share": 0}
+    summary |= {"findings": 0, "occurrences": 0, "versions": {}, "seed": None, "config": {}}
+    text = campaign_page(Campaign(tmp_path, summary, [], [], {}, {}), tmp_path / "x.html")
+    assert "Nothing has been found" in text
+
+
+def dom(page, fragment=""):
+    """The document after the browser has run the page's script."""
+    command = [
+        BROWSER,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-dev-shm-usage",
+        "--no-first-run",
+        f"--user-data-dir={page.parent / 'profile'}",
+        "--dump-dom",
+        page.as_uri() + fragment,
+    ]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    except subprocess.TimeoutExpired:
+        pytest.skip("the browser does not answer here")
+    if "<html" not in done.stdout:
+        pytest.skip(f"the browser does not work here: {done.stderr[-300:]}")
+    return done.stdout
+
+
+def test_answers_to_invalid_models_are_a_table(tmp_path):
+    summary = {"tests": 2, "seconds": 1, "tests_per_second": 2, "phase_ms": {}, "sut_share": 0}
+    summary |= {"findings": 0, "occurrences": 0, "versions": {}, "seed": None, "config": {}}
+    summary["refusals"] = {"cycle": {"toy": {"refused": 3, "accepted": 1}}}
+    text = campaign_page(Campaign(tmp_path, summary, [], [], {}, {}), tmp_path / "x.html")
+    cells = re.findall(r"<t[dh][^>]*>([^<]*)</t[dh]>", text.partition("Answers to invalid")[2])
+    assert cells[:8] == ["fault", "backend", "accepted", "refused", "cycle", "toy", "1", "3"]
+
+
+@pytest.mark.skipif(not BROWSER, reason="no Chromium")
+def test_filters_work_in_a_browser(page):
+    whole = dom(page)
+    assert "3 of 3 shown" in whole and whole.count("<script") == 1 and "<img" not in whole
+    assert '<form id="filters">' in whole
+    some = dom(page, "#kind=exception&text=conv%20fuse")
+    assert "2 of 3 shown" in some
+    hidden = [a for tag, a in Parsed(some).tags if a.get("class") == "finding" and "hidden" in a]
+    assert [a["data-kind"] for a in hidden] == ["crash"]
+    assert "1 of 3 shown" in dom(page, "#text=suspected-hash%20duplicates/three")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    if not (CHROMIUM and DRIVER):
+        pytest.skip("no Chromium with its driver")
+    window = Browser(tmp_path_factory.mktemp("browser"))
+    yield window
+    window.close()
+
+
+TITLES = """return Array.from(document.querySelectorAll("details.finding:not([hidden])"))
+.map(function (row) { return row.dataset.kind + " " + row.dataset.times; })"""
+
+
+@pytest.mark.parametrize("width", [360, 420, 760, 1200])
+def test_the_page_never_scrolls_sideways(browser, page, width):
+    browser.open(page.as_uri(), width)
+    browser.run("document.querySelectorAll('details').forEach(function (d) { d.open = true; })")
+    assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_filters_listen_to_keys_and_to_changes(browser, page):
+    browser.open(page.as_uri())
+    browser.press("#filters input", "CONV fuse")
+    assert browser.run(TITLES) == ["exception 3", "exception 3"]
+    browser.run(
+        "var bar = document.getElementById('filters'); bar.elements.text.value = '';"
+        "bar.elements.kind.value = 'crash';"
+        "bar.elements.kind.dispatchEvent(new Event('change', {bubbles: true}))"
+    )
+    assert browser.run(TITLES) == ["crash 2"]
+
+
+def test_a_search_looks_at_names_and_not_at_what_files_hold(browser, page):
+    browser.open(page.as_uri() + "#text=float32")
+    assert browser.run(TITLES) == ["exception 3"]  # its pattern is Relu, Conv (float32)
+    browser.open(page.as_uri() + "#text=import")  # repro.py has it
+    assert browser.run(TITLES) == []
+
+
+@pytest.mark.parametrize(
+    "clipboard", ["", "Object.defineProperty(navigator, 'clipboard', {value: 0});"]
+)
+def test_a_button_copies_a_file_or_selects_it(browser, page, clipboard):
+    browser.open(page.as_uri())
+    opened = "document.querySelectorAll('details').forEach(function (d) { d.open = true; });"
+    browser.run(f"{clipboard} {opened} document.querySelector('button.copy').click()")
+    said = "return document.querySelector('button.copy').textContent"
+    for _ in range(50):
+        if not browser.run(said).startswith("copy "):
+            break
+        time.sleep(0.1)
+    assert browser.run(said).startswith(("copied", "selected"))
+    if clipboard:
+        text = "document.querySelector('button.copy').parentNode.querySelector('pre').textContent"
+        assert browser.run(f"return String(getSelection()).trim() === {text}.trim()")
+
+
+def test_findings_are_sorted_by_click_and_by_key(browser, page):
+    browser.open(page.as_uri())
+    times = "#order button[data-key=times]"
+    browser.run(f"document.querySelector('{times}').click()")
+    assert browser.run(TITLES) == ["exception 3", "exception 3", "crash 2"]
+    browser.press(times, " ")  # the space bar
+    assert browser.run(TITLES) == ["crash 2", "exception 3", "exception 3"]
+    assert browser.run("return document.querySelector('[aria-sort]').textContent") == "times"
+    browser.press("#order button[data-key=kind]", "\ue007")  # the enter key
+    assert browser.run(TITLES)[0] == "crash 2"
+
+
+def test_tables_are_sorted_by_any_column(browser, page):
+    browser.open(page.as_uri())
+    first = """var table = document.querySelector("table.heat");
+    table.tHead.rows[0].cells[%d].firstChild.click();
+    return Array.from(table.tBodies[0].rows).map(function (row) {
+    return row.cells[%d].textContent; })"""
+    names = browser.run(first % (0, 0))
+    assert len(names) > 2 and names == sorted(names)
+    counts = [int(text) for text in browser.run(first % (1, 1))]
+    assert counts == sorted(counts, reverse=True)
+
+
+def test_markdown_lines_become_html():
+    line = r"a\_b `x|<i>` and ``y`z`` *compile* <b>"
+    expected = "a_b <code>x|&lt;i&gt;</code> and <code>y`z</code> <em>compile</em> &lt;b&gt;"
+    assert markdown_line(line) == expected
+
+
+def test_figures_count_tests_by_their_worst_level():
+    figures = Figures(60.0)
+    parts = features(branching())
+    for kind in ("ok", "unsupported", "mismatch"):
+        figures.add(TestLine(59.9, "run", {"b": {"O0": "ok", "O1": {"kind": kind}}}, parts))
+    figures.add(TestLine(0.0, "generate", features=parts))
+    assert figures.heat["Conv"]["b"] == {"ok": 1, "unsupported": 1, "failed": 1}
+    assert figures.seen["Add"] == 3 and figures.operators()[0] == "Add"
+    assert figures.timeline["ok"][-1] == 4 and sum(figures.timeline["mismatch"]) == 1
+    assert figures.timeline[NO_TEST][0] == 1
+    assert [g.points()[-1] for g in figures.curves.values()] == [(3, 4)] * 3 + [(0, 0)] * 2
+
+
+def test_figures_widen_as_a_campaign_goes_on():
+    figures = Figures(60.0)
+    for second in range(300):
+        figures.widen(float(second))
+        figures.add(TestLine(float(second), "run", {"b": {"O0": "ok"}}, None, {"b": ("fuse",)}))
+    assert figures.width == 8.0 and figures.timeline[TESTS][:3] == [8, 8, 8]
+    assert sum(figures.timeline["ok"]) == figures.tests == 300 and len(figures.timeline["ok"]) == 60
+    assert figures.curves[PASSES].points()[-1] == (300, 1)
+
+
+def test_passes_are_counted_without_the_operators_that_they_changed():
+    figures = Figures(60.0)
+    for fired in ("fuse(Add+Mul)", "fuse(Add+Relu)", "fold"):
+        figures.add(TestLine(0.0, "run", {"b": {"O0": "ok"}}, None, {"b": (fired,)}))
+    assert figures.curves[PASSES].points()[-1] == (3, 2)
+    assert figures.curves[PATTERNS].points()[-1] == (3, 3)
+
+
+def test_growth_is_thinned_and_ends_at_the_last_test():
+    growth = Growth()
+    for number in range(5000):
+        growth.add({number // 2})
+    points = growth.points()
+    assert len(points) <= MAX_POINTS + 1 and points[-1] == (5000, 2500)
+    assert points == sorted(points) and all(abs(y - x / 2) <= 1 for x, y in points)
+
+
+def test_charts():
+    charts = environment(html=True).get_template("charts.svg.jinja").module
+    timeline, curve = charts.timeline, charts.curve
+    assert "3 &lt;b&gt; between 0 s and 2 s" in timeline({"<b>": [3, 0]}, 2.0)
+    assert timeline({}, 1.0).startswith("<svg")
+    assert "M46.0 128.0L" in curve("n", [(0, 0), (2, 5)])
+    assert [seconds(s) for s in (1.5, 600, 9000)] == ["1.5 s", "10 min", "2 h 30 min"]
+
+
+def test_json_of_the_configuration_is_shown(page):
+    assert json.dumps(HOSTILE)[1:9] in Parsed(page.read_text()).text

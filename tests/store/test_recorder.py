@@ -1,0 +1,149 @@
+"""One folder per signature, of the lowest index, whatever the order of arrival."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from dataclasses import replace
+
+import pytest
+
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.target import Target
+from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.records.rows import FindingRow, Occurrence, Record, ReductionRow, TestRow
+from nnfuzz.records.schedule import begins, place_of
+from nnfuzz.store.recorder import Evidence, Recorder
+from nnfuzz.store.store import Store
+from nnfuzz.testcase.identity import Numbered, Probe
+from nnfuzz.triage.signature import failures
+
+CRASH = Outcome(OutcomeKind.CRASH, Stage.COMPILE, Target("toy", pipeline="O1"), signal="SIGSEGV")
+FINE = Outcome(OutcomeKind.OK, Stage.EXECUTE, Target("toy", pipeline="O0"))
+(FAILURE,) = failures([FINE, CRASH])
+
+
+def evidence(index: int, **more) -> Evidence:
+    fields = {"outcomes": (FINE, CRASH), "confirmed": (FAILURE,), **more}
+    return Evidence(Numbered(1, index), 1, **fields)
+
+
+@pytest.fixture
+def announced():
+    return []
+
+
+@pytest.fixture
+def recorder(tmp_path, announced):
+    def write(folder, failure, shown):
+        folder.mkdir(parents=True)
+        (folder / "index").write_text(str(shown.test.index))
+
+    with Store.create(tmp_path, {}) as store:
+        store.sessions.begin()
+        yield Recorder(store, ("abc",), write, announced.append)
+
+
+def test_the_lowest_index_takes_the_folder(recorder, announced, tmp_path):
+    for index in (5, 7, 2, 3):
+        recorder.record(evidence(index))
+    (row,) = recorder.store.findings()
+    assert (row.test.index, row.occurrences) == (2, 4)
+    assert (tmp_path / row.folder / "index").read_text() == "2"
+    assert [path.name for path in (tmp_path / "findings").iterdir()] == [
+        row.folder.partition("/")[2]
+    ]
+    assert [found.test.index for found in announced] == [5]
+    assert recorder.knows("abc", Numbered(1, 0)) and not recorder.knows("x", Numbered(1, 9))
+
+
+def test_what_an_epoch_knows_was_seen_before_the_last_one(recorder):
+    recorder.record(evidence(begins(2) + 1))
+    signature = FAILURE.signature.hash
+    shown = [recorder.knows(signature, Numbered(1, begins(epoch))) for epoch in (2, 3, 4)]
+    assert shown == [False, False, True] and not recorder.knows(
+        signature, Probe(SupportKey.parse("k"), 0)
+    )
+
+
+def test_a_finding_is_settled_when_nothing_can_come_before_it(recorder):
+    recorder.record(evidence(2))
+    (row,) = recorder.unreduced()
+    for index, settled in ((0, False), (1, True)):
+        recorder.record(evidence(index, confirmed=()))
+        assert recorder.settled(row) == settled
+    probe = replace(row, test=Probe(SupportKey.parse("k"), 0), place=place_of(2) + 1)
+    assert not recorder.settled(probe)
+    recorder.record(evidence(3, confirmed=()))
+    assert recorder.settled(probe)
+
+
+def test_what_does_not_repeat_is_no_finding(recorder, announced):
+    recorder.record(evidence(1, confirmed=(), flaky=(FAILURE,)))
+    assert recorder.store.findings() == [] == announced
+    assert recorder.buckets == {"flaky": 1}
+    assert recorder.figures.outcomes["crash"] == 1
+
+
+def test_figures_are_the_same_after_a_resume(recorder, tmp_path):
+    recorder.record(evidence(1, seconds={"execute": 0.5}, comparable=0.25))
+    recorder.record(Evidence(Numbered(1, 2), 1, status="inputs"))
+    recorder.store.close()
+    with Store.open(tmp_path) as store:
+        store.sessions.begin()
+        again = Recorder(store, (), recorder._write, print)
+        assert again.rows.keys() == recorder.rows.keys()
+        assert again.buckets == recorder.buckets == {"finding": 1}
+        before, after = recorder.figures, again.figures
+        assert (after.tests, after.not_run) == (before.tests, before.not_run) == (1, {"inputs": 1})
+        assert after.outcomes == before.outcomes
+        assert after.phase_ms() == before.phase_ms()
+
+
+def test_a_signature_takes_no_set_of_its_own(tmp_path):
+    """Of many duplicates little more than their keys is in memory: 2 KB each, 4.5 KB before."""
+    items = [f"Op{number}(float32,int64)->float32" for number in range(400)]
+
+    def needed(first: int, end: int) -> int:
+        with Store.open(tmp_path) as store:
+            store.sessions.begin()
+            for i in range(first, end):
+                name, number = f"{i:012x}", f"{i % 5:012x}"
+                test = Numbered(1, i)
+                texts = "mismatch", "compare", "toy", "O1", f"toy: wrong value {i}", f"findings/{i}"
+                row = FindingRow(name, test, *texts, place=place_of(i), complaint=f"at {number}")
+                mine = tuple(items[(7 * i + k) % 400] for k in range(22))
+                seen = Occurrence(name, test, kind="toy mismatch compare", levels="O1", tried=3)
+                store.record(Record(TestRow(i, "run", 1, items=mine), (row,), (seen,)))
+                told = {"refined": number, "pattern": "Add, Mul", "keys": (f"cause:{number}",)}
+                store.reductions.add(ReductionRow(name, before=9, after=2, **told))
+            tracemalloc.start()
+            found = Recorder(store, (), lambda *args: None, lambda row: None)
+            gc.collect()
+            size = tracemalloc.get_traced_memory()[0]
+            tracemalloc.stop()
+        assert len(found.rows) == len(found.reductions) == end
+        return size
+
+    Store.create(tmp_path, {}).close()
+    few = needed(0, 100)
+    assert (needed(100, 600) - few) / 500 < 2500
+
+
+def test_a_resumed_campaign_needs_no_memory_for_each_of_its_tests(tmp_path):
+    def needed(first: int, end: int) -> int:
+        with Store.open(tmp_path) as store:
+            for index in range(first, end):
+                row = TestRow(index, "run", 1, comparable=index % 100 / 100, motifs=("residual",))
+                store.record(Record(row))
+            tracemalloc.start()
+            found = Recorder(store, (), lambda *args: None, lambda row: None)
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+        assert found.recorded.length == found.figures.tests == end
+        assert found.figures.motifs["residual"] <= end
+        return peak
+
+    Store.create(tmp_path, {}).close()
+    few = needed(0, 2500)
+    assert needed(2500, 5000) - few < 60_000  # bytes; a set of the indexes alone is 150,000 more
