@@ -16,6 +16,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from nnfuzz.moved import keep_old_names
+
 if TYPE_CHECKING:
     from nnfuzz.backend.target import Target as Target
     from nnfuzz.compare.mismatch import Verdict as Verdict
@@ -55,6 +57,8 @@ _HOMES = {
 """Where each name of the library is defined."""
 
 __all__ = [*_HOMES]
+
+keep_old_names()
 
 
 def __getattr__(name: str) -> Any:

@@ -1,2 +1,2 @@
-"""Scripts that measure, check, make and torment nnfuzz. Each runs as a module from the checkout,
-such as `python -m scripts.check.bugs --help`; CONTRIBUTING.md lists them."""
+"""Scripts that measure, check and torment nnfuzz, or make its data. Each runs as a module of the
+checkout, such as `python -m scripts.check.bugs --help`; CONTRIBUTING.md lists them."""

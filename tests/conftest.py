@@ -7,9 +7,10 @@ from contextlib import nullcontext
 import pytest
 from hypothesis import HealthCheck, settings
 
+from nnfuzz.sandbox.forkserver import ForkServer
 from tests.servers import Pool
 
-KEEPING = {"backends", "cli", "corpus", "experiment", "library", "reduction", "report"}
+KEEPING = {"backends", "cli", "corpus", "experiment", "library", "reduction", "report", "serve"}
 KEEPING |= {"make", "test_blame.py", "test_commands_of_the_docs.py"}
 """Rooms and modules whose tests are not about how processes start."""
 
@@ -48,3 +49,10 @@ def kept_fork_servers(request, fork_servers):
     kept = {request.path.name, request.path.parent.name} & KEEPING
     with fork_servers.instead() if kept else nullcontext():
         yield
+
+
+@pytest.fixture(scope="session")
+def server():
+    """One fork server for all sandboxes of the session: what they share must not matter."""
+    with ForkServer(("numpy", "onnx", "nnfuzz.backend.service")) as server:
+        yield server

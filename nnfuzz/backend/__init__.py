@@ -1,3 +1,6 @@
-"""Compilers under test. Reading order: `contract` (what an adapter implements), `registry` (which there
-are), `target` (one way to compute a model), `runner` (runs test cases), `outcome`, `complaint`.
+"""Compilers under test, behind one contract.
+
+Reading order: `contract` (what an adapter implements), `registry` (which backends there are),
+`target` (one way to compute a model), `runner` (runs test cases), `outcome` (what came of one),
+`complaint` (what a compiler says when it fails).
 """

@@ -8,8 +8,7 @@ last, behind the places that they were passed through; Python's chains put it fi
 from __future__ import annotations
 
 import re
-import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -18,10 +17,7 @@ from nnfuzz.backend.causes import Cause, announced, chain
 from nnfuzz.backend.normalise import normalise
 from nnfuzz.backend.refusal import refuses, refusing_lines
 from nnfuzz.backend.stage import Stage
-from nnfuzz.base.text import visible
-
-TEXT_CHARS = 8000
-"""Of a message or traceback that are kept; rules may need time that grows with its square."""
+from nnfuzz.sandbox.exceptions import describe
 
 
 class ComplaintKind(StrEnum):
@@ -58,54 +54,6 @@ def described(error: BaseException, stage: Stage) -> CompilerError:
     """An exception at a stage as text."""
     bases = tuple(cls.__name__ for cls in type(error).__mro__)
     return CompilerError(stage, **describe(error), bases=bases)
-
-
-def describe(error: BaseException) -> dict[str, str]:
-    """The error's type, message and traceback as text of limited length."""
-    try:
-        message = str(error)
-    except Exception as nested:
-        message = f"(str() of the error failed: {nested!r})"
-    try:
-        trace = "".join(_trace(error))
-    except Exception:
-        trace = ""
-    name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
-    texts = {"error_type": name, "message": message, "traceback": trace}
-    return {name: shortened(visible(shortened(text))) for name, text in texts.items()}
-
-
-def _trace(error: BaseException) -> Iterable[str]:
-    """The traceback without marks under the failing part of each line, for which Python parses the
-    line again: that takes longer than most compilers take for an error.
-    """
-    if error.__cause__ or error.__context__ or isinstance(error, BaseExceptionGroup):
-        return _without_marks(traceback.TracebackException.from_exception(error)).format()
-    frames = traceback.StackSummary.extract(traceback.walk_tb(error.__traceback__))
-    last = traceback.format_exception_only(error)
-    return (_HEAD, *frames.format(), *last) if error.__traceback__ else last
-
-
-_HEAD = "Traceback (most recent call last):\n"
-
-
-def _without_marks(trace: traceback.TracebackException) -> traceback.TracebackException:
-    """Without marks under the failing part of each line, for which Python parses the line again:
-    that takes longer than most compilers take for an error."""
-    for frame in trace.stack:
-        frame.colno = None
-    for other in (trace.__cause__, trace.__context__):
-        if other is not None:
-            _without_marks(other)
-    return trace
-
-
-def shortened(text: str) -> str:
-    """Keeps both ends: a compiler's message carries its cause at one of them."""
-    if len(text) <= TEXT_CHARS:
-        return text
-    half = TEXT_CHARS // 2
-    return f"{text[:half]}\n... {len(text) - 2 * half} characters left out ...\n{text[-half:]}"
 
 
 @dataclass(frozen=True)

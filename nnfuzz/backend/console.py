@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nnfuzz.backend.complaint import CompilerError, ComplaintKind, shortened
+from nnfuzz.backend.complaint import CompilerError, ComplaintKind
 from nnfuzz.backend.contract import Backend
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.base.text import visible
+from nnfuzz.sandbox.exceptions import shortened
 
 _RAISED = (OutcomeKind.EXCEPTION, OutcomeKind.UNSUPPORTED)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from nnfuzz.backend.complaint import TEXT_CHARS, CompilerError
+from nnfuzz.backend.complaint import CompilerError
 from nnfuzz.backend.console import heard
 from nnfuzz.backend.contract import Backend
 from nnfuzz.backend.deviation import Deviation
@@ -25,6 +25,7 @@ from nnfuzz.base.reading import read
 from nnfuzz.base.text import visible
 from nnfuzz.base.writing import as_json
 from nnfuzz.sandbox.events import Death, DeathKind, Event, Fault, Limits, Progress, Reply
+from nnfuzz.sandbox.exceptions import TEXT_CHARS
 from nnfuzz.sandbox.forkserver import ForkServer, Home
 from nnfuzz.sandbox.sandbox import Sandbox, wait
 

@@ -1,1 +1,1 @@
-"""What every room may use: text and JSON of strangers, untrusted files, sets of indexes. Imports nothing of nnfuzz."""
+"""Text, JSON and files of strangers; sets of indexes. Imports no other room."""

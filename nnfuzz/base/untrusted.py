@@ -167,13 +167,14 @@ def _member(archive: ZipFile, member: ZipInfo) -> tuple[str, np.ndarray]:
 
 def _named(member: str, bits: np.ndarray) -> tuple[str, np.ndarray]:
     """The name and the array that nnfuzz.base.files.npz_bytes has written as a member."""
-    from nnfuzz.ir.dtypes import DType
+    import ml_dtypes
+    import numpy as np
 
     key = member.removesuffix(".npy")
     name, at, dtype = key.rpartition("@")
-    if not at or dtype not in {d.value for d in DType if not d.native}:
+    kind = np.dtype(getattr(ml_dtypes, dtype, object))
+    if not at or kind.hasobject:
         return key, bits
-    kind = DType(dtype).numpy
     if bits.dtype != f"u{kind.itemsize}":
         raise Unreadable(f"{member} is damaged: {bits.dtype} are no bits of {dtype}")
     return name, bits.view(kind)

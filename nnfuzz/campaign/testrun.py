@@ -7,7 +7,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from nnfuzz.backend.complaint import describe
 from nnfuzz.backend.outcome import DIFFERENCES, Outcome, OutcomeKind, Stage
 from nnfuzz.backend.runner import RunnerError
 from nnfuzz.backend.target import Target
@@ -21,6 +20,7 @@ from nnfuzz.experiment.procedure import REPEATS, Procedure
 from nnfuzz.experiment.result import Event, Judging, Plan, Result, Run
 from nnfuzz.records.rows import EventRow
 from nnfuzz.sandbox.events import Death, DeathKind, Fault, Reading, Reply, described
+from nnfuzz.sandbox.exceptions import describe
 from nnfuzz.store.recorder import Evidence
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.identity import TestId

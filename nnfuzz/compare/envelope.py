@@ -88,8 +88,8 @@ class Enclosure:
     """A graph with the reference of every value, the intervals around them, and its envelopes.
 
     graph: with what operators of foreign models amount to in their place
-    (nnfuzz.operators.expanded). intervals: masked where an element cannot be compared. envelopes: by
-    output. params: its inputs and weights.
+    (nnfuzz.operators.expanded). intervals: masked where an element cannot be compared. envelopes:
+    by output. params: its inputs and weights.
     """
 
     graph: Graph

@@ -1,8 +1,8 @@
 """The reference: a concrete graph, operator by operator, in float64.
 
 Values of every floating dtype are carried as float64 tensors, integers and booleans in their own
-dtype (or its carrier, see nnfuzz.operators.carriers) with its wrap-around. `Cast` rounds to its target
-and is lifted back to float64.
+dtype (or its carrier, see nnfuzz.operators.carriers) with its wrap-around. `Cast` rounds to its
+target and is lifted back to float64.
 """
 
 from __future__ import annotations

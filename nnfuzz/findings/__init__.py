@@ -1,1 +1,1 @@
-"""Folders of findings: write and read them, reduce, replay and bisect what they hold."""
+"""Folders of findings: written and read, replayed, reduced and bisected."""

@@ -1,4 +1,4 @@
-"""Planting motifs (nnfuzz.operators.motif) into a growing graph, some of them mutated in one place."""
+"""Plants motifs (nnfuzz.operators.motif) in a growing graph, some of them changed in one place."""
 
 from __future__ import annotations
 

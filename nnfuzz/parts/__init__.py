@@ -1,1 +1,1 @@
-"""Parts of one campaign on several machines: leases, what they exchange, and how they become one again."""
+"""Campaigns on several machines: leases, segments, and one campaign out of many parts."""

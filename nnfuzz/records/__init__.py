@@ -1,1 +1,1 @@
-"""What travels between the rooms of a campaign and is written down: rows, findings, settings, schedules."""
+"""The records that rooms of a campaign hand on and write down: rows, findings, settings."""

@@ -100,15 +100,14 @@ class CampaignConfig:
     `unsupported` outcomes lead to probes, and probes to refusals
     (a new epoch). pipelines: share of the tests that run at a pipeline of their own
     (Backend.draw_pipeline) in place of the most optimised level, where a backend has such.
-    shard: "2/8" for the second of eight processes (nnfuzz.base.shard). share: folder or URL by which
-    they learn together and lease ranges of indexes (nnfuzz.parts.shared_leases); without it the
-    second one tests every eighth index and learns from its own tests. disk: bytes that the folder
-    may take; 0 for no limit. epoch: tests in the longest one (nnfuzz.records.schedule). reduce:
-    whether
-    findings are reduced. throttle: how often a failure must occur before generation keeps away from
-    the operators that it is associated with; 0 for never. guidance: whether what tests show decides
-    what is generated more often (nnfuzz.feedback.guidance). regressions: whether only what one of
-    two releases gets wrong and the other one right is a finding.
+    shard: "2/8" for the second of eight processes (nnfuzz.base.shard). share: folder or URL by
+    which they learn together and lease ranges of indexes (nnfuzz.parts.shared_leases); without it
+    the second one tests every eighth index and learns from its own tests. disk: bytes that the
+    folder may take; 0 for no limit. epoch: tests in the longest one (nnfuzz.records.schedule).
+    reduce: whether findings are reduced. throttle: how often a failure must occur before generation
+    keeps away from the operators that it is associated with; 0 for never. guidance: whether what
+    tests show decides what is generated more often (nnfuzz.feedback.guidance). regressions: whether
+    only what one of two releases gets wrong and the other one right is a finding.
     """
 
     backends: tuple[BackendSpec, ...]

@@ -7,12 +7,26 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from nnfuzz.backend.complaint import CompilerError
 from nnfuzz.generate.emphasis import KeptCase
 from nnfuzz.ir.features import Features
 from nnfuzz.ir.view import NO_GRAPH, GraphView
-from nnfuzz.store.errors import Said
 from nnfuzz.testcase.identity import TestId
 from nnfuzz.triage.keys import Key, KeyKind, grouped
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a compiler said. words: the model's own in it, which do not count."""
+
+    error: CompilerError
+    words: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, error: CompilerError, words: Iterable[str]) -> Said:
+        """words: of the model; only those that occur are kept."""
+        text = f"{error.message}\n{error.traceback}\n{error.captured}"
+        return cls(error, tuple(sorted({word for word in words if word in text})))
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 """Runs services in worker processes that may crash, hang, eat memory or print without end.
 
-Nothing here knows of compilers. Reading order: `sandbox` (the campaign's end), `worker` (the other
-end), `zygote` and `forkserver` (where workers come from), `channel` and `wire` (what travels).
+Nothing here knows of compilers. Reading order: `sandbox` (the end of the campaign), `worker` (the
+other end), `forkserver` and `zygote` (where workers come from), `channel` and `wire` (messages).
 """

@@ -27,10 +27,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from nnfuzz.backend.complaint import describe
 from nnfuzz.base.text import visible
 from nnfuzz.sandbox import channel, wire
 from nnfuzz.sandbox.capture import MARK
+from nnfuzz.sandbox.exceptions import describe
 
 WHERE = signal.SIGUSR1
 """Has a worker of a service of nnfuzz print where it is."""

@@ -1,1 +1,1 @@
-"""A campaign on the disk: one SQLite file, the finding folders beside it, and the figures they add up to."""
+"""A campaign on the disk: one SQLite file, its finding folders, and the figures they add up to."""

@@ -7,33 +7,19 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from nnfuzz.backend.complaint import CompilerError
 from nnfuzz.base.reading import read
 from nnfuzz.base.untrusted import MAX_TEXT_BYTES, making_sense
 from nnfuzz.base.writing import as_json
+from nnfuzz.records.rows import Said
 from nnfuzz.store.columns import dumps, loads
 from nnfuzz.store.database import Table
 from nnfuzz.store.schema import FILE
 
 DIGEST_BYTES = 16
 """Of SHA-256: two of a billion texts collide with a probability below 1e-20."""
-
-
-@dataclass(frozen=True)
-class Said:
-    """What a compiler said. words: the model's own names in it, which do not count."""
-
-    error: CompilerError
-    words: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, error: CompilerError, words: Iterable[str]) -> Said:
-        """Keeps those of the model's words that occur in the error."""
-        text = f"{error.message}\n{error.traceback}\n{error.captured}"
-        return cls(error, tuple(sorted({word for word in words if word in text})))
 
 
 class Errors(Table):

@@ -38,6 +38,7 @@ from nnfuzz.records.rows import (
     Occurrence,
     Record,
     ReductionRow,
+    Said,
     TestRow,
     merged,
 )
@@ -49,7 +50,6 @@ from nnfuzz.records.schedule import (
     epoch_of,
     place_of,
 )
-from nnfuzz.store.errors import Said
 from nnfuzz.store.schema import DUPLICATES, FINDINGS, FOLDERS, SUSPECTS
 from nnfuzz.store.statistics import Statistics
 from nnfuzz.store.store import Store

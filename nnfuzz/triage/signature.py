@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nnfuzz.backend.complaint import CompilerError, ComplaintKind, read_complaint, shortened
+from nnfuzz.backend.complaint import CompilerError, ComplaintKind, read_complaint
 from nnfuzz.backend.deviation import Deviation
 from nnfuzz.backend.normalise import normalise
 from nnfuzz.backend.outcome import DIFFERENCES, Outcome, OutcomeKind, Stage
@@ -27,6 +27,7 @@ from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.invalid.fault import Fault
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.view import NO_GRAPH, GraphView
+from nnfuzz.sandbox.exceptions import shortened
 from nnfuzz.triage.frames import is_native, native_frames, python_frames
 from nnfuzz.triage.general import operands, switches
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs

@@ -1,1 +1,1 @@
-"""What becomes of a campaign's findings once its tests are over: reduced, keyed anew, merged, compared."""
+"""Work on the findings of a campaign beside and after its tests: reduce, key anew, merge again."""

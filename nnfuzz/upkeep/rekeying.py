@@ -25,8 +25,7 @@ from nnfuzz.findings.keyed import renewed, reread
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
 from nnfuzz.records.config import CampaignConfig
-from nnfuzz.records.rows import TestRow
-from nnfuzz.store.errors import Said
+from nnfuzz.records.rows import Said, TestRow
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.identity import Numbered, TestId
 from nnfuzz.triage.signature import Failure, export_failure, failures
@@ -35,7 +34,7 @@ from nnfuzz.upkeep.remerge import remerge, renew_variants
 _RULES = (
     "nnfuzz.triage",
     *(
-        f"nnfuzz.execute.{name}"
+        f"nnfuzz.backend.{name}"
         for name in ("backtrace", "causes", "complaint", "normalise", "refusal", "slips")
     ),
 )

@@ -1,8 +1,8 @@
-"""Measure the engines: CPU time per vertex by size, and how diverse their graphs are.
+"""Measures the engines: CPU time per vertex by size, and how diverse their graphs are.
 
-Times are medians over rounds of the CPU time of generation alone, verified or not as in a campaign;
-probes and legality are learnt before. Diversity counts different vertices (operator, attributes and
-types of its inputs) and, over the common operators, pairs of them that read each other.
+Times are medians over rounds of the CPU time of generation alone; probes and legality are learned
+before. Diversity counts distinct vertices (operator, attributes and types of its inputs) and, over
+the common operators, pairs of which one reads the other.
 
     python -m scripts.bench.engines --engine direct --engine symbolic
     python -m scripts.bench.engines --engine direct --vertices 20000 --common
@@ -35,7 +35,7 @@ COMMON = (
     "Abs Add AveragePool BatchNormalization Cast Clip Concat Conv Exp Gemm LeakyRelu MatMul Max "
     "MaxPool Mul ReduceMean Relu Reshape Sigmoid Softmax Tanh Transpose"
 ).split()
-"""Operators that most fuzzers have; all pairs of them can occur."""
+"""Operators that most fuzzers have; every pair of them can occur."""
 
 
 class Source:
@@ -52,7 +52,8 @@ class Source:
     def graphs(self) -> Iterator[tuple[Generated, float]]:
         """Graphs and the CPU seconds that each took.
 
-        Of an engine that mutates, changes of one graph in every eight, which is left out.
+        An engine that mutates gets a new graph in every eighth turn, which is not yielded, and
+        changes it in the others.
         """
         corpus: Sequence[Kept] = ()
         for index in itertools.count():
@@ -66,7 +67,7 @@ class Source:
 
 
 def timed(name: str, nodes: int, vertices: int, rounds: int) -> tuple[float, float]:
-    """Milliseconds of CPU per vertex of generation, and of `verify` and `view` behind it."""
+    """Milliseconds of CPU per vertex for generation, and for `verify` and `view` after it."""
     source, made, behind = Source(name, nodes, False), [], []
     graphs = source.graphs()
     for _ in range(3):

@@ -1,7 +1,7 @@
-"""Measure the input search: how often it finds an input, its CPU time, and what defeats it.
+"""Measures the input search: how often it finds an input, its CPU time, and what defeats it.
 
-A graph whose inputs are not found by a few draws is thrown away for another one, as in a campaign;
-times are those of all searches of a test case.
+As in a campaign, a graph without inputs after a few draws is replaced by another one; times are
+those of all searches of a test case.
 
 Every installed operator is enabled, the vulnerable ones (Log, Asin, Div, Pow ...) included. Prints
 one row per graph size and the operators that were violated most in the graphs without an input.
@@ -111,7 +111,7 @@ def regimes(results: list[Found]) -> str:
 
 
 def pattern(graph: Graph, result: NotFound) -> str:
-    """The most violated node and what computes its inputs."""
+    """The most violated node and the operators that compute its inputs."""
     node = graph.nodes[max(result.violations, key=result.violations.__getitem__)]
     makers = graph.producer()
     args = (makers[n].op.name if n in makers else "placeholder" for n in node.inputs)

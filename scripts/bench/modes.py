@@ -1,4 +1,4 @@
-"""Campaigns of equal CPU time in several modes: what does each find, and which of it alone?
+"""Compares what campaigns of equal CPU time find in several modes.
 
     python -m scripts.bench.modes -b onnxruntime --cpu-minutes 10 --out modes
     python -m scripts.bench.modes -b openvino --modes plain,edges --out modes
@@ -6,9 +6,9 @@
 
 Modes are sets of options of nnfuzz fuzz (MODES). Campaigns run one after the other, with one
 worker; CPU seconds of all their processes are counted, so the load of the machine hardly matters.
-Behind each, what is not reduced yet is reduced, which is not counted. Then findings of different
-modes are held against each other by the rule of --known: the same hash, or enough keys. Which of
-them are true is for a reader to say: OUT/BACKEND.json has the folders of each.
+After each, unreduced findings are reduced, which is not counted. Findings of different modes are
+the same by the rule of --known: an equal hash, or enough keys. A reader decides which of them are
+true: OUT/BACKEND.json has the folders of each.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ TICK_SECONDS = 1.0
 
 @dataclass
 class Group:
-    """Findings with one cause, by the rule of --known. modes: mode -> folders."""
+    """Findings with one cause by the rule of --known. modes: mode -> folders."""
 
     title: str
     pattern: str
@@ -88,7 +88,7 @@ def main(
 
 
 def run(folder: Path, options: list[str], seconds: float) -> float:
-    """Runs a campaign for so many CPU seconds; returns how many it took."""
+    """Runs a campaign for some CPU seconds; returns the CPU seconds that it took."""
     limit = ["--time", f"{ENOUGH_MINUTES}m", "--workers", "1", "--quiet"]
     command = [*FUZZ, "--out", str(folder), *options, *limit]
     spent = 0.0
@@ -105,7 +105,7 @@ def run(folder: Path, options: list[str], seconds: float) -> float:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Of a process and all that it has started, those that have ended included."""
+    """CPU seconds of a process and all its descendants, also those that have ended."""
     total = 0.0
     try:
         parent = psutil.Process(pid)
@@ -121,7 +121,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def grouped(folders: dict[str, Path]) -> Iterator[Group]:
-    """Findings of all modes, those with one cause together."""
+    """Groups of findings of all modes with one cause."""
     registry = BackendRegistry.discover()
     groups: list[Group] = []
     for mode, campaign in folders.items():
@@ -155,7 +155,7 @@ def report(folders: dict[str, Path], groups: list[Group]) -> None:
 
 
 def reduce(folder: Path, seconds: float) -> None:
-    """What the campaign had no time for, as far as `seconds` go."""
+    """Reduces the findings that the campaign had no time for, for at most `seconds`."""
     command = [*FUZZ[:-1], "reduce", str(folder), "--workers", "1"]
     quiet = subprocess.DEVNULL
     with subprocess.Popen(command, stdout=quiet, stderr=quiet) as process:

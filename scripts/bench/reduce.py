@@ -1,6 +1,6 @@
-"""How quickly and how far ten-node mismatches are reduced, with sabotaged real compilers.
+"""Measures how quickly and how far ten-node mismatches of sabotaged real compilers are reduced.
 
-Each test case gets a wrong rule of its own: a pair of operators that it has in sequence.
+Each test case gets its own wrong rule: a pair of operators that it has in sequence.
 
     python -m scripts.bench.reduce --backend sabotaged-ort --count 20
 """
@@ -25,7 +25,7 @@ from nnfuzz.testcase.identity import Numbered
 
 
 def rule_of(case: TestCase) -> str | None:
-    """A pair SECOND/FIRST of the case whose result is a float and so can be negated."""
+    """A pair SECOND/FIRST of the case whose result is a float, so that it can be negated."""
     types = case.graph.dtypes
     makers = {o: node.op for node in case.graph.nodes for o in node.outputs}
     pairs = [
@@ -44,7 +44,7 @@ def problems(
     producer: ProducerClient,
     config: CaseConfig,
 ) -> Iterator[tuple[str, Problem]]:
-    """Mismatches, each of a test case and its own rule."""
+    """Mismatches of test cases, each with its own rule."""
     index = 0
     while True:
         case = producer.produce(Numbered(1, index))
@@ -96,7 +96,7 @@ def told(done: Reduction) -> str:
 
 
 def spent(done: Reduction) -> str:
-    """The three passes that took longest."""
+    """The three slowest passes."""
     slow = sorted(done.counters.items(), key=lambda item: -item[1].seconds)[:3]
     return ", ".join(f"{name} {counter.seconds:.1f} s" for name, counter in slow)
 

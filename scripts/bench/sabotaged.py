@@ -1,7 +1,7 @@
 """Plug-in for benchmarks: real compilers that get one pair of operators wrong when they optimise.
 
-`--backend sabotaged-ort,rule=Mul/Add`: above the lowest level, a Mul that reads an Add's result is
-computed in the usual way and then negated. The rewriting is done on the ONNX model.
+`--backend sabotaged-ort,rule=Mul/Add`: above the lowest level, a Mul that reads the result of an
+Add is negated, by a change of the ONNX model.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nnfuzz.backend.registry import backend
 
 
 def sabotaged(model: bytes, rule: str) -> bytes:
-    """The model with the results of the rule's pattern, "SECOND/FIRST", negated."""
+    """The model in which results of the pattern "SECOND/FIRST" are negated."""
     import onnx
     from onnx import helper
 

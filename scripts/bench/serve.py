@@ -1,7 +1,7 @@
-"""How fast the page of `nnfuzz serve` comes when a campaign has thousands of findings.
+"""Measures how fast the page of `nnfuzz serve` loads when a campaign has thousands of findings.
 
-Makes a campaign of so many findings and tests, serves it, and opens the page in a headless Chromium
-(Debian's, with chromedriver). Tells what the browser measured, and CPU seconds of the server.
+Makes a synthetic campaign, serves it, and opens the page in a headless Chromium (Debian's, with
+chromedriver). Prints the times that the browser measured, and CPU seconds of the server.
 
     python -m scripts.bench.serve --findings 10000 --tests 50000
 """
@@ -37,7 +37,7 @@ PAINTS = """return performance.getEntriesByType('paint').map(function (paint) {
 
 
 def synthetic(folder: Path, findings: int, tests: int) -> None:
-    """A campaign of made-up rows; every third finding is reduced, each to a cause of its own."""
+    """Writes a campaign of synthetic rows; every third finding is reduced to its own cause."""
     config = as_json(CampaignConfig((BackendSpec("planted"),), seed=7))
     parts = Features(
         (

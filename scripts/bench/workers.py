@@ -1,10 +1,10 @@
-"""How much faster two workers are than one: pairs of campaigns with the same tests.
+"""Measures how much faster two workers are than one, by pairs of campaigns with the same tests.
 
     python -m scripts.bench.workers --backend onnxruntime --tests 2000 --pairs 3
 
 One worker and one producer have one core, two of each have two. Tests per second are those of the
-last nine tenths of the tests, since starting is serial. Wants a machine that does nothing else:
-CPU milliseconds per test are told beside it, and should be alike.
+last nine tenths of the tests, since starting is serial. The machine must be idle otherwise: the CPU
+milliseconds per test that are printed beside should be equal.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from nnfuzz.store.store import Store
 from scripts.campaigns import run_fuzz, summary
 
 LEFT_OUT = 0.1
-"""Of the tests: the first ones."""
+"""Share of the first tests that are not counted."""
 
 
 def main(
@@ -46,7 +46,7 @@ def main(
 
 
 def _rate(out: Path, backend: str, tests: int, seed: int, cores: list[int]) -> float:
-    """Tests per second of a campaign on these cores, with a worker for each."""
+    """Tests per second of a campaign on these cores, with one worker per core."""
     count = len(cores)
     given = ("-b", backend, "--out", out, "--tests", tests, "--seed", seed, "--workers", count)
     given += ("--producers", count, "--exporter", "direct", "--no-reduce", "--probe", 0, "--quiet")

@@ -1,10 +1,11 @@
-"""Does the flip name what is to blame? Forty planted faults, through the real Experiment.
+"""Checks that the flip blames the right coordinate, with forty planted faults and the real
+Experiment.
 
-planted/blamed.py is a compiler with two devices, two releases and two levels. For each of
-its faults test cases are drawn that meet this fault and no other at any of the eight targets, which
-the compiler itself can tell; for each of ten faults of an exporter, cases of that exporter whose
-model is corrupted accordingly. All targets run in sandboxes, and whoever is blamed for a failure is
-compared with the coordinate in which right and wrong targets really differ:
+planted/blamed.py is a compiler with two devices, two releases and two levels. For each of its
+faults, test cases are drawn that meet this fault and no other at any of the eight targets, as the
+compiler itself reports. For each of ten faults of an exporter, the models of cases of that exporter
+are corrupted accordingly. All targets run in sandboxes, and the blamed coordinate of a failure is
+compared with the one in which right and wrong targets really differ:
 
   optimiser  pipeline        kernel    device, release, or compiler where every target has it
   exporter   form            importer  compiler
@@ -12,8 +13,8 @@ compared with the coordinate in which right and wrong targets really differ:
     python -m scripts.check.blame --each 5
     python -m scripts.check.blame --only fuses_add_mul --only export_swaps_sub
 
-Prints every wrong blame with its evidence, the faults that no case met, and a table. Exit code 1 if
-less than --least are right, or if a fault was not met.
+Prints every wrong blame with its evidence, the faults that no case met, and a table. Exits with 1
+if fewer than --least are right, or if a fault was not met.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ PLUGIN = Path(blamed.__file__)
 OPTIONS = ("", ",device=gpu", ",release=1.1", ",device=gpu,release=1.1")
 TARGETS = tuple(itertools.product(blamed.DEVICES, blamed.RELEASES, blamed.LEVELS))
 NEUTRAL = ("Abs", "Identity")
-"""Operators without any fault, so that a model is more than the operators in question."""
+"""Operators without any fault, which are added to every model."""
 TRIES = 150
-"""Test cases that are drawn for a fault at most."""
+"""Most test cases that are drawn for a fault."""
 
 
 @dataclass(frozen=True)
 class Planted:
-    """A fault, the kind that it is counted under, whom to blame, and operators that lead to it."""
+    """A fault, its kind, the coordinate to blame, and operators that lead to it."""
 
     name: str
     kind: str
@@ -60,7 +61,7 @@ class Planted:
 
 @dataclass
 class Tally:
-    """By kind of fault: blames that are right, all, and faults that were met by any case."""
+    """Counts for a kind of fault: right blames, all blames, and faults that some case met."""
 
     right: int = 0
     all: int = 0
@@ -82,7 +83,7 @@ def planted() -> list[Planted]:
 
 
 def operators_of(cause: str, ops: Sequence[str]) -> tuple[str, ...]:
-    """The operators of a fault; those of a fusion are in its name, fuses_FIRST_SECOND."""
+    """The operators of a fault; a fusion has them in its name, fuses_FIRST_SECOND."""
     if not cause.startswith("fuses_"):
         return tuple(ops)
     return (*ops, cause.split("_")[1].capitalize())
@@ -99,7 +100,8 @@ def cases(fault: Planted, seed: int, each: int) -> Iterator[TestCase]:
 
 
 def meeting(fault: Planted, case: TestCase) -> TestCase | None:
-    """The case if it meets just this fault, corrupted if that is an exporter's; else None."""
+    """The case if it meets this fault alone, with a corrupted model for a fault of the exporter;
+    else None."""
     try:
         causes = set().union(*(blamed.causes_at(case.model, case.inputs, *t) for t in TARGETS))
     except NotImplementedError:
@@ -114,7 +116,7 @@ def meeting(fault: Planted, case: TestCase) -> TestCase | None:
 
 
 def matters(case: TestCase, model: bytes) -> bool:
-    """Whether the corrupted model computes something clearly different, and computes at all."""
+    """Whether the corrupted model runs and computes something clearly different."""
     try:
         old, new = (computed(data, case) for data in (case.model, model))
     except Exception:  # it became invalid
@@ -131,7 +133,7 @@ def computed(data: bytes, case: TestCase) -> dict[str, np.ndarray]:
 
 
 def judge(fault: Planted, case: TestCase, run: Experiment, tally: Tally, console: Console) -> None:
-    """Carries out the experiment and counts whom it blames."""
+    """Runs the experiment and counts its blames."""
     result = run(case)
     for failure in result.failures:
         tally.all += 1

@@ -1,8 +1,8 @@
-"""Run the scripts of docs/bugs, and say which bugs are still there.
+"""Runs the scripts of docs/bugs and lists the bugs that remain.
 
-Each runs in a process of its own, away from this folder, with a limit of time and memory, so that
-one that crashes or hangs costs one line. Exits with 1 if a bug does not reproduce as it should in
-the version that it was found in; what cannot run here, for want of the system, is told and passed.
+Each script runs in a process of its own, in another folder, with limits of time and memory, so that
+a crash or hang costs one line. Exits with 1 if a bug does not reproduce in the version in which it
+was found. Scripts whose system is not installed are listed and skipped.
 
     python -m scripts.check.bugs
     python -m scripts.check.bugs openvino tvm/atan-intrinsic
@@ -38,17 +38,17 @@ DISTRIBUTIONS = {
     "iree": "iree-base-compiler",
     "tensorrt-rtx": "tensorrt-rtx-cu13",
 }
-"""What a system is called in package indexes, where its name in scripts is another one."""
+"""Names of systems in package indexes, where they differ from the names in scripts."""
 _SAID = re.compile(r"Seen at [^:]*: (?P<seen>.*?)\n\w+: (?P<now>\w.*)", re.DOTALL)
-"""What a script prints of an error: as it was found, and as it is now."""
+"""The lines in which a script prints an error: as found, and as it is now."""
 ALIKE = 0.6
-"""Share of two messages from which on they say the same: another release has other line numbers, or
-a sentence more, and where it refuses the opset the message is another one altogether."""
+"""Similarity from which on two messages count as equal. Another release has other line numbers or
+one more sentence; where it refuses the opset, the message differs completely."""
 _NEEDS = re.compile(r"^Needs (\S+) (\S+?)[,;]", re.MULTILINE)
 
 
 class State(StrEnum):
-    """What became of a bug. OTHER: the script fails in another way than by showing the bug."""
+    """The result of a script. OTHER: it fails for another reason than the bug."""
 
     REPRODUCES = "reproduces"
     FIXED = "fixed"
@@ -70,7 +70,7 @@ class Bug:
 
 
 def bugs(wanted: list[str]) -> Iterator[Bug]:
-    """Those of the named systems, or "SYSTEM/NAME"; all if none is named."""
+    """The bugs of the wanted systems, or of "SYSTEM/NAME"; all if none is wanted."""
     for script in sorted(BUGS.glob("*/*/repro.py")):
         name = str(script.parent.relative_to(BUGS))
         if not wanted or any(name == want or name.startswith(f"{want}/") for want in wanted):
@@ -88,7 +88,7 @@ def installed(system: str) -> str:
 
 
 def place_of(system: str, release: str) -> tuple[str, str]:
-    """The interpreter that has a system and the version that it has, "" if it is not there.
+    """The interpreter with a system, and its version there; "" if it is not installed.
 
     Raises: RegistryError if there is no environment for a release, and none can be made.
     """
@@ -104,9 +104,10 @@ def limited() -> None:
 
 
 def check(bug: Bug, python: str = sys.executable, elsewhere: bool = False) -> tuple[State, str]:
-    """Runs the script. Returns what became of it, and its last line.
+    """Runs the script. Returns its result and its last line.
 
-    elsewhere: whether in another version than it was found in, which may fail for another reason.
+    elsewhere: whether the version is another one than that of the bug, which may fail for another
+    reason.
     """
     with tempfile.TemporaryDirectory() as folder:
         how = {"cwd": folder, "capture_output": True, "text": True, "errors": "replace"}
@@ -129,7 +130,7 @@ def check(bug: Bug, python: str = sys.executable, elsewhere: bool = False) -> tu
 
 
 def says_the_same(printed: str) -> bool:
-    """Whether the error that a script shows is the one that it was found with, if it shows one."""
+    """Whether a script prints no error, or the one with which the bug was found."""
     said = _SAID.search(printed)
     if said is None:
         return True

@@ -1,9 +1,10 @@
-"""Does `nnfuzz check` find a wrong kernel in models as people have them, and name the node?
+"""Checks that `nnfuzz check` finds a wrong kernel in models like those of users, and names its
+node.
 
-Modules of modules.py are exported by PyTorch, and others written by hand. A compiler that
-is right but for one node (planted/one_node.py) runs each: what counts is that the check
-finds something wrong, and that the first wrong node is that one. Then compilers that are there run
-the same models, of which nothing should be said but what is wrong with them.
+PyTorch exports the modules of modules.py; other models are written by hand. A compiler that is
+right but for one node (planted/one_node.py) runs each: the check must find something wrong, and
+report that node as the first wrong one. With -b, installed compilers run the same models, where the
+check should report true errors only.
 
     python -m scripts.check.detection
     python -m scripts.check.detection --only gpt
@@ -39,12 +40,12 @@ WRITTEN = {
     "square": "float[2, 5, 5] x) => (float[2, 5] y) { a = Tanh(x) m = ReduceMean<axes = [1], "
     "keepdims = 0>(a) y = Exp(m) }",
 }
-"""Models by hand, at opset 17: what stands behind "model name (" in onnx.parser's language."""
+"""Handwritten models at opset 17: the text behind "model name (" in onnx.parser's language."""
 
 
 @dataclass(frozen=True)
 class Plant:
-    """A model, and which of its nodes of an operator is computed wrong. nth: -1 is the last."""
+    """A model, and the node of an operator that is computed wrong. nth: -1 is the last one."""
 
     model: str
     exporter: tuple[str, int]
@@ -60,7 +61,7 @@ class Plant:
         return exported(module_of(self.model), *self.exporter)
 
     def value(self, model: onnx.ModelProto) -> str:
-        """What the node computes. Raises: IndexError if the model has no such node."""
+        """The name of the node's output. Raises: IndexError if the model has no such node."""
         return [n for n in model.graph.node if n.op_type == self.operator][self.nth].output[0]
 
 
@@ -99,7 +100,7 @@ PLANTS = (
 
 
 def planted(plant: Plant, model: onnx.ModelProto) -> str:
-    """What the check says of the planted fault: "found", or what else."""
+    """The check's verdict on the planted fault: "found", or what it reports instead."""
     value = plant.value(model)
     target = Target(f"one-node,fault={plant.fault},value={value}")
     found = nnfuzz.check_model(model, [target], plugins=[PLUGIN], localise=False)

@@ -2,9 +2,9 @@
 
 python -m scripts.check.determinism --backend onnxruntime --tests 300 --workers 1,2 --load 2
 
-One run per number of workers (and producers), the last one beside --load processes that burn CPU,
-and, with --cache, the first one again with the support tables that the others have left. Exit code
-1 if two runs differ: then the first index that does is named, and what differs there.
+There is one run per number of workers (and producers); with --load, one more beside processes that
+burn CPU; with --cache, one more with the support tables of the first run. Exits with 1 if two runs
+differ, and prints the first difference.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _campaign(options: argparse.Namespace, out: Path, workers: int, cache: Path)
 
 @contextmanager
 def _burning(count: int):
-    """So many processes that do nothing else meanwhile."""
+    """Processes that burn CPU within the block."""
     burners = [multiprocessing.Process(target=_burn, daemon=True) for _ in range(count)]
     for burner in burners:
         burner.start()

@@ -1,12 +1,13 @@
-"""Show how wide the envelopes of random models' outputs are, by dtype, and which operators do it.
+"""Measures how wide the envelopes of random models' outputs are by dtype, and which operators widen
+them.
 
     python -m scripts.check.envelopes --models 2000 --seed 0 [--causes]
 
 A float output's width is the median, over its comparable elements other than 0, of half the
-envelope's width, in units in the last place of the dtype: 1/2 is what a correctly rounded
-result needs. Outputs that are exact have none and are counted apart. A discrete output is
-compared as far as its elements are certain. `--causes` repeats each model with every operator's own
-rounding left out in turn and counts the operators without which the width falls most.
+envelope's width, in units in the last place of the dtype: 1/2 is what a correctly rounded result
+needs. Exact outputs have no width and are counted separately. A discrete output is comparable where
+its elements are certain. `--causes` repeats each model without each operator's own rounding in
+turn, and counts the operators whose absence narrows the envelope most.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def models(arguments: argparse.Namespace) -> Iterator[tuple[Graph, Arrays]]:
 
 
 def middle(bounds: Envelope) -> float | None:
-    """The median width of an output's intervals, in units in the last place; None without any."""
+    """The median width of an output's intervals in units in the last place, or None."""
     found = width(bounds)
     return found.median if found else None
 

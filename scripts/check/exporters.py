@@ -1,4 +1,5 @@
-"""Do the exporters agree with PyTorch? Every signature of every operator, and random graphs.
+"""Checks that the exporters agree with PyTorch on every signature of every operator and on random
+graphs.
 
 Each instance is exported by every exporter at every opset asked for; ONNX Runtime with
 optimisations off (onnx.reference where it has no kernel) must compute what PyTorch computes,

@@ -1,10 +1,10 @@
-"""Generate many test cases and check what generation promises.
+"""Generates many test cases and checks what generation promises.
 
-Every model passes the full ONNX checker and runs in ONNX Runtime with optimisations off, or has an
-operator, or two or three in a row, that fails in the same way by itself: what it says it does not
-implement, as a campaign learns by probing, or a bug of it or of the exporter, which is listed. No
-operator starves; another process regenerates the same bytes from the seed. Prints the figures;
-exits 1 if a promise is broken.
+Every model passes the full ONNX checker and runs in ONNX Runtime without optimisation. Where it
+does not run, one to three operators in a row must fail in the same way by themselves: because they
+are not implemented, or by a bug of ONNX Runtime or the exporter, which is listed. No operator
+starves; another process generates the same bytes from the seed. Prints the figures; exits with 1 if
+a promise is broken.
 
     python -m scripts.check.generation --count 2000
 """
@@ -55,14 +55,14 @@ def digest(case) -> str:
 
 
 def digests(seed: int, config: dict, count: int) -> list[str]:
-    """What another process makes of the same seed, in the opposite order."""
+    """Digests of the test cases of a seed, generated in the opposite order, for another process."""
     torch.set_num_threads(1)
     producer = Producer(seed, CaseConfig.from_json(config))
     return [digest(producer.produce(i)) for i in reversed(range(count))][::-1]
 
 
 def parts(graph: Graph) -> Iterator[list[Node]]:
-    """Every node, every two that read each other, every three in a row."""
+    """Every node, every pair of which one reads the other, and every three in a row."""
     makers = graph.producer()
     paths = [[node] for node in graph.nodes]
     for _ in range(MOST_OPERATORS):
@@ -76,10 +76,10 @@ def parts(graph: Graph) -> Iterator[list[Node]]:
 
 
 def culprit(producer: Producer, case: TestCase, outcome: Outcome, runner: BackendRunner) -> str:
-    """The first operator of a model that has the same outcome by itself, or the first two or three
-    in a row; "" if none has.
+    """The first operator, or the first two or three in a row, with the same outcome as the model;
+    "" if there is none.
 
-    They are fed with the values that they get in the whole model, and exported in the same way.
+    They get the values that they have in the whole model, and the same exporter.
     """
     subject = Subject(producer.load(case), {**case.inputs, **case.weights}, case.exporter)
     for nodes in parts(subject.graph):

@@ -1,10 +1,10 @@
-"""How much of models as people have them is read and can be compared.
+"""Measures how much of models like those of users is read and can be compared.
 
-Small modules of the kinds that are deployed are exported by PyTorch, by both of its exporters and
-at several opsets, with the values that a test gives them. Or models are those of the tests that
-come with onnx, whose outputs are known, or the .onnx files of a folder. A row per group of models:
-the share of nodes that became operators with a spec, the share of the elements of outputs that can
-be compared, and, with -b, what compilers compute. Exits 1 if known outputs are called wrong.
+The models are small modules of deployed kinds, exported by both exporters of PyTorch at several
+opsets; with --standard the tests of onnx, whose outputs are known; with --models the .onnx files of
+a folder. There is a row per group of models: the share of nodes that became operators with a spec,
+the share of the elements of outputs that can be compared, and, with -b, the results of compilers.
+Exits with 1 if known outputs are called wrong.
 
     python -m scripts.check.imports
     python -m scripts.check.imports --only gpt --opset 17 -v
@@ -50,8 +50,8 @@ OPSETS = {"torchscript": (13, 17, 20), "dynamo": (18, 20, 23)}
 
 @dataclass(frozen=True)
 class Row:
-    """nodes, outputs: the shares; why: what was not read, or why nothing was. wrong: whether the
-    known outputs are called wrong."""
+    """nodes, outputs: the shares. why: the reason why nodes, or the whole model, were not read.
+    wrong: whether the known outputs are called wrong."""
 
     name: str
     nodes: float = 0.0
@@ -62,7 +62,7 @@ class Row:
 
 
 def module_of(name: str) -> Module:
-    """A module of scripts/check/modules.py, with the same weights whenever it is made."""
+    """A module of modules.py with the same weights in every call."""
     torch.manual_seed(0)
     made = MODULES[name]()
     made.module.eval()
@@ -88,7 +88,7 @@ def exported(made: Module, exporter: str, opset: int) -> onnx.ModelProto:
 
 
 def exports(only: str, opset: int, refused: list[str]) -> Iterator[Given]:
-    """Modules whose names hold `only`, at all opsets (0) or one; why some are not exported."""
+    """Exports of modules whose names contain `only`, at one opset or all (0), or why they fail."""
     wanted = [
         (name, exporter, at)
         for name in MODULES
@@ -139,7 +139,7 @@ def row(given: Given, registry: OpRegistry, run: nnfuzz.Experiment | None) -> Ro
 
 
 def mismatches(bounds: Enclosure, outputs: Mapping[str, np.ndarray]) -> list[Mismatch]:
-    """What the oracle says against outputs; those that are not given are right."""
+    """The oracle's mismatches of outputs; outputs that are not given count as right."""
     target = Target.parse("given")
     whole = {n: outputs.get(n, b.ref.astype(b.dtype.numpy)) for n, b in bounds.envelopes.items()}
     return [m for m in judged(bounds, {target: whole}).mismatches[target] if m.output in outputs]
@@ -172,7 +172,7 @@ def main(
 
 
 def report(rows: Mapping[str, list[Row]], verbose: bool) -> None:
-    """A line per group, and one per model that says something or of which not all is compared."""
+    """Prints a line per group, and one per model with a remark or an incomplete comparison."""
     for name, found in rows.items():
         nodes = statistics.fmean(r.nodes for r in found)
         outputs = statistics.fmean(r.outputs for r in found)

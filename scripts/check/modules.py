@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Module:
-    """A module with example inputs. dynamic: whether the first axis of all inputs is open."""
+    """A module with example inputs. dynamic: whether the first axis of all inputs is symbolic."""
 
     module: nn.Module
     inputs: tuple[Tensor, ...]

@@ -1,4 +1,4 @@
-"""Models that others have made, with inputs and outputs, for scripts/check/imports.py."""
+"""Models of other projects, with inputs and outputs, for scripts/check/imports.py."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Arrays = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Given:
-    """A model of a group, such as those of one operator. inputs: None to have some searched.
+    """A model of a group, such as those of one operator. inputs: None if they are to be searched.
 
-    outputs: what its makers say that it computes, as far as they do.
+    outputs: the expected ones that its makers give, if any.
     """
 
     group: str
@@ -28,9 +28,9 @@ class Given:
 
 
 def standard() -> Iterator[Given]:
-    """The tests that come with onnx: of single operators, and models that were made by hand, by
-    PyTorch and by Caffe2. What has no tensors as inputs and outputs is left out, and so are
-    operators of other domains than ONNX's own."""
+    """The tests of onnx: single operators, and models that were written by hand, by PyTorch and by
+    Caffe2. Models with inputs or outputs other than tensors, and operators of foreign domains, are
+    left out."""
     from onnx.backend.test.case.node import collect_testcases
     from onnx.backend.test.loader import load_model_tests
 
@@ -45,8 +45,8 @@ def standard() -> Iterator[Given]:
 
 
 def files(folder: Path) -> Iterator[Given]:
-    """All .onnx files below a folder, in order, with the inputs of an .npz file beside them; of
-    others inputs are searched. Or a single file."""
+    """All .onnx files below a folder in order, or a single file, with the inputs of an .npz file
+    beside them, if there is one."""
     for path in [folder] if folder.is_file() else sorted(folder.rglob("*.onnx")):
         name = str(path.relative_to(folder))
         beside = path.with_suffix(".npz")
@@ -65,7 +65,7 @@ def _operator(model: onnx.ModelProto, name: str) -> str:
 
 
 def _stored(kind: str, name: str, place: Path) -> Iterator[Given]:
-    """A model in a folder with test_data_set_0, or the file of a light model."""
+    """Models in a folder with test_data_set_0, or the file of a light model."""
     if place.is_file():
         yield Given(kind, name, onnx.load_model(place))
         return

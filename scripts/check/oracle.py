@@ -1,4 +1,4 @@
-"""Show how much of each operator's error radius the installed backends use.
+"""Measures how much of each operator's error radius the installed backends use.
 
     python -m scripts.check.oracle --backend onnxruntime --backend tvm [OPERATOR ...]
 
@@ -59,12 +59,13 @@ def main() -> int:
 
 
 LOOSE = 0.1
-"""The greatest share of an envelope that is used, below which it is too wide."""
+"""The greatest used share of an envelope that counts as too wide."""
 
 
 @dataclass
 class Found:
-    """Of one operator in one dtype: the largest usage by party, the widths of inexact outputs."""
+    """Measurements of one operator in one dtype: the largest usage by party, the widths of inexact
+    outputs."""
 
     used: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     widths: list[float] = field(default_factory=list)
@@ -86,7 +87,7 @@ def cell(share: float | None) -> str:
 def calibrate(
     spec: type[OpSpec], backends: list[Backend], arguments: argparse.Namespace
 ) -> dict[str, Found]:
-    """What was found, by the dtype of the first output."""
+    """The measurements of an operator by the dtype of its first output."""
     found: dict[str, Found] = defaultdict(Found)
     for graph, params in samples(spec, arguments):
         envelope = envelopes(graph, params)
@@ -126,7 +127,7 @@ def spread(
     rng: random.Random,
     values: np.random.Generator,
 ) -> tuple[list[np.ndarray], bool]:
-    """The arrays with magnitudes spread over some decades, where the domain admits that."""
+    """The arrays with magnitudes spread over some decades, if the domain admits that."""
     decades = rng.choice([1, 2, 4])
     with np.errstate(over="ignore"):
         wide = [
@@ -151,7 +152,7 @@ def single(instance: Instance) -> Graph:
 
 
 def results(graph: Graph, params: Arrays, backends: list[Backend]) -> Iterator[tuple[str, Arrays]]:
-    """Every party's outputs; what a backend can not run is left out."""
+    """Every party's outputs; backends that cannot run the graph are left out."""
     arrays = [params[n] for n in graph.inputs]
     yield (
         "pytorch",

@@ -1,22 +1,21 @@
-"""Compilers with planted faults that other forms of a model show: which share is found?
+"""Measures which share of planted faults other forms of a model reveal.
 
-Each test case runs as it is and rewritten through every wrong compiler (planted.wrong_compilers),
-and what that makes of the model on ONNX Runtime without optimisation. A fault is effective where
-the model no longer runs, or where a result moves by more than rounding can: by more than MOST_NOISE
-times what the right result is away from float64, and as many units in the last place. What moves
-less is counted as "allowed": nobody could tell it from another order of summation. A fault is
-found where the envelope or an error says so.
+Every wrong compiler (planted.wrong_compilers) changes the model of each test case, as generated and
+rewritten, and ONNX Runtime without optimisation runs the result. A fault is effective where the
+model no longer runs, or where a result changes by more than rounding can: by more than MOST_NOISE
+times the error of the right result against float64, and as many units in the last place. Smaller
+changes are "allowed", since another order of summation may cause them. A fault is found where the
+envelope or an error reports it.
 
     python -m scripts.check.planted_rewrites --models 300
     python -m scripts.check.planted_rewrites --models 300 --edges
     python -m scripts.check.planted_rewrites --models 2000 --pairs
 
---edges: inputs with NaN and the like, empty tensors, and compilers that are wrong there
-(planted.wrong_at_edges). What one of several correct compilers that make different use of what is
-left open (planted.legal_at_edges) gives in the same place is "allowed" as well, and each of them is
-judged: a mismatch of theirs is a false alarm.
+--edges: inputs with NaN, infinities and empty tensors, and compilers that are wrong there
+(planted.wrong_at_edges). Results of correct compilers that decide differently where ONNX leaves a
+choice (planted.legal_at_edges) are "allowed" as well; a mismatch of one of these is a false alarm.
 
---pairs: models as they are, and compilers that are wrong about two operators in a row, parameters
+--pairs: models as generated, and compilers that are wrong about two operators in a row, parameters
 that are constant together, wide integers, and exponentials that overflow (planted.wrong_pairs).
 """
 
@@ -43,13 +42,13 @@ from scripts.check.rewrites import Runtime, same
 TARGET = Target("planted")
 MOST_NOISE = 8
 SHOWN = 3
-"""Tests per wrong compiler that are told of those in which it is not found."""
+"""Most printed tests per wrong compiler in which its fault is not found."""
 
 
 @dataclass
 class Score:
-    """Models that had something to get wrong, in which a result moved as far as correct compilers
-    may, in which it moved further, and that showed it."""
+    """Counts of models: changed by the fault, with an allowed change of results, with an effective
+    one, and with a found one."""
 
     reached: int = 0
     allowed: int = 0
@@ -140,8 +139,7 @@ def _try(producer, case, model, allowed, compiler, score, run, tests) -> None:
 
 
 def _as_allowed(producer, case, allowed, got) -> bool:
-    """Whether each element is one that some correct compiler gives, or hardly moved from it, which
-    is no fault that numbers show."""
+    """Whether each element is within rounding of what some correct compiler computes."""
     exact = envelopes(producer.load(case), {**case.inputs, **case.weights})
     return all(
         np.logical_or.reduce(

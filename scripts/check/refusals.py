@@ -1,10 +1,10 @@
-"""How many planted lapses of a compiler that must refuse models `fuzz --invalid` finds.
+"""Measures how many planted lapses of a compiler that must refuse models `fuzz --invalid` finds.
 
 python -m scripts.check.refusals                  # two models of each kind of fault
 python -m scripts.check.refusals --models 670 --only cycle-crash
 
-A lapse counts as found if some model ends in what was planted, and as a false alarm if a model ends
-in anything else but a clean refusal.
+A lapse is found if some model has the planted outcome; any other outcome but a clean refusal is a
+false alarm.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def cases(count: int, seed: int) -> list[TestCase]:
 
 
 def answers(lapse: Lapse | None, models: Sequence[TestCase]) -> Iterator[tuple[str, str]]:
-    """Of each model until the lapse shows: kind of fault and of outcome."""
+    """The kind of fault and the outcome of each model, up to the first one with the lapse's
+    outcome."""
     registry = BackendRegistry.discover([careless.__file__])
     text = f"careless,{LIMITS}" + (f",lapse={lapse.name}" if lapse else "")
     with BackendRunner(registry.parse(text), registry) as runner:

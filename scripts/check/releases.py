@@ -1,9 +1,10 @@
-"""Tries releases in environments of their own, over the network: do they start and compute?
+"""Installs releases in environments of their own and checks that they start and compute.
 
     python -m scripts.check.releases [NAME@RELEASE ...]
 
-Prints versions, size and newest opset of each, and what came of some models beside the installed
-release. Exit code 1 if one cannot be made or used. Takes minutes; environments stay in the cache.
+Prints versions, size and newest opset of each, and the outcomes of some models beside those of the
+installed release. Exits with 1 if a release cannot be installed or used. It needs the network and
+takes minutes; environments stay in the cache.
 """
 
 from __future__ import annotations

@@ -1,24 +1,23 @@
-"""Holds every rewrite rule against the models that it is for, on one compiler.
+"""Checks every rewrite rule on generated models and one compiler.
 
-Models are generated and rewritten, and the result has to pass ONNX's checker, to keep its inputs
-and outputs, and to compute the same bits as the model, or a result within the envelope.
+A rewritten model must pass ONNX's checker, keep its inputs and outputs, and compute the same bits
+as the model, or a result within the envelope.
 
     python -m scripts.check.rewrites --each 100
     python -m scripts.check.rewrites --each 100 --rules matmul_as_conv,norm_as_mul_add
     python -m scripts.check.rewrites --each 100 --backend tvm --out wrong
     python -m scripts.check.rewrites --models 1000 --mixed
 
-Compiling is what costs, so several rules that still lack uses go into one model (--most steps), and
-only one that does not do well is taken apart: if the model without them does well, the least prefix
-of the steps that does not is found by bisection, and of these what they need. A rule is used where
-it has a place in a model that the backend takes; its turn comes by how few uses it has. Rules that
-need rare operators get models made of such operators, or come behind a rule that makes their place
-(`RARE`, `BEHIND`). Rules and operators that the backend does not take at all are left out and told.
+Compilation is expensive, so one model gets several rules that still lack uses (--most steps). If it
+fails and the model without the steps passes, bisection finds the shortest failing prefix of the
+steps, and the steps that it needs. Rules with the fewest uses come first. Rules that need rare
+operators get models of these operators, or follow a rule that makes a place for them (`RARE`,
+`BEHIND`). Rules and operators that the backend does not support are left out and listed.
 
 --mixed: sequences as campaigns draw them, with the number of --models, in place of --each.
---backend: default is ONNX Runtime in this process, whose bits are compared as well; of another
-one, the least optimised level is taken, or --level. What is wrong there may be its bug: --out
-keeps the model, what it was before, and its inputs. Exit code 1 if there is something wrong.
+--backend: the default is ONNX Runtime in this process, whose bits are compared as well; another one
+runs at its least optimised level, or at --level. A failure may be the backend's bug: --out keeps
+the model before and after the steps, with inputs. Exits with 1 if there is a failure.
 """
 
 from __future__ import annotations
@@ -85,11 +84,11 @@ BEHIND = {
     "transpose_as_einsum": "transpose_pair",
     "constants_merged": "constant_unshared",
 }
-"""Rules that have a place seldom -> one that makes it, which every other use comes behind."""
+"""Rules that rarely have a place -> a rule that makes one, which precedes every other use."""
 PATIENCE = 100
-"""Models in a row in which a rule has no place, or is not taken, before it is given up."""
+"""Models in a row without a use of a rule, after which it is given up."""
 ROUNDS = 4
-"""Steps that are taken out of a model which does not do well, before it is left."""
+"""Most steps that are removed from a failing model."""
 
 Plan = tuple[Producer, TestCase, int, tuple[Step, ...]]
 Run = Callable[[bytes, dict[str, np.ndarray]], dict[str, np.ndarray]]
@@ -97,9 +96,9 @@ Run = Callable[[bytes, dict[str, np.ndarray]], dict[str, np.ndarray]]
 
 @dataclass
 class Tally:
-    """Of one rule: models that it was applied to and the compiler took, by what came of them.
+    """Counts for one rule: models that it changed and the compiler supports, by result.
 
-    turns: models that were made for it. idle: those in a row without a use.
+    turns: models that were generated for it. idle: models in a row without a use.
     """
 
     applied: int = 0
@@ -123,7 +122,7 @@ class Tally:
 
 
 class Unsupported(Exception):
-    """What the backend says that it does not implement."""
+    """Raised for what the backend reports as not implemented."""
 
 
 class Runtime:
@@ -140,8 +139,8 @@ class Runtime:
 
 
 class Sandboxed:
-    """A backend at one level, in processes of its own. lacks: features that no rewrite may bring
-    in. refused: signatures that it is known to refuse, from earlier campaigns.
+    """A backend at one level, in processes of its own. lacks: features that no rewrite may
+    introduce. refused: signatures that it refused in earlier campaigns.
     """
 
     def __init__(self, text: str, level: str, opset: int) -> None:
@@ -162,7 +161,7 @@ class Sandboxed:
 
 
 class Bench:
-    """Cases by the operators that they are made of, and the compiler that they are held against."""
+    """Generates cases of given operators, and checks them on a compiler."""
 
     def __init__(self, config: CaseConfig, seed: int, run: Run, bits: bool) -> None:
         self._config, self._seed, self.run, self._bits = config, seed, run, bits
@@ -176,7 +175,7 @@ class Bench:
         return operators_in(self._config.refused) - operators_in(usual)
 
     def case(self, operators: tuple[str, ...]) -> tuple[Producer, TestCase, int] | None:
-        """The next case made of some operators; none for all."""
+        """The next case of some operators, or of all if none are given."""
         if operators not in self._producers:
             few = {"operators": (*operators, *COMMON), "nodes": 4} if operators else {}
             self._producers[operators] = Producer(self._seed, replace(self._config, **few))
@@ -187,7 +186,7 @@ class Bench:
         return (producer, case, index) if isinstance(case, TestCase) else None
 
     def check(self, producer: Producer, case: TestCase, model: bytes) -> str:
-        """BITS, WITHIN, UNSUPPORTED, or what is wrong."""
+        """Returns BITS, WITHIN, UNSUPPORTED, or a description of the failure."""
         try:
             onnx.checker.check_model(onnx.load_model_from_string(model), full_check=True)
         except Exception as error:
@@ -226,8 +225,8 @@ def same(one: np.ndarray, other: np.ndarray) -> bool:
 
 @dataclass(frozen=True)
 class Told:
-    """What came of some steps on a case. right: those that did well together. culprit: the step
-    that did not, with what it needs, and what came of it.
+    """Results of steps on a case. right: the steps that pass together. culprit: the failing step,
+    with the steps that it needs, and its result.
     """
 
     right: tuple[Step, ...]
@@ -239,9 +238,9 @@ class Told:
 def settled(
     bench: Bench, producer: Producer, case: TestCase, steps: Sequence[Step]
 ) -> Iterator[Told]:
-    """Runs a case after the steps; takes what does not do well apart, again without the culprit.
+    """Runs a case after the steps; bisects a failure and repeats it without the culprit.
 
-    Nothing comes of a case that does not do well without any step.
+    Yields nothing for a case that fails without any step.
     """
     left = tuple(steps)
     for turn in range(ROUNDS):
@@ -277,18 +276,18 @@ def settled(
 
 
 def wanting(tallies: dict[str, Tally], each: int) -> list[str]:
-    """The rules that need more uses and have not been given up, those with the fewest first."""
+    """The rules that need more uses and have not been given up, ordered by uses."""
     names = [n for n, t in tallies.items() if t.applied < each and t.idle < PATIENCE]
     return sorted(names, key=lambda name: (tallies[name].applied, tallies[name].idle))
 
 
 def made_of(rule: str) -> tuple[str, ...]:
-    """The operators that a rule needs and that are rare; none for any."""
+    """The rare operators that a rule needs; empty if it needs none."""
     return next((operators for operators, rules in RARE.items() if rule in rules), ())
 
 
 def plan(bench: Bench, wanted: Sequence[str], turn: int, most: int, seed: int) -> Plan | None:
-    """A case with steps, of which the first ones are for the rule that lacks most."""
+    """A case with steps, of which the first are for the rule with the fewest uses."""
     first = wanted[0]
     behind = BEHIND.get(first) if turn % 2 or not made_of(first) else None
     made = bench.case(made_of(behind or first))
@@ -349,7 +348,7 @@ def main() -> int:
 def one(
     bench: Bench, tallies: dict[str, Tally], wanted: list[str], args: argparse.Namespace
 ) -> int:
-    """One model; the number of uses that it adds to rules that lack them."""
+    """Runs one model; returns the number of uses that it adds to rules that lack them."""
     if args.mixed:
         made = bench.case(())
         if made is None:
@@ -376,7 +375,7 @@ def one(
 
 
 def keep(folder: Path, case: TestCase, told: Told) -> None:
-    """Writes a model that did not do well, and what it was before, for people."""
+    """Writes a failing model, before and after the steps, with its inputs."""
     own = folder / f"{told.culprit[-1].rule}-{case.id}".replace("/", "_").replace(" ", "_")
     own.mkdir(parents=True, exist_ok=True)
     (own / "model.onnx").write_bytes(rewritten(case.model, told.culprit)[0])
@@ -412,7 +411,7 @@ def report(
 
 
 def cause(line: str) -> str:
-    """What is wrong without the model's own words."""
+    """A failure without names of the model."""
     told = line.partition(": ")[2].partition(": ")[2]
     return re.sub(r"'[^']*'|\"[^\"]*\"|0x[0-9a-f]+|\d+", "_", told)[:120]
 

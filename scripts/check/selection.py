@@ -1,4 +1,4 @@
-"""What few selected models keep of many: coverage, and the planted bugs that the many find.
+"""Measures what a few selected models keep of many: coverage, and the planted bugs that they find.
 
 python -m scripts.check.selection --models 5000 --selected 100
 python -m scripts.check.selection --coverage --common
@@ -23,7 +23,7 @@ from planted.catalogue import LEGAL_VARIATIONS, PLANTED_BUGS
 from scripts.bench.engines import Source
 
 DRAWS = 20
-"""Random choices of as many models, for comparison."""
+"""Random choices of equally many models, for comparison."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -62,13 +62,13 @@ def judged(seed: int, models: int, seconds: float) -> dict[Candidate, frozenset[
 
 
 def generated(models: int, common: bool) -> list[Candidate]:
-    """Graphs of ten operators as campaigns make them, of all operators or of the common ones."""
+    """Graphs of ten operators, of all or of the common ones, as campaigns generate them."""
     graphs = itertools.islice(Source("direct", 10, common).graphs(), models)
     return [Candidate(str(i), covered(made.graph.view())) for i, (made, _) in enumerate(graphs)]
 
 
 def kept(everything: Sequence[Candidate], count: int) -> dict[str, object]:
-    """What a selection covers of everything, and a random one."""
+    """The coverage of a selection and of a random choice."""
     whole = [candidate.features for candidate in everything]
     chosen = select(everything, Budget(count))
     drawn = random.Random(0).sample(list(everything), len(chosen))
@@ -81,7 +81,8 @@ def kept(everything: Sequence[Candidate], count: int) -> dict[str, object]:
 
 
 def compared(found: dict[Candidate, frozenset[str]], count: int) -> dict[str, object]:
-    """The shares that a selection keeps, and random ones on average."""
+    """The shares of coverage and bugs that a selection keeps, and that random choices keep on
+    average."""
     everything = list(found)
     chosen = select(everything, Budget(count))
     rng = random.Random(0)

@@ -1,7 +1,7 @@
-"""Does triage make one finding of every cause? Scores the findings of a campaign.
+"""Scores the findings of a campaign: triage should make one finding of every cause.
 
-On a planted compiler, whose plug-in file has `causes_of(model, inputs)`, every finding's model is
-asked for the causes by which it really fails, and counts follow:
+The plug-in file of a planted compiler has `causes_of(model, inputs)`, which names the causes by
+which the model of a finding really fails. It gives these counts:
 
     python -m scripts.check.triage CAMPAIGN --truth planted/immature.py
     python -m scripts.check.triage --truth planted/immature.py -- -b immature,timeout=8 --time 5m
@@ -17,9 +17,9 @@ asked for the causes by which it really fails, and counts follow:
               do not fail for a cause of the finding under which they were counted
   unplanted   findings that fail for no planted cause: a fault of nnfuzz or of what computes nodes
 
-On a real compiler nobody knows the causes. Without --truth the findings are printed as Markdown
-with what a person needs to judge them: title, explanation, model, error or wrong element, accused.
-Judgements are kept in a file, one line per finding, HASH CAUSE (any word; `?` for a false alarm):
+The causes on a real compiler are unknown. Without --truth the findings are printed as Markdown with
+what a person needs to judge them: title, explanation, model, error or wrong element, accused.
+Judgements are read from a file, one line per finding, HASH CAUSE (any word; `?` for a false alarm):
 
     python -m scripts.check.triage CAMPAIGN > findings.md
     python -m scripts.check.triage CAMPAIGN --judged causes.txt
@@ -55,14 +55,15 @@ from nnfuzz.testcase.producer import Producer
 
 REDUCED = "reduced"
 MAX_MODEL = 3000
-"""Characters of a model's text and of an error that are printed."""
+"""Most printed characters of a model's text and of an error."""
 
 Truth = Callable[[bytes, Mapping[str, Any]], set[str]]
 
 
 @dataclass(frozen=True)
 class Row:
-    """A finding as the campaign's summary lists it. members: folders of what was merged with it."""
+    """A finding as the campaign's summary lists it. members: folders of the findings merged with
+    it."""
 
     data: Mapping[str, Any]
     folder: Path
@@ -90,7 +91,8 @@ class Row:
 
 @dataclass
 class Score:
-    """What became of the findings, in the order of the campaign's list; see the module."""
+    """The score of the findings in the order of the campaign's list; the module explains its
+    fields."""
 
     rows: list[Row]
     causes: dict[str, set[str]] = field(default_factory=dict)
@@ -120,13 +122,13 @@ def read_rows(campaign: Path) -> list[Row]:
 
 
 def causes_in(folder: Path, truth: Truth) -> set[str]:
-    """Of a finding folder. One without a model (an exporter's failure) has none."""
+    """The causes in a finding folder; none in one without a model (an exporter's failure)."""
     model = folder / "model.onnx"
     return truth(model.read_bytes(), read_npz(folder / "inputs.npz")) if model.exists() else set()
 
 
 def score(rows: list[Row], truth: Truth) -> Score:
-    """Findings of one cause come first, so that an unclear one is never the original."""
+    """Scores findings with one cause first, so that an unclear one is never the original."""
     found = Score(rows, {row.hash: causes_in(row.shown, truth) for row in rows})
     for row in rows:
         causes = found.causes[row.hash]
@@ -146,7 +148,8 @@ def score(rows: list[Row], truth: Truth) -> Score:
 
 
 def strays(campaign: Path, found: Score, truth: Truth, number: int) -> list[str]:
-    """Of some occurrences, made again: what was counted under a finding of another cause."""
+    """Generates some occurrences again, and lists those that were counted under a finding of
+    another cause."""
     owner = {other: row for row in found.rows for other in (row.hash, *row.others)}
     query = "SELECT signature, idx FROM occurrences WHERE idx IS NOT NULL ORDER BY idx"
     with closing(sqlite3.connect(campaign / FILE)) as database:
@@ -169,7 +172,7 @@ def strays(campaign: Path, found: Score, truth: Truth, number: int) -> list[str]
 
 
 def judged(rows: list[Row], file: Path) -> Score:
-    """The same by a person's judgement."""
+    """Scores the findings by a person's judgements."""
     lines = [line.split() for line in file.read_text().splitlines() if line.strip()]
     causes = {line[0]: set(line[1:]) - {"?"} for line in lines}
     found = Score(rows, {row.hash: causes.get(row.hash, set()) for row in rows})
@@ -213,7 +216,7 @@ def markdown(rows: Iterable[Row]) -> str:
 
 
 def described(row: Row) -> str:
-    """One finding for a person."""
+    """One finding as Markdown for a person."""
     data = json.loads((row.shown / "finding.json").read_text())
     told = {k: v for k, v in row.data.items() if k not in ("variants", "title") and v}
     lines = [f"## {row.hash} {row.data['title']}", "", f"- {told}"]

@@ -1,9 +1,9 @@
-"""Generate many graphs and check that they use the whole vocabulary.
+"""Generates many graphs and checks that they use the whole vocabulary.
 
-No operator starves (the rarest appears at least a tenth as often as the mean), and every dtype
-of every required input and of the output, and every rank of the first input, occurs. Generation
-only: nothing is run. Prints the figures; exits 1 if something never occurs. Where exporters are
-mixed, it takes twice as many graphs, since each has a turn of its own.
+No operator starves (the rarest appears at least a tenth as often as the mean), and every dtype of
+every required input and of the output, and every rank of the first input, occurs. Nothing is run.
+Prints the figures; exits with 1 if something never occurs. With several exporters it takes twice as
+many graphs, since they take turns.
 
     python -m scripts.check.vocabulary --count 5000 --exporter direct
     python -m scripts.check.vocabulary --count 10000
@@ -32,7 +32,7 @@ OUTPUT = "output"
 
 
 class Tally:
-    """What occurred: operators, motifs, dtypes by (operator, variable), ranks of first inputs."""
+    """Counts of operators, motifs, dtypes by (operator, variable), and ranks of first inputs."""
 
     def __init__(self) -> None:
         self.operators: Counter[str] = Counter()
@@ -51,7 +51,7 @@ class Tally:
             self._ranks[name][types[0].rank] += 1
 
     def missing(self, generators: Iterable[CaseGenerator]) -> Iterator[str]:
-        """What some exporter writes and never occurred, one line each."""
+        """A line for everything that some exporter writes and that never occurred."""
         admitted: defaultdict[tuple[str, str], set] = defaultdict(set)
         specs = {}
         for generator in generators:

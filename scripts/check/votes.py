@@ -1,13 +1,14 @@
-"""Do two correct compilers ever differ in a way that is reported as disputed, and do wrong ones?
+"""Checks that two correct compilers are never reported as disputed, and counts disputes about wrong
+ones.
 
     python -m scripts.check.votes --models 300              legal variations: every dispute is false
     python -m scripts.check.votes --models 300 --planted    bugs that the envelope is silent about
     python -m scripts.check.votes --models 300 --searched   on inputs as campaigns have them
 
-A correct compiler and one that is changed (planted/) run models on inputs of any size, so
-that much is NaN, infinite or not comparable, and nnfuzz.compare.votes looks at the two. With
-`--planted`, what counts is a bug that changes an element that is not comparable by more than
-rounding explains (planted.bench.effective) where nothing that is comparable is wrong.
+A correct compiler and a changed one (planted/) run models on inputs of any size, so that much is
+NaN, infinite or not comparable, and nnfuzz.compare.votes compares the two. `--planted` counts bugs
+that change an element that is not comparable by more than rounding explains
+(planted.bench.effective) while every comparable element is right.
 """
 
 from __future__ import annotations
@@ -44,8 +45,9 @@ ONE, OTHER = Target("one"), Target("other")
 
 @dataclass
 class Tally:
-    """models: that ran. elements: of outputs; silent: those that are not comparable. pairs: of
-    results that differ there. disputed: pairs that are reported. kinds: of these, by change.
+    """models: models that ran. elements: elements of outputs. silent: those that are not
+    comparable. pairs: pairs of results that differ in these. disputed: reported pairs. kinds:
+    reported pairs by change.
     """
 
     models: int = 0
@@ -96,7 +98,7 @@ def parsed(argv: list[str] | None) -> argparse.Namespace:
 
 
 def look(graph: Graph, case: TestCase, tally: Tally, planted: bool, searched: bool) -> None:
-    """Adds what becomes of one model."""
+    """Adds the results of one model to the tally."""
     inputs = dict(case.inputs) if searched else drawn(case)
     try:
         program = load(case.model)
@@ -133,7 +135,7 @@ def look(graph: Graph, case: TestCase, tally: Tally, planted: bool, searched: bo
 
 
 def drawn(case: TestCase) -> dict[str, np.ndarray]:
-    """Floats of any size in place of the inputs that were searched; what is discrete stays."""
+    """The searched inputs with floats replaced by ones of any size."""
     rng = np.random.default_rng(case.id.index)
     size = 10.0 ** rng.uniform(-1, 4)
     return {
@@ -145,8 +147,8 @@ def drawn(case: TestCase) -> dict[str, np.ndarray]:
 
 
 def at_edges(graph: Graph, params: Arrays) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
-    """What correct compilers give that make different use of what is left open at edges; they end
-    where an operator has a rounding error that depends on its shapes.
+    """Results of correct compilers that decide differently where ONNX leaves a choice at edges.
+    They end at an operator whose rounding error depends on shapes.
     """
     with suppress(IndexError):
         yield from legal_at_edges.legal(graph, params)
@@ -155,7 +157,7 @@ def at_edges(graph: Graph, params: Arrays) -> Iterator[tuple[str, dict[str, np.n
 def changed(
     case: TestCase, base: Run, changes: Iterable[Change]
 ) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
-    """The outputs under every change that reaches them and is not noticed by the compiler."""
+    """The outputs under every change that affects them and raises no error."""
     for change in changes:
         program = change.apply(base.program)
         if program is None:
@@ -167,7 +169,8 @@ def changed(
 
 
 def counts(plain: Arrays, outputs: Arrays, silent: Arrays, spread: Arrays | None) -> bool:
-    """Whether two results differ where nothing is comparable; with a spread, beyond rounding."""
+    """Whether two results differ in elements that are not comparable; with a spread, by more than
+    rounding."""
     if any(a.shape != outputs[n].shape or a.dtype != outputs[n].dtype for n, a in plain.items()):
         return False
     there = [{n: np.where(silent[n], a, np.zeros_like(a)) for n, a in p.items()}

@@ -20,8 +20,8 @@ from pathlib import Path
 from nnfuzz.corpus.coverage import KINDS
 
 SHARES = {"direct": 0.8, "torchscript": 0.2}
-"""Of the candidates by exporter: direct emission alone has every operator and dtype; PyTorch's
-exporter writes the patterns that compilers meet most."""
+"""Shares of the candidates by exporter: only direct emission has every operator and dtype;
+PyTorch's exporter writes the patterns that compilers meet most."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

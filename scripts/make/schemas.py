@@ -1,15 +1,15 @@
-"""Which schemas of ONNX have changed after the release of onnx that brought their opset.
+"""Lists schemas of ONNX that changed after the release of onnx that introduced their opset.
 
     python -m scripts.make.schemas          print the differences of all releases on PyPI
     python -m scripts.make.schemas --write  and write nnfuzz/check/late_schemas.json, which
                                            generation reads
 
-Each release's wheel is unpacked into a folder of its own (--folder, kept for the next run), and
-asked for its schemas in a process of its own: attributes with their types, inputs and outputs with
-theirs, and the dtypes of each type variable, by (operator, since_version). What a later release has
-and the one that brought the opset has not is late; what it lacks was withdrawn. Release candidates
-and the releases before FIRST, whose wheels Python 3.11 cannot load, do not count: an opset older
-than FIRST counts as brought by it.
+Each release's wheel is unpacked into a folder of its own (--folder, kept for the next run), where a
+process lists its schemas: attributes with their types, inputs and outputs with theirs, and the
+dtypes of each type variable, by (operator, since_version). An entry of a later release is late if
+the release that introduced the opset lacks it, and withdrawn in the opposite case. Release
+candidates and the releases before FIRST, whose wheels Python 3.11 cannot load, do not count: FIRST
+counts as the one that introduced older opsets.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pathlib import Path
 
 Parts = set[tuple[str, str, str]]
 Schemas = dict[str, Parts]
-"""By "OPERATOR-SINCE": (kind, name, detail) of all that a schema has."""
+""""OPERATOR-SINCE" -> (kind, name, detail) of all entries of a schema."""
 FIRST = (1, 13, 1)
 TABLE = Path(__file__).parents[2] / "nnfuzz" / "check" / "late_schemas.json"
 ASK = """
@@ -54,7 +54,7 @@ def pip(*arguments: str) -> str:
 
 
 def releases() -> list[str]:
-    """The releases on PyPI from FIRST on, the oldest first."""
+    """The releases on PyPI from FIRST on, oldest first."""
     listed = re.search(r"Available versions: (.*)", pip("index", "versions", "onnx"))
     assert listed, "pip has listed no version of onnx"
     found = {tuple(map(int, text.split("."))): text for text in listed[1].split(", ")}
@@ -62,7 +62,7 @@ def releases() -> list[str]:
 
 
 def schemas_of(release: str, folder: Path) -> tuple[int, Schemas]:
-    """(newest opset, "OPERATOR-SINCE" -> what its schema has), as a release says."""
+    """The newest opset of a release, and its schemas."""
     place = folder / release
     if not place.exists():
         wheel = ("--no-deps", "--only-binary", ":all:", "--target", str(place), f"onnx=={release}")
@@ -80,8 +80,8 @@ def schemas_of(release: str, folder: Path) -> tuple[int, Schemas]:
 
 
 def differences(folder: Path) -> list[dict[str, object]]:
-    """A row for each difference of a schema to what its opset had in the release that brought it:
-    of a schema that came later, to the one that was in force at that opset before.
+    """A row for each difference between a schema and the one of the release that introduced its
+    opset, or, if that has none, the schema that was in force at that opset.
     """
     newest: dict[int, str] = {}
     last: Schemas = {}

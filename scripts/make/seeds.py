@@ -4,10 +4,9 @@ python -m scripts.make.seeds seeds                       # all that can be used
 python -m scripts.make.seeds seeds --passes onnxruntime  # and which passes they add
 nnfuzz fuzz -b onnxruntime --seed-models seeds
 
-Looks at the .onnx files of every package that is installed, and at the models that onnx makes for
-its backend tests of single nodes, with their expansions into functions. A model is kept if it is
-small, if generation can start from all of it, and if no other one has the same operators with the
-same attributes and types.
+Reads the .onnx files of every installed package, and the models of onnx's backend tests of single
+nodes, with their expansions into functions. A model is kept if it is small, if generation can start
+from all of it, and if no other one has the same operators with the same attributes and types.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ from nnfuzz.testcase.producer import Producer
 
 MOST_BYTES = 1 << 19
 SMALL = 40
-"""Nodes at most: whole networks are too slow to start every graph from."""
+"""Most nodes of a seed model: graphs that start from whole networks are too slow."""
 
 
 def found() -> Iterator[tuple[str, str, ModelProto]]:
-    """(package, name, model) of all that is installed."""
+    """(package, name, model) of all installed models."""
     site = Path(onnx.__file__).parent.parent
     for file in sorted(site.rglob("*.onnx")):
         if file.is_file() and file.stat().st_size <= MOST_BYTES:
@@ -54,7 +53,7 @@ def found() -> Iterator[tuple[str, str, ModelProto]]:
 
 
 def likeness(model: ModelProto) -> str:
-    """A digest of operators, attributes and the types of inputs, whatever the names."""
+    """A digest of operators, attributes and types of inputs, without names."""
     told = []
     for node in model.graph.node:
         attributes = sorted((a.name, str(helper.get_attribute_value(a))) for a in node.attribute)
@@ -64,7 +63,7 @@ def likeness(model: ModelProto) -> str:
 
 
 def why_not(model: ModelProto, registry: OpRegistry, opset: int) -> str:
-    """Why generation cannot start from all of a model; "" if it can."""
+    """The reason why generation cannot start from all of a model; "" if it can."""
     if not 1 <= len(model.graph.node) <= SMALL:
         return "too large" if model.graph.node else "empty"
     if any(t.data_location == onnx.TensorProto.EXTERNAL for t in model.graph.initializer):
@@ -82,8 +81,8 @@ def why_not(model: ModelProto, registry: OpRegistry, opset: int) -> str:
 
 
 def fired(label: str, models: dict[str, bytes]) -> Counter[str]:
-    """Passes of a backend that change some model at its most optimised level, with counts. Of a
-    model that does not compile it cannot be said.
+    """Counts of passes of a backend that change models at its most optimised level. Models that do
+    not compile are not counted.
     """
     registry, counts = BackendRegistry.discover(), Counter[str]()
     with BackendRunner(registry.parse(label), registry) as runner:
@@ -96,7 +95,7 @@ def fired(label: str, models: dict[str, bytes]) -> Counter[str]:
 
 
 def generated(count: int, opset: int) -> dict[str, bytes]:
-    """As many models of ten operators, for comparison."""
+    """`count` generated models of ten operators, for comparison."""
     producer = Producer(0, CaseConfig(exporter="direct", opset=opset))
     cases = (producer.produce(index) for index in range(count))
     return {str(case.id): case.model for case in cases if isinstance(case, TestCase)}

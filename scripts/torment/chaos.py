@@ -1,23 +1,24 @@
-"""Torments a campaign at random moments: is anything lost, counted twice, or left behind?
+"""Disturbs a campaign at random moments, and checks that nothing is lost, counted twice, or left
+behind.
 
-One campaign runs undisturbed. Another one with the same settings meets faults at any moment: its
-workers, producers, fork servers and parent are killed with SIGKILL (the parent goes on with
+One campaign runs undisturbed. Another one with the same settings meets faults at random moments:
+its workers, producers, fork servers and parent are killed with SIGKILL (the parent continues with
 --resume), one job loses several processes in a row, processes stand still for a while as behind a
 partition, the disk is full or slow, the clock jumps. In the end both must have the same tests,
-outcomes and findings, each once and with its folder, of the same models and arrays to the byte, and
-there must be no process and no temporary file of it. Exits 1 otherwise.
+outcomes and findings, each once and with its folder, with equal models and arrays, and no process
+or temporary file may be left. Exits with 1 otherwise.
 
     python -m scripts.torment.chaos --faults 200 -- --backend onnxruntime --tests 400
 
-The disk is full where the campaign lies on a small file system in memory, which takes root to
-mount. Of a slow disk, the writer stands still nine tenths of the time. The clock is that of Python,
-by a module that every process of the campaign imports. Other processes that the campaign starts are
-killed by their command line: --process NAME=PATTERN. With --cluster 3 it runs on so many nodes of
-Ray's here (on_cluster.py), and those, their actors and the coordinator are killed
-as well; the undisturbed one runs in one process.
+For a full disk the campaign lies on a small file system in memory, which takes root to mount. For a
+slow disk the writer stands still nine tenths of the time. The clock is Python's, changed by a
+module that every process of the campaign imports. --process NAME=PATTERN names further processes to
+kill by their command line. With --cluster 3 the campaign runs on three nodes of Ray on this machine
+(on_cluster.py); the nodes, their actors and the coordinator are killed as well, and the undisturbed
+campaign runs in one process.
 
-With --planted, standstills are planted one after the other instead (planted/standstills.py),
-and it is told what the campaign says of each, and what it loses.
+With --planted, standstills are planted one after the other instead (planted/standstills.py); the
+campaign's message about each and its losses are printed.
 """
 
 from __future__ import annotations
@@ -62,23 +63,23 @@ WEIGHTS |= {AGAIN: 2, STILL: 3, STOP: 1, SLOW: 1, FULL: 1, JUMP: 2}
 MOST, LINE = 20, 500  # troubles that are shown, and characters of each
 GONE_SECONDS = 20.0  # until everything has ended behind a parent that was killed
 MOST_AGAIN, AGAIN_SECONDS = 6, 3.0
-"""Kills of whatever does a job that was killed, and how long the next process is waited for."""
+"""Most kills of processes that run one job, and the wait for the next such process in seconds."""
 STILL_SECONDS, FULL_SECONDS, SLOW_SECONDS = 3.0, 1.5, 2.0  # at most, of a fault that lasts
 JUMP_SECONDS = 10 * 365 * 86400.0
 RAYS_OWN = "Ray"
 OWN_OF_RAY = r"/site-packages/ray/|^ray::(IDLE|\w+Agent)\b|^ray-"
-"""A cluster stays when a campaign on it has ended; actors do not."""
+"""Command lines of Ray's own processes, which outlive a campaign; actors do not."""
 RAYS = {
     "node": r"/raylet --raylet_socket_name=\S+\.\d+ ",  # not of the head
     "actor": r"^ray::NodeActor",
     "coordinator": r"^ray::CoordinatorActor",
     RAYS_OWN: OWN_OF_RAY,
 }
-"""Processes of a cluster, by their command lines; those of its own are not killed one by one."""
+"""Command lines of processes of a cluster; Ray's own are not killed one by one."""
 NAMED = 3  # how often each kind of other processes is killed, beside WEIGHTS
 BINARY = (".onnx", ".npz")
 PASSING = re.compile(r"0x[0-9a-f]+|[-+]?\d+\.\d+(e-?\d+)?")
-"""What differs in texts of equal findings: addresses, and seconds of a run."""
+"""Parts of texts in which equal findings differ: addresses, and seconds of a run."""
 PATIENCE = 900.0  # seconds without a new test, after which a campaign is taken to be stuck
 DISK_BYTES = 256 << 20
 
@@ -94,7 +95,7 @@ def _skewed():
 if "{CLOCK}" in os.environ:
     time.time = _skewed
 """
-"""Of sitecustomize.py, which Python imports when it starts."""
+"""The source of sitecustomize.py, which Python imports when it starts."""
 
 Start = Callable[[Path, bool, dict[str, str]], "subprocess.Popen[bytes]"]
 """Starts or resumes the campaign in a folder, in an environment."""
@@ -102,7 +103,7 @@ Start = Callable[[Path, bool, dict[str, str]], "subprocess.Popen[bytes]"]
 
 @dataclass
 class Torment:
-    """What was done to a campaign. trouble: what it did not survive."""
+    """The faults of a campaign, its sessions, and what went wrong."""
 
     faults: Counter[str] = field(default_factory=Counter)
     sessions: int = 0
@@ -111,8 +112,8 @@ class Torment:
 
 @dataclass(frozen=True)
 class Scene:
-    """A campaign that runs. scratch: for its temporary files and for the clock; disk: the file
-    system that it has for itself, if any. named: patterns of other processes, by what they are.
+    """A running campaign. scratch: folder of its temporary files and of the clock. disk: its own
+    file system, if any. named: kind of other processes -> pattern of their command lines.
     """
 
     process: subprocess.Popen[bytes]
@@ -124,7 +125,7 @@ class Scene:
     named: Mapping[str, str]
 
     def of(self, kind: str) -> list[int]:
-        """Process ids."""
+        """Process ids of one kind."""
         if kind == PARENT:
             return [self.process.pid]
         return [pid for pid, what in family(self.token, self.named).items() if what == kind]
@@ -134,7 +135,7 @@ class Scene:
 
 
 def family(token: str, named: Mapping[str, str] | None = None) -> dict[int, str]:
-    """Process ids of a campaign -> what they are; helpers of compilers are workers, too."""
+    """Process ids of a campaign -> their kinds; helpers of compilers count as workers."""
     marks: dict[int, tuple[int, bytes]] = {}
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, IndexError):
@@ -147,7 +148,7 @@ def family(token: str, named: Mapping[str, str] | None = None) -> dict[int, str]
 
 
 def _role(pid: int, marks: Mapping[int, tuple[int, bytes]], named: Mapping[str, str]) -> str:
-    """By the fork servers that have marked a process and the one that it was started by."""
+    """The kind of a process, by the marks of fork servers on it and on its parent."""
     command = _text(pid, "cmdline").replace("\0", " ")
     for name, pattern in named.items():
         if re.search(pattern, command):
@@ -173,7 +174,7 @@ def _text(pid: int, name: str) -> str:
 
 
 def fault(kind: str, scene: Scene) -> bool:
-    """Has a fault happen; whether it could."""
+    """Causes a fault; returns whether it was possible."""
     others = {
         AGAIN: _kill_again,
         STILL: _stand_still,
@@ -193,7 +194,7 @@ def fault(kind: str, scene: Scene) -> bool:
 
 
 def _kill_again(scene: Scene) -> bool:
-    """Some job loses its process, and then the next one that does it, and so on."""
+    """Kills the process of a job, then the next process of that job, and so on."""
     kind = scene.rng.choice((PRODUCER, WORKER, SERVER))
     killed: set[int] = set()
     for _ in range(scene.rng.randint(2, MOST_AGAIN)):
@@ -208,7 +209,7 @@ def _kill_again(scene: Scene) -> bool:
 
 
 def _stand_still(scene: Scene) -> bool:
-    """Some process does nothing for a while, and goes on as if nothing had been."""
+    """Stops some process for a while, and lets it continue."""
     pids = sorted(family(scene.token, scene.named))
     return bool(pids) and _stopped(
         scene.rng.choice(pids), scene.rng.uniform(0.1, STILL_SECONDS), 0.0, 1
@@ -216,7 +217,7 @@ def _stand_still(scene: Scene) -> bool:
 
 
 def _stop(scene: Scene) -> bool:
-    """Some process of which the parent expects something does nothing more."""
+    """Stops some process of which the parent expects an answer, for good."""
     found = family(scene.token, scene.named)
     pids = sorted(pid for pid, kind in found.items() if kind != PARENT)
     if not pids:
@@ -227,7 +228,7 @@ def _stop(scene: Scene) -> bool:
 
 
 def _slow(scene: Scene) -> bool:
-    """Whoever writes does nothing for nine tenths of the time."""
+    """Stops the writer for nine tenths of the time."""
     return _stopped(scene.process.pid, 0.18, 0.02, round(SLOW_SECONDS / 0.2))
 
 
@@ -244,7 +245,7 @@ def _stopped(pid: int, still: float, running: float, times: int) -> bool:
 
 
 def _fill(scene: Scene) -> bool:
-    """There is no room left on the campaign's disk, for a while."""
+    """Fills the campaign's disk for a while."""
     if scene.disk is None or not _begun(scene.folder):
         return False
     ballast = scene.disk / "ballast"
@@ -259,7 +260,7 @@ def _fill(scene: Scene) -> bool:
 
 
 def _jump(scene: Scene) -> bool:
-    """The clock is set, to any time within some years."""
+    """Sets the clock to any time within some years."""
     span = scene.rng.choice((5.0, 3600.0, JUMP_SECONDS))
     (scene.scratch / "clock").write_text(str(scene.rng.uniform(-span, span)))
     return True
@@ -278,8 +279,8 @@ def torment(
     named: Mapping[str, str] | None = None,
     weights: Mapping[str, int] = WEIGHTS,
 ) -> Torment:
-    """Has a campaign finish although it meets so many faults. pause: mean seconds between; disk:
-    the folder's own file system; weights: how often each kind occurs beside the others.
+    """Runs a campaign to its end under `faults` faults. pause: mean seconds between two faults.
+    disk: the folder's own file system. weights: relative frequency of each kind of fault.
     """
     rng, done = random.Random(seed), Torment()
     token, scratch = f"{os.getpid()}-{folder}", Path(tempfile.mkdtemp(prefix="chaos-"))
@@ -308,7 +309,7 @@ def torment(
 
 
 def _environment(token: str, scratch: Path) -> dict[str, str]:
-    """Of a campaign: its mark, and what Python is to import first."""
+    """The environment of a campaign, with its mark and the modules that Python imports first."""
     (scratch / "sitecustomize.py").write_text(SKEW + standstills.BLOCKING)
     (scratch / "tmp").mkdir()
     path = os.pathsep.join(filter(None, (str(scratch), os.environ.get("PYTHONPATH"))))
@@ -320,7 +321,7 @@ def _environment(token: str, scratch: Path) -> dict[str, str]:
 def _disturb(
     scene: Scene, faults: int, pause: float, weights: Mapping[str, int], done: Torment
 ) -> None:
-    """Has faults happen until the parent ends, or enough is done; waits for its end."""
+    """Causes faults until the parent ends or there were enough; waits for its end."""
     weights = {**dict.fromkeys(scene.named, NAMED), **weights}
     weights.pop(RAYS_OWN, None)
     while done.faults.total() < faults and scene.process.poll() is None:
@@ -347,7 +348,8 @@ def _await_end(scene: Scene, done: Torment) -> None:
 
 
 def _recorded(folder: Path) -> int:
-    """Tests that a campaign has, or that the nodes of a cluster have published; -1 for none yet."""
+    """Number of tests of a campaign, or of those published by nodes of a cluster; -1 before the
+    first."""
     with suppress(StoreError, OSError), Store.open(folder, write=False) as store:
         return store.tests.count()
     leases = Work(folder).folder / "leases.sqlite"
@@ -359,7 +361,7 @@ def _recorded(folder: Path) -> int:
 
 
 def _is_there(folder: Path) -> bool:
-    """Whether there is something to resume."""
+    """Whether there is a campaign to resume."""
     return any(place.exists() and any(place.iterdir()) for place in (folder, Work(folder).folder))
 
 
@@ -368,8 +370,8 @@ def _begun(folder: Path) -> bool:
 
 
 def _gone(token: str) -> dict[int, str]:
-    """What is left of a campaign once it had time to end; what was stopped goes on for that. A
-    cluster is ended here.
+    """Processes that remain of a campaign after time to end; stopped ones are continued first. Ends
+    a cluster.
     """
     for pid in family(token):
         with suppress(ProcessLookupError):
@@ -388,7 +390,7 @@ def _but_ray(found: dict[int, str]) -> dict[int, str]:
 
 
 def differences(calm: Path, tormented: Path) -> Iterator[str]:
-    """In what a campaign that met faults differs from one that was left alone."""
+    """Differences between a disturbed campaign and an undisturbed one."""
     with Store.open(calm, write=False) as one, Store.open(tormented, write=False) as two:
         before, after = ({row.index: row for row in store.tests.rows()} for store in (one, two))
         if missing := before.keys() ^ after.keys():
@@ -422,7 +424,8 @@ def differences(calm: Path, tormented: Path) -> Iterator[str]:
 
 
 def _differing(one: Path, two: Path) -> list[str]:
-    """The files of a finding that differ. In texts, seconds and addresses are no difference."""
+    """The files in which two folders of a finding differ, apart from seconds and addresses in
+    texts."""
     with _readable(one) as first, _readable(two) as second:
         files = (path for top in (first, second) for path in top.glob("*") if path.is_file())
         names = {path.name for path in files}
@@ -474,9 +477,9 @@ def compared(
     weights: Mapping[str, int] = WEIGHTS,
     calmly: Start | None = None,
 ) -> Torment:
-    """Runs a campaign undisturbed and one that meets faults; what was done, with all trouble.
+    """Runs an undisturbed campaign and a disturbed one; returns the faults with all trouble.
 
-    calmly: what starts the first one; default: start.
+    calmly: starts the undisturbed one; default: start.
     """
     calm = torment(calmly or start, folder / "calm", 0, seed)
     (folder / "disk").mkdir()
@@ -490,8 +493,8 @@ def compared(
 
 
 def planted(arguments: list[str], folder: Path, seed: int, only: str) -> int:
-    """Plants one standstill after the other; says what came of each. How many were not told, or
-    lost something.
+    """Plants one standstill after the other and prints the results. Returns the number of those
+    that were not reported or lost something.
     """
     wrong, calm = 0, folder / "calm"
     _with(standstills.Planted("nothing"), calm, arguments, seed)
@@ -511,7 +514,7 @@ def planted(arguments: list[str], folder: Path, seed: int, only: str) -> int:
 def _with(
     chosen: standstills.Planted, out: Path, arguments: list[str], seed: int
 ) -> tuple[bool, int]:
-    """Whether it could be planted, and the exit code of the campaign."""
+    """Returns whether the standstill could be planted, and the exit code of the campaign."""
     scratch = Path(tempfile.mkdtemp(prefix="chaos-"))
     token, log = f"{os.getpid()}-{out}", out.with_suffix(".log")
     try:
@@ -540,7 +543,7 @@ def _with(
 
 @contextlib.contextmanager
 def small_disk(place: Path) -> Iterator[Path | None]:
-    """A file system in memory at a folder; None where none can be mounted."""
+    """Mounts a file system in memory at a folder; None if that is not possible."""
     mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "chaos", str(place)]
     try:
         subprocess.run(mount, check=True, stderr=subprocess.DEVNULL)

@@ -1,15 +1,15 @@
-"""What hangs cost: a backend that never returns from one model in sixty, beside one that does.
+"""Measures what hangs cost, with a backend that never returns from one model in sixty.
 
 python -m scripts.torment.hangs --seconds 35 --turns 1
 python -m scripts.torment.hangs --seconds 300 --backend sick --least 0.85
 
-Both run by turns under the same settings (sleepers.py); with --together at the same time,
-each on half of the cores and on the other half the next turn, so that other work of the machine
-slows down both. `sick` is in trouble with one model in twenty: it hangs, dies, or loses its
-outputs. Prints the tests per minute of each, their ratio, how many of the hangs the summary tells,
-and which indexes have no record. Exit code 1 below --least, if a hang is missing, if a kind of
-trouble is no finding or was confirmed more than once, or if more indexes have no record than can
-have been under way when the time was over.
+It runs in turns with a healthy one under the same settings (sleepers.py). With --together both run
+at the same time, each on half of the cores, which they swap in the next turn, so that other work of
+the machine slows down both. `sick` hangs, dies, or loses the outputs of one model in twenty. Prints
+the tests per minute of each, their ratio, how many hangs the summary reports, and the indexes
+without a record. Exits with 1 below --least, if a hang is missing, if a kind of trouble is no
+finding or was confirmed more than once, or if more indexes have no record than can have been
+running when the time was over.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def main() -> int:
 
 
 def missing(campaign: Path, met: set[str]) -> list[str]:
-    """What a campaign should have kept and has not. met: "MODEL:KIND" of all trouble there was."""
+    """Records that a campaign lacks. met: "MODEL:KIND" of all trouble."""
     with Store.open(campaign, write=False) as store:
         done, rows = {*store.tests.done()}, store.signatures.rows()
         hangs = {row.test.index for row in store.hangs.rows()}
@@ -72,7 +72,7 @@ def missing(campaign: Path, met: set[str]) -> list[str]:
 
 
 def repeated(campaign: Path) -> list[tuple[str, int]]:
-    """Signature, and how many tests with it were repeated in fresh processes."""
+    """Signatures, and the number of their tests that were repeated in fresh processes."""
     query = "SELECT signature, count(*) FROM repeats WHERE tried > 0 GROUP BY signature"
     with closing(sqlite3.connect(campaign / FILE)) as database:
         return database.execute(query).fetchall()
@@ -94,7 +94,7 @@ def _options() -> argparse.Namespace:
 def _turn(
     options: argparse.Namespace, folder: Path, turn: int, log: Path
 ) -> dict[str, dict[str, Any]]:
-    """The summary of each campaign."""
+    """Runs both campaigns of a turn; returns their summaries by backend."""
     names = ("awake", options.backend)
     cores = sorted(os.sched_getaffinity(0))
     shares = [cores, cores]
@@ -111,7 +111,7 @@ def _turn(
 def _campaign(
     options: argparse.Namespace, name: str, out: Path, log: Path, cores: list[int]
 ) -> dict[str, Any]:
-    """The summary of a campaign on some cores. Raises: CalledProcessError if it fails."""
+    """Returns the summary of a campaign on some cores. Raises: CalledProcessError if it fails."""
     backend = name if name == "awake" else f"{name},log={log}"
     given = ("-b", backend, "--quiet", "--plugin", PLUGIN, "--time", f"{options.seconds}s")
     given += ("--seed", options.seed, "--probe", 0, "--no-reduce", "--out", out, *options.rest)

@@ -1,9 +1,9 @@
 """ONNX Runtime as three backends: `awake`; `sleepy`, which never returns from one model in sixty;
 and `sick`, which never returns from one in sixty, dies of one, and loses the outputs of one.
 
-Which models these are follows from their bytes; one of those by which a compiler is asked for its
-habits is among them. Each is noted in the file that the option `log` names, so that a campaign's
-summary can be held against it.
+The bytes of a model decide; one of the models that ask a compiler for its habits is among them.
+Each such model is recorded in the file that the option `log` names, to be compared with the
+campaign's summary.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Awake(OnnxRuntime):
 
 
 class Ill(OnnxRuntime):
-    """What it does to a model follows from the bytes."""
+    """A backend that misbehaves on models by their bytes."""
 
     ills = ILLS
 

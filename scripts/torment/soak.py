@@ -1,14 +1,14 @@
-"""Fuzzes for hours and watches what grows: memory by role, handles, temporary files and the disk.
+"""Fuzzes for hours and measures growth: memory by role, handles, temporary files and the disk.
 
     python -m scripts.torment.soak --backend onnxruntime --minutes 120 --out soak -- --disk 1g
     python -m scripts.torment.soak --minutes 240 --out soak -- --disk 1g       goes on up to 240
     python -m scripts.torment.soak --out soak --tell                           what it has shown
 
-A line per --every tests. Roles: the parent, its fork servers, producers (which judge as well),
-workers of compilers, and the reducer with all that belongs to it. Resident MB are the sum of a
-role, handles those of its process that has most. Readings are kept in OUT/readings.jsonl; sessions
-with the same --out are one soak. At the end, for each session and for all: the slope per 1,000
-tests over the last half of the readings, with its standard error. Exit code 1 if the parent grows
+Prints a line per --every tests. Roles are the parent, its fork servers, producers (which also
+judge), workers of compilers, and the reducer with its processes. Resident MB are the sum of a role,
+handles those of its process with the most. Readings are kept in OUT/readings.jsonl; sessions with
+the same --out are one soak. At the end, for each session and for all, it prints the slope per 1,000
+tests over the last half of the readings, with its standard error. Exits with 1 if the parent grows
 by more than --most MB per 1,000 tests.
 """
 
@@ -36,10 +36,10 @@ TICK_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Reading:
-    """What was seen after so many tests, in `seconds` of a session.
+    """Measurements after some tests, `seconds` into a session.
 
-    memory, handles: MB and open files by role. files: in the temporary folder. database, folder:
-    MB of campaign.sqlite with its log, and of the whole campaign.
+    memory, handles: MB and open files by role. files: files in the temporary folder. database,
+    folder: MB of campaign.sqlite with its log, and of the whole campaign.
     """
 
     session: int
@@ -81,9 +81,10 @@ def main(
 
 
 def told(seen: Sequence[Reading]) -> float:
-    """MB per 1,000 tests by which the parent grows over the last half of the readings; prints all.
+    """Prints all slopes; returns the parent's in MB per 1,000 tests over the last half of the
+    readings.
 
-    The disk is measured over all of them.
+    Slopes of the disk are over all readings.
     """
     if len(seen) < 8:
         print(f"  {len(seen)} readings are too few to tell what grows")
@@ -140,7 +141,7 @@ def _run(out: Path, log: Path, backend: str, minutes: float, every: int, rest: l
 
 
 def _milestones(run: subprocess.Popen, campaign: Path, every: int) -> Iterator[int]:
-    """Waits until so many more tests are recorded, and so on until the campaign ends."""
+    """Yields the number of tests whenever `every` more are recorded, until the campaign ends."""
     due = 0
     while run.poll() is None:
         time.sleep(TICK_SECONDS)
@@ -192,7 +193,7 @@ def _megabytes(paths: Iterator[Path]) -> float:
 
 
 def _family(parent: psutil.Process) -> Iterator[tuple[str, psutil.Process]]:
-    """Role and process of the campaign's processes."""
+    """The campaign's processes with their roles."""
     yield "parent", parent
     for server in _children(parent):
         yield "servers", server
@@ -201,7 +202,7 @@ def _family(parent: psutil.Process) -> Iterator[tuple[str, psutil.Process]]:
 
 
 def _role(server: psutil.Process) -> str:
-    """Of the workers of a fork server: the reducer has fork servers, producers have PyTorch."""
+    """The role of a fork server's workers: the reducer has fork servers, producers have PyTorch."""
     for worker in _children(server):
         if any("nnfuzz.sandbox.zygote" in _command(process) for process in _children(worker)):
             return "reducer"

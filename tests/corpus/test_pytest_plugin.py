@@ -61,7 +61,7 @@ def test_it_costs_nothing_where_it_is_not_used(tmp_path):
     (tmp_path / "test_light.py").write_text(
         "import sys\n"
         "def test_light():\n"
-        "    heavy = {'numpy', 'torch', 'onnx', 'z3', 'typer', 'nnfuzz.corpus', 'nnfuzz.execute'}\n"
+        "    heavy = {'numpy', 'torch', 'onnx', 'z3', 'typer', 'nnfuzz.corpus', 'nnfuzz.backend'}\n"
         "    assert not heavy & set(sys.modules)\n"
     )
     code, told = run(tmp_path, "-p", "no:hypothesispytest", "test_light.py")

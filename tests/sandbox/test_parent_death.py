@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
+SERVICES = Path(__file__).parents[1] / "backend"
 SCRIPT = """
 import signal, sys
 from nnfuzz.sandbox.sandbox import Limits, Sandbox, wait
@@ -52,7 +52,7 @@ def campaign(request):
         [sys.executable, "-c", SCRIPT, request.param],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(HERE), "NNFUZZ_TEST_MARK": MARK.decode()},
+        env={**os.environ, "PYTHONPATH": str(SERVICES), "NNFUZZ_TEST_MARK": MARK.decode()},
         start_new_session=True,
     )
     scratches = [Path(name) for name in process.stdout.readline().split()]

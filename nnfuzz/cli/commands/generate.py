@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class GenerateOptions:
+    """What the command line says; None where it is silent."""
+
     out: Annotated[
         Path,
         AMOUNT.option("Folder of the corpus, made if need be.", "DIR", show_default=False),
@@ -85,6 +87,19 @@ class GenerateOptions:
 
 @taking(GenerateOptions)
 def generate(context: typer.Context, options: GenerateOptions) -> None:
+    """Write a folder of models with inputs and reference outputs, as ONNX's backend tests.
+
+    \b
+    nnfuzz generate --count 200 --out models
+    nnfuzz generate --count 50 --nodes 5 --operators Conv,Relu,Add --exporter direct --out conv
+    nnfuzz generate --backend tvm --out for-tvm       nothing that TVM calls unsupported
+    nnfuzz generate --singles --ops Pad --out pads    one operator each, every mode and dtype
+
+    The folder may be there already: the same settings complete it, and a larger --count extends
+    it. Nothing is ever half-written. Models whose outputs a correct compiler may choose are passed
+    over, so that data.json can say how far an output may be off. Run it against a compiler with
+    nnfuzz verify, or any runner of ONNX's backend tests.
+    """
     from nnfuzz.cli.progress import steps
     from nnfuzz.library.corpus import CorpusRequest
     from nnfuzz.library.corpus import generate as fill

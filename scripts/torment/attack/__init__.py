@@ -1,8 +1,8 @@
-"""Random attacks on nnfuzz, by surface: what a worker, a file, or a folder of somebody else holds.
+"""Random attacks on nnfuzz by surface: contents of workers' answers, files and folders of others.
 
-A surface is a context manager that yields a function: given a source of randomness it carries out
-one attack and says what went wrong, "" if nothing did. `run` adds what holds for all of them: an
-attack ends within SECONDS, and raises nothing. New surfaces stand in SURFACES.
+A surface is a context manager that yields a function. Given a source of randomness, the function
+carries out one attack and returns what went wrong, or "". `run` also checks that every attack ends
+within SECONDS and raises nothing. `surfaces` lists them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 
 Attack = Callable[[random.Random], str]
 SECONDS = 90
-"""That one attack may take; the slowest have a worker replaced, or start a program, on a machine
-that does ten other things."""
+"""Time limit of one attack; the slowest ones replace a worker or start a program, on a loaded
+machine."""
 
 
 @dataclass(frozen=True)
 class Surface:
-    """share: of the attacks of a run, relative to those of the other surfaces."""
+    """A surface of attacks. share: its attacks in a run, relative to the other surfaces."""
 
     name: str
     share: float
@@ -33,7 +33,7 @@ class Surface:
 
 @dataclass
 class Tally:
-    """What came of the attacks on a surface. trouble: by number of the attack."""
+    """The result of the attacks on a surface. trouble: number of an attack -> what went wrong."""
 
     attacks: int = 0
     seconds: float = 0.0
@@ -41,13 +41,13 @@ class Tally:
 
 
 class Hang(BaseException):
-    """An attack took longer than it may."""
+    """Raised when an attack exceeds its time limit."""
 
 
 def run(
     surface: Surface, seed: int, first: int, count: int, advance: Callable[[str], None]
 ) -> Tally:
-    """Attacks `first` to `first + count - 1`; each depends on seed, surface and number only."""
+    """Runs attacks `first` to `first + count - 1`; each depends on seed, surface and number."""
     tally, begun = Tally(), time.monotonic()
     with surface.open() as attack:
         for number in range(first, first + count):
@@ -60,7 +60,7 @@ def run(
 
 
 def one(attack: Attack, rng: random.Random, seconds: float | None = None) -> str:
-    """What went wrong in one attack. seconds: default SECONDS."""
+    """Runs one attack; returns what went wrong. seconds: default SECONDS."""
     try:
         with limited(SECONDS if seconds is None else seconds):
             return attack(rng)
@@ -83,7 +83,7 @@ def limited(seconds: float) -> Iterator[None]:
 
 
 def surfaces() -> dict[str, Surface]:
-    """By name, in the order in which they run."""
+    """The surfaces by name, in the order in which they run."""
     from scripts.torment.attack import folders, frames, programs, workers
 
     found = (*frames.SURFACES, *workers.SURFACES, *folders.SURFACES, *programs.SURFACES)

@@ -1,7 +1,7 @@
-"""Attacks nnfuzz at random on every surface that others reach; exits 1 on any trouble.
+"""Attacks nnfuzz at random on every surface that others reach; exits with 1 on any trouble.
 
-Trouble is a traceback, a hang, a wrong exit code, or a file outside of its folder. Each attack
-depends on the seed, its surface and its number: what was printed is done again by itself.
+Trouble is a traceback, a hang, a wrong exit code, or a file written outside of its folder. Each
+attack depends on the seed, its surface and its number, by which it can be repeated alone.
 
     python -m scripts.torment.attack --count 10000
     python -m scripts.torment.attack --surface frames --seed 3 --first 812 --count 1

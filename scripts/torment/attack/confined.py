@@ -1,6 +1,6 @@
-"""A process for attacks that reads files: it writes nowhere but below one folder, and may die.
+"""A process for attacks by files, which can only write below one folder, and may die.
 
-The kernel keeps it from writing (Landlock), whatever library tries: nothing is attacked without.
+The kernel (Landlock) prevents other writes of every library; without it nothing is attacked.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BENEATH_PATH = 1
 _NO_NEW_PRIVILEGES = 38
 _WRITE_FILE, _TRUNCATE = 1 << 1, 1 << 14
 _WRITING = _WRITE_FILE | _TRUNCATE | sum(1 << bit for bit in range(4, 14))
-"""Rights of linux/landlock.h: to write, make, remove, link, rename and truncate files."""
+"""Rights of linux/landlock.h to write, make, remove, link, rename and truncate files."""
 _LEAST_VERSION = 3  # of Linux 6.2, the first one that knows all of these
 INSIDE = SECONDS / 2  # after which the process itself says where an attack hangs, if it can
 MEMORY_BYTES = 4 << 30
@@ -33,9 +33,9 @@ LAST_WORDS = 2000  # bytes of what a process wrote that died
 
 
 def confine(folder: Path) -> None:
-    """From here on, this process and its descendants write nowhere but below the folder.
+    """Restricts writes of this process and its descendants to the folder.
 
-    Raises: OSError if this kernel cannot see to that.
+    Raises: OSError if this kernel cannot do that.
     """
     if not confines():
         raise OSError("this kernel cannot confine a process: it takes Landlock of Linux 6.2")
@@ -67,10 +67,10 @@ def _call(number: int, *arguments: object) -> int:
 
 
 class _Process:
-    """One that carries out attacks until it dies of one."""
+    """A process that carries out attacks until it dies of one."""
 
     def __init__(self, folder: Path, prepare: Callable[[], Attack]) -> None:
-        """Waits until it is ready. Raises: OSError if it cannot be confined."""
+        """Waits until the process is ready. Raises: OSError if it cannot be confined."""
         context = multiprocessing.get_context("fork")
         self._log = folder / "log"
         self._ours, theirs = context.Pipe()
@@ -107,7 +107,7 @@ class _Process:
 
 
 def _serve(theirs, ours, folder: Path, prepare: Callable[[], Attack], log: Path) -> None:
-    """The process: says "" when it is ready, and then what each attack has come to."""
+    """The process's main loop: sends "" when it is ready, and then the result of each attack."""
     ours.close()
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(output, 1)
@@ -128,9 +128,9 @@ def _serve(theirs, ours, folder: Path, prepare: Callable[[], Attack], log: Path)
 
 @contextmanager
 def confined(folder: Path, prepare: Callable[[], Attack]) -> Iterator[Attack]:
-    """Attacks in a process that writes nowhere but below a folder.
+    """Attacks in a process that can only write below a folder.
 
-    prepare: called there, makes the attack. Raises: OSError if the kernel cannot confine it.
+    prepare: makes the attack in that process. Raises: OSError if the kernel cannot confine it.
     """
     process = _Process(folder, prepare)
 

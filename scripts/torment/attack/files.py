@@ -1,7 +1,7 @@
-"""How files are attacked: what changes them, and what commands must not do with them.
+"""Attacks by files: changes of files, and checks of the commands that read them.
 
-Commands run in one process for all attacks, which is confined to a temporary folder. One that reads
-ends with 0, or with 2 and one line; nothing is written outside of the folder that it was given.
+Commands run in one process for all attacks, which is confined to a temporary folder. A command must
+end with 0, or with 2 and one line, and write nothing outside of the folder that it was given.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CHANGES = ("os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.symlink", "os.t
 
 
 class Guard:
-    """Notes, and prevents, what this process writes outside of a folder, while there is one."""
+    """Records and prevents writes of this process outside of a folder, while one is set."""
 
     def __init__(self) -> None:
         self.folder: Path | None = None
@@ -63,7 +63,7 @@ class Guard:
 
 @cache
 def _program() -> Any:
-    """The command line; making it takes longer than most of what it does here."""
+    """The command line, built once, since building it takes longer than most commands here."""
     from typer.main import get_command
 
     from nnfuzz.cli.main import application
@@ -85,7 +85,7 @@ def command(*arguments: object) -> tuple[int, str, str]:
 
 
 def judged(*arguments: object, allowed: tuple[int, ...] = (0, 2)) -> str:
-    """What is wrong with the end of a command."""
+    """What is wrong with the result of a command; "" if nothing is."""
     code, _, err = command(*arguments)
     return wrong_end(arguments, code, err, allowed)
 
@@ -93,7 +93,7 @@ def judged(*arguments: object, allowed: tuple[int, ...] = (0, 2)) -> str:
 def wrong_end(
     arguments: Sequence[object], code: int, err: str, allowed: tuple[int, ...] = (0, 2)
 ) -> str:
-    """What is wrong with an exit code, and the errors beside it."""
+    """What is wrong with an exit code and its messages; "" if nothing is."""
     errors = [line for line in err.splitlines() if not line.startswith(NOTES)]
     if code not in allowed or "Traceback" in err:
         return f"{arguments[0]} ended with {code}: {err}"
@@ -139,12 +139,13 @@ def special(path: Path, folder: Path, rng: random.Random) -> None:
 
 Change = Callable[[Path, random.Random], None]
 Use = Callable[[Path, random.Random], str]
-"""Does something with a folder, and says what went wrong."""
+"""Uses a folder, and returns what went wrong."""
 
 
 @contextmanager
 def opened(make: Callable[[Path], object], use: Use, change: Change = changed) -> Iterator[Attack]:
-    """make: writes a folder to attack; change: a copy of it; use: what is done with that then."""
+    """Attacks on folders. make: writes the original folder. change: changes a copy of it. use: uses
+    the copy."""
     with tempfile.TemporaryDirectory(prefix="nnfuzz-attack-") as name:
         folder = Path(name).resolve()
 
@@ -163,7 +164,7 @@ def opened(make: Callable[[Path], object], use: Use, change: Change = changed) -
 def _attacked(
     whole: Path, place: Path, use: Use, guard: Guard, change: Change, rng: random.Random
 ) -> str:
-    """What went wrong with a changed copy of a folder."""
+    """Uses a changed copy of a folder; returns what went wrong."""
     shutil.rmtree(place, ignore_errors=True)  # of an attack of which its process has died
     copy = shutil.copytree(whole, place / "copy")
     try:

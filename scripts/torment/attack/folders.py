@@ -1,4 +1,4 @@
-"""Files of somebody else that are attacked: findings, corpora, campaigns, models and settings."""
+"""Attacks by files of others: findings, corpora, campaigns, models and settings."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _finding(folder: Path) -> None:
 
 
 def use_finding(folder: Path, rng: random.Random) -> str:
-    """What replay does but for the processes: a case that is taken can be judged and reported."""
+    """Does what replay does without its processes: an accepted case can be judged and reported."""
     from nnfuzz.base.reading import Unreadable
     from nnfuzz.cli.consent import Consent
     from nnfuzz.cli.errors import UsageError
@@ -102,7 +102,8 @@ def _campaign(folder: Path) -> None:
 
 
 def use_campaign(folder: Path, rng: random.Random) -> str:
-    """The page; what --resume does before it starts a process; repaired, and read as a part."""
+    """Renders the page, does what --resume does before it starts a process, repairs the campaign
+    and reads it as a part."""
     from nnfuzz.base.reading import Unreadable
     from nnfuzz.parts.merging import merge
     from nnfuzz.records.config import CampaignConfig
@@ -125,7 +126,7 @@ def use_campaign(folder: Path, rng: random.Random) -> str:
 
 
 def _generated(folder: Path) -> None:
-    """Folders of generated models, of all kinds of operators."""
+    """Writes folders of generated models with all kinds of operators."""
     from nnfuzz.corpus.layout import write_test
     from nnfuzz.testcase.case import TestCase
 
@@ -136,7 +137,7 @@ def _generated(folder: Path) -> None:
 
 
 def _one_of(folder: Path, rng: random.Random) -> Path:
-    """Leaves one of them."""
+    """Keeps one of the folders."""
     chosen = rng.choice(sorted(folder.iterdir()))
     for path in folder.iterdir():
         if path != chosen:
@@ -153,7 +154,7 @@ def change_model(folder: Path, rng: random.Random) -> None:
 
 
 def use_model(folder: Path, rng: random.Random) -> str:
-    """Shown, and read as a seed model."""
+    """Shows a model, and reads it as a seed model."""
     from nnfuzz.base.reading import Unreadable
     from nnfuzz.testcase.case import CaseConfig
     from nnfuzz.testcase.seeds import SeedError, SeedLibrary, digest
@@ -174,7 +175,7 @@ def change_graph(folder: Path, rng: random.Random) -> None:
 
 
 def use_graph(folder: Path, rng: random.Random) -> str:
-    """Run as a test case, judged and written as a model again; shown, and drawn."""
+    """Runs a graph as a test case, judges it and writes it as a model again; shows and draws it."""
     path = next(folder.iterdir())
     if problem := use_corpus(folder, rng):
         return problem
@@ -185,7 +186,7 @@ def use_graph(folder: Path, rng: random.Random) -> str:
 
 
 def in_toml(value: Any) -> str:
-    """A JSON value as TOML; what TOML does not have stays as it is."""
+    """A JSON value as TOML; values that TOML lacks stay JSON."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{json.dumps(k)} = {in_toml(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list):
@@ -217,7 +218,7 @@ def change_settings(folder: Path, rng: random.Random) -> None:
 
 
 def use_settings(folder: Path, rng: random.Random) -> str:
-    """Every command reads them."""
+    """Reads settings as every command does."""
     with contextlib.chdir(folder):
         return judged("show", "graph.json")
 

@@ -1,7 +1,7 @@
-"""Answers of workers, changed at random, read as the parent reads them, without processes.
+"""Attacks by randomly changed answers of workers, read as the parent reads them, without processes.
 
-What is refused is refused by an exception, for which the sandbox ends the worker. What is taken is
-then used as a campaign uses it, which must not fail.
+A refusal is an exception, for which the sandbox ends the worker. An accepted answer is used as a
+campaign uses it, which must not fail.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ VERDICT = Verdict(
 
 @dataclass(frozen=True)
 class Answer:
-    """A kind of answer. use: what a campaign does with what was read."""
+    """A kind of answer. use: uses the answer as a campaign does."""
 
     header: dict[str, Any]
     blobs: dict[str, Any]
@@ -135,7 +135,7 @@ def use_verdict(verdict: Verdict) -> None:
 
 
 def read_fault(header: dict[str, Any], blobs: dict[str, Any]) -> Fault:
-    """As the sandbox does."""
+    """Reads a fault as the sandbox does."""
     texts = read_fields(Fault, header, "error_type", "message", "traceback")
     return Fault(**texts, captured="", starting=False)
 

@@ -1,4 +1,4 @@
-"""Random changes of JSON values and of bytes, with a taste for what breaks readers."""
+"""Random changes of JSON values and of bytes that often break readers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def mutated(value: Any, rng: random.Random) -> Any:
 
 
 def _changed(value: Any, rng: random.Random) -> Any:
-    """Descends to a random place, and changes what is there."""
+    """Changes the value at a random place."""
     if isinstance(value, dict) and value and rng.random() < 0.85:
         key = rng.choice(list(value))
         if rng.random() < 0.1:
@@ -72,7 +72,7 @@ def _changed(value: Any, rng: random.Random) -> Any:
 
 
 def replacement(value: Any, rng: random.Random) -> Any:
-    """Something else, often of the same type."""
+    """Another value, often of the same type."""
     if isinstance(value, str) and rng.random() < 0.6:
         text = rng.choice(TEXTS)
         return rng.choice((text, value + text, text + value, value[: len(value) // 2]))

@@ -1,5 +1,5 @@
-"""What commands have written, read as those read it whom a hostile text could harm: a terminal, the
-log of a job, a browser, and a tracker that shows Markdown.
+"""Checks the output of commands as its readers see it whom a hostile text could harm: a terminal,
+the log of a job, a browser, and a tracker that shows Markdown.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HOSTILE = (
     "`| <b>x</b> |`\n\n# planted\n```",
     "@nobody #12",
 )
-"""Texts of files that try to leave their place."""
+"""Texts that try to escape from their context."""
 _FENCED = re.compile(r"^(`{3,})[^\n`]*\n.*?^\1`*[ ]*$", re.MULTILINE | re.DOTALL)
 _SPAN = re.compile(r"(?<![\\`])(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.DOTALL)
 _RAW = re.compile(r"(?<!\\)<(?:script|img|b>)|(?<!\\)\]\(javascript|^# planted", re.MULTILINE)
@@ -27,14 +27,14 @@ _SCRIPTS = 1  # of a page: nnfuzz's own
 
 
 def trouble_of_text(text: str) -> str:
-    """What a printed text would do to a terminal or to the server that keeps it as a log."""
+    """Harm that a printed text would do to a terminal or to the server that keeps it as a log."""
     if visible(text) != text:
         return "it steers the terminal"
     return "" if uncommanding(text) == text else "it holds a command for a CI server"
 
 
 def trouble_of_markdown(text: str) -> str:
-    """What raw HTML, links and headings of others are in a Markdown text, outside of code."""
+    """Foreign HTML, links and headings in a Markdown text, outside of code."""
     found = _RAW.search(_SPAN.sub("", _FENCED.sub("", text)))
     return f"it holds {found[0]!r} outside of code" if found else ""
 
@@ -55,7 +55,7 @@ class _Page(HTMLParser):
 
 
 def trouble_of_pages(folder: Path) -> str:
-    """What else than nnfuzz's own script the HTML pages below a folder would run or load."""
+    """Everything but nnfuzz's own script that the HTML pages below a folder would run or load."""
     for path in folder.rglob("*.html"):
         page = _Page()
         page.feed(path.read_text("utf-8"))

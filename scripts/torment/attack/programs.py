@@ -1,5 +1,5 @@
-"""Commands as whole programs, with the limits that users' have: models that are small and mean too
-much, and files whose texts try to leave their place in what is printed.
+"""Attacks on commands as whole programs with the limits of users: small models that mean too much,
+and files with texts that try to escape from their context.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from scripts.torment.attack.output import (
 )
 
 CPU_SECONDS = 20
-"""Of a command, which then has to say that it takes too long."""
+"""Time limit of a command, after which it must report that it takes too long."""
 SIZES = (0, 1, 2, 3, 8, 20, 31, 37, 47, 62)
 MEMORY_BYTES = 1 << 30
-"""Of a command: less than users' have, so that an attack takes a second or two."""
+"""Computing time of a command, lower than for users, so that an attack takes a second or two."""
 _PRINTED = 1 << 24  # bytes that are read of what a command prints
 
 
 def program(folder: Path, *arguments: object) -> tuple[int, str, str]:
     """Exit code, stdout and stderr of `nnfuzz ARGUMENTS` in a process of its own.
 
-    folder: where its temporary files are.
+    folder: for its temporary files.
     """
     with open(os.memfd_create("out"), "rb") as out, open(os.memfd_create("err"), "rb") as err:
         pid = os.fork()
@@ -53,7 +53,7 @@ def program(folder: Path, *arguments: object) -> tuple[int, str, str]:
 
 
 def _become(folder: Path, arguments: list[str], out: int, err: int) -> None:
-    """Never returns."""
+    """Replaces this process by the command; never returns."""
     code: object = 70
     try:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -79,7 +79,7 @@ def _become(folder: Path, arguments: list[str], out: int, err: int) -> None:
 
 
 def judged(folder: Path, *arguments: object) -> str:
-    """What is wrong with the end of a program, and with what it has written."""
+    """What is wrong with the result and the files of a program; "" if nothing is."""
     code, out, err = program(folder, *arguments)
     found = (1,) if arguments[0] in ("merge", "doctor") else ()  # findings, damage
     if problem := wrong_end(arguments, code, err, (0, 2, *found)):
@@ -94,7 +94,7 @@ def judged(folder: Path, *arguments: object) -> str:
 
 
 def change_bomb(folder: Path, rng: random.Random) -> None:
-    """Puts a bomb in the place of the model, now and then a damaged one."""
+    """Replaces the model by a bomb, sometimes by a damaged one."""
     from tests.attacks.bombs import BOMBS
 
     data = BOMBS[rng.choice(list(BOMBS))](rng.choice(SIZES)).SerializeToString()
@@ -104,7 +104,7 @@ def change_bomb(folder: Path, rng: random.Random) -> None:
 
 
 def use_bomb(folder: Path, rng: random.Random) -> str:
-    """Shown, drawn, or rewritten."""
+    """Shows, draws or rewrites the model."""
     model = folder / "model.onnx"
     seed = rng.randrange(1000)
     more = ("--out", folder / "made", "--count", 2, "--seed", seed)
@@ -131,7 +131,7 @@ def _campaign(folder: Path) -> None:
 
 
 def change_texts(folder: Path, rng: random.Random) -> None:
-    """Hostile texts in the database and in the finding; now and then other changes."""
+    """Puts hostile texts into the database and the finding; sometimes changes other things."""
     with contextlib.closing(sqlite3.connect(folder / "campaign.sqlite")) as db:
         for _ in range(rng.choice((0, 1, 3))):
             table, column = rng.choice(_TEXTS)
@@ -173,7 +173,7 @@ def _in_json(text: str) -> str:
 
 
 def use_texts(folder: Path, rng: random.Random) -> str:
-    """Every command that prints what a campaign or finding says, and starts no compiler."""
+    """Runs every command that prints a campaign or finding and starts no compiler."""
     finding = folder / "findings" / "one"
     ways = (
         *(("show", finding), ("file", finding), ("report", folder), ("metrics", folder)),

@@ -1,4 +1,4 @@
-"""Real workers that send mutated messages: each job ends once, and the next one is all right."""
+"""Attacks by mutated messages of real workers: each job must end once, and the next be right."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KINDS = (channel.PARTIAL, channel.REPLY, channel.FAULT, channel.READY, b"?")
 
 
 class Sender:
-    """Sends the bytes that it is given, and then its own answer."""
+    """A service that sends the given bytes before its own answer."""
 
     def handle(self, header, blobs, report):
         report("execute O1")
@@ -38,7 +38,7 @@ def service() -> Sender:
 
 
 def connection():
-    """The socket of this worker, from the stack of who serves it."""
+    """The socket of this worker, taken from the stack of its server loop."""
     frame = sys._getframe()
     while frame.f_code.co_name != "_serve":
         frame = frame.f_back
