@@ -39,8 +39,10 @@ _WORDS = re.compile(
     r"|\b(?:conversion|implementation|converter|kernel|lowering) (?:is |was )?not found\b"
     r"|\bfailed to legalize\b"
     # ONNX lets inputs be computed: a compiler that needs a constant lacks the rest
-    rf"|\b(?:must be|needs to be|should be|requires?|{_BE} not|isn't|aren't) (?:an? )?"
-    r"(?:compile[- ]time )?(?:const(?:ant)?s?|initializers?)(?= *(?:$|[.,;:)]|but\b|input|tensor))"
+    rf"|\b(?:must be|needs to be|should be|requires?|expects?|{_BE} not|isn't|aren't) (?:an? )?"
+    r"(?:compile[- ]time )?(?:const(?:ant)?s?|initializers?)"
+    r"(?= *(?:$|[.,;:)]|but\b|input|tensor|\w+ *(?:$|[.,;:)])))"
+    r"|\bno support\b"
     rf"|\bunknown (?:(?:data|datum|element|tensor|scalar) ?)?type:? ['\"]?{_DTYPE}\b",
     re.IGNORECASE,
 )

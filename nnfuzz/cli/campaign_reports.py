@@ -73,7 +73,7 @@ def _of(row: FindingRow, name: str, folder: Path) -> TestResult:
     from nnfuzz.corpus.verify import Status
     from nnfuzz.findings.folder import smallest
 
-    pattern = f"reduced to {row.pattern}" if row.pattern else "not reduced yet"
+    pattern = f"reduced to {row.grouping.pattern}" if row.refined else "not reduced yet"
     details = f"{row.title}\n{pattern}, {row.occurrences} times\n{folder / row.folder}"
     report = smallest(folder / row.folder) / "report.md"
     if report.is_file():

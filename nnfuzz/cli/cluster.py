@@ -1,4 +1,4 @@
-"""`nnfuzz fuzz --ray`: a campaign on a cluster, and its parts as one campaign at the end."""
+"""`nnfuzz fuzz --ray`: runs a campaign on a cluster and merges its parts at the end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Work:
-    """The folder beside a campaign's in which it is kept what is lent, and to what settings."""
+    """The folder beside a campaign's that holds its settings and the state of its coordinator."""
 
     out: Path
 
@@ -29,7 +29,7 @@ class Work:
     def of(cls, out: Path | None) -> Work:
         """Raises: UsageError."""
         if out is None:
-            raise UsageError("--resume needs --out DIR: which campaign shall go on?")
+            raise UsageError("--resume needs --out DIR: which campaign is to go on?")
         return cls(out)
 
     @property
@@ -70,8 +70,10 @@ def fuzz_on_cluster(
     address: str,
     given: Mapping[str, Any],
 ) -> tuple[Result, CampaignConfig]:
-    """Runs a session and writes the whole campaign. given: what the command line says; processes
-    that it does not name are as many as suit a node. Raises: UsageError, ConfigError.
+    """Runs a session and writes the merged campaign.
+
+    given: settings of the command line. Without `workers` among them, each node has as many as suit
+    its cores. Raises: UsageError, ConfigError.
     """
     from nnfuzz.backend.target import CPU
     from nnfuzz.base.untrusted import read_json

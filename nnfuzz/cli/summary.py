@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from nnfuzz.cli.values import spoken
 from nnfuzz.feedback.throttle import by_operator
-from nnfuzz.findings.clusters import grouping
 from nnfuzz.records.observer import counted
 from nnfuzz.records.rows import AvoidedRow
 
@@ -112,13 +111,13 @@ def _details(row: FindingRow) -> Iterator[str]:
     """Lines on a finding: its reduced pattern, merged signatures, differing levels."""
     if row.party in OTHERS:
         yield f"accused: the {row.party}, and not the compiler"
-    if row.nodes:
-        yield f"reduced {row.nodes[0]} -> {row.nodes[1]} nodes: {row.pattern}"
-    further = len(row.duplicates) + len(row.suspects) + len(row.alike)
-    if further:
-        yield f"with {counted(further, 'further signature')}: {grouping(row)}"
-    if row.variants[1:]:
-        yield f"also with {_told(row.variants[1:])}"
+    grouping = row.grouping
+    if grouping.nodes:
+        yield f"reduced {grouping.nodes[0]} -> {grouping.nodes[1]} nodes: {grouping.pattern}"
+    if grouping.others:
+        yield f"with {counted(len(grouping.others), 'further signature')}: {grouping}"
+    if grouping.variants[1:]:
+        yield f"also with {_told(grouping.variants[1:])}"
     if len(row.backends) > 1:
         yield f"with {' and '.join(row.backends)}"
     if len(row.by_levels) > 1:

@@ -1,4 +1,4 @@
-"""A node of a cluster: a campaign on the node's own disk, over indexes lent by a coordinator."""
+"""A node of a cluster: a campaign on the node's own disk, over indexes that a coordinator lends."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import shutil
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,6 +22,8 @@ from nnfuzz.store.database import StoreError, hold
 from nnfuzz.store.schema import FILE, LOCK
 from nnfuzz.store.store import Store
 
+STARTING = Snapshot("starting", 0.0, None, 0, 0, 0.0, {}, 0, 0, 0, 0, 0.0)
+
 
 @dataclass(frozen=True)
 class NodeStatus:
@@ -31,19 +33,12 @@ class NodeStatus:
 
     host: str
     place: str
-    phase: str = "starting"
-    tests: int = 0
-    rate: float = 0.0
-    outcomes: Mapping[str, int] = field(default_factory=dict)
-    occurrences: int = 0
-    faults: int = 0
-    sut_share: float = 0.0
-    refused: int = 0
-    avoided: int = 0
+    campaign: Snapshot = STARTING
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.host}: {self.phase}, {self.tests} tests, {self.rate:.1f}/s"
+        campaign = self.campaign
+        return f"{self.host}: {campaign.phase}, {campaign.tests} tests, {campaign.rate:.1f}/s"
 
 
 class Link:
@@ -54,7 +49,7 @@ class Link:
 
     def __init__(self, call: Callable[[Report, NodeStatus], Lent], host: str, place: str) -> None:
         self._call = call
-        self._shown = NodeStatus(host, place)
+        self._status = NodeStatus(host, place)
         self._lock = threading.Lock()  # reports come from a thread of their own
         self._found: list[tuple[str, str]] = []
         self._notes: list[str] = []
@@ -63,25 +58,13 @@ class Link:
         """Sends a report with all new findings and notes. Raises: OSError; they are then kept."""
         with self._lock:
             found, notes = tuple(self._found), tuple(self._notes)
-        lent = self._call(replace(report, found=found), replace(self._shown, notes=notes))
+        lent = self._call(replace(report, found=found), replace(self._status, notes=notes))
         with self._lock:
             del self._found[: len(found)], self._notes[: len(notes)]
         return lent
 
-    def update(self, s: Snapshot) -> None:
-        self._shown = NodeStatus(
-            self._shown.host,
-            self._shown.place,
-            s.phase,
-            s.tests,
-            s.rate,
-            dict(s.outcomes),
-            s.occurrences,
-            s.faults,
-            s.sut_share,
-            s.refused,
-            s.avoided,
-        )
+    def update(self, snapshot: Snapshot) -> None:
+        self._status = replace(self._status, campaign=snapshot)
 
     def finding(self, row: FindingRow) -> None:
         with self._lock:
@@ -93,14 +76,13 @@ class Link:
 
 
 def run_node(settings: Mapping[str, Any], folder: Path, link: Link, cores: int) -> int:
-    """Runs the campaign of a node until the coordinator says that it is over; returns its tests.
-
-    A campaign that an earlier process has left in the same folder goes on.
+    """Runs or resumes the campaign in a node's folder until the coordinator ends it; returns the
+    number of its tests.
 
     settings: a CampaignConfig as JSON, with `workers` 0 for as many processes as suit the cores;
     segments go to its `share`. folder: of this node alone, below a folder that all nodes of this
-    machine and campaign share. It is removed once all of it is published, and so are the folders of
-    nodes that are gone, whose ranges other nodes run.
+    machine and campaign share. It is removed once everything in it is published. The folders of
+    lost nodes are removed as well, since other nodes run their ranges.
 
     Raises: OSError if the coordinator does not answer, and what run_campaign raises.
     """
@@ -125,7 +107,7 @@ def run_node(settings: Mapping[str, Any], folder: Path, link: Link, cores: int) 
 
 
 def tidy(folders: Path) -> None:
-    """Removes the folders of nodes that are gone: those that no process has locked."""
+    """Removes the folders of lost nodes: those that no process has locked."""
     for left in folders.iterdir():
         with contextlib.suppress(StoreError), hold(left):
             shutil.rmtree(left)

@@ -1,17 +1,17 @@
 """A campaign on the nodes of a Ray cluster.
 
 One actor per node runs nnfuzz.cluster.node on all of its cores. One more actor, the coordinator,
-runs beside this process and lends ranges of indexes (nnfuzz.parts.leases); its state is a file.
-Ray restarts actors that die, and this process starts one on every node that joins. Ranges that a
-lost node has not published are lent to other nodes. Only reports go through Ray: rows and findings
-are published to a folder or address that all nodes can read, and merged at the end
-(nnfuzz.parts.merging).
+runs beside this process and lends ranges of indexes (nnfuzz.parts.leases). Ray restarts actors
+that die, and this process starts one on every node that joins. Only reports go through Ray: nodes
+publish rows and findings to a folder or address that all nodes can read, and the campaign is merged
+from there at the end (nnfuzz.parts.merging).
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import os
 import sqlite3
 import tempfile
@@ -48,12 +48,12 @@ LEASES = "leases.sqlite"
 
 
 @dataclass(frozen=True)
-class State:
+class ClusterState:
     """Progress of a campaign.
 
-    kept: published tests. frontier: see Leases. over: whether nothing is left to do. nodes: the
-    latest status by node. titles: of findings, by signature. pid: of the coordinator. spent:
-    seconds of all sessions.
+    kept: number of published tests. frontier: see Leases. over: whether nothing is left to do.
+    nodes: the latest status of each node. titles: titles of findings by signature. pid: process id
+    of the coordinator. spent: seconds of all sessions.
     """
 
     kept: int
@@ -68,7 +68,7 @@ class State:
 
 @dataclass(frozen=True)
 class Place:
-    """A node of the cluster. cores: how many a campaign may use."""
+    """A machine of the cluster. cores: number of cores that a campaign may use."""
 
     name: str
     host: str
@@ -76,17 +76,17 @@ class Place:
     gpus: float
 
 
-def _answering(method: Callable[P, T]) -> Callable[P, T]:
-    """Turns errors of the file into OSError, after which callers try again."""
+def _retryable(method: Callable[P, T]) -> Callable[P, T]:
+    """Turns errors of the coordinator's file into OSError, after which callers try again."""
 
     @wraps(method)
-    def answer(*args: P.args, **named: P.kwargs) -> T:
+    def call(*args: P.args, **named: P.kwargs) -> T:
         try:
             return method(*args, **named)
         except sqlite3.Error as error:
             raise OSError(f"the coordinator's file: {error}") from error
 
-    return answer
+    return call
 
 
 class CoordinatorActor:
@@ -100,7 +100,7 @@ class CoordinatorActor:
         self._opened: Leases | None = (
             None  # in __init__ an error would keep Ray from restarting the actor
         )
-        self._shown: dict[str, NodeStatus] = {}
+        self._statuses: dict[str, NodeStatus] = {}
         self._notes: list[str] = []
 
     @property
@@ -109,21 +109,21 @@ class CoordinatorActor:
             self._opened = self._open()
         return self._opened
 
-    @_answering
-    def sync(self, report: Report, shown: NodeStatus) -> Lent:
+    @_retryable
+    def sync(self, report: Report, status: NodeStatus) -> Lent:
         lent = self._leases.sync(report, time.monotonic())
-        self._shown[report.node] = shown
-        self._notes += [f"{shown.host}: {note}" for note in shown.notes]
+        self._statuses[report.node] = status
+        self._notes += [f"{status.host}: {note}" for note in status.notes]
         return lent
 
-    @_answering
+    @_retryable
     def lose(self, place: str) -> None:
         """Frees the ranges of the nodes at a place that is gone."""
-        for name in [name for name, shown in self._shown.items() if shown.place == place]:
+        for name in [name for name, node in self._statuses.items() if node.place == place]:
             self._leases.lose(name)
 
-    @_answering
-    def state(self, closes: bool, seconds: float) -> State:
+    @_retryable
+    def state(self, closes: bool, seconds: float) -> ClusterState:
         """The progress of the campaign.
 
         closes: whether the time is over, so that nothing more is lent. seconds: of all sessions.
@@ -131,11 +131,11 @@ class CoordinatorActor:
         leases = self._leases
         leases.spend(seconds)
         leases.closed |= closes
-        nodes = {name: self._shown[name] for name in leases.nodes() if name in self._shown}
+        nodes = {name: self._statuses[name] for name in leases.nodes() if name in self._statuses}
         notes, self._notes = tuple(self._notes), []
         titles = leases.findings()
         where = leases.kept, leases.frontier, leases.over
-        return State(*where, nodes, titles, notes, os.getpid(), leases.spent)
+        return ClusterState(*where, nodes, titles, notes, os.getpid(), leases.spent)
 
 
 class NodeActor:
@@ -144,9 +144,9 @@ class NodeActor:
     def run(self, settings: dict[str, Any], campaign: str, coordinator: Any, place: Place) -> int:
         """Returns the number of tests. campaign: its name on the disks of nodes."""
 
-        def call(report: Report, shown: NodeStatus) -> Lent:
+        def call(report: Report, status: NodeStatus) -> Lent:
             try:
-                return ray.get(coordinator.sync.remote(report, shown), timeout=CALL_SECONDS)
+                return ray.get(coordinator.sync.remote(report, status), timeout=CALL_SECONDS)
             except (RayActorError, GetTimeoutError) as error:
                 raise ConnectionError(type(error).__name__) from error
 
@@ -167,7 +167,7 @@ def connected(address: str) -> Iterator[None]:
     """
     if "://" in address:
         raise ConfigError(
-            f"{address}: what decides has to run in the cluster: ray job submit --address "
+            f"{address}: this command has to run in the cluster: ray job submit --address "
             "http://HEAD:8265 -- nnfuzz fuzz --ray ..."
         )
     if ray.is_initialized():
@@ -218,9 +218,10 @@ class Cluster:
         path = str((work / LEASES).resolve())
         self._campaign = hashlib.sha256(path.encode()).hexdigest()[:12]
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        again = {"max_restarts": -1, "max_task_retries": -1}
-        self._again = again
-        actor = ray.remote(CoordinatorActor).options(num_cpus=0, scheduling_strategy=here, **again)
+        self._restarts = {"max_restarts": -1, "max_task_retries": -1}
+        actor = ray.remote(CoordinatorActor).options(
+            num_cpus=0, scheduling_strategy=here, **self._restarts
+        )
         self.coordinator = actor.remote(path, config.tests_limit, config.epoch)
         self.running: dict[Any, Place] = {}
         """The future result of each running node."""
@@ -238,7 +239,7 @@ class Cluster:
                     num_gpus=place.gpus if self._on_gpu else 0,
                     max_concurrency=2,
                     scheduling_strategy=there,
-                    **self._again,
+                    **self._restarts,
                 )
                 self.actors[place.name] = actor.remote()
                 self._run(place)
@@ -247,9 +248,9 @@ class Cluster:
         args = (self._settings, self._campaign, self.coordinator, place)
         self.running[self.actors[place.name].run.remote(*args)] = place
 
-    def again(self, place: Place) -> bool:
-        """Runs a node that failed once more, and returns whether it does: not after FAILURES in a
-        row.
+    def retry(self, place: Place) -> bool:
+        """Runs a node that failed once more, unless it has failed more than FAILURES times in a
+        row; returns whether it runs.
         """
         failed = self._failed[place.name]
         failed.append(time.monotonic())
@@ -283,13 +284,13 @@ class Cluster:
             except RayError as error:
                 yield place, error
 
-    def state(self, closes: bool = False, seconds: float = 0.0) -> State | None:
+    def state(self, closes: bool = False, seconds: float = 0.0) -> ClusterState | None:
         """The progress; None while the coordinator does not answer. See CoordinatorActor.state."""
         with contextlib.suppress(RayActorError, GetTimeoutError, OSError):
-            found: State = ray.get(
+            state: ClusterState = ray.get(
                 self.coordinator.state.remote(closes, seconds), timeout=CALL_SECONDS
             )
-            return found
+            return state
         return None
 
     def close(self) -> None:
@@ -305,7 +306,7 @@ def run(
     on_gpu: bool,
     observer: Observer,
     stopped: Callable[[], bool] = lambda: False,
-    watch: Callable[[Cluster, State], None] = lambda cluster, state: None,
+    watch: Callable[[Cluster, ClusterState], None] = lambda cluster, state: None,
 ) -> None:
     """Runs a campaign on the connected Ray cluster until a limit is reached or the user stops it.
 
@@ -320,52 +321,83 @@ def run(
     hands = AHEAD * sum(place.cores for place in first)
     if hands > config.epoch:
         observer.note(
-            f"nodes will often wait for each other: they can take {hands} tests, and what holds is "
-            f"decided every {config.epoch}; a new campaign with --epoch {4 * hands} keeps them busy"
+            f"nodes will often wait for each other: they can take {hands} tests, and an epoch has "
+            f"{config.epoch}; a new campaign with --epoch {4 * hands} keeps them busy"
         )
-    cluster, closes, over = Cluster(config, settings, work, on_gpu), False, False
-    told, began = set[str](), time.monotonic()
+    cluster = Cluster(config, settings, work, on_gpu)
     try:
-        while (state := cluster.state()) is None:
-            if stopped():
-                return
-            time.sleep(LOOK_SECONDS)
-        earlier = state.spent
-        closes = bool(config.time_limit and earlier >= config.time_limit)
-        over = state.over or closes
-        while True:
-            if not over:
-                cluster.staff()
-            for place, error in cluster.ended():
-                if error is not None:
-                    gone = isinstance(error, RayActorError)
-                    again = not gone and not over and cluster.again(place)
-                    end = "goes on" if again else "is lost"
-                    observer.note(f"{place.host} {end}: {error}"[:300])
-                    if not gone and not cluster.running:
-                        raise error
-            seconds = earlier + time.monotonic() - began
-            closes |= stopped() or bool(config.time_limit and seconds >= config.time_limit)
-            state = cluster.state(closes, seconds)
-            if state is None:
-                continue
-            over = state.over
-            for signature in [s for s in state.titles if s not in told]:
-                told.add(signature)
-                observer.note(f"found {state.titles[signature]} [{signature}]")
-            for note in state.notes:
-                observer.note(note)
-            observer.update(snapshot(config, state, seconds, len(cluster.running)))
-            watch(cluster, state)
-            if over and not cluster.running:
-                return
+        _Session(cluster, config, observer, stopped, watch).run()
     finally:
         cluster.close()
 
 
-def snapshot(config: CampaignConfig, state: State, seconds: float, running: int) -> Snapshot:
+class _Session:
+    """One session of a campaign on a cluster; the parameters are those of `run`."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: CampaignConfig,
+        observer: Observer,
+        stopped: Callable[[], bool],
+        watch: Callable[[Cluster, ClusterState], None],
+    ) -> None:
+        self._cluster = cluster
+        self._config = config
+        self._observer = observer
+        self._stopped = stopped
+        self._watch = watch
+        self._announced: set[str] = set()
+        """Signatures of findings that the observer knows."""
+        self._began = time.monotonic()
+
+    def run(self) -> None:
+        """Raises: the error of the last node that failed."""
+        while (state := self._cluster.state()) is None:
+            if self._stopped():
+                return
+            time.sleep(LOOK_SECONDS)
+        earlier, limit = state.spent, self._config.time_limit or math.inf
+        closes = earlier >= limit
+        over = state.over or closes
+        while True:
+            if not over:
+                self._cluster.staff()
+            self._handle_ended(over)
+            seconds = earlier + time.monotonic() - self._began
+            closes |= self._stopped() or seconds >= limit
+            if (state := self._cluster.state(closes, seconds)) is None:
+                continue
+            over = state.over
+            self._show(state, seconds)
+            if over and not self._cluster.running:
+                return
+
+    def _handle_ended(self, over: bool) -> None:
+        """Runs failed nodes again. Raises: the error of the last one, if it is not to run again."""
+        for place, error in self._cluster.ended():
+            if error is not None:
+                gone = isinstance(error, RayActorError)
+                again = not gone and not over and self._cluster.retry(place)
+                end = "goes on" if again else "is lost"
+                self._observer.note(f"{place.host} {end}: {error}"[:300])
+                if not gone and not self._cluster.running:
+                    raise error
+
+    def _show(self, state: ClusterState, seconds: float) -> None:
+        for signature in [s for s in state.titles if s not in self._announced]:
+            self._announced.add(signature)
+            self._observer.note(f"found {state.titles[signature]} [{signature}]")
+        for note in state.notes:
+            self._observer.note(note)
+        running = len(self._cluster.running)
+        self._observer.update(snapshot(self._config, state, seconds, running))
+        self._watch(self._cluster, state)
+
+
+def snapshot(config: CampaignConfig, state: ClusterState, seconds: float, running: int) -> Snapshot:
     """The sum over all nodes that report. Its tests include published ones of lost nodes."""
-    nodes, outcomes = [*state.nodes.values()], Counter[str]()
+    nodes, outcomes = [node.campaign for node in state.nodes.values()], Counter[str]()
     for node in nodes:
         outcomes.update(node.outcomes)
     rate = sum(node.rate for node in nodes)
@@ -387,5 +419,5 @@ def snapshot(config: CampaignConfig, state: State, seconds: float, running: int)
         sut_share=sum(node.sut_share for node in nodes) / max(1, len(nodes)),
         tests_limit=config.tests_limit,
         avoided=max((node.avoided for node in nodes), default=0),
-        nodes=tuple(map(str, nodes)) or (f"{running} starting",),
+        nodes=tuple(map(str, state.nodes.values())) or (f"{running} starting",),
     )

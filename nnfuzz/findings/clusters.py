@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.records.rows import AvoidedRow, FindingRow, ReductionRow, backends_of
+from nnfuzz.records.rows import AvoidedRow, FindingRow, Grouping, ReductionRow, Variant
+from nnfuzz.triage.keys import grouped
 from nnfuzz.triage.signature import Failure, digest_of
 
 
@@ -70,19 +71,20 @@ class Clusters:
             ),
         )
 
-    def together(
+    def merged(
         self, findings: Iterable[FindingRow], reductions: Mapping[str, ReductionRow]
     ) -> list[FindingRow]:
-        """One row for all unreduced findings of a cluster: that of the smallest model, with the
-        others as its `alike`. Reduced ones are told which of their duplicates were explained.
+        """The findings with one row for all unreduced ones of a cluster: that of the smallest
+        model, with the others as `similar`. Reduced ones learn which duplicates were explained.
         """
         groups: dict[str, list[FindingRow]] = {}
         for row in findings:
             name = "" if row.refined else self.names.get(row.signature, "")
-            told = (s for s in row.duplicates if s in reductions and reductions[s].explained)
-            row = replace(row, explained=tuple(told))
+            done = row.grouping.duplicates
+            explained = tuple(s for s in done if s in reductions and reductions[s].explained)
+            row = replace(row, grouping=replace(row.grouping, explained=explained))
             groups.setdefault(name or row.signature, []).append(row)
-        return [_whole(group) for group in groups.values()]
+        return [_cluster(group) for group in groups.values()]
 
 
 def complaint_of(failure: Failure) -> str:
@@ -93,32 +95,99 @@ def complaint_of(failure: Failure) -> str:
     return f"wrong {parts.get('wrong', 'output')} at {parts['operators'][0]}"
 
 
-def grouping(row: FindingRow) -> str:
-    """How the signatures of a finding came together, the surest way first; "" if it has one."""
-    reduced = len(row.duplicates) - len(row.explained)
-    ways = (
-        (reduced, "reduced to the same"),
-        (len(row.explained), "explained by running its pattern"),
-        (len(row.suspects), "suspected and not asked yet, since their models contain its pattern"),
-        (len(row.alike), "suspected, since they fail alike"),
-    )
-    return "; ".join(f"{count} {how}" for count, how in ways if count)
-
-
 def _kind(row: FindingRow) -> tuple[str, str, str, str]:
     return row.compiler, row.kind, row.stage, row.level
 
 
-def _whole(group: list[FindingRow]) -> FindingRow:
+def _cluster(group: list[FindingRow]) -> FindingRow:
     first, *others = sorted(group, key=lambda row: (row.size, row.place, row.signature))
-    levels = Counter[str]()
-    for row in group:
+    whole = _summed(first, group)
+    similar = tuple(row.signature for row in others)
+    levels = dict(Counter(whole.by_levels).most_common())
+    return replace(whole, by_levels=levels, grouping=replace(first.grouping, similar=similar))
+
+
+def _summed(first: FindingRow, group: Iterable[FindingRow]) -> FindingRow:
+    """The first row with the occurrences of the whole group."""
+    rows, levels = list(group), Counter[str]()
+    for row in rows:
         levels.update(row.by_levels)
     return replace(
         first,
-        occurrences=sum(row.occurrences for row in group),
-        found_at=min(row.found_at for row in group),
-        by_levels=dict(levels.most_common()),
-        backends=backends_of(group),
-        alike=tuple(row.signature for row in others),
+        occurrences=sum(row.occurrences for row in rows),
+        found_at=min(row.found_at for row in rows),
+        by_levels=dict(levels),
+        backends=tuple(sorted({label for row in rows for label in row.backends})),
+    )
+
+
+def merged(
+    rows: Iterable[FindingRow],
+    reductions: Mapping[str, ReductionRow],
+    suspects: Mapping[str, str] | None = None,
+) -> list[FindingRow]:
+    """One row for all findings that share enough keys, the refined signature among them.
+
+    That of the smallest model stands for the others, those that are reduced to the end first.
+    suspects: signature -> the refined signature whose pattern its model contains. A suspect goes
+    with that finding until it is reduced itself. The rest stay alone. In order of discovery.
+    """
+    rows, suspects = sorted(rows, key=lambda row: (row.place, row.signature)), suspects or {}
+    leaders = _leaders(rows, reductions)
+    of_refined = {reductions[s].refined: leader for s, leader in leaders.items()}
+    groups: dict[str, list[FindingRow]] = {}
+    for row in rows:
+        suspected = of_refined.get(suspects.get(row.signature, ""), row.signature)
+        groups.setdefault(leaders.get(row.signature, suspected), []).append(row)
+    found = [_one(group, reductions) for group in groups.values()]
+    return sorted(found, key=lambda row: (row.found_at, row.signature))
+
+
+def _leaders(rows: Iterable[FindingRow], reductions: Mapping[str, ReductionRow]) -> dict[str, str]:
+    """Reduced signature -> the first one with the same cause."""
+    done = (reductions[row.signature] for row in rows if row.signature in reductions)
+    return grouped({found.signature: found.all_keys for found in done if found.refined})
+
+
+def _one(group: list[FindingRow], reductions: Mapping[str, ReductionRow]) -> FindingRow:
+    """The row of all findings of one cause. group: in order."""
+    reduced = {s: done for s, done in reductions.items() if done.refined}
+    certain = [row for row in group if row.signature in reduced]
+    certain.sort(key=lambda r: (reduced[r.signature].explained, reduced[r.signature].after))
+    certain = certain or group[:1]
+    first, *others = certain
+    whole = _summed(first, group)
+    grouping = Grouping(
+        duplicates=tuple(row.signature for row in others),
+        suspects=tuple(row.signature for row in group if row not in certain),
+    )
+    if (done := reduced.get(first.signature)) is None:
+        return replace(whole, grouping=grouping)
+    grouping = replace(
+        grouping,
+        refined=done.refined,
+        pattern=done.pattern,
+        nodes=(done.before, done.after),
+        variants=_variants(certain, reduced),
+    )
+    party = done.accused or first.party
+    return replace(whole, title=done.title, party=party, grouping=grouping)
+
+
+def _variants(
+    rows: Iterable[FindingRow], reductions: Mapping[str, ReductionRow]
+) -> tuple[Variant, ...]:
+    """The reduced models of some rows, in their order."""
+    by_pattern: dict[str, list[FindingRow]] = {}
+    for row in rows:
+        by_pattern.setdefault(reductions[row.signature].pattern, []).append(row)
+    return tuple(
+        Variant(
+            pattern,
+            reductions[rows[0].signature].title,
+            len(rows),
+            sum(row.occurrences for row in rows),
+            rows[0].folder,
+        )
+        for pattern, rows in by_pattern.items()
     )

@@ -65,11 +65,12 @@ class Attributed:
 
     @classmethod
     def draw_given(cls, draw: Draw, given: Mapping[str, Any], *types: TensorType) -> Self:
-        """`draw` with some attributes given; those declared later may depend on them."""
+        """`draw` with some attributes given; the others may depend on them."""
         op = cls.__new__(cls)
+        op.__dict__.update(given)
         for name, declaration in cls.declared.items():
-            drawn = name not in given
-            op.__dict__[name] = declaration.draw(draw, name, op, types) if drawn else given[name]
+            if name not in given:
+                op.__dict__[name] = declaration.draw(draw, name, op, types)
         return op
 
     @classmethod

@@ -1,9 +1,9 @@
-"""Looks for what is wrong with the folder of a campaign, and mends it.
+"""Finds and repairs damage in the folder of a campaign.
 
-A kill leaves nothing that a campaign does not mend by itself when it goes on. This is for the rest:
-damaged disks, half-made copies, folders that somebody has moved or deleted. Nothing is thrown away
-that could be a finding: what belongs to no row is put aside, and of a damaged file what can be read
-is kept, beside the file itself.
+A campaign repairs the traces of a kill by itself when it goes on. This module is for damaged disks,
+half-made copies, and folders that somebody has moved or deleted. Nothing that could be a finding is
+thrown away: folders without a row are put aside, and all readable rows of a damaged file are kept,
+beside the file itself.
 """
 
 from __future__ import annotations
@@ -34,26 +34,28 @@ from nnfuzz.store.schema import FOLDERS
 from nnfuzz.store.store import FILE, Store, StoreError
 
 ORPHANS = "orphans"
-"""Where folders are put that no finding has."""
+"""Name of the folder for folders that belong to no finding."""
 RESCUED, DAMAGED = f"{FILE}.rescued", f"{FILE}.damaged"
-SHOWN = 3  # names that a line tells
+SHOWN = 3  # names in one line
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is wrong, and what `mend` does about it; it may be called until the next one is asked
-    for. None: only the user can do what the remedy says.
+    """A problem of a campaign's folder.
+
+    description: of the problem. remedy: description of what `mend` does, which may be called until
+    the next problem is asked for. If `mend` is None, only the user can do it.
     """
 
-    what: str
+    description: str
     remedy: str
     mend: Callable[[], object] | None
 
 
 def problems(folder: Path) -> Iterator[Problem]:
-    """What is wrong with a campaign that is not running, one after the other: what hides the rest
-    comes first, and alone if it is not mended.
+    """The problems of a campaign that is not running. One that hides the others comes first, and
+    is the only one if it is not mended.
 
     Raises: StoreError if there is no campaign, another process works on it, or another version has
     made it.
@@ -62,9 +64,9 @@ def problems(folder: Path) -> Iterator[Problem]:
     if not (folder / FILE).exists():
         raise StoreError(f"{folder} holds no campaign: there is no {FILE}")
     with hold(folder):
-        if told := damage(folder / FILE):
+        if damaged := damage(folder / FILE):
             remedy = f"keep what can be read, and the damaged file as {DAMAGED}"
-            yield Problem(f"{FILE} is damaged: {told}", remedy, partial(_rescue, folder))
+            yield Problem(f"{FILE} is damaged: {damaged}", remedy, partial(_rescue, folder))
             if damage(folder / FILE):
                 return
     with Store.open(folder) as store:
@@ -78,7 +80,7 @@ def problems(folder: Path) -> Iterator[Problem]:
 
 
 def _interrupted(folder: Path) -> Iterator[Problem]:
-    """Merging, or an earlier repair."""
+    """An interrupted merge or repair."""
     if folder.with_name(f"{REPLACED}{folder.name}").exists():
         yield Problem(
             f"nnfuzz merge was interrupted when it replaced {folder}",
@@ -125,7 +127,7 @@ def _settings(store: Store) -> Iterator[Problem]:
 
 
 def _leftovers(store: Store) -> Iterator[Problem]:
-    """What killed writers have left."""
+    """Files and folders that killed writers have left."""
     places = [store.folder / place for place in FOLDERS]
     if found := [path.name for place in places for path in leftovers(place)]:
 
@@ -133,12 +135,12 @@ def _leftovers(store: Store) -> Iterator[Problem]:
             for place in places:
                 mend(place)
 
-        told = f"{counted(len(found), 'leftover')} of killed writers: {_some(found)}"
-        yield Problem(told, "remove them, or put back what they were about to replace", clean)
+        text = f"{counted(len(found), 'leftover')} of killed writers: {_some(found)}"
+        yield Problem(text, "remove them, or put back what they were about to replace", clean)
 
 
 def _moved(store: Store) -> Iterator[Problem]:
-    """Findings whose folder lies in another place of the campaign."""
+    """Findings whose folder lies elsewhere in the campaign."""
     there = {path.name: place for place, path in _folders(store) if is_finding(path)}
     owned = {row.folder for row in store.signatures.rows()}
     found = {}
@@ -154,8 +156,8 @@ def _moved(store: Store) -> Iterator[Problem]:
                 store.signatures.move(signature, place)
 
         places = _some(place for _, place in found.values())
-        told = f"{counted(len(found), 'finding')} elsewhere than noted: {places}"
-        yield Problem(told, "note where they are", follow)
+        text = f"{counted(len(found), 'finding')} elsewhere than noted: {places}"
+        yield Problem(text, "note where they are", follow)
 
 
 def _gone(store: Store) -> Iterator[Problem]:
@@ -168,8 +170,8 @@ def _gone(store: Store) -> Iterator[Problem]:
                 store.signatures.forget(row.signature)
             _read_all_again(store.folder)
 
-        told = f"{counted(len(gone), 'finding')} without folder: {_some(r.folder for r in gone)}"
-        yield Problem(told, "forget them until they occur again; their occurrences stay", forget)
+        text = f"{counted(len(gone), 'finding')} without folder: {_some(r.folder for r in gone)}"
+        yield Problem(text, "forget them until they occur again; their occurrences stay", forget)
 
 
 def _orphans(store: Store) -> Iterator[Problem]:
@@ -184,12 +186,12 @@ def _orphans(store: Store) -> Iterator[Problem]:
                 shutil.rmtree(target, ignore_errors=True)
                 os.replace(path, target)
 
-        told = f"{counted(len(found), 'folder')} of no finding: {_some(p.name for p in found)}"
-        yield Problem(told, f"move them to {ORPHANS}/", put_aside)
+        text = f"{counted(len(found), 'folder')} of no finding: {_some(p.name for p in found)}"
+        yield Problem(text, f"move them to {ORPHANS}/", put_aside)
 
 
 def _folders(store: Store) -> Iterator[tuple[str, Path]]:
-    """All folders that may be of findings, as rows name them."""
+    """All folders that may belong to findings, each with its name in rows."""
     for place in FOLDERS:
         for path in sorted((store.folder / place).glob("[!.]*")):
             if path.is_dir():
@@ -205,42 +207,44 @@ def _rows(store: Store) -> Iterator[Problem]:
         yield Problem(counted(count, noun), "remove", remove)
     remedy = f"forget them: {_again(store)} again"
     if unread := unreadable_tests(store):
-        told = f"{counted(len(unread), 'test')} that cannot be read: {_some(map(str, unread))}"
-        yield Problem(told, remedy, partial(_forgotten, store, store.tests.forget, unread))
+        text = f"{counted(len(unread), 'test')} that cannot be read: {_some(map(str, unread))}"
+        yield Problem(text, remedy, partial(_forget, store, store.tests.forget, unread))
     if packs := store.tests.packs.damaged():
-        told = f"{counted(len(packs), 'pack')} of old tests that cannot be read"
-        yield Problem(told, remedy, partial(_forgotten, store, store.tests.packs.forget, packs))
+        text = f"{counted(len(packs), 'pack')} of old tests that cannot be read"
+        yield Problem(text, remedy, partial(_forget, store, store.tests.packs.forget, packs))
     if names := store.tests.packs.misnamed():
-        told = f"{counted(len(names), 'pack')} of old tests with others than noted"
-        yield Problem(told, "note what they hold", partial(store.tests.packs.rename, names))
+        text = f"{counted(len(names), 'pack')} of old tests with others than noted"
+        yield Problem(text, "note what they hold", partial(store.tests.packs.rename, names))
     merged = store.meta(SOURCES) is not None
     if merged and (lost := unrestrained_tests(store)):
-        told = (
+        text = (
             f"{counted(len(lost), 'test')} of epochs that are half merged: {_some(map(str, lost))}"
         )
-        yield Problem(told, remedy, partial(_forgotten, store, store.tests.forget, lost))
+        yield Problem(text, remedy, partial(_forget, store, store.tests.forget, lost))
 
 
 def _again(store: Store) -> str:
-    """What brings tests back."""
+    """The command that brings tests back."""
     if store.meta(SOURCES) is None:
         return "nnfuzz fuzz --resume runs them"
     return "nnfuzz merge of all parts adds them"
 
 
-def _forgotten(store: Store, forget: Callable[[T], object], what: T) -> None:
-    forget(what)
+def _forget(store: Store, forget: Callable[[T], object], rows: T) -> None:
+    forget(rows)
     _read_all_again(store.folder)
 
 
 def _read_all_again(folder: Path) -> None:
-    """What was put together has not all of its parts any more."""
+    """Has the next merge read all parts again, since the campaign lacks rows of some."""
     (folder / NOTE).unlink(missing_ok=True)
 
 
 def _log(store: Store) -> Iterator[Problem]:
     if (size := log_bytes(store.folder)) > LARGE_LOG:
-        yield Problem(f"{FILE}-wal has {size >> 20} MB", "take it over", store.checkpoint)
+        yield Problem(
+            f"{FILE}-wal has {size >> 20} MB", "write it into the database", store.checkpoint
+        )
 
 
 def _some(names: Iterable[str]) -> str:

@@ -1,15 +1,16 @@
-"""Leases: which node tests which range of indexes, kept in one small SQLite file.
+"""Leases of a cluster: which node tests which range of indexes, kept in one small SQLite file.
 
 A lent range is a row until its tests and findings are published. So the file holds only work in
 progress, and every index below `frontier` is either in exactly one row or published. A node that
-stays silent for too long loses its ranges to the next node that asks. A test is a function of its
-index, so it does not matter which node runs it, or how often, and a late report is still true.
+sends no report for TERM seconds loses its ranges to the next node that asks. A test is a function
+of its index, so it does not matter which node runs it, or how often, and a late report still
+counts.
 
 Time is a parameter, and the time of the last report is not stored: a process that opens the file
 again gives every node a whole term. A killed process loses no answer that it has given. A power
 cut may lose the latest answers, but also ends the sessions that received them; their ranges are
-lent again. For that reason nothing waits for the disk, which would limit it to a hundred reports a
-second.
+lent again. So no answer waits for the disk, which would limit the coordinator to a hundred reports
+a second.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from nnfuzz.records.schedule import LONGEST, begins, epoch_of
 TERM = 60.0
 """Seconds without a report after which a node's ranges are lent to other nodes."""
 CHECKS = 20
-"""How often silent nodes are looked for in one term."""
+"""Searches for silent nodes in one term."""
 PACE, LEAST_PACE = 0.01, 0.2
 """Seconds between two reports of a node: PACE times the number of nodes, and at least LEAST_PACE.
 """
@@ -46,8 +47,8 @@ CREATE INDEX IF NOT EXISTS reducing ON reductions (cluster) WHERE NOT done;
 class Leases:
     """Lends ranges of indexes to nodes.
 
-    limit: the first index that is not tested; None for no end. term: see TERM. longest: tests in
-    the longest epoch. closed: whether the time is over, so that nothing more is lent.
+    limit: the first index that is not tested; None for no end. term: see TERM. longest: number of
+    tests in the longest epoch. closed: whether the time is over, so that nothing more is lent.
     """
 
     closed = False
@@ -63,7 +64,8 @@ class Leases:
         self._limit = limit
         self._term = term
         self._longest = longest
-        self._heard: dict[str, float] = {}
+        self._reported: dict[str, float] = {}
+        """Time of each node's last report."""
         self._next_check = -math.inf  # when silent nodes are looked for again
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._db.execute("PRAGMA journal_mode = WAL")
@@ -93,7 +95,7 @@ class Leases:
 
     @property
     def begun(self) -> int:
-        """The last epoch whose configuration is decided; -1 before the first."""
+        """The last decided epoch; -1 before the first."""
         return int(self._fact("begun", -1))
 
     @property
@@ -131,7 +133,7 @@ class Leases:
 
     def nodes(self) -> list[str]:
         """Names of the nodes that have reported within the term."""
-        return sorted(self._heard)
+        return sorted(self._reported)
 
     def held(self, node: str) -> tuple[Lease, ...]:
         query = "SELECT first, end, ran FROM ranges WHERE holder = ? ORDER BY first"
@@ -139,8 +141,7 @@ class Leases:
         return tuple(Lease(first, end, bool(ran)) for first, end, ran in rows)
 
     def sync(self, report: Report, now: float) -> Lent:
-        """Records the report of a node and lends it the tests that it asks for, as far as there are
-        any.
+        """Records the report of a node, and lends it the tests that it asks for if there are any.
 
         now: seconds of a monotonic clock. Raises: sqlite3.Error; then nothing was recorded.
         """
@@ -148,8 +149,8 @@ class Leases:
         self._db.execute("BEGIN IMMEDIATE")
         try:
             self._expire(now)
-            self._heard[node] = now
-            self._take(report)
+            self._reported[node] = now
+            self._record(report)
             leads = self._leads(report)
             if report.leaves:
                 self._lose(node)
@@ -164,7 +165,7 @@ class Leases:
                 tuple(mine),
                 tuple(taken),
                 self.over,
-                max(LEAST_PACE, PACE * len(self._heard)),
+                max(LEAST_PACE, PACE * len(self._reported)),
             )
             self._db.execute("COMMIT")
         except BaseException:
@@ -174,15 +175,15 @@ class Leases:
         return lent
 
     def lose(self, node: str) -> None:
-        """Makes the ranges of a node that is gone free for other nodes."""
+        """Frees the ranges of a lost node."""
         with self._db:
             self._db.execute("BEGIN IMMEDIATE")
             self._lose(node)
 
     # -- in a transaction ---------------------------------------------------------------------
 
-    def _take(self, report: Report) -> None:
-        """Records what is true even if the node has lost its ranges since."""
+    def _record(self, report: Report) -> None:
+        """Records a report. It counts even if the node has lost its ranges since."""
         ran, kept = ([(first,) for first in firsts] for firsts in (report.ran, report.kept))
         self._db.executemany("UPDATE ranges SET told = 1 WHERE first = ?", ran)
         own = [(first, report.node) for first in report.ran]
@@ -214,9 +215,7 @@ class Leases:
             have += len(lease)
 
     def _free(self) -> Lease | None:
-        """A range that a node has lost, else the next new range of a decided epoch; None if there
-        is none.
-        """
+        """A range that a node has lost, or else the next new range of a decided epoch, if any."""
         lost = "SELECT first, end FROM ranges WHERE holder IS NULL ORDER BY first LIMIT 1"
         for first, end in self._db.execute(lost):
             return Lease(first, end)
@@ -229,11 +228,11 @@ class Leases:
         epoch = epoch_of(first, self._longest)
         after = begins(epoch + 1, self._longest)
         length = after - begins(epoch, self._longest)
-        size = range_size(length, len(self._heard))
+        size = range_size(length, len(self._reported))
         return Lease(first, min(first + size, after, end))
 
     def _claim(self, node: str, claims: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
-        """(signatures that this node reduces, signatures that another node has reduced).
+        """The claimed signatures that this node reduces, and those that another one has reduced.
 
         One finding of a cluster is reduced at a time, since its pattern may explain the others.
         """
@@ -261,13 +260,13 @@ class Leases:
             return
         self._next_check = now + self._term / CHECKS
         for node in self._silent:
-            self._heard.setdefault(node, now)
+            self._reported.setdefault(node, now)
         self._silent = []
-        for node in [node for node, heard in self._heard.items() if now - heard > self._term]:
+        for node in [node for node, last in self._reported.items() if now - last > self._term]:
             self._lose(node)
 
     def _lose(self, node: str) -> None:
-        self._heard.pop(node, None)
+        self._reported.pop(node, None)
         self._db.execute("UPDATE ranges SET holder = NULL, ran = 0 WHERE holder = ?", [node])
         self._db.execute("DELETE FROM reductions WHERE holder = ? AND NOT done", [node])
         if self._fact("leader", "") == node:

@@ -1,12 +1,12 @@
-"""Puts the parts of a campaign together: rows and folders of finding, each once.
+"""Merges the parts of a campaign: rows and folders of findings, each once.
 
-Neither the order of the parts nor how often one is given matters: of two rows of one thing the same
-one stays whichever comes first, and epochs are named by what holds in them. So the parts of parts
-may be put together, and a part again that has gone on meanwhile. Which findings are one cause is
-not decided here: the rules of a campaign decide it of its rows (nnfuzz.records.rows.merged).
+Neither the order of the parts nor naming one twice changes the result: which of two rows stays does
+not depend on which came first, and an epoch is named by its content. So merged campaigns may be
+merged, and a part may be merged again after it has gone on. Which findings have one cause is
+decided later, by the rules that every campaign follows (nnfuzz.records.rows.merged).
 
-A result knows what it has been made of: the segments, and how far each part was. What comes later
-is added to a copy of its file, so that merging again costs what is new.
+A result records its segments and how far each part was. Later rows are added to a copy of its file,
+so merging again costs as much as there is new.
 """
 
 from __future__ import annotations
@@ -45,24 +45,26 @@ REPLACED = ".merged-over-"
 
 
 NOTE = "merged.json"
-"""In the folder of what was put together: see Merged."""
+"""Name of the file in a merged campaign that holds a `Merged`."""
 
 
 @dataclass(frozen=True)
 class Merged:
-    """What is in a result: segments, and what there was of each part, both by name."""
+    """Content of a merged campaign: names of segments, and the rows of each part by its name."""
 
     segments: tuple[str, ...] = ()
     parts: dict[str, Taken] = field(default_factory=dict)
 
 
 class MergeError(Unreadable):
-    """Campaigns that are no parts of one; the message names the reason."""
+    """Campaigns are not parts of one campaign; the message names the reason."""
 
 
 def merge(sources: Sequence[str | Path], out: Path, note: Callable[[str], None]) -> Store:
-    """Writes what the campaigns hold into a new one, or over an earlier result of this, which then
-    counts as one of them; it is there whole or not at all. Returns it, open.
+    """Merges campaigns into the folder `out` and returns the result, open.
+
+    An earlier result in `out` counts as one of the campaigns. The new result is written completely
+    or not at all.
 
     sources: folders of campaigns, or depots of segments (nnfuzz.parts.segments).
 
@@ -75,10 +77,10 @@ def merge(sources: Sequence[str | Path], out: Path, note: Callable[[str], None])
         beside = tempfile.TemporaryDirectory(prefix=PARTIAL, dir=out.parent)
         scratch = Path(stack.enter_context(beside))
         known = earlier.segments if earlier else ()
-        found = [told for s in sources for told in campaigns_in(str(s), scratch, known).items()]
+        found = [pair for s in sources for pair in campaigns_in(str(s), scratch, known).items()]
         if (out / FILE).exists() and not earlier:  # of another version: all of it is read
             found.append(("", out))
-        # Whatever is named twice is locked and read once.
+        # A campaign that is named twice is locked and read once.
         places = {folder.resolve(): name for name, folder in found}
         if earlier:
             places.pop(out.resolve(), None)
@@ -95,7 +97,10 @@ def merge(sources: Sequence[str | Path], out: Path, note: Callable[[str], None])
 
 
 def _earlier(out: Path) -> Merged | None:
-    """What an earlier result was made of; None if there is none that knows. Raises: MergeError."""
+    """Content of an earlier result; None if there is none, or if it does not record its content.
+
+    Raises: MergeError if the folder holds something else.
+    """
     if not (out / FILE).exists():
         if out.exists() and any(out.iterdir()):
             raise MergeError(f"{out} holds other files: choose another --out")
@@ -108,8 +113,8 @@ def _earlier(out: Path) -> Merged | None:
 
 
 def _copied(out: Path, made: Path) -> None:
-    """The file of an earlier result, and its findings, whose files are the same ones: nobody
-    changes a file of a finding, but puts another one in its place.
+    """Copies an earlier result. Files of findings are linked, since they are replaced and never
+    changed.
     """
     with Store.open(out) as store:
         store.checkpoint()
@@ -127,8 +132,11 @@ def _linked(source: str, target: str) -> None:
 
 
 def _add_all(target: Store, parts: Mapping[Store, str], earlier: Merged) -> None:
-    """parts: to the names of the segments that they are, "" for campaigns. Raises: MergeError."""
-    check_alike([*parts, *([target] if target.meta("config") else ())])
+    """Adds parts to a campaign.
+
+    parts: the name of each part's segment; "" if it is a campaign's folder. Raises: MergeError.
+    """
+    check_settings([*parts, *([target] if target.meta("config") else ())])
     taken = dict(earlier.parts)
     for part, segment in parts.items():
         name = name_of(part)
@@ -144,18 +152,20 @@ def _add_all(target: Store, parts: Mapping[Store, str], earlier: Merged) -> None
         if now.tests > taken.get(name, NOTHING).tests:
             taken[name] = now
     segments = {*earlier.segments, *filter(None, parts.values())}
-    told = asdict(Merged(tuple(sorted(segments)), taken))
-    write_atomically(target.folder / NOTE, json.dumps(told, indent=1).encode())
+    merged = asdict(Merged(tuple(sorted(segments)), taken))
+    write_atomically(target.folder / NOTE, json.dumps(merged, indent=1).encode())
 
 
 def _with(index: int, parts: Sequence[Store]) -> Path:
-    """The folder of the first of several campaigns with a test of an index."""
+    """Folder of the first campaign that has a test of this index."""
     return next(part.folder for part in parts if part.tests.count(index, index + 1))
 
 
 def campaigns_in(source: str, scratch: Path, known: Container[str] = ()) -> dict[str, Path]:
-    """The folder of a campaign itself, by "", or those of the segments that a depot holds,
-    unpacked, by their names. known: segments that are left out.
+    """Folders of campaigns by the name of their segment.
+
+    If the source is a campaign, that is its own folder, under the name ""; if it is a depot, its
+    segments are unpacked below `scratch`. known: segments that are left out.
 
     Raises: MergeError, Unreadable.
     """
@@ -168,7 +178,9 @@ def campaigns_in(source: str, scratch: Path, known: Container[str] = ()) -> dict
 
 
 def settle(out: Path) -> None:
-    """Ends what a kill has interrupted: the earlier result is there, or the newer one."""
+    """Finishes the replacement of a folder that a kill has interrupted: removes the earlier result
+    if the newer one is in place, else puts it back.
+    """
     for old in out.parent.glob(f"{REPLACED}{out.name}"):
         if out.exists():
             shutil.rmtree(old)
@@ -178,7 +190,7 @@ def settle(out: Path) -> None:
 
 @contextmanager
 def _in_place_of(out: Path) -> Iterator[Path]:
-    """A folder that takes the place of another one, or of none, once the block has ended well."""
+    """A new folder, which replaces `out` when the block has ended well."""
     if out.exists() and not any(out.iterdir()):
         out.rmdir()
     if not out.exists():
@@ -198,8 +210,8 @@ def _in_place_of(out: Path) -> Iterator[Path]:
 # -- are they parts of one campaign? --------------------------------------------------------------
 
 
-def check_alike(parts: Sequence[Store]) -> None:
-    """Raises: MergeError if settings differ."""
+def check_settings(parts: Sequence[Store]) -> None:
+    """Raises: MergeError if the settings of two parts differ."""
     first, *others = parts
     wanted = _settings(first)
     for other in others:
@@ -217,8 +229,8 @@ def _settings(store: Store) -> dict[str, Any]:
     return {name: value for name, value in config.items() if name not in left_out}
 
 
-def _together(parts: Sequence[Store]) -> CampaignConfig:
-    """The settings of the whole: limits that all of them keep."""
+def _merged_config(parts: Sequence[Store]) -> CampaignConfig:
+    """The settings of the whole campaign, with limits that no part exceeds."""
     configs = [CampaignConfig.from_json(part.config()) for part in parts]
     times = [config.time_limit for config in configs]
     tests = [config.tests_limit for config in configs]
@@ -235,11 +247,13 @@ def _together(parts: Sequence[Store]) -> CampaignConfig:
     )
 
 
-# -- one part more --------------------------------------------------------------------------------
+# -- adding a part --------------------------------------------------------------------------------
 
 
 def add(target: Store, part: Store, taken: Taken = NOTHING) -> None:
-    """Adds what a part holds and the target lacks. taken: of the part, before.
+    """Adds all rows and findings of a part that the target lacks.
+
+    taken: the rows of the part that the target has already.
 
     Raises: DifferentTests.
     """
@@ -261,28 +275,28 @@ def add(target: Store, part: Store, taken: Taken = NOTHING) -> None:
 
 
 def _order(row: FindingRow, reduction: ReductionRow | None) -> tuple[Any, ...]:
-    """Which of two rows of a signature stays: as in one campaign, one that is reduced stays, else
-    the first one in the order of tests and probes.
+    """Sort key: of two rows of a signature the lesser one stays. As in one campaign, that is a
+    reduced one, else the first one in the order of tests and probes.
     """
     reduced = reduction is not None and not reduction.reason
-    told = json.dumps(as_json(reduction), sort_keys=True) if reduction else ""
-    return not reduced, row.place, str(row.test), row.title, row.party, told
+    text = json.dumps(as_json(reduction), sort_keys=True) if reduction else ""
+    return not reduced, row.place, str(row.test), row.title, row.party, text
 
 
 def _copy(source: Path, target: Path) -> None:
-    """A folder of a finding, in place of another one. Raises: Unreadable."""
+    """Copies the folder of a finding over another one. Raises: Unreadable."""
     shutil.rmtree(target, ignore_errors=True)
     if source.is_dir():
         with making_sense(source):
             copy_files(source, target)
 
 
-# -- what holds for the whole ---------------------------------------------------------------------
+# -- the whole campaign ---------------------------------------------------------------------
 
 
 def finish(target: Store, parts: Sequence[Store], note: Callable[[str], None]) -> None:
-    """Settings, figures and order of the whole."""
-    target.set_meta("config", as_json(_together(parts)))
+    """Writes settings, figures, the summary and the order of findings of the whole campaign."""
+    target.set_meta("config", as_json(_merged_config(parts)))
     for name in ("versions", "releases"):
         target.set_meta(name, _versions([part.meta(name, {}) for part in parts]))
     target.set_meta("habits", _habits([part.meta("habits", {}) for part in parts]))
@@ -304,25 +318,25 @@ def finish(target: Store, parts: Sequence[Store], note: Callable[[str], None]) -
     write_atomically(target.folder / SUMMARY, text.encode())
 
 
-def _versions(told: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """By name; where parts differ, all of them."""
+def _versions(parts: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Versions by name; if parts differ, all versions of a name."""
     found: dict[str, set[str]] = {}
-    for versions in told:
+    for versions in parts:
         for name, version in versions.items():
             found.setdefault(name, set()).update(version.split(" | "))
     return {name: " | ".join(sorted(versions)) for name, versions in sorted(found.items())}
 
 
-def _habits(told: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+def _habits(parts: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     found: dict[str, set[str]] = {}
-    for habits in told:
+    for habits in parts:
         for backend, own in habits.items():
             found.setdefault(backend, set()).update(json.dumps(habit) for habit in own)
     return {name: [json.loads(text) for text in sorted(own)] for name, own in sorted(found.items())}
 
 
 def merged_summary(store: Store) -> dict[str, Any]:
-    """The content of summary.json of campaigns that were put together. seconds: of all parts."""
+    """The content of summary.json of a merged campaign; `seconds` is the sum over all parts."""
     figures = Statistics()
     for row in store.tests.rows():
         figures.add(row)

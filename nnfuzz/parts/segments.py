@@ -1,9 +1,9 @@
-"""Segments: what is new in a campaign, as one file that is named by its content and never changes.
+"""Segments: one file for everything new in a campaign; its name is its hash, and it never changes.
 
-A segment is a small campaign in an archive: the tests since the last one, and the findings that
-are new or have changed, with their folders. Whoever puts all segments of some nodes together
-(nnfuzz.parts.merging) has their campaigns. A node may publish while it fuzzes; what it has
-published is noted beside its campaign, once that is done.
+A segment is a small campaign in an archive: the tests since the last segment, and findings that are
+new or have changed, with their folders. Merging all segments of some nodes
+(nnfuzz.parts.merging) gives their campaigns. A node may publish while it fuzzes. Once a segment
+is written, the node's folder says what it holds.
 """
 
 from __future__ import annotations
@@ -39,18 +39,19 @@ from nnfuzz.store.union import (
 from nnfuzz.upkeep.rekeying import RULES
 
 NOTE = "published.json"
-"""In a campaign's folder: what each depot has of it."""
+"""Name of the file in a campaign's folder that says what each depot has of it."""
 META = ("config", "versions", "releases", "habits", "rules", "host")
 _SUFFIX = ".segment.zip"
 
 
 def publish(folder: Path, url: str) -> str | None:
-    """Writes what a depot lacks of a campaign, which may be running; the name of the segment, or
-    None if nothing is new. Raises: StoreError, Unreadable.
+    """Writes everything that a depot lacks of a campaign, which may be running.
+
+    Returns the name of the segment; None if nothing is new. Raises: StoreError, Unreadable.
     """
-    depot, told = Depot(url), _noted(folder)
+    depot, published = Depot(url), _noted(folder)
     with Store.open(folder, write=False) as store, tempfile.TemporaryDirectory() as scratch:
-        before = still_taken(store, told.get(url, NOTHING))
+        before = still_taken(store, published.get(url, NOTHING))
         made = Path(scratch) / "part"
         with Store.create(made, {}) as part:
             now = taken_of(store, before)
@@ -65,19 +66,21 @@ def publish(folder: Path, url: str) -> str | None:
         data = _packed(made)
     name = hashlib.sha256(data).hexdigest() + _SUFFIX
     depot.put(name, data)
-    told[url] = replace(now, findings={**now.findings, **changed})
-    text = json.dumps({place: vars(known) for place, known in told.items()}, indent=1)
+    published[url] = replace(now, findings={**now.findings, **changed})
+    text = json.dumps({place: vars(known) for place, known in published.items()}, indent=1)
     write_atomically(folder / NOTE, text.encode())
     return name
 
 
 def still_taken(store: Store, before: Taken) -> Taken:
-    """What somebody has of a campaign: nothing, if its occurrences have other names by now."""
+    """The rows that need not be copied again: `before`, unless the campaign was keyed anew since,
+    which renames its occurrences.
+    """
     return before if before.rules == str(store.meta(RULES, "")) else NOTHING
 
 
 def taken_of(store: Store, before: Taken) -> Taken:
-    """What somebody has who takes what is new, but for findings."""
+    """All rows that a copy has, findings left out, once the rows that `before` lacks are added."""
     new = store.tests.done_from(before.below).difference(before.later)
     part = CampaignConfig.from_json(store.config()).part
     there = IndexSet({*new, *before.later}, part, before.below)
@@ -95,8 +98,9 @@ def taken_of(store: Store, before: Taken) -> Taken:
 
 
 def unpacked(depot: Depot, scratch: Path, known: Container[str] = ()) -> dict[str, Path]:
-    """The campaigns in the segments of a depot, below a folder, by the names of segments; but for
-    those that are known. Raises: Unreadable.
+    """Unpacks the segments of a depot below a folder, except those that are `known`.
+
+    Returns the folder of each by the segment's name. Raises: Unreadable.
     """
     found: dict[str, Path] = {}
     for name in segments_in(depot):
@@ -112,7 +116,7 @@ def unpacked(depot: Depot, scratch: Path, known: Container[str] = ()) -> dict[st
 
 
 def segments_in(depot: Depot) -> list[str]:
-    """The names of the segments that a depot has."""
+    """Names of the segments in a depot."""
     return [name for name in depot.names("") if name.endswith(_SUFFIX)]
 
 
@@ -122,7 +126,7 @@ def _noted(folder: Path) -> dict[str, Taken]:
 
 
 def _add_findings(part: Store, store: Store, before: Taken) -> dict[str, str]:
-    """Those that are new or have changed; their digests by signature."""
+    """Adds findings that are new or have changed; returns their digests by signature."""
     reductions, suspects, added = store.reductions.rows(), store.reductions.suspects(), {}
     for row in store.signatures.rows():
         reduction = reductions.get(row.signature)
@@ -132,7 +136,7 @@ def _add_findings(part: Store, store: Store, before: Taken) -> dict[str, str]:
             continue
         try:
             copy_files(below(store.folder, row.folder), part.folder / place)
-        except OSError:  # it moves just now: next time
+        except OSError:  # it is being moved: the next segment has it
             shutil.rmtree(part.folder / place, ignore_errors=True)
             continue
         moved = FindingRow(**{**vars(row), "folder": place})
@@ -142,8 +146,8 @@ def _add_findings(part: Store, store: Store, before: Taken) -> dict[str, str]:
 
 
 def _digest(row: FindingRow, reduction: ReductionRow | None) -> str:
-    told = [str(row.test), row.place, row.title, as_json(reduction) if reduction else None]
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+    content = [str(row.test), row.place, row.title, as_json(reduction) if reduction else None]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _packed(folder: Path) -> bytes:
@@ -161,7 +165,7 @@ def _files(folder: Path) -> Iterable[Path]:
 
 
 def _unpack(data: bytes, folder: Path) -> None:
-    """Raises: Unreadable, and whatever a damaged archive causes."""
+    """Raises: Unreadable, and any error that a damaged archive causes."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = [member for member in archive.infolist() if not member.is_dir()]
         if sum(member.file_size for member in members) > MAX_BYTES:

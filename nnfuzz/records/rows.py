@@ -1,18 +1,19 @@
-"""The rows of a campaign's store, and how findings that reduction shows to be one are merged."""
+"""The rows of a campaign's store."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from nnfuzz.backend.complaint import CompilerError
+from nnfuzz.base.writing import fields_as_json
 from nnfuzz.generate.emphasis import KeptCase
 from nnfuzz.ir.features import Features
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.testcase.identity import TestId
-from nnfuzz.triage.keys import Key, KeyKind, grouped
+from nnfuzz.triage.keys import Key, KeyKind
 
 
 @dataclass(frozen=True)
@@ -84,10 +85,10 @@ class Observed:
 
 @dataclass(frozen=True)
 class Variant:
-    """One of the reduced models that turned out to be one finding.
+    """One of the reduced models of a finding.
 
-    pattern: its operators and dtypes, for people; signatures: how many ended there; folder: of the
-    first one, below the campaign's.
+    pattern: its operators and dtypes, for people. signatures: the number of signatures that were
+    reduced to it. folder: of the first of these, below the campaign's.
     """
 
     pattern: str
@@ -97,19 +98,61 @@ class Variant:
     folder: str
 
 
+_CONTAINING = "since their models contain its pattern"
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """The cause of a finding, and the other signatures that are taken to have it.
+
+    Once the finding is reduced: refined, the signature of its cause; pattern, the operators of the
+    reduced model for people; nodes, their number before and after; variants, the reduced models.
+
+    Other signatures, the surest first. duplicates: they have the same cause; for those of them in
+    `explained`, this was shown by running the pattern instead of reducing them. suspects: their
+    models contain the pattern, which was not run yet. similar: they are in the same cluster, of
+    which nothing is reduced yet (nnfuzz.findings.clusters).
+    """
+
+    refined: str = ""
+    pattern: str = ""
+    nodes: tuple[int, ...] = ()
+    duplicates: tuple[str, ...] = ()
+    suspects: tuple[str, ...] = ()
+    variants: tuple[Variant, ...] = ()
+    explained: tuple[str, ...] = ()
+    similar: tuple[str, ...] = ()
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """All other signatures of the finding."""
+        return self.duplicates + self.suspects + self.similar
+
+    def __str__(self) -> str:
+        """How the signatures came together, the surest way first; "" if there is only one."""
+        ways = (
+            (len(self.duplicates) - len(self.explained), "reduced to the same"),
+            (len(self.explained), "explained by running its pattern"),
+            (len(self.suspects), f"suspected and not asked yet, {_CONTAINING}"),
+            (len(self.similar), "suspected, since they fail alike"),
+        )
+        return "; ".join(f"{count} {how}" for count, how in ways if count)
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields; "alike" is the name of `similar` in summaries."""
+        found = fields_as_json(self)
+        return found | {"alike": found.pop("similar")}
+
+
 @dataclass(frozen=True)
 class FindingRow:
-    """A unique finding. test: that shows it, the first one in the order of tests and probes.
+    """A unique finding: what the store keeps of one signature, and what follows from all of them.
 
-    by_levels: occurrences by the levels at which it failed ("O0,O3"). Once it is reduced: refined,
-    the signature of the reduced model; pattern, its operators for people; nodes, how many there
-    were and are; duplicates: other signatures that turned out to be this finding; suspects: those
-    that are not reduced, of models that contain the pattern. place: of the first occurrence in the
-    order of tests and probes (nnfuzz.records.schedule.place_of). size: nodes of its graph.
-    complaint: what failures of one cluster share, explained: those of the duplicates that are so
-    since the pattern was run and not for their own reduction, alike: other signatures of the
-    cluster while none is reduced; see nnfuzz.findings.clusters. backends: all labels
-    of the compiler under which it occurs.
+    test: the first one that shows it, in the order of tests and probes. place: of that test in the
+    order (nnfuzz.records.schedule.place_of). size: nodes of its graph. party: accused by the
+    experiment. complaint: equal for failures that may be one cause (nnfuzz.findings.clusters).
+    by_levels: occurrences by the levels that failed ("O0,O3"). backends: all labels of the compiler
+    under which it occurs. grouping: its cause and its other signatures.
     """
 
     signature: str
@@ -124,23 +167,26 @@ class FindingRow:
     party: str = ""
     occurrences: int = 1
     by_levels: dict[str, int] = field(default_factory=dict)
-    refined: str = ""
-    pattern: str = ""
-    nodes: tuple[int, ...] = ()
-    duplicates: tuple[str, ...] = ()
-    suspects: tuple[str, ...] = ()
-    variants: tuple[Variant, ...] = ()
     place: int = 0
     size: int = 0
     complaint: str = ""
-    explained: tuple[str, ...] = ()
-    alike: tuple[str, ...] = ()
     compiler: str = ""
     backends: tuple[str, ...] = ()
+    grouping: Grouping = Grouping()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "compiler", self.compiler or self.backend)
         object.__setattr__(self, "backends", self.backends or (self.backend,))
+
+    @property
+    def refined(self) -> str:
+        """The signature of the cause; "" before the finding is reduced."""
+        return self.grouping.refined
+
+    def to_json(self) -> dict[str, Any]:
+        """One object of all fields; "grouping" is the sentence on how they came together."""
+        found = fields_as_json(self)
+        return found | found.pop("grouping") | {"grouping": str(self.grouping)}
 
 
 @dataclass(frozen=True)
@@ -175,12 +221,13 @@ class FlakyRow:
 
 @dataclass(frozen=True)
 class ReductionRow:
-    """What came of reducing the finding of a signature. reason: why nothing did, else "".
+    """The result of reducing the finding of a signature.
 
-    refined: see nnfuzz.triage.refine. graph: the reduced one. before, after: nodes.
-    explained: by another finding with the same refined signature, and so not reduced to the end.
-    keys: see nnfuzz.triage.keys. explanations: hypotheses that predict what is wrong.
-    accused: the party that the reduced case accuses; "" if that is unknown.
+    refined: the signature of its cause (nnfuzz.triage.refine). graph: of the reduced model, whose
+    operators are `after`, from `before`. reason: why it could not be reduced, or "". explained:
+    whether a known cause explains it, so that it was not reduced to the end. keys: as texts
+    (nnfuzz.triage.keys). explanations: hypotheses that predict the wrong result. accused: the party
+    that the reduced case accuses, or "".
     """
 
     signature: str
@@ -196,6 +243,11 @@ class ReductionRow:
     keys: tuple[str, ...] = ()
     explanations: tuple[str, ...] = ()
     accused: str = ""
+
+    @property
+    def all_keys(self) -> frozenset[Key]:
+        """Its keys, that of the cause included."""
+        return Key.parse_all(self.keys) | {Key(KeyKind.CAUSE, self.refined)}
 
 
 @dataclass(frozen=True)
@@ -269,98 +321,3 @@ class Record:
     occurrences: tuple[Occurrence, ...] = ()
     events: tuple[EventRow, ...] = ()
     hangs: tuple[tuple[TestId, str, HangStatus], ...] = ()
-
-
-def merged(
-    rows: Iterable[FindingRow],
-    reductions: Mapping[str, ReductionRow],
-    suspects: Mapping[str, str] | None = None,
-) -> list[FindingRow]:
-    """One row for all findings that share enough keys (nnfuzz.triage.keys), the refined signature
-    among them: the smallest of those that are reduced to the end, then that of the lowest index.
-
-    suspects: signature -> the refined one that its model contains the pattern of; they go with it
-    until they are reduced themselves. What is neither stands for itself. In order of discovery.
-    """
-    rows, suspects = sorted(rows, key=lambda row: (row.place, row.signature)), suspects or {}
-    leaders = _leaders(rows, reductions)
-    of_refined = {reductions[s].refined: leader for s, leader in leaders.items()}
-    groups: dict[str, list[FindingRow]] = {}
-    for row in rows:
-        suspected = of_refined.get(suspects.get(row.signature, ""), row.signature)
-        groups.setdefault(leaders.get(row.signature, suspected), []).append(row)
-    found = [_together(group, reductions) for group in groups.values()]
-    return sorted(found, key=lambda row: (row.found_at, row.signature))
-
-
-def _leaders(rows: Iterable[FindingRow], reductions: Mapping[str, ReductionRow]) -> dict[str, str]:
-    """Of what is reduced, by signature, the first one that has the same cause."""
-    keyed = {}
-    for row in rows:
-        if refined := _refined(row, reductions):
-            keys = Key.parse_all(reductions[row.signature].keys)
-            keyed[row.signature] = {Key(KeyKind.CAUSE, refined), *keys}
-    return grouped(keyed)
-
-
-def _refined(row: FindingRow, reductions: Mapping[str, ReductionRow]) -> str:
-    known = reductions.get(row.signature)
-    return known.refined if known else ""
-
-
-def _together(group: list[FindingRow], reductions: Mapping[str, ReductionRow]) -> FindingRow:
-    group = sorted(group, key=lambda row: (row.place, row.signature))
-    certain = [row for row in group if _refined(row, reductions)] or group[:1]
-    if certain[0].signature in reductions:
-        told = {row.signature: reductions[row.signature] for row in certain}
-        certain.sort(key=lambda row: (told[row.signature].explained, told[row.signature].after))
-    first, *others = certain
-    by_levels: dict[str, int] = {}
-    for row in group:
-        for levels, count in row.by_levels.items():
-            by_levels[levels] = by_levels.get(levels, 0) + count
-    whole = replace(
-        first,
-        occurrences=sum(row.occurrences for row in group),
-        found_at=min(row.found_at for row in group),
-        by_levels=by_levels,
-        backends=backends_of(group),
-        duplicates=tuple(row.signature for row in others),
-        suspects=tuple(row.signature for row in group if row not in certain),
-    )
-    reduction = reductions.get(first.signature)
-    if reduction is None or not reduction.refined:
-        return whole
-    return replace(
-        whole,
-        title=reduction.title,
-        party=reduction.accused or whole.party,
-        refined=reduction.refined,
-        pattern=reduction.pattern,
-        nodes=(reduction.before, reduction.after),
-        variants=_variants(certain, reductions),
-    )
-
-
-def backends_of(rows: Iterable[FindingRow]) -> tuple[str, ...]:
-    """All labels under which some findings occur, sorted."""
-    return tuple(sorted({label for row in rows for label in row.backends}))
-
-
-def _variants(
-    group: Iterable[FindingRow], reductions: Mapping[str, ReductionRow]
-) -> tuple[Variant, ...]:
-    """Of reduced rows in order, by the pattern they were reduced to."""
-    alike: dict[str, list[FindingRow]] = {}
-    for row in group:
-        alike.setdefault(reductions[row.signature].pattern, []).append(row)
-    return tuple(
-        Variant(
-            pattern,
-            reductions[rows[0].signature].title,
-            len(rows),
-            sum(row.occurrences for row in rows),
-            rows[0].folder,
-        )
-        for pattern, rows in alike.items()
-    )

@@ -88,11 +88,18 @@ def consistent(
         found = [str(h) for h in _NUMERIC if _deviates(h, subject, truth, outputs)][:1]
     if not found and all(m.kind is MismatchKind.DTYPE for m in wrong):
         operator = subject.graph.nodes[-1].op.name
-        found = [f"{operator} returns {m.actual} for {m.expected}" for m in wrong]
+        beside = ", with wrong values" if _wrong_beside(truth, outputs) else ""
+        found = [f"{operator} returns {m.actual} for {m.expected}{beside}" for m in wrong]
     if not found:
         relations = _relations(subject, truth, outputs)
         found = [text for text, other in relations if not compare(other, outputs)]
     return list(dict.fromkeys(found))
+
+
+def _wrong_beside(truth: Envelopes, outputs: Arrays) -> bool:
+    """Whether outputs of other dtypes are wrong in the right ones, too."""
+    there = {n: x.astype(truth[n].dtype.numpy) for n, x in outputs.items() if n in truth}
+    return bool(compare(truth, there))
 
 
 def families(subject: Subject, written: Altered = ()) -> dict[str, str]:

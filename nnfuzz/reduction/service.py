@@ -47,7 +47,7 @@ from nnfuzz.testcase.case import ModelError, TestCase
 from nnfuzz.testcase.foreign import case_of_model
 from nnfuzz.testcase.service import BLOB, ProducerService
 from nnfuzz.testcase.single_node import single_node
-from nnfuzz.triage.title import needed_attributes
+from nnfuzz.triage.title import needed_attributes, unwritten
 
 
 class ReduceService(ProducerService):
@@ -81,7 +81,12 @@ class ReduceService(ProducerService):
             mark = f"{BLOB}0/"
             outputs = {k.removeprefix(mark): v for k, v in blobs.items() if k.startswith(mark)}
             written = self._without_attributes(case, subject)
-            return vars(explained(subject, outputs, header["told"], written)), {}
+            why = explained(subject, outputs, header["told"], written)
+            silent = {
+                f"{subject.graph.nodes[0].op.name} ignores {n}" for n in unwritten(case.model)
+            }
+            held = {k: v for k, v in why.explanations.items() if k not in silent}
+            return vars(replace(why, explanations=held)), {}
         return super().handle(header, blobs, report)
 
     def _experiment(self, case: TestCase, edit: Edit) -> Subject:
@@ -110,13 +115,15 @@ class ReduceService(ProducerService):
 
     def _without_attributes(self, case: TestCase, subject: Subject) -> list[tuple[str, Subject]]:
         """A model of one operator with one attribute at its default, for each that lowering sets
-        and the spec does not have, and how to call that.
+        and the spec does not have, and how to call that. Where lowering writes others in place of
+        the spec's, as a shape for pads, each that it sets counts.
         """
         (node, *others), found = subject.graph.nodes, []
         if others or not case.model:
             return []
+        indirect = not node.op.attributes.keys().isdisjoint(unwritten(case.model))
         for name in needed_attributes(case.model):
-            if name not in node.op.attributes:
+            if indirect or name not in node.op.attributes:
                 with suppress(Inapplicable):
                     altered = self._imported(case, attribute=name)
                     found.append((f"{node.op.name} ignores {name}", altered))

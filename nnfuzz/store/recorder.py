@@ -21,7 +21,7 @@ from nnfuzz.base.shard import Shard
 from nnfuzz.compare.flip import NOBODY, Blame, right_release, state_of
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.feedback.support import signature_keys
-from nnfuzz.findings.clusters import Clusters, complaint_of
+from nnfuzz.findings.clusters import Clusters, complaint_of, merged
 from nnfuzz.findings.folder import folder_name
 from nnfuzz.findings.packed_folder import unpack
 from nnfuzz.findings.variants import write_variants
@@ -40,7 +40,6 @@ from nnfuzz.records.rows import (
     ReductionRow,
     Said,
     TestRow,
-    merged,
 )
 from nnfuzz.records.schedule import (
     LONGEST,
@@ -55,7 +54,6 @@ from nnfuzz.store.statistics import Statistics
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.identity import Numbered, Probe, TestId
-from nnfuzz.triage.keys import Key, KeyKind
 from nnfuzz.triage.known import KnownFailures, ReducedFacts
 from nnfuzz.triage.mismatch import first_wrong
 from nnfuzz.triage.refine import Pattern, pattern_of, upstream
@@ -203,8 +201,8 @@ class Recorder:
         known, graph = self._ignored, result.graph
         of_label = (row.backend, row.compiler)
         facts = (ReducedFacts.of(name, row.kind, row.stage, graph) for name in of_label)
-        keys = {Key(KeyKind.CAUSE, result.refined), *Key.parse_all(result.keys)}
-        return result.refined in known.hashes or known.has(keys) or any(map(known.fits, facts))
+        hit = result.refined in known.hashes or known.has(result.all_keys)
+        return hit or any(map(known.fits, facts))
 
     def record(self, evidence: Evidence) -> None:
         """Keeps one test. When it returns, nothing of it can be lost."""
@@ -250,7 +248,7 @@ class Recorder:
         """As Store.findings, out of memory; without `by_levels`. Made anew where one changes."""
         if self._listed is None:
             rows = merged(self.rows.values(), self.reductions, self.suspects)
-            self._listed = by_value(self.clusters().together(rows, self.reductions))
+            self._listed = by_value(self.clusters().merged(rows, self.reductions))
         return self._listed
 
     def clusters(self) -> Clusters:
@@ -339,9 +337,9 @@ class Recorder:
         whole = next(
             row
             for row in self.findings()
-            if result.signature in (row.signature, *row.duplicates, *row.suspects, *row.alike)
+            if result.signature in (row.signature, *row.grouping.others)
         )
-        write_variants(self.store.folder, whole.folder, whole.variants)
+        write_variants(self.store.folder, whole.folder, whole.grouping.variants)
         return whole
 
     def arrange(self) -> None:
@@ -574,8 +572,8 @@ def arrange(
     """
     places: dict[str, str] = {}
     for row in findings:
-        places |= dict.fromkeys(row.duplicates, DUPLICATES)
-        places |= dict.fromkeys((*row.suspects, *row.alike), SUSPECTS)
+        places |= dict.fromkeys(row.grouping.others, SUSPECTS)
+        places |= dict.fromkeys(row.grouping.duplicates, DUPLICATES)
     moved = {}
     for signature, row in rows.items():
         place = places.get(signature, FINDINGS)

@@ -16,10 +16,10 @@ from typing import IO
 from nnfuzz.backend.deviation import Deviation, Habits
 from nnfuzz.base.writing import as_json
 from nnfuzz.feedback.guidance import Seen
-from nnfuzz.findings.clusters import Clusters
+from nnfuzz.findings.clusters import Clusters, merged
 from nnfuzz.ir.features import Features
 from nnfuzz.records.order import by_value
-from nnfuzz.records.rows import FindingRow, Observed, Record, merged
+from nnfuzz.records.rows import FindingRow, Observed, Record
 from nnfuzz.report.page_figures import TestLine
 from nnfuzz.store.columns import loads
 from nnfuzz.store.database import Database, StoreError
@@ -74,7 +74,7 @@ class Store(Database):
         rows, reductions = self.signatures.rows(), self.reductions.rows()
         clusters = Clusters.of(rows, self.restraints.ever_avoided(), self.signatures.items())
         unique = merged(rows, reductions, self.reductions.suspects())
-        return by_value(clusters.together(unique, reductions))
+        return by_value(clusters.merged(unique, reductions))
 
     def observed(self, first: int, end: int) -> list[Observed]:
         """Returns what an epoch learns from the tests from `first` to below `end`."""

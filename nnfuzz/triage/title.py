@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnfuzz.backend.complaint import FEWEST_WORDS
 from nnfuzz.backend.normalise import MAX_CHARACTERS
-from nnfuzz.triage.general import onnx_type
+from nnfuzz.triage.general import onnx_type, schema_defaults
 from nnfuzz.triage.mismatch import WrongOutput
 
 if TYPE_CHECKING:
@@ -110,13 +110,28 @@ def needed_attributes(model: bytes) -> list[str]:
     """The names of attributes_that_matter of the only operator in a serialized ONNX model; none of
     several.
     """
+    node, opset = _only_node(model)
+    matter = attributes_that_matter(node, opset) if node else []
+    return [text.partition("=")[0] for text in matter]
+
+
+def unwritten(model: bytes) -> list[str]:
+    """The names of the attributes that the only operator in a serialized ONNX model may have, and
+    does not: no compiler ignores these. None of several operators.
+    """
+    node, _ = _only_node(model) if model else (None, 0)
+    there = {attribute.name for attribute in node.attribute} if node else ()
+    return [name for name in schema_defaults(node.op_type) if name not in there] if node else []
+
+
+def _only_node(model: bytes) -> tuple[onnx.NodeProto | None, int]:
+    """The only operator in a serialized ONNX model and its opset; None and 0 of several."""
     import onnx
 
     proto = onnx.load_model_from_string(model)
     opsets = {entry.domain: entry.version for entry in proto.opset_import}
     nodes = [node for node in proto.graph.node if node.op_type not in _PLUMBING]
-    matter = attributes_that_matter(nodes[0], opsets.get(nodes[0].domain, 1)) if nodes else []
-    return [text.partition("=")[0] for text in matter] if len(nodes) == 1 else []
+    return (nodes[0], opsets.get(nodes[0].domain, 1)) if len(nodes) == 1 else (None, 0)
 
 
 def attributes_that_matter(node: onnx.NodeProto, opset: int) -> list[str]:

@@ -13,7 +13,6 @@ from nnfuzz.base.files import write_atomically
 from nnfuzz.base.reading import read
 from nnfuzz.base.untrusted import read_json
 from nnfuzz.base.writing import as_json
-from nnfuzz.findings.clusters import grouping
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import FindingRow
 from nnfuzz.sandbox.sandbox import wait
@@ -50,12 +49,12 @@ def reduce_campaign(
     recorder.complete = True
     reducer = Reducer(replace(config, reduce=True, reducer=settings), recorder, note)
 
-    def heed() -> None:
+    def wait_and_feed() -> None:
         for sandbox, event in wait(reducer.sandboxes(), _TICK_SECONDS):
             reducer.feed(sandbox, event)
 
     try:
-        reducer.finish(workers, heed, stopped)
+        reducer.finish(workers, wait_and_feed, stopped)
     finally:
         reducer.close()
         recorder.arrange()
@@ -68,7 +67,7 @@ def findings_figures(store: Store) -> dict[str, Any]:
     findings, reductions = store.findings(), store.reductions.rows()
     return {
         "findings": len(findings),
-        "merged": sum(len(row.duplicates) for row in findings),
+        "merged": sum(len(row.grouping.duplicates) for row in findings),
         "occurrences": sum(row.occurrences for row in findings),
         "signatures": [_shown(row) for row in findings],
         "unreduced": sum(row.signature not in reductions for row in findings),
@@ -89,10 +88,7 @@ def _mend_summary(store: Store) -> None:
 
 def _shown(row: FindingRow) -> dict[str, Any]:
     """A row without the times of its discovery."""
-    shown = as_json(row)
-    del shown["found_at"], shown["place"]
-    lists = ("nodes", "duplicates", "explained", "suspects", "alike", "variants", "backends")
-    return {**shown, **{name: list(shown[name]) for name in lists}, "grouping": grouping(row)}
+    return {k: v for k, v in as_json(row).items() if k not in ("found_at", "place")}
 
 
 def _writes_nothing(folder: Path, failure: Failure, evidence: Evidence) -> None:

@@ -146,7 +146,7 @@ class Reducer:
         """
         reductions, rows = self.recorder.reductions, self.recorder.rows
         for row in self.recorder.findings() if self.config.reduce else ():
-            done = [s for s in (row.signature, *row.duplicates) if s in reductions]
+            done = [s for s in (row.signature, *row.grouping.duplicates) if s in reductions]
             first = min(done, key=lambda s: (reductions[s].after, rows[s].place), default="")
             if self._is_explained(first) and first not in self._owed_once:
                 return rows[first]
@@ -254,8 +254,8 @@ class Reducer:
         text = f"reduced {result.before} -> {result.after} nodes, {result.pattern}: {result.title}"
         if whole.signature != row.signature:
             text += f"; the same as {whole.signature}"
-        elif whole.duplicates:
-            text += f"; it stands for {len(whole.duplicates)} other signatures"
+        elif others := whole.grouping.duplicates:
+            text += f"; it stands for {len(others)} other signatures"
         self._note(f"{text} [{row.signature}]")
 
     def close(self) -> None:

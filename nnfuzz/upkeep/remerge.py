@@ -51,4 +51,4 @@ def remerge(store: Store, registry: BackendRegistry, note: Callable[[str], None]
 def renew_variants(store: Store) -> None:
     """Writes the tables of variants of all findings."""
     for row in store.findings():
-        write_variants(store.folder, row.folder, row.variants)
+        write_variants(store.folder, row.folder, row.grouping.variants)

@@ -81,6 +81,19 @@ def test_a_message_that_is_nothing_but_context_is_kept():
 
 
 @pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("STFT expects a constant window", ComplaintKind.UNSUPPORTED),
+        ("Can't convert Einsum for no support Equation:z,it", ComplaintKind.UNSUPPORTED),
+        ("Pad expects a constant value of the type of its input", ComplaintKind.ERROR),
+        ("the loop took a constant value", ComplaintKind.ERROR),
+    ],
+)
+def test_what_must_be_constant_and_what_has_no_support_is_refused(text, kind):
+    assert read(text, Stage.IMPORT).kind is kind
+
+
+@pytest.mark.parametrize(
     "text", ["Unsupported operators:\nFoo: 3", "Cubic mode only supports:\n* 2-D"]
 )
 def test_a_line_that_refuses_may_announce_a_list(text):

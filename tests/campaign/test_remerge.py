@@ -56,7 +56,7 @@ def test_what_is_one_by_now_is_merged(tmp_path):
         store.reductions.suspect("x" * 12, "old2")
         assert remerge(store, BackendRegistry(), notes.append) == len(before) > 2
         (whole,) = store.findings()
-        assert whole.test.index == 0 and len(whole.duplicates) == len(before) - 1
+        assert whole.test.index == 0 and len(whole.grouping.duplicates) == len(before) - 1
         assert store.reductions.suspects() == {"x" * 12: whole.refined}
         assert f"{len(before)} findings are 1" in notes[0]
         renew_variants(store)
@@ -86,4 +86,4 @@ def test_what_another_finding_explains_goes_with_it(tmp_path):
         assert store.findings()[0].test.index == 2  # the one that is reduced to the end
         remerge(store, BackendRegistry(), lambda text: None)
         (whole,) = store.findings()
-        assert whole.refined != "old2" and whole.duplicates == ("1" * 12,)
+        assert whole.refined != "old2" and whole.grouping.duplicates == ("1" * 12,)

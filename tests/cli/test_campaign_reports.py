@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from nnfuzz.cli.campaign_reports import LONGEST
 from nnfuzz.cli.campaign_reports import test_names as names
-from nnfuzz.records.rows import FindingRow
+from nnfuzz.records.rows import FindingRow, Grouping
 from nnfuzz.testcase.identity import Numbered
 
 TITLE = "tvm: Resize, mode=cubic, exclude_outside=1: ignores exclude_outside"
@@ -30,7 +30,7 @@ def test_a_name_is_compiler_and_title_without_seed_hash_and_levels():
 
 
 def test_only_those_that_collide_have_a_hash():
-    same = replace(ROW, signature="bbbbbbbbbbbb", refined="cccccccccccc")
+    same = replace(ROW, signature="bbbbbbbbbbbb", grouping=Grouping("cccccccccccc"))
     other = replace(ROW, title="tvm: Relu: wrong values")
     assert names([ROW, same, other]) == [
         f"{NAME}-aaaaaaaaaaaa",

@@ -52,14 +52,14 @@ class Fakes:
         return []
 
     def state(self, closes=False, seconds=0.0):
-        from nnfuzz.cluster.on_ray import State
+        from nnfuzz.cluster.on_ray import ClusterState
 
         self._leases.spend(seconds)
         self._leases.closed |= closes
         over = self._leases.over
         if over:
             self.running = {}
-        return State(0, 0, over, {}, {}, (), 1, self._leases.spent)
+        return ClusterState(0, 0, over, {}, {}, (), 1, self._leases.spent)
 
     def close(self): ...
 
@@ -141,10 +141,10 @@ def test_what_lost_nodes_have_left_is_removed(tmp_path):
 def test_what_could_not_be_said_is_said_again():
     heard, silent = [], True
 
-    def call(report, shown):
+    def call(report, status):
         if silent:
             raise ConnectionError("killed")
-        heard.append((report, shown))
+        heard.append((report, status))
         return Lent()
 
     link = Link(call, "host", "n1")

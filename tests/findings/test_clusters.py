@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from nnfuzz.backend.outcome import OutcomeKind, Stage
 from nnfuzz.backend.target import Target
-from nnfuzz.findings.clusters import Clusters, complaint_of, grouping
+from nnfuzz.findings.clusters import Clusters, complaint_of
 from nnfuzz.records.order import by_value
-from nnfuzz.records.rows import AvoidedRow, FindingRow, ReductionRow
+from nnfuzz.records.rows import AvoidedRow, FindingRow, Grouping, ReductionRow
 from nnfuzz.testcase.identity import Numbered
 from nnfuzz.triage.signature import Failure, Signature
 
@@ -41,13 +41,13 @@ ROWS = [
 
 
 def test_the_complaint_makes_a_cluster_and_the_smallest_model_stands_for_it():
-    listed = Clusters.of(ROWS).together(ROWS, {})
-    assert [(r.signature, r.alike, r.occurrences) for r in listed] == [
+    listed = Clusters.of(ROWS).merged(ROWS, {})
+    assert [(r.signature, r.grouping.similar, r.occurrences) for r in listed] == [
         ("b", ("a",), 5),
         ("c", (), 4),
         ("d", (), 9),
     ]
-    assert grouping(listed[0]) == "1 suspected, since they fail alike"
+    assert str(listed[0].grouping) == "1 suspected, since they fail alike"
 
 
 def test_what_a_failure_is_associated_with_makes_one_too():
@@ -71,12 +71,13 @@ def test_clusters_take_turns_the_most_frequent_first():
 
 
 def test_reduced_findings_stay_what_they_are():
-    done = row("a", complaint="wrong at Add", refined="r", duplicates=("x", "y"), suspects=("z",))
+    done = row("a", complaint="wrong at Add")
+    done = replace(done, grouping=Grouping("r", duplicates=("x", "y"), suspects=("z",)))
     reductions = {"x": ReductionRow("x", "r", explained=True), "y": ReductionRow("y", "r")}
-    listed = Clusters.of(ROWS).together([done, ROWS[1]], reductions)
+    listed = Clusters.of(ROWS).merged([done, ROWS[1]], reductions)
     assert [r.signature for r in listed] == ["a", "b"]
-    assert listed[0].explained == ("x",)
-    assert grouping(listed[0]) == (
+    assert listed[0].grouping.explained == ("x",)
+    assert str(listed[0].grouping) == (
         "1 reduced to the same; 1 explained by running its pattern; "
         "1 suspected and not asked yet, since their models contain its pattern"
     )
@@ -97,11 +98,11 @@ def test_findings_are_listed_by_value():
         [
             row("exception", kind="exception", occurrences=99),
             row("timeout", kind="timeout", occurrences=50),
-            row("large", occurrences=4, nodes=(9, 3)),
-            row("small", occurrences=4, nodes=(9, 1)),
+            row("large", occurrences=4, grouping=Grouping(nodes=(9, 3))),
+            row("small", occurrences=4, grouping=Grouping(nodes=(9, 1))),
             row("crash", kind="crash", occurrences=5),
             row("rare"),
-            row("reduced", kind="exception", nodes=(9, 1)),
+            row("reduced", kind="exception", grouping=Grouping(nodes=(9, 1))),
         ]
     )
     wanted = ["small", "large", "reduced", "crash", "timeout", "exception", "rare"]  # not reduced

@@ -130,12 +130,11 @@ def test_an_absent_attribute_is_kept_where_it_may_be_absent(front, behind, attri
     assert {name: found[name] for name in found if name in attributes} == kept
 
 
-def test_clip_has_a_bound_whichever_is_drawn_first():
-    clip = REGISTRY.get("Clip")
-    number = SimpleNamespace(dtype=DType.FLOAT32)
+def test_clip_has_a_bound_whichever_is_given():
+    clip, number = REGISTRY.get("Clip"), SimpleNamespace(dtype=DType.FLOAT32)
     draw = SimpleNamespace(
         chance=lambda share: True, real=lambda lo, hi: lo, choice=lambda options: options[0]
     )
-    for first, second in (("min", "max"), ("max", "min")):
-        op = SimpleNamespace(**{first: None})
-        assert clip.declared[second].draw(draw, second, op, [number]) is not None
+    for given in ("min", "max"):
+        drawn = clip.draw_given(draw, {given: None}, number).attributes
+        assert drawn.pop(given) is None and None not in drawn.values()

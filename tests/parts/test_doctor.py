@@ -38,13 +38,13 @@ def folder(made, tmp_path):
 
 
 def found(folder):
-    return [problem.what for problem in problems(folder)]
+    return [problem.description for problem in problems(folder)]
 
 
 def repaired(folder):
     told = []
     for problem in problems(folder):
-        told.append(problem.what)
+        told.append(problem.description)
         problem.mend()
     assert found(folder) == []
     return told

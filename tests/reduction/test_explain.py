@@ -135,3 +135,8 @@ def test_infinities_are_explained_where_the_subject_is_at_edges():
     found = explained(made, {"y": x})
     assert "Neg returns input 0" in found.explanations and found.shown
     assert not explained(made, {"y": -x}).shown
+
+
+def test_another_dtype_does_not_hide_wrong_values():
+    found = consistent(subject("IsNaN", X), {"y": np.ones(X.shape, np.int8)})
+    assert found == ["IsNaN returns int8 for bool, with wrong values"]

@@ -53,7 +53,7 @@ def test_duplicates_are_packed_and_findings_are_not(folder):
     notes = []
     with Store.open(folder) as store:
         rows, (finding,) = store.signatures.rows(), store.findings()
-        (duplicate,) = (row for row in rows if row.signature in finding.duplicates)
+        (duplicate,) = (row for row in rows if row.signature in finding.grouping.duplicates)
         before = read_finding(folder / duplicate.folder).case.digest()
         disk = disk_bytes(folder)
         budget = DiskBudget(store, DiskBudget(store, 0, print).used() - 1, notes.append)
@@ -83,8 +83,12 @@ def test_a_packed_duplicate_that_turns_out_to_be_none_is_unpacked(folder):
     with Store.open(folder) as store:
         assert DiskBudget(store, 1, print).exceeded(0)
         (finding,) = store.findings()
-        store.connection.execute("DELETE FROM reductions WHERE signature = ?", finding.duplicates)
-        row = Recorder(store, (), lambda *_: None, lambda row: None).rows[finding.duplicates[0]]
+        store.connection.execute(
+            "DELETE FROM reductions WHERE signature = ?", finding.grouping.duplicates
+        )
+        row = Recorder(store, (), lambda *_: None, lambda row: None).rows[
+            finding.grouping.duplicates[0]
+        ]
     assert not row.folder.startswith("duplicates/")
     assert not (folder / row.folder / PACKED).exists()
     assert (folder / row.folder / "model.onnx").is_file()

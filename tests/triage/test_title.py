@@ -85,3 +85,10 @@ def test_wrong_shapes_are_named():
     object.__setattr__(wrong, "expected", "[1, 1]")
     assert title.wrong_in_words("shape", wrong) == "wrong shape, [1] for [1, 1]"
     assert title.wrong_in_words("value") == "wrong values"
+
+
+def test_only_what_a_model_says_can_be_ignored():
+    made = helper.make_node("ConvTranspose", ["x", "w"], ["y"], output_shape=[1, 1])
+    found = title.unwritten(model(made))
+    assert "pads" in found and "output_shape" not in found
+    assert title.unwritten(model(made, made)) == title.unwritten(b"") == []

@@ -30,7 +30,7 @@ def doctor(
     count, mendable, left = 0, False, 0
     for problem in problems(campaign):
         count += 1
-        typer.echo(visible(problem.what))
+        typer.echo(visible(problem.description))
         done = repair and problem.mend is not None
         if repair and problem.mend is not None:
             problem.mend()

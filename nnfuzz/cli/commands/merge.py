@@ -1,4 +1,4 @@
-"""`nnfuzz merge A B --out C`: the parts of a campaign as one."""
+"""`nnfuzz merge A B --out C`: merges the parts of a campaign."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def merge(
         list[str],
         typer.Argument(
             metavar="PART...",
-            help="Folders of campaigns, or folders and addresses where nnfuzz publish has written.",
+            help="Folders of campaigns, or folders and addresses of --share or nnfuzz publish.",
             show_default=False,
         ),
     ],
@@ -27,12 +27,12 @@ def merge(
         ),
     ],
 ) -> None:
-    """Put the parts of a campaign together: its tests, findings and counts, each once.
+    """Merge the parts of a campaign: its tests, findings and counts, each once.
 
     \b
     nnfuzz merge part1 part2 part3 --out whole
     nnfuzz merge part3 --out whole                        part3 has gone on meanwhile
-    nnfuzz merge s3://bucket/tvm --out whole              what the nodes have published
+    nnfuzz merge s3://bucket/tvm --out whole              everything published there
 
     Parts are campaigns of one seed with equal settings, made with nnfuzz fuzz --shard. Neither
     their order nor how often one is given matters. The result is a campaign for every command but

@@ -1,4 +1,4 @@
-"""`nnfuzz publish CAMPAIGN URL`: what is new in a campaign, for others to merge."""
+"""`nnfuzz publish CAMPAIGN URL`: publishes everything new in a campaign, to be merged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def publish(
         ),
     ],
 ) -> None:
-    """Publish what is new in a campaign, which may be running, as one file that never changes.
+    """Publish everything new in a campaign, which may be running, as one file that never changes.
 
     \b
     nnfuzz publish part2 /nfs/tvm
