@@ -75,6 +75,12 @@ def test_arrows_run_one_way(path):
             assert ROOMS.index(there) <= ROOMS.index(here), f"{relative} imports {module}"
 
 
+def test_the_page_of_the_rooms_lists_them_in_their_order():
+    page = (ROOT / "docs" / "rooms" / "index.md").read_text()
+    packages = [name for name in ROOMS if (ROOT / "nnfuzz" / name / "__init__.py").exists()]
+    assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == packages
+
+
 @pytest.mark.parametrize("library", ALLOWED)
 def test_heavy_libraries_stay_in_their_rooms(library):
     for path in sources():
