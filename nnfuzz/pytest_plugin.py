@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nnfuzz.backend.registry import BackendSpec
     from nnfuzz.backend.runner import BackendRunner
     from nnfuzz.corpus.layout import TestFolder
-    from nnfuzz.corpus.verify import Result
+    from nnfuzz.corpus.verify import LevelResult
     from nnfuzz.testcase.client import ProducerClient
 
 MODEL = "model.onnx"
@@ -66,7 +66,7 @@ class Corpus:
         from nnfuzz.backend.contract import OptionError
         from nnfuzz.backend.registry import BackendRegistry, RegistryError
         from nnfuzz.base.reading import Unreadable
-        from nnfuzz.corpus.known import Known, load
+        from nnfuzz.corpus.known import KnownTestFailures, load
 
         self.root = root
         self._stack = ExitStack()
@@ -76,7 +76,7 @@ class Corpus:
             registry = BackendRegistry.discover(config.getoption("nnfuzz_plugin") or ())
             self.spec: BackendSpec = registry.parse(config.getoption("nnfuzz_backend"))
             missing = registry.get(self.spec.name).missing()
-            self._known = Known(load(Path(xfail)) if xfail else (), None, date.today())
+            self._known = KnownTestFailures(load(Path(xfail)) if xfail else (), None, date.today())
         except (RegistryError, OptionError, Unreadable) as error:
             raise pytest.UsageError(str(error)) from error
         if missing:
@@ -90,7 +90,7 @@ class Corpus:
     def pytest_unconfigure(self) -> None:
         self._stack.close()
 
-    def run(self, test: TestFolder) -> list[Result]:
+    def run(self, test: TestFolder) -> list[LevelResult]:
         """The results of a test at every level. Raises: OptionError, RunnerError."""
         from nnfuzz.corpus.verify import verify_one
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from nnfuzz.campaign.producer_pool import ProducerPool
-from nnfuzz.feedback.guidance import Feedback, NoFeedback, Seen
+from nnfuzz.feedback.guidance import CoverageObservation, Feedback, NoFeedback
 from nnfuzz.feedback.probe import Prober
 from nnfuzz.feedback.support import INSTANCES
 from nnfuzz.feedback.throttle import Throttle, by_operator
@@ -154,7 +154,7 @@ class EpochDecider:
         if self._config.probe_seconds:
             self._prober.ask_all((room - asked) // 2, end)
 
-    def _guide(self, seen: Iterable[Seen], first: int, end: int) -> None:
+    def _guide(self, seen: Iterable[CoverageObservation], first: int, end: int) -> None:
         """Takes the tests of an epoch for what shall be generated more often."""
         emphasis, seed = self._emphases.pop(self._learned - 1, NO_EMPHASIS), self._config.seed
         if isinstance(self.feedback, NoFeedback):

@@ -33,7 +33,7 @@ from nnfuzz.campaign.suspects import Suspects
 from nnfuzz.campaign.testrun import FAULT, TestRun, lost, not_produced
 from nnfuzz.feedback.probe import Prober, by_turns
 from nnfuzz.records.config import CampaignConfig
-from nnfuzz.records.observer import Observer, Snapshot, counted
+from nnfuzz.records.observer import CampaignSnapshot, Observer, counted
 from nnfuzz.records.rows import EventRow
 from nnfuzz.sandbox.events import Death, Fault, Reply, Standstill
 from nnfuzz.sandbox.sandbox import wait
@@ -427,12 +427,12 @@ class Loop:
             self.observer.note(told)
         self.observer.update(self.snapshot("done" if final else None))
 
-    def snapshot(self, phase: str | None = None) -> Snapshot:
+    def snapshot(self, phase: str | None = None) -> CampaignSnapshot:
         figures = self.recorder.figures
         seconds = self.seconds()
         session = max(1e-9, self.recorder.store.sessions.seconds())
         rate = (figures.tests - self._tests_before) / session
-        return Snapshot(
+        return CampaignSnapshot(
             phase=phase or self._phase(),
             seconds=seconds,
             left=self._time_left(seconds, rate),

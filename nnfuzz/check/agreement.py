@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
-from nnfuzz.check.reference_implementations import Arrays, doubled, run_torch, tensors
+from nnfuzz.check.reference_implementations import Arrays, doubled, run_torch, torch_tensors
 from nnfuzz.compare.envelope import admitted
 from nnfuzz.ir.dtypes import DType, is_floating, plain
 from nnfuzz.operators.intervals import Interval
@@ -103,7 +103,7 @@ def numeric_faults(op: OpSpec, arrays: Sequence[np.ndarray]) -> list[str]:
     if not op.feasible(*ranges) and any(map(is_floating, arrays)):
         faults.append(f"feasible{tuple(ranges)} denies inputs that lie in the domain")
     faults += _range_faults(op, ranges, expected)
-    for margin in op.margins(*tensors(arrays)):
+    for margin in op.margins(*torch_tensors(arrays)):
         if not bool((margin >= 0).all()):
             faults.append("a margin is negative or not a number")
     return faults

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from nnfuzz.check import instances as draws
-from nnfuzz.check.questions import Question, Questions
+from nnfuzz.check.questions import Questions, ReferenceQuestion
 from nnfuzz.check.report import CheckReport
 from nnfuzz.check.runtimes import (
     BODY,
@@ -36,7 +36,7 @@ SEARCH = 2000
 """Instances among which one has to show what a waiver claims."""
 AGREES, WAIVED, DIFFERS, UNABLE = "agrees", "waived", "differs", "unable"
 
-Example = tuple[Question, str]
+Example = tuple[ReferenceQuestion, str]
 """A question, and how an implementation contradicts the answer."""
 
 
@@ -75,7 +75,7 @@ class Arbitration:
             if example is None:
                 yield f"nothing shows that {waiver.implementation} {waiver.claim}"
 
-    def take(self, question: Question, runtimes: Mapping[str, Runtime]) -> None:
+    def take(self, question: ReferenceQuestion, runtimes: Mapping[str, Runtime]) -> None:
         """Ask all reference implementations one question."""
         answers = {name: self._asked(question, name, run) for name, run in runtimes.items()}
         confirmed = AGREES in answers.values()
@@ -87,7 +87,7 @@ class Arbitration:
         self.drawn += 1
         self.confirmed += confirmed
 
-    def _asked(self, question: Question, name: str, runtime: Runtime) -> str:
+    def _asked(self, question: ReferenceQuestion, name: str, runtime: Runtime) -> str:
         try:
             text = question.ask(runtime)
         except Unavailable as error:

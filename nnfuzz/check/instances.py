@@ -23,11 +23,11 @@ from nnfuzz.solve.propagation import solve
 SIZES = Sizes(max_dim=(1, 40, 16, 10, 8, 5, 3), max_numel=1 << 13, max_flops=1 << 21)
 """Small tensors: a check is about types and meaning, not about load."""
 
-OpSignature = tuple[dict[str, DType], DType]
+SignatureTypes = tuple[dict[str, DType], DType]
 
 
 @dataclass(frozen=True)
-class Instance:
+class OpInstance:
     """An operator with concrete attributes, and concrete types of its inputs."""
 
     op: OpSpec
@@ -37,7 +37,9 @@ class Instance:
         return f"{self.op!r} on {list(self.types)}"
 
 
-def solved(spec: type[OpSpec], signature: OpSignature, rank: int, draw: Draw) -> Instance | None:
+def solved(
+    spec: type[OpSpec], signature: SignatureTypes, rank: int, draw: Draw
+) -> OpInstance | None:
     """Forward: a fresh first input of that rank, then attributes, then the other inputs."""
     dtypes = dtypes_of(spec, draw.integer(*spec.arity()), signature[0])
     first = draw.tensor(dtypes[0], rank)
@@ -48,8 +50,8 @@ def solved(spec: type[OpSpec], signature: OpSignature, rank: int, draw: Draw) ->
 
 
 def preceding(
-    spec: type[OpSpec], signature: OpSignature, rank: int, draw: Draw
-) -> tuple[Instance, TensorType] | None:
+    spec: type[OpSpec], signature: SignatureTypes, rank: int, draw: Draw
+) -> tuple[OpInstance, TensorType] | None:
     """Backward: input types inferred from an output of that rank, and that output's type.
 
     None where the operator has no such output or the solver finds nothing. Mirrors what the
@@ -70,10 +72,10 @@ def preceding(
     equal = [a == b for a, b in zip(outputs[0].shape, output.shape)]
     constraints = [*op.requires(*types), *equal, *_in_range(outputs, draw.sizes)]
     found = _settled(op, [*types, output], constraints, draw)
-    return None if found is None else (Instance(found.op, found.types[:-1]), found.types[-1])
+    return None if found is None else (OpInstance(found.op, found.types[:-1]), found.types[-1])
 
 
-def blind(spec: type[OpSpec], signature: OpSignature, draw: Draw) -> Instance:
+def blind(spec: type[OpSpec], signature: SignatureTypes, draw: Draw) -> OpInstance:
     """Shapes and attributes drawn uniformly, `requires` left aside.
 
     Half of the time the other inputs follow `complete`, else their shapes are independent.
@@ -87,10 +89,10 @@ def blind(spec: type[OpSpec], signature: OpSignature, draw: Draw) -> Instance:
     if draw.chance(0.5):
         types = op.complete(draw, types[0], dtypes)
     env = {v: draw.integer(v.lo, min(v.hi, v.lo + 63)) for v in symbols(op, types)}
-    return Instance(op.concrete(env), tuple(t.concrete(env) for t in types))
+    return OpInstance(op.concrete(env), tuple(t.concrete(env) for t in types))
 
 
-def broken(spec: type[OpSpec], signature: OpSignature, draw: Draw) -> Instance | None:
+def broken(spec: type[OpSpec], signature: SignatureTypes, draw: Draw) -> OpInstance | None:
     """An instance that violates exactly one condition of `requires`; None if none was found."""
     dtypes = dtypes_of(spec, draw.integer(*spec.arity()), signature[0])
     types = [
@@ -127,12 +129,12 @@ def symbols(op: OpSpec, types: Sequence[TensorType]) -> list[Var]:
 
 def _settled(
     op: OpSpec, types: Sequence[TensorType], constraints: Sequence[Bool], draw: Draw
-) -> Instance | None:
+) -> OpInstance | None:
     for _ in range(4):
         env = solve(constraints, draw, free=symbols(op, types))
         if env is None:
             continue
-        found = Instance(op.concrete(env), tuple(t.concrete(env) for t in types))
+        found = OpInstance(op.concrete(env), tuple(t.concrete(env) for t in types))
         limit = draw.sizes.max_numel
         if all(math.prod(t.shape) <= limit for t in found.types) and all(
             evaluate(c, env) for c in constraints

@@ -21,7 +21,7 @@ LATE, ATTRIBUTE, TYPE = "late", "attribute", "type"
 
 
 @dataclass(frozen=True)
-class Difference:
+class SchemaDifference:
     """Of one schema, between the release that brought its opset and a later one.
 
     operator, since: of the schema. change: "late", or "withdrawn" for what the later release lacks.
@@ -40,22 +40,22 @@ class Difference:
 
 
 @cache
-def differences() -> tuple[Difference, ...]:
+def schema_differences() -> tuple[SchemaDifference, ...]:
     """All that are known, by the release that made them."""
     text = (files("nnfuzz.check") / "late_schemas.json").read_text()
-    return read(tuple[Difference, ...], json.loads(text))
+    return read(tuple[SchemaDifference, ...], json.loads(text))
 
 
 @cache
-def missing(release: str | None) -> frozenset[Difference]:
+def missing(release: str | None) -> frozenset[SchemaDifference]:
     """What a release of onnx lacks of the installed one's opsets; nothing for None."""
     if release is None:
         return frozenset()
-    late = (found for found in differences() if found.change == LATE)
+    late = (found for found in schema_differences() if found.change == LATE)
     return frozenset(found for found in late if Version(found.release) > Version(release))
 
 
-def uses(model: onnx.ModelProto, lacking: Iterable[Difference], opset: int) -> bool:
+def uses(model: onnx.ModelProto, lacking: Iterable[SchemaDifference], opset: int) -> bool:
     """Whether a node of the model has an attribute that is among what is lacking."""
     late = {(d.operator, d.since, d.name) for d in lacking if d.kind == ATTRIBUTE}
     return any(

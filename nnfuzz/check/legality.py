@@ -15,8 +15,8 @@ from functools import cache
 
 import onnx
 
-from nnfuzz.check.instances import Instance, OpSignature, fixed_output, solved
-from nnfuzz.check.late_schemas import TYPE, Difference, missing, uses
+from nnfuzz.check.instances import OpInstance, SignatureTypes, fixed_output, solved
+from nnfuzz.check.late_schemas import TYPE, SchemaDifference, missing, uses
 from nnfuzz.check.reference_implementations import one_node, unknown_operators
 from nnfuzz.generate.catalog import signature_key
 from nnfuzz.generate.config import GenerateConfig
@@ -59,13 +59,13 @@ def admitted_by_schema(
     return replace(config, refused=config.refused | illegal(specs, config.opset, release))
 
 
-def legal_signatures(spec: type[OpSpec]) -> list[OpSignature]:
+def legal_signatures(spec: type[OpSpec]) -> list[SignatureTypes]:
     """The signatures of an operator that have a valid model at the newest opset."""
     judged = _judged(spec, OPSETS[1])  # type: ignore[arg-type]
     return [s for s in spec.signatures() if judged[signature_key(spec, *s)]]
 
 
-def legal_opsets(spec: type[OpSpec], signature: OpSignature) -> list[int]:
+def legal_opsets(spec: type[OpSpec], signature: SignatureTypes) -> list[int]:
     """The opsets within reach of direct emission at which a signature has a valid model."""
     key = signature_key(spec, *signature)
     opsets = range(OPSETS[0], OPSETS[1] + 1)
@@ -90,7 +90,9 @@ def _judged(spec: type[OpSpec], opset: int, release: str | None = None) -> Mappi
 class _Schema:
     """The type constraints of the ONNX operator that has a spec's name."""
 
-    def __init__(self, spec: type[OpSpec], opset: int, lacking: Collection[Difference]) -> None:
+    def __init__(
+        self, spec: type[OpSpec], opset: int, lacking: Collection[SchemaDifference]
+    ) -> None:
         self.spec = spec
         schema = onnx.defs.get_schema(spec.name, max_inclusive_version=opset)
         late = {
@@ -107,7 +109,7 @@ class _Schema:
         self.inputs = [_allowed(i.type_str, named) for i in schema.inputs]
         self.output = _allowed(schema.outputs[0].type_str, named)
 
-    def admits(self, signature: OpSignature) -> bool:
+    def admits(self, signature: SignatureTypes) -> bool:
         binding, output = signature
         dtypes = dtypes_of(self.spec, len(self.spec.inputs), binding)
         last = len(self.inputs) - 1
@@ -137,13 +139,15 @@ class _Lowering:
     that gets an instance of its own. A signature is legal if all of its instances are.
     """
 
-    def __init__(self, spec: type[OpSpec], opset: int, lacking: Collection[Difference]) -> None:
+    def __init__(
+        self, spec: type[OpSpec], opset: int, lacking: Collection[SchemaDifference]
+    ) -> None:
         self.spec, self.opset, self.lacking = spec, opset, lacking
         self.draw = Draw(random.Random(spec.name), SIZES)
         signatures = spec.signatures()
         self.instances = self._variants(signatures[0]) if signatures else []
 
-    def admits(self, signature: OpSignature) -> bool:
+    def admits(self, signature: SignatureTypes) -> bool:
         """True also where no instance is found, which the checks of operators tell."""
         try:
             if self.instances:
@@ -153,8 +157,8 @@ class _Lowering:
         own = self._instance(signature)
         return own is None or self._typed(own)
 
-    def _variants(self, signature: OpSignature) -> list[Instance]:
-        found: dict[tuple[str, ...], Instance] = {}
+    def _variants(self, signature: SignatureTypes) -> list[OpInstance]:
+        found: dict[tuple[str, ...], OpInstance] = {}
         for _ in range(DRAWS):
             instance = self._instance(signature)
             if instance is not None:
@@ -162,22 +166,22 @@ class _Lowering:
                 found.setdefault(lowered, instance)
         return list(found.values())
 
-    def _instance(self, signature: OpSignature) -> Instance | None:
+    def _instance(self, signature: SignatureTypes) -> OpInstance | None:
         lo, hi = self.spec.inputs[0].ranks
         ranks = [rank for rank in RANKS if lo <= rank <= hi]
         found = (solved(self.spec, signature, rank, self.draw) for rank in ranks)
         return next((instance for instance in found if instance is not None), None)
 
-    def _retyped(self, instance: Instance, signature: OpSignature) -> Instance:
+    def _retyped(self, instance: OpInstance, signature: SignatureTypes) -> OpInstance:
         dtypes = dtypes_of(self.spec, len(instance.types), signature[0])
         op = fixed_output(type(instance.op)(**instance.op.attributes), signature[1])
         types = (t.with_dtype(d) for t, d in zip(instance.types, dtypes))
-        return Instance(op, tuple(types))
+        return OpInstance(op, tuple(types))
 
-    def _model(self, instance: Instance) -> onnx.ModelProto:
+    def _model(self, instance: OpInstance) -> onnx.ModelProto:
         return one_node(instance, instance.op.type_transfer(*instance.types), self.opset)
 
-    def _typed(self, instance: Instance) -> bool:
+    def _typed(self, instance: OpInstance) -> bool:
         model = self._model(instance)
         if unknown_operators(model):  # inference passes over them
             return False

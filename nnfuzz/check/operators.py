@@ -22,7 +22,7 @@ import numpy as np
 from nnfuzz.check import instances as draws
 from nnfuzz.check import reference_implementations as references
 from nnfuzz.check.agreement import Expected, numeric_faults
-from nnfuzz.check.instances import Instance, OpSignature
+from nnfuzz.check.instances import OpInstance, SignatureTypes
 from nnfuzz.check.legality import legal_opsets
 from nnfuzz.check.report import CheckReport
 from nnfuzz.check.runtimes import REFERENCE, Runtime, Unavailable
@@ -98,7 +98,7 @@ class _Check:
         return self.report
 
     def guarded(
-        self, name: str, check: Callable[[OpSignature], None], signature: OpSignature
+        self, name: str, check: Callable[[SignatureTypes], None], signature: SignatureTypes
     ) -> None:
         """Run a check; an exception out of the spec becomes a problem of the spec."""
         try:
@@ -107,7 +107,7 @@ class _Check:
             binding = {k: v.value for k, v in signature[0].items()}
             self.report.problem(f"{name} with {binding}: {type(error).__name__}: {error}")
 
-    def dealt(self, count: int) -> list[OpSignature]:
+    def dealt(self, count: int) -> list[SignatureTypes]:
         """`count` signatures that some opset admits, in random order, each about equally often."""
         signatures = [s for s in self.spec.signatures() if legal_opsets(self.spec, s)]
         if not signatures:
@@ -125,7 +125,7 @@ class _Check:
 
     # -- soundness ----------------------------------------------------------------------------
 
-    def forward(self, signature: OpSignature) -> None:
+    def forward(self, signature: SignatureTypes) -> None:
         rank = self.rank(self.spec.inputs[0].ranks)
         instance = draws.solved(self.spec, signature, rank, self.draw)
         if instance is None:
@@ -134,7 +134,7 @@ class _Check:
         self.report.forward += 1
         self.sound(instance, None)
 
-    def backward(self, signature: OpSignature) -> None:
+    def backward(self, signature: SignatureTypes) -> None:
         for rank in self.draw.shuffled(range(RANKS)):
             found = draws.preceding(self.spec, signature, rank, self.draw)
             if found is not None:
@@ -143,7 +143,7 @@ class _Check:
                 return
         self.report.unsolved += 1
 
-    def sound(self, instance: Instance, wanted: TensorType | None) -> None:
+    def sound(self, instance: OpInstance, wanted: TensorType | None) -> None:
         """A solved instance must pass `check` and be what it claims, for both judges."""
         op, types = instance.op, instance.types
         try:
@@ -160,7 +160,7 @@ class _Check:
         if inside and self.agrees_torch(instance, arrays, outputs):
             self.agrees_onnx(instance, arrays, outputs)
 
-    def pure(self, instance: Instance) -> list[TensorType]:
+    def pure(self, instance: OpInstance) -> list[TensorType]:
         """Predicates are functions of their arguments; attributes survive JSON. The outputs."""
         op, types = instance.op, instance.types
         before = repr(op.__dict__)
@@ -174,13 +174,13 @@ class _Check:
             self.report.problem(f"{instance}: JSON gives {again!r}")
         return op.type_transfer(*types)
 
-    def costs(self, instance: Instance) -> None:
+    def costs(self, instance: OpInstance) -> None:
         cost = instance.op.cost(*instance.types)
         if not isinstance(cost, int) or cost < 0:
             self.report.problem(f"{instance}: cost is {cost!r}, not a natural number")
 
     def agrees_torch(
-        self, instance: Instance, arrays: references.Arrays, outputs: Sequence[TensorType]
+        self, instance: OpInstance, arrays: references.Arrays, outputs: Sequence[TensorType]
     ) -> bool:
         try:
             actual = [references.type_of(a) for a in references.run_torch(instance.op, arrays)]
@@ -195,12 +195,12 @@ class _Check:
         return True
 
     def agrees_onnx(
-        self, instance: Instance, arrays: references.Arrays, outputs: Sequence[TensorType]
+        self, instance: OpInstance, arrays: references.Arrays, outputs: Sequence[TensorType]
     ) -> None:
         opset = self.draw.choice(self.legal)
         model = references.one_node(instance, outputs, opset)
         try:
-            inferred = references.infer(model)
+            inferred = references.inferred_types(model)
         except references.Rejected as error:
             self.report.problem(f"{instance}, opset {opset}: ONNX rejects: {error}")
             return
@@ -213,7 +213,7 @@ class _Check:
             self.report.problem(f"{instance}, opset {opset}: {text}")
 
     def values_agree(
-        self, instance: Instance, arrays: references.Arrays, model: Any, opset: int
+        self, instance: OpInstance, arrays: references.Arrays, model: Any, opset: int
     ) -> tuple[bool | None, str]:
         """Whether a runtime computes what `torch` does; None if none can. With the reasons."""
         expected = Expected.of(instance.op, arrays)
@@ -239,7 +239,7 @@ class _Check:
 
     # -- tightness ----------------------------------------------------------------------------
 
-    def tightness(self, signature: OpSignature) -> None:
+    def tightness(self, signature: SignatureTypes) -> None:
         instance = draws.blind(self.spec, signature, self.draw)
         try:
             arrays, inside = references.inputs_for(instance, self.values)
@@ -257,7 +257,7 @@ class _Check:
             self.refusal(instance, arrays, actual)
 
     def refusal(
-        self, instance: Instance, arrays: references.Arrays, actual: Sequence[TensorType]
+        self, instance: OpInstance, arrays: references.Arrays, actual: Sequence[TensorType]
     ) -> None:
         """PyTorch runs what `requires` refuses: needlessly, if ONNX means the same by it."""
         if self.onnx_agrees(instance, arrays, actual):
@@ -268,25 +268,25 @@ class _Check:
             self.report.accepted -= 1
 
     def onnx_agrees(
-        self, instance: Instance, arrays: references.Arrays, actual: Sequence[TensorType]
+        self, instance: OpInstance, arrays: references.Arrays, actual: Sequence[TensorType]
     ) -> bool:
         """Whether ONNX infers the types and a runtime computes the values that PyTorch gives."""
         try:
             opset = self.legal[-1]
             model = references.one_node(instance, actual, opset)
-            defined = all(i.admits(t) for i, t in zip(references.infer(model), actual))
+            defined = all(i.admits(t) for i, t in zip(references.inferred_types(model), actual))
             return defined and self.values_agree(instance, arrays, model, opset)[0] is True
         except Exception:
             return False
 
     # -- rejection ----------------------------------------------------------------------------
 
-    def rejection(self, signature: OpSignature) -> None:
+    def rejection(self, signature: SignatureTypes) -> None:
         instance = draws.broken(self.spec, signature, self.draw)
         if instance is None:
             return
         self.report.broken += 1
-        if not rejects(instance):
+        if not is_rejected(instance):
             self.report.problem(f"{instance}: check admits it with one condition broken")
         try:
             arrays, _ = references.inputs_for(instance, self.values)
@@ -298,7 +298,7 @@ class _Check:
             self.report.needless += 1
             self.report.example = self.report.example or f"refused: {instance}"
 
-    def patterns(self, signature: OpSignature) -> None:
+    def patterns(self, signature: SignatureTypes) -> None:
         """Too many inputs, a foreign dtype and a rank out of range must not pass."""
         lo, _ = self.spec.inputs[0].ranks
         instance = draws.solved(self.spec, signature, lo, self.draw)
@@ -311,11 +311,11 @@ class _Check:
         foreign = [d for d in type(first.dtype) if d not in self.spec.inputs[0].dtypes]
         variants += [(first.with_dtype(d), *rest) for d in foreign[:1]]
         for types in variants:
-            if not rejects(Instance(instance.op, tuple(types))):
+            if not is_rejected(OpInstance(instance.op, tuple(types))):
                 self.report.problem(f"{instance.op!r} admits {list(types)} against its patterns")
 
 
-def rejects(instance: Instance) -> bool:
+def is_rejected(instance: OpInstance) -> bool:
     """Whether `check` raises ConstraintError, as it should for an inadmissible instance."""
     try:
         instance.op.check(*instance.types)
@@ -324,7 +324,7 @@ def rejects(instance: Instance) -> bool:
     return False
 
 
-def _affordable(instance: Instance) -> bool:
+def _affordable(instance: OpInstance) -> bool:
     """Whether a blind instance may be executed: its output, if it has one, is not gigantic."""
     try:
         outputs = instance.op.type_transfer(*instance.types)

@@ -11,7 +11,7 @@ import numpy as np
 from nnfuzz.check import instances as draws
 from nnfuzz.check import reference_implementations as references
 from nnfuzz.check.agreement import Expected
-from nnfuzz.check.instances import Instance, OpSignature
+from nnfuzz.check.instances import OpInstance, SignatureTypes
 from nnfuzz.check.legality import legal_opsets
 from nnfuzz.check.runtimes import Runtime, Unavailable
 from nnfuzz.ir.dtypes import DType
@@ -19,18 +19,18 @@ from nnfuzz.operators.draw import Draw, Sizes
 from nnfuzz.operators.operator import OpSpec
 from nnfuzz.operators.waiver import Waiver, Waivers
 
-Kind = tuple[OpSignature, list[int]]
+Kind = tuple[SignatureTypes, list[int]]
 """An operator signature, and the opsets at which it is legal."""
 
 
 @dataclass(frozen=True)
-class Question:
+class ReferenceQuestion:
     """An instance with inputs and its lowering at an opset, and what `torch` makes of it.
 
     waivers: what is declared of reference implementations there.
     """
 
-    instance: Instance
+    instance: OpInstance
     opset: int
     arrays: references.Arrays
     expected: Expected
@@ -99,7 +99,7 @@ class Questions:
         if self.last is not None and self.last not in self.good:
             self.good.append(self.last)
 
-    def draw_one(self, good: bool = False) -> Question | None:
+    def draw_one(self, good: bool = False) -> ReferenceQuestion | None:
         """The next question, None if it has no solution. good: of a kind that had an answer."""
         if not self.opsets:
             return None
@@ -117,7 +117,7 @@ class Questions:
         if not inside:
             return None
         expected = Expected.of(instance.op, arrays)
-        return Question(instance, opset, arrays, expected, known)
+        return ReferenceQuestion(instance, opset, arrays, expected, known)
 
     def _wanted(self, known: Sequence[Waiver]) -> bool:
         sought = self.waiver
@@ -137,6 +137,6 @@ def _below(opsets: list[int], waiver: Waiver | None) -> list[int]:
     return [o for o in opsets if not (waiver and waiver.below and o >= waiver.below)]
 
 
-def _dtypes(signature: OpSignature) -> set[DType]:
+def _dtypes(signature: SignatureTypes) -> set[DType]:
     binding, output = signature
     return {*binding.values(), output}

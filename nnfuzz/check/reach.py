@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 
 import onnx
 
-from nnfuzz.check.instances import SIZES, OpSignature, solved
+from nnfuzz.check.instances import SIZES, SignatureTypes, solved
 from nnfuzz.check.legality import legal_opsets
 from nnfuzz.check.reference_implementations import one_node
 from nnfuzz.materialize.walk import bodies
@@ -35,7 +35,7 @@ def reach_problems(
     Meant for all operators together: one may set what another leaves alone.
     """
     specs = list(specs)
-    seen, settable = reached(specs, seed, draws)
+    seen, settable = attributes_reached(specs, seed, draws)
     reasons = {(spec.name, name): why for spec in specs for name, why in spec.unset.items()}
     for operator, name in sorted(settable - seen - reasons.keys()):
         yield f"{operator}: attribute {name} is never set to anything but its default"
@@ -43,7 +43,7 @@ def reach_problems(
         yield f"{operator}: attribute {name} is set, and is declared never to be (`unset`)"
 
 
-def reached(
+def attributes_reached(
     specs: Iterable[type[OpSpec]], seed: int = 0, draws: int = DRAWS
 ) -> tuple[set[Attribute], set[Attribute]]:
     """The attributes that lowerings set to something else than the default; all that they could."""
@@ -70,7 +70,7 @@ def lowerings(spec: type[OpSpec], rng: random.Random, draws: int) -> Iterator[on
 
 
 def _lowering(
-    spec: type[OpSpec], signature: OpSignature, rank: int, draw: Draw, rng: random.Random
+    spec: type[OpSpec], signature: SignatureTypes, rank: int, draw: Draw, rng: random.Random
 ) -> onnx.ModelProto | None:
     legal = legal_opsets(spec, signature)
     instance = solved(spec, signature, rank, draw) if legal else None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nnfuzz.check.instances import Instance
+from nnfuzz.check.instances import OpInstance
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
@@ -50,7 +50,7 @@ class Inferred:
 # -- values -----------------------------------------------------------------------------------
 
 
-def inputs_for(instance: Instance, rng: np.random.Generator) -> tuple[Arrays, bool]:
+def inputs_for(instance: OpInstance, rng: np.random.Generator) -> tuple[Arrays, bool]:
     """Random inputs, and whether they lie in the operator's domain.
 
     Wide values are tried first, positive numbers (small integers) at last.
@@ -65,10 +65,10 @@ def inputs_for(instance: Instance, rng: np.random.Generator) -> tuple[Arrays, bo
 
 def in_domain(op: OpSpec, arrays: Sequence[np.ndarray]) -> bool:
     """Whether every domain term is at most 0. A term that is not a number counts as violated."""
-    return all(bool((term <= 0).all()) for term in op.domain(*tensors(arrays)))
+    return all(bool((term <= 0).all()) for term in op.domain(*torch_tensors(arrays)))
 
 
-def _ranges(instance: Instance) -> list[Any]:
+def _ranges(instance: OpInstance) -> list[Any]:
     """Per input, the range of its integers, or bounds of what is valid where both are finite."""
     valid = [r if r and math.isfinite(r[1] - r[0]) else None for r in instance.op.valid]
     given = instance.op.integer_range(*instance.types)
@@ -93,7 +93,7 @@ def _array(type_: TensorType, range_: Any, span: Range, rng: np.random.Generator
     return np.asarray(rng.uniform(*span, shape)).astype(dtype.numpy)
 
 
-def tensors(arrays: Sequence[np.ndarray]) -> list[Tensor]:
+def torch_tensors(arrays: Sequence[np.ndarray]) -> list[Tensor]:
     """Copies as torch tensors, in the carriers of their dtypes."""
     from nnfuzz.operators.carriers import tensor
 
@@ -102,7 +102,7 @@ def tensors(arrays: Sequence[np.ndarray]) -> list[Tensor]:
 
 def doubled(arrays: Sequence[np.ndarray]) -> list[Tensor]:
     """The same with floats in float64."""
-    return [t.double() if t.is_floating_point() else t for t in tensors(arrays)]
+    return [t.double() if t.is_floating_point() else t for t in torch_tensors(arrays)]
 
 
 # -- PyTorch ----------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ def run_torch(op: OpSpec, arrays: Sequence[np.ndarray]) -> Arrays:
     """What `op.torch` returns. Raises: whatever it raises; ValueError if it wrote to an input."""
     from nnfuzz.operators.carriers import array
 
-    given = tensors(arrays)
+    given = torch_tensors(arrays)
     results = list(flatten(op.torch(*given)))
     outputs = [_stored(x, d) for x, d in zip(results, _output_dtypes(op, arrays, results))]
     for before, after in zip(arrays, given):
@@ -150,7 +150,7 @@ def type_of(array: np.ndarray) -> TensorType:
 # -- ONNX -------------------------------------------------------------------------------------
 
 
-def one_node(instance: Instance, outputs: Sequence[TensorType], opset: int) -> onnx.ModelProto:
+def one_node(instance: OpInstance, outputs: Sequence[TensorType], opset: int) -> onnx.ModelProto:
     """The direct lowering of the instance as a model with inputs x0, x1 ... and outputs y0 ..."""
     from nnfuzz.materialize.emit import emit_model
 
@@ -168,7 +168,7 @@ def unknown_operators(model: onnx.ModelProto) -> list[str]:
     return [node.op_type for node in model.graph.node if not defs.has(node.op_type, node.domain)]
 
 
-def infer(model: onnx.ModelProto) -> list[Inferred]:
+def inferred_types(model: onnx.ModelProto) -> list[Inferred]:
     """Output types that strict shape inference finds by itself, after a full check of the model.
 
     Raises: Rejected.

@@ -67,7 +67,7 @@ COLUMNS = (
 ).split(", ")
 
 
-def table(reports: Iterable[CheckReport]) -> Table:
+def report_table(reports: Iterable[CheckReport]) -> Table:
     """The reports as a table for rich, one operator a line."""
     from rich.table import Table
 

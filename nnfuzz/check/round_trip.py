@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nnfuzz.check.instances import SIZES, Instance, solved
+from nnfuzz.check.instances import SIZES, OpInstance, solved
 from nnfuzz.check.legality import legal_opsets
 from nnfuzz.compare.edges import enclosure
 from nnfuzz.compare.reference import ReferenceFault
@@ -41,7 +41,7 @@ class RoundTrip:
     before, after: the share of output elements that can be compared.
     """
 
-    instance: Instance
+    instance: OpInstance
     opset: int
     weights: int
     operators: tuple[str, ...]
@@ -94,7 +94,7 @@ def round_trips(
 
 
 def _trip(
-    instance: Instance, opset: int, constants: int, registry: OpRegistry, rng: random.Random
+    instance: OpInstance, opset: int, constants: int, registry: OpRegistry, rng: random.Random
 ) -> RoundTrip | None:
     weights = (len(instance.types) - 1) * constants
     graph = _graph(instance, weights)
@@ -119,7 +119,7 @@ def _trip(
     return RoundTrip(instance, opset, weights, tuple(_named(again)), before, after, lost)
 
 
-def _graph(instance: Instance, weights: int) -> Graph:
+def _graph(instance: OpInstance, weights: int) -> Graph:
     """A graph of the instance alone; the last inputs are weights."""
     outputs = instance.op.type_transfer(*instance.types)
     types = {f"x{i}": t for i, t in enumerate(instance.types)}

@@ -14,7 +14,7 @@ from nnfuzz.records.observer import counted
 
 if TYPE_CHECKING:
     from nnfuzz.campaign.session import Result
-    from nnfuzz.corpus.verify import Result as TestResult
+    from nnfuzz.corpus.verify import LevelResult
     from nnfuzz.records.config import CampaignConfig
     from nnfuzz.records.rows import FindingRow
 
@@ -26,14 +26,13 @@ def report_campaign(
     result: Result, config: CampaignConfig, junit: Path | None, summary_md: Path | None
 ) -> None:
     """Writes the files that were asked for. Raises: UsageError."""
-    from nnfuzz.corpus.verify import Result as TestResult
-    from nnfuzz.corpus.verify import Status
+    from nnfuzz.corpus.verify import LevelResult, Status
 
     s = result.summary
     names = " and ".join(str(spec) for spec in config.backends)
     what = f"{counted(s['tests'], 'test')} in {spoken(s['seconds'])}, seed {s['seed']}"
     status = Status.PASSED if s["tests"] else Status.ERROR
-    ran = TestResult("campaign", names, "", status, seconds=s["seconds"])
+    ran = LevelResult("campaign", names, "", status, seconds=s["seconds"])
     found = [
         _of(row, name, result.folder)
         for row, name in zip(result.findings, test_names(result.findings))
@@ -67,10 +66,9 @@ def _slug(row: FindingRow) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST + 1].rpartition("-")[0]
 
 
-def _of(row: FindingRow, name: str, folder: Path) -> TestResult:
+def _of(row: FindingRow, name: str, folder: Path) -> LevelResult:
     from nnfuzz.base.untrusted import read_text
-    from nnfuzz.corpus.verify import Result as TestResult
-    from nnfuzz.corpus.verify import Status
+    from nnfuzz.corpus.verify import LevelResult, Status
     from nnfuzz.findings.folder import smallest
 
     pattern = f"reduced to {row.grouping.pattern}" if row.refined else "not reduced yet"
@@ -79,4 +77,4 @@ def _of(row: FindingRow, name: str, folder: Path) -> TestResult:
     if report.is_file():
         details += f"\n\n{read_text(report)}"
     message = f"{row.title} ({pattern}; {row.folder})"  # the title names the levels
-    return TestResult(name, row.backend, "", Status.FAILED, message, details, 0.0, row.kind)
+    return LevelResult(name, row.backend, "", Status.FAILED, message, details, 0.0, row.kind)

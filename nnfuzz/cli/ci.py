@@ -11,7 +11,7 @@ from nnfuzz.cli.declared import REPORTED
 from nnfuzz.cli.errors import UsageError, writing
 
 if TYPE_CHECKING:
-    from nnfuzz.corpus.verify import Result
+    from nnfuzz.corpus.verify import LevelResult
 
 JUnit = Annotated[
     Path | None,
@@ -28,7 +28,7 @@ SummaryMd = Annotated[
 
 
 def write_reports(
-    results: Sequence[Result],
+    results: Sequence[LevelResult],
     suite: str,
     title: str,
     notes: Iterable[str],
@@ -39,12 +39,12 @@ def write_reports(
     of one run again in the next. title: the heading in Markdown. Raises: UsageError.
     """
     from nnfuzz.corpus.junit import junit_xml
-    from nnfuzz.corpus.markdown import markdown
+    from nnfuzz.corpus.markdown import results_page
 
     if junit is not None:
         write(junit, junit_xml(results, suite))
     if summary_md is not None:
-        write(summary_md, markdown(results, title, notes).encode("utf-8", "replace"))
+        write(summary_md, results_page(results, title, notes).encode("utf-8", "replace"))
 
 
 def write(file: Path, data: bytes) -> None:

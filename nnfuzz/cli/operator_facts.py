@@ -24,7 +24,7 @@ EXPORTERS = tuple(name for name in OPSETS if name != "direct")
 
 
 @dataclass(frozen=True)
-class Facts:
+class OperatorFacts:
     """One operator. cells: its columns of the table. keys: of its signatures that some opset
     admits. signatures: how many there are in all.
     """
@@ -35,7 +35,7 @@ class Facts:
     signatures: int
 
 
-def kept(place: Path, find: Callable[[], list[Facts]]) -> list[Facts]:
+def cached_facts(place: Path, find: Callable[[], list[OperatorFacts]]) -> list[OperatorFacts]:
     """What `find` returns, from a file where that was made of the same sources; else it is written
     there.
     """
@@ -43,7 +43,7 @@ def kept(place: Path, find: Callable[[], list[Facts]]) -> list[Facts]:
     with contextlib.suppress(OSError, Unreadable, KeyError, TypeError, ValueError):
         told = json.loads(place.read_text())
         if told["of"] == digest:
-            return read(list[Facts], told["operators"])
+            return read(list[OperatorFacts], told["operators"])
     found = find()
     with contextlib.suppress(OSError):
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -60,7 +60,7 @@ def _digest() -> str:
     return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
 
-def facts(specs: Iterable[type[OpSpec]]) -> list[Facts]:
+def operator_facts(specs: Iterable[type[OpSpec]]) -> list[OperatorFacts]:
     """Of each operator, sorted by name."""
     from nnfuzz.check.legality import legal_signatures
     from nnfuzz.generate.catalog import signature_key
@@ -81,7 +81,7 @@ def facts(specs: Iterable[type[OpSpec]]) -> list[Facts]:
             *(share(len(keys & made), len(keys)) for made in written),
         )
         summary = inspect.cleandoc(vars(spec).get("__doc__") or "").partition("\n")[0]
-        found.append(Facts(cells, summary, tuple(sorted(keys)), len(spec.signatures())))
+        found.append(OperatorFacts(cells, summary, tuple(sorted(keys)), len(spec.signatures())))
     return found
 
 

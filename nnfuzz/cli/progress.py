@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from nnfuzz.base.text import visible
 from nnfuzz.cli.values import spoken
 from nnfuzz.library.steps import Advance
-from nnfuzz.records.observer import Observer, Snapshot, counted
+from nnfuzz.records.observer import CampaignSnapshot, Observer, counted
 from nnfuzz.records.rows import FindingRow
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ MOST_NODES = 16
 class Silent:
     """An observer that prints nothing."""
 
-    def update(self, snapshot: Snapshot) -> None: ...
+    def update(self, snapshot: CampaignSnapshot) -> None: ...
 
     def finding(self, row: FindingRow) -> None: ...
 
@@ -41,7 +41,7 @@ class Lines:
         self._every = every
         self._next = time.monotonic() + every
 
-    def update(self, snapshot: Snapshot) -> None:
+    def update(self, snapshot: CampaignSnapshot) -> None:
         now = time.monotonic()
         if now >= self._next or snapshot.phase == "done":
             self._next = now + self._every
@@ -63,7 +63,7 @@ class Display:
     def __init__(self, live: Any) -> None:
         self._live = live
 
-    def update(self, snapshot: Snapshot) -> None:
+    def update(self, snapshot: CampaignSnapshot) -> None:
         self._live.update(panel(snapshot))
 
     def finding(self, row: FindingRow) -> None:
@@ -112,7 +112,7 @@ def subject(config: CampaignConfig) -> str:
     return f"{' and '.join(parts)}, models by {' and '.join(written)}"
 
 
-def line(s: Snapshot) -> str:
+def line(s: CampaignSnapshot) -> str:
     """One line on where the campaign stands; while it reduces, with the time left for that."""
     if s.phase == "reducing":
         waiting = f"{counted(s.unreduced, 'finding')} to be reduced of {s.findings}"
@@ -135,29 +135,29 @@ def line(s: Snapshot) -> str:
     )
 
 
-def _about(s: Snapshot) -> list[str]:
+def _about(s: CampaignSnapshot) -> list[str]:
     """Facts about the findings: occurrences, how many are unreduced, flaky failures besides."""
     parts = [counted(s.occurrences, "time")]
     parts += [f"{s.unreduced} to be reduced"] if s.unreduced else []
     return parts + ([f"{s.flaky} flaky failures besides"] if s.flaky else [])
 
 
-def _hangs(s: Snapshot) -> str:
+def _hangs(s: CampaignSnapshot) -> str:
     """What is waited for, beside the tests."""
     waiting = f": waiting for {s.waiting[0]}" if s.waiting else ""
     return f", {counted(s.suspects, 'suspected hang')}{waiting}" if s.suspects else ""
 
 
-def _probed(s: Snapshot) -> str:
+def _probed(s: CampaignSnapshot) -> str:
     return f"support of {s.decided} of {s.signatures} operator signatures known"
 
 
-def counts(s: Snapshot) -> str:
+def counts(s: CampaignSnapshot) -> str:
     """The outcomes that occurred, such as "ok 15 crash 1"."""
     return " ".join(f"{kind} {n}" for kind, n in s.outcomes.items() if n) or "no outcome yet"
 
 
-def panel(s: Snapshot) -> Any:
+def panel(s: CampaignSnapshot) -> Any:
     """A rich panel on where the campaign stands, for a terminal."""
     from rich.panel import Panel
     from rich.table import Table

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nnfuzz.cli.operator_facts import EXPORTERS, Facts, facts, share
+from nnfuzz.cli.operator_facts import EXPORTERS, OperatorFacts, operator_facts, share
 from nnfuzz.feedback.support import Support
 from nnfuzz.ir.support_key import SupportKey
 
@@ -25,30 +25,32 @@ _WRAPPED = {"ranks": 8, "dtypes": 22}
 
 
 @dataclass(frozen=True)
-class Row:
+class OperatorRow:
     """One operator. cells: in the order of HEADINGS, then one per backend."""
 
     cells: tuple[str, ...]
     summary: str
 
 
-def rows(specs: Iterable[type[OpSpec]], supports: Mapping[str, Support]) -> list[Row]:
+def rows(specs: Iterable[type[OpSpec]], supports: Mapping[str, Support]) -> list[OperatorRow]:
     """One row per operator, sorted by name; `supports` has the table of each backend."""
-    return with_support(facts(specs), supports)
+    return with_support(operator_facts(specs), supports)
 
 
-def with_support(operators: Iterable[Facts], supports: Mapping[str, Support]) -> list[Row]:
+def with_support(
+    operators: Iterable[OperatorFacts], supports: Mapping[str, Support]
+) -> list[OperatorRow]:
     """The rows of operators of which the facts are known."""
     return [
-        Row(
-            (*found.cells, *(verdict(support, found.keys) for support in supports.values())),
+        OperatorRow(
+            (*found.cells, *(support_share(support, found.keys) for support in supports.values())),
             found.summary,
         )
         for found in operators
     ]
 
 
-def verdict(support: Support, keys: Collection[str]) -> str:
+def support_share(support: Support, keys: Collection[str]) -> str:
     """What is known of an operator's signatures: "yes", "no", "12 of 14", with "?" for the rest."""
     decided = [support.entries.get(SupportKey.parse(key)) for key in keys]
     known = [entry for entry in decided if entry and entry.status]
@@ -60,7 +62,7 @@ def verdict(support: Support, keys: Collection[str]) -> str:
 
 
 def rich_table(
-    rows: Sequence[Row], backends: Sequence[str], width: int, whole: bool = False
+    rows: Sequence[OperatorRow], backends: Sequence[str], width: int, whole: bool = False
 ) -> Table:
     """The table for a terminal of `width` columns; a narrow one shows support only.
 
@@ -81,7 +83,7 @@ def rich_table(
     return shown
 
 
-def markdown(rows: Sequence[Row], versions: Mapping[str, str]) -> str:
+def operators_page(rows: Sequence[OperatorRow], versions: Mapping[str, str]) -> str:
     """The text of docs/OPERATORS.md. versions: of each backend, for the headings."""
     backends = [f"{name} {version}".strip() for name, version in versions.items()]
     headings = (*HEADINGS, *backends, "")
@@ -97,13 +99,13 @@ def markdown(rows: Sequence[Row], versions: Mapping[str, str]) -> str:
         f"the operator's signatures ran, as far as probes and campaigns tell (`{UNKNOWN}`: never "
         "tried there, or not legal at the opsets tried).",
         "",
-        line(headings),
-        line(["---"] * len(headings)),
-        *(line((f"`{row.cells[0]}`", *row.cells[1:], row.summary)) for row in rows),
+        markdown_row(headings),
+        markdown_row(["---"] * len(headings)),
+        *(markdown_row((f"`{row.cells[0]}`", *row.cells[1:], row.summary)) for row in rows),
     ]
     return "\n".join(lines) + "\n"
 
 
-def line(cells: Iterable[str]) -> str:
+def markdown_row(cells: Iterable[str]) -> str:
     """A row of a Markdown table."""
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

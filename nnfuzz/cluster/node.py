@@ -16,13 +16,13 @@ from nnfuzz.campaign.session import run_campaign
 from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.records.config import CampaignConfig, processes
 from nnfuzz.records.lending import Lent, Report
-from nnfuzz.records.observer import Snapshot
+from nnfuzz.records.observer import CampaignSnapshot
 from nnfuzz.records.rows import FindingRow
 from nnfuzz.store.database import StoreError, hold
 from nnfuzz.store.schema import FILE, LOCK
 from nnfuzz.store.store import Store
 
-STARTING = Snapshot("starting", 0.0, None, 0, 0, 0.0, {}, 0, 0, 0, 0, 0.0)
+STARTING = CampaignSnapshot("starting", 0.0, None, 0, 0, 0.0, {}, 0, 0, 0, 0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class NodeStatus:
 
     host: str
     place: str
-    campaign: Snapshot = STARTING
+    campaign: CampaignSnapshot = STARTING
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -63,7 +63,7 @@ class Link:
             del self._found[: len(found)], self._notes[: len(notes)]
         return lent
 
-    def update(self, snapshot: Snapshot) -> None:
+    def update(self, snapshot: CampaignSnapshot) -> None:
         self._status = replace(self._status, campaign=snapshot)
 
     def finding(self, row: FindingRow) -> None:

@@ -32,7 +32,7 @@ from nnfuzz.cluster.node import Link, NodeStatus, run_node
 from nnfuzz.parts.leases import Leases
 from nnfuzz.records.config import CampaignConfig, ConfigError
 from nnfuzz.records.lending import Lent, Report
-from nnfuzz.records.observer import Observer, Snapshot
+from nnfuzz.records.observer import CampaignSnapshot, Observer
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -395,7 +395,9 @@ class _Session:
         self._watch(self._cluster, state)
 
 
-def snapshot(config: CampaignConfig, state: ClusterState, seconds: float, running: int) -> Snapshot:
+def snapshot(
+    config: CampaignConfig, state: ClusterState, seconds: float, running: int
+) -> CampaignSnapshot:
     """The sum over all nodes that report. Its tests include published ones of lost nodes."""
     nodes, outcomes = [node.campaign for node in state.nodes.values()], Counter[str]()
     for node in nodes:
@@ -404,7 +406,7 @@ def snapshot(config: CampaignConfig, state: ClusterState, seconds: float, runnin
     limits = [config.time_limit - seconds] if config.time_limit else []
     if config.tests_limit and rate:
         limits.append((config.tests_limit - state.kept) / rate)
-    return Snapshot(
+    return CampaignSnapshot(
         phase="reducing" if nodes and all(n.phase == "reducing" for n in nodes) else "fuzzing",
         seconds=seconds,
         left=max(0.0, min(limits)) if limits else None,

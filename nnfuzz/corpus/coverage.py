@@ -37,7 +37,7 @@ def covered(graph: GraphView, passes: Iterable[str] = ()) -> frozenset[Feature]:
     return frozenset((kind, name) for kind, names in named.items() for name in names)
 
 
-def table(
+def coverage_table(
     kept: Sequence[Iterable[Feature]], all_: Sequence[Iterable[Feature]]
 ) -> dict[str, list[int]]:
     """By kind, how many different features some tests cover, and how many all of them do."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nnfuzz.base.reading import Unreadable
-from nnfuzz.corpus.pick import Kept
+from nnfuzz.corpus.pick import FindingTest
 from nnfuzz.corpus.producers import Producers
 from nnfuzz.findings.folder import REDUCED, folder_name, read_finding
 from nnfuzz.materialize.opsets import DYNAMIC
@@ -24,7 +24,7 @@ def reduced_findings(campaign: Path) -> Iterator[Path]:
     yield from sorted(path.parent for path in findings.glob(f"*/{REDUCED}/finding.json"))
 
 
-def kept(folder: Path, producers: Producers) -> Kept | str:
+def test_of_finding(folder: Path, producers: Producers) -> FindingTest | str:
     """A reduced finding as a test, or why it cannot be one. Raises: Unreadable."""
     finding = read_finding(folder)
     if why := _unfit(finding):
@@ -32,7 +32,7 @@ def kept(folder: Path, producers: Producers) -> Kept | str:
     entry = producers.completed(finding.case)
     if isinstance(entry, str):
         return entry
-    return Kept(entry, f"test_{folder_name(finding.failure).replace('-', '_')}")
+    return FindingTest(entry, f"test_{folder_name(finding.failure).replace('-', '_')}")
 
 
 def _unfit(finding: Finding) -> str:

@@ -30,7 +30,7 @@ Produce = Callable[[Iterable[TestId]], Iterator[Entry | NotProduced]]
 
 
 @dataclass(frozen=True)
-class Plan:
+class CorpusPlan:
     """What a corpus holds: the first `count` test cases that exist of (seed, config).
 
     versions: of nnfuzz and of the libraries that decide about bytes, and of the compilers that the
@@ -72,7 +72,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenTest:
     """One test: its folder's name; whether it was there before; the indexes skipped before it."""
 
     name: str
@@ -80,7 +80,7 @@ class Written:
     skipped: tuple[NotProduced, ...] = ()
 
 
-def fill(out: Path, plan: Plan, produce: Produce) -> Iterator[Written]:
+def fill(out: Path, plan: CorpusPlan, produce: Produce) -> Iterator[WrittenTest]:
     """Yields each test as it stands on the disk, in the order of the indexes.
 
     The folder and its manifest are made once there is a first test case, so that settings of which
@@ -102,7 +102,7 @@ def fill(out: Path, plan: Plan, produce: Produce) -> Iterator[Written]:
     write_atomically(out / MANIFEST, _text(complete))
 
 
-def check_corpus(out: Path, plan: Plan) -> None:
+def check_corpus(out: Path, plan: CorpusPlan) -> None:
     """Checks that the folder is absent, empty, or a corpus of the same plan.
 
     What a killed writer left in it is removed. Raises: CorpusError.
@@ -141,7 +141,7 @@ def begin(out: Path, about: Mapping[str, Any], script: str = "") -> None:
         write_atomically(out / MANIFEST, _text(about))
 
 
-def _tests(out: Path, plan: Plan, produce: Produce) -> Iterator[Written]:
+def _tests(out: Path, plan: CorpusPlan, produce: Produce) -> Iterator[WrittenTest]:
     """Every test, and where they end the skipped ones behind the last. Raises: CorpusError."""
     there = {path.parent.name for path in out.glob(f"*/{CASE}")}
     wanted, order = itertools.tee(plan.ids())
@@ -158,10 +158,10 @@ def _tests(out: Path, plan: Plan, produce: Produce) -> Iterator[Written]:
                 continue
             begin(out, plan.to_json(), plan.script)
             write_test(out, entry)
-        yield Written(name, name in there, tuple(failed))
+        yield WrittenTest(name, name in there, tuple(failed))
         failed = []
     if failed:
-        yield Written("", False, tuple(failed))
+        yield WrittenTest("", False, tuple(failed))
 
 
 def _small(made: Entry | NotProduced, most: int) -> Entry | NotProduced:

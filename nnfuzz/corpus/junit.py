@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
-from nnfuzz.corpus.verify import Result, Status
+from nnfuzz.corpus.verify import LevelResult, Status
 
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _TAGS = {
@@ -18,7 +18,7 @@ _TAGS = {
 }
 
 
-def junit_xml(results: Sequence[Result], suite: str) -> bytes:
+def junit_xml(results: Sequence[LevelResult], suite: str) -> bytes:
     """A <testsuites> document with one suite; a test case is one test at one level."""
     root = ElementTree.Element("testsuites")
     node = ElementTree.SubElement(root, "testsuite", {"name": _clean(suite), **_counts(results)})
@@ -38,14 +38,14 @@ def junit_xml(results: Sequence[Result], suite: str) -> bytes:
     return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
 
 
-def _said(result: Result) -> str:
+def _said(result: LevelResult) -> str:
     """The message; what was not compared says so, since JUnit has no status of its own for it."""
     if result.status is not Status.NOT_COMPARED:
         return result.message
     return ": ".join(text for text in (str(result.status), result.message) if text)
 
 
-def _counts(results: Sequence[Result]) -> dict[str, str]:
+def _counts(results: Sequence[LevelResult]) -> dict[str, str]:
     def count(tag: str) -> str:
         return str(sum(_TAGS.get(r.status) == tag for r in results))
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from nnfuzz.base.reading import Unreadable, read
 from nnfuzz.base.untrusted import read_json, read_text
-from nnfuzz.corpus.verify import Result, Status
+from nnfuzz.corpus.verify import LevelResult, Status
 
 SCHEMA = 1
 FIELDS = ("backend", "level", "kind", "until")
@@ -31,7 +31,7 @@ class KnownError(Unreadable):
 
 
 @dataclass(frozen=True)
-class Pattern:
+class KnownTest:
     """A line: which failures it is about, until when, and what its comment says."""
 
     test: str
@@ -42,7 +42,7 @@ class Pattern:
     why: str = ""
     line: str = ""
 
-    def fits(self, result: Result) -> bool:
+    def fits(self, result: LevelResult) -> bool:
         return (
             fnmatchcase(result.test, self.test)
             and fnmatchcase(result.backend, self.backend)
@@ -54,7 +54,7 @@ class Pattern:
         return self.until is not None and today > self.until
 
 
-def parse(text: str, source: str) -> list[Pattern]:
+def parse(text: str, source: str) -> list[KnownTest]:
     """Raises: KnownError naming the first line that is none."""
     found = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -64,12 +64,12 @@ def parse(text: str, source: str) -> list[Pattern]:
     return found
 
 
-def load(path: Path) -> list[Pattern]:
+def load(path: Path) -> list[KnownTest]:
     """Raises: KnownError, Unreadable."""
     return parse(read_text(path), str(path))
 
 
-def _pattern(words: Sequence[str], why: str, line: str, where: str) -> Pattern:
+def _pattern(words: Sequence[str], why: str, line: str, where: str) -> KnownTest:
     test, *rest = words
     values: dict[str, Any] = {}
     for word in rest:
@@ -80,7 +80,7 @@ def _pattern(words: Sequence[str], why: str, line: str, where: str) -> Pattern:
         values[name] = _date(value, where) if name == "until" else value
     if "=" in test:
         raise KnownError(f"{where}: a line begins with the name of a test, or * for all of them")
-    return Pattern(test, **values, why=why, line=line.strip())
+    return KnownTest(test, **values, why=why, line=line.strip())
 
 
 def _date(text: str, where: str) -> date:
@@ -93,17 +93,17 @@ def _date(text: str, where: str) -> date:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownTestFailures:
     """All that is known of failures.
 
     earlier: of the baseline, by test, backend and level: the kind of the failure there.
     """
 
-    patterns: Sequence[Pattern] = ()
+    patterns: Sequence[KnownTest] = ()
     earlier: Mapping[tuple[str, str, str], str] | None = None
     today: date = date.min
 
-    def judge(self, result: Result) -> Result:
+    def judge(self, result: LevelResult) -> LevelResult:
         """The result; KNOWN in place of FAILED where that does not count, with the reason."""
         if result.status is not Status.FAILED:
             return result
@@ -118,7 +118,7 @@ class Known:
             return replace(result, message=message)
         return result
 
-    def notes(self, results: Sequence[Result]) -> list[str]:
+    def notes(self, results: Sequence[LevelResult]) -> list[str]:
         """What may be taken out of the file and of the baseline: a line each."""
         failed = [r for r in results if r.status in (Status.FAILED, Status.KNOWN)]
         ran = {_place(r) for r in results if r.status is Status.PASSED}
@@ -129,21 +129,21 @@ class Known:
         return told + [f"fixed since the baseline: {' '.join(place)}" for place in fixed]
 
 
-def _met(pattern: Pattern, results: Sequence[Result]) -> bool:
+def _met(pattern: KnownTest, results: Sequence[LevelResult]) -> bool:
     """Whether a test passed that the pattern would have been about."""
     passed = (replace(r, kind=pattern.kind) for r in results if r.status is Status.PASSED)
     return any(map(pattern.fits, passed))
 
 
-def _known(result: Result, why: str) -> Result:
+def _known(result: LevelResult, why: str) -> LevelResult:
     return replace(result, status=Status.KNOWN, message=f"known ({why}): {result.message}")
 
 
-def _place(result: Result) -> tuple[str, str, str]:
+def _place(result: LevelResult) -> tuple[str, str, str]:
     return result.test, result.backend, result.level
 
 
-def to_json(results: Iterable[Result], about: Mapping[str, Any]) -> dict[str, Any]:
+def to_json(results: Iterable[LevelResult], about: Mapping[str, Any]) -> dict[str, Any]:
     """What --results writes and --baseline reads."""
     rows = [
         {

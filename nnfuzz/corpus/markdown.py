@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from nnfuzz.corpus.verify import Result, Status
+from nnfuzz.corpus.verify import LevelResult, Status
 from nnfuzz.report.text import code, inline
 
 MOST_ROWS = 50
@@ -14,7 +14,7 @@ MOST_REASONS = 10
 CHARACTERS = 300
 
 
-def markdown(results: Sequence[Result], title: str, notes: Iterable[str] = ()) -> str:
+def results_page(results: Sequence[LevelResult], title: str, notes: Iterable[str] = ()) -> str:
     """A heading, a table of counts, the failures, why tests were not compared or skipped, and
     the notes.
     """
@@ -34,7 +34,7 @@ def markdown(results: Sequence[Result], title: str, notes: Iterable[str] = ()) -
     return "\n\n".join(parts) + "\n"
 
 
-def _counts(results: Sequence[Result]) -> str:
+def _counts(results: Sequence[LevelResult]) -> str:
     columns = [s for s in Status if any(r.status is s for r in results)]
     rows = dict.fromkeys((r.backend, r.level) for r in results)
     lines = [_row(["backend", "level", *columns]), _row(["---"] * (len(columns) + 2))]
@@ -44,7 +44,7 @@ def _counts(results: Sequence[Result]) -> str:
     return "\n".join(lines)
 
 
-def _table(title: str, results: Sequence[Result]) -> str:
+def _table(title: str, results: Sequence[LevelResult]) -> str:
     lines = [f"### {title}", ""] if title else []
     lines += [_row(["test", "backend", "level", "what"]), _row(["---"] * 4)]
     for r in results[:MOST_ROWS]:

@@ -14,7 +14,7 @@ from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.files import atomic_folder, write_atomically
 from nnfuzz.base.reading import read
 from nnfuzz.base.untrusted import below, read_bytes, read_json
-from nnfuzz.corpus.coverage import covered, table
+from nnfuzz.corpus.coverage import coverage_table, covered
 from nnfuzz.corpus.entry import Entry
 from nnfuzz.corpus.generate import MANIFEST, begin, check_place
 from nnfuzz.corpus.layout import (
@@ -39,7 +39,7 @@ GraphOf = Callable[[Path], GraphView]
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class SourceTest:
     """A test to choose from, in a folder of a corpus."""
 
     test: TestFolder
@@ -48,7 +48,7 @@ class Source:
     @classmethod
     def of(
         cls, test: TestFolder, name: str, graph_of: GraphOf, runners: Sequence[BackendRunner]
-    ) -> Source | None:
+    ) -> SourceTest | None:
         """None for what no compiler takes. Raises: Unreadable, RunnerError."""
         case = test.case()
         graph = case.graph if case else graph_of(test.path / MODEL)
@@ -82,7 +82,7 @@ def _files(test: TestFolder) -> list[Path]:
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class FindingTest:
     """A finding that becomes a test, whatever else is chosen."""
 
     entry: Entry
@@ -108,7 +108,7 @@ def names_for(tests: Iterable[TestFolder]) -> Iterator[tuple[TestFolder, str]]:
 
 
 @dataclass(frozen=True, eq=False)
-class Chosen:
+class Selection:
     """What came of a selection. coverage: by kind, how much is kept, and of how much."""
 
     tests: Sequence[str]
@@ -125,12 +125,12 @@ def check_unused(out: Path) -> None:
 
 def pick(
     out: Path,
-    sources: Sequence[Source],
-    kept: Sequence[Kept],
+    sources: Sequence[SourceTest],
+    kept: Sequence[FindingTest],
     budget: Budget,
     about: Mapping[str, Any],
     script: str = "",
-) -> Chosen:
+) -> Selection:
     """Writes the tests that are chosen into a new folder. about: for its manifest. script: the text
     of test_models.py.
 
@@ -149,11 +149,11 @@ def pick(
         by_name[candidate.name].copy(out)
     every = [c.features for c in (*first, *(s.candidate for s in sources))]
     whole = [*first, *chosen]
-    result = Chosen(
+    result = Selection(
         [c.name for c in whole],
         sum(c.size for c in whole),
         sum(c.seconds for c in whole),
-        table([c.features for c in whole], every),
+        coverage_table([c.features for c in whole], every),
     )
     told = {"tests": list(result.tests), "bytes": result.size, "coverage": dict(result.coverage)}
     manifest = {"schema": SCHEMA, "license": LICENSE, **about, **told}

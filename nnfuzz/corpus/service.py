@@ -20,7 +20,7 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.compare.edges import enclosure
 from nnfuzz.compare.envelope import Envelope
 from nnfuzz.corpus.entry import Arrays, Entry
-from nnfuzz.corpus.tolerance import Radii, unfit
+from nnfuzz.corpus.tolerance import Radii, why_unfit
 from nnfuzz.inputs.search import Found, search
 from nnfuzz.ir.features import features
 from nnfuzz.ir.graph import Graph
@@ -83,7 +83,7 @@ class CorpusService:
         report("tolerances")
         graph = self.producer.load(case)
         bounds = enclosure(graph, {**case.inputs, **case.weights}, case.expected).envelopes
-        if why := unfit(bounds):
+        if why := why_unfit(bounds):
             return NotProduced(case.id, why, f"its outputs are {why}", graph=case.graph)
         further = list(self._further(graph, case, sets - 1))
         judged = [(case.expected, bounds), *((expected, found) for _, expected, found in further)]
@@ -108,7 +108,7 @@ class CorpusService:
             if isinstance(found, Found):
                 given = {**found.inputs, **case.weights}
                 bounds = enclosure(graph, given, found.outputs).envelopes
-                if not unfit(bounds):
+                if not why_unfit(bounds):
                     yield found.inputs, found.outputs, bounds
 
 

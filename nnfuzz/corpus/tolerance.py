@@ -84,7 +84,7 @@ class Radii:
         return float((np.log2(width) - np.log2(self.unit)).mean())
 
 
-def unfit(envelopes: Mapping[str, Envelope]) -> str:
+def why_unfit(envelopes: Mapping[str, Envelope]) -> str:
     """Why outputs tell nothing to those who compare with expected ones, or "".
 
     UNDECIDED: an element of which a correct compiler may make anything, as behind an overflow or a

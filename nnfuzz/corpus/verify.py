@@ -56,7 +56,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True)
-class Result:
+class LevelResult:
     """One test at one level. message: one line; details: whatever else was left behind.
 
     kind: of a failure: mismatch, disputed, exception, crash or timeout.
@@ -72,14 +72,14 @@ class Result:
     kind: str = ""
 
 
-def verify(
+def verify_tests(
     tests: Sequence[TestFolder],
     runner: BackendRunner,
     judge: Judge | None,
     levels: Sequence[str] | None = None,
     seconds: float = math.inf,
     producer: ProducerClient | None = None,
-) -> Iterator[list[Result]]:
+) -> Iterator[list[LevelResult]]:
     """Yields the results of each test, one per level.
 
     judge: ProducerClient.judge, or None to hold all tests against the tolerances. seconds: after
@@ -93,7 +93,7 @@ def verify(
             yield verify_one(test, runner, judge, levels, producer)
         else:
             names = test.name, runner.name
-            yield [Result(*names, level, Status.SKIPPED, NOT_BEGUN) for level in levels]
+            yield [LevelResult(*names, level, Status.SKIPPED, NOT_BEGUN) for level in levels]
 
 
 def verify_one(
@@ -102,14 +102,14 @@ def verify_one(
     judge: Judge | None,
     levels: Sequence[str],
     producer: ProducerClient | None = None,
-) -> list[Result]:
+) -> list[LevelResult]:
     """The results of one test, one per level. producer: has ONNX's reference evaluator vote where
     levels differ and nobody knows who is right. Raises: OptionError for an unknown level.
     """
 
-    def everywhere(status: Status, error: Exception) -> list[Result]:
+    def everywhere(status: Status, error: Exception) -> list[LevelResult]:
         message, _, details = str(error).partition("\n")
-        return [Result(test.name, runner.name, lv, status, message, details) for lv in levels]
+        return [LevelResult(test.name, runner.name, lv, status, message, details) for lv in levels]
 
     try:
         cases = list(test.cases()) if judge else []
@@ -131,7 +131,7 @@ def _by_envelope(
     judge: Judge,
     levels: Sequence[str],
     producer: ProducerClient | None,
-) -> list[Result]:
+) -> list[LevelResult]:
     result = examine(case, runner, judge, levels, producer=producer)
     found = result.verdict.mismatches if result.verdict else {}
     judged = [_result(test, o, list(map(str, found.get(o.target, ())))) for o in result.outcomes]
@@ -145,15 +145,15 @@ def _coverage(verdict: Verdict | None) -> str:
 
 def _by_tolerance(
     test: TestFolder, runner: BackendRunner, levels: Sequence[str]
-) -> Iterator[list[Result]]:
+) -> Iterator[list[LevelResult]]:
     """The results of each data set."""
     model, tolerances = test.model(), test.tolerances()
     for data_set in test.data_sets():
         outcomes = runner.run(model, data_set.inputs, levels)
-        yield [_result(test, o, differences(data_set, o, tolerances)) for o in outcomes]
+        yield [_result(test, o, output_differences(data_set, o, tolerances)) for o in outcomes]
 
 
-def _worst(results: Sequence[Result]) -> Result:
+def _worst(results: Sequence[LevelResult]) -> LevelResult:
     """Of the data sets at one level, the first that failed, else the first that did not pass; with
     the time of all.
     """
@@ -163,7 +163,7 @@ def _worst(results: Sequence[Result]) -> Result:
     return replace(first, seconds=sum(r.seconds for r in results))
 
 
-def differences(
+def output_differences(
     data_set: DataSet, outcome: Outcome, tolerances: Tolerances = NO_TOLERANCES
 ) -> list[str]:
     """A line for every output that is off; [] where the outcome has none."""
@@ -171,13 +171,13 @@ def differences(
         return []
     lines = []
     for name, expected in data_set.outputs.items():
-        said = difference(expected, outcome.outputs.get(name), tolerances.of(name))
+        said = output_difference(expected, outcome.outputs.get(name), tolerances.of(name))
         if said:
             lines.append(f"{data_set.name}, {name}: {said}")
     return lines
 
 
-def difference(
+def output_difference(
     expected: np.ndarray, actual: np.ndarray | None, tolerance: Tolerance | None = None
 ) -> str:
     """What is wrong with an output, or "". tolerance: default: that of the dtype."""
@@ -208,7 +208,7 @@ def _close(expected: np.ndarray, actual: np.ndarray, given: Tolerance | None) ->
     return np.isclose(actual, expected, rtol, atol, equal_nan=True)
 
 
-def _result(test: TestFolder, outcome: Outcome, wrong: Sequence[str]) -> Result:
+def _result(test: TestFolder, outcome: Outcome, wrong: Sequence[str]) -> LevelResult:
     seconds = sum(outcome.seconds.values())
     status, message, details, kind = Status.PASSED, "", "", ""
     if outcome.kind in FAILURES:
@@ -228,4 +228,4 @@ def _result(test: TestFolder, outcome: Outcome, wrong: Sequence[str]) -> Result:
         status, message, details = Status.FAILED, wrong[0], "\n".join(wrong)
         kind = OutcomeKind.MISMATCH
     names = test.name, outcome.backend, outcome.level
-    return Result(*names, status, message, details, seconds, str(kind))
+    return LevelResult(*names, status, message, details, seconds, str(kind))

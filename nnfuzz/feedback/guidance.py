@@ -50,7 +50,7 @@ SEEN_BITS = 27
 
 
 @dataclass(frozen=True)
-class Seen:
+class CoverageObservation:
     """What guidance learns from one test.
 
     passes: by compiler, those that changed the model; None where nobody looked. graph: to be kept
@@ -75,7 +75,7 @@ class Feedback(Protocol):
     def keeps(self) -> Collection[int]:
         """Indexes of tests whose graphs may be needed again."""
 
-    def observe(self, tests: Iterable[Seen]) -> None:
+    def observe(self, tests: Iterable[CoverageObservation]) -> None:
         """Takes the tests of an epoch, in the order of their indexes."""
 
     def emphasis(self, without: Collection[SupportKey] = ()) -> Emphasis:
@@ -87,7 +87,7 @@ class NoFeedback:
 
     keeps: Collection[int] = ()
 
-    def observe(self, tests: Iterable[Seen]) -> None:
+    def observe(self, tests: Iterable[CoverageObservation]) -> None:
         """Learns nothing."""
 
     def emphasis(self, without: Collection[SupportKey] = ()) -> Emphasis:
@@ -128,7 +128,7 @@ class _Arms:
         """On frequencies, by arm: bounds over their mean, within limits."""
         bounds = self.bounds()
         mean = math.fsum(bounds.values()) / len(bounds) if bounds else 1.0
-        return {name: within((bound / mean) ** POWER) for name, bound in bounds.items()}
+        return {name: clamped((bound / mean) ** POWER) for name, bound in bounds.items()}
 
 
 class Guidance:
@@ -146,7 +146,7 @@ class Guidance:
         self._ways, self._planted = _Arms(), _Arms()
         self._kept: list[tuple[float, KeptCase, frozenset[str]]] = []
 
-    def observe(self, tests: Iterable[Seen]) -> None:
+    def observe(self, tests: Iterable[CoverageObservation]) -> None:
         arms = (self._fresh, self._operators, self._dtypes, self._motifs, self._ways, self._planted)
         for each in arms:
             each.age()
@@ -168,7 +168,8 @@ class Guidance:
         novelty, fresh = self._operators.factors(), self._fresh.factors()
         names = sorted(fresh.keys() | novelty.keys())
         operators = {
-            name: within(novelty.get(name, 1.0) * math.sqrt(fresh.get(name, 1.0))) for name in names
+            name: clamped(novelty.get(name, 1.0) * math.sqrt(fresh.get(name, 1.0)))
+            for name in names
         }
         return Emphasis(
             operators=_rounded(operators),
@@ -179,7 +180,7 @@ class Guidance:
             kept=kept,
         )
 
-    def _learn(self, test: Seen, passes: Mapping[str, tuple[str, ...]]) -> None:
+    def _learn(self, test: CoverageObservation, passes: Mapping[str, tuple[str, ...]]) -> None:
         """Rewards what a test consists of for what passes have changed for the first time."""
         self._looked.update(passes.keys())
         for compiler, every in passes.items():
@@ -231,7 +232,7 @@ class _Table:
         return new
 
 
-def within(factor: float) -> float:
+def clamped(factor: float) -> float:
     """The factor within its limits."""
     return min(MOST, max(LEAST, factor))
 

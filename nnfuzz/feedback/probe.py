@@ -267,11 +267,11 @@ class Prober:
 
         A refusal that names the operator of only one of the test's signatures is an answer on it.
         """
-        meant = named(sorted(keys), refusals)
+        meant = named_in(sorted(keys), refusals)
         if len(meant) == 1:
             self._apply_refusal(meant[0], refusals[0], names)
         unknown = sorted({key for name in names for key in self.tables[name].undecided(keys)})
-        return named(unknown, refusals) or unknown
+        return named_in(unknown, refusals) or unknown
 
     def _apply_refusal(self, key: SupportKey, refusal: str, names: Sequence[str]) -> None:
         """Records the refusal of a test whose only reason can be a signature."""
@@ -324,7 +324,7 @@ class Prober:
         return len(self.keys) - len(unknown)
 
 
-def named(keys: Sequence[SupportKey], messages: Iterable[str]) -> list[SupportKey]:
+def named_in(keys: Sequence[SupportKey], messages: Iterable[str]) -> list[SupportKey]:
     """The keys whose operator some message mentions."""
     words = {word for message in messages for word in re.findall(r"\w+", message)}
     return [key for key in keys if key.operator in words]

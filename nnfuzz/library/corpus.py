@@ -15,11 +15,11 @@ from nnfuzz.backend.registry import BackendRegistry, BackendSpec, plugin_name
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.writing import as_json
 from nnfuzz.corpus.entry import Entry
-from nnfuzz.corpus.generate import Plan, check_corpus, check_place, fill
+from nnfuzz.corpus.generate import CorpusPlan, check_corpus, check_place, fill
 from nnfuzz.corpus.layout import LICENSE, CorpusError
 from nnfuzz.corpus.producers import Producers
 from nnfuzz.corpus.pytest_file import PYTEST_FILE, pytest_file
-from nnfuzz.corpus.taken import taken
+from nnfuzz.corpus.supported import supported_only
 from nnfuzz.library.settings import (
     Specs,
     case_settings,
@@ -99,7 +99,7 @@ def generate(request: CorpusRequest) -> Filled:
         raise CorpusError(str(error)) from error
 
 
-def _plan(request: CorpusRequest, registry: BackendRegistry, specs: Specs) -> Plan:
+def _plan(request: CorpusRequest, registry: BackendRegistry, specs: Specs) -> CorpusPlan:
     """Raises: ConfigError, RunnerError."""
     given = case_settings({"exporter": "direct" if request.singles else None, **request.settings})
     exporters = given.pop("exporters", None) or exporter_names(None, request.opset)
@@ -114,7 +114,7 @@ def _plan(request: CorpusRequest, registry: BackendRegistry, specs: Specs) -> Pl
     every = sys.maxsize if request.singles else DEFAULT_COUNT
     libraries = {**{name: version(name) for name in _LIBRARIES}, "python": python_version()}
     foreign = " AND LicenseRef-seed-models" if config.seed_models else ""
-    return Plan(
+    return CorpusPlan(
         request.count or every,
         request.seed,
         as_json(config),
@@ -138,7 +138,7 @@ def models_under_pytest(
     return pytest_file([registry.parse(USUAL)] if USUAL in registry.names() else [], registry)
 
 
-def _of_singles(plan: Plan, producers: Producers, steps: Steps) -> Plan:
+def _of_singles(plan: CorpusPlan, producers: Producers, steps: Steps) -> CorpusPlan:
     """The plan with the models of one operator that show everything."""
     tests: list[TestId] = []
     keys = producers.signatures()
@@ -150,10 +150,10 @@ def _of_singles(plan: Plan, producers: Producers, steps: Steps) -> Plan:
 
 
 def _filled(
-    request: CorpusRequest, plan: Plan, producers: Producers, runners: Sequence[BackendRunner]
+    request: CorpusRequest, plan: CorpusPlan, producers: Producers, runners: Sequence[BackendRunner]
 ) -> Filled:
     def produce(tests: Iterable[TestId]) -> Iterator[Entry | NotProduced]:
-        return taken(producers.entries(tests), runners)
+        return supported_only(producers.entries(tests), runners)
 
     models, resumed = 0, 0
     skipped: list[NotProduced] = []

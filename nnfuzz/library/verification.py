@@ -10,10 +10,9 @@ from nnfuzz.backend.registry import BackendSpec
 from nnfuzz.backend.runner import BackendRunner, RunnerError
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.writing import as_json
-from nnfuzz.corpus.known import Known
+from nnfuzz.corpus.known import KnownTestFailures
 from nnfuzz.corpus.layout import CASE, CorpusError, TestFolder, find_tests
-from nnfuzz.corpus.verify import Result, Status
-from nnfuzz.corpus.verify import verify as results_of
+from nnfuzz.corpus.verify import LevelResult, Status, verify_tests
 from nnfuzz.library.case import TestCase
 from nnfuzz.library.experiment import Experiment
 from nnfuzz.library.steps import Steps, no_steps
@@ -44,24 +43,24 @@ def verify(
     tests: Sequence[TestFolder],
     spec: BackendSpec,
     levels: Sequence[str],
-    known: Known,
+    known: KnownTestFailures,
     seconds: float,
-    show: Callable[[Sequence[Result]], None],
+    show: Callable[[Sequence[LevelResult]], None],
     steps: Steps = no_steps,
-) -> list[Result]:
+) -> list[LevelResult]:
     """The results of all tests. seconds: after which no further test begins. show: is called with
     the results that are bad as they come. Raises: RunnerError, ProducerError, OptionError.
     """
     config = as_json(CaseConfig(exporter="direct", plugins=tuple(spec.plugins)))
     ours = any((test.path / CASE).exists() for test in tests)
-    results: list[Result] = []
+    results: list[LevelResult] = []
     with (
         BackendRunner(spec) as runner,
         ProducerClient(0, config) if ours else nullcontext() as producer,
         steps("tests", len(tests)) as advance,
     ):
         judge = producer.judge if producer else None
-        for found in results_of(tests, runner, judge, levels, seconds, producer):
+        for found in verify_tests(tests, runner, judge, levels, seconds, producer):
             judged = list(map(known.judge, found))
             results += judged
             show([r for r in judged if r.status in BAD])

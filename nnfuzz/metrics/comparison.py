@@ -25,7 +25,7 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class Row:
+class MeasureRow:
     """A measure and its figures, one per folder; None where a folder has no such measure."""
 
     measure: Measure
@@ -45,18 +45,18 @@ class Attribute:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class FolderComparison:
     """Folders that are counted against the same vocabulary."""
 
     counted: Sequence[Counted]
     vocabulary: Vocabulary
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[MeasureRow]:
         """Every measure that some folder has, in order."""
         every = [measures(one.tally, self.vocabulary) for one in self.counted]
         named = {(m.group, m.name): m for own in every for m in own}
         shown = [{(m.group, m.name): m.shown for m in own} for own in every]
-        return [Row(m, tuple(own.get(key) for own in shown)) for key, m in named.items()]
+        return [MeasureRow(m, tuple(own.get(key) for own in shown)) for key, m in named.items()]
 
     def attributes(self) -> list[Attribute]:
         """All of them by operator and name."""

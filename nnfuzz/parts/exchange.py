@@ -23,7 +23,7 @@ from nnfuzz.base.index_set import IndexSet
 from nnfuzz.base.reading import Unreadable, read
 from nnfuzz.base.untrusted import parsed_json
 from nnfuzz.base.writing import as_json
-from nnfuzz.feedback.guidance import Seen
+from nnfuzz.feedback.guidance import CoverageObservation
 from nnfuzz.generate.emphasis import Emphasis
 from nnfuzz.parts.depot import Depot
 from nnfuzz.records.config import LIMITS, CampaignConfig, ConfigError
@@ -55,7 +55,7 @@ class EpochObservations:
     """What tests have shown, by index. seen: observations for guidance, if the campaign has it."""
 
     tests: tuple[Observed, ...]
-    seen: tuple[Seen, ...]
+    seen: tuple[CoverageObservation, ...]
 
 
 class Exchange(Protocol):
@@ -214,7 +214,7 @@ def observations_of(
 def merged(parts: Iterable[EpochObservations]) -> EpochObservations:
     """All observations, once for each index and sorted by it."""
     tests: dict[int, Observed] = {}
-    seen: dict[int, Seen] = {}
+    seen: dict[int, CoverageObservation] = {}
     for part in parts:
         tests |= {test.index: test for test in part.tests}
         seen |= {test.index: test for test in part.seen}

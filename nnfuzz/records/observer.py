@@ -10,7 +10,7 @@ from nnfuzz.records.rows import FindingRow
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class CampaignSnapshot:
     """The state of a running campaign, for people.
 
     left: seconds until the limit, if known. decided: signatures known to be supported or refused.
@@ -52,6 +52,6 @@ def counted(count: int, noun: str) -> str:
 class Observer(Protocol):
     """Who watches: the terminal, or nobody."""
 
-    def update(self, snapshot: Snapshot) -> None: ...
+    def update(self, snapshot: CampaignSnapshot) -> None: ...
     def finding(self, row: FindingRow) -> None: ...
     def note(self, text: str) -> None: ...

@@ -15,7 +15,7 @@ from typing import IO
 
 from nnfuzz.backend.deviation import Deviation, Habits
 from nnfuzz.base.writing import as_json
-from nnfuzz.feedback.guidance import Seen
+from nnfuzz.feedback.guidance import CoverageObservation
 from nnfuzz.findings.clusters import Clusters, merged
 from nnfuzz.ir.features import Features
 from nnfuzz.records.order import by_value
@@ -102,7 +102,7 @@ class Store(Database):
         found |= self.hangs.observed_late(first, end)
         return [found[index] for index in sorted(found)]
 
-    def seen(self, first: int, end: int) -> list[Seen]:
+    def seen(self, first: int, end: int) -> list[CoverageObservation]:
         """Returns what guidance learns from the tests from `first` to below `end`.
 
         Tests that looked like hangs are left out, since no epoch waits for them.
@@ -115,7 +115,7 @@ class Store(Database):
             FROM tests JOIN features USING (idx) LEFT JOIN motifs USING (idx)
             WHERE idx >= ? AND idx < ? AND status = 'run' ORDER BY idx"""
         return [
-            Seen(
+            CoverageObservation(
                 index,
                 loads(Features, graph),
                 tuple(motifs.split()),

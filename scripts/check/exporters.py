@@ -59,7 +59,7 @@ class Tally:
             self.failures[exporter, name, kind, reason].append((opset, what))
 
 
-def one_operator_graph(instance: draws.Instance, constant: bool) -> Graph:
+def one_operator_graph(instance: draws.OpInstance, constant: bool) -> Graph:
     """Inputs (or weights, which exporters fold) x0, x1 ..., outputs y0, y1 ..."""
     outputs = instance.op.type_transfer(*instance.types)
     ins = [f"x{i}" for i in range(len(instance.types))]
@@ -123,7 +123,7 @@ def compared(
 
 def instances_of(
     spec: type[OpSpec], count: int, seed: int
-) -> Iterator[tuple[draws.Instance, list[np.ndarray]]]:
+) -> Iterator[tuple[draws.OpInstance, list[np.ndarray]]]:
     """`count` solved instances of every signature, with inputs in the operator's domain."""
     draw = Draw(random.Random(f"{seed}:{spec.name}"), draws.SIZES)
     values = np.random.default_rng(draw.rng.getrandbits(32))
@@ -137,7 +137,7 @@ def instances_of(
                     yield instance, arrays
 
 
-def generated(instance: draws.Instance, exporter: str, opset: int) -> bool:
+def generated(instance: draws.OpInstance, exporter: str, opset: int) -> bool:
     """Whether ONNX admits the instance's signature and the exporter knows its dtypes."""
     output = instance.op.type_transfer(*instance.types)[0].dtype
     patterns = instance.op.patterns(len(instance.types))

@@ -25,7 +25,7 @@ import torch
 from nnfuzz.backend.contract import Backend
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.check import instances, reference_implementations
-from nnfuzz.check.instances import Instance
+from nnfuzz.check.instances import OpInstance
 from nnfuzz.compare.envelope import Envelope, envelopes, width
 from nnfuzz.compare.verdict import outside
 from nnfuzz.ir.dtypes import is_floating, plain
@@ -121,7 +121,7 @@ def samples(spec: type[OpSpec], arguments: argparse.Namespace) -> Iterator[tuple
 
 
 def spread(
-    instance: Instance,
+    instance: OpInstance,
     arrays: list[np.ndarray],
     valid: bool,
     rng: random.Random,
@@ -141,7 +141,7 @@ def spread(
     return (wide, True) if good else (arrays, valid)
 
 
-def single(instance: Instance) -> Graph:
+def single(instance: OpInstance) -> Graph:
     """The graph of one application, inputs x0, x1 ... and outputs y0, y1 ..."""
     outputs = instance.op.type_transfer(*instance.types)
     ins = [f"x{i}" for i in range(len(instance.types))]

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 
 import torch
 
-from nnfuzz.corpus.coverage import covered, table
+from nnfuzz.corpus.coverage import coverage_table, covered
 from nnfuzz.corpus.selection import Budget, Candidate, select
 from planted.bench import Bench
 from planted.catalogue import LEGAL_VARIATIONS, PLANTED_BUGS
@@ -75,8 +75,8 @@ def kept(everything: Sequence[Candidate], count: int) -> dict[str, object]:
     return {
         "models": len(everything),
         "selected": len(chosen),
-        "coverage of the selection": table([c.features for c in chosen], whole),
-        "coverage of a random one": table([c.features for c in drawn], whole),
+        "coverage of the selection": coverage_table([c.features for c in chosen], whole),
+        "coverage of a random one": coverage_table([c.features for c in drawn], whole),
     }
 
 

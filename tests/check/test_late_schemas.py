@@ -5,7 +5,7 @@ from nnfuzz.opspecs.attention import Attention, AttentionWindowed
 from nnfuzz.opspecs.pool import GlobalLpPool
 from onnx import TensorProto, helper
 
-from nnfuzz.check.late_schemas import LATE, differences, missing, uses
+from nnfuzz.check.late_schemas import LATE, missing, schema_differences, uses
 from nnfuzz.check.legality import illegal
 
 WINDOWS = {"left_window_size", "right_window_size"}
@@ -18,10 +18,10 @@ def attention(**attributes):
 
 
 def test_windows_of_attention_came_late():
-    late = {d.name for d in differences() if d.change == LATE and d.operator == "Attention"}
+    late = {d.name for d in schema_differences() if d.change == LATE and d.operator == "Attention"}
     assert late == WINDOWS
-    (release,) = {d.release for d in differences() if d.name in WINDOWS}
-    assert not missing(release) & {d for d in differences() if d.name in WINDOWS}
+    (release,) = {d.release for d in schema_differences() if d.name in WINDOWS}
+    assert not missing(release) & {d for d in schema_differences() if d.name in WINDOWS}
     assert {d.name for d in missing("1.22.0")} == WINDOWS
     assert missing(None) == frozenset()
 

@@ -9,7 +9,7 @@ import torch
 
 from nnfuzz.check.legality import legal_signatures
 from nnfuzz.check.operators import check_operator, check_operators
-from nnfuzz.check.report import listing, table
+from nnfuzz.check.report import listing, report_table
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice, Sym
@@ -260,6 +260,6 @@ def test_the_same_seed_gives_the_same_report():
 
 def test_reports_render_as_a_table_and_as_lines():
     reports = [report(WrongShape), report(Sqrt)]
-    rendered = table(reports)
+    rendered = report_table(reports)
     assert rendered.row_count == 2 and len(rendered.columns) > 8
     assert all(line.startswith("Mul: ") for line in listing(reports))

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import pytest
 
-from nnfuzz.check.reach import reach_problems, reached
+from nnfuzz.check.reach import attributes_reached, reach_problems
 from nnfuzz.operators.operator import operator
 from nnfuzz.operators.registry import OpRegistry
 from opspecs.reduce import ArgMax
@@ -44,4 +44,4 @@ def test_a_reason_for_what_is_set_after_all_is_a_problem():
 
 def test_what_is_reached_depends_on_the_seed_alone(specs):
     some = [spec for spec in specs if spec.name in ("Conv", "MaxPool", "Cast")]
-    assert reached(some, 3, 20) == reached(some, 3, 20)
+    assert attributes_reached(some, 3, 20) == attributes_reached(some, 3, 20)

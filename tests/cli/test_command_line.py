@@ -27,7 +27,7 @@ from nnfuzz.cli.values import duration, listed, spoken
 from nnfuzz.library.campaign import refuse_finished
 from nnfuzz.library.settings import choose_opset, default_processes, exporter_names
 from nnfuzz.records.config import CampaignConfig, ConfigError
-from nnfuzz.records.observer import Snapshot, counted
+from nnfuzz.records.observer import CampaignSnapshot, counted
 from nnfuzz.store.store import FILE, Store
 from tests.attacks import samples
 from tests.command import nnfuzz
@@ -221,7 +221,9 @@ def test_one_is_no_plural():
 def test_progress_in_plain_lines():
     stream = io.StringIO()
     lines = Lines(stream, every=3600)
-    state = Snapshot("fuzzing", 75.0, 30.0, 9, 8, 2.5, {"ok": 15, "crash": 1}, 1, 2, 0, 0, 0.5, 20)
+    state = CampaignSnapshot(
+        "fuzzing", 75.0, 30.0, 9, 8, 2.5, {"ok": 15, "crash": 1}, 1, 2, 0, 0, 0.5, 20
+    )
     lines.update(state)
     assert stream.getvalue() == ""
     lines.note("something")
@@ -313,7 +315,7 @@ def test_without_ray_it_is_said_how_to_get_it(tmp_path):
 
 
 def test_progress_tells_of_nodes():
-    state = Snapshot("fuzzing", 75.0, 30.0, 9, 8, 2.5, {"ok": 15}, 1, 2, 0, 0, 0.5, 20)
+    state = CampaignSnapshot("fuzzing", 75.0, 30.0, 9, 8, 2.5, {"ok": 15}, 1, 2, 0, 0, 0.5, 20)
     nodes = tuple(f"host{k}: fuzzing, 4 tests, 1.2/s" for k in range(20))
     assert " on 20 nodes: 8 tests" in line(replace(state, nodes=nodes))
     console = Console(width=80)
@@ -323,7 +325,7 @@ def test_progress_tells_of_nodes():
 
 
 def test_the_reduction_phase_tells_its_own_time_left():
-    state = Snapshot("reducing", 75.0, 22.0, 9, 8, 2.5, {"ok": 15}, 4, 9, 0, 0, 0.5, 20)
+    state = CampaignSnapshot("reducing", 75.0, 22.0, 9, 8, 2.5, {"ok": 15}, 4, 9, 0, 0, 0.5, 20)
     state = replace(state, unreduced=3)
     assert line(state) == "[22s left] reducing: 3 findings to be reduced of 4, 8 tests done"
     console = Console(width=100, file=io.StringIO())

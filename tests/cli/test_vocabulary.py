@@ -8,8 +8,15 @@ from pathlib import Path
 import pytest
 
 from nnfuzz.backend.registry import BackendSpec
-from nnfuzz.cli.operator_facts import facts, kept
-from nnfuzz.cli.vocabulary import EXPORTERS, HEADINGS, markdown, rich_table, rows, verdict
+from nnfuzz.cli.operator_facts import cached_facts, operator_facts
+from nnfuzz.cli.vocabulary import (
+    EXPORTERS,
+    HEADINGS,
+    operators_page,
+    rich_table,
+    rows,
+    support_share,
+)
 from nnfuzz.feedback.support import Support, SupportEntry
 from nnfuzz.feedback.support_cache import SupportCache, SupportFile, is_of
 from nnfuzz.ir.support_key import SupportKey
@@ -22,11 +29,11 @@ def test_verdicts_count_signatures():
     statuses = {"a": "ok", "b": "ok", "c": "unsupported", "d": ""}
     entries = {SupportKey.parse(key): SupportEntry(status) for key, status in statuses.items()}
     support = Support("toy", entries)
-    assert verdict(support, ["a", "b"]) == "yes"
-    assert verdict(support, ["c"]) == "no"
-    assert verdict(support, ["a", "b", "c"]) == "2 of 3"
-    assert verdict(support, ["a", "d", "e"]) == "yes, 2 ?"
-    assert verdict(support, ["d", "e"]) == "?"
+    assert support_share(support, ["a", "b"]) == "yes"
+    assert support_share(support, ["c"]) == "no"
+    assert support_share(support, ["a", "b", "c"]) == "2 of 3"
+    assert support_share(support, ["a", "d", "e"]) == "yes, 2 ?"
+    assert support_share(support, ["d", "e"]) == "?"
 
 
 def test_rows_tell_types_and_ranks():
@@ -83,7 +90,7 @@ def test_the_page_in_docs_lists_every_operator_as_it_is():
     """If this fails: nnfuzz ops --page docs/OPERATORS.md."""
     specs = OpRegistry.load().specs()
     listed = [line.split(" | ") for line in PAGE.read_text().splitlines() if line[:3] == "| `"]
-    fresh = [line.split(" | ") for line in markdown(rows(specs, {}), {}).splitlines()]
+    fresh = [line.split(" | ") for line in operators_page(rows(specs, {}), {}).splitlines()]
     fresh = [cells for cells in fresh if cells[0][:3] == "| `"]
     width = len(HEADINGS)
     assert [cells[:width] for cells in listed] == [cells[:width] for cells in fresh]
@@ -131,14 +138,14 @@ def test_of_which_release_a_version_is(told, release, same):
 
 def test_facts_are_found_once_and_again_when_sources_change(tmp_path, monkeypatch):
     place, asked = tmp_path / "cache" / "operators.json", []
-    own = facts(OpRegistry.load().select(["Add", "Conv"]).specs())
+    own = operator_facts(OpRegistry.load().select(["Add", "Conv"]).specs())
 
     def find():
         asked.append(1)
         return own
 
-    assert kept(place, find) == own == kept(place, find) and len(asked) == 1
+    assert cached_facts(place, find) == own == cached_facts(place, find) and len(asked) == 1
     monkeypatch.setattr("nnfuzz.cli.operator_facts.version", lambda name: "another")
-    assert kept(place, find) == own and len(asked) == 2
+    assert cached_facts(place, find) == own and len(asked) == 2
     place.write_text("{broken")
-    assert kept(place, find) == own and len(asked) == 3
+    assert cached_facts(place, find) == own and len(asked) == 3

@@ -16,7 +16,7 @@ from nnfuzz.cluster.node import Link, _held, tidy
 from nnfuzz.parts.leases import Leases
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.lending import Lent, Report
-from nnfuzz.records.observer import Snapshot
+from nnfuzz.records.observer import CampaignSnapshot
 from nnfuzz.store.database import StoreError
 
 ROOT = Path(__file__).parent.parent.parent
@@ -149,7 +149,7 @@ def test_what_could_not_be_said_is_said_again():
 
     link = Link(call, "host", "n1")
     link.note("a note")
-    link.update(Snapshot("fuzzing", 9.0, None, 4, 3, 2.5, {"ok": 3}, 0, 0, 0, 0, 0.5))
+    link.update(CampaignSnapshot("fuzzing", 9.0, None, 4, 3, 2.5, {"ok": 3}, 0, 0, 0, 0, 0.5))
     with pytest.raises(OSError):
         link.sync(Report("n"))
     silent = False

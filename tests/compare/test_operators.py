@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from nnfuzz.check import instances, reference_implementations
-from nnfuzz.check.instances import Instance
+from nnfuzz.check.instances import OpInstance
 from nnfuzz.compare.envelope import envelopes, step
 from nnfuzz.compare.reference import reference
 from nnfuzz.compare.verdict import compare
@@ -44,7 +44,7 @@ def samples(registry: OpRegistry, name: str) -> Iterator[tuple[Graph, dict[str, 
     assert found > 0, f"no valid instance of {name}"
 
 
-def single(instance: Instance) -> Graph:
+def single(instance: OpInstance) -> Graph:
     """The graph of one application, inputs x0, x1 ... and outputs y0, y1 ..."""
     outputs = instance.op.type_transfer(*instance.types)
     ins = [f"x{i}" for i in range(len(instance.types))]

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 
 from nnfuzz.base.writing import as_json
-from nnfuzz.corpus.generate import Plan, fill
+from nnfuzz.corpus.generate import CorpusPlan, fill
 from nnfuzz.corpus.producers import Producers
 from nnfuzz.testcase.case import CaseConfig
 
@@ -25,7 +25,7 @@ COUNT = 4
 
 def corpus(folder: Path) -> Path:
     """Models of float32 and integers that every compiler takes, each with two data sets."""
-    plan = Plan(COUNT, 3, as_json(CONFIG), {}, sets=2)
+    plan = CorpusPlan(COUNT, 3, as_json(CONFIG), {}, sets=2)
     with Producers(plan.seed, plan.config, 1, plan.sets) as producers:
         assert len(list(fill(folder, plan, producers.entries))) == COUNT
     return folder

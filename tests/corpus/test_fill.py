@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from nnfuzz.corpus.entry import Entry
-from nnfuzz.corpus.generate import MAX_FAILURES, Plan, fill
+from nnfuzz.corpus.generate import MAX_FAILURES, CorpusPlan, fill
 from nnfuzz.corpus.layout import CorpusError
 from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.identity import Numbered
 
-PLAN = Plan(4, 7, {"nodes": 2}, {"nnfuzz": "1"})
+PLAN = CorpusPlan(4, 7, {"nodes": 2}, {"nnfuzz": "1"})
 
 
 @pytest.fixture

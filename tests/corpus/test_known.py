@@ -6,18 +6,18 @@ from datetime import date
 import pytest
 
 from nnfuzz.base.reading import Unreadable
-from nnfuzz.corpus.known import Known, KnownError, baseline, parse, to_json
-from nnfuzz.corpus.markdown import markdown
-from nnfuzz.corpus.verify import Result, Status
+from nnfuzz.corpus.known import KnownError, KnownTestFailures, baseline, parse, to_json
+from nnfuzz.corpus.markdown import results_page
+from nnfuzz.corpus.verify import LevelResult, Status
 
 TODAY = date(2026, 11, 22)
-FAILED = Result("test_a1", "tvm", "O3", Status.FAILED, "y[0] is 1", kind="mismatch")
-PASSED = Result("test_a2", "tvm", "O3", Status.PASSED)
-SKIPPED = Result("test_b", "tvm", "O3", Status.SKIPPED, "unsupported: Pad|x")
+FAILED = LevelResult("test_a1", "tvm", "O3", Status.FAILED, "y[0] is 1", kind="mismatch")
+PASSED = LevelResult("test_a2", "tvm", "O3", Status.PASSED)
+SKIPPED = LevelResult("test_b", "tvm", "O3", Status.SKIPPED, "unsupported: Pad|x")
 
 
 def judged(text, result=FAILED, earlier=None):
-    return Known(parse(text, "known.txt"), earlier, TODAY).judge(result)
+    return KnownTestFailures(parse(text, "known.txt"), earlier, TODAY).judge(result)
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,8 @@ def test_a_baseline_excuses_the_same_failure_only(tmp_path):
     file.write_text(json.dumps(to_json([FAILED, PASSED], {"backend": "tvm"})))
     earlier = baseline(file)
     assert judged("", FAILED, earlier).status is Status.KNOWN
-    crash = Result("test_a1", "tvm", "O3", Status.FAILED, "crash", kind="crash")
-    elsewhere = Result("test_a1", "tvm", "O0", Status.FAILED, "", kind="mismatch")
+    crash = LevelResult("test_a1", "tvm", "O3", Status.FAILED, "crash", kind="crash")
+    elsewhere = LevelResult("test_a1", "tvm", "O0", Status.FAILED, "", kind="mismatch")
     for other in (crash, elsewhere):
         assert judged("", other, earlier) == other
 
@@ -89,7 +89,7 @@ def test_a_baseline_that_is_none_is_refused(tmp_path, text):
 
 
 def test_what_can_go_is_told():
-    known = Known(
+    known = KnownTestFailures(
         parse("test_a1\ntest_a2 # fixed?\ntest_zzz\n* until=2026-01-01", "f"),
         {("test_a2", "tvm", "O3"): "crash", ("test_b", "tvm", "O3"): "crash"},
         TODAY,
@@ -102,8 +102,8 @@ def test_what_can_go_is_told():
 
 
 def test_the_summary_shows_what_matters_and_nothing_breaks_it():
-    hostile = Result("t`|<b>", "tvm", "O0", Status.FAILED, "a | b\n<script>", kind="mismatch")
-    text = markdown([hostile, PASSED, SKIPPED, judged("*")], "models: tvm", ["expired: x"])
+    hostile = LevelResult("t`|<b>", "tvm", "O0", Status.FAILED, "a | b\n<script>", kind="mismatch")
+    text = results_page([hostile, PASSED, SKIPPED, judged("*")], "models: tvm", ["expired: x"])
     assert "| tvm | O0 | 0 | 1 | 0 | 0 |" in text and "<script>" not in text
     failures = text.partition("### Failures")[2].partition("<details>")[0]
     assert all(line.count(" | ") == 3 for line in failures.splitlines() if line.startswith("| "))
@@ -111,6 +111,6 @@ def test_the_summary_shows_what_matters_and_nothing_breaks_it():
 
 
 def test_the_summary_of_many_failures_is_short():
-    many = [Result(f"t{i}", "tvm", "O0", Status.FAILED, "x" * 9999) for i in range(5000)]
-    text = markdown(many, "models")
+    many = [LevelResult(f"t{i}", "tvm", "O0", Status.FAILED, "x" * 9999) for i in range(5000)]
+    text = results_page(many, "models")
     assert len(text) < 60_000 and "... and 4950 more" in text

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnfuzz.compare.envelope import Envelope
-from nnfuzz.corpus.tolerance import Radii, Tolerance, unfit
+from nnfuzz.corpus.tolerance import Radii, Tolerance, why_unfit
 from nnfuzz.ir.dtypes import DType
 
 
@@ -66,12 +66,12 @@ def test_bfloat16_and_the_least_float64_have_tolerances():
     ],
 )
 def test_outputs_that_tell_nothing_are_named(bounds, why):
-    assert unfit({"y": bounds}) == why
+    assert why_unfit({"y": bounds}) == why
 
 
 def test_infinities_that_are_decided_need_no_tolerance():
     ref = np.array([np.inf, 1.0, np.nan])
     bounds = envelope(ref, [0, 0.25, 0])
     fit = Radii.of(bounds, ref).fit()
-    assert not unfit({"y": bounds}) and np.isfinite([fit.atol, fit.rtol]).all()
+    assert not why_unfit({"y": bounds}) and np.isfinite([fit.atol, fit.rtol]).all()
     np.testing.assert_allclose([np.inf, 1.25, np.nan], ref, fit.rtol, fit.atol)

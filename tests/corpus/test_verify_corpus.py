@@ -14,7 +14,14 @@ from nnfuzz.base.reading import read
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.corpus.junit import junit_xml
 from nnfuzz.corpus.layout import TestFolder, find_tests, write_test
-from nnfuzz.corpus.verify import Result, Status, _result, _worst, difference, verify
+from nnfuzz.corpus.verify import (
+    LevelResult,
+    Status,
+    _result,
+    _worst,
+    output_difference,
+    verify_tests,
+)
 from nnfuzz.testcase.identity import Numbered
 
 
@@ -41,7 +48,7 @@ WRONG = {
 
 
 def results_of(path, runner, judge, **options):
-    return [r for found in verify(find_tests(path), runner, judge, **options) for r in found]
+    return [r for found in verify_tests(find_tests(path), runner, judge, **options) for r in found]
 
 
 def test_ours_are_judged(case, runner, tmp_path):
@@ -98,23 +105,23 @@ def test_a_damaged_test_costs_only_itself(case, runner, tmp_path):
 )
 def test_difference(expected, actual, said):
     actual = None if actual is None else np.asarray(actual)
-    found = difference(np.asarray(expected), actual)
+    found = output_difference(np.asarray(expected), actual)
     assert found.startswith(said) and bool(found) == bool(said)
 
 
 def test_a_failure_is_not_hidden_by_a_data_set_that_was_not_compared():
     told = (Status.PASSED, Status.NOT_COMPARED, Status.FAILED)
-    parts = [Result("a", "toy", "O0", status, seconds=1.0) for status in told]
+    parts = [LevelResult("a", "toy", "O0", status, seconds=1.0) for status in told]
     assert (_worst(parts).status, _worst(parts).seconds) == (Status.FAILED, 3.0)
     assert _worst(parts[:2]).status is Status.NOT_COMPARED
 
 
 def test_junit():
     results = [
-        Result("a", "toy", "O0", Status.PASSED, seconds=0.5),
-        Result("b<&>", "toy", "O0", Status.FAILED, 'wrong "x"\nmore', "\x1b[1m\x00]]>", 0.25),
-        Result("c", "toy", "O1", Status.SKIPPED, "unsupported"),
-        Result("d", "toy", "O1", Status.ERROR, "damaged"),
+        LevelResult("a", "toy", "O0", Status.PASSED, seconds=0.5),
+        LevelResult("b<&>", "toy", "O0", Status.FAILED, 'wrong "x"\nmore', "\x1b[1m\x00]]>", 0.25),
+        LevelResult("c", "toy", "O1", Status.SKIPPED, "unsupported"),
+        LevelResult("d", "toy", "O1", Status.ERROR, "damaged"),
     ]
     root = ElementTree.fromstring(junit_xml(results, "my\x07suite"))
     (suite,) = root

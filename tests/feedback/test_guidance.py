@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from nnfuzz.feedback.guidance import KEPT, LEAST, MOST, Guidance, NoFeedback, Seen
+from nnfuzz.feedback.guidance import KEPT, LEAST, MOST, CoverageObservation, Guidance, NoFeedback
 from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis, KeptCase
 from nnfuzz.ir.features import Features, NodeFeatures, features
 from nnfuzz.ir.support_key import SupportKey
@@ -22,7 +22,9 @@ def test(index, op, passes=None, dtype="float32", size=4, motifs=(), mutated=Fal
     view = graph(op, dtype, size)
     told = None if passes is None else {"toy": tuple(f"{name}({op})" for name in passes)}
     kept = KeptCase(index, "direct", view) if passes else None
-    return Seen(index, features(view), motifs, told, "direct", mutated, kept, (f"{op}({dtype})",))
+    return CoverageObservation(
+        index, features(view), motifs, told, "direct", mutated, kept, (f"{op}({dtype})",)
+    )
 
 
 test.__test__ = False
@@ -101,5 +103,7 @@ def test_a_test_case_depends_on_kept_graphs_only_if_it_mutates_one():
 
 @pytest.mark.parametrize("digest", ["00000000", "ffffffff"])
 def test_any_digest_has_a_place(digest):
-    guidance = learnt([Seen(0, Features((NodeFeatures("Add", "int8", digest),), ()))])
+    guidance = learnt(
+        [CoverageObservation(0, Features((NodeFeatures("Add", "int8", digest),), ()))]
+    )
     assert guidance.emphasis() == NO_EMPHASIS

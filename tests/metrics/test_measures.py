@@ -8,7 +8,7 @@ import pytest
 
 from nnfuzz.ir.features import features
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
-from nnfuzz.metrics.comparison import Comparison, Counted
+from nnfuzz.metrics.comparison import Counted, FolderComparison
 from nnfuzz.metrics.measures import boundary_share, measures
 from nnfuzz.metrics.patterns import pass_patterns
 from nnfuzz.metrics.tally import Tally
@@ -100,7 +100,9 @@ def test_two_folders_are_told_side_by_side():
     one, two = Tally(), Tally()
     one.add(graph(4), {"toy": ["fuse(Relu)", "fuse(Add)"]})
     two.add(graph(5))
-    both = Comparison([Counted("a<b>", one, {}), Counted("b", two, {"x": "torn"})], VOCABULARY)
+    both = FolderComparison(
+        [Counted("a<b>", one, {}), Counted("b", two, {"x": "torn"})], VOCABULARY
+    )
     rows = {row.measure.name: row.shown for row in both.rows()}
     assert (
         rows["models"] == ("1", "1")

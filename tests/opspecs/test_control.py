@@ -12,7 +12,7 @@ from nnfuzz.opspecs.activation import Relu
 from nnfuzz.opspecs.arithmetic import Add
 from nnfuzz.opspecs.control import If, Loop, Scan
 
-from nnfuzz.check.instances import Instance
+from nnfuzz.check.instances import OpInstance
 from nnfuzz.check.reference_implementations import one_node
 from nnfuzz.check.runtimes import run_reference
 from nnfuzz.compare.envelope import Tracked, enclosed
@@ -44,7 +44,7 @@ def conditional(**changed):
 
 
 def model_of(op, *types):
-    model = one_node(Instance(op, types), op.type_transfer(*types), 18)
+    model = one_node(OpInstance(op, types), op.type_transfer(*types), 18)
     onnx.checker.check_model(model, full_check=True)
     return model
 

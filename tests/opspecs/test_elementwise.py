@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from nnfuzz.check import reference_implementations as references
-from nnfuzz.check.instances import Instance
+from nnfuzz.check.instances import OpInstance
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.operator import ConstraintError
@@ -59,7 +59,7 @@ def test_the_quotient_of_mod_may_round_to_an_integer():
         radius = op("Mod", fmod=0).radius(2**-24, exact, a.double(), b.double())
         assert ((written - exact).abs() <= radius).all()
         assert radius[1] < 1e-6
-    floats = Instance(op("Mod", fmod=0), (TensorType(DType.FLOAT32, (2,)),) * 2)
+    floats = OpInstance(op("Mod", fmod=0), (TensorType(DType.FLOAT32, (2,)),) * 2)
     assert ops_of(floats, 21) == ["Div", "Floor", "Mul", "Sub"]
 
 
@@ -131,18 +131,18 @@ def test_margins_measure_the_way_to_the_next_step():
 
 
 def test_lowering_follows_the_opset():
-    small = Instance(op("Add"), (TensorType(DType.INT8, (2,)),) * 2)
+    small = OpInstance(op("Add"), (TensorType(DType.INT8, (2,)),) * 2)
     assert ops_of(small, 14) == ["Add"]
     assert ops_of(small, 13) == ["Cast", "Cast", "Add", "Cast"]
-    gelu = Instance(op("Gelu", approximate="tanh"), (TensorType(DType.FLOAT32, (2,)),))
+    gelu = OpInstance(op("Gelu", approximate="tanh"), (TensorType(DType.FLOAT32, (2,)),))
     assert ops_of(gelu, 20) == ["Gelu"]
     assert "Tanh" in ops_of(gelu, 19)
-    relu = Instance(op("Relu"), (TensorType(DType.INT16, (2,)),))
+    relu = OpInstance(op("Relu"), (TensorType(DType.INT16, (2,)),))
     assert ops_of(relu, 13) == ["Max"]
 
 
 def test_clip_omits_an_absent_bound():
-    instance = Instance(op("Clip", min=None, max=3), (TensorType(DType.INT32, (2,)),))
+    instance = OpInstance(op("Clip", min=None, max=3), (TensorType(DType.INT32, (2,)),))
     model = references.one_node(instance, instance.types, 20)
     assert list(model.graph.node[0].input)[:2] == ["x0", ""]
 

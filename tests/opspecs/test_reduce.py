@@ -14,7 +14,7 @@ from nnfuzz.opspecs.reduce import (
     ReduceSumSquare,
 )
 
-from nnfuzz.check.instances import Instance
+from nnfuzz.check.instances import OpInstance
 from nnfuzz.check.reference_implementations import one_node
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.operators.operator import ConstraintError
@@ -122,7 +122,7 @@ def test_without_axes_elements_stay_alone(spec, keepdims):
 def test_all_axes_are_left_out_in_onnx_and_none_are_named():
     def lowered(axes, opset):
         op = ReduceMax(axes=axes, keepdims=1)
-        model = one_node(Instance(op, (t(2, 3),)), op.type_transfer(t(2, 3)), opset)
+        model = one_node(OpInstance(op, (t(2, 3),)), op.type_transfer(t(2, 3)), opset)
         return [(n.op_type, len(n.input), {a.name for a in n.attribute}) for n in model.graph.node]
 
     assert lowered((0, 1), 18) == [("ReduceMax", 1, {"keepdims"})]

@@ -14,7 +14,7 @@ from nnfuzz.opspecs.scaling import (
 )
 from torch.nn import functional as F
 
-from nnfuzz.check.instances import Instance
+from nnfuzz.check.instances import OpInstance
 from nnfuzz.check.reference_implementations import one_node
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.operators.intervals import Interval
@@ -24,7 +24,7 @@ from tests.opspecs.samples import ramp, t
 
 def kinds(op, opset, *types):
     """Operator types of the direct lowering."""
-    model = one_node(Instance(op, types), op.type_transfer(*types), opset)
+    model = one_node(OpInstance(op, types), op.type_transfer(*types), opset)
     return [node.op_type for node in model.graph.node]
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from nnfuzz.backend.runner import BackendRunner
     from nnfuzz.ir.view import GraphView
-    from nnfuzz.metrics.comparison import Comparison, Counted
+    from nnfuzz.metrics.comparison import Counted, FolderComparison
     from nnfuzz.metrics.tally import Tally
     from nnfuzz.metrics.vocabulary import Vocabulary
     from nnfuzz.store.store import Store
@@ -68,14 +68,14 @@ def metrics(
     that change the models. docs/METRICS.md has the definitions. What cannot be read is named and
     left out.
     """
-    from nnfuzz.metrics.comparison import Comparison
+    from nnfuzz.metrics.comparison import FolderComparison
 
     only = listed(operators)
     runners = _Runners(backend or [], plugin or [])
     with runners:
         found = [_counted(folder, only, runners.all) for folder in folders]
     vocabulary = _vocabulary([known for _, known in found], [one for one, _ in found], only)
-    comparison = Comparison([one for one, _ in found], vocabulary)
+    comparison = FolderComparison([one for one, _ in found], vocabulary)
     _say_left_out(comparison.counted)
     if json:
         from json import dumps
@@ -222,7 +222,7 @@ def _write(path: Path, text: str) -> None:
     tell(f"written: {path}")
 
 
-def _show(comparison: Comparison) -> None:
+def _show(comparison: FolderComparison) -> None:
     """The measures as a table, then which attributes are mostly at a boundary."""
     from rich.console import Console
     from rich.table import Table

@@ -71,19 +71,19 @@ def table(
 
 def _show_operators(plugins: list[Path], page: Path | None, whole: bool) -> None:
     """Prints the table, or writes it as a page. Raises: UsageError."""
-    from nnfuzz.cli.operator_facts import facts, kept
-    from nnfuzz.cli.vocabulary import UNKNOWN, markdown, rich_table, with_support
+    from nnfuzz.cli.operator_facts import cached_facts, operator_facts
+    from nnfuzz.cli.vocabulary import UNKNOWN, operators_page, rich_table, with_support
     from nnfuzz.library.folders import cache_folder
 
-    find = lambda: facts(load_operators(plugins).specs())  # noqa: E731
-    operators = find() if plugins else kept(cache_folder() / "operators.json", find)
+    find = lambda: operator_facts(load_operators(plugins).specs())  # noqa: E731
+    operators = find() if plugins else cached_facts(cache_folder() / "operators.json", find)
     known = _known_support(cache_folder(), whole or page is not None)
     supports = {name: support for name, (_, support) in known.items()}
     found = with_support(operators, supports)
     if page is not None:
         with writing(page):
             page.write_text(
-                markdown(found, {name: version for name, (version, _) in known.items()})
+                operators_page(found, {name: version for name, (version, _) in known.items()})
             )
         print(f"wrote {page}: {len(found)} operators, {', '.join(supports) or 'no backend known'}")
         return

@@ -152,8 +152,7 @@ def _runtimes(paths: Sequence[Path]) -> dict[str, Runtime]:
 
 
 def _show(found: Sequence[Weighed]) -> None:
-    from nnfuzz.check.report import listing
-    from nnfuzz.check.report import table as report_table
+    from nnfuzz.check.report import listing, report_table
     from nnfuzz.cli.agreement import table as agreement_table
     from nnfuzz.cli.agreement import waivers
 

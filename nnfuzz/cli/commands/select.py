@@ -18,7 +18,7 @@ from nnfuzz.cli.values import duration, size, spoken
 
 if TYPE_CHECKING:
     from nnfuzz.backend.registry import BackendRegistry, BackendSpec
-    from nnfuzz.corpus.pick import Chosen, Kept, Source
+    from nnfuzz.corpus.pick import FindingTest, Selection, SourceTest
     from nnfuzz.corpus.selection import Budget
 
 
@@ -96,18 +96,18 @@ def _about(models: list[Path], campaigns: list[Path]) -> dict[str, object]:
     return {"sources": [*sources, *({"findings": folder.name} for folder in campaigns)]}
 
 
-def _findings(campaigns: list[Path]) -> list[Kept]:
+def _findings(campaigns: list[Path]) -> list[FindingTest]:
     """Raises: Unreadable."""
-    from nnfuzz.corpus.from_findings import kept, reduced_findings
+    from nnfuzz.corpus.from_findings import reduced_findings, test_of_finding
     from nnfuzz.corpus.producers import Producers
     from nnfuzz.testcase.case import CaseConfig
 
     folders = [folder for campaign in campaigns for folder in reduced_findings(campaign)]
-    found: dict[str, Kept] = {}
+    found: dict[str, FindingTest] = {}
     if folders:
         with Producers(0, as_json(CaseConfig(exporter="direct")), 1) as producers:
             for folder in folders:
-                made = kept(folder, producers)
+                made = test_of_finding(folder, producers)
                 if isinstance(made, str):
                     tell(f"{folder} is left out: {made.splitlines()[0]}")
                 else:
@@ -117,13 +117,13 @@ def _findings(campaigns: list[Path]) -> list[Kept]:
 
 def _sources(
     folders: list[Path], registry: BackendRegistry, specs: Sequence[BackendSpec]
-) -> list[Source]:
+) -> list[SourceTest]:
     """The tests with what they cover. Raises: UsageError, Unreadable, RunnerError."""
     from nnfuzz.backend.runner import BackendRunner
     from nnfuzz.cli.onnx_graph import model_graph
     from nnfuzz.cli.progress import steps
     from nnfuzz.corpus.layout import NotTensors, find_tests
-    from nnfuzz.corpus.pick import Source, names_for
+    from nnfuzz.corpus.pick import SourceTest, names_for
 
     tests = [test for folder in folders for test in find_tests(folder)]
     if folders and not tests:
@@ -134,7 +134,7 @@ def _sources(
         for test, name in names_for(tests):
             source = None
             try:
-                source = Source.of(test, name, model_graph, runners)
+                source = SourceTest.of(test, name, model_graph, runners)
             except NotTensors as error:
                 tell(f"{test.name} is left out: {error}")
             found += [source] if source else []
@@ -143,7 +143,7 @@ def _sources(
     return found
 
 
-def _say(out: Path, found: Chosen, models: int, findings: int, budget: Budget) -> None:
+def _say(out: Path, found: Selection, models: int, findings: int, budget: Budget) -> None:
     from nnfuzz.corpus.coverage import KINDS
 
     told = f"{len(found.tests)} of {models + findings} models in {out}, {found.size:,} bytes"

@@ -19,8 +19,8 @@ from nnfuzz.cli.options import Levels, Plugins
 from nnfuzz.cli.values import duration, listed
 
 if TYPE_CHECKING:
-    from nnfuzz.corpus.known import Known
-    from nnfuzz.corpus.verify import Result
+    from nnfuzz.corpus.known import KnownTestFailures
+    from nnfuzz.corpus.verify import LevelResult
 
 MOST_SKIPPED = 10
 _JUDGED = ("passed", "not compared")
@@ -124,7 +124,7 @@ def verify(
     raise typer.Exit(_exit_code(found))
 
 
-def _exit_code(results: Sequence[Result]) -> int:
+def _exit_code(results: Sequence[LevelResult]) -> int:
     """The code; says in the last line how much was not compared."""
     statuses = Counter(result.status.value for result in results)
     lost = statuses["not compared"]
@@ -136,17 +136,19 @@ def _exit_code(results: Sequence[Result]) -> int:
     return NOT_COMPARED if lost and not (statuses["passed"] or statuses["known"]) else OK
 
 
-def _known(file: Path | None, earlier: Path | None) -> Known:
+def _known(file: Path | None, earlier: Path | None) -> KnownTestFailures:
     """Raises: Unreadable."""
     from datetime import date
 
-    from nnfuzz.corpus.known import Known, baseline, load
+    from nnfuzz.corpus.known import KnownTestFailures, baseline, load
 
     patterns = load(file) if file is not None else ()
-    return Known(patterns, baseline(earlier) if earlier is not None else None, date.today())
+    return KnownTestFailures(
+        patterns, baseline(earlier) if earlier is not None else None, date.today()
+    )
 
 
-def _show(results: Sequence[Result]) -> None:
+def _show(results: Sequence[LevelResult]) -> None:
     for result in results:
         where = f"{result.test} {result.backend} {result.level}"
         typer.echo(f"{result.status.upper()} {where}: {_brief(result.message)}")
@@ -157,7 +159,7 @@ def _brief(message: str) -> str:
     return " ".join(message.split())[:_SHOWN]
 
 
-def _summary(results: Sequence[Result]) -> None:
+def _summary(results: Sequence[LevelResult]) -> None:
     by_level: dict[str, dict[str, int]] = {}
     for result in results:
         counts = by_level.setdefault(f"{result.backend} {result.level}", {})

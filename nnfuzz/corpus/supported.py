@@ -16,7 +16,7 @@ RARE = 4
 """Of so many indexes, one may have dtypes at its borders that NumPy has not itself."""
 
 
-def taken(
+def supported_only(
     made: Iterable[Entry | NotProduced], runners: Sequence[BackendRunner]
 ) -> Iterator[Entry | NotProduced]:
     """The same, with NotProduced for what some compiler says it does not implement.

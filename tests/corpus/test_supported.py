@@ -10,7 +10,7 @@ import pytest
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
 from nnfuzz.corpus.entry import Entry
-from nnfuzz.corpus.taken import BORDERS, RARE, UNSUPPORTED, taken
+from nnfuzz.corpus.supported import BORDERS, RARE, UNSUPPORTED, supported_only
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.identity import Numbered, Probe
@@ -38,7 +38,7 @@ def entries(case, dtype, count=2 * RARE):
 
 
 def stages(made, *kinds):
-    found = taken(made, [Fake(kind) for kind in kinds])
+    found = supported_only(made, [Fake(kind) for kind in kinds])
     return [e.stage if isinstance(e, NotProduced) else "taken" for e in found]
 
 
