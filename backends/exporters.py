@@ -153,12 +153,12 @@ class Exporter(OnnxRuntime):
         return exporters_complaint(error)
 
     def repro(self) -> str:
-        return self._told(super().repro())
+        return self._with_export(super().repro())
 
     def repro_foreign(self) -> str:
-        return self._told(super().repro_foreign())
+        return self._with_export(super().repro_foreign())
 
-    def _told(self, script: str) -> str:
+    def _with_export(self, script: str) -> str:
         """The repro program: export, check, and ONNX Runtime's own script under another name."""
         parts = [source_of(self.export)]
         parts += [inspect.getsource(function) for function in (check_exported, to_array)]

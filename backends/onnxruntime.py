@@ -30,7 +30,6 @@ from nnfuzz.backend.issue_form import IssueForm
 from nnfuzz.backend.packing import from_bytes, onnx_dtype, packed_bytes, to_bytes
 from nnfuzz.backend.target import Pipeline
 
-from .gone import gone
 from .issue_forms import ONNX_RUNTIME
 from .onnxruntime_options import (
     FREE,
@@ -41,6 +40,7 @@ from .onnxruntime_options import (
     free_sizes,
     switched_off,
 )
+from .removed import removed
 
 _LEVELS = {
     "O0": "ORT_DISABLE_ALL",
@@ -289,7 +289,7 @@ class OnnxRuntime(Backend):
         with tempfile.NamedTemporaryFile(suffix=".onnx") as after:
             with _captured() as log:
                 program = self._program(module, level, (), severity=1, after=after.name)
-            groups = gone(module, after.read())
+            groups = removed(module, after.read())
         fired = dict.fromkeys(name for name, count in _FIRED.findall(log()) if count != "0")
         names = [name for name in fired if name not in _ALWAYS]
         return program, [f"{n}({group})" if group else n for n in names for group in groups]

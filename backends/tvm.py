@@ -296,7 +296,7 @@ class Tvm(Backend):
             exec_mode="exec_mode",
             lifted=_REPRO_LIFTED if lifts else "",
         )
-        return tvm_passes.told(pipelines) + "\n\n" + program
+        return tvm_passes.source_of(pipelines) + "\n\n" + program
 
     def _written(self, **told: str) -> str:
         onnx = self.form == ONNX
@@ -416,9 +416,9 @@ def _watch(patterns: bool = False) -> Any:
         def run_after_pass(self, module: Any, info: Any) -> None:
             name, before = self.open.pop()
             if not tvm_ffi.structural_equal(before, module, map_free_vars=True):
-                self.changed += told(name, before, module)
+                self.changed += patterns_of(name, before, module)
 
-    def told(name: str, before: Any, after: Any) -> list[str]:
+    def patterns_of(name: str, before: Any, after: Any) -> list[str]:
         if not patterns:
             return [name]
         if name in _WHOLE:

@@ -149,7 +149,7 @@ def half_weights(tvm: Any, module: Any) -> Any:
     return copy
 
 
-def told(pipelines: Iterable[Pipeline]) -> str:
+def source_of(pipelines: Iterable[Pipeline]) -> str:
     """DRAWN of a repro script: passes, options of the PassContext and others, by pipeline."""
     lines = ["DRAWN = {"]
     for pipeline in pipelines:

@@ -155,7 +155,7 @@ class NonMaxSuppression(OpSpec):
         return (boxes.sum() + scores.sum()).expand(self.rows, 3)
 
     def margins(self, boxes, scores):
-        found = [_apart(self._overlaps(boxes)[0] - self.iou), _apart(_differences(scores))]
+        found = [_of_pairs(self._overlaps(boxes)[0] - self.iou), _of_pairs(_differences(scores))]
         return [m.abs() for m in (*found, *self._above(scores))]
 
     def _above(self, scores):
@@ -189,7 +189,7 @@ def _differences(scores):
     return scores.unsqueeze(-1) - scores.unsqueeze(-2)
 
 
-def _apart(pairs):
+def _of_pairs(pairs):
     """The values of all pairs of different boxes: (..., S * (S - 1) / 2)."""
     s = pairs.shape[-1]
     rows, columns = torch.triu_indices(s, s, 1)

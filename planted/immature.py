@@ -35,7 +35,7 @@ FrontEnd API failed with OpConversionFailure:
 """
 
 
-def told(site, cause):
+def in_session(site, cause):
     """An error of many lines, of which the last tells the cause."""
     return BLOCK.format(
         line=100 + site.index,
@@ -61,13 +61,13 @@ def gate_missing(site):
 @FAULTS.at(Stage.IMPORT, "DepthToSpace", "SpaceToDepth")
 def blocks_refused(site):
     """Blocks are refused, whatever their size."""
-    raise RuntimeError(told(site, "block layout was not propagated"))
+    raise RuntimeError(in_session(site, "block layout was not propagated"))
 
 
 @FAULTS.at(Stage.IMPORT, "Unique")
 def unique_refused(site):
     """The same preamble, another cause."""
-    raise RuntimeError(told(site, "output with data-dependent size has no bound"))
+    raise RuntimeError(in_session(site, "output with data-dependent size has no bound"))
 
 
 @FAULTS.at(Stage.IMPORT, "GatherND", "ScatterND")

@@ -33,7 +33,7 @@ COUNTER = itertools.count(4711)
 UNWRAPPED = "called `Option::unwrap()` on a `None` value"
 
 
-class Said(Exception):
+class Claim(Exception):
     """A statement, the function that makes it, and the node that it is about."""
 
     def __init__(self, site, place, statement):
@@ -45,117 +45,119 @@ class Said(Exception):
 def axes_twice(site):
     """From rank 3 on, axes are normalised twice."""
     rank = site.rank()
-    raise Said(site, "shape::axes::normalise", f"axis {rank + 1} is beyond a tensor of rank {rank}")
+    raise Claim(
+        site, "shape::axes::normalise", f"axis {rank + 1} is beyond a tensor of rank {rank}"
+    )
 
 
 @FAULTS.at(Stage.IMPORT, "DepthToSpace", "SpaceToDepth")
 def blocks(site):
     """Blocks lose an axis."""
-    raise Said(site, "layout::blocks", f"expected 6 axes for {site.node.outputs[0]}, got 5")
+    raise Claim(site, "layout::blocks", f"expected 6 axes for {site.node.outputs[0]}, got 5")
 
 
 @FAULTS.at(Stage.IMPORT, "Einsum")
 def equation(site):
     """What is missing is unwrapped, while an equation is parsed."""
-    raise Said(site, "import::einsum::parse", UNWRAPPED)
+    raise Claim(site, "import::einsum::parse", UNWRAPPED)
 
 
 @FAULTS.at(Stage.IMPORT, "Unique", "NonZero", "Compress")
 def bound(site):
     """The same words for the bound of a size."""
-    raise Said(site, "import::bounds::of_result", UNWRAPPED)
+    raise Claim(site, "import::bounds::of_result", UNWRAPPED)
 
 
 @FAULTS.at(Stage.COMPILE, "TopK")
 def largest(site):
     """An index is out of bounds."""
-    raise Said(site, "kernels::top::heap", "index out of bounds: the len is 3 but the index is 3")
+    raise Claim(site, "kernels::top::heap", "index out of bounds: the len is 3 but the index is 3")
 
 
 @FAULTS.at(Stage.COMPILE, "GatherND", "ScatterND", "GatherElements")
 def indices(site):
     """The same words elsewhere."""
     text = f"index out of bounds: the len is {site.rank()} but the index is {site.rank()}"
-    raise Said(site, "kernels::gather::offsets", text)
+    raise Claim(site, "kernels::gather::offsets", text)
 
 
 @FAULTS.at(Stage.COMPILE, "CumSum")
 def running(site):
     """An assertion that sounds like a refusal."""
-    raise Said(site, "kernels::scan::run", "assertion failed: axis is only supported from 0 on")
+    raise Claim(site, "kernels::scan::run", "assertion failed: axis is only supported from 0 on")
 
 
 @FAULTS.at(Stage.COMPILE, "OneHot")
 def depth(site):
     """What should not happen, in words of a refusal."""
     text = "internal error: entered unreachable code: depth is not supported here"
-    raise Said(site, "kernels::hot::depth", text)
+    raise Claim(site, "kernels::hot::depth", text)
 
 
 @FAULTS.at(Stage.COMPILE, "Pow")
 def power(site):
     """Arithmetic overflows."""
-    raise Said(site, "fold::constants::power", "attempt to multiply with overflow")
+    raise Claim(site, "fold::constants::power", "attempt to multiply with overflow")
 
 
 @FAULTS.at(Stage.COMPILE, "If", "Loop", "Scan")
 def capture(site):
     """Values of bodies are looked up in the wrong scope."""
-    raise Said(site, "scope::resolve", f"no value {site.node.outputs[0]} in scope {site.index}")
+    raise Claim(site, "scope::resolve", f"no value {site.node.outputs[0]} in scope {site.index}")
 
 
 @FAULTS.at(Stage.COMPILE, "HardSwish", "Mish")
 def gate(site):
     """Gated activations have no entry."""
-    raise Said(site, "tables::gate", f"the gate table is empty at entry {next(COUNTER)}")
+    raise Claim(site, "tables::gate", f"the gate table is empty at entry {next(COUNTER)}")
 
 
 @FAULTS.at(Stage.COMPILE, "ReduceLogSum", "ReduceLogSumExp")
 def log_sum(site):
     """Reductions of logarithms lose their accumulator."""
-    raise Said(site, "kernels::reduce::plan", "the accumulator has been moved out of the plan")
+    raise Claim(site, "kernels::reduce::plan", "the accumulator has been moved out of the plan")
 
 
 @FAULTS.at(Stage.COMPILE, "Resize")
 def corners(site):
     """The scales are read twice."""
-    raise Said(site, "kernels::resize::scales", f"scale of axis {site.rank() - 1} was read before")
+    raise Claim(site, "kernels::resize::scales", f"scale of axis {site.rank() - 1} was read before")
 
 
 @REFUSED.at(Stage.IMPORT, "GRU", "LSTM", "RNN")
 def recurrent(site):
     """Recurrent layers."""
-    raise Said(site, "import::convert", f"recurrent layers are not supported ({site.op})")
+    raise Claim(site, "import::convert", f"recurrent layers are not supported ({site.op})")
 
 
 @REFUSED.at(Stage.IMPORT, when=lambda site: site.has(TensorProto.UINT16))
 def uint16(site):
     """A dtype."""
-    raise Said(site, "import::dtype", f"we don't support type uint16 of {site.node.outputs[0]}")
+    raise Claim(site, "import::dtype", f"we don't support type uint16 of {site.node.outputs[0]}")
 
 
 @REFUSED.at(Stage.IMPORT, "Celu", "Selu", "Elu")
 def exponential(site):
     """Operators without a converter."""
-    raise Said(site, "import::convert", f"no converter registered for operator {site.op}")
+    raise Claim(site, "import::convert", f"no converter registered for operator {site.op}")
 
 
 @REFUSED.at(Stage.COMPILE, "ConvTranspose")
 def transposed(site):
     """Strides."""
-    raise Said(site, "kernels::conv::plan", "the transposed kernel only supports stride 1")
+    raise Claim(site, "kernels::conv::plan", "the transposed kernel only supports stride 1")
 
 
 @REFUSED.at(Stage.COMPILE, "DFT", "STFT")
 def fourier(site):
     """A status."""
-    raise Said(site, "kernels::find", f"E7 NOT_IMPLEMENTED: {site.op}")
+    raise Claim(site, "kernels::find", f"E7 NOT_IMPLEMENTED: {site.op}")
 
 
 @REFUSED.at(Stage.EXECUTE, "RoiAlign")
 def regions(site):
-    """Said while the model runs."""
-    raise Said(site, "run::step", f"step {site.index}: {site.op} is not yet implemented")
+    """Claim while the model runs."""
+    raise Claim(site, "run::step", f"step {site.index}: {site.op} is not yet implemented")
 
 
 COMPILER, POLITE = FaultyCompiler(FAULTS), FaultyCompiler(REFUSED)
@@ -168,10 +170,10 @@ def causes_of(model, inputs):
     return set() if refused else COMPILER.causes(module, inputs)
 
 
-def _said(fault, site):
+def _claim(fault, site):
     try:
         fault.act(site)
-    except Said as said:
+    except Claim as said:
         return said
 
 
@@ -192,7 +194,7 @@ class Speaking(FaultyBackend):
     def check(self, module, stage):
         for compiler in (POLITE, COMPILER):
             if met := compiler.first(module, stage):
-                self.say(_said(*met), compiler is POLITE)
+                self.say(_claim(*met), compiler is POLITE)
 
     def say(self, said, refused):
         raise NotImplementedError

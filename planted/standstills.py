@@ -152,7 +152,7 @@ def plant(planted: Planted, scene: Any, recorded: Callable[[Path], int]) -> bool
     return False
 
 
-def told(log: Path) -> list[str]:
+def messages(log: Path) -> list[str]:
     """What the campaign says of it."""
     lines = log.read_text(errors="replace").splitlines()
     return [line for line in dict.fromkeys(lines) if TOLD.search(line) and "[" not in line[:1]]

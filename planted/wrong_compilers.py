@@ -365,7 +365,7 @@ def chooses_the_other_of_where(model: Model) -> bool:
 
 
 @compiler
-def merges_whatever_reads_alike(model: Model) -> bool:
+def merges_nodes_of_equal_inputs(model: Model) -> bool:
     """Merges nodes of one operator and input without a look at their attributes."""
     shapes = _shapes(model)
     seen: dict[tuple[str, ...], onnx.NodeProto] = {}

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,19 +15,26 @@ from nnfuzz.backend.complaint import CompilerError
 from nnfuzz.backend.console import heard
 from nnfuzz.backend.contract import Backend
 from nnfuzz.backend.deviation import Deviation
+from nnfuzz.backend.jobs import (
+    AskVersions,
+    FiredPasses,
+    RunLevels,
+    WatchedPasses,
+    WriteCode,
+)
 from nnfuzz.backend.outcome import DIFFERENCES, MEMORY_LIMIT, Outcome, OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec, address, plugin_module
 from nnfuzz.backend.releases import home_of
-from nnfuzz.backend.service import INPUT, OUTPUT
 from nnfuzz.backend.target import ONNX, Pipeline, Target
-from nnfuzz.base.reading import read
 from nnfuzz.base.text import visible
 from nnfuzz.base.writing import as_json
 from nnfuzz.sandbox.events import Death, DeathKind, Event, Fault, Limits, Progress, Reply
 from nnfuzz.sandbox.exceptions import TEXT_CHARS
 from nnfuzz.sandbox.forkserver import ForkServer, Home
+from nnfuzz.sandbox.job import Job
 from nnfuzz.sandbox.sandbox import Sandbox, wait
 
+A = TypeVar("A")
 SERVICE = "nnfuzz.backend.service:BackendService"
 AFTER_A_HANG, AT_LEAST = 0.25, 5.0
 """Share of the time limit, and seconds, that a level gets once one before it has hung: most hang
@@ -101,11 +107,9 @@ class BackendRunner:
             server=server,
             own_server=lambda: fork_server_of(self.backend, spec),
         )
-        self._model = b""
-        self._inputs: dict[str, np.ndarray] = {}
-        self._how: dict[str, Any] = {}
+        self._job = RunLevels(b"", {}, ())
+        """What is asked; of the levels, those without an outcome."""
         self._form = ""
-        self._pending: list[str] = []
         self._done: list[Outcome] = []
         self._seconds = math.inf
         self._answered = 0  # levels when the job in hand was sent
@@ -124,46 +128,20 @@ class BackendRunner:
         """See Backend.draw_pipeline."""
         return self._made.draw_pipeline(rng)
 
-    def submit(
-        self,
-        model: bytes,
-        inputs: Mapping[str, np.ndarray],
-        levels: Iterable[str] | None = None,
-        without: Iterable[str] = (),
-        until: Stage = Stage.EXECUTE,
-        lazy: bool = False,
-        form: str = "",
-        seconds: float = math.inf,
-        expected: Mapping[str, np.ndarray] | None = None,
-        watch: bool = False,
-        invalid: bool = False,
-    ) -> None:
-        """Starts a test case at the given levels (default: the backend's default pair).
+    def submit(self, job: RunLevels, form: str = "", seconds: float = math.inf) -> None:
+        """Starts a test case at the levels of the job (none: the backend's default pair).
 
-        form: of the targets: who wrote the model. without: passes to switch off, where the backend
-        can. until: the last stage; what gets through it is well, without outputs. lazy: whether
-        levels after one that does well are taken to do so too. seconds: of each level, where that
-        is less than the time limit. expected: outputs; of one that takes many times as much only
-        dtype and shape are told (nnfuzz.sandbox.wire.stand_in). watch: whether the last level tells
-        which passes changed the model, if the backend can. invalid: whether the model must be
-        refused. Returns at once.
-        Raises: OptionError for an unknown level, RuntimeError while busy.
+        form: of the targets: who wrote the model. seconds: of each level, where that is less than
+        the time limit. Returns at once. Raises: OptionError for an unknown level, RuntimeError
+        while busy.
         """
-        levels = list(levels or self.backend.default_levels())
+        levels = job.levels or self.backend.default_levels()
         for level in levels:
             self.backend.check_level(level)
         if self.busy:
             raise RuntimeError(f"runner {self.spec} is busy")
-        self._model, self._inputs = model, dict(inputs)
-        self._how = {"without": list(without), "until": until.value, "lazy": lazy}
-        if watch:
-            self._how["watch"] = True
-        self._how["invalid"] = invalid
-        if expected is not None:
-            self._how["expected"] = {name: array.nbytes for name, array in expected.items()}
-        self._pending, self._done, self._form = levels, [], form
-        self._imported = ""
-        self._seconds = seconds
+        self._job, self._form, self._seconds = replace(job, levels=levels), form, seconds
+        self._done, self._imported = [], ""
         self._send()
 
     def feed(self, event: Event) -> list[Outcome] | None:
@@ -187,11 +165,12 @@ class BackendRunner:
                 event = replace(event, kind=DeathKind.TIMEOUT)
             again = event.kind is DeathKind.STANDSTILL or (event.from_outside and untried)
             if not again:  # nor where it died watched: watching must not change anything
-                watched = self._how.pop("watch", False) and event.kind is not DeathKind.TIMEOUT
-                again = watched and event.stage != "start"
+                watched, self._job = self._job.watch, replace(self._job, watch=False)
+                timeout = event.kind is DeathKind.TIMEOUT
+                again = watched and not timeout and event.stage != "start"
             if not again:
                 self._mourn(event)
-        if self._pending:
+        if self._job.levels:
             self._send()
             return None
         return [self._told(outcome) for outcome in self._done]
@@ -207,7 +186,8 @@ class BackendRunner:
         watch: bool = False,
     ) -> list[Outcome]:
         """Runs a test case and waits for it. Raises: as `submit` and `feed`."""
-        self.submit(model, inputs, levels, without, form=form, seconds=seconds, watch=watch)
+        job = RunLevels(model, inputs, tuple(levels or ()), tuple(without), watch=watch)
+        self.submit(job, form, seconds)
         return self.wait()
 
     def wait(self) -> list[Outcome]:
@@ -220,27 +200,25 @@ class BackendRunner:
 
     def fired_passes(self, model: bytes, level: str) -> list[str] | None:
         """The passes that changed the model at a level; None if the backend cannot tell."""
-        return self._passes("passes", model, level)
+        return self._answer(FiredPasses(model, level))
 
     def told_passes(self, model: bytes, level: str) -> list[str] | None:
         """Those that certainly changed it (Backend.build_watched); None as well if it fails."""
-        return self._passes("watch", model, level)
-
-    def _passes(self, do: str, model: bytes, level: str) -> list[str] | None:
-        job = {"do": do, "level": level}
-        event = self.sandbox.call(job, {"model": model}, lambda h, _: read(list[str], h["passes"]))
-        return event.value if isinstance(event, Reply) else None
+        return self._answer(WatchedPasses(model, level))
 
     def code(self, source: bytes) -> str:
         """A test case as source of PyTorch, see nnfuzz.backend.modules.TorchSource.code; "" if it
         cannot be written."""
-        job = {"do": "code"}
-        event = self.sandbox.call(job, {"model": source}, lambda h, _: read(str, h["code"]))
-        return event.value if isinstance(event, Reply) else ""
+        return self._answer(WriteCode(source)) or ""
+
+    def _answer(self, job: Job[A]) -> A | None:
+        """The worker's answer; None if there is none."""
+        event = self.sandbox.call(job)
+        return event.value if isinstance(event, Reply) else None
 
     def versions(self) -> dict[str, str]:
         """Asks the worker for the compiler's versions. Raises: RunnerError if it cannot start."""
-        event = self.sandbox.call({"do": "versions"}, reply=_versions)
+        event = self.sandbox.call(AskVersions())
         if isinstance(event, Fault):
             raise RunnerError(f"backend {self.spec}: {event.error_type}: {event.message}")
         if isinstance(event, Death):
@@ -248,8 +226,8 @@ class BackendRunner:
             if event.kind is DeathKind.TIMEOUT and event.stage == "start":
                 cause = f"its imports took more than {self.sandbox.limits.start_seconds:.0f} s"
             raise RunnerError(f"backend {self.spec} cannot start: {cause}\n{event.captured}")
-        versions, self.release = event.value
-        return versions
+        self.release = event.value.release
+        return event.value.versions
 
     def close(self) -> None:
         self.sandbox.close()
@@ -262,21 +240,15 @@ class BackendRunner:
 
     def _send(self) -> None:
         self._answered = len(self._done)
-        blobs: dict[str, Any] = {"model": self._model}
-        blobs.update((INPUT + name, array) for name, array in self._inputs.items())
-        job = {"do": "run", "levels": self._pending, **self._how}
-        self.sandbox.submit(job, blobs, self._read_end, self._read_outcome, self._seconds)
+        self.sandbox.submit(self._job, self._seconds, self._take)
 
-    def _read_outcome(self, header: dict[str, Any], blobs: dict[str, Any]) -> Outcome:
-        """The outcome of the next level."""
-        outcome = read_outcome(header, blobs, partial(self._made.target, self._pending[0]))
-        self.release = outcome.target.release
-        self._pending = self._pending[1:]
-        return outcome
-
-    def _read_end(self, header: dict[str, Any], blobs: dict[str, Any]) -> None:
-        if self._pending:
-            raise ValueError(f"no outcome of {', '.join(self._pending)}")
+    def _take(self, outcome: Outcome) -> Outcome:
+        """The outcome of the next level. Raises: ValueError for any other one."""
+        next_level, *rest = self._job.levels
+        self.release = visible(outcome.target.release)
+        taken = checked(outcome, self._made.target(next_level, self.release))
+        self._job = replace(self._job, levels=tuple(rest))
+        return taken
 
     def _mourn(self, death: Death) -> None:
         if death.stage == "start":
@@ -284,7 +256,7 @@ class BackendRunner:
                 f"backend {self.spec}: the worker died before it began: "
                 f"{_cause(death)}\n{death.captured}"
             )
-        if not self._pending:  # every level was answered before it died
+        if not self._job.levels:  # every level was answered before it died
             return
         if death.kind is DeathKind.TIMEOUT:
             short = max(AT_LEAST, AFTER_A_HANG * self.sandbox.limits.seconds)
@@ -294,8 +266,9 @@ class BackendRunner:
         with self._asking("complaint"):
             outcome = replace(outcome, complaint=self.backend.complaint(text))
         # An import that kills the process would kill it again at every other level.
-        dead = self._pending if outcome.stage is Stage.IMPORT else self._pending[:1]
-        self._pending = self._pending[len(dead) :]
+        levels = self._job.levels
+        dead = levels if outcome.stage is Stage.IMPORT else levels[:1]
+        self._job = replace(self._job, levels=levels[len(dead) :])
         for level in dead:
             self._done.append(replace(outcome, target=self._made.target(level)))
             outcome = replace(outcome, seconds={})
@@ -324,33 +297,22 @@ class BackendRunner:
         return replace(outcome, target=target, label=label, baseline=baseline)
 
 
-def read_outcome(
-    header: dict[str, Any], blobs: dict[str, Any], told: Callable[[str], Target]
-) -> Outcome:
-    """An outcome that a worker has sent. told: the target that it was told to run, of a release.
+def checked(outcome: Outcome, target: Target) -> Outcome:
+    """An outcome that a worker has sent. target: the one that it was to run.
 
     Raises: ValueError for what is none, or that of another target.
     """
-    outcome = read(Outcome, header)
-    target = told(visible(outcome.target.release))
     if outcome.target != target or (outcome.kind, outcome.stage) not in _POSSIBLE:
         raise ValueError(f"{outcome.kind} at {outcome.stage} of {outcome.target}, not {target}")
     texts = outcome.error_type, outcome.message, outcome.traceback
-    said = outcome.complaint.subject if outcome.complaint else ""
+    subject = outcome.complaint.subject if outcome.complaint else ""
     passes = outcome.passes or ()
     if len(passes) > MOST_PASSES or max(map(len, passes), default=0) > PASS_CHARS:
         raise ValueError("more passes than any compiler has")
-    if max(map(len, (*texts, said))) > 2 * TEXT_CHARS:
+    if max(map(len, (*texts, subject))) > 2 * TEXT_CHARS:
         raise ValueError("a text that is too long")
-    outputs = {visible(name.removeprefix(OUTPUT)): array for name, array in blobs.items()}
-    if not all(isinstance(array, np.ndarray) for array in outputs.values()):
-        raise ValueError("an output that is no array")
     ran = outcome.ok and outcome.stage is Stage.EXECUTE
-    return replace(outcome, outputs=outputs if ran else None)
-
-
-def _versions(header: dict[str, Any], blobs: dict[str, Any]) -> tuple[dict[str, str], str]:
-    return read(dict[str, str], header["versions"]), read(str, header["release"])
+    return replace(outcome, outputs=(outcome.outputs or {}) if ran else None)
 
 
 def limits_of(options: Any) -> Limits:

@@ -1,20 +1,4 @@
-"""The service inside of a backend's worker: model bytes and inputs in, one outcome per level out.
-
-Jobs, by the header's "do":
-  versions  -> {"versions": {...}, "release": that of the targets}
-  passes    header {"level": ...}, blob "model" -> {"passes": [...]}, see Backend.fired_passes
-  watch     the same, see Backend.build_watched
-  code      blob "model" -> {"code": ...}, see nnfuzz.backend.modules.TorchSource.code
-  run       header {"levels": [...], "without": passes to switch off, "until": stage after which
-            all is well, "lazy": whether levels after one that does well are taken to do so too,
-            "watch": whether the last level tells which passes changed the model,
-            "expected": bytes by output; of much larger ones only dtype and shape are sent,
-            "invalid": whether the model must be refused: outcomes are then refused or accepted,
-            and outputs are not sent},
-            blobs "model" (in the Backend.form) and "input/NAME", at several sizes
-            "input/NAME_atK" too (nnfuzz.ir.sizes); sends one partial answer per level, an outcome
-            with blobs "output/NAME", then an empty reply.
-"""
+"""The service inside of a backend's worker: models and inputs in, one outcome per level out."""
 
 from __future__ import annotations
 
@@ -22,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -39,20 +24,26 @@ from nnfuzz.backend.contract import (
     own_fault,
 )
 from nnfuzz.backend.interface import InputError, OnnxModel
+from nnfuzz.backend.jobs import (
+    AskVersions,
+    FiredPasses,
+    RunLevels,
+    Versions,
+    WatchedPasses,
+    WriteCode,
+)
 from nnfuzz.backend.outcome import MEMORY_LIMIT, Outcome, OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendSpec
 from nnfuzz.backend.slips import innermost
 from nnfuzz.backend.target import ONNX
-from nnfuzz.base.writing import as_json
-from nnfuzz.ir.sizes import by_copy, together
+from nnfuzz.ir.sizes import by_copy, merged
 from nnfuzz.sandbox.events import reads_as_out_of_memory
+from nnfuzz.sandbox.job import Report, Service, does
 from nnfuzz.sandbox.wire import stand_in
-from nnfuzz.sandbox.worker import Report
 
 if TYPE_CHECKING:
     from nnfuzz.backend.modules import TorchSource
 
-INPUT, OUTPUT = "input/", "output/"
 EXCESS, MOST_BYTES = 16, 1 << 20
 """An output is sent that takes up to so many times what was expected, or so many bytes: the widest
 dtype has 16 times the bytes of the narrowest, so what exceeds it has more elements."""
@@ -75,7 +66,7 @@ class _Stopped(Exception):
         self.fields = fields
 
 
-class BackendService:
+class BackendService(Service):
     """Runs test cases on one backend, which is made from its specification in the worker.
 
     adapter: see BackendSpec.load. abroad: whether this is an environment of its own.
@@ -88,50 +79,45 @@ class BackendService:
         reason = self._backend.missing()
         if reason:
             raise BackendUnavailable(reason)
-        self._without: tuple[str, ...] = ()
         self._cpu = 0.0  # of the compiler, of which no outcome has told yet
-        self._until, self._lazy, self._watched = Stage.EXECUTE, False, ""
-        self._invalid = False
+        self._job = RunLevels(b"", {}, ())
         # Imports the compiler before crash handlers are installed.
         cpu = time.process_time()
         self._release = self._backend.release
         self._cpu = time.process_time() - cpu
 
-    def handle(
-        self, header: dict[str, Any], blobs: dict[str, Any], report: Report
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        if header["do"] == "versions":
-            return {"versions": self._versions(), "release": self._release}, {}
-        if header["do"] == "passes":
-            module = self._imported(blobs["model"]).module
-            return {"passes": self._backend.fired_passes(module, header["level"])}, {}
-        if header["do"] == "watch":
-            module = self._imported(blobs["model"]).module
-            return {"passes": list(self._backend.build_watched(module, header["level"])[1])}, {}
-        if header["do"] == "code":
-            return {"code": self._source(blobs["model"]).code()}, {}
-        self._without = tuple(header.get("without", ()))
-        self._until = Stage(header.get("until") or Stage.EXECUTE)
-        self._lazy = header.get("lazy", False)
-        self._watched = header["levels"][-1] if header.get("watch") else ""
-        self._invalid = header.get("invalid", False)
-        expected = header.get("expected")
-        inputs = {k.removeprefix(INPUT): v for k, v in blobs.items() if k.startswith(INPUT)}
-        with _numpy_needed():
-            for outcome in self._run(blobs["model"], inputs, header["levels"], report):
-                found = _limited(outcome.outputs or {}, expected)
-                outputs = {OUTPUT + k: v for k, v in found.items()}
-                report.partial(as_json(outcome), outputs)
-        return {}, {}
+    @does(FiredPasses)
+    def fired_passes(self, job: FiredPasses, report: Report) -> list[str] | None:
+        return self._backend.fired_passes(self._imported(job.model).module, job.level)
 
-    def _versions(self) -> dict[str, str]:
-        """The compiler's, and in an environment of its own those of what it works with there."""
+    @does(WatchedPasses)
+    def watched_passes(self, job: WatchedPasses, report: Report) -> list[str]:
+        return list(self._backend.build_watched(self._imported(job.model).module, job.level)[1])
+
+    @does(WriteCode)
+    def code(self, job: WriteCode, report: Report) -> str:
+        return self._source(job.model).code()
+
+    @does(RunLevels)
+    def run(self, job: RunLevels, report: Report) -> None:
+        self._job = job
+        try:
+            with _numpy_needed():
+                for outcome in self._outcomes(report):
+                    outputs = _limited(outcome.outputs or {}, job.expected)
+                    report.part(replace(outcome, outputs=outputs))
+        finally:
+            self._job = RunLevels(b"", {}, ())
+
+    @does(AskVersions)
+    def versions(self, job: AskVersions, report: Report) -> Versions:
+        """In an environment of its own, with those of what the compiler works with there."""
         found = self._backend.versions()
         if self._abroad:
             import onnx
 
             found |= {"numpy": np.__version__, "onnx": onnx.__version__}
-        return found
+        return Versions(found, self._release)
 
     def _source(self, model: bytes) -> TorchSource:
         from nnfuzz.backend.modules import read_source
@@ -139,7 +125,7 @@ class BackendService:
         return read_source(model, self._spec.plugins, self._backend.device)
 
     def _imported(self, model: bytes) -> Imported:
-        if self._invalid:  # it need not have an interface that can be read
+        if self._job.invalid:  # it need not have an interface that can be read
             return Imported(self._loaded(model), {}, ())
         given = model if self._backend.form == ONNX else self._source(model)
         return self._backend.import_model(given)
@@ -151,11 +137,10 @@ class BackendService:
         except InputError as error:
             raise NotImplementedError(str(error)) from error
 
-    def _run(
-        self, model: bytes, inputs: dict[str, np.ndarray], levels: list[str], report: Report
-    ) -> Iterator[Outcome]:
+    def _outcomes(self, report: Report) -> Iterator[Outcome]:
         """Yields one outcome per level; the time of the shared import goes to the first one."""
         seconds: dict[str, float] = {}
+        model, levels = self._job.model, self._job.levels
         try:
             imported = self._timed(
                 Stage.IMPORT, levels[0], seconds, report, lambda: self._imported(model)
@@ -165,25 +150,25 @@ class BackendService:
                 yield self._outcome(level, seconds, **stop.fields)
                 seconds = {}
             return
-        well = self._until is Stage.IMPORT
+        well = self._job.until is Stage.IMPORT
         for level in levels:
             if well and level != self._backend.baseline:
-                yield self._outcome(level, seconds, kind=OutcomeKind.OK, stage=self._until)
+                yield self._outcome(level, seconds, kind=OutcomeKind.OK, stage=self._job.until)
             else:
-                outcome = self._level(imported, inputs, level, seconds, report)
-                well = well or (self._lazy and outcome.ok)
+                outcome = self._level(imported, level, seconds, report)
+                well = well or (self._job.lazy and outcome.ok)
                 yield outcome
             seconds = {}
 
     def _level(
         self,
         imported: Imported,
-        inputs: dict[str, np.ndarray],
         level: str,
         seconds: dict[str, float],
         report: Report,
     ) -> Outcome:
-        watches = level == self._watched and self._backend.watches()
+        job = self._job
+        watches = job.watch and level == job.levels[-1] and self._backend.watches()
         fired: list[str] | None = [] if watches else None
         try:
             program = self._timed(
@@ -191,14 +176,14 @@ class BackendService:
                 level,
                 seconds,
                 report,
-                lambda: self._backend.compile(imported, level, self._without, fired),
+                lambda: self._backend.compile(imported, level, job.without, fired),
             )
             # A baseline that is not run to its end would excuse all the others.
-            if self._until is self._backend.compiling and level != self._backend.baseline:
-                return self._outcome(level, seconds, kind=OutcomeKind.OK, stage=self._until)
-            if self._invalid:
-                return self._accepted(program, inputs, level, seconds, report)
-            execute = partial(_runs, program, inputs)
+            if job.until is self._backend.compiling and level != self._backend.baseline:
+                return self._outcome(level, seconds, kind=OutcomeKind.OK, stage=job.until)
+            if job.invalid:
+                return self._accepted(program, level, seconds, report)
+            execute = partial(_runs, program, job.inputs)
             outputs = self._timed(Stage.EXECUTE, level, seconds, report, execute)
             cpu = time.process_time()
             del program, execute  # the compiler frees what it has made
@@ -214,7 +199,6 @@ class BackendService:
     def _accepted(
         self,
         program: Executable,
-        inputs: Mapping[str, np.ndarray],
         level: str,
         seconds: dict[str, float],
         report: Report,
@@ -223,7 +207,9 @@ class BackendService:
         kind = OutcomeKind.ACCEPTED if self._backend.validates else OutcomeKind.OK
         stage = Stage.EXECUTE
         try:
-            self._timed(stage, level, seconds, report, lambda: program.program({**inputs}))
+            self._timed(
+                stage, level, seconds, report, lambda: program.program({**self._job.inputs})
+            )
         except NoDevice:
             stage = Stage.COMPILE
         return self._outcome(level, seconds, kind=kind, stage=stage)
@@ -243,7 +229,7 @@ class BackendService:
         except _NOT_THE_COMPILER:
             raise
         except BaseException as error:  # Rust bindings raise panics outside of Exception
-            if own_fault(error, type(self._backend)) and not self._invalid:
+            if own_fault(error, type(self._backend)) and not self._job.invalid:
                 raise AdapterError(f"{type(error).__name__}: {error}") from error
             raise _Stopped({"stage": stage, **self._classify(error, stage)}) from None
         finally:
@@ -265,7 +251,7 @@ class BackendService:
             complaint = complaint.of_kind(ComplaintKind.ERROR)
         if kind is OutcomeKind.EXCEPTION and reads_as_out_of_memory(message):
             kind, message, over = OutcomeKind.CRASH, f"{MEMORY_LIMIT}: {message}", True
-        elif self._invalid and kind is OutcomeKind.EXCEPTION:
+        elif self._job.invalid and kind is OutcomeKind.EXCEPTION:
             kind = self._answer(error, text)
         return {
             "kind": kind,
@@ -328,8 +314,8 @@ def _limited(
     return {k: a if a.nbytes <= most[k] else stand_in(a) for k, a in outputs.items()}
 
 
-def _runs(program: Executable, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _runs(program: Executable, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The outputs; of every size, one run after the other, if the inputs are of several."""
     if inputs.keys() == program.imported.inputs.keys():
-        return program(inputs)
-    return together(program(part) for part in by_copy(inputs))
+        return program({**inputs})
+    return merged(program(part) for part in by_copy(inputs))

@@ -9,15 +9,16 @@ from functools import partial
 from typing import Protocol
 
 from nnfuzz.base.shard import Shard
-from nnfuzz.campaign.producer_pool import Job
+from nnfuzz.campaign.producer_pool import Order
 from nnfuzz.feedback.probe import Prober
-from nnfuzz.sandbox.events import Death, Fault, Reply
+from nnfuzz.sandbox.events import Reply, Trouble
+from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.identity import Numbered, TestId
-from nnfuzz.testcase.service import produce_job, produced_as
+from nnfuzz.testcase.jobs import Produce
 
 MOST_RETURNS = 3
 """Each after MOST_KILLS of nnfuzz.sandbox.sandbox."""
-Produced = Callable[[TestId, Reply | Fault | Death, int, float], None]
+Produced = Callable[[TestId, Reply[TestCase | NotProduced] | Trouble, int, float], None]
 """What takes the end of a job: what was to be made, event, epoch and seconds."""
 
 
@@ -120,7 +121,7 @@ class JobSource:
         """Whether there is no test to hand out at present."""
         return self.next_index >= self.end
 
-    def test(self) -> Job | None:
+    def test(self) -> Order | None:
         """The next test case, or every other time a probe while there are any."""
         if self._returned:
             return self.job(self._returned.popleft())
@@ -131,12 +132,11 @@ class JobSource:
             return None
         return self.job(Numbered(self._seed, self._indexes.take()))
 
-    def probe(self) -> Job | None:
+    def probe(self) -> Order | None:
         if self._returned:
             return self.job(self._returned.popleft())
         probe = self._prober.next()
         return None if probe is None else self.job(probe)
 
-    def job(self, test: TestId) -> Job:
-        done = partial(self._produced, test)
-        return Job(produce_job(test), done, reading=produced_as(test))
+    def job(self, test: TestId) -> Order:
+        return Order(Produce(test), partial(self._produced, test))

@@ -28,18 +28,18 @@ from nnfuzz.campaign.cpu import CpuMeter
 from nnfuzz.campaign.epochs import Epochs
 from nnfuzz.campaign.jobs import Indexes, JobSource, OwnIndexes
 from nnfuzz.campaign.pace import Waiting
-from nnfuzz.campaign.producer_pool import Job, PoolError, ProducerPool
+from nnfuzz.campaign.producer_pool import Order, PoolError, ProducerPool
 from nnfuzz.campaign.suspects import Suspects
 from nnfuzz.campaign.testrun import FAULT, TestRun, lost, not_produced
 from nnfuzz.feedback.probe import Prober, by_turns
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.observer import CampaignSnapshot, Observer, counted
 from nnfuzz.records.rows import EventRow
-from nnfuzz.sandbox.events import Death, Fault, Reply, Standstill
+from nnfuzz.sandbox.events import Death, Reply, Standstill, Trouble
 from nnfuzz.sandbox.sandbox import wait
 from nnfuzz.store.disk import DiskBudget
 from nnfuzz.store.recorder import Evidence, Recorder
-from nnfuzz.testcase.case import NotProduced
+from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.identity import Numbered, Probe, TestId
 from nnfuzz.upkeep.reducing import Reducer
 
@@ -199,7 +199,7 @@ class Loop:
         ran = lambda index: index in recorded and index not in again  # noqa: E731
         return OwnIndexes(self.config.tests_limit, ran, part)
 
-    def _next_job(self) -> Job | None:
+    def _next_job(self) -> Order | None:
         """Suspects of earlier sessions first: they take long, and are in nobody's way."""
         probe = self._suspects.next_probe()
         if probe is not None:
@@ -256,7 +256,7 @@ class Loop:
                 f"{counted(minutes, 'minute')}; nnfuzz reduce goes on"
             )
 
-    def _step(self, next_job: Callable[[], Job | None]) -> None:
+    def _step(self, next_job: Callable[[], Order | None]) -> None:
         """next_job: of an idle producer; asked while the compilers do not have enough to do."""
         self.producers.dispatch(lambda: next_job() if self._hungry() else None)
         for pool in self.backends:
@@ -333,7 +333,11 @@ class Loop:
         return sum(1 for _ in probes) <= self.config.workers
 
     def _produced(
-        self, test: TestId, event: Reply | Fault | Death, epoch: int, seconds: float
+        self,
+        test: TestId,
+        event: Reply[TestCase | NotProduced] | Trouble,
+        epoch: int,
+        seconds: float,
     ) -> None:
         if isinstance(event, Reply) and not isinstance(test, Probe):
             self.cpu.add_phases(event.value.cpu)
@@ -344,15 +348,15 @@ class Loop:
             self._keep(lost(test, event, epoch))
             if isinstance(test, Probe) and not self._suspects.gives_up(test):
                 self.prober.finished(test, {})
-        elif isinstance(failed := event.value, NotProduced):
-            self._keep(not_produced(test, failed, epoch))
+        elif isinstance(made := event.value, NotProduced):
+            self._keep(not_produced(test, made, epoch))
             if isinstance(test, Probe) and not self._suspects.gives_up(test):
-                self.prober.not_produced(test, failed)
+                self.prober.not_produced(test, made)
         else:
             sampled = isinstance(test, Numbered) and self.config.sampled(test.index)
             slow = test in self._suspects.earlier
             pools, watched = self._pools_of(test), self._watched(test)
-            run = TestRun(self, test, event.value, pools, epoch, sampled, slow, watched)
+            run = TestRun(self, test, made, pools, epoch, sampled, slow, watched)
             self._runs.add(run)
             if slow:
                 self._suspects.runs.add(run)
@@ -376,9 +380,9 @@ class Loop:
 
     # -- what comes back ----------------------------------------------------------------------
 
-    def judge(self, job: Job) -> None:
+    def judge(self, order: Order) -> None:
         """For test runs: hands a verdict's job to the next free producer."""
-        self.producers.urgent.append(job)
+        self.producers.urgent.append(order)
 
     def knows(self, signature: str, test: TestId) -> bool:
         return signature in self._suspects.known or self.recorder.knows(signature, test)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from nnfuzz.base.writing import as_json
 from nnfuzz.records.config import ProducerSettings
@@ -20,18 +20,19 @@ from nnfuzz.sandbox.events import (
     Fault,
     Limits,
     Progress,
-    Reading,
     Reply,
+    Trouble,
     described,
-    unread,
 )
 from nnfuzz.sandbox.forkserver import ForkServer
+from nnfuzz.sandbox.job import Job
 from nnfuzz.sandbox.sandbox import Sandbox
 from nnfuzz.testcase.case import CaseConfig
-from nnfuzz.testcase.identity import TestId
+from nnfuzz.testcase.identity import Probe, TestId
+from nnfuzz.testcase.jobs import Configure, ListVocabulary, Produce
 
-CONFIGURE = "configure"
-MAKING = (CONFIGURE, "produce", "signatures")
+A = TypeVar("A")
+MAKING = (Configure, Produce, ListVocabulary)
 PATIENCE = 20  # faults in a row after which a pool is beyond help
 
 
@@ -46,30 +47,26 @@ class PoolError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Job:
-    """Work for a producer. done: called with its end, the epoch and the seconds that it took.
+class Order:
+    """Work for a producer. done: called with its end, the epoch and the seconds that it took."""
 
-    reading: of its answer.
-    """
-
-    header: dict[str, Any]
-    done: Callable[[Reply | Fault | Death, int, float], None]
-    blobs: Mapping[str, Any] = field(default_factory=dict)
-    reading: Reading = unread
+    job: Job[Any]
+    done: Callable[[Reply[Any] | Trouble, int, float], None]
 
     @property
     def purpose(self) -> str:
         """What its CPU time is counted as: "producers", "judge" or "probes"."""
-        if self.header["do"] not in MAKING:
+        if not isinstance(self.job, MAKING):
             return "judge"
-        return "probes" if self.header.get("id", "").startswith("probe ") else "producers"
+        probes = isinstance(self.job, Produce) and isinstance(self.job.test, Probe)
+        return "probes" if probes else "producers"
 
 
 @dataclass
 class _ProducerSlot:
     epoch: int = -2  # of the configuration that the worker was told; -2: it has none
     sandbox: Sandbox | None = None
-    job: Job | None = None
+    order: Order | None = None
     began: float = 0.0
 
 
@@ -89,7 +86,7 @@ class ProducerPool:
         self._config = config
         warm = settings.service, self._arguments()
         self.server = ForkServer(settings.preload, warm=warm, name="producers")
-        self.urgent: deque[Job] = deque()
+        self.urgent: deque[Order] = deque()
         self.slots = [_ProducerSlot() for _ in range(count)]
         self.epoch = -1
         self.cpu: defaultdict[str, float] = defaultdict(float)
@@ -100,32 +97,32 @@ class ProducerPool:
         """From now on, jobs run under this configuration, which idle workers are told at once."""
         self.epoch, self._config = epoch, config
         for slot in self.slots:
-            if slot.job is None:
+            if slot.order is None:
                 self._renew(slot)
 
-    def call(self, header: dict[str, Any], reading: Reading) -> Reply | Fault | Death:
+    def call(self, job: Job[A]) -> Reply[A] | Trouble:
         """Has the first worker do a job, and waits for it; again if somebody else has killed it."""
         slot = self.slots[0]
         self._renew(slot)
         assert slot.sandbox is not None
         for _ in range(PATIENCE):
-            event = slot.sandbox.call(header, reply=reading)
+            event = slot.sandbox.call(job)
             if not (isinstance(event, Death) and event.from_outside):
                 break
         return event
 
-    def dispatch(self, next_job: Callable[[], Job | None]) -> None:
-        """Gives every idle worker a job. next_job: asked where none is urgent; None: there is none
-        at the moment.
+    def dispatch(self, next_order: Callable[[], Order | None]) -> None:
+        """Gives every idle worker a job. next_order: asked where none is urgent; None means that
+        there is nothing to do at the moment.
         """
         for slot in self.slots:
-            if slot.job is None:
+            if slot.order is None:
                 self._renew(slot)
-            if slot.job is None:
-                job = self.urgent.popleft() if self.urgent else next_job()
-                if job is None:
+            if slot.order is None:
+                order = self.urgent.popleft() if self.urgent else next_order()
+                if order is None:
                     return
-                self._submit(slot, job)
+                self._submit(slot, order)
 
     def sandboxes(self) -> Iterator[Sandbox]:
         return (slot.sandbox for slot in self.slots if slot.sandbox)
@@ -135,27 +132,27 @@ class ProducerPool:
         slot = next((slot for slot in self.slots if slot.sandbox is sandbox), None)
         if slot is None:
             return False
-        if isinstance(event, Progress) or slot.job is None:
+        if isinstance(event, Progress) or slot.order is None:
             return True
-        job, slot.job = slot.job, None
-        self.cpu[job.purpose] += sandbox.take_cpu()
-        self._count(event, job)
-        job.done(event, slot.epoch, time.perf_counter() - slot.began)
+        order, slot.order = slot.order, None
+        self.cpu[order.purpose] += sandbox.take_cpu()
+        self._count(event, order)
+        order.done(event, slot.epoch, time.perf_counter() - slot.began)
         return True
 
     @property
     def busy(self) -> bool:
-        return bool(self.urgent) or any(slot.job for slot in self.slots)
+        return bool(self.urgent) or any(slot.order for slot in self.slots)
 
     def close(self) -> None:
         for sandbox in self.sandboxes():
             sandbox.close()
         self.server.close()
 
-    def _submit(self, slot: _ProducerSlot, job: Job) -> None:
-        slot.job, slot.began = job, time.perf_counter()
+    def _submit(self, slot: _ProducerSlot, order: Order) -> None:
+        slot.order, slot.began = order, time.perf_counter()
         assert slot.sandbox is not None, "renewed first"
-        slot.sandbox.submit(job.header, job.blobs, job.reading)
+        slot.sandbox.submit(order.job)
 
     def _renew(self, slot: _ProducerSlot) -> None:
         """Starts a worker, or has it take over the configuration of the epoch."""
@@ -171,21 +168,21 @@ class ProducerPool:
             slot.sandbox.start()
         else:
             slot.sandbox.rearm(arguments)
-            self._submit(slot, Job({"do": CONFIGURE, "config": arguments["config"]}, _ignore))
+            self._submit(slot, Order(Configure(self._config), _ignore))
 
     def _arguments(self) -> dict[str, Any]:
         """What the factory of the service is called with."""
         return {"seed": self.seed, "config": as_json(self._config)}
 
-    def _count(self, event: Reply | Fault | Death, job: Job) -> None:
+    def _count(self, event: Reply[Any] | Trouble, order: Order) -> None:
         if isinstance(event, Reply):
             self._faults = 0
             return
         self._faults += 1
-        settings = isinstance(event, Fault) and (event.starting or job.header["do"] == CONFIGURE)
+        settings = isinstance(event, Fault) and (event.starting or isinstance(order.job, Configure))
         if settings or self._faults >= PATIENCE:
             raise PoolError(f"producers cannot work: {described(event)}")
 
 
-def _ignore(event: Reply | Fault | Death, epoch: int, seconds: float) -> None:
+def _ignore(event: Reply[Any] | Trouble, epoch: int, seconds: float) -> None:
     """The end of a job that nobody waits for."""

@@ -10,7 +10,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,7 +18,6 @@ from typing import Any
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.files import write_atomically
-from nnfuzz.base.reading import read
 from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.backend_pool import BackendPool
 from nnfuzz.campaign.epochs import EpochDecider, Epochs
@@ -44,6 +43,7 @@ from nnfuzz.sandbox.events import Fault, Reply, described
 from nnfuzz.store.recorder import DESIGN, Recorder
 from nnfuzz.store.statistics import summary
 from nnfuzz.store.store import MOST_FAULTS, Store
+from nnfuzz.testcase.jobs import ListVocabulary
 from nnfuzz.testcase.service import blames_settings
 from nnfuzz.triage.known import KnownFailures
 from nnfuzz.triage.survey import declared
@@ -365,15 +365,6 @@ def _versions(pools: list[BackendPool], store: Store) -> Versions:
     return versions
 
 
-@dataclass(frozen=True)
-class Vocabulary:
-    """What producers may use: see the job "signatures" of nnfuzz.testcase.service."""
-
-    signatures: dict[str, list[str]]
-    variables: dict[str, list[int]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-
-
 def _prober(
     producers: ProducerPool,
     levels: dict[str, tuple[str, ...]],
@@ -385,17 +376,17 @@ def _prober(
 
     Raises: ConfigError, PoolError.
     """
-    event = producers.call({"do": "signatures"}, lambda header, blobs: read(Vocabulary, header))
+    event = producers.call(ListVocabulary())
     if isinstance(event, Reply):
-        told: Vocabulary = event.value
-        for note in told.notes:
+        vocabulary = event.value
+        for note in vocabulary.notes:
             observer.note(note)
         keys = [
             SupportKey.parse(text).with_exporter(exporter)
-            for exporter, found in told.signatures.items()
+            for exporter, found in vocabulary.signatures.items()
             for text in found
         ]
-        return Prober(levels, keys, told.variables, answers, store.probes.add)
+        return Prober(levels, keys, vocabulary.variables, answers, store.probes.add)
     text = described(event)
     if isinstance(event, Fault) and event.starting and blames_settings(event.error_type):
         raise ConfigError(event.message.strip("'\""))

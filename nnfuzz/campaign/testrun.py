@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -12,20 +12,22 @@ from nnfuzz.backend.runner import RunnerError
 from nnfuzz.backend.target import Target
 from nnfuzz.campaign.backend_pool import BackendPool
 from nnfuzz.campaign.pace import Waiting
-from nnfuzz.campaign.producer_pool import Job
+from nnfuzz.campaign.producer_pool import Order
 from nnfuzz.experiment import procedure
 from nnfuzz.experiment.asking import Answer, Asking
 from nnfuzz.experiment.pending import Pending, Task
 from nnfuzz.experiment.procedure import REPEATS, Procedure
 from nnfuzz.experiment.result import Event, Judging, Plan, Result, Run
 from nnfuzz.records.rows import EventRow
-from nnfuzz.sandbox.events import Death, DeathKind, Fault, Reading, Reply, described
+from nnfuzz.sandbox.events import Death, DeathKind, Fault, Reply, Trouble, described
 from nnfuzz.sandbox.exceptions import describe
+from nnfuzz.sandbox.job import Job
 from nnfuzz.store.recorder import Evidence
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.identity import TestId
 from nnfuzz.triage.signature import Failure, export_failure, failures
 
+A = TypeVar("A")
 FAULT, DEATH = procedure.FAULT, procedure.DEATH
 REFERENCE = "inputs"
 """The stage in which a producer has PyTorch compute what is expected."""
@@ -34,7 +36,7 @@ REFERENCE = "inputs"
 class Services(Protocol):
     """What a test run needs from the campaign."""
 
-    def judge(self, job: Job) -> None: ...
+    def judge(self, order: Order) -> None: ...
     def knows(self, signature: str, test: TestId) -> bool: ...
     def ended(self, run: TestRun, evidence: Evidence) -> None: ...
     def suspected(self, run: TestRun, waiting: Waiting) -> str: ...
@@ -149,15 +151,13 @@ class TestRun(Asking):
         """What was planned waits for its turn; what settles a test goes first."""
         return self._pools[run.backend].submit(run, urgent=self.settling, watcher=self)
 
-    def ask(
-        self, header: dict[str, Any], blobs: dict[str, Any], reading: Reading
-    ) -> Pending[Answer]:
-        pending: Pending[Answer] = Pending()
+    def ask(self, job: Job[A]) -> Pending[Answer[A]]:
+        pending: Pending[Answer[A]] = Pending()
 
-        def answer(event: Reply | Fault | Death, epoch: int, seconds: float) -> None:
+        def answer(event: Reply[A] | Trouble, epoch: int, seconds: float) -> None:
             pending.complete((event, seconds))
 
-        self.services.judge(Job(header, answer, blobs, reading))
+        self.services.judge(Order(job, answer))
         return pending
 
     # -- record ---------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ def _size(arrays: Mapping[str, np.ndarray]) -> int:
 # -- tests without a model ------------------------------------------------------------------------
 
 
-def lost(test: TestId, event: Fault | Death, epoch: int) -> Evidence:
+def lost(test: TestId, event: Trouble, epoch: int) -> Evidence:
     """A producer failed or died: a fault of nnfuzz, never an outcome. If PyTorch died of the inputs
     (an integer division raises SIGFPE), the test has no reference, and nobody is at fault.
     """

@@ -1,4 +1,4 @@
-"""How far every target is from the float64 reference at the element that one of them gets wrong."""
+"""The distance of every target from the float64 reference at a wrong element."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def accuracy(
     everything: Mapping[Target, Mapping[str, np.ndarray]],
     mismatches: Mapping[Target, tuple[Mismatch, ...]],
 ) -> dict[Target, dict[str, Accuracy]]:
-    """By target and wrong output, all at the target's worst element; nothing for wrong dtypes and
-    shapes.
+    """The distances by target and wrong output, at the target's worst element; none for wrong
+    dtypes and shapes.
     """
     return {
         target: {

@@ -1,7 +1,7 @@
 """The cheap check: do outputs agree with PyTorch's up to a few ULP? NumPy only.
 
-It runs in the parent process for every test case. If outputs agree, that is final (unless the test
-case is sampled for a full verdict); if they do not, the envelope decides.
+It runs in the parent process for every test case. Agreement is final (unless the test case is
+sampled for a full verdict); otherwise the envelope decides.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def other_zeros(expected: np.ndarray, actual: np.ndarray) -> bool:
 
 
 def beyond(params: Mapping[str, np.ndarray]) -> bool:
-    """Whether some float is NaN, infinite or -0.0, so that what is decided at edges matters
+    """Whether some float is NaN, infinite or -0.0, so that the rules for edges apply
     (nnfuzz.compare.edges)."""
     return strange(params) or any((np.signbit(a) & (a == 0)).any() for a in _floats(params))
 

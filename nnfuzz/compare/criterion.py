@@ -1,4 +1,5 @@
-"""A criterion of the user's own, beside the envelope: how far an output may be from a reference."""
+"""A criterion of the user beside the envelope: the largest distance of an output from the
+reference."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ _PART = re.compile(r"(rtol|atol|ulp)=([\d.]+(?:[eE][+-]?\d+)?)")
 
 
 class CriterionError(ValueError):
-    """A text that is no criterion; the message says how one is written."""
+    """A text that is no criterion; the message shows the form of one."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,10 @@ class Criterion:
         return ",".join(f"{name}={value:g}" for name, value in vars(self).items() if value)
 
     def beyond(self, envelope: Envelope, actual: np.ndarray) -> int:
-        """The number of elements that are not within it; all if dtype or shape is another one.
+        """The number of elements beyond the criterion; all if dtype or shape differ.
 
-        NaN is within it where the reference is NaN, an infinity where that is the same one.
+        NaN is within it where the reference is NaN, an infinity where the reference is the same
+        one.
         """
         wanted = envelope.ref
         if actual.shape != wanted.shape or actual.dtype != envelope.dtype.numpy:
@@ -59,8 +61,8 @@ class Criterion:
         return int(np.count_nonzero(~(within | same)))
 
     def narrowed(self, envelope: Envelope) -> Envelope:
-        """The envelope of which nothing is left that is not within it. What is not comparable is
-        held against the reference all the same, as whoever has a criterion asks for.
+        """The envelope cut to the criterion. Elements that are not comparable are compared with the
+        reference as well, as a criterion demands.
         """
         expected = _rounded(envelope)
         if not envelope.dtype.is_float and not (self.rtol or self.atol):
@@ -81,7 +83,7 @@ class Criterion:
 
 
 def _rounded(envelope: Envelope) -> np.ndarray:
-    """The reference; where the dtype overflows at it, what the dtype has for it."""
+    """The reference, with the dtype's own value where it overflows."""
     with np.errstate(over="ignore"):
         held = envelope.ref.astype(envelope.dtype.numpy)
     return (
@@ -93,9 +95,10 @@ def _rounded(envelope: Envelope) -> np.ndarray:
 
 def distance(envelope: Envelope, actual: np.ndarray) -> float:
     """The largest distance of a comparable element from the reference, in units in the last place
-    of the largest such element; 0 where none is comparable, or the dtype is discrete.
+    of the largest such element; 0 if none is comparable or the dtype is discrete.
 
-    One unit for all: next to 0, where terms cancel, an element's own unit is no measure of errors.
+    All elements have one unit, because an element's own unit is no measure of errors next to 0,
+    where terms cancel.
     """
     told = envelope.comparable & np.isfinite(envelope.ref) if envelope.dtype.is_float else None
     if told is None or actual.shape != envelope.ref.shape or not told.any():

@@ -1,8 +1,8 @@
-"""What a graph may yield on a compiler that computes with other numbers, as envelopes.
+"""Envelopes of a graph on a compiler that computes in other dtypes by habit.
 
 For floats the working precision of the envelope is the narrower one, and inputs may be rounded to
-it. For integers everything that depends on a number which the narrower type does not hold, or on a
-result that wrapped around, is incomparable: what becomes of those is the habit's doing.
+it. Integers that depend on a number which the narrower type does not hold, or on a result that
+wrapped around, are incomparable, since the habit decides on them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Arrays = Mapping[str, np.ndarray]
 def explains(
     deviations: Collection[Deviation], graph: Graph, params: Arrays, outputs: Arrays
 ) -> bool:
-    """Whether outputs that leave the envelope are what a compiler with these habits may return.
+    """Whether a compiler with these habits may return the outputs that leave the envelope.
 
     An output may be of the narrower dtype; wrong integers must be numbers that it holds.
     Raises: ReferenceFault.
@@ -45,7 +45,7 @@ def explains(
 def refuting(
     deviations: Collection[Deviation], graph: Graph, params: Arrays, outputs: Arrays
 ) -> set[str]:
-    """The outputs that a compiler with these habits, and no fault, does not return.
+    """The outputs that a correct compiler with these habits does not return.
 
     Raises: ReferenceFault.
     """
@@ -66,8 +66,8 @@ def refuting(
 
 
 def _undecided(graph: Graph, params: Arrays, outputs: Arrays) -> set[str]:
-    """The outputs that are no NaN or no infinity where every compiler has one, whatever it computes
-    with: a narrower type has them as well.
+    """The outputs without the NaN or infinity that every compiler returns there, also in a narrower
+    type.
     """
     if not beyond(params):
         return set()
@@ -121,7 +121,7 @@ class _Habits:
         return found
 
     def working(self, dtype: DType) -> DType:
-        """What a dtype is computed in."""
+        """The dtype in which a dtype is computed."""
         return DType.of(self._narrow[dtype].dtype) if dtype in self._narrow else dtype
 
     def entering(self, value: Tensor, dtype: DType) -> Interval:
@@ -148,8 +148,8 @@ class _Habits:
         intervals: Mapping[str, Interval],
         dtype: DType,
     ) -> Interval:
-        """A result that saturation may change: where it is another in wider integers, it may be the
-        end of the range instead; anything, where saturated ones are read.
+        """The interval of a result that saturation may change: where wider integers give another
+        result, it may be the end of the range; unbounded where operands may be saturated.
         """
         interval = intervals[name]
         if (dtype, SATURATES) not in self._to:
@@ -210,8 +210,8 @@ def explanation(
     outputs: Arrays,
     wrong: Collection[str] = (),
 ) -> tuple[tuple[Deviation, ...], frozenset[str]]:
-    """The fewest of a compiler's habits that explain its wrong outputs, none if they do not; and
-    those outputs that all of its habits together account for.
+    """The smallest set of a compiler's habits that explains its wrong outputs, empty if none does;
+    and the outputs that all habits in combination explain.
 
     wrong: names of outputs; default: those that leave the envelope. A habit accounts for an output
     that is right under it and wrong without any.
@@ -235,7 +235,7 @@ def explanation(
 def _needed(
     habits: Sequence[Deviation], graph: Graph, params: Arrays, outputs: Arrays
 ) -> tuple[Deviation, ...]:
-    """The habits none of which can be left out of an explanation."""
+    """A minimal set of habits that still explains the outputs."""
     needed = tuple(habits)
     for habit in habits:
         rest = tuple(other for other in needed if other is not habit)

@@ -1,8 +1,9 @@
-"""What of a model's outputs is decided where inputs hold NaN, infinities and signed zeros.
+"""Envelopes at edges: which outputs are determined where inputs hold NaN, infinities and signed
+zeros.
 
-An abstract value travels beside the interval of every element (`nnfuzz.compare.envelope`): a number
-in an interval, of which zero has a sign or may have either; NaN; one of the infinities; or anything
-at all. What an operator makes of it:
+An abstract value accompanies the interval of every element (`nnfuzz.compare.envelope`): a number in
+an interval, where zero has a certain sign or either sign; NaN; an infinity; or any value. Operators
+change it by these rules:
 
 - Movement of data and selection by a known condition (`moved`, `_selected`) keep every bit of an
   element, and nothing else than the element that is chosen counts.
@@ -54,16 +55,16 @@ from nnfuzz.operators.rounding import underflow
 
 Arrays = Mapping[str, np.ndarray]
 ROUNDING = 8.0
-"""Unit roundoffs by which a function may be off where an operand is infinite: atan(inf)."""
+"""Allowed error of a function at an infinite operand, such as atan(inf), in unit roundoffs."""
 NEGLIGIBLE = 1000.0
-"""e to the power of minus this is zero, also in float64."""
+"""An exponent whose negative gives exp(-x) = 0, also in float64."""
 _SCALE = 2.0**-500
-"""Operands times this: what is still infinite is at a pole, and has not overflowed."""
+"""A factor on operands: a result that is still infinite is at a pole and has not overflowed."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Edge:
-    """What is decided of the elements of a float, beside their interval; tensors in float64.
+    """The determined values of a float tensor's elements beside their interval; tensors in float64.
 
     special: NaN or an infinity for what is that in every correct implementation, where the interval
     is masked; else 0. sign: of what is exactly zero, 1 or -1; 0 where either will do.
@@ -114,7 +115,9 @@ def enveloped_at_edges(graph: Graph, params: Arrays) -> Enclosure:
             for name, (interval, edge) in zip(node.outputs, made, strict=True):
                 intervals[name], edges[name] = interval, edge
     found = {
-        name: _told(envelope(graph.type(name).dtype, values[name], intervals[name]), edges[name])
+        name: _with_edge(
+            envelope(graph.type(name).dtype, values[name], intervals[name]), edges[name]
+        )
         for name in graph.outputs
     }
     known = {name: _unmasked(own, edges[name]) for name, own in intervals.items()}
@@ -124,8 +127,8 @@ def enveloped_at_edges(graph: Graph, params: Arrays) -> Enclosure:
 def at_point(
     graph: Graph, node: Node, inputs: Sequence[Tensor], results: Sequence[Tensor]
 ) -> list[tuple[Interval, Edge]]:
-    """What correct implementations of a node may give for these operands, which may be NaN and
-    infinite; floats in float64. results: the reference's. Raises: ReferenceFault.
+    """Results of correct implementations of a node for operands that may be NaN or infinite; floats
+    in float64. results: the reference's. Raises: ReferenceFault.
     """
     points = {n: _given(x, graph.type(n).dtype) for n, x in zip(node.inputs, inputs)}
     edges = {name: edge for name, (_, edge) in points.items()}
@@ -143,7 +146,7 @@ def at_point(
 
 
 def _unmasked(own: Interval, edge: Edge) -> Interval:
-    """The interval without a mask where NaN or an infinity is decided, which is compared."""
+    """The interval without a mask where NaN or an infinity is determined and thus compared."""
     if own.any is None:
         return own
     mask = own.any & (edge.special == 0)
@@ -175,8 +178,8 @@ def _without(own: Interval, gone: Tensor, low: float) -> Interval:
 
 
 def _given(x: Tensor, dtype: DType) -> tuple[Interval, Edge]:
-    """A parameter: NaN and infinities are masked as numbers, what may be flushed is in an interval
-    with zero."""
+    """A parameter of the graph: NaN and infinities are masked as numbers; numbers that may be
+    flushed have an interval with zero."""
     if not dtype.is_float:
         return Interval(x, x), Edge.none(x)
     special = torch.where(torch.isfinite(x), 0.0, x)
@@ -196,7 +199,7 @@ def _outputs(
     intervals: Mapping[str, Interval],
     edges: Mapping[str, Edge],
 ) -> list[tuple[Interval, Edge]]:
-    """What is known of a node's outputs, whose intervals as numbers are there."""
+    """The edges of a node's outputs, given their intervals as numbers."""
     plain = [(intervals[name], Edge.none(intervals[name].lo)) for name in node.outputs]
     inputs = [(intervals[name], edges[name]) for name in node.inputs]
     if not inputs:
@@ -223,8 +226,8 @@ def _outputs(
 def moved(
     op: OpSpec, inputs: Sequence[tuple[Interval, Edge]], refs: Sequence[Tensor]
 ) -> list[Edge]:
-    """The edges of what an operator moves: each element comes from one of an input, or is a
-    constant of the operator's own, which the reference shows."""
+    """The edges of moved elements: each one comes from an element of an input, or is a constant of
+    the operator that the reference shows."""
     starts = np.cumsum([0, *(own.lo.numel() for own, _ in inputs)])
     places = [
         torch.arange(start, start + own.lo.numel(), dtype=torch.float64).reshape(own.lo.shape)
@@ -271,7 +274,7 @@ def _selected(inputs: Sequence[tuple[Interval, Edge]], found: Interval) -> Edge:
 def _agreed(
     op: Elementwise, inputs: Sequence[tuple[Interval, Edge]], found: Interval, dtype: DType
 ) -> tuple[Interval, Edge]:
-    """What all points that stand for the operands give.
+    """The value on which all points that represent the operands agree.
 
     found: the interval of results of numbers, masked where an operand is none.
     """
@@ -320,7 +323,7 @@ def _computed(op: Elementwise, *operands: Tensor) -> Tensor:
 
 
 def exact(op: Elementwise, arity: int) -> bool:
-    """Whether an operator is rounded once, or not at all."""
+    """Whether an operator is rounded at most once."""
     if op.exactness == "rounded":
         return True
     radius = op.radius(1.0, *[torch.ones(())] * (1 + arity))
@@ -328,8 +331,8 @@ def exact(op: Elementwise, arity: int) -> bool:
 
 
 def _points(own: Interval, edge: Edge) -> list[Tensor]:
-    """Tensors that hold all that stands for each element: the special value; else both ends of the
-    interval and, where it holds zero, what zeros it may be; of what is not known some of each kind.
+    """Points that represent each element: the special value; otherwise both ends of the interval
+    and its possible zeros; for unknown values some of each kind.
     """
     if not own.lo.is_floating_point():
         return [own.lo] if own.exact else [own.lo, own.hi]
@@ -354,12 +357,12 @@ def _points(own: Interval, edge: Edge) -> list[Tensor]:
 
 
 def _same(one: Tensor, other: Tensor) -> bool:
-    """Bit for bit, all NaN alike."""
+    """Whether tensors are equal bit for bit; all NaN are equal."""
     alike = (one == other) & (torch.signbit(one) == torch.signbit(other))
     return bool((alike | (torch.isnan(one) & torch.isnan(other))).all())
 
 
-def _told(own: Envelope, edge: Edge) -> Envelope:
+def _with_edge(own: Envelope, edge: Edge) -> Envelope:
     """The envelope with what is decided at edges."""
     if not own.dtype.is_float:
         return own

@@ -1,4 +1,5 @@
-"""The envelope: an interval around the reference that every correct compiler stays inside of.
+"""The envelope: an interval around the reference that contains the result of every correct
+compiler.
 
 Intervals travel through the graph operator by operator (`OpSpec.interval`) and are widened by the
 operator's local rounding error (`OpSpec.radius`) in the working dtype. What overflows, leaves an
@@ -35,8 +36,8 @@ class Envelope:
     """Reference and bounds of one output, as arrays in float64 (or the discrete dtype).
 
     any: bool array, True for elements that cannot be compared. NaN or an infinity as both bounds
-    asks for that. zero: 1 or -1 where a zero must have that sign, else 0; None if it is nowhere
-    asked for (nnfuzz.compare.edges).
+    demands that value. zero: 1 or -1 where a zero must have that sign, else 0; None if no sign is
+    demanded (nnfuzz.compare.edges).
     """
 
     dtype: DType
@@ -67,7 +68,7 @@ class Envelope:
 
 
 def width(bounds: Envelope) -> Width | None:
-    """How wide an output's intervals are; None where it is discrete or nothing is comparable.
+    """The width of an output's intervals; None if it is discrete or nothing is comparable.
 
     Zeros, NaN and infinities do not count. Correct rounding needs half a unit in the last place.
     """
@@ -100,7 +101,7 @@ class Enclosure:
 
     @cached_property
     def defined(self) -> bool:
-        """Whether every node is `defined`."""
+        """Whether every node is surely within its domain, see `defined`."""
         return all(defined(node, self.graph, self.intervals) for node in self.graph.nodes)
 
 
@@ -119,10 +120,10 @@ def enveloped(graph: Graph, params: Mapping[str, np.ndarray]) -> Enclosure:
 
 
 def defined(node: Node, graph: Graph, intervals: Mapping[str, Interval]) -> bool:
-    """Whether a node is sure to be in its domain as far as discrete inputs decide.
+    """Whether discrete inputs are surely in a node's domain.
 
-    A correct compiler may raise where it is not, as for a division by an integer sum that overflows
-    in the compiler's own way. Of floats it makes NaN or infinity at worst.
+    Otherwise a correct compiler may raise, as for a division by an integer sum that overflows in
+    the compiler's own way. Floats outside the domain give NaN or infinity at worst.
     """
     inputs = [intervals[name] for name in node.inputs]
     pairs = zip(node.inputs, inputs, strict=True)
@@ -154,7 +155,7 @@ def propagate(graph: Graph, values: Mapping[str, Tensor]) -> dict[str, Interval]
 
 
 def _given(x: Tensor, dtype: DType) -> Interval:
-    """A parameter as a compiler may read it: as it is, but for what it may flush to zero."""
+    """The interval of a parameter, which includes zero where a compiler may flush the number."""
     if dtype.is_float:
         size = x.abs()
         lost = (size < underflow(dtype.unit_roundoff)) & (size > 0)
@@ -199,9 +200,9 @@ def _entering(
 ) -> Interval:
     """The interval of one input of a node, wider where the node may join the input's sum.
 
-    MatMul and Add make a Gemm, whose sum begins with the bias: every step rounds it. The factor of
-    a Mul or of a BatchNormalization goes into the weights of a Conv. Sums of integers stay exact
-    where only integers join.
+    MatMul and Add may become a Gemm, whose sum begins with the bias, so that every step rounds it.
+    The factor of a Mul or BatchNormalization may be folded into the weights of a Conv. Sums of
+    integers stay exact where only integers join.
     """
     interval = intervals[name]
     precision = PRECISIONS.get(graph.type(name).dtype)
@@ -339,7 +340,7 @@ def _widened(
 ) -> Interval:
     """The interval widened by the local rounding error of a correct implementation.
 
-    alone: whether the operator is one of its own, so that it may be free of errors.
+    alone: whether the operator is no step of a composite, so that it may be free of errors.
     """
     far = interval.far()
     radius = op.radius(precision.u, far, *[b.far() for b in inputs])
@@ -377,8 +378,9 @@ REFERENCE = 2.0
 
 
 def _clipped(op: OpSpec, interval: Interval, wide: Interval, precision: Precision) -> Interval:
-    """A widened interval without what rounding can not do: leave `op.within`, flip a sign, or make
-    an infinity of what is less than half a unit in the last place beyond the greatest number."""
+    """A widened interval cut to what rounding can do: it cannot leave `op.within`, change a sign,
+    or turn a number less than half a unit in the last place beyond the greatest one into an
+    infinity."""
     (least, most), lo, hi = op.within, wide.lo, wide.hi
     if op.exactness == "rounded":
         greatest, near = precision.greatest, precision.greatest * (1 + precision.u)
@@ -436,9 +438,9 @@ def _begun(
 ) -> Interval:
     """The interval of a sum, widened by the error of beginning it with numbers to be added to it.
 
-    maker, inputs: what computes the sum. As every step rounds what it began with, a large bias
-    costs digits that the sum and an addition behind it would not lose. A bias beside which all
-    terms are less than half a unit in the last place costs none: every step rounds to the bias.
+    maker, inputs: what computes the sum. Every step rounds the initial value too, so a large bias
+    costs digits that a sum with a later addition keeps. A bias so large that all terms are below
+    half a unit in its last place costs none: every step rounds to the bias.
     """
     if not isinstance(maker, Summing):
         return interval

@@ -1,4 +1,5 @@
-"""Whom to blame: the simplest pair of targets, one right and one wrong, that differ in one thing.
+"""Blame by a flip: the simplest pair of targets, one right and one wrong, that differ in one
+coordinate.
 
 A compiler that is right at O0 and wrong at O3, on the same device and model, has a fault in its
 optimiser; one that is wrong on CUDA alone has it in the code for CUDA; and so on for every
@@ -32,8 +33,8 @@ WITNESSES = 2
 
 
 class State(IntEnum):
-    """How well a target did: failed at a stage, wrong, not supported, built but not run, or right.
-    More is better; what is not supported says nothing of who is at fault.
+    """The state of a target: failed at a stage, wrong, not supported, built but not run, or right.
+    A greater state is better; an unsupported target says nothing about the fault.
     """
 
     EXPORT = 0
@@ -52,7 +53,7 @@ class State(IntEnum):
 
 
 class Coordinate(StrEnum):
-    """What is accused: what the two targets of a flip differ in."""
+    """The accused coordinate, in which the two targets of a flip differ."""
 
     NONE = "none"
     FORM = "form"
@@ -70,7 +71,7 @@ _PREFERRED = (Coordinate.PIPELINE, Coordinate.DEVICE, Coordinate.RELEASE, Coordi
 class Blame:
     """The accused coordinate, the flip that accuses it, and a sentence that says why.
 
-    right: what does well, if anything does; wrong: the simplest target that does not.
+    right: the right target, if there is one. wrong: the simplest wrong target.
     """
 
     coordinate: Coordinate = Coordinate.NONE
@@ -80,7 +81,7 @@ class Blame:
 
     @property
     def accused(self) -> str:
-        """The accused in a reader's words; "" for nobody."""
+        """The accused for a reader; "" if there is none."""
         wrong = self.wrong or Target()
         return {
             Coordinate.NONE: "",
@@ -114,8 +115,8 @@ def voted(
     failing: Sequence[Target],
     levels: Sequence[str] = (),
 ) -> Blame:
-    """Says what is at fault where nobody knows who is right: by a flip of the compiler's own, or
-    else by the votes of compilers, of which the most are believed.
+    """Blames a coordinate where no reference decides: by a flip within the compiler, or by the
+    majority of compilers.
 
     groups: targets that agree with each other; the first is believed. votes: of each group.
     failing: the targets whose failure is asked about. levels: as in `blame`.
@@ -149,7 +150,7 @@ def right_release(failing: Collection[Target], states: Mapping[Target, State]) -
 
 
 def state_of(outcome: Outcome) -> State:
-    """How well the target of an outcome did."""
+    """The state of an outcome's target."""
     if outcome.kind in DIFFERENCES:
         return State.WRONG
     if outcome.kind in (OutcomeKind.UNSUPPORTED, OutcomeKind.NOT_COMPARED):
@@ -167,16 +168,15 @@ def blame(
     failing: Collection[Target] = (),
     levels: Sequence[str] = (),
 ) -> Blame:
-    """Says what is at fault where targets of a compiler fail.
+    """Blames a coordinate where targets of a compiler fail.
 
     states: of everything that computed the model, other compilers, PyTorch and arbiters included.
     failing: the targets whose failure is asked about; default: all of the compiler that fail.
     levels: of the compiler, the least optimised first; default: as the states have them.
 
-    The simplest failing targets are compared with those that do better and differ in one
-    coordinate; what is right counts before what merely fails later. An
-    optimiser is accused by a simpler pipeline only. An exporter is accused only if nobody else is
-    right on what it wrote.
+    The simplest failing targets are compared with better ones that differ in one coordinate; right
+    targets count before those that fail later. Only a simpler pipeline accuses an optimiser. An
+    exporter is accused only if no other compiler is right on its model.
     """
     mine = [target for target in states if target.compiler == compiler]
     bad = [t for t in mine if states[t].failed and (not failing or t in failing)]
@@ -186,7 +186,7 @@ def blame(
     least = minimal(bad, levels)
     for coordinate, right, wrong in _flips(states, mine, least, levels):
         if coordinate is not Coordinate.FORM:
-            return Blame(coordinate, right, wrong, _told(right, wrong, states))
+            return Blame(coordinate, right, wrong, _sentence(right, wrong, states))
         return _form(states, right, wrong)
     return _compiler(states, min(least, key=str), len(bad), len(mine))
 
@@ -217,7 +217,7 @@ def _isolates(coordinate: Coordinate, right: Target, wrong: Target, levels: Sequ
 
 def _form(states: Mapping[Target, State], right: Target, wrong: Target) -> Blame:
     """The exporter, unless it is innocent; then the compiler, which reads the form wrongly."""
-    told = _told(right, wrong, states)
+    told = _sentence(right, wrong, states)
     other = _other(states, wrong)
     if other is not None:
         evidence = f"{told}; {other} is right on the same form"
@@ -229,7 +229,8 @@ def _form(states: Mapping[Target, State], right: Target, wrong: Target) -> Blame
 
 
 def _compiler(states: Mapping[Target, State], wrong: Target, bad: int, ran: int) -> Blame:
-    """Nothing isolates the fault: the compiler, or the reference if others contradict it too."""
+    """The blame where nothing isolates the fault: the compiler, or the reference if others
+    contradict it as well."""
     told = f"{bad} of {ran} targets of {wrong.compiler} fail"
     votes = _votes(states, wrong)
     against = [name for name, state in votes.items() if state is State.WRONG]
@@ -258,7 +259,7 @@ def _other(states: Mapping[Target, State], wrong: Target) -> Target | None:
 
 
 def _votes(states: Mapping[Target, State], wrong: Target) -> dict[str, State]:
-    """The best that every other compiler did on the same form; PyTorch has none."""
+    """The best state of every other compiler on the same form; PyTorch has no vote."""
     votes: dict[str, State] = {}
     for target, state in states.items():
         alike = target == PYTORCH or target.form == wrong.form
@@ -267,7 +268,7 @@ def _votes(states: Mapping[Target, State], wrong: Target) -> dict[str, State]:
     return votes
 
 
-def _told(right: Target, wrong: Target, states: Mapping[Target, State]) -> str:
+def _sentence(right: Target, wrong: Target, states: Mapping[Target, State]) -> str:
     """The flip in words, naming the coordinate in which the two differ."""
     (name,) = differing(right, wrong)
     good, bad = (getattr(target, name) or "none" for target in (right, wrong))

@@ -1,4 +1,4 @@
-"""Why elements of an output are not compared: the nodes at which they stop being comparable."""
+"""The nodes at which elements of an output stop being comparable."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Tracked:
     intervals: Mapping[str, Interval]
 
     def origins(self, makers: Mapping[str, Node], output: str) -> list[Node]:
-        """The nodes before an output that lose what their inputs had."""
+        """The nodes before an output at which comparable elements are lost."""
         wanted, seen, found = [output], set(), set()
         while wanted:
             name = wanted.pop()
@@ -74,7 +74,7 @@ class _Tracked:
         return Loss(node.op.name, lost, f"{node.op.name} {self._why(node, lost)}")
 
     def _why(self, node: Node, lost: str) -> str:
-        """The reason of an operator with a spec, as what follows its name in a sentence."""
+        """The reason for an operator with a spec, as the end of a sentence after its name."""
         interval, dtype = self.intervals[lost], self.graph.type(lost).dtype
         inputs = [self.intervals[name] for name in node.inputs]
         ends = [[b.lo for b in inputs], [b.hi for b in inputs]]

@@ -15,7 +15,7 @@ Number = float | int | bool | str
 
 
 class MismatchKind(StrEnum):
-    """In what respect an output differs."""
+    """The respect in which an output differs."""
 
     VALUE = "value"
     SHAPE = "shape"
@@ -93,7 +93,7 @@ class Width:
 
 
 WIDEST = 3
-"""The outputs whose widths a verdict's text has; `Verdict.widths` has all."""
+"""Most outputs whose widths a verdict prints; `Verdict.widths` has all."""
 DOUBT = "statistical: a correct compiler may be flagged"
 """What a verdict says that rests on likely bounds."""
 ENOUGH = 0.9
@@ -114,7 +114,7 @@ class Distance:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """What targets make of one element. reference: float64, or exact for integers."""
+    """The values of targets at one element. reference: float64, or exact for integers."""
 
     reference: Number
     rows: dict[Target, Distance]
@@ -176,7 +176,7 @@ def _brief(target: Target) -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the envelope says of every target.
+    """The judgement of every target by the envelope.
 
     mismatches: empty where a target agrees. comparable: by output, the share of elements that the
     verdict rests on. suspect_reference: all of several targets are flagged (see `judge`).
@@ -225,7 +225,8 @@ class Verdict:
 
     @property
     def coverage(self) -> str:
-        """What was compared where that is less than nine tenths of an output, and why; else ""."""
+        """The compared share and the reason if less than nine tenths of an output are compared;
+        else ""."""
         few = {n: share for n, share in self.comparable.items() if share < ENOUGH}
         if not few:
             return ""
@@ -237,13 +238,13 @@ class Verdict:
 
     @property
     def reason(self) -> str:
-        """Why outputs of less than nine tenths are not compared, each reason once."""
+        """The reasons why less than nine tenths of outputs are compared, each once."""
         few = [losses for name, losses in self.losses.items() if self.comparable[name] < ENOUGH]
         return "; ".join(dict.fromkeys(loss.why for losses in few for loss in losses))
 
     @property
     def agreement(self) -> str:
-        """What the verdict says of a target without a mismatch."""
+        """The text of the verdict for a target without a mismatch."""
         if not self.compared:
             return self.coverage
         agrees = f"agrees on {self.coverage}" if self.coverage else "agrees"
@@ -251,7 +252,7 @@ class Verdict:
 
     @property
     def sharpness(self) -> str:
-        """How wide the widest intervals are, of outputs that are not exact; "" without any."""
+        """The text about the widest intervals of inexact outputs; "" if there are none."""
         inexact = [(name, width) for name, width in self.widths.items() if width.most]
         widest = sorted(inexact, key=lambda row: -row[1].median)[:WIDEST]
         rows = [
@@ -262,13 +263,13 @@ class Verdict:
 
     def __str__(self) -> str:
         """One line per target that agrees, per mismatch of the others, and per dispute."""
-        told = [f"{target}: {found}" for target, found in self._told()]
+        told = [f"{target}: {found}" for target, found in self._accused()]
         return "\n".join([*told, *map(str, self.disputes.values())])
 
     def _repr_html_(self) -> str:
-        return table(self._told(), ("target", "output"))
+        return table(self._accused(), ("target", "output"))
 
-    def _told(self) -> list[tuple[Target, str]]:
+    def _accused(self) -> list[tuple[Target, str]]:
         rows = self.mismatches.items()
         note = f"; {DOUBT}" if self.statistical else ""
         return [(t, f"{m}{note}") for t, found in rows for m in found or (self.agreement,)]
@@ -281,5 +282,5 @@ class Verdict:
 
 
 def _percent(share: float) -> str:
-    """A share in whole per cent, or as less than one; never rounded up to what it is not."""
+    """A share in whole per cent, or "less than 1"; never rounded up to 100."""
     return "less than 1 %" if 0 < share < 0.01 else f"{int(100 * share)} %"

@@ -1,4 +1,4 @@
-"""What a working dtype can hold: its constants, which results are exact and which overflow."""
+"""Working dtypes: their constants, exact results and overflow."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def representable(y: Tensor, precision: Precision, inputs: list[Interval]) -> Te
 
 
 def whole(interval: Interval) -> bool:
-    """Whether every element of an interval is one known integer."""
+    """Whether every element of an interval is a single integer."""
     return interval.exact and bool((interval.lo == interval.lo.round()).all())
 
 

@@ -1,15 +1,14 @@
-"""Narrower bounds by Monte-Carlo arithmetic: likely to hold a correct result, not certain to.
+"""Narrower bounds by Monte-Carlo arithmetic, which contain correct results with high probability.
 
-The graph is computed again several times. Each time every operator gives random numbers out of what
-a correct implementation of it may give for the operands that it has there: its rounding error is
-drawn evenly from within the bound that the envelope adds (`nnfuzz.compare.envelope.enclosed`). The
-greatest distance from the reference that is observed, times a factor, bounds an output, and never
-further out than the envelope does.
+The graph is computed again several times. Each time every operator returns random numbers that a
+correct implementation may return for its operands: its rounding error is drawn uniformly from the
+bound that the envelope adds (`nnfuzz.compare.envelope.enclosed`). The greatest observed distance
+from the reference, times a factor, bounds an output, within the envelope.
 
 Only the propagation of errors is sampled. They seldom add up as the worst case has it, so the
 bounds of a deep graph are many times narrower, and those of a single operator are the envelope's.
-But a correct compiler whose errors do add up may lie outside. What depends on a decision that is
-open (a comparison of overlapping intervals) keeps the envelope's bounds.
+But a correct compiler whose errors do add up may lie outside. Values that depend on an uncertain
+decision (a comparison of overlapping intervals) keep the envelope's bounds.
 
 Source: Parker, Monte Carlo Arithmetic, 1997.
 """
@@ -82,9 +81,9 @@ def _around(own: Envelope, far: np.ndarray) -> Envelope:
 
 
 def undecided(bounds: Enclosure) -> set[str]:
-    """The values that depend on a decision which rounding errors may turn over.
+    """The values that depend on a decision that rounding errors may reverse.
 
-    That is a discrete value which is not known, or a float next to where an operator jumps.
+    Such a value is discrete and uncertain, or a float near a discontinuity of an operator.
     """
     found: set[str] = set()
     with torch.inference_mode():

@@ -1,4 +1,4 @@
-"""The verdict: do a target's outputs lie in the envelope, and if not, what is the worst element?"""
+"""The verdict: whether a target's outputs lie in the envelope, and the worst element if not."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def judged(
     outputs: Mapping[Target, Arrays],
     independent: Iterable[Iterable[Target]] = (),
 ) -> Verdict:
-    """`judge` for envelopes at hand, with what they lose and where."""
+    """`judge` for given envelopes, with the nodes at which comparability is lost."""
     found = verdict(bounds.envelopes, outputs, independent)
     return replace(found, defined=bounds.defined, losses=losses(bounds, found.partial))
 
@@ -59,7 +59,7 @@ def verdict(
     outputs: Mapping[Target, Arrays],
     independent: Iterable[Iterable[Target]] = (),
 ) -> Verdict:
-    """Which targets lie in the envelope, and how much of it can be compared."""
+    """The verdict on targets, and the comparable share of outputs."""
     mismatches = {target: compare(envelope, arrays) for target, arrays in outputs.items()}
     groups = [[t for t in group if t in mismatches] for group in independent]
     groups = [group for group in groups if group]

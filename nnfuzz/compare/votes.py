@@ -1,9 +1,9 @@
 """Compares targets with each other in the elements that the envelope cannot judge.
 
-Two correct compilers may differ there, so a difference counts only if no legal way to compute
-reaches it. That is sampled: the graph is computed several times by `Anything`, and an
-element counts where all samples agree (`spreads`) and two targets do not (`grouped`). A difference
-inside of an interval that the envelope does have is legal, however wide the interval is.
+Two correct compilers may differ there, so a difference counts only if no legal computation explains
+it. This is sampled: `Anything` computes the graph several times, and an element counts where all
+samples agree (`spreads`) and two targets do not (`grouped`). A difference within an interval of the
+envelope is legal for every width of the interval.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ random errors. A decision that these turn over half of the time stays the same i
 in 256 times.
 """
 WILD = ((), (math.nan,), (math.inf,), (-math.inf,), (0.0,), (math.nan, math.inf, -1.0, 0.0, 1.0))
-"""From what results are drawn that nobody knows, by turns; () for the reference's own."""
+"""The numbers from which unknown results are drawn in turn; () for the reference's own."""
 FACTOR = 16.0
-"""By how much the errors of a sample exceed those that are legal: errors that add up in the worst
-way grow with the number of steps, those of samples with its root, so that 256 steps are covered."""
+"""Factor of the errors of a sample to the legal ones: worst-case errors grow with the number of
+steps, those of samples with its root, so that 256 steps are covered."""
 LAST = 64.0
 """Unit roundoffs of the largest element that targets may differ by beside what samples do."""
 STEPS = 8.0
@@ -52,7 +52,7 @@ STEPS = 8.0
 def disputes(
     bounds: Enclosure, params: Arrays, outputs: Mapping[Target, Arrays], seed: int = 0
 ) -> dict[str, Dispute]:
-    """By output: how targets differ where nobody knows who is right. {} where none do.
+    """Returns how targets differ, by output, where no reference decides; {} if none differ.
 
     outputs: of targets that have no mismatch. seed: of the samples, which are drawn only where
     targets differ by more than half of the digits of a dtype.
@@ -79,7 +79,7 @@ def grouped(
     spread: np.ndarray | float = 0.0,
     sampled: bool = False,
 ) -> list[list[Key]]:
-    """The keys of arrays that agree, the largest group first.
+    """Groups of keys of arrays that agree, the largest group first.
 
     Where an element is comparable, two arrays may differ by the width of the envelope. Elsewhere
     they have to have half of the dtype's digits of the output's largest element in common, but for
@@ -89,7 +89,7 @@ def grouped(
     slack = _slack(arrays, envelope, spread, sampled)
     found: list[list[Key]] = []
     for key, array in arrays.items():
-        mine = next((g for g in found if not _apart(arrays[g[0]], array, slack).any()), None)
+        mine = next((g for g in found if not _differing(arrays[g[0]], array, slack).any()), None)
         if mine is None:
             found.append([key])
         else:
@@ -118,7 +118,7 @@ def _slack(
     return np.where(envelope.any, unknown, width)
 
 
-def _apart(one: np.ndarray, other: np.ndarray, slack: np.ndarray) -> np.ndarray:
+def _differing(one: np.ndarray, other: np.ndarray, slack: np.ndarray) -> np.ndarray:
     """Mask of the elements in which two arrays differ by more than the slack: all of them where
     dtype or shape do."""
     if one.dtype != other.dtype or not one.shape == other.shape == slack.shape:
@@ -159,7 +159,7 @@ def _dispute(
     groups = sorted((sorted(g, key=order.index) for g in groups), key=lambda g: order.index(g[0]))
     groups.sort(key=lambda group: -len({target.compiler for target in group}))
     slack = _slack(right, envelope, spread, sampled)
-    apart = _apart(right[groups[0][0]], right[groups[1][0]], slack)
+    apart = _differing(right[groups[0][0]], right[groups[1][0]], slack)
     index = tuple(int(i) for i in np.argwhere(apart)[0])
     values = tuple(_value(right[group[0]], index, first) for group in groups)
     parties, count = tuple(map(tuple, groups)), int(np.count_nonzero(apart))

@@ -9,23 +9,22 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from nnfuzz.corpus.entry import Entry
-from nnfuzz.corpus.service import complete_job, entry_job, instances_job, keys_job
+from nnfuzz.corpus.jobs import CompleteEntry, ListInstances, ListKeys, MakeEntry
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.sandbox.events import Death, Fault, Limits, Progress, Reading, Reply, described
+from nnfuzz.sandbox.events import Death, Fault, Limits, Progress, Reply, Trouble, described
 from nnfuzz.sandbox.forkserver import ForkServer
+from nnfuzz.sandbox.job import Job
 from nnfuzz.sandbox.sandbox import Sandbox, wait
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.client import PRELOAD, ProducerSettingsError, ProducerUnavailable
-from nnfuzz.testcase.identity import TestId
+from nnfuzz.testcase.identity import Probe, TestId
 from nnfuzz.testcase.service import blames_settings
 
 SERVICE = "nnfuzz.corpus.service:corpus_service"
 LIMITS = Limits(seconds=120.0, jobs_per_process=1000, still_seconds=120.0)
 AHEAD = 4
 """Answers per worker that wait for an earlier one, so that one slow test does not stop the rest."""
-T = TypeVar("T")
-Asked = tuple[T, dict[str, Any], Reading]
-"""What a job is about, its header, and what reads its answer."""
+J = TypeVar("J", bound=Job[Any])
 
 
 class Producers:
@@ -55,16 +54,15 @@ class Producers:
 
         Raises: ProducerSettingsError, ProducerUnavailable.
         """
-        jobs = ((test, *entry_job(test, self._sets)) for test in tests)
-        for test, event in self._answers(jobs):
+        for job, event in self._answers(MakeEntry(test, self._sets) for test in tests):
             if isinstance(event, Reply):
                 yield event.value
             else:
-                yield NotProduced(test, "fault", described(event))
+                yield NotProduced(job.test, "fault", described(event))
 
     def completed(self, case: TestCase) -> Entry | str:
         """A test case of any origin with tolerances, or what went wrong."""
-        event = self._sandboxes[0].call(*complete_job(case))
+        event = self._sandboxes[0].call(CompleteEntry(case))
         return event.value if isinstance(event, Reply) else described(event)
 
     def signatures(self) -> list[SupportKey]:
@@ -72,7 +70,7 @@ class Producers:
 
         Raises: ProducerSettingsError, ProducerUnavailable.
         """
-        ((_, event),) = self._answers([("", *keys_job())])
+        ((_, event),) = self._answers([ListKeys()])
         if not isinstance(event, Reply):
             raise ProducerUnavailable(described(event))
         return event.value
@@ -82,20 +80,20 @@ class Producers:
 
         Raises: ProducerSettingsError, ProducerUnavailable.
         """
-        for _, event in self._answers((key, *instances_job(key)) for key in keys):
-            yield event.value if isinstance(event, Reply) else []
+        for job, event in self._answers(map(ListInstances, keys)):
+            numbers = event.value if isinstance(event, Reply) else []
+            yield [Probe(job.key, number) for number in numbers]
 
-    def _answers(self, jobs: Iterable[Asked[T]]) -> Iterator[tuple[T, Reply | Fault | Death]]:
+    def _answers(self, jobs: Iterable[J]) -> Iterator[tuple[J, Reply[Any] | Trouble]]:
         """Each job's end, in the order of the jobs, which are taken as workers become free."""
         jobs, most = iter(jobs), AHEAD * len(self._sandboxes)
-        order: deque[tuple[T, Sandbox]] = deque()
-        ended: dict[Sandbox, deque[Reply | Fault | Death]] = {s: deque() for s in self._sandboxes}
+        order: deque[tuple[J, Sandbox]] = deque()
+        ended: dict[Sandbox, deque[Reply[Any] | Trouble]] = {s: deque() for s in self._sandboxes}
         while True:
             for sandbox in self._sandboxes:
                 if not sandbox.busy and len(order) < most and (job := next(jobs, None)):
-                    what, header, reading = job
-                    sandbox.submit(header, reply=reading)
-                    order.append((what, sandbox))
+                    sandbox.submit(job)
+                    order.append((job, sandbox))
             if not order:
                 return
             if waiting := ended[order[0][1]]:
@@ -106,7 +104,7 @@ class Producers:
                     ended[sandbox].append(_working(event))
 
 
-def _working(event: Reply | Fault | Death) -> Reply | Fault | Death:
+def _working(event: Reply[Any] | Trouble) -> Reply[Any] | Trouble:
     """The event. Raises: ProducerSettingsError, ProducerUnavailable where no worker can start."""
     if isinstance(event, Fault) and event.starting:
         if blames_settings(event.error_type):

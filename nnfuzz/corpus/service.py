@@ -1,13 +1,4 @@
-"""The service inside of a worker that makes entries of a corpus.
-
-Jobs, by the header's "do":
-  entry      {"id": a test, "sets": data sets} -> an Entry, or {"failed": NotProduced.to_json()}
-  complete   {"case": header} with the case's blobs -> an Entry, without tolerances where its
-             outputs tell nothing
-  keys       {} -> {"keys": ["EXPORTER:SIGNATURE", ...]}
-  instances  {"key": one of these} -> {"instances": [number, ...]}: of those models of a single
-             operator that show some value of an attribute first
-"""
+"""The service inside of a worker that makes entries of a corpus."""
 
 from __future__ import annotations
 
@@ -15,21 +6,19 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from nnfuzz.base.reading import read
-from nnfuzz.base.writing import as_json
 from nnfuzz.compare.edges import enclosure
 from nnfuzz.compare.envelope import Envelope
 from nnfuzz.corpus.entry import Arrays, Entry
+from nnfuzz.corpus.jobs import CompleteEntry, ListInstances, ListKeys, MakeEntry
 from nnfuzz.corpus.tolerance import Radii, why_unfit
 from nnfuzz.inputs.search import Found, search
 from nnfuzz.ir.features import features
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.sandbox.events import Reading
-from nnfuzz.sandbox.worker import Report
+from nnfuzz.sandbox.job import Report, Service, does
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.case_generator import QUICK
-from nnfuzz.testcase.identity import Probe, TestId, parse_id
+from nnfuzz.testcase.identity import Probe
 from nnfuzz.testcase.producer import Producer
 
 MISSES, MOST_INSTANCES = 4, 32
@@ -37,31 +26,32 @@ MISSES, MOST_INSTANCES = 4, 32
 tried, and how many are tried at most. Most modes have two or three values."""
 
 
-class CorpusService:
+class CorpusService(Service):
     """One per worker; loads operator specs once."""
 
     def __init__(self, seed: int, config: Mapping[str, Any]) -> None:
         self.producer = Producer(seed, CaseConfig.from_json(config))
 
-    def handle(
-        self, header: Mapping[str, Any], blobs: Mapping[str, Any], report: Report
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        if header["do"] == "keys":
-            found = self.producer.signatures().items()
-            return {"keys": [f"{name}:{key}" for name, keys in found for key in keys]}, {}
-        if header["do"] == "instances":
-            return {"instances": list(self._instances(header["key"], report))}, {}
-        if header["do"] == "complete":
-            case = TestCase.from_frame(header["case"], blobs)
-            completed = self._entry(case, 1, report)
-            return (completed if isinstance(completed, Entry) else Entry(case)).to_frame()
-        made = self.producer.made(parse_id(header["id"]), report)
-        entry = self._entry(made, header["sets"], report) if isinstance(made, TestCase) else made
-        if isinstance(entry, Entry):
-            return entry.to_frame()
-        return {"failed": as_json(entry)}, {}
+    @does(ListKeys)
+    def keys(self, job: ListKeys, report: Report) -> list[SupportKey]:
+        found = self.producer.signatures().items()
+        return [SupportKey.parse(f"{name}:{key}") for name, keys in found for key in keys]
 
-    def _instances(self, key: str, report: Report) -> Iterator[int]:
+    @does(ListInstances)
+    def instances(self, job: ListInstances, report: Report) -> list[int]:
+        return list(self._instances(job.key, report))
+
+    @does(CompleteEntry)
+    def complete(self, job: CompleteEntry, report: Report) -> Entry:
+        completed = self._entry(job.case, 1, report)
+        return completed if isinstance(completed, Entry) else Entry(job.case)
+
+    @does(MakeEntry)
+    def make(self, job: MakeEntry, report: Report) -> Entry | NotProduced:
+        made = self.producer.made(job.test, report)
+        return self._entry(made, job.sets, report) if isinstance(made, TestCase) else made
+
+    def _instances(self, key: SupportKey, report: Report) -> Iterator[int]:
         seen: set[str] = set()
         misses = 0
         for number in range(MOST_INSTANCES):
@@ -115,38 +105,3 @@ class CorpusService:
 def corpus_service(seed: int, config: Mapping[str, Any]) -> CorpusService:
     """The factory that sandboxes name."""
     return CorpusService(seed, config)
-
-
-def entry_job(test: TestId, sets: int) -> tuple[dict[str, Any], Reading]:
-    """A job that is answered by an Entry or a NotProduced, and what reads its answer."""
-
-    def made(header: dict[str, Any], blobs: dict[str, Any]) -> Entry | NotProduced:
-        if "failed" in header:
-            failed = read(NotProduced, header["failed"])
-            failed.graph.checked()
-            return failed
-        entry = Entry.from_frame(header, blobs)
-        if entry.case.id != test:
-            raise ValueError(f"{entry.case.id} instead of {test}")
-        return entry
-
-    return {"do": "entry", "id": str(test), "sets": sets}, made
-
-
-def complete_job(case: TestCase) -> tuple[dict[str, Any], dict[str, Any], Reading]:
-    """Header and blobs of a job that is answered by an Entry, and what reads its answer."""
-    header, blobs = case.to_frame()
-    return {"do": "complete", "case": header}, blobs, Entry.from_frame
-
-
-def keys_job() -> tuple[dict[str, Any], Reading]:
-    return {"do": "keys"}, lambda header, blobs: read(list[SupportKey], header["keys"])
-
-
-def instances_job(key: SupportKey) -> tuple[dict[str, Any], Reading]:
-    """A job that is answered by the tests of a signature."""
-
-    def found(header: dict[str, Any], blobs: dict[str, Any]) -> list[TestId]:
-        return [Probe(key, number) for number in read(list[int], header["instances"])]
-
-    return {"do": "instances", "key": str(key)}, found

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TypeVar
 
 from nnfuzz.backend.deviation import Habits
 from nnfuzz.backend.outcome import Outcome
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.experiment.pending import Pending
-from nnfuzz.experiment.result import Trouble
-from nnfuzz.sandbox.events import Reading, Reply
+from nnfuzz.sandbox.events import Reply, Trouble
+from nnfuzz.sandbox.job import Job
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.testcase.service import case_job, judge_job, reference_job
+from nnfuzz.testcase.jobs import ComputeReference, Judge, Lower
 
-Answer = tuple[Reply | Trouble, float]
+A = TypeVar("A")
+Answer = tuple[Reply[A] | Trouble, float]
 """The event that ends a job, and the seconds that it took."""
 
 
 class Asking(ABC):
-    """The services of an experiment that are jobs of nnfuzz.testcase.service."""
+    """The services of an experiment that are jobs of nnfuzz.testcase.jobs."""
 
     @abstractmethod
-    def ask(
-        self, header: dict[str, Any], blobs: dict[str, Any], reading: Reading
-    ) -> Pending[Answer]:
-        """Hands a job to a worker. reading: of its answer."""
+    def ask(self, job: Job[A]) -> Pending[Answer[A]]:
+        """Hands a job to a worker."""
 
     def judge(
         self,
@@ -35,17 +34,17 @@ class Asking(ABC):
         names: Sequence[str],
         habits: Mapping[str, Habits],
     ) -> Pending[tuple[Verdict | Trouble, float]]:
-        asked = self.ask(*judge_job(case, outcomes, names, habits))
+        asked = self.ask(Judge.of(case, outcomes, names, habits))
         return asked.map(lambda answer: (_value(answer), answer[1]))
 
     def direct(self, case: TestCase) -> Pending[TestCase | Trouble]:
-        return self.ask(*case_job("lower", case)).map(_value)
+        return self.ask(Lower(case)).map(_value)
 
     def reference(self, case: TestCase) -> Pending[Outcome | Trouble]:
-        return self.ask(*reference_job(case)).map(_value)
+        return self.ask(ComputeReference(case)).map(_value)
 
 
-def _value(answer: Answer) -> Any:
+def _value(answer: Answer[A]) -> A | Trouble:
     """What was read of an answer, or the trouble instead."""
     event, _ = answer
     return event.value if isinstance(event, Reply) else event

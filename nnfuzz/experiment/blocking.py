@@ -20,7 +20,8 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.experiment.pending import Pending, finished
 from nnfuzz.experiment.procedure import REPEATS, Procedure
-from nnfuzz.experiment.result import Judging, Plan, Result, Run, Trouble
+from nnfuzz.experiment.result import Judging, Plan, Result, Run
+from nnfuzz.sandbox.events import Trouble
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.client import ProducerClient
 

@@ -30,9 +30,9 @@ from nnfuzz.experiment.judgement import (
     with_nothing_compared,
 )
 from nnfuzz.experiment.pending import Pending
-from nnfuzz.experiment.result import Event, Judging, Plan, Result, Run, Services, Trouble
+from nnfuzz.experiment.result import Event, Judging, Plan, Result, Run, Services
 from nnfuzz.materialize.opsets import DYNAMIC
-from nnfuzz.sandbox.events import Death, described
+from nnfuzz.sandbox.events import Death, Trouble, described
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import Failure, failures
 

@@ -9,18 +9,16 @@ from enum import StrEnum
 from typing import Protocol
 
 from nnfuzz.backend.deviation import Habits
+from nnfuzz.backend.jobs import RunLevels
 from nnfuzz.backend.outcome import Outcome, Stage
 from nnfuzz.backend.runner import BackendRunner, RunnerError
 from nnfuzz.backend.target import ONNX
 from nnfuzz.compare.flip import NOBODY, Blame
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.experiment.pending import Pending
-from nnfuzz.sandbox.events import Death, Fault
+from nnfuzz.sandbox.events import Trouble
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import Failure
-
-Trouble = Fault | Death
-"""What a producer's worker may end in: a fault of nnfuzz, never an outcome."""
 
 
 class Judging(StrEnum):
@@ -35,7 +33,7 @@ class Judging(StrEnum):
 class Run:
     """A model on some targets of one backend. fresh: in a new process. slow: whether it is known to
     hang, so that nobody else should wait for it. watch: whether passes are read. The rest: see
-    nnfuzz.backend.runner.BackendRunner.submit.
+    nnfuzz.backend.jobs.RunLevels and BackendRunner.submit.
     """
 
     backend: str
@@ -51,11 +49,19 @@ class Run:
 
     def submit(self, runner: BackendRunner) -> None:
         """Hands it to a runner. Raises: as nnfuzz.backend.runner.BackendRunner.submit."""
-        case, how = self.case, (self.without, self.until, self.lazy)
-        source, form = case.source(runner.reads), form_of(case, runner)
-        more = form, self.seconds, case.expected
-        watch, invalid = self.watch, case.fault is not None
-        runner.submit(source, case.inputs, self.levels, *how, *more, watch=watch, invalid=invalid)
+        case = self.case
+        job = RunLevels(
+            case.source(runner.reads),
+            case.inputs,
+            self.levels,
+            self.without,
+            self.until,
+            self.lazy,
+            self.watch,
+            invalid=case.fault is not None,
+            expected={name: array.nbytes for name, array in case.expected.items()},
+        )
+        runner.submit(job, form_of(case, runner), self.seconds)
 
 
 def form_of(case: TestCase, runner: BackendRunner) -> str:

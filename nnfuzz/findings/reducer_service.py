@@ -1,11 +1,5 @@
 """The service inside of a campaign's reducing worker: finding folders in, reduced findings out.
 
-Job: {"do": "reduce" or "ask", "folder": absolute path, "workers", "budget", "seconds" or None for
-any, "known": folders of reduced findings of the same kind, "habits": of the compiler, None for what
-it has to be asked for} -> the fields of nnfuzz.records.rows.ReductionRow but for the signature.
-What cannot be reduced has a "reason"; what fails for the cause of one of the known findings is
-"explained", and not reduced further. "ask" wants to know this only: {} is no.
-
 The worker starts fork servers of its own for torch and for the compiler, and keeps them for the
 next finding of the same backend; they end with it.
 """
@@ -14,26 +8,25 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from nnfuzz.backend.contract import OptionError
-from nnfuzz.backend.deviation import Deviation, Habits
 from nnfuzz.backend.plugin_files import namesake
 from nnfuzz.backend.registry import BackendRegistry, RegistryError, plugin_name
 from nnfuzz.backend.runner import RunnerError
-from nnfuzz.base.reading import read
 from nnfuzz.findings.folder import FindingError, read_finding
 from nnfuzz.findings.keyed import keyed
 from nnfuzz.findings.reduced import reduce_folder
+from nnfuzz.findings.reducer_job import ReduceFinding
 from nnfuzz.records.finding import Finding
+from nnfuzz.records.rows import ReductionRow
 from nnfuzz.reduction.case import NotReduced, ReduceConfig, Unexplained
 from nnfuzz.reduction.known import Cause
 from nnfuzz.reduction.servers import Servers
 from nnfuzz.reduction.slots import WorkerError
-from nnfuzz.sandbox.worker import Report
+from nnfuzz.sandbox.job import Report, Service, does
 from nnfuzz.testcase.client import ProducerError
 from nnfuzz.triage.refine import pattern_of
 
@@ -49,7 +42,7 @@ _REASONS = (
 )
 
 
-class ReductionService:
+class ReductionService(Service):
     """plugins: files with further backends. folder: the campaign's working directory, which paths
     in finding folders are relative to; a worker starts in one of its own.
     """
@@ -63,50 +56,47 @@ class ReductionService:
         self._for: tuple[str, ...] = ()
         self._causes: dict[str, Cause | None] = {}
 
-    def handle(
-        self, header: Mapping[str, Any], blobs: Mapping[str, Any], report: Report
-    ) -> tuple[Any, ...]:
-        report(header["do"])
-        told = header["habits"]
-        habits = None if told is None else read(tuple[Deviation, ...], told)
+    @does(ReduceFinding)
+    def reduce(self, job: ReduceFinding, report: Report) -> ReductionRow | None:
+        report("ask" if job.only_known else "reduce")
         config = ReduceConfig(
-            header["workers"],
-            header["budget"],
-            math.inf if header["seconds"] is None else header["seconds"],
+            job.workers,
+            job.budget,
+            math.inf if job.seconds is None else job.seconds,
             registry=self._registry,
-            causes=[cause for path in header["known"] if (cause := self._cause(path))],
-            only_known=header["do"] == "ask",
+            causes=[cause for path in job.known if (cause := self._cause(path))],
+            only_known=job.only_known,
         )
         try:
-            return self.reduced(Path(header["folder"]), config, habits), {}
+            return self.reduced(job, config)
         except Unexplained:
-            return {}, {}
+            return None
         except _REASONS as error:
-            return {"reason": f"{type(error).__name__}: {error}"}, {}
+            return ReductionRow(job.signature, reason=f"{type(error).__name__}: {error}")
 
-    def reduced(
-        self, folder: Path, config: ReduceConfig, habits: Habits | None = None
-    ) -> dict[str, Any]:
+    def reduced(self, job: ReduceFinding, config: ReduceConfig) -> ReductionRow:
         """Reduces one finding. Raises: one of _REASONS, Unexplained."""
+        folder = Path(job.folder)
         servers = self._shared(read_finding(folder, self._trusted))
-        servers.habits = habits
+        servers.habits = job.habits
         done, reduced = reduce_folder(
             folder, replace(config, servers=servers), trusted=self._trusted
         )
         found, graph = keyed(reduced, self._registry), reduced.case.graph
-        return {
-            "keys": sorted(map(str, found.keys)),
-            "explanations": list(done.diagnosis.explanations),
-            "accused": (reduced.localisation or {}).get("party", ""),
-            "refined": done.cause.finding if done.cause else found.cause,
-            "explained": done.cause is not None,
-            "title": reduced.signature.title,
-            "pattern": str(pattern_of(graph)),
-            "graph": graph.to_json(),
-            "before": done.nodes[0],
-            "after": done.nodes[1],
-            "seconds": round(done.seconds, 3),
-        }
+        return ReductionRow(
+            job.signature,
+            refined=done.cause.finding if done.cause else found.cause,
+            title=reduced.signature.title,
+            pattern=str(pattern_of(graph)),
+            graph=graph,
+            before=done.nodes[0],
+            after=done.nodes[1],
+            seconds=round(done.seconds, 3),
+            explained=done.cause is not None,
+            keys=tuple(sorted(map(str, found.keys))),
+            explanations=tuple(done.diagnosis.explanations),
+            accused=str((reduced.localisation or {}).get("party", "")),
+        )
 
     def close(self) -> None:
         if self._servers is not None:

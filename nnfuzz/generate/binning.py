@@ -8,16 +8,16 @@ from nnfuzz.ir.expr import Bool, Expr, Var, and_
 from nnfuzz.solve.session import Session
 
 BINNING_SEARCHES = 2
-"""Draws of bins that propagation tries, in milliseconds each, before Z3 is asked."""
+"""Draws of bins that propagation tries, in milliseconds each, before Z3 is called."""
 
 
 def rebin(growth: Growth, session: Session, bins: int = 7) -> None:
     """Give every variable a random sub-range of a random exponential bin (NNSmith, Algorithm 2).
 
-    A search by propagation gives each variable a value that it prefers, in turn, as long as it can.
-    Where that finds nothing, Z3 is asked for preferences that can hold together, by halving: while
-    the system has no solution, a random half of them is dropped. A solution that makes the graph
-    too expensive counts as none; the witness of the insertions is what remains in the worst case.
+    A search by propagation gives each variable in turn a value from its bin, as far as possible. If
+    that fails, Z3 looks for a set of compatible bins: while the system has no solution, a random
+    half of them is dropped. A solution that makes the graph too expensive is rejected; in the worst
+    case the witness of the insertions remains.
     """
     for _ in range(BINNING_SEARCHES):
         preferences = _preferences(session, bins)

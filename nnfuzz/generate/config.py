@@ -1,4 +1,4 @@
-"""What a generated graph shall look like."""
+"""Settings that decide what generated graphs look like."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.operators.draw import Sizes
 
 ENGINES = ("direct", "concolic", "symbolic", "mutate")
-"""What makes graphs, see nnfuzz.generate.engines."""
+"""The default engine, see nnfuzz.generate.engines."""
 DTYPE_WEIGHTS: Mapping[str, float] = {
     "float32": 6.0,
     "float64": 1.0,

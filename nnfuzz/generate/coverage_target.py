@@ -1,8 +1,8 @@
-"""Which operator, dtype and rank a graph begins with, so that the rare ones get their turn.
+"""The operator, dtype and rank with which a graph begins, so that rare combinations occur.
 
-Picked at random, a rare dtype of one operator out of many hardly ever occurs. Some graphs begin
-with a coverage target instead: they go through all of a catalog's, in an order that depends on the
-index only.
+Random picks hardly ever reach a rare dtype of one operator among many. Some graphs therefore begin
+with a coverage target; all targets of a catalog take turns in an order that depends only on the
+index.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TURNS = (1, 3)
 
 @dataclass(frozen=True)
 class CoverageTarget:
-    """What a graph shall begin with: an operator, a dtype and a rank.
+    """The operator, dtype and rank with which a graph must begin.
 
     signatures: those that share the dtype of one input or of the output. rank: of the first input.
     """
@@ -49,7 +49,7 @@ class CoverageTargets:
         return [t for layer in itertools.zip_longest(*by_operator) for t in layer if t is not None]
 
     def pick(self, seed: int, index: int) -> CoverageTarget | None:
-        """What the graph of a test case begins with; None for most."""
+        """The target of a test case; None for most."""
         turn = index % CYCLE
         if turn not in TURNS:
             return None

@@ -1,4 +1,4 @@
-"""Engines without a solver: the sizes and attributes of a node are numbers as soon as it stands."""
+"""Engines without a solver: sizes and attributes of a node are numbers when it is inserted."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from nnfuzz.generate.splice import splice
 from nnfuzz.solve.decided import DecidedStore
 
 BACKWARD = 0.1
-"""Probability of trying backward insertion first. It costs several times what a forward one does,
-but without it hardly anything would compute a weight or a second operand."""
+"""Probability of trying backward insertion first. It is several times as expensive as forward
+insertion, but without it nodes rarely compute a weight or a second operand."""
 
 
 @dataclass(frozen=True)
 class Direct:
-    """See Engine. eager: numbers are drawn first and constraints evaluated then; what fails is
-    dropped, and propagation finds values for the next attempt. Otherwise propagation always does.
+    """See Engine. eager: a first attempt draws numbers and then evaluates the constraints; if they
+    fail, propagation finds values for the next attempt. Otherwise propagation finds all values.
     """
 
     catalog: Catalog

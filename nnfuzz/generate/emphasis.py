@@ -1,4 +1,4 @@
-"""What guidance makes generation do more often, and less; see nnfuzz.feedback.guidance."""
+"""Frequencies that guidance changes in generation; see nnfuzz.feedback.guidance."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Emphasis:
         return bool(self.kept) and draw < self.mutated
 
     def of(self, seed: int, index: int | None) -> Emphasis:
-        """What of it the test case of an index depends on; of a probe (None), nothing."""
+        """The part on which the test case of an index depends; empty for a probe (None)."""
         if index is None:
             return NO_EMPHASIS
         return self if self.mutates(seed, index) else replace(self, kept=(), mutated=0.0)

@@ -1,4 +1,4 @@
-"""The contract of engines: what makes graphs, one after the other."""
+"""The contract of engines, which generate graphs one after the other."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Generated:
-    """A concrete graph, and what it took to make it.
+    """A generated concrete graph with its cost.
 
     motifs: names of those in it; with "~" behind it where a motif was mutated in one place.
     resizable: the graph before it became concrete, where that is known. known: tensors of values

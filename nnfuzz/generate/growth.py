@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from nnfuzz.generate.config import GenerateConfig
-from nnfuzz.generate.knowledge import Known, derive, narrowed, unread
+from nnfuzz.generate.knowledge import ValueRange, derive, narrowed, unread
 from nnfuzz.generate.novelty import Vertex, vertex
 from nnfuzz.generate.placeholder import FREE, Placeholder, Plan, placeholders
 from nnfuzz.generate.typed_names import Kind, TypedNames
@@ -29,7 +29,7 @@ class Mark:
     values: dict[str, Value]
     nodes: list[Node]
     placeholders: dict[str, Placeholder]
-    known: dict[str, Known]
+    known: dict[str, ValueRange]
     makers: dict[str, str]
     exposed: set[str]
     store: tuple[int, int]
@@ -48,14 +48,14 @@ class Growth:
         self.config = config
         self.graph = Graph()
         self.placeholders: dict[str, Placeholder] = {}
-        self.known: dict[str, Known] = {}
+        self.known: dict[str, ValueRange] = {}
         self.named, self.loose, self.free = TypedNames(), TypedNames(), TypedNames()
         self.makers: dict[str, str] = {}
         """Computed value -> name of its operator."""
         self.exposed: set[str] = set()
         """Values that will be outputs even if something reads them."""
         self.vertices: set[Vertex] = set()
-        """Those of the nodes (nnfuzz.generate.novelty)."""
+        """The vertices of the nodes (nnfuzz.generate.novelty)."""
         self._readers: dict[str, list[tuple[int, Node]]] = {}
         """Value -> nodes with their places in topological order, which may be negative."""
         self._first, self._last = 0, -1
@@ -204,7 +204,7 @@ class Growth:
         return [v for v in variables(*open_) if v not in self.store.env] if open_ else []
 
     def _limits(self, outputs: Sequence[TensorType]) -> list[Bool] | None:
-        """What the limits of sizes leave open; None if a dimension is beyond them."""
+        """Conditions that keep sizes within the limits; None if a dimension exceeds them."""
         found: list[Bool] = []
         for type_ in outputs:
             shape = type_.shape
@@ -269,7 +269,7 @@ class Growth:
         self._index()
 
     def _index(self) -> None:
-        """Makes the indexes anew, by the graph."""
+        """Builds the indexes from the graph."""
         self.named, self.loose, self.free = TypedNames(), TypedNames(), TypedNames()
         self._readers = {}
         for name, value in self.graph.values.items():
@@ -291,7 +291,7 @@ class Growth:
             self.loose.discard(name)
             self._readers.setdefault(name, []).append((place, node))
 
-    def _computed(self, op: OpSpec, names: Sequence[str], derived: Iterator[Known]) -> None:
+    def _computed(self, op: OpSpec, names: Sequence[str], derived: Iterator[ValueRange]) -> None:
         """Notes values that a new node computes and nothing reads yet."""
         for name, known in zip(names, derived):
             self.known[name] = known
@@ -301,7 +301,7 @@ class Growth:
     # -- edges to keep away from --------------------------------------------------------------
 
     def _avoided_behind(self, op: OpSpec, plan: Plan, types: Sequence[TensorType]) -> bool:
-        """Whether a new node that reads existing values would make an edge to avoid."""
+        """Whether a new node that reads existing values would create an edge to avoid."""
         return any(
             edge_key(self.makers[p], op.name, t.dtype.value) in self.config.avoid
             for p, t in zip(plan, types)
@@ -309,7 +309,7 @@ class Growth:
         )
 
     def _avoided_before(self, op: OpSpec, target: str) -> bool:
-        """Whether computing a placeholder by `op` would make an edge to avoid."""
+        """Whether computing a placeholder by `op` would create an edge to avoid."""
         dtype = self.graph.type(target).dtype.value
         return any(
             edge_key(op.name, node.op.name, dtype) in self.config.avoid
@@ -318,7 +318,7 @@ class Growth:
 
     # -- numbers ------------------------------------------------------------------------------
 
-    def _revised(self, news: dict[str, Known]) -> dict[str, Known] | None:
+    def _revised(self, news: dict[str, ValueRange]) -> dict[str, ValueRange] | None:
         """Ranges of all values that a new node affects; None if that leaves no valid input."""
         found = dict(news)
         queue = [reader for name in news for reader in self._readers.get(name, ())]
@@ -387,7 +387,7 @@ def _kind(type_: TensorType) -> Kind:
 def _open(constraints: Iterable[Bool]) -> list[Bool] | None:
     """The constraints that are not true already; None if one is false.
 
-    What follows a false one is not looked at, since it may make no sense then.
+    Constraints after a false one are skipped, since they may not be well defined.
     """
     found: list[Bool] = []
     for constraint in constraints:

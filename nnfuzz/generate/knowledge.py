@@ -23,18 +23,18 @@ from nnfuzz.operators.operator import ANY_RANGE, OpSpec, Range
 MOST_SPECIAL = 6
 """Special ranges kept per value; more of them cost time at every later node."""
 EDGE = 1e-3
-"""Share of a range next to its ends that the input search does not reach."""
+"""Share of a range near its ends that the input search does not reach."""
 FEWEST, FEW = 2, 4
 """An operator that admits only some integers must leave FEWEST of them to choose from; where fewer
 than FEW numbers are possible, each of them is expected to occur."""
 FARTHEST = 1
-"""Largest `Known.remote` of an input with which an operator can be given what it demands."""
+"""Largest `remote` of an input for which the input search can meet an operator's demand."""
 TOP = 2**63
 """uint64 from here on is rarely drawn: it is valid for modular operators only."""
 
 
 @dataclass(slots=True, eq=False)
-class Known:
+class ValueRange:
     """Bounds of every element of a value; `special`: ranges that hold some element for certain.
 
     It is never changed, like a TensorType.
@@ -60,7 +60,7 @@ class Known:
         """Whether so few integers are possible that every one of them must be expected to occur."""
         return self.whole and _numbers(*self.range) < FEW
 
-    def same(self, other: Known) -> bool:
+    def same(self, other: ValueRange) -> bool:
         """Whether both hold the same information."""
         mine, its = (
             (k.range, k.special, k.whole, k.fixed, k.away, k.copied, k.remote)
@@ -72,9 +72,9 @@ class Known:
 def derive(
     op: OpSpec,
     types: Sequence[TensorType],
-    inputs: Sequence[Known],
-    cut: Sequence[Known] | None = None,
-) -> Iterator[Known] | None:
+    inputs: Sequence[ValueRange],
+    cut: Sequence[ValueRange] | None = None,
+) -> Iterator[ValueRange] | None:
     """Knowledge of the outputs, as an endless iterator; None if no input gives finite results.
 
     cut: `narrowed` of the inputs, where that is known already.
@@ -112,12 +112,12 @@ def derive(
     whole, copied = _whole(op, types, inputs), fixed or _copied(op, traits, inputs)
     remote = _remote(op, traits, moves, inputs) + hard
     special_ = _narrow(special, bounds) if special else ()
-    return _outputs(op, ranges, Known(bounds, special_, whole, fixed, away, copied, remote))
+    return _outputs(op, ranges, ValueRange(bounds, special_, whole, fixed, away, copied, remote))
 
 
 @dataclass(frozen=True)
 class _Traits:
-    """What the class of an operator says of all its instances; asked once, since it takes time.
+    """Properties of all instances of an operator class, cached because computing them takes time.
 
     selective: some inputs are not feasible. demanding: some ranges of first inputs are demanded.
     certain: some output elements are known. sized: the magnitude of outputs may be known. reads:
@@ -152,7 +152,7 @@ def _traits(spec: type[OpSpec]) -> _Traits:
     )
 
 
-def _given(op: OpSpec, traits: _Traits, cut: Sequence[Known]) -> bool:
+def _given(op: OpSpec, traits: _Traits, cut: Sequence[ValueRange]) -> bool:
     """Whether no input can be chosen: each is fixed, one of very few numbers, or an index.
 
     cut: the inputs as narrowed by what the operator admits.
@@ -170,12 +170,12 @@ def _narrow(special: Sequence[Range], bounds: Range) -> tuple[Range, ...]:
     return tuple(r for r in dict.fromkeys(special) if r[0] > lo or r[1] < hi)[:MOST_SPECIAL]
 
 
-def _outputs(op: OpSpec, ranges: Sequence[Range], first: Known) -> Iterator[Known]:
-    """One `Known` per output; distinct objects, since they are distinct values."""
+def _outputs(op: OpSpec, ranges: Sequence[Range], first: ValueRange) -> Iterator[ValueRange]:
+    """One `ValueRange` per output; distinct objects, since they are distinct values."""
     yield first
     for bounds, *special in op.further(*ranges):
         narrow = _narrow(special, bounds)
-        yield Known(bounds, narrow, fixed=first.fixed, remote=first.remote)
+        yield ValueRange(bounds, narrow, fixed=first.fixed, remote=first.remote)
     while True:
         yield replace(first)
 
@@ -186,8 +186,8 @@ def _hard(op: OpSpec, types: Sequence[TensorType], ranges: Sequence[Range]) -> b
     return wanted is not None and not (wanted[0] <= ranges[0][0] <= ranges[0][1] <= wanted[1])
 
 
-def _remote(op: OpSpec, traits: _Traits, moves: bool, inputs: Sequence[Known]) -> int:
-    """`Known.remote` of the outputs, the operator itself not counted as a demanding one."""
+def _remote(op: OpSpec, traits: _Traits, moves: bool, inputs: Sequence[ValueRange]) -> int:
+    """`ValueRange.remote` of the outputs, the operator itself not counted as a demanding one."""
     read = [k.remote for k in inputs]
     if traits.reads:
         patterns = op.patterns(len(inputs))
@@ -202,20 +202,22 @@ def _remote(op: OpSpec, traits: _Traits, moves: bool, inputs: Sequence[Known]) -
     return max(read) + (op.whole == "always" or bent)
 
 
-def _copied(op: OpSpec, traits: _Traits, inputs: Sequence[Known]) -> bool:
+def _copied(op: OpSpec, traits: _Traits, inputs: Sequence[ValueRange]) -> bool:
     """Whether output elements may be copies of each other, by this operator or an earlier one."""
     enough = any if traits.movement else all
     return op.copies or enough([known.copied for known in inputs])
 
 
-def _whole(op: OpSpec, types: Sequence[TensorType], inputs: Sequence[Known]) -> bool:
+def _whole(op: OpSpec, types: Sequence[TensorType], inputs: Sequence[ValueRange]) -> bool:
     """Whether every element of the first output is known to be a whole number."""
     if op.whole != "kept":
         return op.whole == "always"
     return all(known.whole or not t.dtype.is_float for known, t in zip(inputs, types))
 
 
-def _chosen(op: OpSpec, types: Sequence[TensorType], inputs: Sequence[Known], fixed: bool) -> bool:
+def _chosen(
+    op: OpSpec, types: Sequence[TensorType], inputs: Sequence[ValueRange], fixed: bool
+) -> bool:
     """Whether the inputs can get valid values: not if fixed, or if hardly any are valid."""
     if fixed and isinstance(op, Branched) and not op.constant:
         return all(known.range[0] == known.range[1] for known in inputs)
@@ -241,7 +243,7 @@ def _numbers(lo: float, hi: float) -> float:
     return math.floor(hi) - math.ceil(lo) + 1 if math.isfinite(hi - lo) else math.inf
 
 
-def narrowed(op: OpSpec, inputs: Sequence[Known]) -> list[Known]:
+def narrowed(op: OpSpec, inputs: Sequence[ValueRange]) -> list[ValueRange]:
     """Ranges of the inputs of `op`, cut to the values that it admits."""
     if not op.valid:
         return list(inputs)
@@ -255,13 +257,13 @@ def narrowed(op: OpSpec, inputs: Sequence[Known]) -> list[Known]:
     return result
 
 
-def unread(type_: TensorType) -> Known:
+def unread(type_: TensorType) -> ValueRange:
     """Range of a placeholder by its dtype; bounds of integers are of type int."""
-    return Known(type_.dtype.limits if not type_.dtype.is_float else ANY_RANGE)
+    return ValueRange(type_.dtype.limits if not type_.dtype.is_float else ANY_RANGE)
 
 
 def _stored(dtype: DType, range_: Range) -> Range:
-    """The range of numbers once they are stored in a dtype, where integers wrap around.
+    """The range of numbers after they are stored in a dtype, where integers wrap around.
 
     Bounds of floats are of type float. Infinite ones of integers are where these end.
     """
@@ -308,7 +310,7 @@ def _evaluated(op: OpSpec, numbers: Sequence[float]) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _ranges(inputs: Sequence[Known]) -> list[Range]:
+def _ranges(inputs: Sequence[ValueRange]) -> list[Range]:
     """One tuple per distinct input, so that equal operands are identical objects."""
     if len(inputs) == 1:
         return [inputs[0].range]
@@ -320,15 +322,15 @@ def _ranges(inputs: Sequence[Known]) -> list[Range]:
     return [own[id(known)] for known in inputs]
 
 
-def _variants(op: OpSpec, moves: bool, inputs: Sequence[Known]) -> Iterator[list[Range]]:
+def _variants(op: OpSpec, moves: bool, inputs: Sequence[ValueRange]) -> Iterator[list[Range]]:
     """The input ranges with one input, or all of them, replaced by a special element.
 
-    Data movement carries elements along unmixed. Other operators may mix a special element with
-    usual ones (sums do), indices may leave it out, and special elements of several inputs need not
-    meet; that is ignored, which refuses a little too much.
+    Data movement keeps elements separate. Other operators may mix a special element with others (as
+    sums do), indices may leave it out, and special elements of several inputs need not meet. This
+    is ignored, so slightly too much is refused.
     """
     if len(inputs) > 1 and all(known.special for known in inputs) and not moves:
-        yield _ranges([Known(k.special[0]) for k in inputs])
+        yield _ranges([ValueRange(k.special[0]) for k in inputs])
     read = [k for k, pattern in zip(inputs, op.patterns(len(inputs))) if not pattern.index]
     for chosen in dict.fromkeys(read):
         for special in chosen.special:

@@ -19,13 +19,13 @@ from nnfuzz.operators.operator import In
 
 
 class MissingOperator(Misfit):
-    """An operator of the motif is not among those that are generated from."""
+    """An operator of the motif is not in the catalog."""
 
 
 def plant(
     motif: Motif, catalog: Catalog, growth: Growth, start: str, mutate_from: int
 ) -> bool | None:
-    """Write a motif behind a value; whether it was mutated somewhere. None where it does not fit.
+    """Writes a motif behind a value. Returns whether it was mutated, or None if it does not fit.
 
     mutate_from: operator from which on to look for a place to mutate, from 1; 0 for never.
     Raises: MissingOperator. In both cases the graph is left partly written: see Growth.restore.
@@ -194,7 +194,7 @@ class MotifWriter:
         return binding if all(d in first[v].dtypes for v, d in binding.items()) else None
 
     def _signature(self, call: Call, binding: dict[str, DType]) -> OpSignature | None:
-        """A random one with the dtypes of the operands and, where it is given, of the output."""
+        """A random signature with the dtypes of the operands and, if it is given, of the output."""
         name = call.spec.output
         output = call.attributes.get(name) if isinstance(name, str) else None
         fitting = [
@@ -225,6 +225,6 @@ def _ones(style: str, rank: int, least: int) -> tuple[int, ...]:
 
 
 def _parameter(dtype: DType, *ends: float) -> Placeholder:
-    """A weight; of one value, or of values between two ends."""
+    """A weight of one value, or of values between two ends."""
     numbers = [float(end) for end in ends]
     return Placeholder(True, bool(ends), (numbers[0], numbers[-1]) if ends else None)

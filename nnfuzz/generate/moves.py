@@ -30,7 +30,8 @@ ATTEMPTS_PER_OPERATOR = 3
 ATTEMPTS_PER_NODE = 40
 """Operators picked for one node before the graph stays as small as it is."""
 PICKY_ATTEMPTS = 15
-"""Of these, those in which a vertex may be rejected: few operators may leave no other one."""
+"""The first of these picks, in which a vertex may be rejected: with few operators there may be no
+other one."""
 ATTEMPTS_PER_COVERAGE_TARGET = 10
 ATTEMPTS_PER_MOTIF = 8
 START_RANKS = (4, 2, 3, 4, 1, 3, 2, 5, 4, 0)
@@ -53,7 +54,8 @@ class Moves:
         self.goal = config.nodes
         self._picky = True
         self._rejected: tuple[dict[Vertex, bool], dict[Vertex, bool]] = {}, {}
-        """What was decided of vertices that the graph does not have yet, and of those it has."""
+        """Decisions to reject vertices, for those that the graph lacks and for those that it has.
+        """
 
     def adopt(self, start: Graph) -> None:
         """Grow around a concrete graph."""
@@ -85,9 +87,9 @@ class Moves:
     def finish(self, like: Graph | None = None) -> Graph:
         """The graph; placeholders become inputs or weights, loose ends outputs.
 
-        At least one placeholder becomes an input. A value with readers is an output too with a
-        small probability, which keeps optimisers from fusing it away. like: a graph of which what
-        is left stays an input or a weight.
+        At least one placeholder becomes an input. A value with readers is also an output with a
+        small probability, which keeps optimisers from fusing it away. like: a graph whose remaining
+        inputs and weights keep their kind.
         """
         growth, draw, graph = self.growth, self.draw, self.growth.graph
         inputs = set(like.inputs) if like else set()
@@ -229,7 +231,8 @@ class Moves:
         return False
 
     def _start_of(self, motif: Motif) -> str | None:
-        """The value that a motif starts from: a placeholder in an empty graph. None: none fits."""
+        """The value that a motif starts from (a placeholder in an empty graph), or None if none
+        fits."""
         growth, draw = self.growth, self.draw
         lo, hi = motif.ranks
         if not growth.graph.nodes:
@@ -248,7 +251,7 @@ class Moves:
     # -- forward ------------------------------------------------------------------------------
 
     def _forward(self, spec: type[OpSpec], attempt: int = 0) -> bool | None:
-        """Whether the operator was inserted; None if there is nothing that it can stand behind."""
+        """Whether the operator was inserted; None if no value can precede it."""
         growth, draw = self.growth, self._dice(attempt)
         there = growth.named.read(self.catalog.reads(spec), *spec.inputs[0].ranks)
         if not there:
@@ -282,7 +285,7 @@ class Moves:
     def _repeats(self, op: OpSpec, types: list[TensorType], signature: OpSignature) -> bool:
         """Whether a vertex is rejected: the graph has it, or it comes up in many graphs.
 
-        That is decided once per graph, however often the vertex is drawn.
+        The decision is made once per graph and vertex.
         """
         if not self._picky:
             return False
@@ -336,7 +339,7 @@ class Moves:
     # -- backward -----------------------------------------------------------------------------
 
     def _backward(self, spec: type[OpSpec], attempt: int = 0) -> bool | None:
-        """Whether the operator was inserted; None if there is nothing that it can stand before."""
+        """Whether the operator was inserted; None if no placeholder can follow it."""
         growth, draw = self.growth, self._dice(2 * attempt)
         outputs = self.catalog.outputs(spec)
         lo, hi = spec.inputs[0].ranks

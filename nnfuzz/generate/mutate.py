@@ -1,8 +1,8 @@
 """The mutating engine: one or two places of a kept graph change, and its values are kept elsewhere.
 
-What lies behind a change is all that has to be computed again, and inputs are kept where they stay
-valid. A change is an insertion by the moves of growth, another operator or other attributes in the
-place of a node, a node that is left out, or a value whose computation is cut off.
+Only values behind a change are computed again, and inputs are kept where they remain valid. A
+change inserts a node by the moves of growth, replaces a node's operator or attributes, removes a
+node, or turns a computed value into an input.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class _Change:
                 return
 
     def unaffected(self) -> set[str]:
-        """Values that are what they were in the start: nothing that they depend on has changed."""
+        """Values that are unchanged since the start, as is everything on which they depend."""
         before = {node.outputs[0]: node for node in self.start.nodes}
         old, new = self.start, self.graph
         changed = {n for n in new.values if not _same_type(old, new, n)}
@@ -102,7 +102,7 @@ class _Change:
     # -- the changes --------------------------------------------------------------------------
 
     def _inserted(self) -> Graph | None:
-        """With a node more, in front of a placeholder or behind a value."""
+        """The graph with one more node, before a placeholder or behind a value."""
         config = replace(self.config, nodes=1, motifs=0.0)
         moves = Moves(self.catalog, config, DecidedStore(self.rng, config.sizes, eager=True))
         moves.adopt(self.graph)
@@ -110,7 +110,7 @@ class _Change:
         return moves.finish(self.graph) if len(moves.growth.graph.nodes) == moves.goal else None
 
     def _with_attributes(self) -> Graph | None:
-        """With other attributes of a node; the types behind it may differ."""
+        """The graph with other attributes of a node; types behind it may differ."""
         at = self._any()
         node = self.graph.nodes[at]
         if not node.op.declared:
@@ -122,7 +122,7 @@ class _Change:
         return self._replaced(at, op)
 
     def _with_sibling(self) -> Graph | None:
-        """With another operator in the place of a node, whose outputs have the same types."""
+        """The graph with a node's operator replaced by one with the same output types."""
         at = self._any()
         node = self.graph.nodes[at]
         types, wanted = self.graph.types(node.inputs), self.graph.types(node.outputs)
@@ -138,7 +138,7 @@ class _Change:
         return None
 
     def _bypassed(self) -> Graph | None:
-        """Without a node: what reads its output reads one of its inputs of the same type."""
+        """The graph without a node, whose readers read one of its inputs of the same type."""
         at = self._any()
         node = self.graph.nodes[at]
         (output, *more), wanted = node.outputs, self.graph.type(node.outputs[0])
@@ -157,7 +157,7 @@ class _Change:
         return self._pruned(nodes, self.graph.inputs, outputs)
 
     def _cut(self) -> Graph | None:
-        """With a computed value as an input, and without what nothing else needs."""
+        """The graph with a computed value as an input, without nodes that nothing else needs."""
         at = self._any()
         (output, *more) = self.graph.nodes[at].outputs
         if more or output in self.graph.outputs or not at:
@@ -189,7 +189,7 @@ class _Change:
         return op if self.catalog.admits(spec, binding, op.output_dtype(*types)) else None
 
     def _replaced(self, at: int, op: OpSpec) -> Graph | None:
-        """With another operator in the place of a node, and the types behind it inferred anew."""
+        """The graph with a node's operator replaced, and the types behind it inferred again."""
         old = self.graph
         values, nodes = dict(old.values), list(old.nodes)
         nodes[at] = Node(op, nodes[at].inputs, nodes[at].outputs)
@@ -238,7 +238,7 @@ class _Change:
         return found
 
     def _avoided(self, graph: Graph) -> bool:
-        """Whether there is an edge to keep away from."""
+        """Whether the graph has an edge to avoid."""
         if not self.config.avoid:
             return False
         makers = {name: node.op.name for node in graph.nodes for name in node.outputs}

@@ -1,7 +1,7 @@
-"""How a motif is mutated in one place, so that it is next to what optimisers look for.
+"""Mutations of a motif in one place, which make it similar to a pattern that optimisers look for.
 
-Each change inserts another form of the operator that the motif asked for (nnfuzz.generate.motifs)
-and answers with the outputs; or None, where there is nothing to change or it does not fit.
+Each mutation inserts another form of the operator that the motif requests (nnfuzz.generate.motifs).
+It returns the outputs, or None if there is nothing to change or it does not fit.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TRIES = 4
 
 @dataclass(frozen=True)
 class Call:
-    """An operator that a motif asked for."""
+    """An operator that a motif requests."""
 
     spec: type[OpSpec]
     operands: tuple[Operand, ...]
@@ -128,7 +128,7 @@ def detour(m: Inserting, call: Call) -> tuple[str, ...] | None:
 
 
 def other_reader(m: Inserting, call: Call) -> tuple[str, ...] | None:
-    """The value gets a second reader: another node, or it becomes an output of the model."""
+    """Gives the value a second reader: another node, or an output of the model."""
     outputs = m.insert(call)
     if outputs and (m.draw.chance(0.5) or not _unary(m, call, outputs[0])):
         m.growth.exposed.add(outputs[0])

@@ -1,9 +1,9 @@
-"""Rejection of vertices that are there already, or that come up again and again (GenCoG).
+"""Rejection of vertices that the graph has already, or that are drawn often (GenCoG).
 
-A vertex is an operator with its attributes and the types of its inputs. What earlier test cases had
-is not known, since a test case is a function of its seed, index and configuration. But which
-vertices repeat follows from how they are drawn: a Relu of a float32 scalar is one of a few hundred
-vertices, one of a tensor of rank 4 hardly ever comes up twice.
+A vertex is an operator with its attributes and the types of its inputs. Earlier test cases are
+unknown, since a test case is a function of its seed, index and configuration, but the distribution
+of the draws tells which vertices repeat: a Relu of a float32 scalar is one of a few hundred
+vertices, one of a tensor of rank 4 is hardly ever drawn twice.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def vertex(op: OpSpec, types: Iterable[TensorType]) -> Vertex:
 
 
 def surprise(op: OpSpec, types: Sequence[TensorType]) -> float:
-    """About how many bits it takes to say which vertex of an operator signature it is.
+    """The information of a vertex of an operator signature in bits, approximately.
 
     That is the negative binary logarithm of the probability that another draw is the same one.
     """
@@ -56,7 +56,7 @@ def surprise(op: OpSpec, types: Sequence[TensorType]) -> float:
 
 
 def rejects(draw: Draw, op: OpSpec, types: Sequence[TensorType], bits: float) -> bool:
-    """Whether a vertex of a signature of so many bits is rejected since it is a common one."""
+    """Whether a vertex of a signature is rejected because its information is low."""
     rank = len(types[0].shape) if types else 0
     if bits + RANK_BITS + DIM_BITS * rank >= HORIZON:
         return False

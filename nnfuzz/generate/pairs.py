@@ -1,7 +1,7 @@
 """Pairs: motifs made from the specs, an operator behind itself or behind one that it merges with.
 
-The second operator has attributes and operands of its own, or shares some with the first one, so
-that what a compiler merges or cancels (`OpSpec.merges`) is there, and what it must not cancel.
+The second operator has its own attributes and operands or shares some with the first one. So there
+are pairs that a compiler merges or cancels (`OpSpec.merges`), and pairs that it must not cancel.
 """
 
 from __future__ import annotations

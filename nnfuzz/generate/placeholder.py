@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from nnfuzz.generate.knowledge import Known, unread
+from nnfuzz.generate.knowledge import ValueRange, unread
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.operator import In, Range
@@ -33,10 +33,10 @@ class Placeholder:
         """Whether nothing may compute it."""
         return self.fixed or self.constant
 
-    def known(self, type_: TensorType) -> Known:
+    def known(self, type_: TensorType) -> ValueRange:
         """The range of its values (nnfuzz.generate.knowledge)."""
         if self.range is not None:
-            return Known(self.range)
+            return ValueRange(self.range)
         known = unread(type_)
         # Of an index no more is sure than that -1 and 0 are admitted, whatever the sizes.
         return replace(known, special=((-1, 0),)) if self.fixed and type_.dtype.is_int else known

@@ -1,4 +1,4 @@
-"""Insertion inside of a graph: a node reads a new value instead of the one it used to read."""
+"""Insertion inside a graph: an old node reads a new value in place of its former input."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CHANCE = 0.5
 
 
 def splice(graph: Graph, old: Collection[str], draw: Draw) -> int:
-    """Reconnect inputs of the old nodes to new values of the same type; how many were.
+    """Reconnects inputs of the old nodes to new values of the same type; returns their number.
 
     old: names of the values that were there before. Changes a concrete graph; nodes stay in
     topological order, values that lose their last reader become outputs.

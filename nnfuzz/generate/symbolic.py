@@ -1,7 +1,7 @@
 """The symbolic engine: insertion over whole-graph integer constraints (NNSmith, Algorithm 1).
 
-Dimensions and attributes stay symbolic until the graph stands; then attribute binning moves them
-away from the values solvers like (Algorithm 2).
+Dimensions and attributes stay symbolic until the graph is complete; then attribute binning moves
+them away from the values that solvers prefer (Algorithm 2).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Gradient descent on the parameters upstream of a violated node (NNSmith, Algorithm 3).
 
 The gradient pass runs on float64 tensors whatever the dtypes of the graph: each operator's `proxy`
-provides the derivative, while the values are those of the native run, so that rounding, truncation
-and comparisons are as they really are and gradients flow through them nevertheless.
+provides the derivative, while the values are those of the native run. So rounding, truncation and
+comparisons have their real values, and gradients flow through them all the same.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ TINY = 1e-6
 SLACK = 1e-2
 """How far inside of the domain the descent aims."""
 HELD_SLACK = 0.1
-"""How near to the end of an earlier node's domain it is pushed back."""
+"""Distance from the end of an earlier node's domain at which the node is pushed back."""
 HALVED = 0.5
-"""Factor of the rate after a step that was taken back."""
+"""Factor of the rate after a step that was undone."""
 
 
 class _As(torch.autograd.Function):
@@ -50,8 +50,8 @@ class _As(torch.autograd.Function):
 class Descent:
     """Adam on the parameters that one violated node depends on.
 
-    frozen: parameters (indices) that are left alone. limits: bounds that parameters stay within.
-    held: positions of earlier nodes that have to stay inside of their domains.
+    frozen: parameters (indices) that do not change. limits: bounds of parameters. held: positions
+    of earlier nodes that must stay inside of their domains.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Descent:
         return moved
 
     def undo(self) -> None:
-        """Take the last step back, but for `values`, and go slower from now on."""
+        """Undo the last step except in `values`, and make smaller steps from now on."""
         self.theta = self._before
         self.rate *= HALVED
 
@@ -171,7 +171,7 @@ class Descent:
                 carried[name] = _As.apply(proxy, value)
 
     def _loss(self, values: Values, carried: Values) -> Tensor | None:
-        """The sum of violations; of squares where the result is not finite for another reason."""
+        """Sum of violations; sum of squares if the result is not finite for another reason."""
         node = self.program.graph.nodes[self.violation.position]
         if self.violation.cause is Cause.FINITE:
             return _size([carried[n] for n in node.inputs if n in carried])
@@ -186,7 +186,7 @@ class Descent:
     def _outside(
         self, violation: Violation, values: Values, carried: Values, slack: float
     ) -> Tensor | None:
-        """Sum of the violations of a node; None where the parameters cannot change it."""
+        """Sum of the violations of a node; None if the parameters cannot change it."""
         node = self.program.graph.nodes[violation.position]
         inputs = [self._typed(values, carried, n) for n in node.inputs]
         try:
@@ -235,5 +235,5 @@ def native(theta: Tensor, dtype: DType) -> Tensor:
 
 
 def as_array(x: Tensor, dtype: DType) -> np.ndarray:
-    """A copy of a tensor as a contiguous array of the dtype it stands for."""
+    """A contiguous array of a tensor's ONNX dtype, copied."""
     return np.array(array(x, dtype), order="C")

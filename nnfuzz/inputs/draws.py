@@ -36,7 +36,7 @@ FLOAT_STYLES: tuple[tuple[float, Style], ...] = (
     (0.03, _uniform(-20, 20)),
 )
 SCALES = (1.0, 1.0, 0.5, 1.0, 0.25, 2.0, 0.1, 1.0)
-"""By restart."""
+"""Scale of draws, by restart."""
 INTEGER_RANGES: tuple[tuple[float, Range | None], ...] = (
     (0.20, (-8, 8)),
     (0.12, (1, 9)),
@@ -46,19 +46,19 @@ INTEGER_RANGES: tuple[tuple[float, Range | None], ...] = (
     (0.10, (-(2.0**30), 2.0**30)),
     (0.15, (-math.inf, math.inf)),
 )
-"""None: next to one of `BOUNDARIES`."""
+"""(probability, range) of integers; None means next to one of `BOUNDARIES`."""
 BOUNDARIES = tuple(
     sign * 2**bits for bits in (7, 8, 11, 15, 16, 24, 31, 32, 53, 62) for sign in (1, -1)
 )
-"""Powers of two that some dtype just holds: a narrower one loses what lies beyond."""
+"""Powers of two at the limits of dtypes: a narrower dtype loses larger numbers."""
 GREATEST = 10
-"""How many of those within a range one is drawn from, the greatest ones."""
+"""Number of boundaries in a range, the greatest ones, of which one is drawn."""
 BESIDE = 5
-"""How far from it integers are."""
+"""Greatest distance of integers from a boundary."""
 TAME_INTEGERS: tuple[tuple[float, Range], ...] = ((0.6, (1, 9)), (0.4, (-8, 8)))
-"""From the second restart on."""
+"""INTEGER_RANGES from the second restart on."""
 HALF_LINE = 3.0
-"""How far draws reach from the end of a range that is unbounded on the other side."""
+"""Length of the interval of draws in a range that is unbounded on one side."""
 
 
 def draw(
@@ -66,9 +66,9 @@ def draw(
 ) -> np.ndarray:
     """An array of a concrete type, within the range if there is one.
 
-    hint: closed range that the readers of the value would like. restart: how many attempts failed
-    before; later ones differ in scale, and leave wrap-around and regimes of magnitude
-    (nnfuzz.inputs.regimes) alone.
+    hint: closed range in which the readers of the value are valid. restart: number of failed
+    attempts; later ones differ in scale, and draw neither wrap-around nor regimes of magnitude
+    (nnfuzz.inputs.regimes).
     """
     shape = type_.sizes
     if type_.dtype.is_bool:
@@ -147,8 +147,9 @@ def _integers(
 def _beside_power(
     rng: np.random.Generator, shape: tuple[int, ...], least: int, most: int
 ) -> np.ndarray | None:
-    """int64 next to one of `BOUNDARIES`, of either sign where that is in the range as well; None if
-    the range has none.
+    """int64 values next to one of `BOUNDARIES`, of both signs if the range allows it.
+
+    None if the range has no boundary.
     """
     inside = [power for power in BOUNDARIES if least <= power <= most]
     if not inside:
@@ -161,7 +162,7 @@ def _beside_power(
 
 
 def _varied(rng: np.random.Generator, values: np.ndarray, lo: int, hi: int) -> np.ndarray:
-    """The array, with one element changed if all are the same though they need not be."""
+    """The array, with one element changed if all elements are equal and the range allows others."""
     if values.size > 1 and hi > lo:
         first = values.flat[0]
         if (values == first).all():

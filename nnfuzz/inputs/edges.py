@@ -1,5 +1,5 @@
-"""Values at the edges of a dtype in inputs that were found: NaN, infinities, signed zeros,
-subnormals, the greatest and smallest numbers.
+"""Puts values at the edges of a dtype into valid inputs: NaN, infinities, signed zeros, subnormals,
+the greatest and smallest numbers.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from nnfuzz.operators.carriers import array
 FLOATS = (DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64)
 """8-bit floats lack infinities, or more."""
 SHARE = 0.2
-"""Of the elements of a tensor; the others stay what they are, so that there is more to compare."""
+"""Share of the elements of a tensor that change; the others keep results comparable."""
 
 
 def at_edges(
     graph: Graph, rng: random.Random, inputs: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """The inputs with edge values in some elements of each; weights are left alone.
+    """The inputs with edge values in some elements of each; weights do not change.
 
-    Floats, and integers that are read only where ONNX decides on any value (OpSpec.edges).
+    Only floats get them, and integers all of whose readers define every value (OpSpec.edges).
     """
     return {name: _edged(graph, name, rng, given) for name, given in inputs.items()}
 
@@ -55,6 +55,6 @@ def float_edges(dtype: DType) -> list[float]:
 
 
 def expected(graph: Graph, params: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """What PyTorch computes: outputs by name."""
+    """Outputs that PyTorch computes, by name."""
     values = execute(graph, tensors({n: params[n] for n in (*graph.inputs, *graph.weights)}))
     return {name: array(values[name], graph.type(name).dtype) for name in graph.outputs}

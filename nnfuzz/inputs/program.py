@@ -20,7 +20,7 @@ from nnfuzz.operators.operator import ANY_RANGE, OpSpec, Range, flatten
 
 
 class Cause(Enum):
-    """Why a node is violated."""
+    """The reason for which a node is violated."""
 
     DOMAIN = "outside of its domain"
     FINITE = "not finite"
@@ -66,7 +66,7 @@ class Program:
         return None
 
     def complete(self, values: Values) -> Violation | None:
-        """Compute the values that are missing, in place; the others are taken as they are."""
+        """Compute the missing values in place; the others do not change."""
         with torch.no_grad():
             for i, node in enumerate(self.graph.nodes):
                 if any(name not in values for name in node.outputs):
@@ -122,7 +122,7 @@ class Program:
 
 
 def admitted_ranges(graph: Graph) -> dict[str, Range]:
-    """Ranges of inputs and weights that the operators behind them admit, through data movement.
+    """Ranges of inputs and weights that the operators reading them admit, through data movement.
 
     Values without any bound are left out, and those with contradictory bounds.
     """
@@ -144,7 +144,7 @@ def _wide(range_: Range) -> bool:
 
 
 def index_ranges(graph: Graph) -> dict[str, tuple[float, float]]:
-    """Of every index input, the closed range its integers must lie in."""
+    """The closed range of each index input."""
     found: dict[str, tuple[float, float]] = {}
     for node in graph.nodes:
         if any(p.index for p in node.op.inputs):
@@ -177,6 +177,6 @@ def within(tensors: Sequence[Tensor], valid: Sequence[Range | None]) -> bool:
 def finite(x: Tensor) -> bool:
     """Whether a floating tensor has neither NaN nor infinity.
 
-    A finite sum proves it for a tenth of the price; a sum may also overflow.
+    A finite sum proves it for a tenth of the cost; a sum may also overflow.
     """
     return math.isfinite(x.sum().item()) or bool(torch.isfinite(x).all())

@@ -1,7 +1,7 @@
 """Input range hints: ranges of inputs and weights in which the nodes that read them are valid.
 
 A hint is a closed range of a value in which its readers have valid results. It is a heuristic: it
-makes the first draw succeed more often, and the gradient search takes over where it does not.
+makes the first draw succeed more often; where it fails, the gradient search takes over.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ TRIALS = 24
 SAMPLES = 33
 """Elements per trial evaluation."""
 FAR = 2.0**40
-"""Sampled in place of infinity."""
+"""Number that samples use in place of infinity."""
 TABLED = 3
-"""Up to how many inputs all combinations are evaluated at once."""
+"""Most inputs of a node whose combinations are evaluated at once."""
 
 
 def range_hints(
     graph: Graph, rng: np.random.Generator, shuffled: bool, bounds: RangeHints | None = None
 ) -> RangeHints:
-    """Hints for values of the graph, `bounds` (hard ones) cut further; many values have none.
+    """Hints for values of the graph within hard `bounds`; many values have none.
 
     shuffled: try the ranges in random order instead of the widest first, for another attempt.
     """
@@ -75,9 +75,9 @@ def _add_hints(
     rng: np.random.Generator,
     shuffled: bool,
 ) -> None:
-    """Add hints for the inputs of a node under which it is valid and its outputs are as wanted.
+    """Add hints for the inputs of a node, so that it is valid and its outputs meet their hints.
 
-    Where no ranges do both, the node being valid comes first.
+    If no ranges give both, they make the node valid.
     """
     dtypes = [graph.type(name).dtype for name in node.inputs]
     have = [found.get(name, ANY_RANGE) for name in node.inputs]
@@ -100,13 +100,13 @@ def _add_hints(
 
 
 def _cut(have: Range, bounds: Range) -> Range:
-    """A range within bounds; the bounds where they are disjoint."""
+    """The intersection of a range with bounds; the bounds if that is empty."""
     cut = max(have[0], bounds[0]), min(have[1], bounds[1])
     return cut if cut[0] <= cut[1] else bounds
 
 
 def _options(op: OpSpec, dtypes: Sequence[DType], have: Sequence[Range]) -> list[list[Range]]:
-    """Ranges to try, per input; those of an index follow from shapes."""
+    """Ranges to try for each input; the range of an index follows from shapes."""
     patterns = op.patterns(len(dtypes))
     if pointwise(op) and any(p.index for p in patterns):
         return [[]]
@@ -163,7 +163,7 @@ def _widened(
     ranges: list[Range],
     wanted: Range | None,
 ) -> list[Range]:
-    """The ranges without those that are not needed: a dividend may be any integer."""
+    """The ranges without unnecessary ones: a dividend may be any integer."""
     fits = _valid_on_samples if pointwise(op) else _by_numbers
     for i, (dtype, pattern) in enumerate(zip(dtypes, op.patterns(len(dtypes)))):
         if have[i] == ANY_RANGE and not dtype.is_bool and not pattern.index:
@@ -190,7 +190,7 @@ def _choices(dtype: DType) -> tuple[Range, ...]:
 
 
 def _narrowed(choices: Sequence[Range], have: Range) -> list[Range]:
-    """The choices cut to an existing hint; the hint itself where it is bounded."""
+    """The choices within an existing hint; only the hint itself if it is bounded."""
     own = [have] if have[0] > -math.inf or have[1] < math.inf else []
     cut = [(max(lo, have[0]), min(hi, have[1])) for lo, hi in choices]
     return own + [(lo, hi) for lo, hi in cut if lo <= hi]
@@ -231,7 +231,7 @@ def _first(
     columns: tuple[tuple[Range, ...], ...],
     wanted: Range | None,
 ) -> int | None:
-    """The first place at which the ranges of all inputs go together; all are evaluated at once."""
+    """The first position at which the ranges of all inputs are compatible, evaluated at once."""
     op = spec(**dict(attributes))
     rows = [_rows(d, ranges, i) for i, (d, ranges) in enumerate(zip(dtypes, columns))]
     (places,) = _in_domain(op, rows).nonzero(as_tuple=True)
@@ -254,7 +254,7 @@ def _table(
     options: tuple[tuple[Range, ...], ...],
     wanted: Range | None,
 ) -> list[list[int]]:
-    """Which of the ranges per input go together: their positions, for each combination."""
+    """Positions of compatible ranges of the inputs, one for each combination."""
     op = spec(**dict(attributes))
     rows = [_rows(d, ranges, i) for i, (d, ranges) in enumerate(zip(dtypes, options))]
     places = torch.cartesian_prod(*map(torch.arange, map(len, options))).reshape(-1, len(rows))
@@ -290,7 +290,7 @@ def _steep(term: torch.Tensor) -> torch.Tensor:
 
 @lru_cache(maxsize=1 << 12)
 def _sample(dtype: DType, range_: Range, position: int) -> torch.Tensor:
-    """Numbers that run through a range; each input in another order, so that they combine."""
+    """Numbers from all of a range, in another order for each input, so that they combine."""
     lo, hi = range_
     if range_ != _far(dtype):
         lo, hi = max(lo, -100.0), min(hi, 100.0)

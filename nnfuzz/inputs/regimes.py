@@ -1,8 +1,8 @@
-"""Regimes of magnitude: what random numbers around 1 never show.
+"""Regimes of magnitude: inputs for behaviour that random numbers around 1 never cause.
 
-Ties of Round, sums that lose small terms, exponentials that overflow inside of a stable formula and
-numbers below the least normal one need inputs of their own. Elements are numbers of few bits
-wherever that is possible, so that arithmetic with them is exact and decisions stay comparable.
+Examples are ties of Round, sums that lose small terms, exponentials that overflow inside of a
+stable formula, and subnormal numbers. Elements have few significant bits if possible, so that
+arithmetic with them is exact and decisions stay comparable.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from nnfuzz.operators.rounding import underflow
 
 
 class Regime(Enum):
-    """How the numbers of one tensor are spread."""
+    """The distribution of the numbers of a tensor."""
 
     INTEGERS = "small integers"
     TIES = "halves"
@@ -37,13 +37,13 @@ REGIMES: tuple[tuple[float, Regime | None], ...] = (
     (0.15, Regime.SPREAD),
     (0.18, None),
 )
-"""How often each is tried; None is for the plain styles. Graphs that are violated fall back."""
+"""Probability of each regime; None stands for plain draws, which violated graphs fall back to."""
 HUNDREDS = 100.0
-"""From where a number counts as large."""
+"""Least magnitude of a large number."""
 MOST_BITS = 64
-"""Exponent of two that LARGE ends at."""
+"""Greatest exponent of two of LARGE."""
 ORDERS = 20
-"""Binary orders of magnitude that the exponents of SPREAD differ by."""
+"""Greatest difference between the binary exponents of SPREAD."""
 
 
 def in_regime(
@@ -63,7 +63,7 @@ def in_regime(
 
 
 def regime_of(values: np.ndarray) -> set[Regime]:
-    """Which regimes the elements of a float array show."""
+    """Regimes that the elements of a float array belong to."""
     kind, numbers = DType.of(values.dtype), values.astype(np.float64).ravel()
     sizes = np.abs(numbers[numbers != 0])
     if not sizes.size:
@@ -97,7 +97,7 @@ def _ties(rng: np.random.Generator, shape: Shape, dtype: DType, b: Range) -> np.
 def _multiples(
     rng: np.random.Generator, shape: Shape, bounds: Range, unit: float, far: int
 ) -> np.ndarray | None:
-    """Multiples of `unit` near zero, or near the end of the bounds that is nearest to it."""
+    """Multiples of `unit` near zero, or near the bound closest to zero."""
     least, most = (
         math.ceil(max(bounds[0] / unit, -(2**40))),
         math.floor(min(bounds[1] / unit, 2**40)),
@@ -110,7 +110,7 @@ def _multiples(
 
 
 def _large(rng: np.random.Generator, shape: Shape, dtype: DType, b: Range) -> np.ndarray | None:
-    """Integers of few bits times a power of two, seldom a great one: graphs are to stay finite."""
+    """Integers of few bits times a power of two; large ones are rare to keep graphs finite."""
     bits = int(rng.integers(2, 5))
     room = math.log2(min(dtype.limits[1], max(-b[0], b[1], 1.0)))
     first = math.log2(HUNDREDS) - bits + 1
@@ -123,7 +123,7 @@ def _large(rng: np.random.Generator, shape: Shape, dtype: DType, b: Range) -> np
 
 
 def _tiny(rng: np.random.Generator, shape: Shape, dtype: DType, b: Range) -> np.ndarray | None:
-    """About the least normal number, on both sides of it."""
+    """Numbers around the least normal one, on both sides of it."""
     if b[0] > 0 or b[1] < 0:
         return None
     unit = _least(dtype)

@@ -1,8 +1,8 @@
 """Find inputs and weights under which every intermediate value is finite and well defined.
 
 Draws come first: a forward pass of ten operators costs a fraction of a millisecond, and the ranges
-in which readers are valid (nnfuzz.inputs.range_hints) make most draws succeed. Where another graph
-can be had for less, that is all (`DRAWS_ONLY`). Else gradient descent (nnfuzz.inputs.descent) moves
+in which readers are valid (nnfuzz.inputs.range_hints) make most draws succeed. If another graph
+costs less than a descent, there are only draws (`DRAWS_ONLY`). Otherwise gradient descent moves
 the parameters behind the topologically first violated operator until it is satisfied, then goes on
 to the next one; when steps run out, everything is drawn anew.
 """
@@ -42,13 +42,13 @@ class SearchConfig:
     """Budgets of one search; counted in attempts so that the result does not depend on the clock.
 
     restarts: complete redraws. draws: plain redraws in the first attempt before descending.
-    redraws, nudges: further draws and gradient steps, once the values are valid, that bring
-    decisions away from their edges until a share `steady` of them is.
+    redraws, nudges: further draws and gradient steps on valid values, which move decisions away
+    from their edges until a share `steady` of them is stable.
     steps: gradient steps per restart, fewer in graphs below 25 nodes; 0: no descent. patience:
     steps for one operator without progress after which a restart is given up. rate: of Adam,
     relative to a parameter's magnitude.
-    moderate: whether draws leave regimes of magnitude and wrap-around alone, under which much of a
-    model may compute next to nothing.
+    moderate: whether draws avoid regimes of magnitude and wrap-around, under which large parts of a
+    model may compute constants.
     seconds: of CPU time, so that it is the same on a busy machine; last resort against pathological
     graphs, checked between steps.
     """
@@ -66,16 +66,16 @@ class SearchConfig:
 
 
 DRAWS_ONLY = SearchConfig(restarts=2, steps=0, redraws=1, nudges=0)
-"""Three draws find an input of nine graphs in ten; another graph costs less than a descent."""
+"""Three draws find an input for nine of ten graphs; another graph costs less than a descent."""
 
 
 @dataclass(frozen=True)
 class Found:
     """Parameters by name, in the graph's dtypes, and the outputs PyTorch computes from them.
 
-    draws, steps: complete draws and gradient steps it took. seconds: of wall time. stable: share of
-    the decided elements that rounding errors do not turn over (nnfuzz.inputs.stability). values: as
-    tensors, of the whole graph.
+    draws, steps: number of complete draws and gradient steps. seconds: wall time. stable: share of
+    the decided elements that rounding errors do not change (nnfuzz.inputs.stability). values: all
+    values of the graph as tensors.
     """
 
     inputs: dict[str, np.ndarray]
@@ -111,9 +111,8 @@ def search(
 ) -> Found | NotFound:
     """Valid parameters for a concrete graph; a function of the arguments and the state of `rng`.
 
-    given: parameters by name that stay as they are. known: values of a graph that this one differs
-    from in a few places only; they are kept, and what they lack is drawn and computed, if that is
-    valid.
+    given: parameters by name that do not change. known: values of a similar graph; they are kept,
+    and missing ones are drawn and computed, if the result is valid.
     """
     settings = settings or SearchConfig()
     derives = settings.steps or settings.nudges
@@ -151,11 +150,11 @@ class _Search:
 
     @cached_property
     def limits(self) -> dict[str, Range]:
-        """Bounds that the descent keeps parameters within."""
+        """Bounds of parameters in the descent."""
         return admitted_ranges(self.graph)
 
     def kept(self, known: Mapping[str, Tensor]) -> Found | None:
-        """The known values with what they lack; None if that is not valid."""
+        """The known values, completed by missing ones; None if the result is not valid."""
         if self.outside:
             return None
         values = {name: value for name, value in known.items() if name in self.graph.values}
@@ -189,7 +188,7 @@ class _Search:
         return time.process_time() - self.cpu > self.settings.seconds
 
     def _draw(self, wanted: dict[str, Range], restart: int) -> tuple[Values, Violation | None]:
-        """All parameters anew; in the first draw, tamed one after the other where that must be."""
+        """New values of all parameters; the first draw then moderates those of violated nodes."""
         self.draws += 1
         calm = max(restart, int(self.settings.moderate))
         values: Values = {}
@@ -219,7 +218,7 @@ class _Search:
         return violation
 
     def _descend(self, values: Values, violation: Violation) -> bool:
-        """Step until no node is violated; False if the budget ends before."""
+        """Step until no node is violated; False if the budget ends first."""
         descent, rate, held = None, self.settings.rate, set()
         for _ in range(min(self.settings.steps, 10 + 2 * len(self.graph.nodes))):
             if descent is None or descent.violation != violation:
@@ -247,7 +246,7 @@ class _Search:
     # -- the second objective -----------------------------------------------------------------
 
     def _steadied(self, values: Values, wanted: dict[str, Range]) -> Found:
-        """Valid values, or others whose decisions are further from edges if found quickly."""
+        """Valid values, or others with fewer decisions near an edge if some are found soon."""
         best, share = values, self._share(values)
         for i in range(self.settings.redraws):
             if share >= self.settings.steady:

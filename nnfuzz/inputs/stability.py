@@ -1,9 +1,9 @@
-"""Stability: elements next to a discontinuity, which a rounding error can take across it.
+"""Stability: elements so near to a discontinuity that a rounding error can move them across it.
 
 Floor, Cast to integers, comparisons, ArgMax and the like jump. An element next to a jump can not be
 compared between compilers, nor can anything that depends on it, so the search prefers parameters
-with few of them. An element exactly on the edge counts as stable: it is there by construction (a
-constant, an integer, equal operands), not by chance.
+with few of them. An element exactly on the edge counts as stable, since it is there by construction
+(a constant, an integer, equal operands) and not by chance.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nnfuzz.inputs.program import Program, Values
 from nnfuzz.operators.operator import OpSpec
 
 AMPLIFIED = 32
-"""Units in the last place within which an edge is too near: errors grow on the way to it."""
+"""Distance in ULP within which an edge is too near, since errors grow on the way to it."""
 
 
 def tolerance(inputs: list[Tensor]) -> float:
@@ -53,7 +53,7 @@ def shaky(program: Program, positions: list[int], values: Values) -> Iterator[tu
 
 
 def _between(margin: Tensor, near: float) -> int:
-    """How many elements lie in (0, near); most often none, which the least one tells."""
+    """Number of elements in (0, near); usually none, which the minimum shows quickly."""
     least = margin.min().item()
     if least >= near:
         return 0
@@ -63,7 +63,7 @@ def _between(margin: Tensor, near: float) -> int:
 def stable_share(program: Program, positions: list[int], values: Values) -> float:
     """Share of the elements of all decisive nodes that are not next to a discontinuity.
 
-    1 if there is none. Each node weighs the same.
+    1 if there is no such node. All nodes have equal weight.
     """
     with torch.no_grad():
         shares = [1 - count / total for _, count, total in shaky(program, positions, values)]

@@ -68,16 +68,16 @@ class DType(Enum):
         self.is_float = "float" in name
         self.is_int = not self.is_bool and not self.is_float
         self.carrier: str = _CARRIERS.get(name, name)
-        """The name of the dtype in which PyTorch holds such values: the type itself, or a wider
-        one where PyTorch has few kernels (see nnfuzz.operators.carriers)."""
+        """The name of the dtype in which PyTorch holds values of this dtype: itself, or a wider one
+        where PyTorch has few kernels (see nnfuzz.operators.carriers)."""
         self.unit_roundoff = float(ml_dtypes.finfo(self.numpy).eps) / 2 if self.is_float else 0.0
         """Half the distance from 1 to the next larger number; 0 for exact types."""
         self.limits: tuple[float, float] = _limits(self.numpy, self.is_float)
-        """Smallest and largest finite value. That of uint64 is where its carrier ends."""
+        """Smallest and largest finite value; for uint64 the largest one of its carrier."""
 
     @property
     def carried(self) -> bool:
-        """Whether PyTorch holds such values in another dtype."""
+        """Whether PyTorch holds values of this dtype in another one."""
         return self.carrier != self.value
 
     @property
@@ -162,7 +162,7 @@ def held(numbers: np.ndarray, dtype: DType) -> np.ndarray:
 
 
 def plain(array: np.ndarray) -> np.ndarray:
-    """The same numbers in a dtype that NumPy has itself: float64 or int64 for ml_dtypes' ones."""
+    """The same numbers in a dtype of NumPy: float64 or int64 for dtypes of ml_dtypes."""
     dtype = DType.of(array.dtype)
     if dtype.native:
         return array

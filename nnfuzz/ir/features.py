@@ -1,7 +1,6 @@
 """Features of a graph for counting diversity: small enough to keep for every test.
 
-They are what `nnfuzz metrics`, selections, guidance and the page of a campaign count, so that
-nothing is counted in two ways.
+`nnfuzz metrics`, selections, guidance and the page of a campaign all count these features.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ __all__ = ["Graph", "GraphError", "Node", "Value", "pruned"]
 
 @dataclass(slots=True, eq=False)
 class Value:
-    """A tensor in a graph, known by a name that is unique in it. Never changed, like its type."""
+    """A tensor in a graph under a unique name. It never changes, nor does its type."""
 
     name: str
     type: TensorType
@@ -175,7 +175,7 @@ def pruned(
     weights: Iterable[str],
     outputs: Iterable[str],
 ) -> Graph:
-    """The part of a graph that the outputs depend on."""
+    """The part of a graph on which the outputs depend."""
     outputs = list(dict.fromkeys(outputs))
     needed, kept = set(outputs), []
     for node in reversed(list(nodes)):

@@ -1,8 +1,8 @@
 """One graph at several sizes: copies side by side that share their weights.
 
-A model with a symbolic dimension is run at every size, and what it must return is what the copies
-compute. Together they are an ordinary graph, so whatever judges or reduces graphs does so for
-several sizes as well. The names of copy K, K > 0, end in "_atK"; weights keep theirs.
+A model with a symbolic dimension runs at every size and must return what the copies compute. The
+copies form an ordinary graph, so that judging and reducing graphs covers several sizes as well. The
+names of copy K, K > 0, end in "_atK"; weights keep theirs.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def by_copy(arrays: Mapping[str, T]) -> list[dict[str, T]]:
     return [found[k] for k in sorted(found)]
 
 
-def together(parts: Iterable[Mapping[str, T]]) -> dict[str, T]:
+def merged(parts: Iterable[Mapping[str, T]]) -> dict[str, T]:
     """Inverse of `by_copy`."""
     return {at_size(name, k): item for k, part in enumerate(parts) for name, item in part.items()}
 

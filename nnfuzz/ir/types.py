@@ -13,10 +13,10 @@ from nnfuzz.ir.expr import Int, Var, concrete, evaluate, product
 
 @dataclass(slots=True, eq=False)
 class TensorType:
-    """What is known of a tensor before it has values.
+    """Dtype and shape of a tensor.
 
-    Never changed, though not frozen: making a frozen object takes twice as long, and generation
-    makes many.
+    Instances never change, but the class is not frozen: creating frozen objects takes twice as
+    long, and generation creates many.
     """
 
     dtype: DType

@@ -1,7 +1,7 @@
-"""A concrete graph as rooms without torch read it: names, operators, dtypes, shapes, attributes.
+"""A concrete graph for rooms without torch: names, operators, dtypes, shapes, attributes.
 
-Operators are names here, and attributes what they are in JSON, which is how a graph travels and
-is stored: `from_json` and `to_json` are the only places that know that form.
+Operators are names and attributes are JSON values, as in the form in which a graph is sent and
+stored, which only `from_json` and `to_json` know.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ class GraphError(ValueError):
 
 
 class SchemaError(GraphError, Unreadable):
-    """A graph that another version of nnfuzz has written, or nobody."""
+    """A graph in an unknown format, such as that of another version of nnfuzz."""
 
 
 MAX_BYTES = 1 << 30
-"""Of all values of a graph in float64: four times what a worker may grow by default."""
+"""Most bytes of all values of a graph in float64: four times the default growth of a worker."""
 
 
 @dataclass(frozen=True)
 class ValueView:
-    """A tensor. A dimension that is a text is open or unknown."""
+    """A tensor. A dimension that is a string is symbolic or unknown."""
 
     name: str
     dtype: str

@@ -1,4 +1,4 @@
-"""What may go wrong between a graph and a model, and whose fault it is."""
+"""Errors between a graph and a model, by the party at fault."""
 
 from __future__ import annotations
 

@@ -29,9 +29,9 @@ class Unknown(ValueError):
 
 @dataclass
 class Facts:
-    """types: of values. constants: what the inputs' elements have no part in; computed: those of
-    them whose nodes are kept. failed: why nodes at some positions cannot be taken, whose outputs
-    have the types that the model declares, if any. free: inputs of the model.
+    """types: types of values. constants: values that do not depend on elements of inputs. computed:
+    the constants whose nodes are kept. failed: position -> why that node cannot be imported; its
+    outputs have the types that the model declares, if any. free: inputs of the model.
     """
 
     opset: int

@@ -1,9 +1,9 @@
 """Attributes of a spec under which it lowers to a given node, found without the spec's help.
 
 Every attribute has candidates: values of the node's attributes and constants, what the spec's own
-declaration offers, dtypes and sizes of inputs and outputs. One attribute after the other gets the
-candidate under which the lowering differs least from the node, until nothing gets better. Whether
-the result means the same as the node is for `nnfuzz.materialize.meaning` to say.
+declaration offers, dtypes and sizes of inputs and outputs. Each attribute in turn gets the
+candidate under which the lowering differs least from the node, until nothing improves.
+`nnfuzz.materialize.meaning` decides whether the result means the same as the node.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _candidates(
 
 
 def _offered(declared: Choice, op: OpSpec, takes: Sequence[TensorType]) -> list[Any]:
-    """The default and the options, as far as they follow from what is known already."""
+    """The default and the options, as far as they follow from attributes that are set."""
     found = [declared.default] if "default" in vars(declared) and _given(declared) else []
     try:
         options = declared.options
@@ -103,7 +103,7 @@ def _fits(declared: Sym | Real, value: Any) -> bool:
 def _pool(
     fields: Mapping[str, Any], takes: Sequence[TensorType], gives: Sequence[TensorType]
 ) -> Iterator[Any]:
-    """What an attribute may be made of: values of the node, their parts, dtypes and shapes."""
+    """Candidates for every attribute: values of the node, their parts, dtypes and shapes."""
     for value in fields.values():
         if isinstance(value, tuple):
             yield value if len(value) <= LARGEST else None
@@ -124,7 +124,7 @@ def _pool(
 
 
 def _ratios(takes: Sequence[TensorType], gives: Sequence[TensorType]) -> Iterator[Any]:
-    """By what the sizes of the first input grow, where the first output has as many axes."""
+    """Ratios of the first output's sizes to the first input's, if their ranks are equal."""
     pairs = [tuple(zip(one.sizes, other.sizes)) for one, other in zip(takes[:1], gives[:1])]
     for sizes in pairs:
         if takes[0].rank == gives[0].rank and all(before for before, _ in sizes):

@@ -1,4 +1,4 @@
-"""From an ONNX model to a graph: the inverse of emission, for models that others have made.
+"""From an ONNX model to a graph: the inverse of emission, for foreign models.
 
 A node whose operator has a spec becomes an instance of that spec, if the instance provably means
 the same: lowered again, it yields the same node or, on random inputs, the same bits. Any other node
@@ -71,14 +71,14 @@ def import_onnx(
     given: Mapping[str, np.ndarray] = MappingProxyType({}),
     largest: int = MAX_NUMEL,
 ) -> ImportedModel:
-    """As much of the model as a graph can hold.
+    """Imports as much of the model as a graph can hold.
 
     given: values of the model's inputs, if they are known. Those that decide on shapes, or are an
     attribute of an operator, become constants. largest: the most elements of a value.
 
-    What nodes would have computed that are left out, of a foreign domain for instance, becomes an
-    input; sequences and tensors whose size depends on data occur inside of opaque nodes only.
-    Raises: OnnxImportError if nothing is left.
+    Outputs of nodes that are left out, such as those of a foreign domain, become inputs; sequences
+    and tensors whose size depends on data occur only inside opaque nodes. Raises: OnnxImportError
+    if nothing is left.
     """
     source = static(model, opset, given, largest)
     draft = _Draft()
@@ -101,10 +101,10 @@ def opaque_nodes(graph: Graph) -> list[str]:
 
 
 def _prune(draft: _Draft, source: Source) -> dict[str, str]:
-    """Choose the outputs: those of the model, and what nobody reads. Returns the names of all that
-    is left, by those of before.
+    """Chooses the outputs: those of the model, and values that nobody reads. Returns former name ->
+    name of all remaining values.
 
-    Arithmetic on shapes goes where all that read its results have them as attributes.
+    Arithmetic on shapes is removed where all its readers have the results as attributes.
     """
     graph, wanted = draft.graph, {draft.names.get(name) for name in source.outputs}
     spare = {draft.names.get(name) for name in source.computed} - wanted
@@ -214,7 +214,7 @@ def _decided(source: Source, region: Region, registry: OpRegistry) -> Instance |
 
 
 def _expanded(source: Source, region: Region, registry: OpRegistry) -> Instance | None:
-    """The node as the operators that it amounts to, if all of them have a spec."""
+    """The node as equivalent operators, if all of them have a spec."""
     try:
         inner = inside(source, *region.nodes)
         draft = _Draft()

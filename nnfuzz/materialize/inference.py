@@ -1,8 +1,9 @@
-"""The types of all values of a model, node by node, and the numbers that follow from shapes alone.
+"""Infers the types of all values of a model node by node, and the constants that depend on shapes
+alone.
 
-ONNX infers a type from the types of a node's inputs and from constants. Here, whatever no input of
-the model has a part in but by its shape (Shape, Gather, Concat and the like) is computed as well
-and counts as constant, so that a Reshape behind it has a known type.
+ONNX infers a type from the types of a node's inputs and from constants. Values that depend only on
+shapes of inputs (through Shape, Gather, Concat and the like) are computed as well and count as
+constants, so that a Reshape behind them has a known type.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def infer(
     given: Arrays = MappingProxyType({}),
     largest: int = MAX_NUMEL,
 ) -> Facts:
-    """What is known of the values of a graph whose inputs have types of known sizes.
+    """Infers the values of a graph whose inputs have static types.
 
     given: values that inputs have where they decide on shapes. largest: see Facts.
     """
@@ -156,7 +157,7 @@ def _check(node: onnx.NodeProto, opset: int) -> None:
 
 
 def _folds(found: Facts, node: onnx.NodeProto, needed: Iterable[str]) -> bool:
-    """Compute a node whose results no input's elements have a part in, if it is one."""
+    """Computes a node whose results do not depend on elements of inputs; returns whether it did."""
     needed = list(needed)
     by_shape = node.op_type in READ_SHAPES and is_static(found.types[needed[0]])
     if node.op_type in RANDOM or not (by_shape or _telling(found, node, needed)):

@@ -84,14 +84,14 @@ def difference(lowered: onnx.GraphProto, node: onnx.NodeProto, source: Source) -
     found = 2.0 * abs(len(mine) - len(theirs))
     for ours, name in zip(mine, theirs):
         if ours != name:
-            found += _apart(own[ours], source.constants.get(name)) if ours in own else 2.0
+            found += _difference(own[ours], source.constants.get(name)) if ours in own else 2.0
     have, want = (defaults(n, source.opset) for n in (lowered.node[0], node))
     found += len(want.keys() - have.keys())
     found += sum(0 if _equal(have[n], want[n]) else 1 for n in want if n in have)
     return found + sum(not _implied(n, have[n]) for n in have.keys() - want.keys())
 
 
-def _apart(one: np.ndarray, other: np.ndarray | None) -> float:
+def _difference(one: np.ndarray, other: np.ndarray | None) -> float:
     """0 for equal constants, more the more elements differ."""
     if other is None or one.dtype != other.dtype or one.shape != other.shape:
         return 2.0

@@ -15,9 +15,9 @@ from nnfuzz.materialize.walk import graphs
 def restore(graph: onnx.GraphProto, inputs: Sequence[str], outputs: Sequence[str]) -> bool:
     """Give inputs and outputs, which are in order, the wanted names; whether anything changed.
 
-    Exporters drop operators that do nothing (a Cast to the same type), whereupon an output is an
-    input, a weight or another output, and takes its name away. Such an output becomes an Identity.
-    Raises: ValueError if the numbers of inputs or outputs differ.
+    Exporters drop operators without effect (a Cast to the same type), so that an output takes over
+    the name of an input, a weight or another output. Such an output becomes an Identity. Raises:
+    ValueError if the numbers of inputs or outputs differ.
     """
     found = [i.name for i in graph.input], [o.name for o in graph.output]
     for kind, have, want in zip(("inputs", "outputs"), found, (inputs, outputs)):
@@ -51,8 +51,8 @@ def readmit(graph: onnx.GraphProto, inputs: Mapping[str, TensorType]) -> bool:
 def redeclare(graph: onnx.GraphProto, outputs: Mapping[str, TensorType]) -> bool:
     """Declare outputs with the shapes that they have; whether another one was declared.
 
-    PyTorch 2.13 takes the output of an If for what one of its branches makes, although the other
-    one runs, and compilers refuse a model whose declaration does not hold. What is left open stays.
+    PyTorch 2.13 declares the output of an If as that of one branch although the other one runs, and
+    compilers refuse a model with a wrong declaration. Symbolic dimensions stay.
     """
     wrong = {item.name for item in graph.output if not _holds(item, outputs[item.name].shape)}
     for item in graph.output:

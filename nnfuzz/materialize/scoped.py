@@ -1,4 +1,4 @@
-"""Attributes of other people's modules, replaced for the length of a call.
+"""Temporary replacement of attributes of foreign modules.
 
 Exporters spend most of their time on work whose result never changes. A `Patch` replaces such a
 function by a quicker one with the same result; a torch that lacks one of the names gets none.
@@ -27,7 +27,7 @@ class Patch:
 
 
 def patches(build: Callable[[], Sequence[Patch]]) -> tuple[Patch, ...]:
-    """What `build` returns, or nothing at all if a private name that it relies on is gone."""
+    """The patches of `build`, or none if a private name that it uses is missing."""
     try:
         found = tuple(build())
     except (ImportError, AttributeError):
@@ -51,8 +51,8 @@ def patched(found: Sequence[Patch]) -> Iterator[None]:
 class Shortened:
     """An exporter's public call with shortcuts.
 
-    Where the shortcuts raise, the call without them has the last word, so that no failure is
-    theirs; `silence` are patches that keep it from printing.
+    Where the call with shortcuts raises, the call without them decides, so that no failure comes
+    from a shortcut. `silence`: patches that keep it from printing.
     """
 
     def __init__(

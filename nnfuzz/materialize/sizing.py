@@ -15,7 +15,8 @@ COMMON = (1, 3, 4, 8, 16, 32, 64, 224)
 """Sizes tried next: first the same for every dimension, then drawn for each."""
 ATTEMPTS = 32
 MOST, LARGEST, LITERALS = 16, 256, 8
-"""Elements of constants that are looked at, what counts as a size, and how many of those."""
+"""Most elements of a constant that are read, the largest number that counts as a size, and most
+sizes."""
 
 
 def open_sizes(graph: onnx.GraphProto) -> list[str]:

@@ -1,4 +1,4 @@
-"""ONNX models made static: every value of known type, constants apart from the nodes."""
+"""Makes ONNX models static: every value has a known type; constants are apart from nodes."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _empty(found: Facts, name: str) -> bool:
 
 
 def _reason(found: Facts, position: int, node: onnx.NodeProto) -> str:
-    """Why a node is left out: what failed, or the first of its values that a graph cannot hold."""
+    """Why a node is left out: its failure, or its first value that a graph cannot hold."""
     names = [*reads(node), *filter(None, node.output)]
     unheld = (_unheld(found, name) for name in names)
     return found.failed.get(position) or next(filter(None, unheld), "what it reads is left out")
@@ -134,7 +134,8 @@ def _unheld(found: Facts, name: str) -> str:
 
 
 def nothing(reasons: tuple[tuple[str, str], ...]) -> str:
-    """Why nothing of a model can be taken. reasons: per lost node its operator, and why."""
+    """The reason why nothing of a model can be imported. reasons: operator and reason of each lost
+    node."""
     if not reasons:
         return "the model computes nothing from its inputs"
     return f"no node can be taken: {reasons[0][1]}"

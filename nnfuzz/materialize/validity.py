@@ -1,11 +1,11 @@
-"""Is a model valid at its opset? ONNX's checker decides."""
+"""Validity of a model at its opset by ONNX's checker."""
 
 from __future__ import annotations
 
 
 def invalid(model: bytes) -> str:
-    """What ONNX's full checker, shape inference included, says of a serialized model: the first
-    line of its complaint; "" if the model is valid.
+    """The first line of the complaint of ONNX's full checker, shape inference included, about a
+    serialized model; "" if it is valid.
     """
     from onnx import checker, shape_inference
 

@@ -15,7 +15,7 @@ from nnfuzz.operators.attributes import (
     Sym,
     decode,
     encode,
-    shown,
+    readable,
 )
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Attributed:
 
     @classmethod
     def from_onnx(cls, fields: Fields, takes: Types, gives: Types) -> Self:
-        """The instance that a node of an imported model looks like; `means` checks that it is one.
+        """The presumed instance for a node of an imported model; `means` checks it.
 
         fields: with the constant inputs that the spec declares as attributes. takes, gives: types
         of the other inputs, and of the outputs. Default: every attribute by its name.
@@ -113,7 +113,7 @@ class Attributed:
         return cls(**{name: decode(value) for name, value in attributes.items()})
 
     def __repr__(self) -> str:
-        inner = ", ".join(f"{k}={shown(v)}" for k, v in self.to_json().items())
+        inner = ", ".join(f"{k}={readable(v)}" for k, v in self.to_json().items())
         return f"{self.name}<{inner}>" if inner else self.name
 
 

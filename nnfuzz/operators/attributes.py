@@ -112,10 +112,10 @@ def decode(value: Any) -> Any:
     return value
 
 
-def shown(value: Any) -> str:
+def readable(value: Any) -> str:
     """An attribute value in its JSON form, for people; a body reads like a program."""
     if isinstance(value, list):
-        return f"[{', '.join(map(shown, value))}]"
+        return f"[{', '.join(map(readable, value))}]"
     if isinstance(value, dict):
         return _body(value) if "steps" in value else ", ".join(map(str, value.values()))
     return f"{value:.6g}" if isinstance(value, float) else str(value)
@@ -126,7 +126,7 @@ def _body(body: dict[str, Any]) -> str:
     names = [_letter(i) for i in range(body["arguments"] + len(body["steps"]))]
     steps = []
     for name, (op, attributes, inputs) in zip(names[body["arguments"] :], body["steps"]):
-        given = [f"{key}={shown(v)}" for key, v in attributes.items() if v is not None]
+        given = [f"{key}={readable(v)}" for key, v in attributes.items() if v is not None]
         steps.append(f"{name} = {op}({', '.join([*(names[i] for i in inputs), *given])})")
     results = ", ".join(names[i] for i in body["outputs"])
     return f"({', '.join(names[: body['arguments']])}) {{{'; '.join([*steps, results])}}}"

@@ -1,4 +1,4 @@
-"""Bodies: small programs that an operator holds as an attribute, such as the branches of If.
+"""Bodies: small programs as attributes of operators, such as the branches of If.
 
 A body's values are its arguments and then the results of its steps, one each, all of one type. So
 any type that every step admits is fine, and a body needs no types of its own.
@@ -53,7 +53,7 @@ class Body:
 
     @classmethod
     def draw(cls, draw: Draw, pool: Pool, type_: TensorType, arguments: int, outputs: int) -> Body:
-        """A random body for values of that type, in which every value is read or comes out.
+        """A random body for values of a type, in which every value is read or is an output.
 
         Raises: ValueError if the pool has no operator for the type.
         """
@@ -245,7 +245,7 @@ class _Drawing:
         return tuple(self.dice.shuffled(picked))
 
     def _admits(self, body: Body) -> bool:
-        """Whether the last step fits, whatever the dimensions, and some values are valid."""
+        """Whether the last step admits all dimensions and some values."""
         step = body.steps[-1]
         if any(isinstance(v, Expr) for v in step.op.attributes.values()):
             return False

@@ -1,4 +1,4 @@
-"""Tensors of dtypes that PyTorch hardly computes with: the values in a wider dtype, its carrier.
+"""Tensors of dtypes with few PyTorch kernels, held in a wider dtype, the carrier.
 
 PyTorch has few CPU kernels for unsigned integers beyond uint8 and none for 4 bits; of the 8-bit
 floats it moves and converts only. Their values live in a wider dtype (`DType.carrier`), operators
@@ -52,7 +52,7 @@ def array(x: Tensor, dtype: DType) -> np.ndarray:
 
 
 def settled(x: Tensor, dtype: DType) -> Tensor:
-    """What an operator has computed in a carrier, reduced to the range of an integer dtype.
+    """The result of an operator in a carrier, reduced to the range of an integer dtype.
 
     Other dtypes are left alone, so that floats may be carried in float64.
     """

@@ -1,4 +1,4 @@
-"""Nodes of a foreign ONNX model that amount to a graph of operators with specs.
+"""Nodes of a foreign ONNX model that are equivalent to a graph of operators with specs.
 
 The branches of an If, the turns of a Loop and the function body of an operator become such graphs
 when a model is imported (nnfuzz.materialize.expansion). Compilers get the node as it is.
@@ -59,7 +59,7 @@ class Expanded(Composite, Foreign):
 
     @property
     def inner(self) -> Graph:
-        """The graph of operators that the nodes amount to."""
+        """The graph of operators that is equivalent to the nodes."""
         return self._read[0]
 
     @property
@@ -98,7 +98,7 @@ class _Held(OpSpec):
 
 
 def flat(graph: Graph, params: Arrays) -> tuple[Graph, Arrays]:
-    """The graph with the operators that its nodes amount to in their place, and its parameters with
+    """The graph with its expanded nodes replaced by equivalent operators, and its parameters with
     their constants. Values inside have the name of the node's first output before their own.
     """
     if not any(isinstance(node.op, Expanded) for node in graph.nodes):

@@ -1,19 +1,4 @@
-"""The service inside of a reducer's worker: everything that needs torch, onnx and the specs.
-
-Jobs, by the header's "do", beside those of nnfuzz.testcase.service:
-  propose  {"case", "pass"} with the case's blobs -> {"groups": [[edit, ...], ...], "measure"}
-  prepare  {"case", "edits", "below": measure or None} with the case's blobs
-           -> {"case", "measure", "digest"} with blobs, or {"rejected": why}; where the exporter
-           fails, the case has no model and "failed" holds {"error_type", "message", "traceback"}
-  families {"operator"} -> {"families": [class, ...]}, see nnfuzz.reduction.explain.small_families
-  explain  {"case", "told": hypotheses or none} with the case's blobs and one blob "target/0/NAME"
-           per output -> the fields of nnfuzz.reduction.information.Explained
-
-Edits that are no steps of reduction, but experiments (nnfuzz.reduction.diagnosis): "redrawing",
-other inputs and weights by a seed; "operators", another operator at a node; "importing", the graph
-that an exporter wrote, or one node of it, in the direct form, without an attribute where the value
-names one; "readers" and "makers", see nnfuzz.reduction.neighbours.
-"""
+"""The service inside of a reducer's worker: everything that needs torch, onnx and the specs."""
 
 from __future__ import annotations
 
@@ -27,8 +12,6 @@ from typing import Any
 import onnx
 
 from nnfuzz.backend.target import DIRECT
-from nnfuzz.base.reading import read
-from nnfuzz.base.writing import as_json
 from nnfuzz.compare.cheap import beyond
 from nnfuzz.inputs.edges import at_edges
 from nnfuzz.inputs.search import NotFound, search
@@ -36,16 +19,27 @@ from nnfuzz.materialize.errors import ExportError, MaterializeError, OpsetError
 from nnfuzz.materialize.exporters import all_exporters
 from nnfuzz.materialize.liveness import without_dead_nodes
 from nnfuzz.materialize.validity import invalid
-from nnfuzz.reduction.edit import EXPERIMENTS, MERGED, Edit, groups
+from nnfuzz.reduction.edit import EXPERIMENTS, MERGED, Edit, Group, groups
 from nnfuzz.reduction.explain import explained, small_families, with_operator
+from nnfuzz.reduction.information import Explained
+from nnfuzz.reduction.jobs import (
+    Explain,
+    ExporterError,
+    ListFamilies,
+    Prepare,
+    Prepared,
+    Propose,
+    Proposed,
+    Rejected,
+)
 from nnfuzz.reduction.neighbours import made_plainly, read_by
 from nnfuzz.reduction.passes import applied, proposed
 from nnfuzz.reduction.subject import Inapplicable, Subject
 from nnfuzz.rewrite.forms import Written, parted, write
-from nnfuzz.sandbox.worker import Report
+from nnfuzz.sandbox.job import Report, does
 from nnfuzz.testcase.case import ModelError, TestCase
 from nnfuzz.testcase.foreign import case_of_model
-from nnfuzz.testcase.service import BLOB, ProducerService
+from nnfuzz.testcase.service import ProducerService
 from nnfuzz.testcase.single_node import single_node
 from nnfuzz.triage.title import needed_attributes, unwritten
 
@@ -57,37 +51,32 @@ class ReduceService(ProducerService):
         super().__init__(0, config)
         self.exporters = all_exporters()
 
-    def handle(
-        self, header: Mapping[str, Any], blobs: Mapping[str, Any], report: Report
-    ) -> tuple[Any, ...]:
-        if header["do"] == "propose":
-            subject = self._subject(TestCase.from_frame(header["case"], blobs))
-            name = header["pass"]
-            found = groups(proposed(subject, name), name in MERGED)
-            answer = [[as_json(edit) for edit in group] for group in found]
-            return {"groups": answer, "measure": subject.measure()}, {}
-        if header["do"] == "prepare":
-            case = TestCase.from_frame(header["case"], blobs)
-            edits = [read(Edit, edit) for edit in header["edits"]]
-            try:
-                return self._prepared(case, edits, header["below"])
-            except Inapplicable as error:
-                return {"rejected": str(error)}, {}
-        if header["do"] == "families":
-            return {"families": small_families(header["operator"], self.producer.registry)}, {}
-        if header["do"] == "explain":
-            case = TestCase.from_frame(header["case"], blobs)
-            subject = self._subject(case)
-            mark = f"{BLOB}0/"
-            outputs = {k.removeprefix(mark): v for k, v in blobs.items() if k.startswith(mark)}
-            written = self._without_attributes(case, subject)
-            why = explained(subject, outputs, header["told"], written)
-            silent = {
-                f"{subject.graph.nodes[0].op.name} ignores {n}" for n in unwritten(case.model)
-            }
-            held = {k: v for k, v in why.explanations.items() if k not in silent}
-            return vars(replace(why, explanations=held)), {}
-        return super().handle(header, blobs, report)
+    @does(Propose)
+    def propose(self, job: Propose, report: Report) -> Proposed:
+        subject = self._subject(job.case)
+        found = groups(proposed(subject, job.by), job.by in MERGED)
+        return Proposed(list(found), subject.measure())
+
+    @does(Prepare)
+    def prepare(self, job: Prepare, report: Report) -> Prepared | Rejected:
+        try:
+            return self._prepared(job.case, job.edits, job.below)
+        except Inapplicable as error:
+            return Rejected(str(error) or "rejected")
+
+    @does(ListFamilies)
+    def families(self, job: ListFamilies, report: Report) -> list[str]:
+        return small_families(job.operator, self.producer.registry)
+
+    @does(Explain)
+    def explain(self, job: Explain, report: Report) -> Explained:
+        subject = self._subject(job.case)
+        written = self._without_attributes(job.case, subject)
+        why = explained(subject, job.outputs, job.among, written)
+        operator = subject.graph.nodes[0].op.name
+        silent = {f"{operator} ignores {name}" for name in unwritten(job.case.model)}
+        held = {text: own for text, own in why.explanations.items() if text not in silent}
+        return replace(why, explanations=held)
 
     def _experiment(self, case: TestCase, edit: Edit) -> Subject:
         """Raises: Inapplicable."""
@@ -156,34 +145,28 @@ class ReduceService(ProducerService):
             params = {**found.inputs, **found.weights}
         return Subject(graph, params, case.exporter, self.producer.edges or beyond(params))
 
-    def _prepared(
-        self, case: TestCase, edits: list[Edit], below: list[int] | None
-    ) -> tuple[Any, ...]:
+    def _prepared(self, case: TestCase, edits: Group, below: tuple[int, ...] | None) -> Prepared:
         if edits and edits[0].by in EXPERIMENTS:
             subject = self._experiment(case, edits[0]).checked()
         else:
             subject = self._subject(case)
             subject = applied(subject, edits) if edits else subject
         measure = subject.measure()
-        if below is not None and not list(measure) < below:
+        if below is not None and not measure < below:
             raise Inapplicable("not simpler")
-        answer = {"measure": measure, "digest": subject.digest()}
         if not edits and case.model:
-            header, blobs = case.to_frame()
-            return {"case": header, **answer}, blobs
+            return Prepared(case, measure, subject.digest())
         written, failed = self._exported(case, subject)
         if written.model and (why := invalid(written.model)) and not invalid(case.model):
             raise Inapplicable(f"ONNX's checker rejects the model: {why}")
         subject = replace(subject, exporter=written.form)
-        answer = {"measure": subject.measure(), "digest": subject.digest()}
-        opset = self._opset(case, subject)
-        header, blobs = _as_case(case, subject, written, opset).to_frame()
-        return {"case": header, "failed": failed, **answer}, blobs
+        made = _as_case(case, subject, written, self._opset(case, subject))
+        return Prepared(made, subject.measure(), subject.digest(), failed)
 
     def _opset(self, case: TestCase, subject: Subject) -> int:
         return min(case.opset, self.exporters[parted(subject.exporter)[0]].opsets[1])
 
-    def _exported(self, case: TestCase, subject: Subject) -> tuple[Written, dict[str, str] | None]:
+    def _exported(self, case: TestCase, subject: Subject) -> tuple[Written, ExporterError | None]:
         """The model, or b"" and how the exporter failed. Raises: Inapplicable if we failed."""
         weights = {name: subject.params[name] for name in subject.graph.weights}
         given = weights, subject.params, self._opset(case, subject)
@@ -224,13 +207,9 @@ def _as_case(case: TestCase, subject: Subject, written: Written, opset: int) -> 
     )
 
 
-def describe(error: ExportError) -> dict[str, str]:
-    """What nnfuzz.triage.signature.export_failure takes, as the producer tells it."""
-    return {
-        "error_type": type(error).__name__,
-        "message": str(error),
-        "traceback": "".join(traceback.format_exception(error)),
-    }
+def describe(error: ExportError) -> ExporterError:
+    trace = "".join(traceback.format_exception(error))
+    return ExporterError(type(error).__name__, str(error), trace)
 
 
 def reduce_service(config: Mapping[str, Any]) -> ReduceService:

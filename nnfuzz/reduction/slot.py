@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.runner import BackendRunner, RunnerError
 from nnfuzz.backend.target import Target
-from nnfuzz.base.reading import read
-from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.asking import Answer, Asking
 from nnfuzz.experiment.pending import Pending, Task
 from nnfuzz.experiment.procedure import FAULT, Procedure
 from nnfuzz.experiment.result import Judging, Plan, Run
 from nnfuzz.reduction.candidate import Question, Tried, failure_key, with_keys
 from nnfuzz.reduction.edit import Group
+from nnfuzz.reduction.jobs import ExporterError, Prepare, Rejected
 from nnfuzz.reduction.servers import Workers
-from nnfuzz.sandbox.events import Death, Event, Fault, Progress, Reading, Reply
+from nnfuzz.sandbox.events import Event, Fault, Progress, Reply, Trouble, described
+from nnfuzz.sandbox.job import Job
 from nnfuzz.sandbox.sandbox import Sandbox
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.testcase.service import read_case
 from nnfuzz.triage.signature import export_failure
 from nnfuzz.triage.survey import patience
 
+A = TypeVar("A")
 T = TypeVar("T")
+LAST_CHARS = 2000
 
 
 class Slot(Asking):
@@ -58,7 +59,7 @@ class Slot(Asking):
         ticket: Any,
         case: TestCase,
         edits: Group,
-        below: Sequence[int] | None,
+        below: tuple[int, ...] | None,
         question: Question,
         known: Mapping[str, Tried],
     ) -> None:
@@ -80,22 +81,21 @@ class Slot(Asking):
         self,
         case: TestCase,
         edits: Group,
-        below: Sequence[int] | None,
+        below: tuple[int, ...] | None,
         question: Question,
         known: Mapping[str, Tried],
     ) -> Tried:
-        header, blobs = case.to_frame()
-        job = {"do": "prepare", "case": header, "edits": [as_json(e) for e in edits]}
-        event, _ = await self.ask({**job, "below": below}, blobs, _prepared)
+        event, _ = await self.ask(Prepare(case, edits, below))
         if not isinstance(event, Reply):
-            return Tried(reason=f"fault: {said(event)}")
-        found, failed = event.value
-        if found.digest in known:
-            return known[found.digest]
-        if found.reason:
-            return found
-        if failed or self.runner is None:
-            return _not_exported(found, failed)
+            return Tried(reason=f"fault: {event_text(event)}")
+        prepared = event.value
+        if isinstance(prepared, Rejected):
+            return Tried(reason=prepared.reason)
+        if prepared.digest in known:
+            return known[prepared.digest]
+        found = Tried(prepared.digest, "", prepared.measure, prepared.case)
+        if prepared.failed or self.runner is None:
+            return _not_exported(found, prepared.failed)
         return await self._run(found, question)
 
     async def _run(self, found: Tried, question: Question) -> Tried:
@@ -153,16 +153,14 @@ class Slot(Asking):
         self._enqueue(lambda: run.submit(runner), answer)
         return pending
 
-    def ask(
-        self, header: dict[str, Any], blobs: dict[str, Any], reading: Reading
-    ) -> Pending[Answer]:
-        pending: Pending[Answer] = Pending()
+    def ask(self, job: Job[A]) -> Pending[Answer[A]]:
+        pending: Pending[Answer[A]] = Pending()
 
         def answer(event: Event) -> None:
             if not isinstance(event, Progress):
                 self._done(pending, (event, 0.0))
 
-        self._enqueue(lambda: self.service.submit(header, blobs, reading), answer)
+        self._enqueue(lambda: self.service.submit(job), answer)
         return pending
 
     def _enqueue(self, start: Callable[[], None], answer: Callable[[Event], None]) -> None:
@@ -186,39 +184,20 @@ def _beside(run: Run, rival: BackendRunner) -> Run:
     return Run(rival.name, run.case, rival.backend.default_levels())
 
 
-def _prepared(header: dict[str, Any], blobs: dict[str, Any]) -> tuple[Tried, dict[str, str] | None]:
-    """Reads a candidate, and how the exporter failed, if it did."""
-    if "rejected" in header:
-        return Tried(reason=read(str, header["rejected"]) or "rejected"), None
-    measure = read(tuple[int, ...], header["measure"])
-    found = Tried(read(str, header["digest"]), "", measure, read_case(header, blobs))
-    failed = header.get("failed")
-    return found, None if failed is None else vars(read(_Failed, failed))
-
-
-@dataclass(frozen=True)
-class _Failed:
-    error_type: str
-    message: str
-    traceback: str
-
-
-def _not_exported(found: Tried, failed: Mapping[str, Any] | None) -> Tried:
+def _not_exported(found: Tried, failed: ExporterError | None) -> Tried:
     """For findings about an exporter: a model is no failure, the same exception is."""
     if failed is None:
         return found
     case = found.case
     assert case is not None
-    failure = export_failure(case.exporter, **failed)
-    outcome = Outcome(OutcomeKind.EXCEPTION, Stage.EXPORT, Target(case.exporter), **failed)
+    texts = failed.error_type, failed.message, failed.traceback
+    failure = export_failure(case.exporter, *texts)
+    outcome = Outcome(OutcomeKind.EXCEPTION, Stage.EXPORT, Target(case.exporter), *texts)
     return replace(found, outcomes=(outcome,), failing=((failure, failure_key(failure)),))
 
 
-def said(event: Event | Iterable[Any]) -> str:
-    """What a worker said instead of an answer."""
+def event_text(event: Trouble) -> str:
+    """What a worker reported instead of an answer, with the end of its trace or output."""
     if isinstance(event, Fault):
-        return f"{event.error_type}: {event.message}\n{event.traceback}"
-    if isinstance(event, Death):
-        how = event.signal or event.exit_code
-        return f"the worker died: {event.kind} ({how}) in {event.stage}\n{event.captured[-2000:]}"
-    return str(event)
+        return f"{described(event)}\n{event.traceback}"
+    return f"{described(event)}\n{event.captured[-LAST_CHARS:]}"

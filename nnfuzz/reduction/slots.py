@@ -11,24 +11,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from nnfuzz.backend.deviation import Habits
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
-from nnfuzz.base.reading import read
 from nnfuzz.reduction.candidate import Question, Tried
 from nnfuzz.reduction.edit import Group
 from nnfuzz.reduction.figures import Spent
 from nnfuzz.reduction.information import Explained
+from nnfuzz.reduction.jobs import Explain, ListFamilies, Propose
 from nnfuzz.reduction.servers import Servers
-from nnfuzz.reduction.slot import Slot, said
+from nnfuzz.reduction.slot import Slot, event_text
 from nnfuzz.sandbox.events import Limits, Reply
+from nnfuzz.sandbox.job import Job
 from nnfuzz.sandbox.sandbox import wait
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.testcase.service import BLOB
 from nnfuzz.triage.survey import learn_habits
+
+A = TypeVar("A")
 
 
 class WorkerError(RuntimeError):
@@ -159,13 +161,8 @@ class Slots:
 
         Raises: WorkerError if the worker fails.
         """
-        header, blobs = case.to_frame()
-        slot = self.slots[0]
-        event = slot.service.call({"do": "propose", "case": header, "pass": name}, blobs, _proposed)
-        if not isinstance(event, Reply):
-            raise WorkerError(f"pass {name}: {said(event)}")
-        groups, measure = event.value
-        return groups, measure
+        proposed = self._answer(f"pass {name}", Propose(case, name))
+        return proposed.groups, proposed.measure
 
     def explain(
         self, case: TestCase, outputs: Mapping[str, np.ndarray], told: Sequence[str] = ()
@@ -175,26 +172,21 @@ class Slots:
 
         Raises: WorkerError if the worker fails.
         """
-        header, blobs = case.to_frame()
-        blobs |= {f"{BLOB}0/{name}": array for name, array in outputs.items()}
-        job = {"do": "explain", "case": header, "told": list(told)}
-        event = self.slots[0].service.call(job, blobs, _explained)
-        if not isinstance(event, Reply):
-            raise WorkerError(f"explaining: {said(event)}")
-        explained: Explained = event.value
-        return explained
+        return self._answer("explaining", Explain(case, outputs, tuple(told)))
 
     def families(self, operator: str) -> list[str]:
         """The small families of specs that an operator belongs to.
 
         Raises: WorkerError if the worker fails.
         """
-        job = {"do": "families", "operator": operator}
-        event = self.slots[0].service.call(job, {}, _families)
+        return self._answer("families", ListFamilies(operator))
+
+    def _answer(self, about: str, job: Job[A]) -> A:
+        """Has the first worker do a job. Raises: WorkerError if it fails."""
+        event = self.slots[0].service.call(job)
         if not isinstance(event, Reply):
-            raise WorkerError(f"families: {said(event)}")
-        families: list[str] = event.value
-        return families
+            raise WorkerError(f"{about}: {event_text(event)}")
+        return event.value
 
     def close(self) -> None:
         for slot in self.slots:
@@ -207,15 +199,3 @@ class Slots:
 
     def __exit__(self, kind: type | None, error: object, trace: TracebackType | None) -> None:
         self.close()
-
-
-def _proposed(header: dict[str, Any], blobs: dict[str, Any]) -> tuple[list[Group], tuple[int, ...]]:
-    return read(list[Group], header["groups"]), read(tuple[int, ...], header["measure"])
-
-
-def _families(header: dict[str, Any], blobs: dict[str, Any]) -> list[str]:
-    return read(list[str], header["families"])
-
-
-def _explained(header: dict[str, Any], blobs: dict[str, Any]) -> Explained:
-    return read(Explained, header)

@@ -11,7 +11,7 @@ from typing import Any
 
 from nnfuzz.base.text import one_line
 from nnfuzz.ir.view import GraphView
-from nnfuzz.operators.attributes import shown
+from nnfuzz.operators.attributes import readable
 from nnfuzz.report.draw_layout import Layout, layout
 from nnfuzz.report.templating import environment
 
@@ -138,7 +138,7 @@ def _boxes(graph: GraphView, types: Mapping[str, str]) -> list[_Box]:
         for name in names:
             boxes.append(_Box(kind, _cut(name, 24), [types[name]], name, outs=(name,)))
     for node in graph.nodes:
-        attributes = [f"{k} = {shown(v)}" for k, v in node.attributes.items() if v is not None]
+        attributes = [f"{k} = {readable(v)}" for k, v in node.attributes.items() if v is not None]
         boxes.append(
             _Box(
                 family(node.op),

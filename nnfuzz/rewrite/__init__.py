@@ -1,1 +1,1 @@
-"""Rewrites: what turns an ONNX model into another one with the same meaning (docs/REWRITES.md)."""
+"""Rewrites turn an ONNX model into another one with the same meaning (docs/REWRITES.md)."""

@@ -1,8 +1,8 @@
-"""Axes along which an operator computes every slice by itself, by the operator's text in ONNX.
+"""Batch axes: axes along which an operator computes every slice by itself, by ONNX's specification.
 
-Such an axis is one of a batch: the operator on two operands side by side along it gives the two
-results side by side. Which axis that is differs from operator to operator and from operand to
-operand; a law says it for one node.
+If two operands are concatenated along such an axis, the result is the concatenation of the two
+results. Which axes these are differs between operators and between operands; a law says it for one
+node.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.rewrite.draft import Draft, attributes
 
 OLDEST = 13
-"""Operator set since which the texts are those that the laws were read from."""
+"""The first operator set whose specification the laws follow."""
 
 
 @dataclass(frozen=True)
 class Law:
-    """How one batch axis runs through a node; axes count from the front.
+    """The batch axis of each operand and output of a node, counted from the front.
 
-    inputs: place of an operand -> its axis; operands that are not here belong to every slice.
-    outputs: the axis of each output. sizes: place of a constant operand of sizes -> which of its
-    elements is the extent of the axis.
+    inputs: position of an operand -> its batch axis; an operand without one belongs to every slice.
+    outputs: the batch axis of each output. sizes: position of a constant operand that holds sizes
+    -> index of the element that is the extent of the batch axis.
     """
 
     inputs: Mapping[int, int]
@@ -40,7 +40,7 @@ Find = Callable[["Sight", int, int], Law | None]
 
 
 class Sight:
-    """A node with what is known of its operands. Raises: KeyError for a type that is unknown."""
+    """A node with the types and constants of its operands. Raises: KeyError for an unknown type."""
 
     def __init__(self, draft: Draft, node: onnx.NodeProto) -> None:
         self.draft, self.node = draft, node
@@ -61,7 +61,7 @@ class Sight:
         return self.draft.types[self.node.output[0]].sizes
 
     def constant(self, place: int) -> np.ndarray | None:
-        """What a constant operand holds; None for one that is computed or left out."""
+        """The value of a constant operand; None if it is computed or left out."""
         return self.draft.value(self.node.input[place]) if self.given(place) else None
 
     def alike(self, axis: int) -> Sequence[int]:
@@ -72,8 +72,8 @@ class Sight:
 
 
 def broadcast(node: Sight, place: int, axis: int) -> Law | None:
-    """Any axis; operands are aligned at their last ones, and what is broadcast along it serves
-    every slice.
+    """Any axis. Operands are aligned at their last axes; one that is broadcast along the batch axis
+    serves every slice.
     """
     result = node.result
     at, extent = axis + len(result) - len(node.sizes(place)), node.sizes(place)[axis]
@@ -86,7 +86,7 @@ def broadcast(node: Sight, place: int, axis: int) -> Law | None:
 
 
 def alone(node: Sight, place: int, axis: int) -> Law | None:
-    """Any axis of the first operand; the others are one number for all elements."""
+    """Any axis of the first operand; each other operand is one number for all elements."""
     others = filter(node.given, range(1, len(node.node.input)))
     if place or any(node.type(other).rank for other in others):
         return None
@@ -97,7 +97,7 @@ def alone(node: Sight, place: int, axis: int) -> Law | None:
 
 
 def but_axis(default: int) -> Find:
-    """Any axis but the one of the attribute."""
+    """Any axis except the one that the attribute names."""
 
     def find(node: Sight, place: int, axis: int) -> Law | None:
         own = node.attributes.get("axis", default) % len(node.sizes(0))
@@ -112,7 +112,7 @@ def largest(node: Sight, place: int, axis: int) -> Law | None:
 
 
 def before_axis(node: Sight, place: int, axis: int) -> Law | None:
-    """Axes in front of the one of the attribute; what scales the others serves every slice."""
+    """Axes before the one that the attribute names; scales of the others serve every slice."""
     rank = len(node.sizes(0))
     own = node.attributes.get("axis", -1) % rank
     wide = any(node.type(p).rank > rank - own for p in (1, 2) if node.given(p))
@@ -125,7 +125,7 @@ def arg_reduced(node: Sight, place: int, axis: int) -> Law | None:
 
 
 def reduced(node: Sight, place: int, axis: int) -> Law | None:
-    """Axes that are not reduced."""
+    """Any axis that is not reduced."""
     axes = _axes(node, 1)
     return _without(node, place, axis, axes) if axes else None
 
@@ -138,14 +138,14 @@ def _without(node: Sight, place: int, axis: int, gone: Sequence[int]) -> Law | N
 
 
 def _axes(node: Sight, place: int) -> list[int]:
-    """Axes that an attribute or a constant names; none if they are not known."""
+    """Axes that an attribute or a constant names; empty if they are unknown."""
     told = node.constant(place) if node.given(place) else node.attributes.get("axes")
     rank = len(node.sizes(0))
     return [int(axis) % rank for axis in np.ravel(told)] if told is not None and rank else []
 
 
 def but_constant_axes(place_of_axes: int) -> Find:
-    """Any axis but those that a constant operand names."""
+    """Any axis except those that a constant operand names."""
 
     def find(node: Sight, place: int, axis: int) -> Law | None:
         axes = _axes(node, place_of_axes)
@@ -177,14 +177,14 @@ def tiled(node: Sight, place: int, axis: int) -> Law | None:
 
 
 def joined(node: Sight, place: int, axis: int) -> Law | None:
-    """Concat: any other axis, which all operands have."""
+    """Concat: any axis except the one of the concatenation; all operands have it."""
     own = node.attributes["axis"] % len(node.sizes(0))
     every = dict.fromkeys(range(len(node.node.input)), axis)
     return None if axis == own else Law(every, [axis])
 
 
 def gathered(node: Sight, place: int, axis: int) -> Law | None:
-    """Gather: other axes of the data; the indices serve every slice."""
+    """Gather: any axis of the data except the gathered one; the indices serve every slice."""
     own = node.attributes.get("axis", 0) % len(node.sizes(0))
     if place or axis == own:
         return None
@@ -192,7 +192,9 @@ def gathered(node: Sight, place: int, axis: int) -> Law | None:
 
 
 def elements(node: Sight, place: int, axis: int) -> Law | None:
-    """GatherElements, ScatterElements: other axes, where indices reach as far as the data."""
+    """GatherElements, ScatterElements: any axis except the attribute's, if indices and data
+    have the same extent along it.
+    """
     own = node.attributes.get("axis", 0) % len(node.sizes(0))
     extents = {node.sizes(other)[axis] for other in range(len(node.node.input))}
     every = dict.fromkeys(range(len(node.node.input)), axis)
@@ -208,7 +210,7 @@ def but_last_two(node: Sight, place: int, axis: int) -> Law | None:
 
 
 def first(*places: int, outputs: int = 1) -> Find:
-    """The first axis, of these operands if they are there; others serve every slice."""
+    """The first axis of these operands, as far as they are present; others serve every slice."""
 
     def find(node: Sight, place: int, axis: int) -> Law | None:
         there = [p for p in places if node.given(p)]
@@ -226,7 +228,7 @@ def normalised(node: Sight, place: int, axis: int) -> Law | None:
 
 
 def attended(node: Sight, place: int, axis: int) -> Law | None:
-    """Attention: the first axis of all but a mask that is none of its own for each."""
+    """Attention: the first axis of all operands; a mask may be shared by all slices."""
     there = [p for p in (0, 1, 2, 4, 5, 6) if node.given(p)]
     if node.given(3) and len(node.sizes(3)) == 4 and node.sizes(3)[0] == node.sizes(0)[0]:
         there.append(3)
@@ -278,7 +280,7 @@ def gemm(node: Sight, place: int, axis: int) -> Law | None:
 
 
 def summed(node: Sight, place: int, axis: int) -> Law | None:
-    """Einsum: an axis whose letter the result has; all operands that have it take part."""
+    """Einsum: an axis whose letter is in the result, in all operands that have the letter."""
     equation = node.attributes["equation"].decode().replace(" ", "")
     if "->" not in equation or "." in equation:
         return None
@@ -300,7 +302,7 @@ def transposed(node: Sight, place: int, axis: int) -> Law | None:
 
 
 def reshaped(node: Sight, place: int, axis: int) -> Law | None:
-    """Reshape: an axis that the result has as well, with as many elements in front of it."""
+    """Reshape: an axis that the result has, too, with equally many elements before it."""
     sizes = node.constant(1)
     after = _kept(node.sizes(0), node.result, axis)
     if place or sizes is None or after < 0 or 0 in sizes:
@@ -315,7 +317,7 @@ def flattened(node: Sight, place: int, axis: int) -> Law | None:
 
 
 def _kept(before: Sequence[int], after: Sequence[int], axis: int) -> int:
-    """Where an axis is in another shape of the same elements; -1 if it is not there."""
+    """Position of an axis in another shape of the same elements; -1 if that has no such axis."""
     front = math.prod(before[:axis])
     same = (i for i, n in enumerate(after) if n == before[axis] and math.prod(after[:i]) == front)
     return next(same, -1)
@@ -389,12 +391,13 @@ LAWS: Mapping[str, Find] = {
     "Squeeze": squeezed,
     "Expand": expanded,
 }
-"""Operators of which an axis is known along which slices are not mixed."""
+"""Laws by operator."""
 
 
 def law(draft: Draft, node: onnx.NodeProto, place: int, axis: int) -> Law | None:
-    """The law of a node for an axis of one of its operands; None if there is none, or if the extent
-    is not the same everywhere, so that something is broadcast along it.
+    """The law of a node for an axis of one of its operands.
+
+    None if there is none, or if extents along the axis differ, so that an operand is broadcast.
     """
     find = LAWS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
     if find is None or draft.opset < OLDEST or not all(name for name in node.output):

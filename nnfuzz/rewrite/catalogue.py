@@ -24,7 +24,7 @@ _ALL = (
 RULES: Mapping[str, Rule] = {rule.name: rule for rule in _ALL}
 assert len(RULES) == len(_ALL), "two rewrites have the same name"
 EDGES: tuple[str, ...] = tuple(rule.name for rule in empty.RULES)
-"""Rules that ask compilers about the edges of what ONNX allows, and are left out elsewhere."""
+"""Rules that use corner cases of the ONNX specification; they are drawn only on request."""
 USUAL: tuple[str, ...] = tuple(name for name in RULES if name not in EDGES)
 
 
@@ -35,16 +35,16 @@ FEATURES: Mapping[str, str] = {
     "Scan": control.scan_once.name,
     empty.FAMILY: empty.joined_with_nothing.name,
 }
-"""What some compilers do not take at all -> a rule that brings it into a model."""
+"""Features that some compilers do not support -> a rule that brings the feature into a model."""
 
 
 def needs(rule: Rule, feature: str) -> bool:
-    """Whether a rule brings one of FEATURES, or an operator, into a model."""
+    """Whether a rule brings an operator, or one of FEATURES, into a model."""
     return feature in (rule.family, *rule.uses)
 
 
 def named(name: str) -> Rule:
-    """Raises: KeyError that lists the known ones."""
+    """The rule of a name. Raises: KeyError that lists the known ones."""
     if name not in RULES:
         raise KeyError(f"unknown rewrite {name!r}; known: {', '.join(sorted(RULES))}")
     return RULES[name]

@@ -1,4 +1,4 @@
-"""An ONNX model while it is rewritten: what is known of its values, and cuts and stitches in it."""
+"""An ONNX model while it is rewritten: types and constants of its values, and edits."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from nnfuzz.materialize.walk import bodies, graphs, reads
 
 _DTYPES = {dtype.onnx: dtype for dtype in DType}
 _RANDOM = frozenset({"Bernoulli", "Multinomial", "Dropout"})
-"""Operators, beside those named Random..., that may not give the same twice."""
+"""Operators, beside those named Random..., whose results may differ between runs."""
 Build = Callable[["Nodes", str, TensorType, random.Random], str]
-"""(emit, value, its type, rng) -> the name of a value that is always equal to the first."""
+"""(emit, value, its type, rng) -> name of a new value that always equals the given one."""
 
 
 class Draft:
-    """A model under rewriting; rules change `model` and call `learn` where others go on.
+    """A model under rewriting. A rule changes `model` and then calls `learn`.
 
-    types: of the values of the main graph whose dtype and shape are known and that have elements.
-    constants: initializers that are no inputs as well. changed: values that nodes of other names or
-    inputs compute since the model was looked at the time before.
+    types: types of the values of the main graph with known dtype and shape that have elements.
+    constants: initializers, except those that are inputs, too. changed: values whose node has got
+    another name or other inputs since the last `learn`.
     """
 
     def __init__(self, model: onnx.ModelProto) -> None:
@@ -43,12 +43,12 @@ class Draft:
 
     @property
     def opset(self) -> int:
-        """Of the standard's own domain."""
+        """Version of the standard's own operator set."""
         domains = {entry.domain: entry.version for entry in self.model.opset_import}
         return domains.get("", domains.get("ai.onnx", 1))
 
     def learn(self) -> None:
-        """Looks at the model again: after a change nothing that was known need hold."""
+        """Infers types and constants again after a change of the model."""
         self._name_nodes_apart()
         inferred = onnx.shape_inference.infer_shapes(self.model, data_prop=True).graph
         declared = (*inferred.input, *inferred.value_info, *inferred.output)
@@ -71,7 +71,7 @@ class Draft:
         self._before = told
 
     def _name_nodes_apart(self) -> None:
-        """Gives nodes of one name others: those of a graph or of a function have to differ."""
+        """Makes names of nodes unique in each graph and function, as ONNX demands."""
         scopes = [[node for graph in graphs(self.graph) for node in graph.node]]
         for nodes in (*scopes, *(function.node for function in self.model.functions)):
             seen: set[str] = set()
@@ -82,7 +82,7 @@ class Draft:
                 seen.add(node.name)
 
     def _forget(self, names: set[str]) -> None:
-        """Drops the declarations of values that are no longer there."""
+        """Drops declarations of values that no longer exist."""
         if names:
             kept = [value for value in self.graph.value_info if value.name not in names]
             del self.graph.value_info[:]
@@ -94,12 +94,12 @@ class Draft:
     # -- what is there ------------------------------------------------------------------------
 
     def flowing(self) -> list[str]:
-        """Inputs and computed values of a known type that are read, in order of computation."""
+        """Inputs and computed values with a known type and a reader, in order of computation."""
         names = (*self.inputs, *self.makers)
         return [n for n in names if n in self.types and (n in self.readers or n in self.outputs)]
 
     def value(self, name: str) -> np.ndarray | None:
-        """A constant's value."""
+        """The value of a constant."""
         tensor = self.constants.get(name)
         return None if tensor is None else numpy_helper.to_array(tensor)
 
@@ -111,23 +111,23 @@ class Draft:
         return self.types[name].dtype if name in self.types else None
 
     def rank(self, name: str) -> int:
-        """-1 if it is not known."""
+        """Rank of a value; -1 if it is unknown."""
         return self.types[name].rank if name in self.types else -1
 
     # -- changes ------------------------------------------------------------------------------
 
     def fresh(self, stem: str) -> str:
-        """A name that nothing has."""
+        """An unused name."""
         name = next(n for i in itertools.count(1) if (n := f"{stem}_{i}") not in self.taken)
         self.taken.add(name)
         return name
 
     def emitter(self) -> Nodes:
-        """Collects new nodes, whose names nothing else has; `put` inserts them."""
+        """A collector of new nodes with unique names; `put` inserts them."""
         return Nodes(self)
 
     def put(self, position: int, emit: Nodes) -> None:
-        """Inserts what an emitter has collected in front of a node."""
+        """Inserts the nodes of an emitter before a node."""
         nodes = [*self.graph.node]
         self.set_nodes([*nodes[:position], *emit.nodes, *nodes[position:]])
         self.graph.initializer.extend(emit.initializers)
@@ -138,7 +138,7 @@ class Draft:
         self.graph.node.extend(kept)
 
     def rename(self, old: str, new: str, positions: Iterable[int] | None = None) -> None:
-        """Another name for a value, where some nodes read or compute it; default: all."""
+        """Renames a value in some nodes, by default in all, that read or compute it."""
         chosen = range(len(self.graph.node)) if positions is None else positions
         for i in chosen:
             label = self.graph.node[i].name
@@ -146,7 +146,7 @@ class Draft:
             self.graph.node[i].name = label
 
     def detour(self, name: str, build: Build, rng: random.Random) -> None:
-        """Lets some readers of a value, or all, read what is built from it."""
+        """Lets some or all readers of a value read another value, which is built from it."""
         emit = self.emitter()
         after = build(emit, name, self.types[name], rng)
         position = self.makers[name] + 1 if name in self.makers else 0
@@ -155,7 +155,7 @@ class Draft:
     def reroute(
         self, name: str, after: str, emit: Nodes, position: int, rng: random.Random
     ) -> None:
-        """Inserts nodes; some readers of a value, or all, then read another one of these."""
+        """Inserts nodes, and lets some or all readers of a value read one of their outputs."""
         ends: list[int | str] = [i for i in self.readers.get(name, ()) if i >= position]
         if name in self.outputs and name in self.makers:
             ends.append(name)
@@ -168,7 +168,7 @@ class Draft:
             self.rename(after, name)
 
     def replace(self, position: int, emit: Nodes, results: Sequence[str]) -> None:
-        """Puts what was emitted in the place of a node, whose outputs it computes."""
+        """Replaces a node by new nodes, which compute its outputs."""
         node = self.graph.node[position]
         nodes = [*self.graph.node]
         made = {name for other in emit.nodes for name in other.output}
@@ -184,35 +184,35 @@ class Draft:
         self.graph.initializer.extend(emit.initializers)
 
     def replace_constant(self, name: str, emit: Nodes, result: str) -> None:
-        """Lets all readers of a constant read another value, which is emitted at the beginning."""
+        """Lets all readers of a constant read another value, computed at the start of the model."""
         del self.graph.initializer[[t.name for t in self.graph.initializer].index(name)]
         self.rename(name, result)
         self.put(0, emit)
 
     def needs_ir(self, version: int) -> None:
-        """Raises the version of the format to the one that has a feature."""
+        """Raises the format version of the model to at least this one."""
         self.model.ir_version = max(self.model.ir_version, version)
 
 
 class Nodes(Emitter):
-    """New nodes and constants for a draft, with names that nothing else in it has."""
+    """New nodes and constants for a draft, with unique names."""
 
     def __init__(self, draft: Draft) -> None:
         super().__init__(draft.opset, draft.types)
         self._draft = draft
 
     def one(self, op_type: str, *inputs: str, **attributes: Any) -> str:
-        """Appends a node of one output, whose name it returns."""
+        """Appends a node with one output; returns the name of the output."""
         (name,) = self.several(op_type, 1, *inputs, **attributes)
         return name
 
     def several(self, op_type: str, count: int, *inputs: str, **attributes: Any) -> tuple[str, ...]:
-        """Appends a node of `count` outputs, whose names it returns."""
+        """Appends a node with `count` outputs; returns their names."""
         made = self(op_type, *inputs, outputs=count, **attributes)
         return (made,) if isinstance(made, str) else made
 
     def copied(self, node: onnx.NodeProto, inputs: Sequence[str]) -> list[str]:
-        """Appends a node with other inputs; the names of its outputs, "" for those left out."""
+        """Appends a copy of a node with other inputs; returns the outputs, "" if left out."""
         made = self.several(node.op_type, len(node.output), *inputs)
         names = [name if old else "" for name, old in zip(made, node.output)]
         proto = self.nodes[-1]
@@ -226,7 +226,7 @@ class Nodes(Emitter):
 
 
 def deterministic(node: onnx.NodeProto) -> bool:
-    """Whether a node, with all inside of it, gives the same wherever it runs twice."""
+    """Whether a node, with its sub-graphs, gives the same result whenever it runs."""
     inner = (other for body in bodies(node) for graph in graphs(body) for other in graph.node)
     return not any(n.op_type in _RANDOM or n.op_type.startswith("Random") for n in (node, *inner))
 
@@ -237,7 +237,7 @@ def attributes(node: onnx.NodeProto) -> dict[str, Any]:
 
 
 def _type(value: onnx.ValueInfoProto) -> TensorType | None:
-    """The type of a declaration, if it is a tensor of known size with elements."""
+    """The type of a declaration; None unless it is a tensor of known, non-zero size."""
     tensor = value.type.tensor_type
     if not value.type.HasField("tensor_type") or not tensor.HasField("shape"):
         return None

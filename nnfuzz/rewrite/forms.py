@@ -1,7 +1,7 @@
 """Forms of test cases whose model was rewritten: "direct+times_one#5+function#12".
 
-The name of a form says who wrote the model and which steps came after, so that whoever has the
-graph, the weights and the name can make the model again.
+The name of a form says which exporter wrote the model and which rewriting steps followed, so the
+model can be made again from the graph, the weights and the name.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SEPARATOR = "+"
 
 @dataclass(frozen=True)
 class Written:
-    """A model, its form, and what it was before its rewrites; `plain` is empty without any."""
+    """A model and its form. plain: the model before its rewrites; empty if there are none."""
 
     model: bytes
     form: str
@@ -30,12 +30,12 @@ class Written:
 
 
 def form_of(exporter: str, steps: Iterable[Step]) -> str:
-    """The form's name."""
+    """The name of a form."""
     return SEPARATOR.join((exporter, *map(str, steps)))
 
 
 def parted(form: str) -> tuple[str, tuple[Step, ...]]:
-    """The inverse of form_of. Raises: ValueError, KeyError for a step that is none."""
+    """The inverse of form_of. Raises: ValueError; KeyError for an unknown rule."""
     exporter, *steps = form.split(SEPARATOR)
     return exporter, tuple(map(Step.parse, steps))
 
@@ -48,9 +48,9 @@ def write(
     inputs: Mapping[str, Array],
     opset: int,
 ) -> Written:
-    """The model of a graph in a form, of whose steps those are left out that have no place in it.
+    """Writes the model of a graph in a form. Steps that apply nowhere in the model are left out.
 
-    Raises: ValueError, KeyError for no form, and as Exporter.export.
+    Raises: ValueError, KeyError if the name is no form; and as Exporter.export.
     """
     exporter, steps = parted(form)
     model = exporters[exporter].export(graph, weights, inputs, opset)

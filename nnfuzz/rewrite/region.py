@@ -1,4 +1,4 @@
-"""A region: a few nodes in a row that leave the main graph, and what crosses its edge."""
+"""Regions: consecutive nodes that leave the main graph, with their inputs and outputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ MOST_NODES = 4
 class Region:
     """Nodes `start` to `stop` of the main graph, which topological order makes convex.
 
-    inputs: what they read from outside, sub-graphs included. outputs: what is read behind them.
+    inputs: values from outside that the nodes or their sub-graphs read. outputs: values that later
+    nodes read.
     """
 
     start: int
@@ -32,7 +33,7 @@ class Region:
         return [onnx.NodeProto.FromString(node.SerializeToString()) for node in own]
 
     def replaced(self, draft: Draft, nodes: Sequence[onnx.NodeProto]) -> None:
-        """Puts nodes in the region's place."""
+        """Replaces the region by other nodes."""
         all_ = [*draft.graph.node]
         draft.set_nodes([*all_[: self.start], *nodes, *all_[self.stop :]])
 
@@ -56,7 +57,7 @@ def region(draft: Draft, start: int, stop: int) -> Region:
 
 
 def repeatable(draft: Draft) -> list[Region]:
-    """Regions that give the same wherever they run again."""
+    """Regions that give the same results whenever they run."""
     return [r for r in regions(draft) if all(map(deterministic, r.nodes(draft)))]
 
 
@@ -67,7 +68,7 @@ def inner(draft: Draft, region: Region) -> tuple[list[onnx.NodeProto], list[str]
 
 
 def kept_name(node: onnx.NodeProto, names: dict[str, str]) -> onnx.NodeProto:
-    """The node with other names for values; it keeps its own."""
+    """A copy of a node with other names for values, but its own name."""
     label = node.name
     renamed(node, names)
     node.name = label

@@ -1,9 +1,9 @@
 """Rewrites a model in several steps, drawn or given; each step is a rule and a number.
 
-A model after its steps is a function of the model and the steps. The number chooses the place and
-whatever else the rule draws, so that steps can be left out, and the model can change, while the
-others still say something. Half of the drawn sequences are compositions: every step but the first
-is taken where the one before has changed something, so that rules meet each other's results.
+The result is a function of the model and the steps. The number is the seed for the place and for
+everything else that the rule draws, so steps keep their meaning when others are left out or the
+model changes. In half of the drawn sequences, each step after the first applies where the one
+before has changed something, so that rules act on each other's results.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from nnfuzz.rewrite.rules import algebra
 
 MOST_STEPS = 8
 MOST_BYTES = 1 << 23
-"""Of a model that is rewritten: each step looks at all of it."""
+"""Size of the largest model that is rewritten; each step reads all of it."""
 _NUMBERS = 1000
 _SELDOM_FIRST = 0.3
 _COMPOSED = 0.5
@@ -33,8 +33,9 @@ _NEAR = "@"
 
 @dataclass(frozen=True)
 class Step:
-    """One application of a rule. near: where the step before it has changed something, if the rule
-    has a place there. Written RULE#NUMBER, or RULE#NUMBER@ if near.
+    """One application of a rule, written RULE#NUMBER, or RULE#NUMBER@ if `near` is set.
+
+    near: whether to prefer places where the step before has changed something.
     """
 
     rule: str
@@ -43,7 +44,7 @@ class Step:
 
     @classmethod
     def parse(cls, text: str) -> Step:
-        """Raises: ValueError for what is no step, KeyError for an unknown rule."""
+        """Parses a step. Raises: ValueError; KeyError for an unknown rule."""
         name, _, number = text.removesuffix(_NEAR).partition("#")
         return cls(named(name).name, int(number or 0), text.endswith(_NEAR))
 
@@ -52,7 +53,7 @@ class Step:
 
 
 def rewritten(model: bytes, steps: Iterable[Step]) -> tuple[bytes, tuple[Step, ...]]:
-    """The model after the steps, and those of them that found a place in it.
+    """The rewritten model, and the steps that applied somewhere in it.
 
     Raises: KeyError for an unknown rule.
     """
@@ -64,7 +65,7 @@ def rewritten(model: bytes, steps: Iterable[Step]) -> tuple[bytes, tuple[Step, .
 def drawn(
     model: bytes, rng: random.Random, rules: Collection[str] = (), most: int = MOST_STEPS
 ) -> tuple[bytes, tuple[Step, ...]]:
-    """The model after one to `most` steps that rng draws among some rules; default: USUAL."""
+    """The model after one to `most` steps, drawn by rng among `rules` (default: USUAL)."""
     if len(model) > MOST_BYTES:
         return model, ()
     draft, done = Draft(onnx.load_model_from_string(model)), list[Step]()
@@ -78,8 +79,9 @@ def drawn(
 
 
 def _next(draft: Draft, names: Sequence[str], rng: random.Random, near: bool) -> Step | None:
-    """A step that has a place in the draft; None if no rule has. What needs a certain operator has
-    one seldom, and goes first now and then.
+    """A step that applies in the draft; None if no rule applies.
+
+    Rules for certain operators seldom apply, so they are sometimes tried first.
     """
     order = rng.sample(names, len(names))
     if rng.random() < _SELDOM_FIRST:
@@ -91,13 +93,13 @@ def _next(draft: Draft, names: Sequence[str], rng: random.Random, near: bool) ->
 
 
 def _sites(draft: Draft, rule: Rule, near: bool) -> Sequence[Any]:
-    """Where a rule applies; near: only where the last step has changed something."""
+    """Places where a rule applies. near: only where the last step has changed something."""
     sites = rule.sites(draft)
     return [s for s in sites if draft.changed & _names(draft, s)] if near else sites
 
 
 def _names(draft: Draft, site: Any) -> set[str]:
-    """The values that a site is about."""
+    """Names of the values at a site."""
     if isinstance(site, tuple):
         return set().union(*(_names(draft, part) for part in site))
     if isinstance(site, Region):
@@ -118,13 +120,13 @@ def _applied(draft: Draft, step: Step) -> bool:
 
 
 def _rank(draft: Draft, step: Step, site: Any) -> tuple[int, str]:
-    """The site of least rank is taken: one that a smaller model still has is taken there, too."""
+    """Sort key of a site: the least one is taken, also in a smaller model that still has it."""
     told = _told(draft, site)
     return zlib.crc32(f"{step} {told}".encode()), told
 
 
 def _told(draft: Draft, site: Any) -> str:
-    """A site by the names of values, which outlive positions."""
+    """A site by the names of its values, which do not depend on positions."""
     if isinstance(site, tuple):
         return " ".join(_told(draft, part) for part in site)
     if isinstance(site, Region):

@@ -1,4 +1,4 @@
-"""A rewrite rule: where it applies, how, and why the model means the same afterwards."""
+"""Rewrite rules: where a rule applies, how, and why the model keeps its meaning."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ Sites = Callable[[Draft], Sequence[Any]]
 Apply = Callable[[Draft, Any, random.Random], None]
 Admits = Callable[[TensorType], bool]
 NodeBuild = Callable[[Nodes, Draft, onnx.NodeProto, random.Random], Sequence[str]]
-"""(emit, draft, node, rng) -> what takes the place of the node's outputs."""
+"""(emit, draft, node, rng) -> values that replace the outputs of the node."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A rewrite: trusted, and a function of (model, site, rng) alone.
+    """A rewrite, which depends on (model, site, rng) alone.
 
-    sites: where it applies, in a fixed order. apply: rewrites a draft at one of them. obligation:
-    why the meaning is kept. bits: whether correct compilers that round alike give the same bits for
-    every operator's value; else the results of the rewritten operator lie within the envelope of
-    the operator that was there. uses: ONNX operators that it may bring into the model.
+    sites: places where it applies, in a fixed order. apply: rewrites a draft at one of them.
+    obligation: why the meaning is kept. bits: whether a correct compiler gives the same bits for
+    the value of every operator as before, if it rounds in the same way; otherwise the new results
+    lie within the envelope of the former operator. uses: ONNX operators that it may bring into the
+    model.
     """
 
     name: str
@@ -42,7 +43,7 @@ class Rule:
 def values(
     family: str, admits: Admits, uses: Iterable[str] = (), bits: bool = True
 ) -> Callable[[Build], Rule]:
-    """A rule that lets readers of a value read one that is equal to it."""
+    """A rule that lets readers of a value read another, equal value."""
 
     def made(build: Build) -> Rule:
         def sites(draft: Draft) -> list[str]:
@@ -63,7 +64,7 @@ def nodes(
     uses: Iterable[str] = (),
     bits: bool = True,
 ) -> Callable[[NodeBuild], Rule]:
-    """A rule that puts other nodes in the place of one. operators: none for all."""
+    """A rule that replaces a node by other nodes. operators: those it applies to; empty for all."""
 
     def made(build: NodeBuild) -> Rule:
         def sites(draft: Draft) -> list[int]:
@@ -87,7 +88,7 @@ def nodes(
 def models(
     family: str, sites: Sites, uses: Iterable[str] = (), bits: bool = True
 ) -> Callable[[Apply], Rule]:
-    """A rule that changes a draft in its own way."""
+    """A rule that changes a draft as a whole."""
 
     def made(apply: Apply) -> Rule:
         return _rule(apply, family, sites, apply, bits, uses)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+A = TypeVar("A")
 _OUT_OF_MEMORY = re.compile(
     r"bad_alloc|out of memory|cannot allocate memory|can't allocate memory|not enough memory"
     r"|memory exhausted",
@@ -56,22 +56,11 @@ class DeathKind(StrEnum):
     STANDSTILL = "standstill"
 
 
-Reading = Callable[[dict[str, Any], dict[str, Any]], Any]
-"""What makes a typed value of an answer's header and blobs, or raises: then it is damaged."""
-
-
-def unread(header: dict[str, Any], blobs: dict[str, Any]) -> None:
-    """For answers that hold nothing, or nothing that is trusted."""
-
-
 @dataclass(frozen=True)
-class Reply:
-    """The job's answer. value: what was read of it; nothing else of an answer may be used.
+class Reply(Generic[A]):
+    """A job's answer, read and checked. captured: what the worker printed since the last event."""
 
-    captured: what the worker printed since the last event.
-    """
-
-    value: Any
+    value: A
     captured: str = ""
 
 
@@ -116,7 +105,8 @@ class Death:
         return self.kind is DeathKind.CRASH and self.signal == "SIGKILL" and not self.note
 
 
-Event = Reply | Progress | Fault | Death
+Trouble = Fault | Death
+Event = Reply[Any] | Progress | Trouble
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from nnfuzz.base.reading import read, read_fields
 from nnfuzz.base.text import visible
@@ -28,13 +28,13 @@ from nnfuzz.sandbox.events import (
     Fault,
     Limits,
     Progress,
-    Reading,
     Reply,
     Standstill,
+    Trouble,
     reads_as_out_of_memory,
-    unread,
 )
 from nnfuzz.sandbox.forkserver import ForkServer
+from nnfuzz.sandbox.job import Job
 from nnfuzz.sandbox.own_time import OwnTime, is_stopped
 from nnfuzz.sandbox.process import WorkerProcess
 from nnfuzz.sandbox.worker import WHERE
@@ -66,16 +66,14 @@ _FRAME = re.compile(r'File "([^"\n]+)", line (\d+) in (\S+)')
 """What faulthandler prints."""
 
 
-def _refused(header: dict[str, Any], blobs: dict[str, Any]) -> None:
-    raise wire.WireError("a part that nobody asked for")
+A = TypeVar("A")
 
 
 @dataclass
-class _Job:
+class _InHand:
+    job: Job[Any]
+    take: Callable[[Any], Any]  # makes of a part what its event holds
     frame: bytes
-    about: str
-    reply: Reading
-    part: Reading
     seconds: float  # for each part of the job
     clock: OwnTime = field(default_factory=OwnTime)  # of the current part of the job
     limit: float = 0.0  # its seconds
@@ -118,7 +116,7 @@ class Sandbox:
         make = own_server or (lambda: ForkServer(preload))
         self.server = server if server is not None else make()
         self._process: WorkerProcess | None = None
-        self._job: _Job | None = None
+        self._job: _InHand | None = None
         self._looked = 0.0
         self._standstills: list[Standstill] = []
 
@@ -186,24 +184,22 @@ class Sandbox:
 
     def submit(
         self,
-        header: dict[str, Any],
-        blobs: wire.Blobs | None = None,
-        reply: Reading = unread,
-        part: Reading = _refused,
+        job: Job[Any],
         seconds: float = math.inf,
+        take: Callable[[Any], Any] = lambda part: part,
     ) -> None:
         """Hands a job to the worker, which is replaced first if it died or has done its share.
 
-        reply, part: read the answer and what is sent ahead of it; an answer that they raise for is
-        damaged, which ends the worker and the job. seconds: of each part, where that is less than
-        the limits say. Returns at once. Raises: RuntimeError while a job is in hand.
+        seconds: for each part, where that is less than the limits say. take: makes of a part what
+        its Progress holds. An answer that the job does not accept, or a part for which `take`
+        raises, is damaged, which ends the worker and the job. Returns at once. Raises: RuntimeError
+        while a job is in hand.
         """
         if self._job is not None:
             raise RuntimeError(f"sandbox {self.name} is busy: wait for its event first")
         self.start()
         seconds = min(seconds, self.limits.seconds)
-        about = str(header.get("id") or header.get("do", ""))
-        self._send(_Job(wire.encode(header, blobs), about, reply, part, seconds))
+        self._send(_InHand(job, take, wire.encode(*job.to_frame()), seconds))
 
     def expire(self, why: str) -> None:
         """Ends the job in hand as if its time were over. why: for people."""
@@ -211,14 +207,9 @@ class Sandbox:
             self._process.note = why
             self._process.kill(DeathKind.TIMEOUT)
 
-    def call(
-        self,
-        header: dict[str, Any],
-        blobs: wire.Blobs | None = None,
-        reply: Reading = unread,
-    ) -> Reply | Fault | Death:
+    def call(self, job: Job[A]) -> Reply[A] | Trouble:
         """Submits a job without parts and waits for its end."""
-        self.submit(header, blobs, reply)
+        self.submit(job)
         while True:
             for _, event in wait([self]):
                 if not isinstance(event, Progress):
@@ -237,7 +228,7 @@ class Sandbox:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _send(self, job: _Job) -> None:
+    def _send(self, job: _InHand) -> None:
         process = self._process
         assert process is not None
         self._job = job
@@ -320,12 +311,15 @@ class Sandbox:
             raise wire.WireError("an answer that nobody waits for")
         header, blobs = wire.decode(payload)
         if kind == channel.PARTIAL and not starting:
-            event: Event = Progress(job.part(header, blobs), captured)
+            part = job.job.read_part(job.parts, header, blobs)
+            event: Event = Progress(job.take(part), captured)
             job.parts += 1
             self._start_clock(starting=False)
             return [event]
         if kind == channel.REPLY and not starting:
-            event = Reply(job.reply(header, blobs), captured)
+            if job.parts < job.job.parts:
+                raise wire.WireError(f"an answer after {job.parts} of {job.job.parts} parts")
+            event = Reply(job.job.read_answer(header, blobs), captured)
         elif kind == channel.FAULT:
             texts = read_fields(Fault, header, "error_type", "message", "traceback")
             event = Fault(**texts, captured=captured, starting=starting)
@@ -353,7 +347,7 @@ class Sandbox:
         self._discard()
         return [death]
 
-    def _death(self, process: WorkerProcess, job: _Job, begun: bool) -> Death:
+    def _death(self, process: WorkerProcess, job: _InHand, begun: bool) -> Death:
         captured = process.capture.take_all()
         code = process.ended or 0
         kind = process.cause
@@ -373,7 +367,7 @@ class Sandbox:
             note=process.note,
         )
 
-    def _enforce(self, process: WorkerProcess, job: _Job) -> None:
+    def _enforce(self, process: WorkerProcess, job: _InHand) -> None:
         if process.killed:
             if process.killed.exceeds(KILL_SECONDS, self.server.pid):
                 self.server.restart("a worker to be killed")
@@ -391,7 +385,7 @@ class Sandbox:
         if late or self._stands_still(process, job):
             self._expire(process, job)
 
-    def _stands_still(self, process: WorkerProcess, job: _Job) -> bool:
+    def _stands_still(self, process: WorkerProcess, job: _InHand) -> bool:
         """Whether a service of nnfuzz itself has not computed for longer than it may."""
         limit, now = self.limits.still_seconds, job.clock.seconds
         if not limit or not process.ready:
@@ -404,7 +398,7 @@ class Sandbox:
             job.worked, job.looked = worked, now
         return now - job.computed > limit
 
-    def _expire(self, process: WorkerProcess, job: _Job) -> None:
+    def _expire(self, process: WorkerProcess, job: _InHand) -> None:
         """Its time is over: it is replaced, and told of unless that is a result of a compiler."""
         limits, stopped = self.limits, is_stopped(process.pid or self.server.pid)
         rested = job.clock.seconds - job.computed
@@ -422,10 +416,10 @@ class Sandbox:
         if self.server.importing:
             self.server.restart("imports")
 
-    def _where(self, process: WorkerProcess, job: _Job) -> str:
+    def _where(self, process: WorkerProcess, job: _InHand) -> str:
         """What it is at, for people."""
         stage = self.stage if process.ready else "start"
-        told = [job.about, stage and f"stage {stage}"]
+        told = [job.job.about, stage and f"stage {stage}"]
         process.capture.drain()
         if found := _FRAME.search(process.capture.latest().rpartition(_STACK)[2]):
             told.append(f"{Path(found[1]).name}:{found[2]} in {found[3]}")
@@ -473,7 +467,7 @@ def _poll(sandboxes: list[Sandbox], seconds: float) -> set[Sandbox]:
     return {sandbox for fd, _ in ready for sandbox in concerned[fd]}
 
 
-def _again(process: WorkerProcess, job: _Job, begun: bool) -> _Job | None:
+def _again(process: WorkerProcess, job: _InHand, begun: bool) -> _InHand | None:
     """The job as another worker gets it, if the end of this one was not its doing; else None."""
     if process.ended == -signal.SIGKILL and not process.cause:
         if begun:

@@ -1,12 +1,9 @@
 """The worker's side of a sandbox: one process, one service, one job after the other.
 
-A service is made by a factory ``pkg.module:factory``, called as ``factory(**arguments)`` once in
-the worker, and has one method::
-
-    handle(header: dict, blobs: dict, report: Report) -> tuple[dict, dict]
-
-An exception that escapes from `handle` is a fault of the service, not of what it tests, and
-reaches the campaign as a `Fault`; `SystemExit` ends the process, as its author intended.
+A service (nnfuzz.sandbox.job.Service) is made by a factory ``pkg.module:factory``, called as
+``factory(**arguments)`` once in the worker. An exception that escapes from one of its jobs is a
+fault of the service, not of what it tests, and reaches the campaign as a `Fault`; `SystemExit` ends
+the process, as its author intended.
 """
 
 from __future__ import annotations
@@ -23,28 +20,20 @@ import socket
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from nnfuzz.base.text import visible
 from nnfuzz.sandbox import channel, wire
 from nnfuzz.sandbox.capture import MARK
 from nnfuzz.sandbox.exceptions import describe
+from nnfuzz.sandbox.job import Report, Service
 
 WHERE = signal.SIGUSR1
 """Has a worker of a service of nnfuzz print where it is."""
 PAGE_BYTES = resource.getpagesize()
 _LIBC = ctypes.CDLL(None)
 _IOLBF = 1  # glibc and musl
-
-
-class Service(Protocol):
-    """What a sandbox hosts."""
-
-    def handle(
-        self, header: dict[str, Any], blobs: dict[str, Any], report: Report
-    ) -> tuple[dict[str, Any], wire.Blobs]: ...
 
 
 class StatusPage:
@@ -86,22 +75,6 @@ class StatusPage:
 
     def close(self) -> None:
         self._map.close()
-
-
-class Report:
-    """A service's way to tell the campaign where it is, while a job runs."""
-
-    def __init__(self, send: Callable[[bytes, bytes], None], status: StatusPage):
-        self._send = send
-        self._status = status
-
-    def __call__(self, stage: str) -> None:
-        """Names the stage that a death from here on belongs to (at most 255 bytes, < 1 us)."""
-        self._status.stage = stage
-
-    def partial(self, header: dict[str, Any], blobs: wire.Blobs | None = None) -> None:
-        """Sends a part of the answer ahead, safe from a later death; restarts the job's clock."""
-        self._send(channel.PARTIAL, wire.encode(header, blobs))
 
 
 def main(channel_fd: int, output_fd: int, status_fd: int, scratch: Path) -> None:
@@ -150,7 +123,11 @@ def _serve(sock: socket.socket, status: StatusPage, marks: int, scratch: Path) -
         faulthandler.register(WHERE, file=2, all_threads=False)
     ready = {"private_bytes": private_bytes(os.getpid())}
     channel.send(sock, channel.READY, wire.encode(ready))
-    report = Report(answer, status)
+
+    def enter(stage: str) -> None:
+        status.stage = stage
+
+    report = Report(enter, lambda payload: answer(channel.PARTIAL, payload))
     while True:
         _, frame = channel.receive(sock)
         number += 1

@@ -1,1 +1,1 @@
-"""A campaign as a page that lives: read-only, over HTTP, for people who watch one that runs."""
+"""A live page of a running campaign: read-only, over HTTP."""

@@ -1,6 +1,4 @@
-"""The pages: one that lives, and what it asks for. Nothing here writes, and nothing is loaded from
-elsewhere.
-"""
+"""The live page and its endpoints. Nothing here writes, and pages load nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -37,11 +35,11 @@ from nnfuzz.serve.stream import events
 from nnfuzz.serve.watch import Watch
 
 FIRST_ROWS = 50
-"""Findings of which the page has the lines when it comes."""
+"""Number of findings in the page as it is first sent."""
 MOST_PAGES = 32
-"""Open at a time."""
+"""Number of pages that may be open at a time."""
 TEXTS = frozenset({".md", ".py", ".json", ".txt"})
-"""Shown; other files are saved."""
+"""Types of files that a browser shows; it saves other ones."""
 _SANDBOX = "default-src 'none'; frame-ancestors 'none'; sandbox"
 
 
@@ -52,7 +50,7 @@ def application(
     cookie: str = "nnfuzz",
     ended: Callable[[], bool] = lambda: False,
 ) -> ASGIApp:
-    """names, token, cookie: see Guard. ended: whether open pages are to be told nothing more."""
+    """names, token, cookie: see Guard. ended: whether streams of events are to end."""
     pages = Pages(watch, ended)
     routes = [
         Route("/", pages.whole),
@@ -72,7 +70,7 @@ def application(
 
 
 class Pages:
-    """Endpoints; those that are no coroutines run in threads."""
+    """The endpoints. Those that are no coroutines run in threads."""
 
     def __init__(self, watch: Watch, ended: Callable[[], bool]) -> None:
         self._watch = watch
@@ -148,7 +146,7 @@ class Pages:
 
 
 class _Stream(StreamingResponse):
-    """Events; ended: is called when their page has gone, though no event may have been sent."""
+    """A response of events. ended: called when its page is closed, even if no event was sent."""
 
     def __init__(self, told: AsyncIterator[str], ended: Callable[[], None]) -> None:
         super().__init__(told, media_type="text/event-stream")

@@ -1,4 +1,4 @@
-"""Which findings a page asks for, and the files of one."""
+"""Findings that a page requests, and the files of a finding."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from nnfuzz.base.untrusted import below
 FILTERS = ("backend", "kind", "stage", "accused", "status")
 ORDERS = {"": "most severe first", "new": "newest first", "times": "most frequent first"}
 MOST_ROWS = 500
-"""That one answer holds."""
+"""Rows in one answer."""
 MOST_FILES = 100
-"""Of a finding that are listed."""
+"""Files of a finding that are listed."""
 
 
 def chosen(rows: Iterable[Mapping[str, Any]], query: Mapping[str, str]) -> list[Mapping[str, Any]]:
-    """The rows that fit all filters and every word of the text, in the order that is asked for."""
+    """Rows that match all filters and contain every word of the text, in the requested order."""
     wanted = {key: query[key] for key in FILTERS if query.get(key)}
     words = query.get("text", "").lower().split()
     found = [row for row in rows if _fits(row, wanted) and all(w in row["about"] for w in words)]
@@ -33,7 +33,7 @@ def chosen(rows: Iterable[Mapping[str, Any]], query: Mapping[str, str]) -> list[
 
 
 def options(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """The values of each filter that occur."""
+    """All values of each filter."""
     values: dict[str, set[str]] = {key: set() for key in FILTERS}
     for row in rows:
         for key in FILTERS:
@@ -45,7 +45,7 @@ _DIGITS = 18  # of a number; Python refuses to read one of thousands
 
 
 def number(text: str | None, default: int, most: int) -> int:
-    """What a query asks for, within bounds."""
+    """A number from a query, clamped to bounds."""
     if not (text and text.isascii() and text.isdecimal()):
         return default
     return most if len(text) > _DIGITS else min(int(text), most)
@@ -88,5 +88,5 @@ def _fits(row: Mapping[str, Any], wanted: Mapping[str, str]) -> bool:
 
 
 def _values(row: Mapping[str, Any], key: str) -> Sequence[str]:
-    """A finding may occur under several labels of a compiler."""
+    """Values of a finding for a filter; it may occur under several labels of a compiler."""
     return row["backends"] if key == "backend" else (row[key],)

@@ -1,8 +1,9 @@
-"""Who may read the pages: nobody by another name of this machine, and from outside with a token.
+"""Access to the pages: requests under foreign host names are refused, and requests from other
+machines need a token.
 
-A page of somebody else, open in the same browser, may have its own name point to this machine (DNS
-rebinding) and would then read these pages as its own: so a name that this server does not have is
-refused. An address is no name, and cannot be pointed elsewhere.
+A foreign page in the same browser may let its own host name point to this machine (DNS rebinding)
+and could then read these pages as its own. So only host names of this server are admitted. An
+address is no host name and cannot be redirected.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ ASK = (
 
 
 def own_names(host: str) -> frozenset[str]:
-    """Names under which this machine may be asked. host: that the user gave."""
+    """Host names and addresses under which requests are admitted. host: given by the user."""
     name = socket.gethostname().lower()
     return frozenset({LOCAL, host.lower(), name, name.partition(".")[0]})
 
 
 def is_loopback(host: str) -> bool:
-    """Whether nobody else can reach it."""
+    """Whether only this machine can reach a host."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -41,8 +42,10 @@ def is_loopback(host: str) -> bool:
 
 
 class Guard:
-    """Wraps an application. names: see own_names. token: None where none is needed. cookie: its
-    name. policy: the content security policy of every answer.
+    """Wraps an application.
+
+    names: see own_names. token: None if no token is needed. cookie: name of the cookie that holds
+    the token. policy: the content security policy of every answer.
     """
 
     def __init__(
@@ -92,7 +95,7 @@ class Guard:
         return PlainTextResponse(f"{ASK}\n", 401, {"WWW-Authenticate": "Bearer"})
 
     def _with_cookie(self, request: Request) -> Response:
-        """Leads to the same page without the token, which then stands in no history of links."""
+        """Redirects to the same address without the token, which keeps it out of the history."""
         if not self._fits(request.query_params["token"]):
             return PlainTextResponse(f"{ASK}\n", 401, {"WWW-Authenticate": "Bearer"})
         rest = [(k, v) for k, v in parse_qsl(request.url.query) if k != "token"]
@@ -101,7 +104,7 @@ class Guard:
         return answer
 
     def _fits(self, told: str) -> bool:
-        """In a time that tells nothing of the token."""
+        """Compares a token in a time that does not depend on its content."""
         return hmac.compare_digest(told.encode(), (self._token or "").encode())
 
     def _is_own(self, hosts: list[str]) -> bool:

@@ -1,7 +1,7 @@
 """One self-contained HTML page about a campaign: it loads nothing and works from disk.
 
-Whatever comes from compilers is escaped by Jinja; should that ever fail, the page's own content
-security policy forbids every script but its own, and every request.
+Jinja escapes all text of compilers. If that should ever fail, the page's content security policy
+still forbids all other scripts and every request.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FILTERS = ("backend", "kind", "stage", "level", "accused")
 _MERGED = MappingProxyType(
     {"by_levels": {}, "refined": "", "pattern": "", "duplicates": (), "suspects": (), "alike": ()}
 )
-"""What a row says of reduction where it says nothing."""
+"""Entries of a row that is not reduced."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class Campaign:
     backend, level ("O0,O3"), party, folder (below the campaign's), occurrences, test and
     found_at (seconds); once reduced also by_levels, refined, pattern, duplicates, suspects and
     variants (see nnfuzz.records.rows.FindingRow). summary: as summary.json. unsupported: refused
-    signature -> why. events: kind -> how many. missing: what of the campaign cannot be read; it is
-    complete once the tests are read. began: when the first session did, for people; "" if unknown.
+    signature -> reason. events: kind -> number. missing: parts of the campaign that cannot be read;
+    complete once the tests are read. began: time of the first session, for people; "" if unknown.
     """
 
     folder: Path
@@ -66,7 +66,7 @@ class Campaign:
 
 
 def campaign_page(campaign: Campaign, out: Path) -> str:
-    """The HTML of the page. out: the file that it is for, to which its links are relative."""
+    """The HTML of the page. out: the file it is written to; links are relative to it."""
     figures = Figures(campaign.summary["seconds"])
     for test in campaign.tests:
         figures.add(test)
@@ -103,7 +103,7 @@ def campaign_page(campaign: Campaign, out: Path) -> str:
 
 
 def drawn(figures: Figures, found_at: Iterable[float], seconds: float) -> dict[str, Any]:
-    """What figures.html.jinja shows. found_at, seconds: of findings, and of the campaign."""
+    """Content of figures.html.jinja. found_at: times of findings. seconds: of the campaign."""
     return {
         "timeline": figures.shown(),
         "bin_seconds": figures.width,
@@ -113,7 +113,7 @@ def drawn(figures: Figures, found_at: Iterable[float], seconds: float) -> dict[s
 
 
 def operators(figures: Figures) -> dict[str, Any]:
-    """What operators.html.jinja shows."""
+    """Content of operators.html.jinja."""
     return {"backends": figures.backends(), "heat": _heat(figures)}
 
 
@@ -132,7 +132,7 @@ def answers(refusals: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[str
 
 
 def plain_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of the table of findings, without what its folder holds. row: see Campaign."""
+    """A row of the table of findings, without details from its folder. row: see Campaign."""
     shown = {**_MERGED, **row, "level": row["level"].replace(",", ", ")}
     shown["variants"] = [dict(variant) for variant in row.get("variants", ())]
     shown |= {"merged": len(shown["duplicates"]), "detail": None, "damage": "", "files": []}
@@ -143,7 +143,7 @@ def plain_row(row: Mapping[str, Any]) -> dict[str, Any]:
 def finding_row(
     row: Mapping[str, Any], campaign: Path, link: Callable[[Path], str]
 ) -> dict[str, Any]:
-    """The same with the details of its folder. link: the address of a folder for the page."""
+    """A row of the table of findings with details from its folder. link: folder -> its link."""
     folder, shown = campaign / row["folder"], plain_row(row)
     for variant in shown["variants"]:
         variant["link"] = link(campaign / variant["folder"])
@@ -163,7 +163,7 @@ def finding_row(
 
 
 def _about(row: Mapping[str, Any]) -> str:
-    """What a search looks at: names of the finding and its variants, not what its files hold."""
+    """Text that a search reads: names of the finding and its variants, not its files."""
     own = (row[key] for key in ("title", "pattern", "signature", "refined", "folder", "party"))
     facts = (row[key] for key in FILTERS)
     more = (v[key] for v in row["variants"] for key in ("pattern", "title", "folder"))
@@ -200,7 +200,7 @@ def _drawing(finding: Finding) -> Markup | None:
 
 
 def _accused(finding: Finding) -> dict[str, Any] | None:
-    """Who is accused, with evidence and ablations; None if nobody is."""
+    """The accused party, with evidence and ablations; None if no party is accused."""
     if finding.localisation:
         return {"ablation": (), **finding.localisation}
     blame = finding.blame
@@ -218,13 +218,13 @@ def _file(path: Path) -> str:
 
 
 def _link(folder: Path, out: Path) -> str:
-    """The address of a folder relative to the page; with "./", so that none reads as a scheme."""
+    """The address of a folder relative to the page; "./" keeps it from looking like a scheme."""
     path = os.path.relpath(folder.resolve(), out.resolve().parent)
     return "./" + quote(Path(path).as_posix()) + "/"
 
 
 def _discoveries(times: Sequence[float], seconds: float) -> list[tuple[float, float]]:
-    """(seconds, number of unique findings so far), a staircase; [] without any. times: sorted."""
+    """(seconds, number of unique findings so far) as a staircase. times: sorted."""
     if not times:
         return []
     stride = -(-len(times) // MAX_POINTS)
@@ -261,7 +261,7 @@ def markdown_line(line: str) -> Markup:
 
 
 def page_script(name: str) -> str:
-    """A page's script with the one that all pages have. They are no templates, and put in as is."""
+    """A page's script and the one that all pages have, inserted without escaping."""
     env = environment(html=True)
     assert env.loader
     return "".join(env.loader.get_source(env, part)[0] for part in ("copy.js.jinja", name))

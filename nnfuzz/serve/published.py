@@ -1,4 +1,4 @@
-"""A campaign whose parts publish segments, put together in a temporary folder as they come."""
+"""A campaign whose parts publish segments, merged in a temporary folder as they appear."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from nnfuzz.parts.depot import Depot
 from nnfuzz.parts.merging import merge
 
 LOOK_SECONDS = 15.0
-"""Between looks at a place that may be far away."""
+"""Seconds between two looks at an address that may be slow."""
 
 
 class Published:
-    """source: folder or address where nnfuzz publish has written; folder: of the whole."""
+    """source: folder or address of segments. folder: of the merged campaign."""
 
     def __init__(self, source: str, scratch: Path) -> None:
         self.folder = scratch / "whole"
@@ -23,7 +23,7 @@ class Published:
         self._looked = -LOOK_SECONDS
 
     def fetch(self) -> None:
-        """Puts together what is there, if anything is new. Raises: MergeError, Unreadable."""
+        """Merges all segments, if there is a new one. Raises: MergeError, Unreadable."""
         if time.monotonic() - self._looked < LOOK_SECONDS:
             return
         self._looked = time.monotonic()

@@ -24,25 +24,25 @@ from nnfuzz.serve.watch import Watch
 from nnfuzz.store.store import FILE
 
 EVERYWHERE = ("0.0.0.0", "::")
-"""Hosts that stand for all addresses of this machine."""
+"""Hosts that mean all addresses of this machine."""
 TOKEN_BYTES = 24
 BEGINNING = 1.0
-"""Seconds between looks for a campaign that has not begun."""
+"""Seconds between two looks for a campaign that has not begun."""
 REQUEST_SECONDS = 10.0
-"""In which a request comes whole, from its first byte."""
+"""Time limit of a request, from its first byte."""
 SHORTEST = 16
-"""Characters of a token that a user chooses."""
+"""Fewest characters of a token that a user chooses."""
 
 
 class ServeError(Unreadable):
-    """What keeps the pages from being served; the message names the fix."""
+    """The pages cannot be served; the message names the fix."""
 
 
 def serve(
-    source: str, host: str, port: int, token: str | None, told: Callable[[str], None]
+    source: str, host: str, port: int, token: str | None, note: Callable[[str], None]
 ) -> None:
-    """source: folder of a campaign, or where segments are published. told: is called with the
-    address once it answers, and before that if a campaign is waited for.
+    """source: folder of a campaign, or where segments are published. note: called with the
+    address once the server answers, and with a note before if it waits for a campaign.
 
     Raises: ServeError, StoreError, Unreadable.
     """
@@ -50,7 +50,7 @@ def serve(
     if needed is not None and len(needed) < SHORTEST:
         raise ServeError(f"a token of fewer than {SHORTEST} characters is guessed: choose another")
     with ExitStack() as stack:
-        await_campaign(source, told)
+        await_campaign(source, note)
         watch = stack.enter_context(watching(source))
         watch.look()
         listener = stack.enter_context(_listening(host, port))
@@ -65,7 +65,7 @@ def serve(
         server = uvicorn.Server(config)
         reached = socket.gethostname() if host in EVERYWHERE else host
         shown = f"[{reached}]" if ":" in reached else reached
-        told(f"http://{shown}:{port}/" + (f"?token={needed}" if needed else ""))
+        note(f"http://{shown}:{port}/" + (f"?token={needed}" if needed else ""))
         stop = threading.Event()
         thread = threading.Thread(target=watch.run, args=[stop], daemon=True)
         thread.start()
@@ -76,9 +76,9 @@ def serve(
 
 
 class Impatient(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-    """A connection that is closed when a request begins and does not come whole in time.
+    """A connection that is closed if a request is not complete in time.
 
-    uvicorn closes those alone that are silent between two requests.
+    uvicorn closes only connections that are silent between two requests.
     """
 
     def connection_made(self, transport: asyncio.Transport) -> None:
@@ -91,7 +91,7 @@ class Impatient(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         super().data_received(data)
 
     def _expect(self) -> None:
-        """Closes the connection later, unless another request is answered by then."""
+        """Closes the connection later, unless another request has been answered."""
         self.loop.call_later(REQUEST_SECONDS, self._close_if, self.cycle)
 
     def _close_if(self, before: object) -> None:
@@ -99,20 +99,20 @@ class Impatient(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
             self.transport.close()
 
 
-def await_campaign(source: str, told: Callable[[str], None], pause: float = BEGINNING) -> None:
-    """Returns once there is something in the folder, at once if the source is an address.
+def await_campaign(source: str, note: Callable[[str], None], pause: float = BEGINNING) -> None:
+    """Returns once there is something in the folder; at once if the source is an address.
 
-    A campaign makes its folder when it begins. told: gets a line if that is waited for.
+    A campaign makes its folder when it begins. note: called with a line if this waits.
     """
     if "://" in source or _has_begun(Path(source)):
         return
-    told(f"{source}: waiting for a campaign to begin there: nnfuzz fuzz --out {source}")
+    note(f"{source}: waiting for a campaign to begin there: nnfuzz fuzz --out {source}")
     while not _has_begun(Path(source)):
         time.sleep(pause)
 
 
 def _has_begun(folder: Path) -> bool:
-    """Whether the folder is more than absent or empty; a file is never a campaign to wait for."""
+    """Whether there is something in the folder, or a file in its place, for which nobody waits."""
     try:
         return any(folder.iterdir())
     except FileNotFoundError:
@@ -123,7 +123,7 @@ def _has_begun(folder: Path) -> bool:
 
 @contextlib.contextmanager
 def watching(source: str) -> Iterator[Watch]:
-    """Watches a folder itself, or a temporary campaign that is put together from segments."""
+    """Watches a folder, or a temporary campaign that is merged from segments."""
     if "://" not in source and Path(source, FILE).exists():
         yield Watch(Path(source), Path(source).resolve().name)
         return
@@ -134,7 +134,7 @@ def watching(source: str) -> Iterator[Watch]:
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    """Raises: ServeError."""
+    """A socket that listens. Raises: ServeError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)

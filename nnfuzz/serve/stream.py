@@ -1,4 +1,4 @@
-"""Server-sent events: what has changed, as long as a page is open."""
+"""Server-sent events: changes, sent as long as a page is open."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import AsyncIterator, Callable
 from nnfuzz.serve.watch import Snapshot
 
 PAUSE_SECONDS = 0.5
-"""Between looks at the snapshot."""
+"""Seconds between two looks at the snapshot."""
 QUIET_SECONDS = 15.0
-"""After which an open connection is shown to be one: what is between forgets silent ones."""
+"""Seconds after which something is sent, since proxies close silent connections."""
 
 
 def frame(event: str, data: str, number: int) -> str:
-    """One event; whatever line ends are in the data, they do not end it.
+    """One event. Line ends in the data do not end it.
 
     Source: HTML, Server-sent events.
     """
@@ -27,7 +27,7 @@ def frame(event: str, data: str, number: int) -> str:
 async def events(
     latest: Callable[[], Snapshot], ended: Callable[[], bool], pause: float = PAUSE_SECONDS
 ) -> AsyncIterator[str]:
-    """Frames of the snapshot, at once and whenever it has changed, until the server ends."""
+    """A frame of the snapshot at once and after each change, until the server ends."""
     seen, quiet = -1, 0.0
     yield "retry: 3000\n\n"
     while not ended():

@@ -1,7 +1,7 @@
-"""What a campaign shows just now: read again and again, and never written.
+"""The present state of a campaign, read repeatedly; nothing is written.
 
-Tests are read once each, as they come; findings are merged anew whenever the file has changed. A
-look is followed by a pause of nine times its length, so that watching takes a tenth of a core.
+Each test is read once; findings are merged anew whenever the file has changed. A look is followed
+by a pause of nine times its length, so that watching takes a tenth of a core.
 """
 
 from __future__ import annotations
@@ -34,19 +34,20 @@ from nnfuzz.store.store import FILE, Store
 from nnfuzz.upkeep.post_reduction import SUMMARY
 
 AT_A_TIME = 1000
-"""Tests that one look reads: about half a second."""
+"""Tests that one look reads, in about half a second."""
 LOOK_SECONDS = 2.0
-"""Between looks, at least."""
+"""Fewest seconds between two looks."""
 SHARE = 0.1
-"""Of a core that watching may take, once what there was is read."""
+"""Share of a core that watching takes once earlier tests are read."""
 RECENT_SECONDS = 60.0
-"""Of campaign time, for the present speed; without a write, until a campaign is called silent."""
+"""Seconds of the campaign over which its speed is averaged, and after which it is called silent if
+nothing is written."""
 ENDED_SECONDS = 5.0
-"""Between the summary, which is written at the end, and the last write to the database."""
+"""Most seconds between the summary, which is written last, and the last write to the database."""
 MOST_SESSIONS = 10
 MOST_GAPS = 500
-"""Gaps between indexes that are looked into again; a part of a campaign that is missing from a
-merged one leaves more of them."""
+"""Gaps between indexes that are read again; a part that is missing from a merged campaign leaves
+more of them."""
 _NOTHING = Markup()
 GONE = "not to be read"
 GIVEN_UP, REDUCED, WAITING = "not reducible", "reduced", "not reduced yet"
@@ -54,13 +55,13 @@ GIVEN_UP, REDUCED, WAITING = "not reducible", "reduced", "not reduced yet"
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What is shown. number: of the snapshot, higher for a later one; listed, drawn: of the first
-    one with the same findings, and with the same figures.
+    """The content of the live page.
 
-    state: "running", "ended", "silent for 5 min". tiles: (what, how much). rows: findings as
-    nnfuzz.serve.page.plain_row has them, with a status. folders: of all signatures, below the
-    campaign's. growth, figures: HTML of what grows, and of what happened over time. missing: what
-    cannot be read.
+    number: of the snapshot; it grows. listed, drawn: number of the first snapshot with the same
+    findings, and of the first one with the same figures. state: "running", "ended", "silent for
+    5 min". tiles: (name, value). rows: findings as of nnfuzz.serve.page.plain_row, with a status.
+    folders: of all signatures, below the campaign's. growth, figures: HTML of growing numbers, and
+    of figures over time. missing: parts that cannot be read.
     """
 
     number: int = 0
@@ -77,7 +78,7 @@ class Snapshot:
     missing: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """What an open page is told of it."""
+        """The part that is sent to open pages."""
         return {
             "number": self.number,
             "listed": self.listed,
@@ -90,10 +91,10 @@ class Snapshot:
 
 
 class Watch:
-    """Looks at the campaign in a folder; `snapshot` may be read by any thread meanwhile.
+    """Watches the campaign in a folder; any thread may read `snapshot`.
 
-    name: for people. fetch: brings it up to date, where it is a copy. Raises: StoreError if there
-    is none.
+    name: for people. fetch: updates the folder if it is a copy. Raises: StoreError if there is no
+    campaign.
     """
 
     def __init__(self, folder: Path, name: str, fetch: Callable[[], None] = lambda: None) -> None:
@@ -113,7 +114,7 @@ class Watch:
             self._read = IndexSet(part=Shard.parse(shard))
 
     def run(self, stop: threading.Event) -> None:
-        """Looks until it is told to stop."""
+        """Looks until `stop` is set."""
         while not stop.is_set():
             began = time.monotonic()
             self.look()
@@ -121,7 +122,7 @@ class Watch:
             stop.wait(took if self._behind else max(LOOK_SECONDS, took * (1 - SHARE) / SHARE))
 
     def look(self) -> None:
-        """Reads what is new, if anything is; what cannot be read is told in the snapshot."""
+        """Reads new rows; the snapshot names what cannot be read."""
         try:
             with making_sense(self.folder):
                 self._fetch()
@@ -155,7 +156,7 @@ class Watch:
         self._draw(store, missing)
 
     def _read_tests(self, store: Store, missing: list[str]) -> bool:
-        """Whether there are more of them."""
+        """Reads new tests; returns whether there are more of them."""
         told = "the tests and their graphs"
         for gap in self._read.gaps()[-MOST_GAPS:]:
             for index, line in as_far_as(store.lines(gap.start, gap.stop), told, missing):
@@ -209,7 +210,7 @@ class Watch:
         )
 
     def _sources(self, store: Store) -> list[dict[str, Any]]:
-        """The parts that a campaign was put together from, or the campaign itself."""
+        """The parts of a merged campaign, or the campaign itself."""
         told = store.meta(SOURCES)
         if told is None:
             part = store.config().get("shard") or "1/1"
@@ -254,7 +255,7 @@ def _row(row: FindingRow, given_up: Iterable[str]) -> dict[str, Any]:
 
 
 def _sessions(told: Sequence[tuple[float, float, int]]) -> dict[str, Any]:
-    """The latest ones, and how many more there are."""
+    """The latest sessions, and the number of others."""
     rows = [
         {
             "began": _when(began),
@@ -268,12 +269,12 @@ def _sessions(told: Sequence[tuple[float, float, int]]) -> dict[str, Any]:
 
 
 def _when(moment: float) -> str:
-    """A moment (seconds since 1970) for people, whatever the time is when they read it."""
+    """A moment (seconds since 1970) for people; it does not depend on when they read it."""
     return f"{datetime.fromtimestamp(moment, UTC):%Y-%m-%d %H:%M:%S}" if moment else "never"
 
 
 def _stamp(folder: Path) -> object:
-    """Differs once something was written."""
+    """A value that changes when the database is written."""
     found = []
     for name in (FILE, f"{FILE}-wal"):
         path = folder / name
@@ -284,7 +285,7 @@ def _stamp(folder: Path) -> object:
 
 
 def _state(folder: Path) -> str:
-    """Told by when files were written: whoever asked for the lock might keep a session from it."""
+    """The state, from the times of files; taking the lock to know might keep a session from it."""
     summary = folder / SUMMARY
     paths = (folder / FILE, folder / f"{FILE}-wal")
     last = max(path.stat().st_mtime for path in paths if path.exists())

@@ -1,4 +1,4 @@
-"""A constraint store without a solver: whatever is added gets its final values at once."""
+"""A constraint store without a solver: every variable gets its final value when it is added."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class EagerDraw(Draw):
 class DecidedStore:
     """Variables get values by propagation over the few constraints that come with them.
 
-    Values are never taken back, so nothing has to be remembered of them: the graph is concrete.
+    Values are never revised, so the graph is concrete and constraints need not be stored.
     """
 
     immediate = True

@@ -18,8 +18,8 @@ class Contradiction(Exception):
 class Domains:
     """Inclusive intervals of variables; variables without an entry keep their declared domain.
 
-    values: of expressions that the domains decide. Domains only shrink, so these stay, unless what
-    was tried is taken back.
+    values: values of expressions that the domains decide. Domains only shrink, so values remain
+    valid until a trial is undone.
     """
 
     def __init__(

@@ -2,9 +2,9 @@
 
 The session keeps values for all variables under which every accepted constraint holds. New
 constraints usually concern new variables only, so propagation finds values for these while the
-witness stays. If that fails, a search by propagation gives up as little of the witness as it has
-to, and Z3 is asked about the whole system only if that fails too. Constraints reach Z3 when it is
-first asked, so most graphs never pay for its context and for lowering.
+witness stays. If that fails, a search by propagation changes as little of the witness as possible,
+and Z3 solves the whole system only if that fails too. Constraints are lowered to Z3 at its first
+call, so most graphs never need its context.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where the constraints of a growing graph go, and what is known of its variables."""
+"""The contract of stores for the constraints and variables of a growing graph."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from nnfuzz.ir.expr import Bool, Expr, Int, Var
 from nnfuzz.operators.draw import Draw
 
 Accept = Callable[[dict[Var, int], dict[Expr, int]], bool]
-"""Whether values of the variables are acceptable; gets a cache of the values of expressions under
-them as well."""
+"""Decides whether values of the variables are acceptable; its second argument caches values of
+expressions."""
 
 
 class Store(Protocol):
-    """What a graph grows on (nnfuzz.generate.growth).
+    """The constraint store of a growing graph (nnfuzz.generate.growth).
 
-    draws: the dice by attempt, of which the last one serves all further attempts; they differ in
-    what a fresh variable is. writing: those of motifs, which use a variable several times.
+    draws: the sources of randomness by attempt, the last one for all further attempts; they differ
+    in what a fresh variable is. writing: the source for motifs, which use a variable several times.
     immediate: whether every variable gets its final value as soon as it is accepted, so that
     nothing in the graph is symbolic. env: values under which all constraints hold, of the last
     variables only if immediate.

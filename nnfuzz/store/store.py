@@ -156,9 +156,11 @@ class Store(Database):
                 self.folder.rmdir()
 
 
-def _kinds(levels: Mapping[str, str | dict[str, str]]) -> tuple[tuple[str, str], ...]:
+def _kinds(levels: Mapping[str, str | dict[str, str | bool]]) -> tuple[tuple[str, str], ...]:
     """(kind, message) of what nnfuzz.store.recorder.brief has made of outcomes."""
     return tuple(
-        (brief, "") if isinstance(brief, str) else (brief["kind"], brief.get("message", ""))
+        (brief, "")
+        if isinstance(brief, str)
+        else (str(brief["kind"]), str(brief.get("message", "")))
         for brief in levels.values()
     )

@@ -24,7 +24,7 @@ OF_TESTS = ("tests", "features", "motifs", "errors", "passes")
 """Tables with rows of single tests."""
 STATISTICS = ("features", "motifs", "passes")
 """Those of them that are only counted and drawn."""
-Outcomes = dict[str, dict[str, str | dict[str, str]]]
+Outcomes = dict[str, dict[str, str | dict[str, str | bool]]]
 """Backend -> level -> what `brief` of nnfuzz.store.recorder makes of an outcome."""
 
 

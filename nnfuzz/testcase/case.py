@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from nnfuzz.backend.target import ONNX
-from nnfuzz.base.reading import read, read_fields
-from nnfuzz.base.writing import UNWRITTEN, fields_as_json
+from nnfuzz.base.reading import read
+from nnfuzz.base.writing import UNWRITTEN
 from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis
 from nnfuzz.invalid.fault import PLANTED, Fault
 from nnfuzz.ir.support_key import SupportKey
@@ -187,24 +187,15 @@ class TestCase:
                 found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
         return found.hexdigest()[:16]
 
-    def to_frame(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Header and blobs for nnfuzz.sandbox.wire."""
-        blobs: dict[str, Any] = {"model": self.model, "plain": self.plain}
-        for group in _GROUPS:
-            blobs.update({f"{group}/{k}": v for k, v in getattr(self, group).items()})
-        return fields_as_json(self, TestCase), blobs
-
-    @classmethod
-    def from_frame(cls, header: Mapping[str, Any], blobs: Mapping[str, Any]) -> TestCase:
-        """Raises: ValueError, TypeError or KeyError for what is no test case."""
-        groups: dict[str, dict[str, np.ndarray]] = {group: {} for group in _GROUPS}
-        for key, value in blobs.items():
-            group, _, name = key.partition("/")
-            if group in groups:
-                groups[group][name] = value
-        fields: dict[str, Any] = {**read_fields(cls, header), **groups}
-        fields |= {"model": bytes(blobs["model"]), "plain": bytes(blobs.get("plain", b""))}
-        return cls(**fields)
+    def checked(self) -> TestCase:
+        """The same. Raises: ValueError if its graph does not hold together, or if there are no
+        arrays for what it declares; a model with a fault need not take what the graph does.
+        """
+        graph = self.graph.checked()
+        missing = {*graph.inputs} - {*self.inputs} or {*self.expected} - {*graph.outputs}
+        if missing and not self.fault:
+            raise ValueError("inputs or outputs that are not those of the graph")
+        return self
 
 
 _GROUPS = ("inputs", "weights", "expected", "plain_inputs")
@@ -229,6 +220,11 @@ class NotProduced:
     seconds: dict[str, float] = field(default_factory=dict)
     cpu: dict[str, float] = field(default_factory=dict)
     generated_for: str = ""
+
+    def checked(self) -> NotProduced:
+        """The same. Raises: ValueError if its graph does not hold together."""
+        self.graph.checked()
+        return self
 
     def digest(self) -> str:
         """16 hexadecimal digits over the graph and why nothing came of it."""

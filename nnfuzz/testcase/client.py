@@ -4,26 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from nnfuzz.backend.deviation import NO_HABITS, Habits
 from nnfuzz.backend.outcome import Outcome
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.sandbox.events import Death, Fault, Limits, Reading
+from nnfuzz.sandbox.events import Death, Fault, Limits
 from nnfuzz.sandbox.forkserver import ForkServer
+from nnfuzz.sandbox.job import Job
 from nnfuzz.sandbox.sandbox import Sandbox
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.identity import TestId
-from nnfuzz.testcase.service import (
-    blames_settings,
-    case_job,
-    judge_job,
-    produce_job,
-    produced_as,
-    reference_job,
+from nnfuzz.testcase.jobs import (
+    CheckCase,
+    ComputeReference,
+    Expose,
+    Judge,
+    Lift,
+    Lower,
+    Produce,
 )
+from nnfuzz.testcase.service import blames_settings
 
+A = TypeVar("A")
 PRODUCER = "nnfuzz.testcase.service:producer_service"
 PRELOAD = (
     "numpy",
@@ -75,7 +79,7 @@ class ProducerClient:
         Raises: ProducerUnavailable, ProducerSettingsError.
         """
         try:
-            return self._call(produce_job(id_), {}, produced_as(id_))
+            return self._call(Produce(id_))
         except ProducerUnavailable:
             raise
         except ProducerError as error:
@@ -92,15 +96,14 @@ class ProducerClient:
 
         Raises: ProducerError, ProducerSettingsError.
         """
-        return self._call(*judge_job(case, outcomes, names, habits))
+        return self._call(Judge.of(case, outcomes, names, habits))
 
     def check(self, case: TestCase) -> None:
         """Raises: Unreadable if a test case of somebody else has no valid graph, or inputs that
         PyTorch cannot compute it from within the limits of a worker.
         """
         try:
-            job, blobs, _ = case_job("check", case)
-            self._call(job, blobs, lambda header, blobs: None)
+            self._call(CheckCase(case))
         except ProducerUnavailable:
             raise
         except ProducerError as error:
@@ -109,19 +112,19 @@ class ProducerClient:
 
     def lower(self, case: TestCase) -> TestCase:
         """The case in the direct form. Raises: ProducerError."""
-        return self._call(*case_job("lower", case))
+        return self._call(Lower(case))
 
     def reference(self, case: TestCase) -> Outcome:
         """What ONNX's reference evaluator computes from the model. Raises: ProducerError."""
-        return self._call(*reference_job(case))
+        return self._call(ComputeReference(case))
 
     def expose(self, case: TestCase) -> TestCase:
         """The case with every computed value as an output. Raises: ProducerError."""
-        return self._call(*case_job("expose", case))
+        return self._call(Expose(case))
 
     def lift(self, case: TestCase) -> TestCase:
         """The case in the next wider floating dtypes. Raises: ProducerError."""
-        return self._call(*case_job("lift", case))
+        return self._call(Lift(case))
 
     def close(self) -> None:
         self._sandbox.close()
@@ -132,8 +135,8 @@ class ProducerClient:
     def __exit__(self, kind: type | None, error: object, trace: TracebackType | None) -> None:
         self.close()
 
-    def _call(self, job: dict[str, Any], blobs: Mapping[str, Any], reading: Reading) -> Any:
-        event = self._sandbox.call(job, blobs, reading)
+    def _call(self, job: Job[A]) -> A:
+        event = self._sandbox.call(job)
         if isinstance(event, Fault) and event.starting and blames_settings(event.error_type):
             raise ProducerSettingsError(event.message.strip("\"'"))
         if isinstance(event, Fault):

@@ -8,17 +8,24 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from nnfuzz.backend.outcome import OutcomeKind
-from nnfuzz.base.reading import read_fields
-from nnfuzz.base.writing import as_json
 from nnfuzz.findings.folder import REDUCED
+from nnfuzz.findings.reducer_job import ReduceFinding
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.lending import Reductions
 from nnfuzz.records.rows import FindingRow, ReductionRow
-from nnfuzz.sandbox.events import Death, DeathKind, Event, Fault, Limits, Progress, Reply, described
+from nnfuzz.sandbox.events import (
+    Death,
+    DeathKind,
+    Event,
+    Limits,
+    Progress,
+    Reply,
+    Trouble,
+    described,
+)
 from nnfuzz.sandbox.forkserver import ForkServer
 from nnfuzz.sandbox.sandbox import Sandbox
 from nnfuzz.store.recorder import Recorder
@@ -35,7 +42,6 @@ workers, and for localisation, which runs a slow compiler up to a hundred times.
 """
 RESTING_SECONDS = 60.0
 """In which it computes nothing, beside two time limits of a compiler that hangs."""
-_RESULT = tuple(f.name for f in fields(ReductionRow) if f.name != "signature")
 
 
 @dataclass(frozen=True)
@@ -129,16 +135,17 @@ class Reducer:
         recorder.under_reduction.add(row.signature)
         self._turn += 1
         settings, habits = self.config.reducer, recorder.store.habits(row.backend)
-        job = {
-            "do": "ask" if asked else "reduce",
-            "folder": str((recorder.store.folder / row.folder).resolve()),
-            "workers": candidates,
-            "budget": settings.budget,
-            "seconds": settings.seconds if self.config.timed else None,
-            "known": [] if self._is_explained(row.signature) else self.known(row),
-            "habits": None if habits is None else [as_json(habit) for habit in habits],
-        }
-        worker.submit(job, reply=_read)
+        job = ReduceFinding(
+            row.signature,
+            str((recorder.store.folder / row.folder).resolve()),
+            candidates,
+            settings.budget,
+            settings.seconds if self.config.timed else None,
+            () if self._is_explained(row.signature) else tuple(self.known(row)),
+            None if habits is None else tuple(habits),
+            only_known=asked,
+        )
+        worker.submit(job)
 
     def owed(self) -> FindingRow | None:
         """A finding that should stand for its duplicates, as the first in order of those with the
@@ -218,15 +225,15 @@ class Reducer:
         self._finished += 1
         if not self._free:
             self._free = seconds
-        if done.asked and isinstance(event, Reply) and event.value == _NOTHING:
+        if isinstance(event, Reply) and event.value is None:
             self.recorder.unexplained(done.row.signature, done.known)
         else:
             self._keep(done.row, self._result(done.row, event))
         return True
 
-    def _result(self, row: FindingRow, event: Reply | Fault | Death) -> ReductionRow:
+    def _result(self, row: FindingRow, event: Reply[ReductionRow] | Trouble) -> ReductionRow:
         if isinstance(event, Reply):
-            return replace(event.value, signature=row.signature)
+            return event.value
         reason = described(event)
         if isinstance(event, Death) and event.kind is DeathKind.TIMEOUT:
             reason = f"took longer than {self._hard():.0f} s"
@@ -290,13 +297,3 @@ class Reducer:
     def _hard(self) -> float:
         settings = self.config.reducer
         return HARD_SECONDS + (settings.seconds if self.config.timed else settings.budget)
-
-
-_NOTHING = ReductionRow("")
-
-
-def _read(header: dict[str, Any], blobs: dict[str, Any]) -> ReductionRow:
-    """What came of a reduction; of which finding is for the asker to say."""
-    found = replace(_NOTHING, **read_fields(ReductionRow, header, *_RESULT))
-    found.graph.checked()
-    return found

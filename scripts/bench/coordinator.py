@@ -142,7 +142,7 @@ class _Simulation:
             told = [(nodes[number].report(now, self._begun), now) for now, number in due]
             for (now, number), lent in zip(due, sync(told)):
                 over = lent.over
-                heapq.heappush(turns, (now + nodes[number].heed(lent, now), number))
+                heapq.heappush(turns, (now + nodes[number].take_leases(lent, now), number))
             reports += len(due)
             if lent.observed >= schedule.begins(self._begun, self._options.epoch):
                 self._begun += 1
@@ -182,7 +182,7 @@ class _Node:
     def _new(self) -> float:
         return min(1.0, self._options.findings * 64)  # in a range of about so many tests
 
-    def heed(self, lent: Lent, now: float) -> float:
+    def take_leases(self, lent: Lent, now: float) -> float:
         """Seconds until the next report."""
         for lease in lent.leases:
             if lease.first not in self._ends:

@@ -79,7 +79,7 @@ def main() -> None:
             settings = ReduceConfig(chosen.workers, registry=registry, servers=servers)
             done = reduce_case(problem, settings)
             results.append((done.seconds, done.after[0]))
-            print(f"{problem.case.id.index:4} {rule:24} {told(done)}", flush=True)
+            print(f"{problem.case.id.index:4} {rule:24} {described(done)}", flush=True)
     seconds, nodes = zip(*results)
     print(
         f"{len(results)} findings: median {statistics.median(seconds):.1f} s, "
@@ -87,7 +87,7 @@ def main() -> None:
     )
 
 
-def told(done: Reduction) -> str:
+def described(done: Reduction) -> str:
     nodes = ", ".join(node.op for node in done.case.graph.nodes)
     return (
         f"{done.before[0]:2} -> [{nodes}], {done.before[6]} -> {done.after[6]} elements, "

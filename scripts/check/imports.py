@@ -43,7 +43,7 @@ from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.testcase.case import ModelError
 from nnfuzz.testcase.foreign import case_of_model
 from scripts.check.modules import MODULES, Module
-from scripts.check.onnx_models import Given, files, standard
+from scripts.check.onnx_models import ForeignModel, files, standard
 
 OPSETS = {"torchscript": (13, 17, 20), "dynamo": (18, 20, 23)}
 
@@ -87,7 +87,7 @@ def exported(made: Module, exporter: str, opset: int) -> onnx.ModelProto:
     return program.model_proto
 
 
-def exports(only: str, opset: int, refused: list[str]) -> Iterator[Given]:
+def exports(only: str, opset: int, refused: list[str]) -> Iterator[ForeignModel]:
     """Exports of modules whose names contain `only`, at one opset or all (0), or why they fail."""
     wanted = [
         (name, exporter, at)
@@ -107,10 +107,10 @@ def exports(only: str, opset: int, refused: list[str]) -> Iterator[Given]:
             continue
         arrays = {f"in{i}": np.asarray(x) for i, x in enumerate(made.inputs)}
         inputs = {i.name: arrays[i.name] for i in model.graph.input if i.name in arrays}
-        yield Given(name, label, model, inputs)
+        yield ForeignModel(name, label, model, inputs)
 
 
-def row(given: Given, registry: OpRegistry, run: nnfuzz.Experiment | None) -> Row:
+def row(given: ForeignModel, registry: OpRegistry, run: nnfuzz.Experiment | None) -> Row:
     try:
         case = case_of_model(given.model, registry, given.inputs)
     except ModelError as error:

@@ -14,7 +14,7 @@ Arrays = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True)
-class Given:
+class ForeignModel:
     """A model of a group, such as those of one operator. inputs: None if they are to be searched.
 
     outputs: the expected ones that its makers give, if any.
@@ -27,7 +27,7 @@ class Given:
     outputs: Arrays = field(default_factory=dict)
 
 
-def standard() -> Iterator[Given]:
+def standard() -> Iterator[ForeignModel]:
     """The tests of onnx: single operators, and models that were written by hand, by PyTorch and by
     Caffe2. Models with inputs or outputs other than tensors, and operators of foreign domains, are
     left out."""
@@ -38,20 +38,20 @@ def standard() -> Iterator[Given]:
         if case.model is not None and case.data_sets and _own(case.model):
             given = _with_arrays(case.model, *case.data_sets[0])
             if given is not None:
-                yield Given(_operator(case.model, case.name), case.name, case.model, *given)
+                yield ForeignModel(_operator(case.model, case.name), case.name, case.model, *given)
     for kind in ("simple", "pytorch-operator", "pytorch-converted", "light"):
         for case in load_model_tests(kind=kind):
             yield from _stored(kind, case.name, Path(case.model_dir or case.url))
 
 
-def files(folder: Path) -> Iterator[Given]:
+def files(folder: Path) -> Iterator[ForeignModel]:
     """All .onnx files below a folder in order, or a single file, with the inputs of an .npz file
     beside them, if there is one."""
     for path in [folder] if folder.is_file() else sorted(folder.rglob("*.onnx")):
         name = str(path.relative_to(folder))
         beside = path.with_suffix(".npz")
         inputs = dict(np.load(beside, allow_pickle=False)) if beside.exists() else None
-        yield Given(name, name, onnx.load_model(path), inputs)
+        yield ForeignModel(name, name, onnx.load_model(path), inputs)
 
 
 def _own(model: onnx.ModelProto) -> bool:
@@ -64,10 +64,10 @@ def _operator(model: onnx.ModelProto, name: str) -> str:
     return ", ".join(kinds) if len(kinds) < 3 and "expanded" not in name else "function bodies"
 
 
-def _stored(kind: str, name: str, place: Path) -> Iterator[Given]:
+def _stored(kind: str, name: str, place: Path) -> Iterator[ForeignModel]:
     """Models in a folder with test_data_set_0, or the file of a light model."""
     if place.is_file():
-        yield Given(kind, name, onnx.load_model(place))
+        yield ForeignModel(kind, name, onnx.load_model(place))
         return
     path, data = place / "model.onnx", place / "test_data_set_0"
     if path.exists():
@@ -75,7 +75,7 @@ def _stored(kind: str, name: str, place: Path) -> Iterator[Given]:
         read = [[_tensor(p) for p in _numbered(data, stem)] for stem in ("input", "output")]
         given = _with_arrays(model, *read)
         if given is not None:
-            yield Given(kind, name, model, *given)
+            yield ForeignModel(kind, name, model, *given)
 
 
 def _numbered(folder: Path, stem: str) -> list[Path]:

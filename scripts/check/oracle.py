@@ -63,7 +63,7 @@ LOOSE = 0.1
 
 
 @dataclass
-class Found:
+class Measured:
     """Measurements of one operator in one dtype: the largest usage by party, the widths of inexact
     outputs."""
 
@@ -86,9 +86,9 @@ def cell(share: float | None) -> str:
 
 def calibrate(
     spec: type[OpSpec], backends: list[Backend], arguments: argparse.Namespace
-) -> dict[str, Found]:
+) -> dict[str, Measured]:
     """The measurements of an operator by the dtype of its first output."""
-    found: dict[str, Found] = defaultdict(Found)
+    found: dict[str, Measured] = defaultdict(Measured)
     for graph, params in samples(spec, arguments):
         envelope = envelopes(graph, params)
         of = found[graph.type(graph.outputs[0]).dtype.value]

@@ -14,6 +14,7 @@ from typing import Annotated
 
 import typer
 
+from nnfuzz.backend.jobs import RunLevels
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
@@ -45,7 +46,7 @@ def answers(lapse: Lapse | None, models: Sequence[TestCase]) -> Iterator[tuple[s
     with BackendRunner(registry.parse(text), registry) as runner:
         for case in models:
             assert case.fault is not None
-            runner.submit(case.model, case.inputs, invalid=True)
+            runner.submit(RunLevels(case.model, case.inputs, (), invalid=True))
             (outcome,) = runner.wait()
             yield case.fault.kind, outcome.kind.value
             if lapse and outcome.kind == lapse.outcome:

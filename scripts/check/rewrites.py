@@ -169,7 +169,7 @@ class Bench:
         self._next: Counter[tuple[str, ...]] = Counter()
         self.runs = self.models = 0
 
-    def gone(self) -> set[str]:
+    def refused_operators(self) -> set[str]:
         """The operators all of whose signatures are refused."""
         usual = Producer(self._seed, self._config).signatures()[self._config.exporter]
         return operators_in(self._config.refused) - operators_in(usual)
@@ -224,7 +224,7 @@ def same(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 @dataclass(frozen=True)
-class Told:
+class Settled:
     """Results of steps on a case. right: the steps that pass together. culprit: the failing step,
     with the steps that it needs, and its result.
     """
@@ -237,7 +237,7 @@ class Told:
 
 def settled(
     bench: Bench, producer: Producer, case: TestCase, steps: Sequence[Step]
-) -> Iterator[Told]:
+) -> Iterator[Settled]:
     """Runs a case after the steps; bisects a failure and repeats it without the culprit.
 
     Yields nothing for a case that fails without any step.
@@ -248,7 +248,7 @@ def settled(
         word = bench.check(producer, case, model) if left else ""
         if word in (BITS, WITHIN, ""):
             if left:
-                yield Told(left, word)
+                yield Settled(left, word)
             return
         if turn == 0 and bench.check(producer, case, case.model) not in (BITS, WITHIN):
             return
@@ -271,7 +271,7 @@ def settled(
             told = check(fewer)
             if told not in (BITS, WITHIN):
                 needed, word = fewer, told
-        yield Told((), word, needed, word)
+        yield Settled((), word, needed, word)
         left = (*left[: bad - 1], *left[bad:])
 
 
@@ -325,7 +325,7 @@ def main() -> int:
         exporter="direct", opset=args.opset, dynamic=0.0, nodes=6, refused=run.refused
     )
     bench = Bench(config, args.seed, run, bits=not args.backend)
-    gone = {*run.lacks, *bench.gone()}
+    gone = {*run.lacks, *bench.refused_operators()}
     left_out = [n for n in names if any(needs(RULES[n], what) for what in gone)]
     tallies = {name: Tally() for name in names if name not in left_out}
     if left_out:
@@ -374,7 +374,7 @@ def one(
     return sum(t.applied for n, t in tallies.items() if n in wanted) - before
 
 
-def keep(folder: Path, case: TestCase, told: Told) -> None:
+def keep(folder: Path, case: TestCase, told: Settled) -> None:
     """Writes a failing model, before and after the steps, with its inputs."""
     own = folder / f"{told.culprit[-1].rule}-{case.id}".replace("/", "_").replace(" ", "_")
     own.mkdir(parents=True, exist_ok=True)

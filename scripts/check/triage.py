@@ -79,14 +79,14 @@ class Row:
         return [*self.data.get("duplicates", ()), *self.data.get("suspects", ())]
 
     @property
-    def shown(self) -> Path:
+    def smallest(self) -> Path:
         """The folder of the smallest model."""
         reduced = self.folder / REDUCED
         return reduced if reduced.is_dir() else self.folder
 
     @property
     def reduced(self) -> bool:
-        return self.shown != self.folder
+        return self.smallest != self.folder
 
 
 @dataclass
@@ -129,7 +129,7 @@ def causes_in(folder: Path, truth: Truth) -> set[str]:
 
 def score(rows: list[Row], truth: Truth) -> Score:
     """Scores findings with one cause first, so that an unclear one is never the original."""
-    found = Score(rows, {row.hash: causes_in(row.shown, truth) for row in rows})
+    found = Score(rows, {row.hash: causes_in(row.smallest, truth) for row in rows})
     for row in rows:
         causes = found.causes[row.hash]
         if not causes:
@@ -217,7 +217,7 @@ def markdown(rows: Iterable[Row]) -> str:
 
 def described(row: Row) -> str:
     """One finding as Markdown for a person."""
-    data = json.loads((row.shown / "finding.json").read_text())
+    data = json.loads((row.smallest / "finding.json").read_text())
     told = {k: v for k, v in row.data.items() if k not in ("variants", "title") and v}
     lines = [f"## {row.hash} {row.data['title']}", "", f"- {told}"]
     lines += [f"- variant: {v['pattern']} ({v['occurrences']}x)" for v in row.data["variants"]]
@@ -228,7 +228,7 @@ def described(row: Row) -> str:
         lines.append(f"- {where} {_cut(error, 1200)!r}" if error else f"- {where}")
     for party, mismatches in ((data.get("verdict") or {}).get("mismatches") or {}).items():
         lines += [f"- {party}: {_cut(json.dumps(m), 500)}" for m in mismatches]
-    model = row.shown / "model.onnx"
+    model = row.smallest / "model.onnx"
     text = onnx.printer.to_text(onnx.load(model)) if model.exists() else "no model"
     return "\n".join([*lines, "", "```", _cut(text, MAX_MODEL), "```", ""])
 

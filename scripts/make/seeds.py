@@ -23,6 +23,7 @@ import onnx
 import typer
 from onnx import ModelProto, helper
 
+from nnfuzz.backend.jobs import RunLevels
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.backend.stage import Stage
@@ -37,7 +38,7 @@ SMALL = 40
 """Most nodes of a seed model: graphs that start from whole networks are too slow."""
 
 
-def found() -> Iterator[tuple[str, str, ModelProto]]:
+def installed() -> Iterator[tuple[str, str, ModelProto]]:
     """(package, name, model) of all installed models."""
     site = Path(onnx.__file__).parent.parent
     for file in sorted(site.rglob("*.onnx")):
@@ -88,7 +89,7 @@ def fired(label: str, models: dict[str, bytes]) -> Counter[str]:
     with BackendRunner(registry.parse(label), registry) as runner:
         level = runner.backend.levels[-1]
         for data in models.values():
-            runner.submit(data, {}, [level], until=Stage.COMPILE)
+            runner.submit(RunLevels(data, {}, (level,), until=Stage.COMPILE))
             if all(outcome.ok for outcome in runner.wait()):
                 counts.update(runner.fired_passes(data, level) or ())
     return counts
@@ -112,7 +113,7 @@ def main(
     warnings.simplefilter("ignore")
     registry, reasons, kept = OpRegistry.load(), Counter[str](), dict[str, bytes]()
     seen, packages = set[str](), Counter[str]()
-    for package, name, model in found():
+    for package, name, model in installed():
         alike = likeness(model)
         reason = "like another one" if alike in seen else why_not(model, registry, opset)
         seen.add(alike)

@@ -296,7 +296,7 @@ def torment(
                 full = done.faults[FULL]
                 scene = Scene(process, token, folder, scratch, disk, rng, named or {})
                 _disturb(scene, faults, pause, weights, done)
-            if left := _gone(token):
+            if left := _survivors(token):
                 done.trouble.append(f"still alive: {left}")
             if process.returncode != -signal.SIGKILL and full == done.faults[FULL]:
                 if process.returncode not in good:
@@ -369,7 +369,7 @@ def _begun(folder: Path) -> bool:
     return _recorded(folder) >= 0
 
 
-def _gone(token: str) -> dict[int, str]:
+def _survivors(token: str) -> dict[int, str]:
     """Processes that remain of a campaign after time to end; stopped ones are continued first. Ends
     a cluster.
     """
@@ -502,7 +502,7 @@ def planted(arguments: list[str], folder: Path, seed: int, only: str) -> int:
         out = folder / str(number)
         begun = time.monotonic()
         happened, code = _with(chosen, out, arguments, seed)
-        said = standstills.told(out.with_suffix(".log"))
+        said = standstills.messages(out.with_suffix(".log"))
         lost = [*differences(calm, out)] if chosen.comparable else []
         wrong += not (happened and said and not lost)
         print(f"{chosen.name}: {'' if happened else 'could not be planted; '}exit code {code}, "
@@ -535,7 +535,7 @@ def _with(
             scene = Scene(process, token, out, scratch, None, random.Random(seed), {})
             happened = chosen.name == "nothing" or standstills.plant(chosen, scene, _recorded)
             code = process.wait(2 * PATIENCE)
-        _gone(token)
+        _survivors(token)
         return happened or bool(chosen.plugin), code
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

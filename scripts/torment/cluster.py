@@ -68,7 +68,7 @@ def _timed(name: str, call: Callable[[], Any]) -> None:
     with _Meter() as meter:
         call()
     seconds, load = time.monotonic() - began, os.getloadavg()[0]
-    print(f"{name}: {seconds:.0f} s, {meter.told()}, load {load:.1f}", flush=True)
+    print(f"{name}: {seconds:.0f} s, {meter.summary()}, load {load:.1f}", flush=True)
 
 
 class _Meter:
@@ -90,7 +90,7 @@ class _Meter:
         self._over.set()
         self._thread.join()
 
-    def told(self) -> str:
+    def summary(self) -> str:
         sums = Counter[str]()
         for pid, (name, used) in self._used.items():
             sums[name] += used - self._before.get(pid, 0.0)

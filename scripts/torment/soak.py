@@ -75,12 +75,12 @@ def main(
     seen = [Reading(**json.loads(line)) for line in log.read_text().splitlines()]
     for session in sorted({reading.session for reading in seen}):
         print(f"session {session}:")
-        told([reading for reading in seen if reading.session == session])
+        report_growth([reading for reading in seen if reading.session == session])
     print("all:")
-    raise SystemExit(int(code not in (0, 1) or told(seen) > most))
+    raise SystemExit(int(code not in (0, 1) or report_growth(seen) > most))
 
 
-def told(seen: Sequence[Reading]) -> float:
+def report_growth(seen: Sequence[Reading]) -> float:
     """Prints all slopes; returns the parent's in MB per 1,000 tests over the last half of the
     readings.
 

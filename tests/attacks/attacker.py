@@ -15,16 +15,20 @@ import struct
 import sys
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from nnfuzz.backend.contract import Backend
 from nnfuzz.sandbox import channel, wire
+from nnfuzz.sandbox.job import Job, Service, does
 
 LEVEL = "O1"
 EVIL = "a\x1b[31mred\x00nul\x9b31m\u202ertl\udcff"
 OUTCOME = {"kind": "ok", "stage": "execute", "target": "attacker@1/cpu/O1", "seconds": {}}
+OUTPUTS = {"outputs": True}
+NOTHING = {"value": None}
 
 
 class Attacker(Backend):
@@ -49,17 +53,23 @@ class Attacker(Backend):
         return run
 
 
-class Service:
-    """Does {"how": NAME} and answers with its process id."""
+@dataclass(frozen=True)
+class Attack(Job[int]):
+    """Calls a function of this module; answered by the worker's process id."""
 
-    def handle(self, header, blobs, report):
+    how: str
+
+
+class Attacks(Service):
+    @does(Attack)
+    def attack(self, job, report):
         report("compile O1")
-        globals()[header["how"]]({})
-        return {"pid": os.getpid()}, {}
+        globals()[job.how]({})
+        return os.getpid()
 
 
 def service():
-    return Service()
+    return Attacks()
 
 
 def nothing(outputs):
@@ -99,7 +109,7 @@ def _frame(index: bytes, body: bytes = b"") -> bytes:
 
 
 def _part(header, blobs=None) -> None:
-    _send(channel.PARTIAL, wire.encode({**OUTCOME, **header}, blobs))
+    _send(channel.PARTIAL, wire.encode({"value": {**OUTCOME, **header}}, blobs))
 
 
 def _blob(entry: str, body: bytes = bytes(16)) -> None:
@@ -131,40 +141,40 @@ def huge_index(outputs):
 
 
 def shape_lies(outputs):
-    _blob('["output/y", "<f4", [4611686018427387904, 4], 0, 16]')
+    _blob('["outputs/y", "<f4", [4611686018427387904, 4], 0, 16]')
 
 
 def shape_is_negative(outputs):
-    _blob('["output/y", "<f4", [-2, -2], 0, 16]')
+    _blob('["outputs/y", "<f4", [-2, -2], 0, 16]')
 
 
 def shape_has_no_numbers(outputs):
-    _blob('["output/y", "<f4", ["4"], 0, 16]')
+    _blob('["outputs/y", "<f4", ["4"], 0, 16]')
 
 
 def empty_shape_of_huge_numbers(outputs):
-    _blob('["output/y", "<f4", [0, 1180591620717411303424], 0, 0]')
+    _blob('["outputs/y", "<f4", [0, 1180591620717411303424], 0, 0]')
 
 
 def object_dtype(outputs):
-    _blob('["output/y", "O", [2], 0, 16]')
+    _blob('["outputs/y", "O", [2], 0, 16]')
 
 
 def struct_dtype(outputs):
-    _blob('["output/y", "i4,f4", [2], 0, 16]')
+    _blob('["outputs/y", "i4,f4", [2], 0, 16]')
 
 
 def time_dtype(outputs):
-    _blob('["output/y", "M8[ns]", [2], 0, 16]')
+    _blob('["outputs/y", "M8[ns]", [2], 0, 16]')
 
 
 def dtype_is_a_module_attribute(outputs):
-    _blob('["output/y", "finfo", [2], 0, 16]')
+    _blob('["outputs/y", "finfo", [2], 0, 16]')
 
 
 def blobs_share_their_bytes(outputs):
     """A thousand copies of the same bytes would fill the parent's memory."""
-    _blob(",".join(f'["output/{i}", null, [], 0, 16]' for i in range(1000)))
+    _blob(",".join(f'["outputs/{i}", null, [], 0, 16]' for i in range(1000)))
 
 
 def blob_without_a_name(outputs):
@@ -212,7 +222,7 @@ def no_target(outputs):
 
 
 def bytes_as_output(outputs):
-    _part({}, {"output/y": b"no array"})
+    _part(OUTPUTS, {"outputs/y": b"no array"})
 
 
 def one_part_too_many(outputs):
@@ -221,17 +231,17 @@ def one_part_too_many(outputs):
 
 
 def early_reply(outputs):
-    _send(channel.REPLY, wire.encode({}))
+    _send(channel.REPLY, wire.encode(NOTHING))
 
 
 def two_replies(outputs):
     _part({})
-    _send(channel.REPLY, wire.encode({}))
-    _send(channel.REPLY, wire.encode({}))
+    _send(channel.REPLY, wire.encode(NOTHING))
+    _send(channel.REPLY, wire.encode(NOTHING))
 
 
 def reply_to_another_job(outputs):
-    _send(channel.REPLY, wire.encode({}), _job() + 7)
+    _send(channel.REPLY, wire.encode(NOTHING), _job() + 7)
 
 
 def ready_again(outputs):
@@ -295,16 +305,17 @@ def evil_text(outputs):
 
 def raw_surrogates(outputs):
     """Bytes that Python's JSON reader would take for a surrogate."""
-    told = '{"header": {"kind": "exception", "stage": "execute", "target": "attacker@1/cpu/O1",'
-    index = told.encode() + b'"message": "\xed\xb3\xbf \\udcff \\ud800"}, "blobs": []}'
+    told = '{"header": {"value": {"kind": "exception", "stage": "execute", '
+    told += '"target": "attacker@1/cpu/O1",'
+    index = told.encode() + b'"message": "\xed\xb3\xbf \\udcff \\ud800"}}, "blobs": []}'
     _send(channel.PARTIAL, _frame(index))
-    _send(channel.REPLY, wire.encode({}))
+    _send(channel.REPLY, wire.encode(NOTHING))
 
 
 def answer_and_linger(outputs):
     """The next job waits for a worker that is not done with this one."""
     _part({})
-    _send(channel.REPLY, wire.encode({}))
+    _send(channel.REPLY, wire.encode(NOTHING))
     time.sleep(1)
 
 

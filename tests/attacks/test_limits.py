@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "campaign"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "execute"))
 
 import drive
 import stub_producer
+from hostile import Misbehave
 
+from nnfuzz.backend.jobs import RunLevels
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.writing import as_json
@@ -39,7 +42,7 @@ def runner():
 def test_of_an_output_that_is_much_too_large_only_dtype_and_shape_are_sent(runner):
     inputs = {"x": np.zeros(4, np.float32)}
     model = stub_producer.model("huge execute O0")
-    runner.submit(model, inputs, ["O0", "O2"], expected={"y": np.zeros(4, np.float32)})
+    runner.submit(RunLevels(model, inputs, ("O0", "O2"), expected={"y": 16}))
     huge, usual = (outcome.outputs["y"] for outcome in runner.wait())
     assert (huge.dtype, huge.shape) == (np.float32, (HUGE,)) and is_one(huge)
     assert usual.shape == (4,) and not is_one(usual)
@@ -68,15 +71,11 @@ def sandbox(monkeypatch):
 
 def test_a_worker_whose_jobs_leak_is_replaced_and_no_job_is_blamed(sandbox):
     """Each job keeps a quarter of the limit; together they would exceed it many times."""
-
-    def told(header, blobs):
-        return header["pid"]
-
-    pids = [sandbox.call({"how": "leak"}, reply=told).value for _ in range(12)]
+    pids = [sandbox.call(Misbehave("leak")).value.pid for _ in range(12)]
     assert len(set(pids)) >= 6
     assert sandbox.pid not in pids
 
 
 def test_memory_of_descendants_counts(sandbox):
-    death = sandbox.call({"how": "allocate_in_a_child"})
+    death = sandbox.call(Misbehave("allocate_in_a_child"))
     assert isinstance(death, Death) and death.kind is DeathKind.MEMORY

@@ -15,6 +15,7 @@ from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.sandbox.events import Limits, Reply
 from nnfuzz.sandbox.forkserver import MARK, ForkServer
 from nnfuzz.sandbox.sandbox import MOST_KILLS, Sandbox, wait
+from tests.attacks.attacker import Attack
 
 SERVICE = "attacker:service"
 
@@ -28,7 +29,7 @@ def sandbox(monkeypatch):
 
 
 def pid_after(sandbox, how):
-    event = sandbox.call({"how": how}, reply=lambda header, blobs: header["pid"])
+    event = sandbox.call(Attack(how))
     assert isinstance(event, Reply), event
     return event.value
 
@@ -68,7 +69,7 @@ def test_descendants_in_sessions_of_their_own_die_with_their_worker(sandbox):
     assert len(marked(server.scratch)) == 7
     with Sandbox(SERVICE, server=server) as other:
         kept = pid_after(other, "daemon")
-        sandbox.call({"how": "daemon_and_abort"})
+        sandbox.call(Attack("daemon_and_abort"))
         assert soon(lambda: len(marked(server.scratch)) == 3)
         assert pid_after(other, "nothing") == kept
 
@@ -113,7 +114,7 @@ def test_a_level_is_run_again_until_the_kills_must_be_its_own(attacked, tmp_path
 
 def test_kills_of_workers_that_only_start_cost_no_job(sandbox):
     """Twice as many of them as a job survives that has begun."""
-    sandbox.submit({"how": "nothing"}, reply=lambda header, blobs: header["pid"])
+    sandbox.submit(Attack("nothing"))
     for _ in range(2 * MOST_KILLS):
         server = sandbox.server.pid
         os.kill(server, signal.SIGKILL)
@@ -166,7 +167,7 @@ def test_what_nobody_lived_to_remove_is_removed_by_the_next(tmp_path, monkeypatc
     (tmp_path / "nnfuzz-server-0123456789abcdef" / "worker-1").mkdir(parents=True)
     (tmp_path / "nnfuzz-somebody").mkdir()
     with ForkServer() as one, Sandbox("nnfuzz.sandbox.worker:absent", server=one) as sandbox:
-        sandbox.call({})
+        sandbox.call(Attack("nothing"))
         with ForkServer():
             there = {path.name for path in tmp_path.iterdir()}
             assert one.scratch.name in there and "nnfuzz-somebody" in there

@@ -6,10 +6,13 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from nnfuzz.backend.contract import Backend
+from nnfuzz.sandbox.job import Job, Service, does
 
 CHUNK = 64 << 20
 LEAKED = []
@@ -185,16 +188,49 @@ def _die_later() -> None:
     signal.setitimer(signal.ITIMER_REAL, 0.05)
 
 
-class HostileService:
-    def handle(self, header, blobs, report):
+@dataclass(frozen=True, eq=False)
+class Arrays:
+    arrays: Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Done(Arrays):
+    how: str
+    pid: int
+
+
+@dataclass(frozen=True, eq=False)
+class Misbehave(Job[Done]):
+    """Does the named thing. say: before that. partial: whether the arrays are sent ahead."""
+
+    how: str = "nothing"
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+    say: str = ""
+    partial: bool = False
+    name: str = "misbehave"
+
+    part = Arrays
+
+    @property
+    def about(self) -> str:
+        return self.name
+
+    @property
+    def parts(self) -> int:
+        return int(self.partial)
+
+
+class HostileService(Service):
+    @does(Misbehave)
+    def misbehave(self, job, report):
         report("compile here")
-        if header.get("say"):
-            os.write(2, header["say"].encode() + b"\n")
-        if header.get("partial"):
-            report.partial({"part": 1}, blobs)
+        if job.say:
+            os.write(2, job.say.encode() + b"\n")
+        if job.partial:
+            report.part(Arrays(job.arrays))
             report("execute there")
-        misbehave(header["how"])
-        return {"how": header["how"], "pid": os.getpid()}, blobs
+        misbehave(job.how)
+        return Done(job.arrays, job.how, os.getpid())
 
 
 def make(fail: str = "") -> HostileService:

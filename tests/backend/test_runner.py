@@ -10,6 +10,7 @@ from onnx import TensorProto, helper
 
 from nnfuzz.backend.contract import OptionError
 from nnfuzz.backend.interface import InputError, TensorSpec, check_inputs
+from nnfuzz.backend.jobs import RunLevels
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import AdapterFault, BackendRunner, RunnerError
@@ -102,19 +103,19 @@ def test_a_failing_import_fails_every_level_once(runner, how, kind, signal, mess
 
 @pytest.mark.parametrize("until", [Stage.IMPORT, Stage.COMPILE])
 def test_nothing_is_done_behind_the_last_stage_that_is_asked_for(runner, until):
-    runner.submit(model("raise", "execute"), INPUTS, LEVELS, until=until)
+    runner.submit(RunLevels(model("raise", "execute"), INPUTS, LEVELS, until=until))
     outcomes = finished(runner)
     assert {(o.ok, o.stage) for o in outcomes} == {(True, until)}
     assert all(not o.outputs for o in outcomes)
-    runner.submit(model("raise", until.value, "O1"), INPUTS, LEVELS, until=until)
+    runner.submit(RunLevels(model("raise", until.value, "O1"), INPUTS, LEVELS, until=until))
     assert finished(runner)[1].kind is OutcomeKind.EXCEPTION
     check_fine(runner)
 
 
 def test_levels_after_one_that_does_well_may_be_taken_to_do_so_too(runner):
-    runner.submit(model("raise", "compile", "O1"), INPUTS, LEVELS, lazy=True)
+    runner.submit(RunLevels(model("raise", "compile", "O1"), INPUTS, LEVELS, lazy=True))
     assert [o.kind for o in finished(runner)] == [OutcomeKind.OK] * 3
-    runner.submit(model("raise", "compile", LEVELS[0]), INPUTS, LEVELS, lazy=True)
+    runner.submit(RunLevels(model("raise", "compile", LEVELS[0]), INPUTS, LEVELS, lazy=True))
     assert [o.ok for o in finished(runner)] == [False, True, True]
 
 
@@ -189,8 +190,8 @@ def test_runners_work_side_by_side(registry, server):
         BackendRunner(registry.parse("hostile"), registry, server) as one,
         BackendRunner(registry.parse("toy,fold=no"), registry, server) as two,
     ):
-        one.submit(model("segfault"), INPUTS, LEVELS)
-        two.submit(model("nothing"), INPUTS)
+        one.submit(RunLevels(model("segfault"), INPUTS, LEVELS))
+        two.submit(RunLevels(model("nothing"), INPUTS, ()))
         done = finished(one, two)
         assert [o.kind for o in done["hostile"]] == ["ok", "crash", "ok"]
         assert [o.kind for o in done["toy"]] == ["ok", "ok"]

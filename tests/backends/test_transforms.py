@@ -9,6 +9,7 @@ import pytest
 
 import nnfuzz
 from nnfuzz.backend.conformance import check_backend, standard_probes
+from nnfuzz.backend.jobs import RunLevels
 from nnfuzz.backend.outcome import OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
@@ -111,7 +112,7 @@ def test_a_baseline_runs_to_its_end_where_the_others_stop_at_a_stage(registry):
     # As the reducer asks: a baseline that is not known to be right would excuse every candidate.
     for until in (Stage.IMPORT, Stage.TRANSFORM):
         with BackendRunner(registry.spec("raises"), registry) as runner:
-            runner.submit(ADD.model, ADD.inputs, runner.backend.levels, until=until)
+            runner.submit(RunLevels(ADD.model, ADD.inputs, runner.backend.levels, until=until))
             plain, transformed = runner.wait()
         assert plain.ok and plain.stage is Stage.EXECUTE
         assert transformed.ok == (until is Stage.IMPORT)

@@ -6,12 +6,28 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.target import Target
+from nnfuzz.compare.flip import PYTORCH
+from nnfuzz.compare.mismatch import Mismatch, MismatchKind, Verdict
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
-from nnfuzz.testcase.identity import Probe, TestId, parse_id
+from nnfuzz.sandbox.job import Job, Service, does
+from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
+from nnfuzz.testcase.identity import Probe, TestId
+from nnfuzz.testcase.jobs import (
+    REFERENCE,
+    ComputeReference,
+    Configure,
+    Judge,
+    ListVocabulary,
+    Lower,
+    Produce,
+    Vocabulary,
+)
 
 GENERATED_FOR = "direct"
 KEY = "Identity(float32)->float32"
@@ -51,16 +67,14 @@ def chain(operators: list[str]) -> GraphView:
     return replace(GRAPH, values=tuple(values), nodes=tuple(nodes))
 
 
-def frame(id_: TestId, doc: str) -> tuple[dict, dict]:
+def case(id_: TestId, doc: str) -> TestCase:
     """doc: "WHAT" or "WHAT:OP,OP", which sets the graph."""
-    from nnfuzz.testcase.case import TestCase
-
     doc, _, operators = doc.partition(":")
     graph = chain(operators.split(",")) if operators else GRAPH
 
     x = np.full(4, -1 if id_.index is None else id_.index, np.float32)
     seconds = {"generate": 0.001, "export": 0.0005, "inputs": 0.0002}
-    case = TestCase(
+    return TestCase(
         id_,
         graph,
         model(doc),
@@ -72,11 +86,9 @@ def frame(id_: TestId, doc: str) -> tuple[dict, dict]:
         seconds=seconds,
         generated_for=GENERATED_FOR,
     )
-    header, blobs = case.to_frame()
-    return {"case": header}, blobs
 
 
-class Stub:
+class Stub(Service):
     """`plan` is a list of doc_strings, repeated; "produce HOW" misbehaves in the producer.
 
     It may depend on the configuration.
@@ -85,8 +97,8 @@ class Stub:
     def __init__(
         self,
         seed: int,
-        plan: list[str] | Callable[[dict], list[str]],
-        config: dict | None = None,
+        plan: list[str] | Callable[[CaseConfig], list[str]],
+        config: CaseConfig | None = None,
         probes: str = "nothing import none",
     ) -> None:
         """probes: the doc_string of all single-operator models."""
@@ -95,55 +107,57 @@ class Stub:
         self.config = config
         self.probes = probes
 
-    def handle(self, header, blobs, report):
+    @does(ListVocabulary)
+    def vocabulary(self, job, report):
+        return Vocabulary({GENERATED_FOR: [KEY, *MORE]}, VARIABLES)
+
+    @does(Configure)
+    def configure(self, job, report):
+        self.config = self.config and job.config
+
+    @does(Judge)
+    def judge(self, job, report):
         report("generate")
-        do = header["do"]
-        if do == "signatures":
-            return {"signatures": {GENERATED_FOR: [KEY, *MORE]}, "variables": VARIABLES}, {}
-        if do == "configure":
-            self.config = self.config and header["config"]
-            return {}, {}
-        if do == "judge":
-            return {"verdict": verdict(header, blobs)}, {}
-        if do == "lower":
-            told, made = frame(parse_id(header["case"]["id"]), "right")
-            return {"case": {**told["case"], "exporter": "direct"}}, made
-        if do == "reference":
-            return {"release": "1", "error": "no evaluator here"}, {}
-        id_ = parse_id(header["id"])
+        return verdict(job)
+
+    @does(Lower)
+    def lower(self, job, report):
+        return replace(case(job.case.id, "right"), exporter="direct")
+
+    @does(ComputeReference)
+    def reference(self, job, report):
+        target = Target(REFERENCE, "1", form=job.case.exporter)
+        return Outcome(OutcomeKind.UNSUPPORTED, Stage.EXECUTE, target, message="no evaluator here")
+
+    @does(Produce)
+    def produce(self, job, report):
+        report("generate")
+        id_ = job.test
         if isinstance(id_, Probe):
-            return frame(id_, self.probes)
+            return case(id_, self.probes)
         plan = self.plan(self.config) if callable(self.plan) else self.plan
         doc = plan[id_.index % len(plan)]
         if self.avoids(id_.index, doc):
             doc = "right"
         how = doc.split()[1] if doc.startswith("produce ") else ""
         if how in ("export", "inputs", "fault"):
-            failed = {
-                "id": str(id_),
-                "stage": how,
-                "message": f"no {how}",
-                "graph": GRAPH.to_json(),
-                "generated_for": GENERATED_FOR,
-            }
-            return {"failed": failed}, {}
+            return NotProduced(id_, how, f"no {how}", graph=GRAPH, generated_for=GENERATED_FOR)
         if how == "divide":
             report("inputs")
             os.kill(os.getpid(), signal.SIGFPE)
         fail(how)
-        return frame(id_, doc)
+        return case(id_, doc)
 
     def avoids(self, index: int, doc: str) -> bool:
         """Does as the real producer: nothing that is avoided, but for some indexes."""
         from nnfuzz.feedback.support import signature_keys
         from nnfuzz.ir.edges import edge_keys
-        from nnfuzz.testcase.case import CaseConfig
 
-        if not self.config or not CaseConfig.from_json(self.config).restrains(self.seed, index):
+        if not self.config or not self.config.restrains(self.seed, index):
             return False
         graph = chain(doc.partition(":")[2].split(","))
         found = {*signature_keys(graph, VARIABLES), *edge_keys(graph)}
-        return not found.isdisjoint(self.config["avoid"])
+        return not found.isdisjoint(self.config.avoid)
 
 
 def fail(how: str) -> None:
@@ -155,14 +169,14 @@ def fail(how: str) -> None:
         time.sleep(1000)
 
 
-def verdict(header, blobs) -> dict:
-    """Exact comparison with the expected outputs, in the form of Verdict.to_json()."""
-    found = {"pytorch": []}
-    for number, target in enumerate(header["targets"]):
-        same = np.array_equal(blobs[f"target/{number}/y"], blobs["expected/y"])
-        wrong = {"output": "y", "kind": "value", "wrong": 4, "share": 1.0}
-        found[target] = [] if same else [wrong]
-    return {"mismatches": found, "comparable": {"y": 1.0}, "suspect_reference": False}
+def verdict(job: Judge) -> Verdict:
+    """Exact comparison with the expected outputs."""
+    found = {PYTORCH: ()}
+    for result in job.results:
+        same = np.array_equal(result.outputs["y"], job.case.expected["y"])
+        wrong = Mismatch("y", MismatchKind.VALUE, wrong=4, share=1.0)
+        found[result.target] = () if same else (wrong,)
+    return Verdict(found, {"y": 1.0})
 
 
 def quiet(seed, config):
@@ -273,37 +287,51 @@ raise_11 = sometimes("raise", "11")
 def fusing(seed, config):
     """Relu in front of Conv is wrong, whatever else is there."""
     plan = ["wrong:Relu,Conv", "right", "wrong:Relu,Conv,Abs", "right:Abs,Conv", "right:Relu,Abs"]
-    return Stub(seed, plan, config)
+    return Stub(seed, plan, CaseConfig.from_json(config))
 
 
 def wrong_exp(seed, config):
-    return Stub(seed, ["wrong:Exp", "right:Abs"], config)
+    return Stub(seed, ["wrong:Exp", "right:Abs"], CaseConfig.from_json(config))
 
 
 def mended_exp(seed, config):
     """Wrong until it is avoided, as if the compiler were mended then."""
 
-    def plan(config: dict) -> list[str]:
-        return ["right:Exp" if config["avoid"] else "wrong:Exp", "right:Abs"]
+    def plan(config: CaseConfig) -> list[str]:
+        return ["right:Exp" if config.avoid else "wrong:Exp", "right:Abs"]
 
-    return Stub(seed, plan, config)
+    return Stub(seed, plan, CaseConfig.from_json(config))
 
 
-class Echo:
-    """Tells its process and the opset that it was configured with."""
+@dataclass(frozen=True)
+class Introduction:
+    pid: int
+    opset: int
 
-    def __init__(self, config: dict) -> None:
+
+@dataclass(frozen=True)
+class Introduce(Job[Introduction]):
+    """Asks a worker for its process id, and the opset that it was configured with."""
+
+    die: bool = False
+
+
+class Echo(Service):
+    def __init__(self, config: CaseConfig) -> None:
         self.config = config
 
-    def handle(self, header, blobs, report):
-        if header["do"] == "configure":
-            if header["config"]["exclude"]:
-                raise ValueError("nothing is left")
-            self.config = header["config"]
-        if header["do"] == "die":
+    @does(Configure)
+    def configure(self, job, report):
+        if job.config.exclude:
+            raise ValueError("nothing is left")
+        self.config = job.config
+
+    @does(Introduce)
+    def introduce(self, job, report):
+        if job.die:
             os.kill(os.getpid(), signal.SIGKILL)
-        return {"pid": os.getpid(), "opset": self.config["opset"]}, {}
+        return Introduction(os.getpid(), self.config.opset)
 
 
 def echo(seed, config):
-    return Echo(config)
+    return Echo(CaseConfig.from_json(config))

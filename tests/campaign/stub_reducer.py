@@ -10,76 +10,81 @@ from pathlib import Path
 
 from stub_producer import chain
 
+from nnfuzz.findings.reducer_job import ReduceFinding
+from nnfuzz.records.rows import ReductionRow
+from nnfuzz.sandbox.job import Service, does
 from nnfuzz.triage.refine import pattern_of
 
 
-class Reducing:
+class Reducing(Service):
     """Reduces to Relu, Conv if these are there, else to the last operator; says so in a file."""
 
     def __init__(self, plugins) -> None:
         self.plugins = plugins
         self.done = False
 
-    def handle(self, header, blobs, report):
-        finding = json.loads((Path(header["folder"]) / "finding.json").read_text())
+    @does(ReduceFinding)
+    def reduce(self, job, report):
+        finding = json.loads((Path(job.folder) / "finding.json").read_text())
         operators = [node["op"] for node in finding["graph"]["nodes"]]
         kept = ["Relu", "Conv"] if "Relu" in operators else operators[-1:]
         graph = chain(kept)
-        return {
-            "refined": "-".join(kept),
-            "title": f"wrong {kept}",
-            "pattern": str(pattern_of(graph)),
-            "graph": graph.to_json(),
-            "before": len(operators),
-            "after": len(kept),
-            "seconds": 0.1,
-        }, {}
+        return ReductionRow(
+            job.signature,
+            refined="-".join(kept),
+            title=f"wrong {kept}",
+            pattern=str(pattern_of(graph)),
+            graph=graph,
+            before=len(operators),
+            after=len(kept),
+            seconds=0.1,
+        )
 
 
 class Dying(Reducing):
-    def handle(self, header, blobs, report):
+    def reduce(self, job, report):
         os.kill(os.getpid(), signal.SIGSEGV)
 
 
 class Slow(Reducing):
-    def handle(self, header, blobs, report):
+    def reduce(self, job, report):
         time.sleep(1000)
 
 
 class Once(Reducing):
-    def handle(self, header, blobs, report):
+    def reduce(self, job, report):
         if self.done:
             time.sleep(1000)
         self.done = True
-        return super().handle(header, blobs, report)
+        return super().reduce(job, report)
 
 
 class Acquitting(Reducing):
     """Says of every suspect that it has another cause, and notes that it was asked."""
 
-    def handle(self, header, blobs, report):
-        if header["do"] == "ask":
-            (Path(header["folder"]) / "asked").touch()
-            return {}, {}
-        return super().handle(header, blobs, report)
+    def reduce(self, job, report):
+        if job.only_known:
+            (Path(job.folder) / "asked").touch()
+            return None
+        return super().reduce(job, report)
 
 
 class Lagging(Reducing):
     """Of two findings at a time, one is read only once the campaign has told of the other."""
 
-    def handle(self, header, blobs, report):
-        campaign = Path(header["folder"]).parent.parent
+    def reduce(self, job, report):
+        campaign = Path(job.folder).parent.parent
         try:
             (campaign / "first").touch(exist_ok=False)
         except FileExistsError:
             while not (campaign / "told").exists():
                 time.sleep(0.01)
-        return super().handle(header, blobs, report)
+        return super().reduce(job, report)
 
 
 class Refusing(Reducing):
-    def handle(self, header, blobs, report):
-        return {"reason": "NotReduced: nothing to be seen"}, {}
+    def reduce(self, job, report):
+        return ReductionRow(job.signature, reason="NotReduced: nothing to be seen")
 
 
 def reducing(plugins, folder):

@@ -20,7 +20,6 @@ from nnfuzz.experiment.result import Run
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.sandbox.sandbox import wait
-from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.identity import Numbered, Probe
 
 HOSTILE = Path(__file__).parent.parent / "backend" / "hostile.py"
@@ -59,8 +58,7 @@ def make(monkeypatch) -> Iterator:
 
 
 def order(pool, doc, watcher=None, test=Numbered(1, 0), **how):  # noqa: B008 (frozen)
-    header, blobs = stub_producer.frame(test, doc)
-    case = TestCase.from_frame(header["case"], blobs)
+    case = stub_producer.case(test, doc)
     return pool.submit(Run("hostile", case, ("O0", "O2"), **how), watcher=watcher)
 
 

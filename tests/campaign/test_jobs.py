@@ -7,7 +7,7 @@ import math
 from nnfuzz.campaign.jobs import MOST_RETURNS, JobSource, OwnIndexes
 from nnfuzz.feedback.probe import Prober
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.testcase.identity import Numbered, parse_id
+from nnfuzz.testcase.identity import Numbered
 
 KEY = SupportKey("direct", "Relu", "(float32)->float32")
 
@@ -24,11 +24,11 @@ def source(limit, done=(), probes=(), end=100):
 
 def asked(made, count):
     jobs = [made.test() for _ in range(count)]
-    return [parse_id(job.header["id"]).index if job else None for job in jobs]
+    return [job.job.test.index if job else None for job in jobs]
 
 
 def kinds(made, count):
-    return [made.test().header["id"].partition(" ")[0] for _ in range(count)]
+    return [str(made.test().job.test).partition(" ")[0] for _ in range(count)]
 
 
 def test_what_earlier_sessions_did_is_left_out():

@@ -19,8 +19,10 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.cli.progress import Silent
 from nnfuzz.feedback.support_cache import SupportCache
+from nnfuzz.parts.depot import Depot
 from nnfuzz.parts.leases import Leases
 from nnfuzz.parts.merging import merge
+from nnfuzz.parts.shared_leases import SharedLeases
 from nnfuzz.store.store import Store
 
 NODES, TESTS = 2, 70
@@ -101,6 +103,17 @@ def test_a_node_that_is_lost_is_replaced(alone, tmp_path):
         node(tmp_path / "lost", coordinator, stop=40)
     assert coordinator.leases.begun > 1 and coordinator.leases.kept < 40
     node(tmp_path / "other", coordinator)
+    assert whole(tmp_path) == alone
+
+
+def test_a_part_that_is_lost_is_replaced(alone, tmp_path):
+    """The same with nothing but files between the nodes."""
+    share = str(tmp_path / "share")
+    config, _ = drive.settings(TESTS, "fusing", "liar", share=share, shard="1/2")
+    with pytest.raises(AssertionError, match="unplugged"):
+        node(tmp_path / "lost", SharedLeases(config, "lost", 2.0), stop=40, shard="1/2")
+    assert len(Depot(share).names("ranges/000002")) > 0
+    node(tmp_path / "other", SharedLeases(config, "other", 2.0), shard="2/2")
     assert whole(tmp_path) == alone
 
 

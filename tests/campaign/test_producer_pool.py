@@ -9,8 +9,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from stub_producer import Introduce
 
-from nnfuzz.campaign.producer_pool import Job, PoolError, ProducerPool
+from nnfuzz.campaign.producer_pool import Order, PoolError, ProducerPool
 from nnfuzz.records.config import ProducerSettings
 from nnfuzz.sandbox.events import Death, DeathKind, Reply
 from nnfuzz.sandbox.sandbox import wait
@@ -28,19 +29,13 @@ def pool(monkeypatch) -> Iterator[ProducerPool]:
     pool.close()
 
 
-def ask(pool: ProducerPool, do: str) -> tuple[Reply | Death, int]:
+def ask(pool: ProducerPool, die: bool = False) -> tuple[Reply | Death, int]:
     """The end of a job, and the epoch that it ran under."""
     ends = []
-    jobs = [
-        Job(
-            {"do": do},
-            lambda event, epoch, seconds: ends.append((event, epoch)),
-            reading=lambda header, blobs: header,
-        )
-    ]
+    orders = [Order(Introduce(die), lambda event, epoch, seconds: ends.append((event, epoch)))]
     deadline = time.monotonic() + 20
     while not ends and time.monotonic() < deadline:
-        pool.dispatch(lambda: jobs.pop() if jobs else None)
+        pool.dispatch(lambda: orders.pop() if orders else None)
         for sandbox, event in wait(pool.sandboxes(), 0.1):
             pool.feed(sandbox, event)
     return ends[0]
@@ -48,30 +43,30 @@ def ask(pool: ProducerPool, do: str) -> tuple[Reply | Death, int]:
 
 def test_a_worker_stays_and_is_told_the_new_configuration(pool):
     pool.configure(1, CONFIG)
-    first, epoch = ask(pool, "echo")
-    assert (first.value["opset"], epoch) == (CONFIG.opset, 1)
+    first, epoch = ask(pool)
+    assert (first.value.opset, epoch) == (CONFIG.opset, 1)
     pool.configure(2, replace(CONFIG, opset=17))
-    second, epoch = ask(pool, "echo")
-    assert (second.value["opset"], epoch) == (17, 2)
-    assert second.value["pid"] == first.value["pid"]
+    second, epoch = ask(pool)
+    assert (second.value.opset, epoch) == (17, 2)
+    assert second.value.pid == first.value.pid
 
 
 def test_a_worker_that_replaces_another_has_the_newest_configuration(pool):
     pool.configure(1, CONFIG)
-    first, _ = ask(pool, "echo")
+    first, _ = ask(pool)
     pool.configure(2, replace(CONFIG, opset=17))
-    assert isinstance(ask(pool, "die")[0], Death)
-    second, epoch = ask(pool, "echo")
-    assert (second.value["opset"], epoch) == (17, 2)
-    assert second.value["pid"] != first.value["pid"]
+    assert isinstance(ask(pool, die=True)[0], Death)
+    second, epoch = ask(pool)
+    assert (second.value.opset, epoch) == (17, 2)
+    assert second.value.pid != first.value.pid
 
 
 def test_a_configuration_that_a_worker_refuses_ends_the_campaign(pool):
     pool.configure(1, CONFIG)
-    ask(pool, "echo")
+    ask(pool)
     with pytest.raises(PoolError, match="nothing is left"):
         pool.configure(2, replace(CONFIG, exclude=("Add",)))
-        ask(pool, "echo")
+        ask(pool)
 
 
 @pytest.mark.parametrize("kills, answered", [(3, True), (1000, False)])
@@ -79,6 +74,6 @@ def test_a_question_outlives_what_others_kill(kills, answered):
     killed = Death(DeathKind.CRASH, "start", "SIGKILL", None, "", 0.0)
     events = iter([killed] * kills + ["answer"])
     pool = ProducerPool.__new__(ProducerPool)
-    sandbox = SimpleNamespace(call=lambda header, reply: next(events))
+    sandbox = SimpleNamespace(call=lambda job: next(events))
     pool.epoch, pool.slots = 0, [SimpleNamespace(epoch=0, sandbox=sandbox)]
-    assert (pool.call({}, print) == "answer") is answered
+    assert (pool.call(Introduce()) == "answer") is answered

@@ -20,7 +20,7 @@ from nnfuzz.experiment.judgement import (
 from nnfuzz.ir.view import NO_GRAPH
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.identity import Numbered
-from nnfuzz.testcase.service import judge_job
+from nnfuzz.testcase.jobs import Judge
 from nnfuzz.triage.signature import failures
 
 EXPECTED = {"a": np.float32([1, 2]), "b": np.int64([3])}
@@ -43,11 +43,10 @@ def test_only_outputs_that_differ_anywhere_are_doubtful():
 
 def test_the_judge_gets_the_doubtful_outputs_of_every_target():
     ran = [outcome("O0", **EXPECTED), outcome("O2", a=EXPECTED["a"], b=np.int64([4]))]
-    header, blobs, _ = judge_job(CASE, ran, ["b"])
-    assert header["outputs"] == ["b"]
-    assert {k for k in blobs if k.startswith("target/")} == {"target/0/b", "target/1/b"}
-    _, blobs, _ = judge_job(CASE, ran)
-    assert len([k for k in blobs if k.startswith("target/")]) == 4
+    job = Judge.of(CASE, ran, ["b"])
+    assert job.names == ("b",)
+    assert [[*result.outputs] for result in job.results] == [["b"], ["b"]]
+    assert sum(len(result.outputs) for result in Judge.of(CASE, ran).results) == 4
 
 
 def test_the_comparable_share_is_told_for_whole_verdicts_only():

@@ -14,6 +14,7 @@ from nnfuzz.experiment.procedure import UNDEFINED, Procedure
 from nnfuzz.experiment.result import Judging, Plan, Run
 from nnfuzz.invalid.fault import Fault
 from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.sandbox.record import pack, unpack
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.identity import Probe
 from nnfuzz.testcase.producer import Producer
@@ -80,5 +81,5 @@ def test_a_model_that_must_be_refused_runs_beside_the_one_without_its_fault(case
     result = finished(Procedure(broken, plan, services).result())
     assert services.ran == [b"broken", case.model]
     assert not result.failures, "both end in the same way, whatever the fault"
-    again = TestCase.from_frame(*broken.to_frame())
+    again = unpack(TestCase, *pack(TestCase, broken))
     assert again.valid is not None and again.valid.model == case.model

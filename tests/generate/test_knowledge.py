@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from nnfuzz.generate.knowledge import Known, derive, narrowed, unread
+from nnfuzz.generate.knowledge import ValueRange, derive, narrowed, unread
 from nnfuzz.generate.placeholder import Placeholder
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
@@ -15,7 +15,7 @@ from tests.inputs.graphs import op
 FLOAT = TensorType(DType.FLOAT32, (3, 4))
 
 
-def through(*operators, start: Known | None = None) -> Known | None:
+def through(*operators, start: ValueRange | None = None) -> ValueRange | None:
     """What is known behind unary operators; None once one has no valid input."""
     known = start or unread(FLOAT)
     for operator in operators:
@@ -25,7 +25,7 @@ def through(*operators, start: Known | None = None) -> Known | None:
     return known
 
 
-def first(operator, *inputs: Known, type_: TensorType = FLOAT) -> Known | None:
+def first(operator, *inputs: ValueRange, type_: TensorType = FLOAT) -> ValueRange | None:
     """What is known of the first output."""
     derived = derive(operator, [type_] * len(inputs), inputs)
     return derived and next(derived)
@@ -56,7 +56,7 @@ def test_chains_with_an_input_are_admitted(names):
 
 
 def test_equal_operands_are_recognised():
-    x, y = Known(), Known()
+    x, y = ValueRange(), ValueRange()
     assert first(op("Sub"), x, x).range == (0, 0)
     assert first(op("Sub"), x, y).range == (-math.inf, math.inf)
     assert first(op("Greater"), x, x).range == (0, 0)
@@ -78,7 +78,7 @@ def test_the_least_probability_is_bounded():
 
 
 def test_readers_narrow_what_is_known():
-    x = Known()
+    x = ValueRange()
     (cut,) = narrowed(op("Sqrt"), [x])
     assert cut.range == (0, math.inf)
     assert first(op("Neg"), cut).range == (-math.inf, 0)
@@ -94,7 +94,7 @@ def test_few_whole_numbers_are_no_choice():
     assert through(op("Round"), op("Atanh")) is None
     assert through(op("Round"), op("Asin")) is not None
     assert through(op("Floor"), op("Neg"), op("Sigmoid"), op("Atanh")) is not None
-    flags = Known((0, 1), whole=True)
+    flags = ValueRange((0, 1), whole=True)
     assert through(op("Relu"), op("Atanh"), start=flags) is None
     assert through(op("Relu"), op("Asin"), start=flags) is not None
 
@@ -109,11 +109,11 @@ def test_what_shapes_determine_is_not_chosen():
 
 def test_outputs_have_bounds_of_their_own():
     top = op("TopK", axis=0, k=2, largest=1, sorted=1)
-    values, positions = itertools.islice(derive(top, [FLOAT], [Known((3, 4))]), 2)
+    values, positions = itertools.islice(derive(top, [FLOAT], [ValueRange((3, 4))]), 2)
     assert values.range == (3, 4)
     assert positions.range[0] == 0
     kept = op("Dropout", ratio=0.5, form="plain", mask=True)
-    values, mask = itertools.islice(derive(kept, [FLOAT], [Known((3, 4))]), 2)
+    values, mask = itertools.islice(derive(kept, [FLOAT], [ValueRange((3, 4))]), 2)
     assert (values.range, mask.range) == ((3, 4), (1, 1))
 
 
@@ -171,20 +171,20 @@ def test_shrinking_far_numbers_leaves_no_zero():
 
 
 def test_demanding_operators_keep_to_values_that_inputs_move():
-    near, far = Known(remote=1), Known(remote=3)
+    near, far = ValueRange(remote=1), ValueRange(remote=3)
     for name in ("Log", "Acosh", "Asin", "ReduceLogSum"):
         operator = op(name, axes=(0,), keepdims=1) if name.startswith("Reduce") else op(name)
         assert first(operator, near) is not None
         assert first(operator, far) is None
-    assert first(op("Log"), Known((0.5, 2.0), remote=3)) is not None
+    assert first(op("Log"), ValueRange((0.5, 2.0), remote=3)) is not None
     assert first(op("Exp"), far) is not None
     assert first(op("Cast", to=DType.UINT8), far) is None
     assert first(op("Cast", to=DType.INT64), far) is not None
     assert first(op("Reciprocal"), far) is None
-    assert first(op("Reciprocal"), Known((1.0, 2.0), remote=3)) is not None
+    assert first(op("Reciprocal"), ValueRange((1.0, 2.0), remote=3)) is not None
     assert first(op("MeanVarianceNormalization", axes=(0,)), far) is None
-    two, ints = Known((2.0, 2.0)), TensorType(DType.INT32, (3, 4))
-    assert first(op("Pow"), far, Known()) is None
+    two, ints = ValueRange((2.0, 2.0)), TensorType(DType.INT32, (3, 4))
+    assert first(op("Pow"), far, ValueRange()) is None
     assert first(op("Pow"), far, two) is not None
     assert derive(op("Pow"), [FLOAT, ints], [far, unread(ints)]) is not None
 
@@ -194,8 +194,8 @@ def test_mixing_and_demands_make_a_value_remote():
     assert through(op("Neg"), op("Transpose", perm=(1, 0))).remote == 0
     assert through(op("Softmax", axis=0), op("Floor")).remote == 2
     assert through(op("Log"), op("Asin")).remote == 2
-    assert first(op("Add"), Known(remote=4), x).remote == 0
-    assert first(op("Min"), Known(remote=4), x).remote == 4
+    assert first(op("Add"), ValueRange(remote=4), x).remote == 0
+    assert first(op("Min"), ValueRange(remote=4), x).remote == 4
     assert through(op("Cos"), op("Tanh")).remote == 1
 
 
@@ -203,26 +203,26 @@ def test_an_index_may_be_zero():
     index = Placeholder(fixed=True).known(TensorType(DType.INT64, (3,)))
     assert (-1, 0) in index.special
     indices = TensorType(DType.INT64, (3, 4))
-    data = Known((2.0, 3.0))
+    data = ValueRange((2.0, 3.0))
     gathered = derive(op("GatherElements", axis=0), [FLOAT, indices], [data, index])
     assert next(gathered).special == ()
 
 
 def test_gates_grow_where_they_are_least():
-    mish = through(op("Mish"), start=Known((1.0, math.inf)))
+    mish = through(op("Mish"), start=ValueRange((1.0, math.inf)))
     assert mish.range[0] == pytest.approx(0.865, abs=1e-3)
     assert through(op("HardSwish")).range[0] == pytest.approx(-0.375, rel=2e-3)
-    assert through(op("Mish"), start=Known((-math.inf, -2.0))).range[1] < 0.01
+    assert through(op("Mish"), start=ValueRange((-math.inf, -2.0))).range[1] < 0.01
 
 
 def test_a_known_condition_picks_its_branch():
-    never, x, y = Known((0, 0)), Known((1.0, 2.0)), Known((5.0, 6.0))
+    never, x, y = ValueRange((0, 0)), ValueRange((1.0, 2.0)), ValueRange((5.0, 6.0))
     assert first(op("Where"), never, x, y).range == (5.0, 6.0)
-    assert first(op("Where"), Known((0, 1)), x, y).range == (1.0, 6.0)
+    assert first(op("Where"), ValueRange((0, 1)), x, y).range == (1.0, 6.0)
 
 
 def test_quantisation_keeps_signs_and_spans():
-    scale = Known((0.01, 0.1))
+    scale = ValueRange((0.01, 0.1))
     quantise = op("QuantizeLinear", axis=None, to=DType.INT8)
     assert quantise.value_range((0.0, 3.0), scale.range) == (0, 127)
     assert quantise.value_range((0.0, 3.0), scale.range, (-128, 127)) == (-128, 127)

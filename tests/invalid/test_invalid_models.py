@@ -9,6 +9,7 @@ from google.protobuf.message import DecodeError
 
 from nnfuzz.invalid.catalogue import KINDS, carriers, disrupted
 from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.sandbox.record import pack, unpack
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.invalid import NODES, SIZES
 from nnfuzz.testcase.producer import Producer
@@ -50,8 +51,7 @@ def test_a_test_case_is_a_function_of_seed_and_index(producer, cases):
 
 def test_a_case_survives_its_way_through_a_pipe(cases):
     for case in cases[::9]:
-        header, blobs = case.to_frame()
-        assert TestCase.from_frame(header, blobs).fault == case.fault
+        assert unpack(TestCase, *pack(TestCase, case)).fault == case.fault
 
 
 def test_files_that_are_no_message_cannot_be_read(cases):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from nnfuzz.ir.graph import Graph, GraphError
-from nnfuzz.ir.sizes import at_size, by_copy, copies, joined, operators, split, together
+from nnfuzz.ir.sizes import at_size, by_copy, copies, joined, merged, operators, split
 from nnfuzz.ir.types import TensorType
 from nnfuzz.ir.view import NO_GRAPH
 from tests.inputs.graphs import FLOAT, build, op
@@ -55,7 +55,7 @@ def test_names_and_arrays_by_copy():
     assert split(at_size("v3", 2)) == ("v3", 2)
     assert split("v3") == ("v3", 0)
     parts = [{"a": 1, "b": 2}, {"a": 3, "b": 4}]
-    assert by_copy(together(parts)) == parts
+    assert by_copy(merged(parts)) == parts
     assert by_copy({"a": 1}) == [{"a": 1}]
 
 

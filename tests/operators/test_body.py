@@ -10,7 +10,7 @@ import torch
 from nnfuzz.opspecs.bodies import TAME, WILD
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.operators.attributes import encode, shown
+from nnfuzz.operators.attributes import encode, readable
 from nnfuzz.operators.body import Body
 from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.families.control import DTYPES
@@ -66,7 +66,7 @@ def test_shorter_bodies_have_fewer_steps_and_the_same_arguments():
 def test_a_body_reads_like_a_program():
     steps = [["Add", {}, [0, 1]], ["Clip", {"min": None, "max": 0.5}, [2]]]
     body = {"arguments": 2, "steps": steps, "outputs": [3, 0]}
-    assert shown(body) == "(a, b) {c = Add(a, b); d = Clip(c, max=0.5); d, a}"
+    assert readable(body) == "(a, b) {c = Add(a, b); d = Clip(c, max=0.5); d, a}"
 
 
 def test_ranges_tell_what_comes_out_and_what_is_never_valid():

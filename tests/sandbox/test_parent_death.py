@@ -12,13 +12,14 @@ import pytest
 SERVICES = Path(__file__).parents[1] / "backend"
 SCRIPT = """
 import signal, sys
+from hostile import Misbehave
 from nnfuzz.sandbox.sandbox import Limits, Sandbox, wait
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
 sandboxes = [Sandbox("hostile:make", limits=Limits(seconds=60)) for _ in range(2)]
 idle, busy = sandboxes
 for sandbox in sandboxes:
-    sandbox.call({"how": "daemon"})
-busy.submit({"how": sys.argv[1]})
+    sandbox.call(Misbehave("daemon"))
+busy.submit(Misbehave(sys.argv[1]))
 try:
     print(idle.server.scratch, busy.server.scratch, flush=True)
     wait(sandboxes)

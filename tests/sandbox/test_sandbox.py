@@ -2,12 +2,16 @@
 
 import os
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hostile import Misbehave
+from warmed import AskTotal
 
 from nnfuzz.sandbox.forkserver import ForkServer
+from nnfuzz.sandbox.job import Job, Service, does
 from nnfuzz.sandbox.sandbox import (
     Death,
     DeathKind,
@@ -37,24 +41,10 @@ def hasty(server):
 
 
 def fine(sandbox):
-    event = call(sandbox, {"how": "nothing"}, {"a": np.arange(3)})
+    event = sandbox.call(Misbehave("nothing", {"a": np.arange(3)}))
     assert isinstance(event, Reply)
-    header, blobs = event.value
-    np.testing.assert_array_equal(blobs["a"], np.arange(3))
-    return header["pid"]
-
-
-def whole(header, blobs):
-    return header, blobs
-
-
-def call(sandbox, header=None, blobs=None):
-    """The answer as it came."""
-    return sandbox.call(header or {}, blobs, whole)
-
-
-def told(sandbox, header=None):
-    return call(sandbox, header).value[0]
+    np.testing.assert_array_equal(event.value.arrays["a"], np.arange(3))
+    return event.value.pid
 
 
 def until_the_end(sandbox):
@@ -91,7 +81,7 @@ def gone(pid):
 )
 def test_deaths(sandbox, how, kind, signal, code):
     before = fine(sandbox)
-    death = sandbox.call({"how": how})
+    death = sandbox.call(Misbehave(how))
     assert isinstance(death, Death)
     assert (death.kind, death.signal, death.exit_code) == (kind, signal, code)
     assert death.stage == "compile here"
@@ -101,7 +91,7 @@ def test_deaths(sandbox, how, kind, signal, code):
 
 def test_a_damaged_answer_is_a_crash(sandbox):
     fine(sandbox)
-    death = sandbox.call({"how": "scribble"})
+    death = sandbox.call(Misbehave("scribble"))
     assert (death.kind, death.signal) == (DeathKind.CRASH, "SIGKILL")
     assert "damaged" in death.note
     fine(sandbox)
@@ -109,7 +99,7 @@ def test_a_damaged_answer_is_a_crash(sandbox):
 
 def test_grandchildren_die_with_their_worker(sandbox):
     fine(sandbox)
-    assert isinstance(sandbox.call({"how": "forked_child_holds_pipes"}), Death)
+    assert isinstance(sandbox.call(Misbehave("forked_child_holds_pipes")), Death)
     assert soon(lambda: processes_in(sandbox.server.scratch) == [])
 
 
@@ -126,7 +116,7 @@ def test_workers_begin_with_what_the_warm_up_left():
         server.pump()
         sandboxes = [Sandbox("warmed:service", {"by": 0}, server=server) for _ in range(2)]
         try:
-            assert [told(sandbox)["total"] for sandbox in sandboxes] == [3, 3]
+            assert [sandbox.call(AskTotal()).value for sandbox in sandboxes] == [3, 3]
         finally:
             for sandbox in sandboxes:
                 sandbox.close()
@@ -135,13 +125,13 @@ def test_workers_begin_with_what_the_warm_up_left():
 def test_a_failing_warm_up_is_left_to_the_worker():
     with ForkServer(warm=("warmed:service", {"by": "three"})) as server:
         sandbox = Sandbox("warmed:service", {"by": 1}, server=server)
-        assert told(sandbox)["total"] == 1
+        assert sandbox.call(AskTotal()).value == 1
         assert "warming up warmed:service failed: TypeError" in server.log()
         sandbox.close()
 
 
 def test_a_crash_leaves_a_python_trace(sandbox):
-    death = sandbox.call({"how": "segfault"})
+    death = sandbox.call(Misbehave("segfault"))
     assert "Segmentation fault" in death.captured
     assert "in _segfault" in death.captured
 
@@ -149,7 +139,7 @@ def test_a_crash_leaves_a_python_trace(sandbox):
 @pytest.mark.parametrize("how", ["hang", "hang_holding_the_gil", "spin"])
 def test_hangs_are_killed_at_the_limit(hasty, how):
     fine(hasty)
-    death = hasty.call({"how": how})
+    death = hasty.call(Misbehave(how))
     assert (death.kind, death.stage) == (DeathKind.TIMEOUT, "compile here")
     assert 0.3 <= death.seconds < 1.0
     fine(hasty)
@@ -158,7 +148,7 @@ def test_hangs_are_killed_at_the_limit(hasty, how):
 @pytest.mark.parametrize("how", ["allocate", "allocate_in_c"])
 def test_endless_allocation_dies_early(sandbox, how):
     fine(sandbox)
-    death = sandbox.call({"how": how})
+    death = sandbox.call(Misbehave(how))
     assert isinstance(death, Death)
     # C code that ignores a failed malloc dies of a null pointer before or after the watch strikes.
     assert death.kind is DeathKind.MEMORY or death.signal == "SIGSEGV"
@@ -169,13 +159,13 @@ def test_a_bomb_is_one_of_memory_at_a_short_limit_as_well(server):
     limits = Limits(seconds=0.7, memory_bytes=MEMORY)
     with Sandbox(SERVICE, limits=limits, server=server) as sandbox:
         fine(sandbox)
-        assert sandbox.call({"how": "swell"}).kind is DeathKind.MEMORY
-        assert sandbox.call({"how": "hang"}).seconds < 1.2
+        assert sandbox.call(Misbehave("swell")).kind is DeathKind.MEMORY
+        assert sandbox.call(Misbehave("hang")).seconds < 1.2
 
 
 def test_a_job_may_have_less_time_than_the_limit(sandbox):
     fine(sandbox)
-    sandbox.submit({"how": "hang"}, seconds=0.2)
+    sandbox.submit(Misbehave("hang"), seconds=0.2)
     assert sandbox.waited >= 0.0
     ((_, death),) = wait([sandbox])
     assert (death.kind, death.stage) == (DeathKind.TIMEOUT, "compile here")
@@ -184,18 +174,18 @@ def test_a_job_may_have_less_time_than_the_limit(sandbox):
 
 
 def test_megabytes_of_output_keep_both_ends(sandbox):
-    event = sandbox.call({"how": "print_megabytes"})
+    event = sandbox.call(Misbehave("print_megabytes"))
     assert isinstance(event, Reply)
     assert len(event.captured) < 70_000
     assert "the first line" in event.captured
     assert event.captured.endswith("the last line\n")
     assert "bytes left out" in event.captured
-    assert sandbox.call({"how": "nothing"}).captured == ""
+    assert sandbox.call(Misbehave("nothing")).captured == ""
 
 
 def test_much_output_takes_no_longer_than_to_print_it(sandbox):
     """256 MB, in less than the five seconds of the limit."""
-    event = sandbox.call({"how": "print_much"})
+    event = sandbox.call(Misbehave("print_much"))
     assert isinstance(event, Reply) and "bytes left out" in event.captured
     fine(sandbox)
 
@@ -204,11 +194,11 @@ def test_endless_output_ends_at_the_limit_and_leaves_others_alone(hasty, server)
     with Sandbox(SERVICE, server=server) as other:
         fine(other)
         fine(hasty)
-        hasty.submit({"how": "print_forever"})
+        hasty.submit(Misbehave("print_forever"))
         start, answers = time.monotonic(), 0
         while True:
             if not other.busy:
-                other.submit({"how": "nothing"})
+                other.submit(Misbehave("nothing"))
             events = dict(wait([hasty, other]))
             answers += other in events
             if hasty in events:
@@ -221,44 +211,44 @@ def test_endless_output_ends_at_the_limit_and_leaves_others_alone(hasty, server)
 
 def test_an_exception_is_the_services_fault_and_its_process_is_not_used_again(sandbox):
     pid = fine(sandbox)
-    event = sandbox.call({"how": "raise"})
+    event = sandbox.call(Misbehave("raise"))
     assert isinstance(event, Fault)
     assert (event.error_type, event.starting) == ("ValueError", False)
     assert event.message == "the compiler dislikes this model"
     assert "_raise" in event.traceback
-    assert sandbox.call({"how": "panic"}).error_type.endswith("PanicException")
+    assert sandbox.call(Misbehave("panic")).error_type.endswith("PanicException")
     assert fine(sandbox) != pid
 
 
 def test_closing_stdout_is_survived(sandbox):
-    assert isinstance(sandbox.call({"how": "close_stdout"}), Reply)
+    assert isinstance(sandbox.call(Misbehave("close_stdout")), Reply)
     fine(sandbox)
 
 
 def test_a_partial_answer_survives_the_death_after_it(sandbox):
-    sandbox.submit({"how": "segfault", "partial": True}, {"a": np.ones(2)}, part=whole)
+    sandbox.submit(Misbehave("segfault", {"a": np.ones(2)}, partial=True))
     part, death = until_the_end(sandbox)
-    np.testing.assert_array_equal(part.value[1]["a"], np.ones(2))
+    np.testing.assert_array_equal(part.value.arrays["a"], np.ones(2))
     assert death.stage == "execute there"
 
 
 def test_a_death_between_jobs_costs_no_job(sandbox):
-    first = told(sandbox, {"how": "die_later"})
+    first = sandbox.call(Misbehave("die_later")).value
     time.sleep(0.3)
-    assert fine(sandbox) != first["pid"]
+    assert fine(sandbox) != first.pid
 
 
 def test_a_factory_that_raises_or_dies_is_told_apart(server):
     with Sandbox(SERVICE, {"fail": "raise"}, server=server) as sandbox:
         for _ in range(2):
-            event = sandbox.call({})
+            event = sandbox.call(Misbehave())
             assert isinstance(event, Fault) and event.starting
     with Sandbox(SERVICE, {"fail": "segfault"}, server=server) as sandbox:
         for _ in range(2):
-            event = sandbox.call({})
+            event = sandbox.call(Misbehave())
             assert (event.kind, event.stage) == (DeathKind.CRASH, "start")
     with Sandbox("no.such.module:make", server=server) as sandbox:
-        assert sandbox.call({}).error_type == "ModuleNotFoundError"
+        assert sandbox.call(Misbehave()).error_type == "ModuleNotFoundError"
 
 
 def test_a_worker_is_replaced_after_its_share_of_jobs(server):
@@ -271,10 +261,10 @@ def test_large_frames_pass_without_blocking_the_submitter(sandbox):
     fine(sandbox)
     array = np.random.default_rng(0).random(4 << 20)
     start = time.monotonic()
-    sandbox.submit({"how": "nothing"}, {"a": array}, whole)
+    sandbox.submit(Misbehave("nothing", {"a": array}))
     assert time.monotonic() - start < 0.2
     ((_, event),) = wait([sandbox])
-    np.testing.assert_array_equal(event.value[1]["a"], array)
+    np.testing.assert_array_equal(event.value.arrays["a"], array)
 
 
 def test_several_sandboxes_run_at_once(server):
@@ -283,7 +273,7 @@ def test_several_sandboxes_run_at_once(server):
     ]
     for sandbox in sandboxes:
         fine(sandbox)
-        sandbox.submit({"how": "hang"})
+        sandbox.submit(Misbehave("hang"))
     start = time.monotonic()
     deaths = 0
     while deaths < 3:
@@ -296,18 +286,18 @@ def test_several_sandboxes_run_at_once(server):
 def test_wait_times_out_and_returns_at_once_when_nothing_runs(sandbox):
     assert wait([sandbox]) == []
     fine(sandbox)
-    sandbox.submit({"how": "hang"})
+    sandbox.submit(Misbehave("hang"))
     start = time.monotonic()
     assert wait([sandbox], 0.1) == []
     assert 0.1 <= time.monotonic() - start < 0.3
     with pytest.raises(RuntimeError, match="busy"):
-        sandbox.submit({"how": "nothing"})
+        sandbox.submit(Misbehave("nothing"))
 
 
 def test_close_leaves_no_process_and_no_file():
     sandbox = Sandbox(SERVICE)
     pid = fine(sandbox)
-    sandbox.submit({"how": "hang"})
+    sandbox.submit(Misbehave("hang"))
     scratch = sandbox.server.scratch
     assert (scratch / "worker-1").is_dir()
     fds = len(os.listdir("/proc/self/fd"))
@@ -320,7 +310,7 @@ def test_close_leaves_no_process_and_no_file():
 
 def test_daemons_end_with_the_fork_server():
     sandbox = Sandbox(SERVICE)
-    pid = told(sandbox, {"how": "daemon"})["pid"]
+    pid = sandbox.call(Misbehave("daemon")).value.pid
     started = [p for p in processes_in(sandbox.server.scratch) if p != pid]
     assert started
     sandbox.close()
@@ -332,7 +322,7 @@ def test_a_dead_fork_server_is_started_again():
         pid = fine(sandbox)
         os.kill(sandbox.server.pid, 9)
         # A timeout if the job had not begun and so was given to the next worker.
-        assert isinstance(sandbox.call({"how": "hang"}), Death)
+        assert isinstance(sandbox.call(Misbehave("hang")), Death)
         fine(sandbox)
         assert soon(lambda: gone(pid))
 
@@ -340,22 +330,31 @@ def test_a_dead_fork_server_is_started_again():
 def test_workers_do_not_share_randomness_or_temporary_files(server):
     service = f"{__name__}:Dice"
     with Sandbox(service, server=server) as one, Sandbox(service, server=server) as two:
-        a, b = told(one), told(two)
-    assert all(a[key] != b[key] for key in ("random", "numpy", "tempdir", "cwd"))
-    assert a["tempdir"] == a["cwd"]
+        a, b = one.call(Throw()).value, two.call(Throw()).value
+    assert all(vars(a)[key] != vars(b)[key] for key in ("random", "numpy", "tempdir", "cwd"))
+    assert a.tempdir == a.cwd
 
 
-class Dice:
-    def handle(self, header, blobs, report):
+@dataclass(frozen=True)
+class Thrown:
+    random: float
+    numpy: float
+    tempdir: str
+    cwd: str
+
+
+@dataclass(frozen=True)
+class Throw(Job[Thrown]):
+    pass
+
+
+class Dice(Service):
+    @does(Throw)
+    def throw(self, job, report):
         import random
         import tempfile
 
-        return {
-            "random": random.random(),
-            "numpy": np.random.random(),
-            "tempdir": tempfile.gettempdir(),
-            "cwd": os.getcwd(),
-        }, {}
+        return Thrown(random.random(), np.random.random(), tempfile.gettempdir(), os.getcwd())
 
 
 def processes_in(folder: Path) -> list[int]:
@@ -374,8 +373,7 @@ def processes_in(folder: Path) -> list[int]:
 def test_last_words_belong_to_the_death_and_not_to_the_answer_before(server, how):
     with Sandbox(SERVICE, limits=Limits(seconds=5.0), server=server) as sandbox:
         for _ in range(5):
-            job = {"how": "say_and_" + how, "partial": True, "say": "before"}
-            sandbox.submit(job, part=whole)
+            sandbox.submit(Misbehave("say_and_" + how, say="before", partial=True))
             time.sleep(0.1)  # the worker is dead by now: answer and last words come together
             progress, death = until_the_end(sandbox)
             assert progress.captured == "before\n"
@@ -383,7 +381,7 @@ def test_last_words_belong_to_the_death_and_not_to_the_answer_before(server, how
 
 
 def test_output_is_credited_even_if_the_service_has_closed_its_streams(sandbox):
-    sandbox.call({"how": "close_stdout"})
-    sandbox.submit({"how": "nothing", "partial": True, "say": "before"}, part=whole)
+    sandbox.call(Misbehave("close_stdout"))
+    sandbox.submit(Misbehave(say="before", partial=True))
     seen = until_the_end(sandbox)
     assert [event.captured for event in seen] == ["before\n", ""]

@@ -14,10 +14,12 @@ from nnfuzz.generate.catalog import NothingLeft
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.features import features
 from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.sandbox.record import pack, unpack
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.identity import Probe
+from nnfuzz.testcase.jobs import ComputeReference
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.testcase.service import ProducerService, reference_job
+from nnfuzz.testcase.service import ProducerService
 
 CONFIG = CaseConfig(nodes=5, exporter="direct")
 
@@ -65,7 +67,7 @@ def test_models_pass_the_checker_and_carry_their_weights(case):
 
 
 def test_a_case_survives_the_wire(case):
-    copy = TestCase.from_frame(*case.to_frame())
+    copy = unpack(TestCase, *pack(TestCase, case))
     assert copy.graph == case.graph and copy.model == case.model
     assert all(np.array_equal(copy.expected[k], v) for k, v in case.expected.items())
 
@@ -111,8 +113,8 @@ def test_the_direct_form_acquits_the_backend(producer, case):
 
 def test_the_reference_evaluator_computes_what_is_expected(case):
     service = ProducerService(0, as_json(CaseConfig(exporter="direct")))
-    header, blobs, reading = reference_job(case)
-    outcome = reading(*service.handle(header, blobs, lambda stage: None))
+    job = ComputeReference(case)
+    outcome = job.read_answer(*service.handle(*job.to_frame(), lambda stage: None))
     assert outcome.target.form == case.exporter
     assert outcome.outputs is None or outcome.outputs.keys() == case.expected.keys()
 

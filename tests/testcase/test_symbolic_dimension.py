@@ -4,9 +4,10 @@ import onnx
 import pytest
 
 from nnfuzz.backend.target import Target
-from nnfuzz.ir.sizes import by_copy, copies, split, together
+from nnfuzz.ir.sizes import by_copy, copies, merged, split
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.materialize.opsets import DYNAMIC
+from nnfuzz.sandbox.record import pack, unpack
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.identity import Probe
 from nnfuzz.testcase.producer import Producer
@@ -51,7 +52,7 @@ def test_the_model_computes_what_is_expected_at_every_size(producer, dynamic):
         session = onnxruntime.InferenceSession(case.model, options)
         names = [output.name for output in session.get_outputs()]
         runs = [dict(zip(names, session.run(names, part))) for part in by_copy(case.inputs)]
-        verdict = producer.judge(case, {Target("onnxruntime"): together(runs)})
+        verdict = producer.judge(case, {Target("onnxruntime"): merged(runs)})
         assert not any(verdict.mismatches.values())
 
 
@@ -62,8 +63,7 @@ def test_the_same_index_gives_the_same_case(producer, dynamic):
 
 
 def test_the_case_survives_its_frame(dynamic):
-    header, blobs = dynamic[0].to_frame()
-    again = TestCase.from_frame(header, blobs)
+    again = unpack(TestCase, *pack(TestCase, dynamic[0]))
     assert again.graph == dynamic[0].graph
     assert again.inputs.keys() == dynamic[0].inputs.keys()
 

@@ -94,7 +94,7 @@ def read_graph(path: Path) -> GraphView:
 
 def listed(graph: GraphView) -> list[str]:
     """One line per input, weight, node and output."""
-    from nnfuzz.operators.attributes import shown
+    from nnfuzz.operators.attributes import readable
     from nnfuzz.report.draw import shown_type
 
     types = {value.name: shown_type(value.dtype, value.shape) for value in graph.values}
@@ -102,7 +102,7 @@ def listed(graph: GraphView) -> list[str]:
     lines += [f"weight {name}: {types[name]}" for name in graph.weights]
     for node in graph.nodes:
         made = ", ".join(f"{name}: {types[name]}" for name in node.outputs)
-        attributes = [f"{key}={shown(value)}" for key, value in node.attributes.items()]
+        attributes = [f"{key}={readable(value)}" for key, value in node.attributes.items()]
         lines.append(f"{made} = {node.op}({', '.join([*node.inputs, *attributes])})")
     lines += [f"output {name}: {types[name]}" for name in graph.outputs]
     return [visible(line).replace("\n", "\\n") for line in lines]

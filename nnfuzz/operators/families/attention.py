@@ -83,7 +83,7 @@ class Softcap(Increasing):
 
 
 class MaskedSoftmax(OpSpec):
-    """Softmax over the last axis of scores (..., S, L), where some keys do not take part.
+    """Softmax over the last axis of scores (..., S, L), where some keys are masked.
 
     Position i attends keys up to i + `before`, and from i + `after` on, where they are not None. A
     second input says which keys take part if it is boolean; it broadcasts to the scores. A row
@@ -98,7 +98,7 @@ class MaskedSoftmax(OpSpec):
         self.after = after
 
     def allowed(self, x: Tensor, *mask: Tensor) -> Tensor | None:
-        """Mask of the scores that take part; None for all of them."""
+        """Mask of the scores that are not masked; None if none is masked."""
         found = mask[0] if mask and mask[0].dtype is torch.bool else None
         s, keys = x.shape[-2:]
         away = torch.arange(keys) - torch.arange(s).unsqueeze(1)
@@ -118,7 +118,7 @@ class MaskedSoftmax(OpSpec):
         return torch.softmax(x, -1).masked_fill(~allowed, 0)
 
     def undefined(self, *intervals: Interval) -> Tensor | None:
-        """Rows without any key: ONNX calls them 0 since 1.23, before they were not a number."""
+        """Rows without any key: ONNX defines them as 0 since 1.23; before, they were NaN."""
         x, *mask = intervals
         allowed = self.allowed(x.lo, *(m.lo for m in mask))
         if allowed is None or bool((some := allowed.any(-1, keepdim=True)).all()):
@@ -145,7 +145,7 @@ class MaskedSoftmax(OpSpec):
         return Interval(torch.where(allowed, x.lo, low), torch.where(allowed, x.hi, low))
 
     def _unsure(self, x: Interval, *mask: Interval) -> Tensor | None:
-        """Mask of scores that are not comparable, or may or may not take part."""
+        """Mask of scores that are not comparable or that may be masked."""
         found = x.any
         for m in mask:
             if m.lo.dtype is torch.bool and (not m.exact or m.any is not None):

@@ -16,12 +16,11 @@ Apply = Callable[..., Any]
 
 
 class Composite(OpSpec):
-    """`compose` says how the outputs come about, once for all interpretations.
+    """`compose` defines the outputs once for all interpretations.
 
-    The interpretation is what `apply` makes of an operator: PyTorch's result, a derivative, terms
-    of the domain, or the interval around every correct implementation (nnfuzz.compare.envelope),
-    which includes the rounding of each step. So a composite has neither `interval` nor `radius` of
-    its own.
+    `apply` is the interpretation of an operator: PyTorch's result, a derivative, terms of the
+    domain, or the interval around every correct implementation (nnfuzz.compare.envelope), which
+    includes the rounding of each step. So a composite needs no `interval` or `radius`.
     """
 
     def compose(self, apply: Apply, *values: Any) -> Sequence[Any]:
@@ -37,7 +36,7 @@ class Composite(OpSpec):
     def domain(self, *tensors: Tensor) -> list[Tensor]:
         """The terms of all steps; for derivatives those up to the first violated one.
 
-        What comes after it may be infinite, and has no derivative to go by then.
+        Later terms may be infinite and then have no usable derivative.
         """
         import torch
 

@@ -24,7 +24,7 @@ DTYPES = (
     DType.FLOAT32, DType.FLOAT64, DType.FLOAT16, DType.INT32, DType.INT64, DType.INT8, DType.INT16,
     DType.UINT8, DType.BOOL,
 )  # fmt: skip
-"""Those that PyTorch computes with: what happens inside of a body is not put back into range."""
+"""Dtypes that PyTorch computes with, because values inside a body are not put back into range."""
 
 
 class ControlFlow(Composite):
@@ -69,11 +69,13 @@ class ControlFlow(Composite):
         return None
 
     def turns(self, *inputs: Any) -> int:
-        """How often the only body is executed for such inputs (arrays); 0 if `executed` tells."""
+        """The number of executions of the only body for such inputs (arrays); 0 if `executed`
+        returns it."""
         return 0
 
     def read(self, turn: int, states: Sequence[Any], *inputs: Any) -> list[Any]:
-        """What the body reads in a turn, counted from 0, for the first outputs of the one before.
+        """The values that the body reads in a turn, counted from 0, given the first outputs of the
+        turn before.
 
         states: none in turn 0.
         """
@@ -90,7 +92,7 @@ class ControlFlow(Composite):
 
     @per_input
     def requires(self, *inputs: TensorType) -> Iterable[Bool]:
-        yield from alike(inputs, self.wanted(inputs[0]))
+        yield from equal_types(inputs, self.wanted(inputs[0]))
         for body in self.bodies:
             yield from body.conditions(self.inner(*inputs))
 
@@ -145,7 +147,7 @@ def _numbers(arguments: int, rank: int, dtype: DType, counted: int) -> tuple[Ten
     return tuple((numbers > 0 if dtype.is_bool else values).unbind())
 
 
-def alike(inputs: Sequence[TensorType], wanted: Sequence[TensorType]) -> Iterator[Bool]:
+def equal_types(inputs: Sequence[TensorType], wanted: Sequence[TensorType]) -> Iterator[Bool]:
     """Conditions under which types are the wanted ones."""
     yield len(inputs) == len(wanted)
     for have, want in zip(inputs, wanted):

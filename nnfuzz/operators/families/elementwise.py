@@ -37,11 +37,11 @@ class Elementwise(OpSpec):
     rounding: ClassVar[tuple[float, float]] = (0, 0)
     """Local rounding error in unit roundoffs: a part relative to the output and an absolute one."""
     codomain: ClassVar[Range] = ANY_RANGE
-    """Bounds of the outputs, whatever the inputs."""
+    """Bounds of the outputs for all inputs."""
     selects: ClassVar[bool] = False
     """Whether the first of three inputs, a condition, chooses one of the others."""
     typing: ClassVar[int] = 0
-    """How many of the inputs, the last ones, tell a dtype and nothing else."""
+    """Number of last inputs of which only the dtype is used."""
 
     @per_input
     def value_range(self, *ranges: Range) -> Range:

@@ -21,7 +21,7 @@ class Gated(Unary):
     unexportable = (SCALAR_DOUBLES,)
     sharp = False
     least: Any = (0.0, 0.0)
-    """Where the function is least, and how small it is there (to 0.1 %)."""
+    """Place and value of the function's minimum (to 0.1 %)."""
 
     def interval(self, *intervals: Interval) -> Sequence[Interval]:
         return [unimodal(self.torch, *intervals, *self.least)]  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What products of integers multiply: matrices, or images with kernels."""
+"""Operands of integer products: matrices, or images with kernels."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class ConvProduct(Convolution, IntegerProduct):
 
     channels = _granularity(0, 1)
     sized = Choice((0, 1), default=0)
-    """Whether the model says the shape of the kernels once more."""
+    """Whether the model states the shape of the kernels as an attribute too."""
 
     def convolvees(self, *inputs):
         return self.operands(inputs)

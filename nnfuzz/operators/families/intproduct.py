@@ -1,4 +1,4 @@
-"""Products of small integers less their zero points, and what QLinear operators do with them."""
+"""Products of small integers minus zero points, and the requantisation of QLinear operators."""
 
 from __future__ import annotations
 

@@ -185,8 +185,8 @@ class Standardised(Normalization):
 
 
 STASH_TYPE = Choice((None, None, DType.FLOAT64), default=None)
-"""What the model says that statistics are to be computed in; None leaves it at float32. Nothing
-less precise: the standard takes a square from a mean of squares, which may be negative then."""
+"""The precision of statistics that the model states; None leaves it at float32. Less precise ones
+are excluded: the standard subtracts a square from a mean of squares, which may then be negative."""
 
 
 def stashed(stash: DType | None, x: DType) -> bool:
@@ -213,7 +213,7 @@ def centred(x: Tensor, axes: tuple[int, ...], eps: float) -> tuple[Tensor, Tenso
 
 
 def flushed(u: float, factor: Tensor, x: Tensor) -> Tensor:
-    """What a product with x loses whose factor is computed first, and is flushed to zero."""
+    """The error of a product with x whose factor is computed first and flushed to zero."""
     return torch.where(factor.abs() < underflow(u), (factor * x).abs(), 0.0)
 
 

@@ -30,7 +30,7 @@ def multiplied(f: Callable[..., Tensor], *intervals: Interval) -> Interval:
 
 
 def product_radius(u: float, factors: float | Tensor, y: Tensor, grown: Tensor) -> Tensor:
-    """Error of a product of so many factors; `grown` is the largest partial product, in any order.
+    """Error of a product of `factors` factors; `grown` is the largest partial product in any order.
 
     A partial product that underflows is off by the least number and may grow again.
     """

@@ -1,4 +1,4 @@
-"""Operators in other words: what one node computes, computed by others."""
+"""Rules that compute the result of one node by other nodes."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def matmul_as_gemm(emit: Nodes, draft: Draft, node: Node, rng: random.Random) ->
 
 
 def _ranked(draft: Draft, node: Node) -> bool:
-    """Matrices, or stacks of them of one rank: an ellipsis stands for as many axes everywhere."""
+    """Whether both operands have the same rank, at least 2: an ellipsis stands for equal axes."""
     first, second = (draft.rank(name) for name in node.input)
     return _real(draft, node) and first == second >= 2
 
@@ -240,7 +240,7 @@ def conv_as_matmul(emit: Nodes, draft: Draft, node: Node, rng: random.Random) ->
 
 
 def _windowed(draft: Draft, node: Node) -> bool:
-    """A convolution of few windows per element, all of whose parameters are known."""
+    """Whether a convolution has known parameters and is small enough to be unfolded."""
     own = attributes(node)
     known = _static(draft, node) and draft.rank(node.input[1]) > 2 and _real(draft, node)
     explicit = own.get("auto_pad", b"NOTSET") == b"NOTSET" and own.get("group", 1) == 1
@@ -283,7 +283,7 @@ def conv_as_unfold(emit: Nodes, draft: Draft, node: Node, rng: random.Random) ->
 
 
 def _axes(draft: Draft, node: Node) -> list[int]:
-    """The axes of a reduction; none if they are not known."""
+    """The axes of a reduction; empty if they are unknown."""
     own, rank = attributes(node), draft.rank(node.input[0])
     if len(node.input) > 1 and node.input[1]:
         value = draft.value(node.input[1])
@@ -422,7 +422,7 @@ def axis_from_behind(emit: Nodes, draft: Draft, node: Node, rng: random.Random) 
 
 
 def _defaults(draft: Draft, node: Node) -> dict[str, Any]:
-    """Attributes that have a default by the standard."""
+    """Attributes to which the standard gives a default."""
     try:
         schema = defs.get_schema(node.op_type, draft.opset, "")
     except defs.SchemaError:
@@ -437,7 +437,7 @@ def _undeclared(draft: Draft, node: Node) -> bool:
 
 
 def _exclusive(node: Node) -> bool:
-    """Whether attributes exclude each other, so that a default is not the same as nothing."""
+    """Whether attributes exclude each other, so that stating a default changes the meaning."""
     return node.op_type in ("Constant", "ConstantOfShape")
 
 
@@ -457,7 +457,7 @@ def _declared(draft: Draft, node: Node) -> bool:
 
 
 def _usual(draft: Draft, node: Node) -> list[str]:
-    """Names of attributes that have the default's value."""
+    """Names of attributes whose value is the default."""
     known = _defaults(draft, node)
     return [a.name for a in node.attribute if a.name in known and _same(a, known[a.name])]
 

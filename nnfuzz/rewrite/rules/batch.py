@@ -1,4 +1,4 @@
-"""Batch laws: what computes every slice along an axis by itself may do so in other company."""
+"""Rules for nodes that compute every slice along a batch axis by itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PAST = (1 << 63) - 1
 
 @dataclass(frozen=True, order=True)
 class Batch:
-    """A value, and the axis of it along which the nodes behind it do not mix anything."""
+    """A value with an axis along which the nodes that follow do not mix slices."""
 
     value: str
     axis: int
@@ -31,8 +31,9 @@ class Batch:
 
 
 def batches(draft: Draft, unsized: bool = False) -> list[Batch]:
-    """Values with an axis along which some node that reads them does not mix anything. unsized:
-    whether to leave out nodes that are told sizes, of which 0 has a meaning of its own.
+    """Values with an axis along which some node that reads them does not mix slices.
+
+    unsized: whether to leave out nodes with an operand of sizes, in which 0 has its own meaning.
     """
     return [
         Batch(name, axis)
@@ -54,8 +55,10 @@ def _movable(draft: Draft, name: str) -> bool:
 def _node_law(
     draft: Draft, node: onnx.NodeProto, axes: Mapping[str, int], unsized: bool
 ) -> Law | None:
-    """The law of a node some of whose operands have a batch axis; None if it mixes their slices, if
-    they do not fit together, or if it needs something that cannot be moved.
+    """The law of a node some of whose operands have a batch axis.
+
+    None if it mixes slices, if the axes of its operands contradict each other, or if the node
+    depends on something that cannot be moved.
     """
     places = {place: axes[name] for place, name in enumerate(node.input) if name in axes}
     if not places or {*reads(node)} != {*filter(None, node.input)}:
@@ -70,9 +73,9 @@ def _node_law(
 
 
 class Lanes:
-    """Nodes that carry a batch axis, in one or several copies of other extents.
+    """Nodes with a batch axis, copied once or several times with other extents.
 
-    A subclass says how a value becomes those that the copies read, and how it comes back.
+    A subclass says which values the copies read, and how their results are joined.
     """
 
     def __init__(self, draft: Draft, emit: Nodes, extents: Sequence[int]) -> None:
@@ -80,13 +83,13 @@ class Lanes:
         self._given: dict[tuple[str, int], list[str]] = {}
 
     def given(self, name: str, axis: int) -> list[str]:
-        """A value from outside as the copies read it: the same for all that read it."""
+        """A value from outside as the copies read it; made once for all of them."""
         if (name, axis) not in self._given:
             self._given[name, axis] = self.enter(name, axis)
         return self._given[name, axis]
 
     def enter(self, name: str, axis: int) -> list[str]:
-        """What each copy reads in place of a value."""
+        """The value that each copy reads in place of a value."""
         raise NotImplementedError
 
     def leave(self, names: Sequence[str], axis: int) -> str:
@@ -120,9 +123,9 @@ class Lanes:
 
 
 class Stacked(Lanes):
-    """One copy, of twice the extent: the value, and its slices once more in the opposite order.
+    """One copy with twice the extent: the slices of a value, and the same in the opposite order.
 
-    place: whether the value comes first (0) or second (1), and is read from there.
+    place: 0 if the original slices come first, 1 if they come second.
     """
 
     def __init__(self, draft: Draft, emit: Nodes, extent: int, rng: random.Random) -> None:
@@ -140,7 +143,7 @@ class Stacked(Lanes):
 
 
 class InParts(Lanes):
-    """A copy for each of two parts that the batch is cut into. at: slices of the first one."""
+    """One copy for each of two parts of the batch. at: number of slices in the first part."""
 
     def __init__(self, draft: Draft, emit: Nodes, extent: int, at: int) -> None:
         super().__init__(draft, emit, [at, extent - at])
@@ -154,7 +157,7 @@ class InParts(Lanes):
 
 
 def taken(draft: Draft, batch: Batch, rng: random.Random, unsized: bool = False) -> dict[int, Law]:
-    """The nodes behind a value that go into the copies, with their laws. unsized: see batches."""
+    """The nodes after a value that are copied, with their laws. unsized: see batches."""
     axes, laws = {batch.value: batch.axis}, dict[int, Law]()
     for i, node in enumerate(draft.graph.node):
         found = _node_law(draft, node, axes, unsized)
@@ -165,7 +168,7 @@ def taken(draft: Draft, batch: Batch, rng: random.Random, unsized: bool = False)
 
 
 def carried(draft: Draft, lanes: Lanes, laws: Mapping[int, Law]) -> None:
-    """Puts copies of nodes in their place; what others read of them comes back under its name."""
+    """Replaces nodes by their copies; values that others read keep their names."""
     others = [node for i, node in enumerate(draft.graph.node) if i not in laws]
     wanted = {*draft.outputs, *(name for node in others for name in reads(node))}
     inside: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""Control flow around a part of the model that is known to be taken exactly once."""
+"""Rules that put a part of the model into control flow that runs it exactly once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _zeros(emit: Nodes, type_: TensorType) -> str:
 
 
 def _condition(emit: Nodes, draft: Draft, region: Region, value: bool, rng: random.Random) -> str:
-    """A condition that is always `value`: a constant, or one that follows from a shape."""
+    """A condition that is always `value`: a constant, or computed from a shape."""
     sized = [name for name in region.inputs if draft.rank(name) > 0]
     what = rng.randrange(4)
     if what == 0 and sized:
@@ -106,7 +106,7 @@ def if_either(draft: Draft, site: Region, rng: random.Random) -> None:
 
 
 def _all_renamed(draft: Draft, site: Region) -> tuple[list[onnx.NodeProto], list[str]]:
-    """The nodes with fresh names for all that they compute, and the names of the outputs."""
+    """Copies of nodes with new names for all values that they compute, and the output names."""
     nodes = site.nodes(draft)
     made = [name for node in nodes for name in node.output if name]
     names = {name: draft.fresh("in") for name in made}
@@ -162,7 +162,7 @@ def _scannable(draft: Draft) -> list[Region]:
 
 
 def _scanned(draft: Draft, site: Region) -> list[str]:
-    """What a Scan may take apart: values that are no constants."""
+    """Values that a Scan may iterate over: all but constants."""
     return [n for n in site.inputs if draft.dtype(n) in MOVED and n not in draft.constants]
 
 

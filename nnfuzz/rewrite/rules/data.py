@@ -1,4 +1,4 @@
-"""Where numbers come from: constants held, computed or declared in other ways."""
+"""Rules that store, compute or declare constants in other ways."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _held(draft: Draft, name: str) -> np.ndarray:
 
 
 def _constants(draft: Draft, *dtypes: DType, rank: int = 0, extent: int = 0) -> list[str]:
-    """Constants that nodes read and that are no outputs, with elements, of these dtypes."""
+    """Non-empty constants of these dtypes that nodes read and that are no outputs."""
     return [
         name
         for name in draft.constants
@@ -64,7 +64,7 @@ def _uniform(draft: Draft) -> list[str]:
 
 
 def _alike(array: np.ndarray) -> bool:
-    """Whether all elements have the same bits."""
+    """Whether all elements have equal bits."""
     return array.tobytes() == array.tobytes()[: array.itemsize] * array.size
 
 
@@ -256,7 +256,7 @@ def unused_initializer(draft: Draft, site: int, rng: random.Random) -> None:
 
 
 _SHAPED = {"Reshape": 1, "Expand": 1, "Tile": 1, "ConstantOfShape": 0}
-"""Operators -> the input that says a shape, or so many repetitions."""
+"""Operators -> position of the input that holds a shape or repetitions."""
 
 
 def _shape_arguments(draft: Draft) -> list[tuple[int, int]]:
@@ -272,7 +272,7 @@ def _shape_arguments(draft: Draft) -> list[tuple[int, int]]:
 
 
 def _sources(draft: Draft, before: int, size: int) -> list[tuple[str, int]]:
-    """Values that are known in front of a node, and axes along which they have a size."""
+    """Values that exist before a node, each with one of its axes of this size."""
     there = [name for name in (*draft.inputs, *draft.makers) if draft.makers.get(name, -1) < before]
     return [
         (name, axis)
@@ -301,7 +301,7 @@ def computed_shape(draft: Draft, site: tuple[int, int], rng: random.Random) -> N
 
 
 def _size(emit: Nodes, name: str, axis: int, rng: random.Random) -> str:
-    """A list of one number: how large a value is along an axis."""
+    """A tensor of one number, the size of a value along an axis."""
     whole = emit.one("Shape", name)
     if rng.random() < 0.5:
         return emit.one("Gather", whole, ints(emit, axis), axis=0)

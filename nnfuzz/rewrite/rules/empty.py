@@ -1,4 +1,4 @@
-"""Empty tensors beside those of the model: a dimension of 0 is one like any other in ONNX."""
+"""Rules that add empty tensors, which ONNX allows: a dimension may be 0."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from nnfuzz.rewrite.rule import models
 FAMILY = "functions"
 DOMAIN = "nnfuzz.local"
 IR_VERSION = 8
-"""The first in which a model holds functions."""
+"""The first format version in which a model has functions."""
 
 
 def _declared(
@@ -55,7 +55,7 @@ def _call(
 
 
 def _parameters(nodes: Sequence[onnx.NodeProto], inputs: Sequence[str]) -> dict[str, str]:
-    """Other names for what a function reads, which nothing in it has and every function shares."""
+    """Parameter names for the values that a function reads, unused inside of it."""
     taken = {name for node in nodes for name in (*node.output, *reads(node))}
     taken |= {name for node in nodes for body in bodies(node) for name in names_in(body)}
     names: dict[str, str] = {}
@@ -66,8 +66,11 @@ def _parameters(nodes: Sequence[onnx.NodeProto], inputs: Sequence[str]) -> dict[
 
 
 def _outlined(draft: Draft, site: Region, rng: random.Random) -> onnx.FunctionProto:
-    """A function of the region's nodes. Names inside are those outside, or x0, x1 ... as in every
-    other function: scopes of functions are their own."""
+    """A function of the region's nodes.
+
+    Inside, values have their names from outside, or x0, x1, ... as in every other function, since
+    each function has a scope of its own.
+    """
     nodes, inputs = site.nodes(draft), [*site.inputs]
     if rng.random() < 0.5:
         names = _parameters(nodes, inputs)
@@ -126,7 +129,7 @@ def function_called_twice(draft: Draft, site: Region, rng: random.Random) -> Non
 
 
 def _twins(draft: Draft) -> list[tuple[int, int]]:
-    """Pairs of nodes of the main graph that differ in their inputs and outputs alone."""
+    """Pairs of nodes of the main graph that differ only in their inputs and outputs."""
     found = []
     seen: dict[object, Any] = {}
     for i, node in enumerate(draft.graph.node):

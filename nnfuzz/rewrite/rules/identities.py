@@ -1,4 +1,4 @@
-"""Detours that a value takes and comes back from unchanged."""
+"""Rules that insert operators which give a value back unchanged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REALS = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)
 _NUMBERS = (*_REALS, DType.INT32, DType.INT64)
 _PLAIN = (*_NUMBERS, DType.BOOL)
 MOVED = (*_PLAIN, DType.INT8, DType.UINT8)
-"""Dtypes of which tensors may be cut, joined and given other shapes at every opset."""
+"""Dtypes whose tensors can be sliced, concatenated and reshaped at every opset."""
 _WIDER = {
     DType.FLOAT16: (DType.FLOAT32, DType.FLOAT64),
     DType.FLOAT32: (DType.FLOAT64,),
@@ -31,7 +31,7 @@ _WIDER = {
 
 
 def of(dtypes: tuple[DType, ...], rank: int = 0, extent: int = 0) -> Admits:
-    """Types of these dtypes, at least so many dimensions, one of which is at least that large."""
+    """Admits types of these dtypes and at least `rank` dimensions, one of at least `extent`."""
 
     def admits(type_: TensorType) -> bool:
         sized = not extent or max(type_.sizes, default=0) >= extent
@@ -184,7 +184,7 @@ def plus_zero(emit: Nodes, x: str, type_: TensorType, rng: random.Random) -> str
 
 
 def _ones(type_: TensorType, rng: random.Random, number: float) -> np.ndarray:
-    """The number, as a scalar or in a shape that broadcasts to the type's."""
+    """A number as a constant: a scalar, or in a shape that broadcasts to that of the type."""
     shape = type_.sizes[rng.randint(0, type_.rank) :]
     return np.full([size if rng.random() < 0.5 else 1 for size in shape], number)
 

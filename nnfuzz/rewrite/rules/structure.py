@@ -1,4 +1,4 @@
-"""The order, number and names of nodes and values, and what the file says besides."""
+"""Rules that change order, number and names of nodes and values, and the file's metadata."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _pools(draft: Draft) -> list[int]:
 
 
 _OPTIONAL = {"MaxPool": 2, "Dropout": 2}
-"""Operators -> outputs, of which all but the first are optional and leave the first alone."""
+"""Operators -> number of outputs, all optional but the first, which they do not change."""
 
 
 @models(FAMILY, _pools)
@@ -145,7 +145,7 @@ def _numbers(rng: random.Random) -> Iterator[str]:
 
 
 def _cases(rng: random.Random) -> Iterator[str]:
-    """Names that differ in the case of their letters alone."""
+    """Names that differ only in upper and lower case."""
     for i in range(1 << 20):
         bits = f"{i:020b}"
         yield "".join(c.upper() if b == "1" else c for c, b in zip("aaaaaaaaaaaaaaaaaaaa", bits))
@@ -162,7 +162,7 @@ def _reserved(rng: random.Random) -> Iterator[str]:
 
 
 def _paths(rng: random.Random) -> Iterator[str]:
-    """As PyTorch's exporters write them."""
+    """Names such as PyTorch's exporters write."""
     yield from (f"/model/layers.{i}/act/Relu_output_0" for i in range(1 << 20))
 
 
@@ -189,7 +189,7 @@ def values_renamed(draft: Draft, site: int, rng: random.Random) -> None:
 
 
 def _everywhere(node: onnx.NodeProto, names: dict[str, str]) -> None:
-    """Renames values wherever they are read or made; nothing inside of bodies has such a name."""
+    """Renames values wherever they are read or computed, outside of function bodies."""
     for used in (node.input, node.output):
         for i, name in enumerate(used):
             used[i] = names.get(name, name)

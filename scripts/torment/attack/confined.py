@@ -79,13 +79,13 @@ class _Process:
         self._process.start()
         theirs.close()
         self.alive = True
-        if problem := self._told():
+        if problem := self._received():
             raise OSError(f"nothing is attacked: {problem}")
 
     def attack(self, rng: random.Random) -> str:
         self._ours.send(rng)
         try:
-            return self._told()
+            return self._received()
         except BaseException:  # it has taken too long
             self.end()
             raise
@@ -96,7 +96,7 @@ class _Process:
         self._process.join()
         self._ours.close()
 
-    def _told(self) -> str:
+    def _received(self) -> str:
         try:
             return self._ours.recv()
         except (EOFError, ConnectionError):

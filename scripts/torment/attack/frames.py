@@ -10,8 +10,7 @@ import json
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ml_dtypes
@@ -19,29 +18,32 @@ import numpy as np
 
 from nnfuzz.backend.complaint import Complaint
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.backend.runner import _outcome, read_outcome
+from nnfuzz.backend.runner import _outcome, checked
 from nnfuzz.backend.target import Target
-from nnfuzz.base.reading import read, read_fields
+from nnfuzz.base.reading import read_fields
+from nnfuzz.base.text import visible
 from nnfuzz.base.writing import as_json
-from nnfuzz.campaign.session import Vocabulary
 from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.compare.mismatch import Accuracy, Distance, Element, Mismatch, MismatchKind, Verdict
 from nnfuzz.experiment.judgement import blamed, comparable_share, doubtful, with_mismatches
 from nnfuzz.feedback.support import signature_keys
+from nnfuzz.findings.reducer_job import ReduceFinding
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.features import features
 from nnfuzz.ir.view import GraphView
-from nnfuzz.reduction.slot import _prepared
+from nnfuzz.records.rows import ReductionRow
+from nnfuzz.reduction.jobs import Prepare, Prepared
 from nnfuzz.sandbox import wire
 from nnfuzz.sandbox.events import Death, DeathKind, Fault
+from nnfuzz.sandbox.job import Job
+from nnfuzz.sandbox.record import pack, unpack
 from nnfuzz.sandbox.worker import StatusPage
 from nnfuzz.store.recorder import briefs
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.identity import Numbered
-from nnfuzz.testcase.service import judge_job, produced_as, read_case
+from nnfuzz.testcase.jobs import Judge, ListVocabulary, Lower, Produce, Vocabulary
 from nnfuzz.triage.refine import pattern_of
 from nnfuzz.triage.signature import export_failure, failures
-from nnfuzz.upkeep.reducing import _read as read_reduction
 from scripts.torment.attack import Attack, Surface
 from scripts.torment.attack.mutations import mutated, scrambled
 
@@ -92,6 +94,20 @@ class Answer:
     reading: Callable[[dict[str, Any], dict[str, Any]], Any]
     use: Callable[[Any], object] = lambda value: None
 
+    @classmethod
+    def to(cls, job: Job[Any], value: Any, use: Callable[[Any], object] = lambda value: None):
+        """An answer to a job."""
+        return cls(*pack(job.answer, value), job.read_answer, use)
+
+
+def checked_outcome(outcome: Outcome) -> Outcome:
+    """As a runner does with what it gets from its worker."""
+    return checked(outcome, Target("toy", visible(outcome.target.release), pipeline="O1"))
+
+
+def read_outcome(header: dict[str, Any], blobs: dict[str, Any]) -> Outcome:
+    return checked_outcome(unpack(Outcome, header, blobs))
+
 
 def _storable(value: Any) -> None:
     json.dumps(value, default=vars).encode()
@@ -116,9 +132,9 @@ def use_produced(made: TestCase | NotProduced) -> None:
         _storable(made.graph.to_json())
     if isinstance(made, NotProduced):
         export_failure(made.generated_for, made.error_type, made.message, made.traceback)
-        _storable(as_json(made))
+        _storable(vars(made))
     else:
-        wire.encode(*made.to_frame())
+        wire.encode(*pack(TestCase, made))
         doubtful(made, [Outcome(OutcomeKind.OK, Stage.EXECUTE, TARGET, outputs={"y": X})])
         failures([BAD], None, made.graph)
 
@@ -141,24 +157,20 @@ def read_fault(header: dict[str, Any], blobs: dict[str, Any]) -> Fault:
 
 
 def answers() -> list[Answer]:
-    header, blobs = CASE.to_frame()
-    failed = as_json(NotProduced(TEST, "export", "cannot", "E", "trace", graph=GRAPH))
+    failed = NotProduced(TEST, "export", "cannot", "E", "trace", graph=GRAPH)
     ran = Outcome(OutcomeKind.OK, Stage.EXECUTE, TARGET, outputs={"y": X})
-    judged = judge_job(CASE, [ran])[2]
-    reduction = {"refined": "ab", "title": "t", "graph": JSON_GRAPH, "before": 3, "keys": ["k"]}
-    candidate = {"digest": "d", "measure": [1, 2], "case": header, "failed": None}
-    outcome = partial(read_outcome, told=lambda release: Target("toy", release, pipeline="O1"))
-    vocabulary = {"signatures": {"direct": ["Add(int8)->int8"]}, "variables": {"Add": [0]}}
+    row = ReductionRow("s", "ab", "t", graph=GRAPH, before=3, keys=("k",))
+    vocabulary = Vocabulary({"direct": ["Add(int8)->int8"]}, {"Add": [0]})
     return [
-        Answer(as_json(GOOD), {"output/y": X}, outcome, use_outcome),
-        Answer(as_json(BAD), {}, outcome, use_outcome),
-        Answer({"case": header}, blobs, produced_as(TEST), use_produced),
-        Answer({"failed": failed}, {}, produced_as(TEST), use_produced),
-        Answer({"case": header}, blobs, read_case, use_produced),
-        Answer({"verdict": as_json(VERDICT)}, {}, judged, use_verdict),
-        Answer(reduction, {}, read_reduction, lambda row: _storable(as_json(row))),
-        Answer(candidate, blobs, _prepared),
-        Answer(vocabulary, {}, lambda h, b: read(Vocabulary, h)),
+        Answer(*pack(Outcome, replace(GOOD, outputs={"y": X})), read_outcome, use_outcome),
+        Answer(*pack(Outcome, BAD), read_outcome, use_outcome),
+        Answer.to(Produce(TEST), CASE, use_produced),
+        Answer.to(Produce(TEST), failed, use_produced),
+        Answer.to(Lower(CASE), CASE, use_produced),
+        Answer.to(Judge.of(CASE, [ran]), VERDICT, use_verdict),
+        Answer.to(ReduceFinding("s", "", 1, 1), row, lambda row: _storable(row.to_json())),
+        Answer.to(Prepare(CASE, ()), Prepared(CASE, (1, 2), "d")),
+        Answer.to(ListVocabulary(), vocabulary),
         Answer({"error_type": "E", "message": "m", "traceback": "t"}, {}, read_fault, _storable),
     ]  # fmt: skip
 

@@ -6,31 +6,42 @@ import random
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nnfuzz.backend.runner import read_outcome
-from nnfuzz.backend.target import Target
-from nnfuzz.base.writing import as_json
+from nnfuzz.backend.outcome import Outcome
 from nnfuzz.sandbox import channel, wire
 from nnfuzz.sandbox.events import Limits, Progress, Reply
+from nnfuzz.sandbox.job import Job, Report, Service, does
+from nnfuzz.sandbox.record import pack
 from nnfuzz.sandbox.sandbox import Sandbox, wait
 from scripts.torment.attack import Attack, Surface
-from scripts.torment.attack.frames import GOOD, X
+from scripts.torment.attack.frames import GOOD, X, checked_outcome
 from scripts.torment.attack.mutations import mutated, scrambled
 
 KINDS = (channel.PARTIAL, channel.REPLY, channel.FAULT, channel.READY, b"?")
 
 
-class Sender:
-    """A service that sends the given bytes before its own answer."""
+@dataclass(frozen=True)
+class Send(Job[None]):
+    """Sends these bytes, and then the answer to this job."""
 
-    def handle(self, header, blobs, report):
+    data: bytes
+
+    part = Outcome
+
+    @property
+    def parts(self) -> int:
+        return bool(self.data)
+
+
+class Sender(Service):
+    @does(Send)
+    def send(self, job: Send, report: Report) -> None:
         report("execute O1")
-        if blobs:
-            connection().sendall(blobs["bytes"])
-        return {}, {}
+        if job.data:
+            connection().sendall(job.data)
 
 
 def service() -> Sender:
@@ -46,9 +57,10 @@ def connection():
 
 
 def message(rng: random.Random, job: int) -> bytes:
-    header = mutated(as_json(GOOD), rng) if rng.random() < 0.5 else as_json(GOOD)
+    outputs = {"y": X, "z": np.arange(3, dtype=np.int8)}
+    header, blobs = pack(Outcome, replace(GOOD, outputs=outputs))
     try:
-        payload = wire.encode(header, {"output/y": X, "output/z": np.arange(3, dtype=np.int8)})
+        payload = wire.encode(mutated(header, rng) if rng.random() < 0.5 else header, blobs)
     except (wire.WireError, RecursionError):
         payload = b""
     number = job if rng.random() < 0.8 else rng.choice((0, job - 1, job + 1, 2**63))
@@ -59,7 +71,6 @@ def message(rng: random.Random, job: int) -> bytes:
 
 @contextmanager
 def workers() -> Iterator[Attack]:
-    part = partial(read_outcome, told=lambda release: Target("toy", release, pipeline="O1"))
     limits = Limits(seconds=5.0, memory_bytes=1 << 30, jobs_per_process=20)
     preload = ["numpy", "scripts.torment.attack.workers"]
     with Sandbox(
@@ -67,8 +78,7 @@ def workers() -> Iterator[Attack]:
     ) as sandbox:
 
         def end(data: bytes) -> list[object]:
-            blobs = {"bytes": data} if data else {}
-            sandbox.submit({}, blobs, part=part)
+            sandbox.submit(Send(data), take=checked_outcome)
             seen: list[object] = []
             while sandbox.busy:
                 seen += [event for _, event in wait([sandbox])]

@@ -8,7 +8,7 @@ import onnx
 from onnx import parser
 
 from nnfuzz.rewrite.rewriting import Step, rewritten
-from scripts.check.rewrites import BITS, UNSUPPORTED, Bench, Tally, Told, settled, wanting
+from scripts.check.rewrites import BITS, UNSUPPORTED, Bench, Settled, Tally, settled, wanting
 
 MODEL = parser.parse_model(
     '<ir_version: 9, opset_import: ["" : 20]> g (float[2, 3] x) => (float[2, 3] y)'
@@ -39,7 +39,7 @@ def found(broken):
 
 def test_one_run_is_enough_for_steps_that_do_well():
     assert len(rewritten(MODEL, STEPS)[1]) == len(STEPS)
-    assert found(lambda operators: "") == ([Told(STEPS, BITS)], 1)
+    assert found(lambda operators: "") == ([Settled(STEPS, BITS)], 1)
 
 
 def test_the_step_at_fault_is_told_with_what_it_needs_and_the_others_count():

@@ -66,6 +66,6 @@ def test_a_person_may_judge(campaign, tmp_path):
 
 def test_a_row_shows_its_smallest_model(tmp_path):
     row = Row({"signature": "a"}, tmp_path)
-    assert row.shown == tmp_path and not row.reduced
+    assert row.smallest == tmp_path and not row.reduced
     (tmp_path / "reduced").mkdir()
-    assert row.shown == tmp_path / "reduced" and row.reduced
+    assert row.smallest == tmp_path / "reduced" and row.reduced

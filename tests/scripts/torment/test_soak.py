@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from scripts.torment.soak import ROLES, Reading, grown, told
+from scripts.torment.soak import ROLES, Reading, grown, report_growth
 
 
 def readings(parent):
@@ -28,6 +28,6 @@ def test_a_leak_is_told_apart_from_noise():
 
 
 def test_what_is_told_is_the_slope_of_the_last_half(capsys):
-    assert told(readings(lambda i: 100 + min(i, 20))) == pytest.approx(0.0, abs=1e-9)
+    assert report_growth(readings(lambda i: 100 + min(i, 20))) == pytest.approx(0.0, abs=1e-9)
     text = capsys.readouterr().out
     assert "tests 21000 to 40000" in text and "database +2.00 MB, campaign +3.00 MB" in text

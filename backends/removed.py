@@ -9,7 +9,7 @@ MOST = 4
 """
 
 
-def gone(before: bytes, after: bytes) -> list[str]:
+def removed(before: bytes, after: bytes) -> list[str]:
     """Groups of connected nodes that are removed, as "A+B"; [""] if there are none.
 
     A node is kept if an operator of its name computes its first output.

@@ -1,0 +1,78 @@
+"""The jobs of a backend's worker (nnfuzz.backend.service)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnfuzz.backend.outcome import Outcome
+from nnfuzz.backend.stage import Stage
+from nnfuzz.sandbox.job import Job
+
+
+@dataclass(frozen=True)
+class Versions:
+    """Of the compiler and what it works with, by name. release: that of the targets."""
+
+    versions: dict[str, str]
+    release: str
+
+
+@dataclass(frozen=True)
+class AskVersions(Job[Versions]):
+    """Which compiler is installed where the worker runs."""
+
+
+@dataclass(frozen=True)
+class FiredPasses(Job[list[str] | None]):
+    """See Backend.fired_passes. model: in the form that the backend reads (Backend.form)."""
+
+    model: bytes
+    level: str
+
+
+@dataclass(frozen=True)
+class WatchedPasses(Job[list[str]]):
+    """The same as Backend.build_watched tells it."""
+
+    model: bytes
+    level: str
+
+
+@dataclass(frozen=True)
+class WriteCode(Job[str]):
+    """A model as source of PyTorch, see nnfuzz.backend.modules.TorchSource.code."""
+
+    model: bytes
+
+
+@dataclass(frozen=True, eq=False)
+class RunLevels(Job[None]):
+    """Runs a model at some levels; an outcome of each, in this order, is sent ahead of the answer.
+
+    model: in the form that the backend reads. inputs: at several sizes "NAME_atK" too
+    (nnfuzz.ir.sizes). without: passes to switch off, where the backend can. until: the last stage;
+    a level that gets through it is ok, without outputs. lazy: whether levels after one that is ok
+    are taken to be so too. watch: whether the last level says which passes changed the model, if
+    the backend can. invalid: whether the model must be refused: outcomes are then refused or
+    accepted, and hold no outputs. expected: bytes by output; of one that takes many times as much,
+    only dtype and shape are sent (nnfuzz.sandbox.wire.stand_in). None: everything is sent.
+    """
+
+    model: bytes
+    inputs: Mapping[str, np.ndarray]
+    levels: tuple[str, ...]
+    without: tuple[str, ...] = ()
+    until: Stage = Stage.EXECUTE
+    lazy: bool = False
+    watch: bool = False
+    invalid: bool = False
+    expected: Mapping[str, int] | None = None
+
+    part = Outcome
+
+    @property
+    def parts(self) -> int:
+        return len(self.levels)

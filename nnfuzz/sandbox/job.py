@@ -1,0 +1,121 @@
+"""Jobs of workers: one record for each kind, and the one dispatcher of all services.
+
+    @dataclass(frozen=True)
+    class Count(Job[int]):
+        '''How many words a text has.'''
+        text: str
+
+    class Counter(Service):
+        @does(Count)
+        def count(self, job: Count, report: Report) -> int:
+            return len(job.text.split())
+
+The campaign hands `Count("one two")` to a sandbox that hosts `Counter`, and gets a `Reply` with 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin
+
+from nnfuzz.sandbox.record import pack, unpack
+from nnfuzz.sandbox.wire import Blobs, WireError, encode
+
+A = TypeVar("A")
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+class Job(Generic[A]):
+    """Work for a worker, answered by an A: a frozen dataclass whose fields are all that it is told.
+
+    answer: the type A. part: of what is sent ahead of the answer, `parts` times.
+    """
+
+    answer: ClassVar[Any]
+    part: ClassVar[Any] = None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for base in cls.__dict__.get("__orig_bases__", ()):
+            if get_origin(base) is Job:
+                (cls.answer,) = get_args(base)
+
+    @property
+    def about(self) -> str:
+        """What a worker is doing, for people."""
+        return type(self).__name__
+
+    @property
+    def parts(self) -> int:
+        return 0
+
+    def accept(self, answer: A) -> A:
+        """The answer. Raises: ValueError if it cannot be one to this job."""
+        return answer
+
+    def to_frame(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Header and blobs for nnfuzz.sandbox.wire."""
+        header, blobs = pack(type(self), self)
+        return {"job": type(self).__name__, **header}, blobs
+
+    def read_answer(self, header: Mapping[str, Any], blobs: Blobs) -> A:
+        """The answer that a worker has sent. Raises: ValueError, TypeError or KeyError."""
+        return self.accept(unpack(self.answer, header, blobs))
+
+    def read_part(self, number: int, header: Mapping[str, Any], blobs: Blobs) -> Any:
+        """What a worker has sent ahead. number: of parts before it. Raises: as `read_answer`."""
+        if number >= self.parts:
+            raise WireError("a part that nobody asked for")
+        return unpack(self.part, header, blobs)
+
+
+class Report:
+    """A service's way to tell the campaign where it is, while a job runs."""
+
+    def __init__(self, enter: Callable[[str], None], send: Callable[[bytes], None]):
+        """enter: notes a stage. send: sends the frame of a part."""
+        self._enter = enter
+        self._send = send
+
+    def __call__(self, stage: str) -> None:
+        """Names the stage that a death from here on belongs to (at most 255 bytes, < 1 us)."""
+        self._enter(stage)
+
+    def part(self, value: object) -> None:
+        """Sends a part of the answer ahead, safe from a later death; restarts the job's clock."""
+        self._send(encode(*pack(type(value), value)))
+
+
+def does(kind: type[Job[Any]]) -> Callable[[Method], Method]:
+    """Marks the method of a service that does one kind of job."""
+
+    def mark(method: Method) -> Method:
+        method.__dict__["job"] = kind
+        return method
+
+    return mark
+
+
+class Service:
+    """What a sandbox hosts: an object with a method for each kind of job, marked with `does`.
+
+    A method takes the job and a Report, and returns the answer.
+    """
+
+    _kinds: ClassVar[dict[str, tuple[type[Job[Any]], str]]] = {}
+    """By the name of a kind of job: the kind, and the name of the method."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        marked = {name: vars(m)["job"] for name, m in vars(cls).items() if hasattr(m, "job")}
+        cls._kinds = {**cls._kinds, **{kind.__name__: (kind, n) for n, kind in marked.items()}}
+
+    def handle(
+        self, header: Mapping[str, Any], blobs: Blobs, report: Report
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Does a job; both ends as header and blobs. Raises: whatever its method raises."""
+        if header["job"] not in self._kinds:
+            raise ValueError(f"{type(self).__name__} does no job {header['job']!r}")
+        kind, method = self._kinds[header["job"]]
+        answer = getattr(self, method)(unpack(kind, header, blobs), report)
+        return pack(kind.answer, answer)
