@@ -1,44 +1,40 @@
-"""What is generated: the configuration of each epoch, decided from tests of earlier epochs.
+"""When epochs begin, and with which configuration their test cases are made.
 
-Epoch e covers the indexes from begins(e) up to begins(e + 1) (nnfuzz.records.schedule). What is
-refused and avoided in it follows from the tests below begins(e - 1) and from the probes that these
-made necessary, and from nothing else. The epoch in between keeps the producers busy while
-stragglers end. So the tests of a campaign are a function of its seed and settings, however many
-workers and nodes there are and however fast they are, and a resumed campaign comes to the same by
-learning from its tests again.
+Epoch e covers the indexes from begins(e) up to begins(e + 1) (nnfuzz.records.schedule). Its
+configuration follows from the tests below begins(e - 1) and from the probes that these made
+necessary, and from nothing else (nnfuzz.feedback.learning). The epoch in between keeps the
+producers busy while stragglers end. So the tests of a campaign are a function of its seed and
+settings, however many workers and nodes there are and however fast they are, and a resumed campaign
+comes to the same by learning from its tests again.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from nnfuzz.campaign.producer_pool import ProducerPool
-from nnfuzz.feedback.guidance import CoverageObservation, Feedback, NoFeedback
+from nnfuzz.feedback.guidance import Feedback
+from nnfuzz.feedback.learning import EpochConfig, Learner
 from nnfuzz.feedback.probe import Prober
 from nnfuzz.feedback.support import INSTANCES
-from nnfuzz.feedback.throttle import Throttle, by_operator
-from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis
+from nnfuzz.feedback.throttle import Throttle
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.parts.exchange import EpochConfig, Exchange
+from nnfuzz.parts.exchange import Exchange
 from nnfuzz.parts.leased import Leased
 from nnfuzz.records.config import CampaignConfig
-from nnfuzz.records.observer import Observer, counted
-from nnfuzz.records.rows import AvoidedRow, Observed
+from nnfuzz.records.observer import Observer
+from nnfuzz.records.rows import AvoidedRow
 from nnfuzz.records.schedule import begins, epoch_of
 from nnfuzz.store.recorder import Recorder
 from nnfuzz.store.store import Store
-from nnfuzz.testcase.identity import Probe
-
-TELLING = 1.2  # growth of the refused signatures that is worth another line
 
 
 class EpochDecider:
-    """Decides epochs, in their order, from what tests and probes have shown.
+    """Decides epochs in their order, as soon as the tests and probes that they follow from ended.
 
-    number: the last decided epoch; -1 for none. refused: signatures, see nnfuzz.feedback.probe.
+    number: the last decided epoch; -1 for none.
     """
 
     def __init__(
@@ -52,21 +48,15 @@ class EpochDecider:
         exchange: Exchange,
     ) -> None:
         self.number = -1
-        self.refused = set(map(SupportKey.parse, config.case.refused))
-        self.throttle = throttle
-        self.feedback = feedback
         self._config = config
         self._recorder = recorder
         self._store = recorder.store
         self._prober = prober
         self._observer = observer
         self._exchange = exchange
-        self._learned = 0  # the epoch before which all tests are taken into account
-        self._told = 0
+        self._learner = Learner(config, prober, throttle, feedback, self._note)
+        self._learned = 0  # the number of epochs whose tests were learnt from
         self._last = self._store.restraints.last()
-        self._avoided: list[AvoidedRow] = []
-        self._emphases: dict[int, Emphasis] = {}
-        """By epoch; two are enough, since what is learnt is of the epoch before."""
         self._spent = 0  # the probes that are not counted, since the clock has bounded them
         self._deadline = math.inf
         """When the probes beside the first tests end, by time.monotonic, if the clock decides."""
@@ -90,17 +80,17 @@ class EpochDecider:
                 if not self._learn():
                     return
             elif last >= self.end:
-                self._begin()
+                self._decide()
                 if not self.number:
                     self._ask_first()
             else:
                 return
 
     def _ask_first(self) -> None:
-        """Has signatures probed beside the tests of the first epoch, for those of the next one.
+        """Requests probes beside the tests of the first epoch, for the configuration of the next.
 
-        Where tests are counted, so are probes; else time limits them. A campaign that goes on asks
-        for what it asked for in the beginning.
+        If the campaign has a number of tests, it has one of probes; otherwise time limits them. A
+        resumed campaign requests the probes that it requested in the beginning.
         """
         after, config = self.end, self._config
         if not config.probe_seconds:
@@ -122,7 +112,7 @@ class EpochDecider:
         return max(0, min(left, end - first) // INSTANCES)
 
     def _keep_probed(self) -> None:
-        """Called once what is probed beside the first epoch has been answered."""
+        """Called once the probes beside the first epoch have been answered."""
         if self._config.tests_limit is None:
             self._spent, self._deadline = self._prober.spent, math.inf
         self._exchange.keep_probed(self._store.probes.before(self._begins(1)))
@@ -135,114 +125,31 @@ class EpochDecider:
         observations = self._exchange.observations(self._learned)
         if observations is None:
             return False
-        self._learned += 1
         if self._config.learn and self._more():
-            self._probe(
-                observations.tests, self._begins(self.number), self._begins(self.number + 1)
-            )
-        self._throttle(observations.tests)
-        self._guide(observations.seen, first, end)
+            before, room = self.end, self._room(self._begins(self.number), self.end)
+            asked = self._prober.learn(observations.tests, before, most=room)
+            if self._config.probe_seconds:  # half of the rest is for what no test asks for
+                self._prober.ask_all((room - asked) // 2, before)
+        self._learner.learn(observations, self._learned, self.number + 1)
+        self._store.tests.passes.drop_graphs(first, end, self._learner.feedback.keeps)
+        self._learned += 1
         return True
 
-    def _probe(self, tests: Sequence[Observed], first: int, end: int) -> None:
-        """Has probed what tests give reason to, and with half of what is left what comes next.
-
-        first, end: of the epoch beside which that happens.
-        """
-        room = self._room(first, end)
-        asked = self._prober.learn(tests, end, most=room)
-        if self._config.probe_seconds:
-            self._prober.ask_all((room - asked) // 2, end)
-
-    def _guide(self, seen: Iterable[CoverageObservation], first: int, end: int) -> None:
-        """Takes the tests of an epoch for what shall be generated more often."""
-        emphasis, seed = self._emphases.pop(self._learned - 1, NO_EMPHASIS), self._config.seed
-        if isinstance(self.feedback, NoFeedback):
-            self._store.tests.passes.drop_graphs(first, end, ())
-            return
-        exporters = {case.exporter for case in emphasis.kept}
-        self.feedback.observe(
-            replace(s, mutated=s.exporter in exporters and emphasis.mutates(seed, s.index))
-            for s in seen
-        )
-        self._store.tests.passes.drop_graphs(first, end, self.feedback.keeps)
-
     def _more(self) -> bool:
-        """Whether there will be another epoch; what nobody waits for is not probed."""
+        """Whether there will be another epoch, which probes are for."""
         limit = self._config.tests_limit
-        return limit is None or self._begins(self.number + 1) < limit
+        return limit is None or self.end < limit
 
-    def _begin(self) -> None:
-        """Decides the next epoch by what is known by now."""
+    def _decide(self) -> None:
+        """Decides the next epoch."""
         if not self.number:
             self._keep_probed()
-        self._avoid_failing()
+        self._learner.avoid_failing(self._store.occurrences.of_probes, self.number + 1)
         self.number += 1
-        reasons = self._new_refusals()
-        avoided = self.throttle.avoided
-        self.refused |= reasons.keys()
-        keys = {SupportKey.parse(row.item) for row in avoided}
-        emphasis = self.feedback.emphasis(self.refused | keys)
-        before = self._emphases.get(self.number - 1, NO_EMPHASIS)
-        changed = bool(reasons) or avoided != self._avoided or not self.number
-        self._avoided = avoided
-        self._emphases[self.number] = emphasis
-        changed |= emphasis != before
-        refused = tuple(map(str, sorted(self.refused)))
-        written = {str(key): why for key, why in reasons.items()}
-        found = EpochConfig(refused, written, tuple(avoided), emphasis)
-        self._exchange.decide(self.number, found if changed else None)
-
-    def _new_refusals(self) -> dict[SupportKey, str]:
-        """Signatures that turned out not to be supported, with the reasons."""
-        reasons = self._prober.refused()
-        new = reasons.keys() - self.refused
-        avoided = {SupportKey.parse(row.item) for row in self.throttle.avoided}
-        if not new or not self._prober.left(self.refused | new) - avoided:
-            return {}
-        if len(self.refused | new) > TELLING * self._told:
-            self._told = len(self.refused | new)
-            self._note(
-                f"{self._told} of {len(self._prober.keys)} operator signatures are refused for "
-                f"generation by now, since they are not supported: {_some(sorted(new))} "
-                "(all: nnfuzz ops --backend NAME)"
-            )
-        return {key: reasons[key] for key in sorted(new)}
-
-    def _throttle(self, tests: Iterable[Observed]) -> None:
-        """Changes the list of what generation keeps away from, and says so."""
-        gone = self._prober.left(()) - self._prober.left(self.refused)
-        self._tell(self.throttle.learn(tests, self.number + 1, gone | self.refused))
-        for row in self.throttle.lift():
-            self._note(f"{row.item} no longer fails and is generated again [{row.signature}]")
-
-    def _avoid_failing(self) -> None:
-        """Keeps away from the signatures of which every single-operator model fails."""
-        failing = self._prober.failing()
-        if not failing:
-            return
-        shown, before = self._store.occurrences.of_probes(), set(self.throttle.avoided)
-        for key in sorted(failing):
-            probes = [shown.get(Probe(key, number), {}) for number in range(INSTANCES)]
-            if all(probes):
-                seen = [Observed(-1, 0, "run", key.exporter, (), {}, found) for found in probes]
-                self.throttle.avoid(key, seen, "fails by itself", self.number + 1)
-        self._tell(row for row in self.throttle.avoided if row not in before)
-
-    def _tell(self, new: Iterable[AvoidedRow]) -> None:
-        """Says in one line what generation keeps away from, beside what it did before."""
-        found = by_operator(new)
-        if not found:
-            return
-        shown = [f"{name} ({row.why} [{row.signature}])" for name, row in found.items()]
-        self._note(
-            f"generation keeps away from {_some(shown)} from now on, but in "
-            f"{self._config.case.unrestrained:.0%} of the tests "
-            f"({counted(len(shown), 'pattern')}; all: `avoided` in summary.json)"
-        )
+        self._exchange.decide(self.number, self._learner.config(self.number))
 
     def _note(self, text: str) -> None:
-        """Says it, unless an earlier session has."""
+        """Shows a line, unless an earlier session has."""
         if self.number >= self._last:
             self._observer.note(text)
 
@@ -322,8 +229,3 @@ class Epochs:
         avoid = tuple(row.item for row in by.avoided)
         case = replace(self._config.case, refused=by.refused, avoid=avoid, emphasis=by.emphasis)
         self._producers.configure(epoch, case)
-
-
-def _some(names: Sequence[object], count: int = 3) -> str:
-    """The first of some names."""
-    return ", ".join(map(str, names[:count])) + (", ..." if len(names) > count else "")

@@ -1,13 +1,13 @@
-"""What generation shall do more often, by what tests have shown so far.
+"""Learns from tests what generation is to do more often.
 
-Two things are worth more of the same. **Expressivity**: an operator whose latest nodes were mostly
-different from all before (operator, attributes, input types) has more to show than one that repeats
-itself. **Novelty**: compilers tell, for a sample of the tests, which passes changed the model; a
-pass that is seen with an operator and dtype for the first time is a reward for what the test was
-made of. Operators, motifs, dtypes and the ways to make a graph are the arms of a bandit: each has
-an upper confidence bound on its reward, of which old tests count less and less (discounted UCB),
-and frequencies follow these bounds within limits, so that none starves. The tests that
-showed most are kept and mutated.
+Two kinds of results are worth more of the same. **Expressivity**: nodes of an operator that differ
+from all earlier ones (operator, attributes, input types) make the operator more frequent.
+**Novelty**: for a sample of the tests, compilers name the passes that changed the model; the first
+time that a pass changes a certain operator with a certain dtype is a reward for everything that the
+test was made of. Operators, motifs, dtypes and the ways to make a graph are the arms of a bandit:
+each has an upper confidence bound on its reward, for which old tests count less and less
+(discounted UCB), and frequencies follow these bounds within limits, so that none starves. The tests
+with the largest rewards are kept and mutated.
 
 Everything here is a function of the tests of earlier epochs, in the order of their indexes.
 Source: GenCoG (ISSTA 2023) for expressivity; Garivier and Moulines, On Upper-Confidence Bound
@@ -30,32 +30,34 @@ from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.metrics.patterns import PassPattern, pass_patterns
 
 DISCOUNT = 0.9
-"""Of what an earlier epoch counts in the next one: a half after seven of them."""
+"""Factor on the weight of earlier tests at each epoch: a half after seven of them."""
 CONFIDENCE = 0.25
 """Factor on the width of confidence bounds; rewards are scaled to a mean of 1."""
 POWER = 1.0
-"""Of a bound's ratio to the mean of all: how much better arms are preferred."""
+"""Exponent of a bound's ratio to the mean of all bounds: how much better arms are preferred."""
 PRIOR = 8.0
-"""Tests of average reward that every arm is taken to have had: a few of them say little."""
+"""Tests of average reward that every arm begins with, since the first few tests say little."""
 LEAST, MOST = 0.25, 4.0
-"""Of a factor on a frequency: none starves, none takes over."""
+"""Limits of a factor on a frequency: no arm starves, none takes over."""
 KEPT = 16
-"""Cases that are kept for mutation: their graphs are part of the configuration of an epoch."""
+"""Number of cases that are kept for mutation; their graphs are part of an epoch's
+configuration."""
 MOST_NODES = 40
-"""Of a kept graph, with those that mutation has added."""
+"""Size limit of a kept graph, including the nodes that mutation has added."""
 FIRST_SHARE, LEAST_SHARE, MOST_SHARE = 0.1, 0.02, 0.5
-"""Of tests that mutate kept cases: before it is known what they give, at least and at most."""
-SEEN_BITS = 27
-"""Of the table of vertices: 16 MB; after ten million of them, 7 % of new ones look old."""
+"""Share of the tests that mutate kept cases: while their rewards are unknown, at least, at most."""
+DIGEST_BITS = 27
+"""Index width of the table of vertices (16 MB): after ten million vertices, 7 % of the new ones are
+taken for old."""
 
 
 @dataclass(frozen=True)
 class CoverageObservation:
-    """What guidance learns from one test.
+    """The observations of one test that guidance learns from.
 
-    passes: by compiler, those that changed the model; None where nobody looked. graph: to be kept
-    if the test has shown much; None if it is not for keeping. items: of the graph, as in
-    nnfuzz.records.rows.Observed. mutated: whether it was made from a kept case.
+    passes: by compiler, the passes that changed the model; None if they were not read. mutated:
+    whether the test was made from a kept case. kept: the test as a case to mutate; None if it
+    cannot be mutated. items: of the graph, as in nnfuzz.records.rows.Observed.
     """
 
     index: int
@@ -69,21 +71,21 @@ class CoverageObservation:
 
 
 class Feedback(Protocol):
-    """What learns from tests what generation shall do more often."""
+    """Learns from tests what generation is to do more often."""
 
     @property
     def keeps(self) -> Collection[int]:
         """Indexes of tests whose graphs may be needed again."""
 
     def observe(self, tests: Iterable[CoverageObservation]) -> None:
-        """Takes the tests of an epoch, in the order of their indexes."""
+        """Learns from the tests of an epoch, in the order of their indexes."""
 
     def emphasis(self, without: Collection[SupportKey] = ()) -> Emphasis:
-        """What the next epoch does more often. without: items that it must not have."""
+        """What the next epoch does more often. without: items that it must not contain."""
 
 
 class NoFeedback:
-    """Lets generation be as it is."""
+    """Leaves generation unchanged."""
 
     keeps: Collection[int] = ()
 
@@ -96,7 +98,7 @@ class NoFeedback:
 
 @dataclass
 class _Arms:
-    """Arms of one kind: discounted tests and rewards of each."""
+    """The arms of one kind, each with its discounted tests and rewards."""
 
     tests: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     rewards: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -112,7 +114,7 @@ class _Arms:
         self.rewards[name] += reward
 
     def bounds(self) -> dict[str, float]:
-        """The upper confidence bound of each arm's reward, as a multiple of the mean of all."""
+        """The upper confidence bound of each arm's reward, as a multiple of the mean reward."""
         total = math.fsum(self.tests.values())
         mean = math.fsum(self.rewards.values()) / total if total else 0.0
         if not mean:
@@ -125,22 +127,23 @@ class _Arms:
         }
 
     def factors(self) -> dict[str, float]:
-        """On frequencies, by arm: bounds over their mean, within limits."""
+        """The factor on each arm's frequency: its bound over the mean of all, within limits."""
         bounds = self.bounds()
         mean = math.fsum(bounds.values()) / len(bounds) if bounds else 1.0
         return {name: clamped((bound / mean) ** POWER) for name, bound in bounds.items()}
 
 
 class Guidance:
-    """The one implementation of Feedback that has an opinion."""
+    """Learns by the two rewards of this module's description."""
 
     def __init__(self) -> None:
         self._vertices = _Table()
         self._patterns: set[PassPattern] = set()
-        self._looked: Counter[str] = Counter()
-        self._fired: Counter[tuple[str, str]] = Counter()
-        """Tests of which passes of a compiler were read, and those in which one changed something:
-        what is worth is the information in that, nothing for a pass that every model meets."""
+        self._read: Counter[str] = Counter()
+        """By compiler, the tests whose passes were read."""
+        self._changed: Counter[tuple[str, str]] = Counter()
+        """By compiler and pass, the tests that it changed. The reward is the information of such a
+        change: none for a pass that changes every model."""
         self._fresh = _Arms()  # expressivity: per operator, nodes and new vertices among them
         self._operators, self._dtypes, self._motifs = _Arms(), _Arms(), _Arms()
         self._ways, self._planted = _Arms(), _Arms()
@@ -181,18 +184,18 @@ class Guidance:
         )
 
     def _learn(self, test: CoverageObservation, passes: Mapping[str, tuple[str, ...]]) -> None:
-        """Rewards what a test consists of for what passes have changed for the first time."""
-        self._looked.update(passes.keys())
+        """Rewards the parts of a test for patterns that a pass changes for the first time."""
+        self._read.update(passes.keys())
         for compiler, every in passes.items():
-            self._fired.update({(compiler, parsed_pass(told)[0]) for told in every})
+            self._changed.update({(compiler, parsed_pass(one)[0]) for one in every})
         by_operator: defaultdict[str, float] = defaultdict(float)
         by_dtype: defaultdict[str, float] = defaultdict(float)
         worth = 0.0
-        for found, nodes in sorted(pass_patterns(passes, test.features).items()):
-            if found not in self._patterns:
-                self._patterns.add(found)
-                compiler, name, _, dtype = found
-                reward = math.log2((self._looked[compiler] + 1) / self._fired[compiler, name])
+        for pattern, nodes in sorted(pass_patterns(passes, test.features).items()):
+            if pattern not in self._patterns:
+                self._patterns.add(pattern)
+                compiler, name, _, dtype = pattern
+                reward = math.log2((self._read[compiler] + 1) / self._changed[compiler, name])
                 worth += reward
                 by_dtype[dtype] += reward
                 for op in {node.op for node in nodes}:
@@ -210,7 +213,7 @@ class Guidance:
             self._kept.append((worth, test.kept, frozenset(test.items)))
 
     def _share(self) -> float:
-        """Of the tests that mutate kept cases: as the bounds of both ways are to each other."""
+        """The share of the tests that mutate kept cases, from the bounds of both ways."""
         bounds = self._ways.bounds()
         if len(bounds) < 2:
             return FIRST_SHARE
@@ -219,25 +222,25 @@ class Guidance:
 
 
 class _Table:
-    """A set of 32-bit digests in a fixed amount of memory; it forgets nothing, and may err."""
+    """A set of 32-bit digests in a fixed amount of memory; it may take a new one for an old one."""
 
     def __init__(self) -> None:
-        self._bits = bytearray(1 << (SEEN_BITS - 3))
+        self._bits = bytearray(1 << (DIGEST_BITS - 3))
 
     def add(self, digest: int) -> bool:
-        """Whether it was not there."""
-        place, bit = divmod(digest & ((1 << SEEN_BITS) - 1), 8)
+        """Adds a digest; returns whether it is new."""
+        place, bit = divmod(digest & ((1 << DIGEST_BITS) - 1), 8)
         new = not self._bits[place] >> bit & 1
         self._bits[place] |= 1 << bit
         return new
 
 
 def clamped(factor: float) -> float:
-    """The factor within its limits."""
+    """The nearest factor within the limits."""
     return min(MOST, max(LEAST, factor))
 
 
 def _rounded(factors: Mapping[str, float]) -> dict[str, float]:
-    """For the configuration; what is left as it is need not be said."""
-    told = {name: round(factor, 3) for name, factor in sorted(factors.items())}
-    return {name: factor for name, factor in told.items() if factor != 1.0}
+    """The factors for a configuration, without those that change nothing."""
+    rounded = {name: round(factor, 3) for name, factor in sorted(factors.items())}
+    return {name: factor for name, factor in rounded.items() if factor != 1.0}

@@ -15,20 +15,18 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Protocol
 
 from nnfuzz.base.index_set import IndexSet
 from nnfuzz.base.reading import Unreadable, read
 from nnfuzz.base.untrusted import parsed_json
 from nnfuzz.base.writing import as_json
-from nnfuzz.feedback.guidance import CoverageObservation
-from nnfuzz.generate.emphasis import Emphasis
+from nnfuzz.feedback.learning import EpochConfig, EpochObservations
 from nnfuzz.parts.depot import Depot
 from nnfuzz.records.config import LIMITS, CampaignConfig, ConfigError
 from nnfuzz.records.lending import Lease
-from nnfuzz.records.rows import AvoidedRow, Observed
 from nnfuzz.records.schedule import LEARNT, begins, epoch_of
 from nnfuzz.store.store import Store
 
@@ -36,26 +34,6 @@ ABOUT, PROBED = "campaign.json", "probed.json"
 _RANGE = re.compile(r"(\d{1,15})-(\d{1,15})\.json")
 KEPT_EPOCHS = 64
 """Number of epochs whose configurations a node keeps in memory."""
-
-
-@dataclass(frozen=True)
-class EpochConfig:
-    """What generation avoids and prefers in an epoch. reasons: why newly refused signatures are
-    refused.
-    """
-
-    refused: tuple[str, ...]
-    reasons: Mapping[str, str]
-    avoided: tuple[AvoidedRow, ...]
-    emphasis: Emphasis
-
-
-@dataclass(frozen=True)
-class EpochObservations:
-    """What tests have shown, by index. seen: observations for guidance, if the campaign has it."""
-
-    tests: tuple[Observed, ...]
-    seen: tuple[CoverageObservation, ...]
 
 
 class Exchange(Protocol):
@@ -154,7 +132,7 @@ class SharedExchange:
         if not self._complete(epoch, names):
             return None
         data = [self._depot.get(f"{_tests(epoch)}/{name}") or b"" for name in names]
-        return merged(read(EpochObservations, parsed_json(text)) for text in data)
+        return EpochObservations.merged(map(_read_observations, data))
 
     def _complete(self, epoch: int, names: Sequence[str]) -> bool:
         """Whether files of these names hold all tests of an epoch that there is learnt from.
@@ -207,21 +185,16 @@ def observations_of(
     indexes are of one epoch, and `end` is excluded.
     """
     end = min(end, begins(epoch_of(first, config.epoch), config.epoch) + LEARNT)
-    seen = store.seen(first, end) if config.guidance else []
-    return EpochObservations(tuple(store.observed(first, end)), tuple(seen))
+    coverage = store.coverage(first, end) if config.guidance else []
+    return EpochObservations(tuple(store.observed(first, end)), tuple(coverage))
 
 
-def merged(parts: Iterable[EpochObservations]) -> EpochObservations:
-    """All observations, once for each index and sorted by it."""
-    tests: dict[int, Observed] = {}
-    seen: dict[int, CoverageObservation] = {}
-    for part in parts:
-        tests |= {test.index: test for test in part.tests}
-        seen |= {test.index: test for test in part.seen}
-    return EpochObservations(
-        tuple(tests[index] for index in sorted(tests)),
-        tuple(seen[index] for index in sorted(seen)),
-    )
+def _read_observations(data: bytes) -> EpochObservations:
+    """Reads a file of `SharedExchange.add`. Raises: Unreadable."""
+    fields = read(dict[str, Any], parsed_json(data))
+    if "seen" in fields:  # until 2026-11 the name of `coverage`
+        fields["coverage"] = fields.pop("seen")
+    return read(EpochObservations, fields)
 
 
 def config_file(epoch: int) -> str:

@@ -15,7 +15,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from nnfuzz.base.reading import Unreadable
-from nnfuzz.parts.exchange import EpochObservations, SharedExchange, observations_of
+from nnfuzz.feedback.learning import EpochObservations
+from nnfuzz.parts.exchange import SharedExchange, observations_of
 from nnfuzz.parts.segments import publish
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.lending import Coordinator, Lease, Lent, Report

@@ -1,4 +1,4 @@
-"""What a running campaign shows to whoever watches it."""
+"""The interface by which a running campaign reports its state to a terminal or a page."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from nnfuzz.records.rows import FindingRow
 class CampaignSnapshot:
     """The state of a running campaign, for people.
 
-    left: seconds until the limit, if known. decided: signatures known to be supported or refused.
-    flaky: failures that did not repeat. waiting: for which hangs, the longest first. suspects:
-    hangs that are not confirmed yet. unreduced: findings. avoided: see nnfuzz.feedback.throttle.
-    nodes: of a cluster, a line on each. standstills: processes that did not answer and were
-    replaced.
+    left: seconds until the limit, if known. decided: number of signatures that are known to be
+    supported or refused. flaky: failures that did not repeat. waiting: runs that look like hangs,
+    the longest first. suspects: hangs that are not confirmed yet. unreduced: findings. avoided: see
+    nnfuzz.feedback.throttle. nodes: one line on each node of a cluster. standstills: processes that
+    did not answer and were replaced.
     """
 
     phase: str
@@ -50,7 +50,7 @@ def counted(count: int, noun: str) -> str:
 
 
 class Observer(Protocol):
-    """Who watches: the terminal, or nobody."""
+    """Receives the state, the findings and the notes of a campaign."""
 
     def update(self, snapshot: CampaignSnapshot) -> None: ...
     def finding(self, row: FindingRow) -> None: ...

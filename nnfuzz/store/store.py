@@ -102,7 +102,7 @@ class Store(Database):
         found |= self.hangs.observed_late(first, end)
         return [found[index] for index in sorted(found)]
 
-    def seen(self, first: int, end: int) -> list[CoverageObservation]:
+    def coverage(self, first: int, end: int) -> list[CoverageObservation]:
         """Returns what guidance learns from the tests from `first` to below `end`.
 
         Tests that looked like hangs are left out, since no epoch waits for them.

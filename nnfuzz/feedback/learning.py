@@ -1,0 +1,163 @@
+"""How observations of tests become the configuration of an epoch.
+
+    Observed            -> Prober   -> refused   signatures that a backend does not support
+    Observed, failures  -> Throttle -> avoided   signatures and edges that keep failing
+    CoverageObservation -> Feedback -> emphasis  what is generated more often
+    refused, avoided, emphasis      -> EpochConfig
+
+`Learner.config` is the one place that decides. It depends on the tests and probes of earlier
+epochs alone, so a campaign generates the same tests whatever its workers and their speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from nnfuzz.feedback.guidance import CoverageObservation, Feedback
+from nnfuzz.feedback.probe import Prober
+from nnfuzz.feedback.support import INSTANCES
+from nnfuzz.feedback.throttle import Throttle, by_operator
+from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis
+from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.records.config import CampaignConfig
+from nnfuzz.records.observer import counted
+from nnfuzz.records.rows import AvoidedRow, Observed
+from nnfuzz.testcase.identity import Probe, TestId
+
+REPORTED_GROWTH = 1.2  # of the number of refused signatures until it is reported again
+
+
+@dataclass(frozen=True)
+class EpochObservations:
+    """The observations of tests, by index. coverage: for guidance, if the campaign has it."""
+
+    tests: tuple[Observed, ...]
+    coverage: tuple[CoverageObservation, ...]
+
+    @classmethod
+    def merged(cls, parts: Iterable[EpochObservations]) -> EpochObservations:
+        """The observations of several ranges, each index once, in the order of the indexes."""
+        tests: dict[int, Observed] = {}
+        coverage: dict[int, CoverageObservation] = {}
+        for part in parts:
+            tests |= {test.index: test for test in part.tests}
+            coverage |= {test.index: test for test in part.coverage}
+        return cls(
+            tuple(test for _, test in sorted(tests.items())),
+            tuple(test for _, test in sorted(coverage.items())),
+        )
+
+
+@dataclass(frozen=True)
+class EpochConfig:
+    """What generation avoids and prefers in an epoch. reasons: why newly refused signatures are
+    refused.
+    """
+
+    refused: tuple[str, ...]
+    reasons: Mapping[str, str]
+    avoided: tuple[AvoidedRow, ...]
+    emphasis: Emphasis
+
+
+class Learner:
+    """Decides the configurations of epochs. refused: the signatures that are refused by now."""
+
+    def __init__(
+        self,
+        config: CampaignConfig,
+        prober: Prober,
+        throttle: Throttle,
+        feedback: Feedback,
+        note: Callable[[str], None],
+    ) -> None:
+        """note: receives one line for people about each change."""
+        self.refused = set(map(SupportKey.parse, config.case.refused))
+        self.feedback = feedback
+        self._config = config
+        self._prober = prober
+        self._throttle = throttle
+        self._note = note
+        self._avoided: list[AvoidedRow] = []
+        self._emphases: dict[int, Emphasis] = {}
+        self._reported = 0  # refused signatures when they were reported last
+
+    def learn(self, observations: EpochObservations, epoch: int, following: int) -> None:
+        """Learns from the tests of an epoch. following: the next epoch to be decided."""
+        gone = self._prober.left(()) - self._prober.left(self.refused)
+        self._report(self._throttle.learn(observations.tests, following, gone | self.refused))
+        for row in self._throttle.lift():
+            self._note(f"{row.item} no longer fails and is generated again [{row.signature}]")
+        emphasis, seed = self._emphases.pop(epoch, NO_EMPHASIS), self._config.seed
+        exporters = {case.exporter for case in emphasis.kept}
+        self.feedback.observe(
+            replace(c, mutated=c.exporter in exporters and emphasis.mutates(seed, c.index))
+            for c in observations.coverage
+        )
+
+    def avoid_failing(
+        self, failures: Callable[[], Mapping[TestId, Mapping[str, str]]], following: int
+    ) -> None:
+        """Avoids the signatures of which every single-operator model fails.
+
+        failures: returns, for each probe that failed, the kind of each of its failures by
+        signature. following: the next epoch to be decided.
+        """
+        failing = sorted(self._prober.failing())
+        if not failing:
+            return
+        by_probe, before = failures(), {*self._throttle.avoided}
+        for key in failing:
+            probes = [by_probe.get(Probe(key, number), {}) for number in range(INSTANCES)]
+            if all(probes):
+                tests = [Observed(-1, 0, "run", key.exporter, (), {}, found) for found in probes]
+                self._throttle.avoid(key, tests, "fails by itself", following)
+        self._report(row for row in self._throttle.avoided if row not in before)
+
+    def config(self, epoch: int) -> EpochConfig | None:
+        """The configuration of the next epoch; None if it is that of the epoch before."""
+        reasons, avoided = self._new_refusals(), self._throttle.avoided
+        self.refused |= reasons.keys()
+        avoided_keys = {SupportKey.parse(row.item) for row in avoided}
+        emphasis = self.feedback.emphasis(self.refused | avoided_keys)
+        changed = bool(reasons) or avoided != self._avoided or not epoch
+        changed |= emphasis != self._emphases.get(epoch - 1, NO_EMPHASIS)
+        self._avoided, self._emphases[epoch] = avoided, emphasis
+        refused = tuple(map(str, sorted(self.refused)))
+        written = {str(key): why for key, why in reasons.items()}
+        return EpochConfig(refused, written, tuple(avoided), emphasis) if changed else None
+
+    def _new_refusals(self) -> dict[SupportKey, str]:
+        """The newly unsupported signatures with the reasons; none if nothing would be left."""
+        reasons = self._prober.refused()
+        new = reasons.keys() - self.refused
+        avoided = {SupportKey.parse(row.item) for row in self._throttle.avoided}
+        if not new or not self._prober.left(self.refused | new) - avoided:
+            return {}
+        count = len(self.refused | new)
+        if count > REPORTED_GROWTH * self._reported:
+            self._reported = count
+            self._note(
+                f"{count} of {len(self._prober.keys)} operator signatures are refused for "
+                f"generation by now, since they are not supported: {_some(sorted(new))} "
+                "(all: nnfuzz ops --backend NAME)"
+            )
+        return {key: reasons[key] for key in sorted(new)}
+
+    def _report(self, new: Iterable[AvoidedRow]) -> None:
+        """Notes in one line what generation avoids from now on."""
+        found = by_operator(new)
+        if not found:
+            return
+        patterns = [f"{name} ({row.why} [{row.signature}])" for name, row in found.items()]
+        self._note(
+            f"generation keeps away from {_some(patterns)} from now on, but in "
+            f"{self._config.case.unrestrained:.0%} of the tests "
+            f"({counted(len(patterns), 'pattern')}; all: `avoided` in summary.json)"
+        )
+
+
+def _some(names: Sequence[object], count: int = 3) -> str:
+    """The first of some names."""
+    return ", ".join(map(str, names[:count])) + (", ..." if len(names) > count else "")

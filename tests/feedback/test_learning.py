@@ -1,0 +1,115 @@
+"""What observations of tests turn into: the configuration of an epoch."""
+
+from dataclasses import replace
+
+import pytest
+
+from nnfuzz.backend.outcome import OutcomeKind
+from nnfuzz.backend.registry import BackendSpec
+from nnfuzz.feedback.guidance import CoverageObservation, Guidance, NoFeedback
+from nnfuzz.feedback.learning import EpochObservations, Learner
+from nnfuzz.feedback.probe import Prober
+from nnfuzz.feedback.support import INSTANCES, UNSUPPORTED, ProbeAnswer
+from nnfuzz.feedback.throttle import Throttle
+from nnfuzz.generate.emphasis import NO_EMPHASIS
+from nnfuzz.ir.features import Features
+from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.records.config import CampaignConfig
+from nnfuzz.records.rows import Observed
+from nnfuzz.testcase.case import CaseConfig
+from nnfuzz.testcase.identity import Probe
+
+ADD, EXP = (SupportKey("direct", op, "(int8)->int8") for op in ("Add", "Exp"))
+NOTHING = EpochObservations((), ())
+
+
+@pytest.fixture
+def notes():
+    return []
+
+
+@pytest.fixture
+def prober():
+    return Prober({"toy": ("O0",)}, [ADD, EXP], {})
+
+
+@pytest.fixture
+def learner(prober, notes):
+    config = CampaignConfig((BackendSpec("toy"),), CaseConfig(exporter="direct"))
+    throttle = Throttle(5, prober.left(()), lambda index: True)
+    return Learner(config, prober, throttle, NoFeedback(), notes.append)
+
+
+def observed(index, failures=(), items=(ADD,)):
+    names = tuple(str(key.signature) for key in items)
+    kinds = dict.fromkeys(failures, "toy mismatch compare")
+    return Observed(index, 0, "run", "direct", names, {}, kinds)
+
+
+def test_an_epoch_without_news_is_as_the_one_before(learner):
+    first = learner.config(0)
+    assert (first.refused, first.avoided, first.emphasis) == ((), (), NO_EMPHASIS)
+    learner.learn(NOTHING, 0, 2)
+    assert learner.config(1) is None
+
+
+def test_what_a_backend_lacks_is_refused_once_with_the_reason(learner, prober, notes):
+    for instance in range(INSTANCES):
+        answer = ProbeAnswer(UNSUPPORTED, "no kernel")
+        prober.answers.add("toy", EXP, instance, {"O0": answer})
+    prober.ask([EXP])
+    config = learner.config(0)
+    assert config.refused == (str(EXP),) and config.reasons == {str(EXP): "toy: no kernel"}
+    assert len(notes) == 1 and learner.config(1) is None
+
+
+def test_not_everything_is_refused(learner, prober):
+    for key in (ADD, EXP):
+        for instance in range(INSTANCES):
+            prober.answers.add("toy", key, instance, {"O0": ProbeAnswer(UNSUPPORTED, "no")})
+    prober.ask([ADD, EXP])
+    assert learner.config(0).refused == ()
+
+
+def test_what_keeps_failing_is_avoided(learner, notes):
+    failing = [observed(i, ["wrong"], [EXP]) for i in range(9)]
+    tests = (*failing, *(observed(i) for i in range(9, 40)))
+    learner.learn(EpochObservations(tests, ()), 0, 2)
+    (row,) = learner.config(0).avoided
+    assert row.item == str(EXP.signature) and len(notes) == 1
+    assert learner.config(1) is None
+
+
+def test_what_fails_by_itself_is_avoided(learner, prober, notes):
+    for instance in range(INSTANCES):
+        prober.answers.add("toy", EXP, instance, {"O0": ProbeAnswer("failing", "wrong")})
+    prober.ask([EXP])
+    failures = {Probe(EXP, n): {"wrong": "toy mismatch compare"} for n in range(INSTANCES)}
+    learner.avoid_failing(lambda: failures, 1)
+    assert [row.item for row in learner.config(0).avoided] == [str(EXP)] and len(notes) == 1
+
+
+def test_each_index_of_several_ranges_counts_once():
+    coverage = [CoverageObservation(index, Features((), ())) for index in range(3)]
+    tests = [observed(index) for index in range(3)]
+    parts = [
+        EpochObservations((tests[2], tests[0]), (coverage[1],)),
+        EpochObservations((tests[1], replace(tests[2])), (coverage[0],)),
+    ]
+    assert EpochObservations.merged(parts) == EpochObservations(tuple(tests), (*coverage[:2],))
+
+
+def test_a_refusal_in_a_test_has_the_signature_probed(prober):
+    refused = replace(observed(0), outcomes={"toy": ((OutcomeKind.UNSUPPORTED, "nothing"),)})
+    assert prober.learn([refused], 0) == 1 and prober.next().key == ADD
+
+
+def test_guidance_is_told_which_tests_were_mutated(prober):
+    config = CampaignConfig((BackendSpec("toy"),), CaseConfig(exporter="direct"))
+    seen = []
+    guidance = Guidance()
+    guidance.observe = lambda tests: seen.extend(tests)
+    throttle = Throttle(0, prober.left(()), lambda index: True)
+    learner = Learner(config, prober, throttle, guidance, print)
+    learner.learn(EpochObservations((), (CoverageObservation(3, Features((), ())),)), 0, 2)
+    assert [(test.index, test.mutated) for test in seen] == [(3, False)]
