@@ -20,13 +20,13 @@ from nnfuzz.findings.packed_folder import unpack
 from nnfuzz.findings.trial import tried
 from nnfuzz.records.finding import Finding
 from nnfuzz.reduction.case import Problem, ReduceConfig, Reduction, reduce_case
-from nnfuzz.reduction.healing import in_words
+from nnfuzz.reduction.healing import healed
 from nnfuzz.reduction.servers import Servers
 from nnfuzz.report.repro import first_wrong, program_of
 from nnfuzz.testcase.client import ProducerClient, ProducerError
 from nnfuzz.triage.general import operator_types
 from nnfuzz.triage.signature import HABITS
-from nnfuzz.triage.title import operators_of, sentence, without_operator, wrong_in_words
+from nnfuzz.triage.title import operators_of, sentence, wrong_in_words
 
 
 def reduce_folder(
@@ -119,13 +119,16 @@ def titled(reduced: Finding) -> Finding:
 
 def _wrong(reduced: Finding) -> str:
     """What is wrong with the output of a mismatch, in the words of a title."""
-    nodes = reduced.case.graph.nodes
-    names = [*(node.op for node in nodes[:1]), *operator_types(reduced.case.model)]
-    healed = in_words(reduced.diagnosis.heals, nodes[-1].op) if nodes else ""
-    told = [*reduced.diagnosis.explanations, healed][0]
-    single = len(nodes) == 1
-    said = without_operator(told, names if single else (), len(nodes[0].inputs) if single else 0)
-    return wrong_in_words(reduced.signature.parts.get("wrong", ""), first_wrong(reduced), said)
+    nodes, kind = reduced.case.graph.nodes, reduced.signature.parts.get("wrong", "")
+    healing = healed(reduced.diagnosis.heals, nodes[-1].op) if nodes else None
+    explanation = next(filter(None, [*reduced.diagnosis.explanations, healing]), None)
+    if explanation is None:
+        return wrong_in_words(kind, first_wrong(reduced))
+    names, inputs = frozenset[str](), 0
+    if len(nodes) == 1:
+        names = frozenset({nodes[0].op, *operator_types(reduced.case.model)})
+        inputs = len(nodes[0].inputs)
+    return explanation.said_of(names, inputs)
 
 
 def repro_program(finding: Finding, registry: BackendRegistry | None = None) -> str | None:

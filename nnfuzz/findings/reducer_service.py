@@ -94,7 +94,7 @@ class ReductionService(Service):
             seconds=round(done.seconds, 3),
             explained=done.cause is not None,
             keys=tuple(sorted(map(str, found.keys))),
-            explanations=tuple(done.diagnosis.explanations),
+            explanations=done.diagnosis.explanations,
             accused=str((reduced.localisation or {}).get("party", "")),
         )
 

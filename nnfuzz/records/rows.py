@@ -13,6 +13,7 @@ from nnfuzz.generate.emphasis import KeptCase
 from nnfuzz.ir.features import Features
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.testcase.identity import TestId
+from nnfuzz.triage.hypothesis import Hypothesis
 from nnfuzz.triage.keys import Key, KeyKind
 
 
@@ -241,7 +242,7 @@ class ReductionRow:
     reason: str = ""
     explained: bool = False
     keys: tuple[str, ...] = ()
-    explanations: tuple[str, ...] = ()
+    explanations: tuple[Hypothesis, ...] = ()
     accused: str = ""
 
     @property

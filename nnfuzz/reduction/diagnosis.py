@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
@@ -25,6 +25,7 @@ from nnfuzz.reduction.slots import Slots
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.facts import facts_of
 from nnfuzz.triage.general import data_operators, general_message, onnx_type, operator_types
+from nnfuzz.triage.hypothesis import Claim, Hypothesis
 from nnfuzz.triage.keys import Key, KeyKind
 from nnfuzz.triage.mismatch import wrong_outputs
 from nnfuzz.triage.refine import first_copy, refined
@@ -51,7 +52,7 @@ class Diagnosis:
     follows from, and by which alone it is known. heals: see nnfuzz.reduction.healing.
     """
 
-    explanations: tuple[str, ...] = ()
+    explanations: tuple[Hypothesis, ...] = ()
     keys: tuple[Key, ...] = ()
     follows: str = ""
     heals: tuple[str, ...] = ()
@@ -85,8 +86,9 @@ def diagnose(
         keys = _own(slots, in_full(slots, question), [tried], wrong, causes).keys
     if wordless(wrong.signature.parts):
         keys = tuple(sorted(_of_death(slots, question, tried, wrong)))
-    told = f"follows from {cause.title}"  # but for what a part says by itself, it is the same
-    return Diagnosis(() if _same_words(wrong, failure, best, tried) else (told,), keys, cause.hash)
+    if _same_words(wrong, failure, best, tried):  # an operator that says the same by itself
+        return Diagnosis((), keys, cause.hash)
+    return Diagnosis((Hypothesis(Claim.FOLLOWS, detail=cause.title),), keys, cause.hash)
 
 
 def _own(
@@ -98,14 +100,14 @@ def _own(
 ) -> Diagnosis:
     """The same for a failure that follows from no other one."""
     best = history[-1]
-    told, operands = _explanations(slots, question, history, failure)
+    explanations, operands = _explanations(slots, question, history, failure)
     heals, operator = _healing(slots, question, best, failure, causes), _nodes(best)[-1].op
     if CONSTANT in heals:
-        told = {}  # the operator itself is right, whatever its results look like
+        explanations = {}  # the operator itself is right, whatever its results look like
     mismatches = [cause for cause in causes if cause.kind == OutcomeKind.MISMATCH]
     one = narrowed(heals, [cause.heals for cause in mismatches])
-    common = [*(told[text] for text in list(told)[:1]), shared(one, operator, operands)]
-    keys = {Key(KeyKind.CAUSE, _explained(failure, text)) for text in common if text}
+    common = [*list(explanations.values())[:1], shared(one, operator, operands)]
+    keys = {Key(KeyKind.CAUSE, _explained(failure, claimed)) for claimed in common if claimed}
     if failure.kind is not OutcomeKind.MISMATCH:
         alone = _alone_as_well(slots, question, best, failure)
         mine = [pair for pair in alone if pair[1].levels == failure.levels]
@@ -114,13 +116,13 @@ def _own(
         keys |= {Key(KeyKind.CAUSE, cause.finding) for cause in same}
     if wordless(failure.signature.parts):
         keys |= _of_death(slots, question, best, failure)
-    if text := _at_fault(slots, question, best, failure):
-        keys.add(Key(KeyKind.CAUSE, _explained(failure, text)))
-        told = told or {text: text}
-    alike = next(_alike(slots, question, history, failure, told, causes), None)
+    if claimed := _at_fault(slots, question, best, failure):
+        keys.add(Key(KeyKind.CAUSE, _explained(failure, claimed)))
+        explanations = explanations or {claimed: claimed}
+    alike = next(_alike(slots, question, history, failure, explanations, causes), None)
     if alike is not None:
         keys.add(Key(KeyKind.CAUSE, alike.finding))
-    return Diagnosis(tuple(told), tuple(sorted(keys)), heals=heals)
+    return Diagnosis(tuple(explanations), tuple(sorted(keys)), heals=heals)
 
 
 def _healing(
@@ -156,24 +158,22 @@ def _written(tried: Tried) -> int:
     return len(data_operators(tried.case.model)) if tried.case and tried.case.model else 0
 
 
-def _explained(failure: Failure, told: str) -> str:
-    """What mismatches have in common that one hypothesis predicts: the narrower type, the operator
-    or its family is in its text.
-    """
-    return f"{failure.compiler} {failure.signature.parts.get('levels', '')} {told}"
+def _explained(failure: Failure, claimed: Hypothesis) -> str:
+    """The key of mismatches that one claim explains."""
+    return f"{failure.compiler} {failure.signature.parts.get('levels', '')} {claimed}"
 
 
 def _explanations(
     slots: Slots, question: Question, history: Sequence[Tried], failure: Failure
-) -> tuple[dict[str, str], str]:
+) -> tuple[Mapping[Hypothesis, Hypothesis], Hypothesis | None]:
     """Hypotheses that predict the wrong result, and those of other inputs, and that do so by more
     than chance, with their families; and the family of an operator of many operands. What is small
     may show too little: then a larger case of the same operators tells.
     """
     if failure.kind is not OutcomeKind.MISMATCH:
-        return {}, ""
-    told: dict[str, str] = {}
-    operands = ""
+        return {}, None
+    held: Mapping[Hypothesis, Hypothesis] = {}
+    operands: Hypothesis | None = None
     tried, seen, grown = 0, set[Shown](), True
     for case in _witnesses(history):
         for seed in range(MOST_REDRAWS + 1):
@@ -184,15 +184,15 @@ def _explanations(
             wrong = _outcome(again, failure)
             if again.case is None or wrong is None:
                 continue
-            found = slots.explain(again.case, wrong.outputs or {}, list(told))
-            told, tried = found.explanations, max(tried, found.tried)
+            found = slots.explain(again.case, wrong.outputs or {}, list(held))
+            held, tried = found.explanations, max(tried, found.tried)
             operands = found.operands
             more = {_apart(pair, seed) for pair in found.shown} - seen
             seen, grown = seen | more, bool(more)
-            if not told:
+            if not held:
                 return {}, operands
         if enough(seen, tried):
-            return told, operands
+            return held, operands
     return {}, operands
 
 
@@ -364,27 +364,28 @@ def _first_alone(slots: Slots, question: Question, shown: Tried) -> Tried | None
     return alone if _wrong(alone) else None
 
 
-def _at_fault(slots: Slots, question: Question, best: Tried, failure: Failure) -> str:
+def _at_fault(slots: Slots, question: Question, best: Tried, failure: Failure) -> Hypothesis | None:
     """Which of two operators that fail together only fails with a plain one in the other's place;
-    "" if neither or both do.
+    None if neither or both do.
     """
     nodes = _nodes(best)
     if len(nodes) < 2 or best.case is None:
-        return ""
+        return None
     case, graph, last = best.case, best.case.graph, nodes[-1]
     made = [name for name in dict.fromkeys(last.inputs) if name in graph.makers]
     reader = slots.run(case, (Edit("makers", last.outputs[0]),), question)
-    at_fault = set()
+    at_fault = set[Hypothesis]()
     if _fails_by_pair(slots, question, reader, failure):
         dtypes = sorted({graph.dtypes[name] for name in made})
-        at_fault.add(f"{last.op} ({', '.join(dtypes)}) cannot take what is computed")
+        at_fault.add(Hypothesis(Claim.CANNOT_TAKE, last.op, f"({', '.join(dtypes)})"))
     for name in made:
         readers = (slots.run(case, (Edit("readers", name, r),), question) for r in READERS)
         if any(_fails_by_pair(slots, question, tried, failure) for tried in readers):
             maker = graph.makers[name].op
             type_ = onnx_type(maker, operator_types(case.model)) or maker
-            at_fault.add(f"{type_} ({graph.dtypes[name]}) is wrong for whatever reads it")
-    return at_fault.pop() if len(at_fault) == 1 else ""
+            dtype = graph.dtypes[name]
+            at_fault.add(Hypothesis(Claim.WRONG_FOR_READERS, type_, f"({dtype})"))
+    return at_fault.pop() if len(at_fault) == 1 else None
 
 
 def _fails_by_pair(slots: Slots, question: Question, tried: Tried, failure: Failure) -> bool:
@@ -409,7 +410,7 @@ def _alike(
     question: Question,
     history: Sequence[Tried],
     failure: Failure,
-    told: Collection[str],
+    explanations: Collection[Hypothesis],
     causes: Sequence[Cause],
 ) -> Iterator[Cause]:
     """Known causes that this case becomes with their operator or dtype in place of its own, while
@@ -418,14 +419,16 @@ def _alike(
     best = history[-1]
     assert best.case is not None
     graph = best.case.graph
-    similar = [cause for cause in reversed(causes) if _may_be_one(failure, graph, told, cause)]
+    similar = [
+        cause for cause in reversed(causes) if _may_be_one(failure, graph, explanations, cause)
+    ]
     swaps = ((cause, swap(graph, cause)) for cause in similar)
     for cause, edits in [pair for pair in swaps if pair[1]][:MOST_SWAPS]:
         tried = slots.run(best.case, edits, question)
         same = (f for f, _ in tried.failing if _same_words(f, failure, best, tried))
         found = next((f for f in same if _refined(tried, f).hash == cause.refined), None)
         known = not _unexplained(failure, cause)
-        if found and (known or _shares(slots, question, history, edits, found, told)):
+        if found and (known or _shares(slots, question, history, edits, found, explanations)):
             yield cause
         if any(outcome.kind is OutcomeKind.TIMEOUT for outcome in tried.outcomes):
             return  # each would take as long
@@ -451,7 +454,9 @@ def swap(graph: GraphView, cause: Cause) -> Group:
     return tuple(Edit("dtypes", a, b) for a, b in dict.fromkeys(pairs))
 
 
-def _may_be_one(failure: Failure, graph: GraphView, told: Collection[str], cause: Cause) -> bool:
+def _may_be_one(
+    failure: Failure, graph: GraphView, explanations: Collection[Hypothesis], cause: Cause
+) -> bool:
     """Whether the two look alike so far that running one as the other is worth it, and telling.
 
     Two operators may both be wrong on their own: they are one only where the same is ignored or
@@ -464,9 +469,9 @@ def _may_be_one(failure: Failure, graph: GraphView, told: Collection[str], cause
     if failure.kind is not OutcomeKind.MISMATCH:
         return cause.says(failure, graph)
     if _operator(failure) == cause.operator:
-        return not (told and cause.explanations)  # they say the same, or are two
-    return bool(told) and (
-        not cause.explanations or not _bare(told).isdisjoint(_bare(cause.explanations))
+        return not (explanations and cause.explanations)  # they say the same, or are two
+    return bool(explanations) and (
+        not cause.explanations or _agree(explanations, cause.explanations)
     )
 
 
@@ -482,17 +487,17 @@ def _shares(
     history: Sequence[Tried],
     edits: Group,
     failure: Failure,
-    told: Collection[str],
+    explanations: Collection[Hypothesis],
 ) -> bool:
     """Whether what explains a case explains it with another operator as well."""
     swapped = [slots.run(case, edits, question) for case in _witnesses(history)]
     explained, _ = _explanations(slots, question, swapped[::-1], failure)
-    return not _bare(told).isdisjoint(_bare(explained))
+    return _agree(explanations, explained)
 
 
-def _bare(told: Iterable[str]) -> set[str]:
-    """Hypotheses without the operators."""
-    return {text.partition(" ")[2] for text in told}
+def _agree(one: Iterable[Hypothesis], other: Iterable[Hypothesis]) -> bool:
+    """Whether some claim is in both, whatever it is about."""
+    return not {h.unattributed for h in one}.isdisjoint(h.unattributed for h in other)
 
 
 def _operator(failure: Failure) -> str:

@@ -29,11 +29,12 @@ from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.reduction.information import Explained, shown
 from nnfuzz.reduction.subject import Inapplicable, Subject, rebuilt, restricted
 from nnfuzz.reduction.values import simpler_values
-from nnfuzz.triage.general import ignores, schema_defaults, shared_attribute
+from nnfuzz.triage.general import schema_defaults, shared_attribute
+from nnfuzz.triage.hypothesis import Claim, Hypothesis
 
 Arrays = Mapping[str, np.ndarray]
 Envelopes = Mapping[str, Envelope]
-Altered = Collection[tuple[str, Subject]]
+Altered = Collection[tuple[Hypothesis, Subject]]
 """Hypotheses, and the test case as it would be by them."""
 FLOATS = frozenset(dtype.value for dtype in DType if dtype.is_float)
 SMALL = 10
@@ -46,22 +47,23 @@ MOST_NODES = 3
 
 
 def explained(
-    subject: Subject, outputs: Arrays, told: Collection[str] = (), written: Altered = ()
+    subject: Subject, outputs: Arrays, held: Collection[Hypothesis] = (), written: Altered = ()
 ) -> Explained:
-    """What explains the outputs: of hypotheses that are told, those that hold; else all that are
-    consistent. written: further ones, of what the model has beside the graph's attributes.
+    """The hypotheses that explain the outputs: of those that held for other inputs the ones that
+    still do, or all that are consistent if none are given.
+
+    written: further hypotheses, on what the model has beside the attributes of the graph.
     """
     try:
         truth = _envelopes(subject)
     except ReferenceFault:
-        return Explained({text: text for text in told}, 0, [])
-    if told:
-        kept = holding(subject, truth, outputs, told, written)
+        return Explained(dict(zip(held, held)), 0, [])
+    if held:
+        kept = holding(subject, truth, outputs, held, written)
     else:
         kept = consistent(subject, truth, outputs, written)
     tried = [*_alternatives(subject), *written, *_relations(subject, truth, outputs)]
-    family = families(subject, written)
-    named = {text: family.get(text, text) for text in kept}
+    named = {hypothesis: family_of(hypothesis, subject) for hypothesis in kept}
     return Explained(named, len(tried), shown(truth, outputs), operand_family(subject))
 
 
@@ -72,8 +74,8 @@ def _envelopes(subject: Subject) -> Envelopes:
 
 def consistent(
     subject: Subject, truth: Envelopes, outputs: Arrays, written: Altered = ()
-) -> list[str]:
-    """The hypotheses that predict the outputs, in sentences without a subject ("ignores axis").
+) -> list[Hypothesis]:
+    """The hypotheses that predict the outputs.
 
     Those that predict values come first: attributes and inputs in the order of nodes, then rounded
     ones. Without one, the first narrower type counts, whose interval admits more, or how all
@@ -83,16 +85,18 @@ def consistent(
     if not wrong or len(subject.graph.nodes) > MOST_NODES:
         return []
     altered = _altered(subject, written)
-    found = [text for text, other in altered if _predicts(other, truth, outputs)]
+    found = [claimed for claimed, other in altered if _predicts(other, truth, outputs)]
     if not found:
-        found = [str(h) for h in _NUMERIC if _deviates(h, subject, truth, outputs)][:1]
+        habits = (h for h in _NUMERIC if _deviates(h, subject, truth, outputs))
+        found = [Hypothesis.of_habit(habit) for habit in itertools.islice(habits, 1)]
     if not found and all(m.kind is MismatchKind.DTYPE for m in wrong):
         operator = subject.graph.nodes[-1].op.name
         beside = ", with wrong values" if _wrong_beside(truth, outputs) else ""
-        found = [f"{operator} returns {m.actual} for {m.expected}{beside}" for m in wrong]
+        forms = (f"{m.actual} for {m.expected}{beside}" for m in wrong)
+        found = [Hypothesis(Claim.RETURNS, operator, form) for form in forms]
     if not found:
         relations = _relations(subject, truth, outputs)
-        found = [text for text, other in relations if not compare(other, outputs)]
+        found = [claimed for claimed, other in relations if not compare(other, outputs)]
     return list(dict.fromkeys(found))
 
 
@@ -102,29 +106,25 @@ def _wrong_beside(truth: Envelopes, outputs: Arrays) -> bool:
     return bool(compare(truth, there))
 
 
-def families(subject: Subject, written: Altered = ()) -> dict[str, str]:
-    """What to call "Softmax ignores axis" where operators share the code that does: by the
-    attribute alone where ONNX has one of that meaning, or else by the class that declares it; by
-    the class that takes any number of operands where these are ignored. What several operators
-    together round has no operator of its own.
+def family_of(hypothesis: Hypothesis, subject: Subject) -> Hypothesis:
+    """The claim that operators share whose code has one cause, such as for "Softmax ignores axis".
+
+    It is about the attribute alone if ONNX has one of that meaning, and else about the class that
+    declares it; about the class that takes any number of operands where these are ignored; about no
+    operator where several together round. Other hypotheses stay.
     """
-    named = {text: _of_attribute(subject.graph.nodes[0], text.split()[-1]) for text, _ in written}
-    several = len(subject.graph.nodes) > 1
-    for node in subject.graph.nodes:
-        for name in node.op.attributes:
-            named[f"{node.op.name} ignores {name}"] = _of_attribute(node, name)
-        for i in range(2, len(node.inputs)):
-            if family := operand_family(subject):
-                named[f"{node.op.name} ignores input {i}"] = family
-        if several:
-            rounded = ((text, text.partition(" ")[2]) for text, _ in _roundings(subject))
-            named |= {text: f"a fusion {rest}" for text, rest in rounded}
-    return named
-
-
-def _of_attribute(node: Node, name: str) -> str:
-    shared = shared_attribute(node.op.name, name)
-    return ignores(shared) if shared else f"{_declaring(type(node.op), name)} ignores {name}"
+    nodes = subject.graph.nodes
+    if hypothesis.claim is Claim.ROUNDS and len(nodes) > 1:
+        return replace(hypothesis, subject="a fusion")
+    if hypothesis.claim is not Claim.IGNORES:
+        return hypothesis
+    if hypothesis.detail.startswith("input "):
+        later = int(hypothesis.detail.removeprefix("input ")) > 1
+        return (operand_family(subject) if later else None) or hypothesis
+    node = next(node for node in nodes if node.op.name == hypothesis.subject)
+    if attribute := shared_attribute(node.op.name, hypothesis.detail):
+        return Hypothesis(Claim.IGNORES, detail=attribute)
+    return replace(hypothesis, subject=_declaring(type(node.op), hypothesis.detail))
 
 
 def small_families(operator: str, registry: OpRegistry) -> list[str]:
@@ -142,15 +142,15 @@ def small_families(operator: str, registry: OpRegistry) -> list[str]:
     return [name for name, size in sizes.items() if 1 < size <= SMALL]
 
 
-def operand_family(subject: Subject) -> str:
+def operand_family(subject: Subject) -> Hypothesis | None:
     """What the operators have in common that take any number of operands, for the only one of a
-    graph that has more than two; "" for another.
+    graph that has more than two; None for another.
     """
     (node, *others) = subject.graph.nodes
     if others or len(node.inputs) < 3 or node.op.variadic is None:
-        return ""
+        return None
     classes = [cls for cls in type(node.op).__mro__ if vars(cls).get("variadic")]
-    return f"{classes[-1].__name__} of more than two operands" if classes else ""
+    return Hypothesis(Claim.MANY_OPERANDS, classes[-1].__name__) if classes else None
 
 
 def _declaring(spec: type[OpSpec], attribute: str) -> str:
@@ -162,25 +162,28 @@ def holding(
     subject: Subject,
     truth: Envelopes,
     outputs: Arrays,
-    told: Collection[str],
+    held: Collection[Hypothesis],
     written: Altered = (),
-) -> list[str]:
-    """Of hypotheses on how a result comes about, those that further outputs do not refute.
+) -> list[Hypothesis]:
+    """The hypotheses among `held` that further outputs do not refute.
 
-    Right outputs refute what predicts others; how elements differ is said of wrong ones only.
+    Right outputs refute those that predict others. Claims on how the elements of a result differ
+    are about wrong outputs only.
     """
     if compare(truth, outputs):
         found = consistent(subject, truth, outputs, written)
-        return [text for text in told if text in found]
+        return [hypothesis for hypothesis in held if hypothesis in found]
     try:
-        altered = [(text, other) for text, other in _altered(subject, written) if text in told]
-        admitted = {text for text, other in altered if not _differs(other, outputs)}
+        altered = [
+            (claimed, other) for claimed, other in _altered(subject, written) if claimed in held
+        ]
+        admitted = {claimed for claimed, other in altered if not _differs(other, outputs)}
     except ReferenceFault:
-        return list(told)
-    refuted = {text for text, _ in altered} - admitted
-    narrow = {str(h): DType(h.to) for h in _NUMERIC if h.to in FLOATS}
-    finer = {text for text, to in narrow.items() if not _all_held(truth, outputs, to)}
-    return [text for text in told if text not in refuted | finer]
+        return list(held)
+    refuted = {claimed for claimed, _ in altered} - admitted
+    narrow = {Hypothesis.of_habit(h): DType(h.to) for h in _NUMERIC if h.to in FLOATS}
+    finer = {claimed for claimed, to in narrow.items() if not _all_held(truth, outputs, to)}
+    return [hypothesis for hypothesis in held if hypothesis not in refuted | finer]
 
 
 def _all_held(truth: Envelopes, outputs: Arrays, dtype: DType) -> bool:
@@ -188,14 +191,14 @@ def _all_held(truth: Envelopes, outputs: Arrays, dtype: DType) -> bool:
     return all(held(outputs[n], dtype).all() for n, e in truth.items() if e.dtype.is_float)
 
 
-def _altered(subject: Subject, written: Altered) -> Iterator[tuple[str, Subject]]:
+def _altered(subject: Subject, written: Altered) -> Iterator[tuple[Hypothesis, Subject]]:
     """What predicts values: the graph with something ignored or rounded."""
     return itertools.chain(_alternatives(subject), written, _roundings(subject))
 
 
 def _relations(
     subject: Subject, truth: Envelopes, outputs: Arrays
-) -> Iterator[tuple[str, Envelopes]]:
+) -> Iterator[tuple[Hypothesis, Envelopes]]:
     """What the only result may be instead: 0, another sign, one more or less, an input, in another
     shape, ...
     """
@@ -211,34 +214,37 @@ def _relations(
         return {name: Envelope(right.dtype, ends[0], lo, hi, right.any)}
 
     if right.dtype.is_bool:
-        yield f"{operator} returns the contrary", moved(np.logical_not)
+        yield Hypothesis(Claim.RETURNS, operator, "the contrary"), moved(np.logical_not)
     else:
-        yield f"{operator} returns 0", moved(np.zeros_like)
-        yield f"{operator} is one too large", moved(lambda end: end + 1)
-        yield f"{operator} is one too small", moved(lambda end: end - 1)
-        yield f"{operator} has the opposite sign", moved(np.negative)
+        yield Hypothesis(Claim.RETURNS, operator, "0"), moved(np.zeros_like)
+        yield Hypothesis(Claim.OFF, operator, "one too large"), moved(lambda end: end + 1)
+        yield Hypothesis(Claim.OFF, operator, "one too small"), moved(lambda end: end - 1)
+        yield Hypothesis(Claim.SIGN, operator), moved(np.negative)
     for i, given in enumerate(subject.graph.nodes[-1].inputs):
         value = subject.values[given]
         if value.shape == right.ref.shape and DType.of(value.dtype) is right.dtype:
             same = plain(value).astype(right.ref.dtype)
-            yield f"{operator} returns input {i}", moved(lambda end, same=same: same)  # type: ignore[misc]
-    for text, form in _forms(right.ref.shape, outputs[name].shape if name in outputs else ()):
+            claimed = Hypothesis(Claim.RETURNS, operator, f"input {i}")
+            yield claimed, moved(lambda end, same=same: same)  # type: ignore[misc]
+    for claim, detail, form in _forms(
+        right.ref.shape, outputs[name].shape if name in outputs else ()
+    ):
         ends = [form(x) for x in (right.ref, right.lo, right.hi, right.any)]
-        yield f"{operator} {text}", {name: Envelope(right.dtype, *ends)}
+        yield Hypothesis(claim, operator, detail), {name: Envelope(right.dtype, *ends)}
 
 
 def _forms(
     right: tuple[int, ...], actual: tuple[int, ...]
-) -> Iterator[tuple[str, Callable[[np.ndarray], np.ndarray]]]:
+) -> Iterator[tuple[Claim, str, Callable[[np.ndarray], np.ndarray]]]:
     """How the same numbers may be arranged instead: ways to do it, in words."""
     if len(right) > 1:
-        yield "returns its result transposed", lambda x: x.swapaxes(-1, -2)
+        yield Claim.RETURNS, "its result transposed", lambda x: x.swapaxes(-1, -2)
     if len(right) > 2:
-        yield "returns its result with reversed axes", np.transpose
+        yield Claim.RETURNS, "its result with reversed axes", np.transpose
     if actual != right and [d for d in actual if d != 1] == [d for d in right if d != 1]:
         lost = len(right) - len(actual)
         way = "loses" if lost > 0 else "adds" if lost else "moves"
-        yield f"{way} axes of size 1", lambda x: x.reshape(actual)
+        yield Claim.AXES, way, lambda x: x.reshape(actual)
 
 
 def _deviates(habit: Deviation, subject: Subject, truth: Envelopes, outputs: Arrays) -> bool:
@@ -287,26 +293,28 @@ def _differs(other: Subject, outputs: Arrays) -> bool:
     return predicted.keys() != outputs.keys() or bool(compare(predicted, outputs))
 
 
-def _alternatives(subject: Subject) -> Iterator[tuple[str, Subject]]:
+def _alternatives(subject: Subject) -> Iterator[tuple[Hypothesis, Subject]]:
     """The graph with one attribute or input of one node ignored."""
     for node in subject.graph.nodes:
         usual = schema_defaults(node.op.name)
         for name, value in node.op.attributes.items():
             for other in _others(node.op, name, value, usual.get(name)):
                 op = type(node.op)(**{**node.op.attributes, name: other})
-                yield from _made(f"{node.op.name} ignores {name}", subject, node, op, node.inputs)
+                claimed = Hypothesis(Claim.IGNORES, node.op.name, name)
+                yield from _made(claimed, subject, node, op, node.inputs)
         for i, name in enumerate(node.inputs):
             fewer = node.op.without_input(i)
             if fewer is not None:
                 rest = (*node.inputs[:i], *node.inputs[i + 1 :])
-                yield from _made(f"{node.op.name} ignores input {i}", subject, node, fewer, rest)
+                claimed = Hypothesis(Claim.IGNORES, node.op.name, f"input {i}")
+                yield from _made(claimed, subject, node, fewer, rest)
             elif name in subject.params and i > 0:
                 zeros = {**subject.params, name: np.zeros_like(subject.params[name])}
-                text = f"{node.op.name} takes input {i} for 0"
-                yield text, replace(subject, params=zeros)
+                claimed = Hypothesis(Claim.ZERO_INPUT, node.op.name, str(i))
+                yield claimed, replace(subject, params=zeros)
 
 
-def _roundings(subject: Subject) -> Iterator[tuple[str, Subject]]:
+def _roundings(subject: Subject) -> Iterator[tuple[Hypothesis, Subject]]:
     """The graph with all inputs and weights of a dtype rounded to a narrower one; not where a
     result is no float: the few values that it may have agree by chance.
     """
@@ -320,8 +328,9 @@ def _roundings(subject: Subject) -> Iterator[tuple[str, Subject]]:
             name: x.astype(narrow).astype(x.dtype) if x.dtype.name == habit.dtype else x
             for name, x in subject.params.items()
         }
-        text = f"{subject.graph.nodes[-1].op.name} rounds {habit.dtype} to {habit.to}"
-        yield text, replace(subject, params=params)
+        detail = f"{habit.dtype} to {habit.to}"
+        claimed = Hypothesis(Claim.ROUNDS, subject.graph.nodes[-1].op.name, detail)
+        yield claimed, replace(subject, params=params)
 
 
 def _others(op: OpSpec, name: str, value: Any, usual: Any) -> list[Any]:
@@ -331,8 +340,8 @@ def _others(op: OpSpec, name: str, value: Any, usual: Any) -> list[Any]:
 
 
 def _made(
-    text: str, subject: Subject, node: Node, op: OpSpec, inputs: tuple[str, ...]
-) -> Iterator[tuple[str, Subject]]:
+    claimed: Hypothesis, subject: Subject, node: Node, op: OpSpec, inputs: tuple[str, ...]
+) -> Iterator[tuple[Hypothesis, Subject]]:
     """The subject with another node, if the graph admits it."""
     graph = subject.graph
     nodes = [Node(op, inputs, node.outputs) if n is node else n for n in graph.nodes]
@@ -340,7 +349,7 @@ def _made(
         made = rebuilt(Graph(graph.values, nodes, graph.inputs, graph.weights, graph.outputs), {})
     except (Inapplicable, GraphError, ConstraintError):
         return
-    yield text, restricted(subject, made, {})
+    yield claimed, restricted(subject, made, {})
 
 
 def with_operator(subject: Subject, node_name: str, other: type[OpSpec]) -> Subject:

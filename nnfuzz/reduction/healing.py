@@ -12,7 +12,8 @@ from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.reduction.candidate import Question, Tried
 from nnfuzz.reduction.edit import Edit, Group
 from nnfuzz.reduction.slots import Slots
-from nnfuzz.triage.general import ignores, shared_attribute
+from nnfuzz.triage.general import shared_attribute
+from nnfuzz.triage.hypothesis import Claim, Hypothesis
 from nnfuzz.triage.refine import first_copy
 from nnfuzz.triage.signature import Failure
 from nnfuzz.triage.title import needed_attributes
@@ -65,25 +66,25 @@ def narrowed(heals: Sequence[str], known: Iterable[Sequence[str]]) -> Sequence[s
     return list(common) if len(heals) > 1 and len(common) == 1 else heals
 
 
-def shared(heals: Collection[str], operator: str, operands: str) -> str:
-    """The key that operators share which all become right when one and the same thing is removed;
-    "" if there is none. operands: the family of an operator of many operands.
+def shared(heals: Collection[str], operator: str, operands: Hypothesis | None) -> Hypothesis | None:
+    """The claim that operators share which all become right when one and the same thing is removed;
+    None if there is none. operands: the claim for a family of operators of many operands.
     """
     if len(heals) != 1:
-        return ""
+        return None
     (what,) = heals
     if what == CONSTANT:
-        return "is right without constants"
+        return Hypothesis(Claim.ALL_CONSTANTS)
     if what == OPERANDS:
         return operands
     attribute = shared_attribute(operator, what)
-    return ignores(attribute) if attribute else ""
+    return Hypothesis(Claim.IGNORES, detail=attribute) if attribute else None
 
 
-def in_words(heals: Collection[str], operator: str) -> str:
-    """The same as a sentence about the operator; "" if nothing heals."""
+def healed(heals: Collection[str], operator: str) -> Hypothesis | None:
+    """What heals an operator, as a claim; None if nothing does."""
     if CONSTANT in heals:
-        return f"{operator} is right where no operand is constant"
+        return Hypothesis(Claim.NO_CONSTANT, operator)
     if OPERANDS in heals:
-        return f"{operator} is right with one operand less"
-    return f"{operator} is right without {' or '.join(heals)}" if heals else ""
+        return Hypothesis(Claim.FEWER_OPERANDS, operator)
+    return Hypothesis(Claim.WITHOUT, operator, " or ".join(heals)) if heals else None

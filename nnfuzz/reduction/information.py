@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nnfuzz.ir.dtypes import plain
+from nnfuzz.triage.hypothesis import Hypothesis
 
 if TYPE_CHECKING:
     from nnfuzz.compare.envelope import Envelope
@@ -36,10 +37,10 @@ class Explained:
     of them were tried, what is wrong in which ways, and the family of an operator of many operands.
     """
 
-    explanations: dict[str, str]
+    explanations: Mapping[Hypothesis, Hypothesis]
     tried: int
     shown: list[Shown]
-    operands: str = ""
+    operands: Hypothesis | None = None
 
 
 def shown(truth: Mapping[str, Envelope], outputs: Mapping[str, np.ndarray]) -> list[Shown]:

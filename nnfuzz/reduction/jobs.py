@@ -11,6 +11,7 @@ from nnfuzz.reduction.edit import Group
 from nnfuzz.reduction.information import Explained
 from nnfuzz.sandbox.job import Job
 from nnfuzz.testcase.case import TestCase
+from nnfuzz.triage.hypothesis import Hypothesis
 
 
 @dataclass(frozen=True)
@@ -88,4 +89,4 @@ class Explain(Job[Explained]):
 
     case: TestCase
     outputs: Mapping[str, np.ndarray]
-    among: tuple[str, ...] = ()
+    among: tuple[Hypothesis, ...] = ()

@@ -20,6 +20,7 @@ from nnfuzz.reduction.edit import Edit
 from nnfuzz.reduction.slots import Slots
 from nnfuzz.triage.facts import facts_of
 from nnfuzz.triage.general import general_message
+from nnfuzz.triage.hypothesis import Hypothesis
 from nnfuzz.triage.mismatch import wrong_outputs
 from nnfuzz.triage.refine import first_copy, pattern_of, refined
 from nnfuzz.triage.signature import HABITS, OTHERS, Failure
@@ -45,7 +46,7 @@ class Cause:
     apart: tuple[str, ...] = ()
     kind: str = ""
     stage: str = ""
-    explanations: tuple[str, ...] = ()
+    explanations: tuple[Hypothesis, ...] = ()
     follows: str = ""
     messages: tuple[str, ...] = ()
     wrong: str = ""

@@ -20,7 +20,7 @@ from nnfuzz.materialize.exporters import all_exporters
 from nnfuzz.materialize.liveness import without_dead_nodes
 from nnfuzz.materialize.validity import invalid
 from nnfuzz.reduction.edit import EXPERIMENTS, MERGED, Edit, Group, groups
-from nnfuzz.reduction.explain import explained, small_families, with_operator
+from nnfuzz.reduction.explain import Altered, explained, small_families, with_operator
 from nnfuzz.reduction.information import Explained
 from nnfuzz.reduction.jobs import (
     Explain,
@@ -41,6 +41,7 @@ from nnfuzz.testcase.case import ModelError, TestCase
 from nnfuzz.testcase.foreign import case_of_model
 from nnfuzz.testcase.service import ProducerService
 from nnfuzz.testcase.single_node import single_node
+from nnfuzz.triage.hypothesis import Claim, Hypothesis
 from nnfuzz.triage.title import needed_attributes, unwritten
 
 
@@ -74,8 +75,9 @@ class ReduceService(ProducerService):
         written = self._without_attributes(job.case, subject)
         why = explained(subject, job.outputs, job.among, written)
         operator = subject.graph.nodes[0].op.name
-        silent = {f"{operator} ignores {name}" for name in unwritten(job.case.model)}
-        held = {text: own for text, own in why.explanations.items() if text not in silent}
+        names = unwritten(job.case.model)
+        silent = {Hypothesis(Claim.IGNORES, operator, name) for name in names}
+        held = {claim: own for claim, own in why.explanations.items() if claim not in silent}
         return replace(why, explanations=held)
 
     def _experiment(self, case: TestCase, edit: Edit) -> Subject:
@@ -102,12 +104,13 @@ class ReduceService(ProducerService):
             raise Inapplicable(str(error)) from error
         return with_operator(subject, edit.target, other)
 
-    def _without_attributes(self, case: TestCase, subject: Subject) -> list[tuple[str, Subject]]:
+    def _without_attributes(self, case: TestCase, subject: Subject) -> Altered:
         """A model of one operator with one attribute at its default, for each that lowering sets
         and the spec does not have, and how to call that. Where lowering writes others in place of
         the spec's, as a shape for pads, each that it sets counts.
         """
-        (node, *others), found = subject.graph.nodes, []
+        node, *others = subject.graph.nodes
+        found: list[tuple[Hypothesis, Subject]] = []
         if others or not case.model:
             return []
         indirect = not node.op.attributes.keys().isdisjoint(unwritten(case.model))
@@ -115,7 +118,7 @@ class ReduceService(ProducerService):
             if indirect or name not in node.op.attributes:
                 with suppress(Inapplicable):
                     altered = self._imported(case, attribute=name)
-                    found.append((f"{node.op.name} ignores {name}", altered))
+                    found.append((Hypothesis(Claim.IGNORES, node.op.name, name), altered))
         return found
 
     def _imported(self, case: TestCase, output: str = "", attribute: str | None = None) -> Subject:

@@ -28,6 +28,7 @@ from nnfuzz.sandbox.events import Limits, Reply
 from nnfuzz.sandbox.job import Job
 from nnfuzz.sandbox.sandbox import wait
 from nnfuzz.testcase.case import TestCase
+from nnfuzz.triage.hypothesis import Hypothesis
 from nnfuzz.triage.survey import learn_habits
 
 A = TypeVar("A")
@@ -165,14 +166,13 @@ class Slots:
         return proposed.groups, proposed.measure
 
     def explain(
-        self, case: TestCase, outputs: Mapping[str, np.ndarray], told: Sequence[str] = ()
+        self, case: TestCase, outputs: Mapping[str, np.ndarray], held: Sequence[Hypothesis] = ()
     ) -> Explained:
-        """Hypotheses that predict some outputs of a case, or of those that are told the ones that
-        hold.
+        """The hypotheses that predict some outputs of a case; among `held`, if any are given.
 
         Raises: WorkerError if the worker fails.
         """
-        return self._answer("explaining", Explain(case, outputs, tuple(told)))
+        return self._answer("explaining", Explain(case, outputs, tuple(held)))
 
     def families(self, operator: str) -> list[str]:
         """The small families of specs that an operator belongs to.

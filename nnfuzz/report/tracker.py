@@ -12,7 +12,7 @@ from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.ir.sizes import by_copy
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.records.finding import Finding
-from nnfuzz.reduction.healing import in_words
+from nnfuzz.reduction.healing import healed
 from nnfuzz.report import text
 from nnfuzz.report.numbers import accuracy_rows, assert_close, operands, whole_arrays
 from nnfuzz.report.repro import (
@@ -46,6 +46,8 @@ def tracker_report(finding: Finding) -> str:
     outcome = failing_outcome(finding)
     failed = outcome is not None and outcome.kind in FAILURES
     wrong = first_wrong(finding)
+    last = case.graph.operators[-1] if case.graph else ""
+    healing = healed(finding.diagnosis.heals, last)
     return (
         environment()
         .get_template("report.md.jinja")
@@ -62,10 +64,8 @@ def tracker_report(finding: Finding) -> str:
             arrays=whole_arrays(finding),
             grouping=finding.origin.grouping,
             bisections=finding.origin.bisection,
-            explanations=finding.diagnosis.explanations,
-            healed=in_words(finding.diagnosis.heals, case.graph.operators[-1])
-            if case.graph
-            else "",
+            explanations=[claimed.sentence for claimed in finding.diagnosis.explanations],
+            healed=healing.sentence if healing else "",
             levels=_levels(finding),
             localisation=finding.localisation,
             ablation=_ablation(finding),

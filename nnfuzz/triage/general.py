@@ -233,11 +233,6 @@ def switches(graph: GraphView, operator: str) -> list[str]:
     return sorted(found)
 
 
-def ignores(attribute: str) -> str:
-    """The key that operators share which ignore one attribute of the same meaning."""
-    return f"ignores {attribute}"
-
-
 def shared_attribute(operator: str, name: str) -> str:
     """What operators share that read an attribute by one piece of code: its name, and its default
     where ONNX has one. "" for a position, which means something else to every operator, and for

@@ -57,23 +57,11 @@ def statement(message: str) -> str:
     return message[next(fitting, starts[-1]) :]
 
 
-def wrong_in_words(kind: str, wrong: WrongOutput | None = None, explanation: str = "") -> str:
-    """The cause of a mismatch: what predicts the result if that is known, else what is wrong."""
-    if explanation:
-        return explanation
+def wrong_in_words(kind: str, wrong: WrongOutput | None = None) -> str:
+    """What is wrong with an output."""
     if wrong is not None and kind in ("shape", "dtype"):
         return f"wrong {kind}, {wrong.actual} for {wrong.expected}"
     return _WRONG.get(kind, f"wrong {kind}")
-
-
-def without_operator(explanation: str, names: Iterable[str], inputs: int) -> str:
-    """A hypothesis on a result without the operator that the title has named already.
-
-    inputs: how many the operator has.
-    """
-    first, _, rest = explanation.partition(" ")
-    told = rest if first in {*names} else explanation
-    return "returns its input" if told == "returns input 0" and inputs == 1 else told
 
 
 def operators_of(model: bytes, written_from: Sequence[str] = ()) -> str:

@@ -31,6 +31,7 @@ from nnfuzz.report.repro import repro_script
 from nnfuzz.report.templating import environment
 from nnfuzz.report.tracker import tracker_report
 from nnfuzz.store.store import Store
+from nnfuzz.triage.hypothesis import Claim, Hypothesis
 from nnfuzz.triage.signature import Signature
 from tests.attacks import samples
 from tests.corpus import by_hand
@@ -453,6 +454,7 @@ def hostile_finding():
         o.target: tuple(replace(m, output=HOSTILE, actual=HOSTILE) for m in ms)
         for o, ms in zip(outcomes, found.verdict.mismatches.values())
     }
+    claimed = Hypothesis(Claim.OTHER, detail=HOSTILE)
     place = {"party": HOSTILE, "evidence": [HOSTILE], "level": HOSTILE, "onnx_operator": HOSTILE,
              "onnx_model": HOSTILE, "ablation": [{"without": [HOSTILE], "answer": ""}]}  # fmt: skip
     return replace(
@@ -462,7 +464,7 @@ def hostile_finding():
         verdict=replace(found.verdict, mismatches=mismatches),
         versions={HOSTILE: HOSTILE},
         localisation=place,
-        origin=Origin(grouping=HOSTILE, reduction=Figures((3, 2)), diagnosis=Diagnosis((HOSTILE,))),
+        origin=Origin(grouping=HOSTILE, reduction=Figures((3, 2)), diagnosis=Diagnosis((claimed,))),
         case=replace(found.case, exporter=HOSTILE, expected={HOSTILE: found.case.expected["y"]}),
     )
 

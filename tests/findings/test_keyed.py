@@ -17,6 +17,7 @@ from nnfuzz.findings.keyed import KeyedFinding, keyed, known_by, reread
 from nnfuzz.records.finding import Origin
 from nnfuzz.reduction.diagnosis import Diagnosis
 from nnfuzz.reduction.figures import Counter, Figures, Spent
+from nnfuzz.triage.hypothesis import Claim, Hypothesis
 from nnfuzz.triage.keys import Key, KeyKind, same
 from nnfuzz.triage.refine import TriageFacts
 from nnfuzz.triage.signature import EVERYWHERE, OPTIMISED, Signature, digest_of
@@ -45,7 +46,9 @@ def test_a_failure_that_follows_from_another_is_known_by_that(finding_of):
 
 def test_what_a_folder_says_of_its_origin_comes_back(finding_of):
     figures = Figures((9, 2), (30, 4), 17, 1.5, (3, 3), "", {"reduce": Spent(3)}, {"a": Counter(1)})
-    diagnosis = Diagnosis(("Add ignores input 1",), (Key(KeyKind.CAUSE, "x"),), "", ("axis",))
+    diagnosis = Diagnosis(
+        (Hypothesis(Claim.IGNORES, "Add", "input 1"),), (Key(KeyKind.CAUSE, "x"),), "", ("axis",)
+    )
     signature = finding_of("planted,bug=value").signature
     whole = Origin(4, "2.0", "sure", (), signature, figures, diagnosis)
     for origin in (whole, Origin(), Origin(0)):

@@ -61,16 +61,20 @@ def of(bench, operator, causes=(), explained=False):
     raise AssertionError(f"{operator} never fails")
 
 
+def texts(evidence):
+    return tuple(map(str, evidence.explanations))
+
+
 def keys(finding):
     return keyed(replace(finding, backend=None), BackendRegistry()).keys
 
 
 def test_one_explanation_makes_two_operators_one_cause(bench):
     one, evidence = of(bench, "Softmax")
-    assert evidence.explanations == ("Softmax ignores axis",)
+    assert texts(evidence) == ("Softmax ignores axis",)
     cause = keyed(one, bench[0]).as_cause()
     other, evidence = of(bench, "LogSoftmax", [cause], explained=True)
-    assert evidence.explanations == ("LogSoftmax ignores axis",)
+    assert texts(evidence) == ("LogSoftmax ignores axis",)
     assert Key(KeyKind.CAUSE, cause.refined) in evidence.keys
     assert same(keys(one), keys(other))
     silent = replace(cause, explanations=())  # it showed too little
@@ -126,7 +130,7 @@ def test_what_is_no_graph_of_ours_is_tried_operator_by_operator(bench):
     producer = Producer(3, replace(CONFIG, operators=operators))
     finding, evidence = of((registry, spec, producer, servers), *operators)
     assert [node.op for node in finding.case.graph.nodes] == ["MatMul"]
-    assert evidence.explanations[0] == "MatMul returns its result transposed"
+    assert texts(evidence)[0] == "MatMul returns its result transposed"
 
 
 @pytest.mark.slow

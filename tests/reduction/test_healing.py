@@ -11,9 +11,10 @@ from nnfuzz.findings import keyed as identity
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
-from nnfuzz.reduction.healing import CONSTANT, OPERANDS, in_words, narrowed, shared
+from nnfuzz.reduction.healing import CONSTANT, OPERANDS, healed, narrowed, shared
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.identity import Numbered
+from nnfuzz.triage.hypothesis import Hypothesis
 from nnfuzz.triage.keys import same
 from tests.reduction.test_diagnosis import bench, reduced
 
@@ -47,7 +48,7 @@ def test_an_attribute_that_only_the_lowering_sets_is_one_cause_of_many_operators
     found = [keyed(bench, case_of(bench, name, 1, **rest)) for name, rest in wrong]
     assert same(*(keys for keys, _, _ in found))
     for (name, _), (_, _, evidence) in zip(wrong, found, strict=True):
-        assert evidence.explanations == (f"{name} ignores noop_with_empty_axes",)
+        assert [str(h) for h in evidence.explanations] == [f"{name} ignores noop_with_empty_axes"]
         assert evidence.heals == ("noop_with_empty_axes",)
 
 
@@ -83,7 +84,8 @@ def test_deaths_without_a_word_in_one_small_family_are_one(bench):
     ],
 )
 def test_one_thing_that_heals_is_shared_by_the_operators_that_have_it(heals, operator, text):
-    assert shared(heals, operator, "a family") == text
+    claimed = shared(heals, operator, Hypothesis.parse("a family"))
+    assert str(claimed or "") == text
 
 
 def test_of_several_things_that_heal_a_known_cause_chooses():
@@ -94,7 +96,7 @@ def test_of_several_things_that_heal_a_known_cause_chooses():
 
 
 def test_different_attributes_of_one_operator_are_different_causes():
-    texts = [shared([name], "Attention", "") for name in ("is_causal", "softcap")]
+    texts = [shared([name], "Attention", None) for name in ("is_causal", "softcap")]
     assert all(a != b for a, b in combinations(texts, 2))
-    assert in_words([CONSTANT], "Add") == "Add is right where no operand is constant"
-    assert in_words(["mode", "axis"], "Pad") == "Pad is right without mode or axis"
+    assert str(healed([CONSTANT], "Add")) == "Add is right where no operand is constant"
+    assert str(healed(["mode", "axis"], "Pad")) == "Pad is right without mode or axis"
