@@ -177,14 +177,14 @@ class Loop:
         """Wall seconds of the campaign, start-up and earlier sessions included."""
         return self.recorder.seconds()
 
-    def cpu_ms(self) -> dict[str, object]:
+    def cpu_ms(self) -> dict[str, float | dict[str, float]]:
         """Milliseconds of CPU time per test of this session, by who has spent them."""
         tests = self.recorder.figures.tests - self._tests_before
         return self.cpu.per_test(tests, self.probes)
 
     def sut_share(self) -> float:
         """Seconds inside compilers / (wall seconds x workers), of this session."""
-        workers = sum(len(pool.slots) for pool in self.backends)
+        workers = sum(len(pool.workers) for pool in self.backends)
         wall = self.recorder.store.sessions.seconds()
         return sum(pool.seconds for pool in self.backends) / (wall * workers)
 
@@ -262,7 +262,7 @@ class Loop:
         for pool in self.backends:
             pool.dispatch()
         if not self._probing:
-            self.reducer.dispatch(self.reducer.share() * self.seconds())
+            self.reducer.start_next(self.reducer.share() * self.seconds())
         self._wait()
 
     def _wait(self) -> None:
@@ -317,7 +317,7 @@ class Loop:
 
     def _hungry(self) -> bool:
         """Whether the busiest backend's queue is short: memory stays small, compilers busy."""
-        workers, least = self.config.workers, 2 * len(self.producers.slots)
+        workers, least = self.config.workers, 2 * len(self.producers.workers)
         rooms = {pool: least + workers * (6 + pool.ahead) for pool in self.backends}
         if any(len(pool.queue) >= room for pool, room in rooms.items()):
             return False

@@ -74,7 +74,7 @@ def diagnose(
     Raises: WorkerError if a worker of nnfuzz fails.
     """
     best = history[-1]
-    if best.case is None or slots.slots[0].runner is None or HABITS in failure.signature.parts:
+    if best.case is None or slots.runner is None or HABITS in failure.signature.parts:
         return NOTHING
     before = _before(slots, question, best, failure)
     if before is None:
