@@ -166,8 +166,12 @@ COMPILER, POLITE = FaultyCompiler(FAULTS), FaultyCompiler(REFUSED)
 def causes_of(model, inputs):
     """Ground truth: the causes by which these ONNX bytes fail on these inputs."""
     module = onnx.load_model_from_string(model)
-    refused = any(POLITE.first(module, stage) for stage in (Stage.IMPORT, Stage.COMPILE))
-    return set() if refused else COMPILER.causes(module, inputs)
+    for stage in (Stage.IMPORT, Stage.COMPILE):
+        if POLITE.first(module, stage):
+            return set()
+        if met := COMPILER.first(module, stage):
+            return {met[0].cause}
+    return COMPILER.causes(module, inputs)
 
 
 def _claim(fault, site):

@@ -28,7 +28,7 @@ class CpuMeter:
         """Leaves out what comes now: reductions after the last test."""
         self._after = self._spent()
 
-    def per_test(self, tests: int, probes: int = 0) -> dict[str, object]:
+    def per_test(self, tests: int, probes: int = 0) -> dict[str, float | dict[str, float]]:
         """Milliseconds per test: `compilers` inside of their stages, `own` everything else, and
         what that consists of. The workers' own part is what they do before and behind the stages.
 

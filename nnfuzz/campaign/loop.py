@@ -177,7 +177,7 @@ class Loop:
         """Wall seconds of the campaign, start-up and earlier sessions included."""
         return self.recorder.seconds()
 
-    def cpu_ms(self) -> dict[str, object]:
+    def cpu_ms(self) -> dict[str, float | dict[str, float]]:
         """Milliseconds of CPU time per test of this session, by who has spent them."""
         tests = self.recorder.figures.tests - self._tests_before
         return self.cpu.per_test(tests, self.probes)

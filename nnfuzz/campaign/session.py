@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import platform
@@ -10,15 +9,12 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 from nnfuzz.backend.registry import BackendRegistry
-from nnfuzz.base.files import write_atomically
-from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.backend_pool import BackendPool
 from nnfuzz.campaign.epochs import EpochDecider, Epochs
 from nnfuzz.campaign.loop import STANDSTILLS, Loop
@@ -27,7 +23,6 @@ from nnfuzz.campaign.watchdog import Watchdog
 from nnfuzz.campaign.writer import finding_writer
 from nnfuzz.feedback.guidance import Guidance, NoFeedback
 from nnfuzz.feedback.probe import Prober
-from nnfuzz.feedback.refusals import refusals
 from nnfuzz.feedback.support import ProbeAnswers, Support
 from nnfuzz.feedback.support_cache import SupportCache, SupportTables
 from nnfuzz.feedback.throttle import Throttle
@@ -38,17 +33,21 @@ from nnfuzz.parts.shared_leases import SharedLeases
 from nnfuzz.records.config import CampaignConfig, ConfigError
 from nnfuzz.records.lending import Coordinator
 from nnfuzz.records.observer import Observer, counted
-from nnfuzz.records.rows import AvoidedRow, FindingRow
+from nnfuzz.records.rows import FindingRow
 from nnfuzz.sandbox.events import Fault, Reply, described
-from nnfuzz.store.recorder import DESIGN, Recorder
-from nnfuzz.store.statistics import summary
+from nnfuzz.store.changes import keep_releases
+from nnfuzz.store.recorder import Recorder
 from nnfuzz.store.store import MOST_FAULTS, Store
+from nnfuzz.store.summary import (
+    OwnFigures,
+    Summary,
+    known_unseen,
+    summarise,
+    write_summary,
+)
 from nnfuzz.testcase.jobs import ListVocabulary
 from nnfuzz.testcase.service import blames_settings
-from nnfuzz.triage.known import KnownFailures
 from nnfuzz.triage.survey import declared
-from nnfuzz.upkeep.changes import keep_releases
-from nnfuzz.upkeep.post_reduction import SUMMARY, findings_figures
 from nnfuzz.upkeep.reducing import Reducer
 from nnfuzz.upkeep.rekeying import rekey
 
@@ -63,12 +62,17 @@ _LIBRARIES = ("nnfuzz", "torch", "onnx", "numpy", "z3-solver")
 
 @dataclass(frozen=True)
 class Result:
-    """What a session leaves. refused: signature -> why. summary: the content of summary.json."""
+    """What a session leaves. refused: signature -> why."""
 
     folder: Path
-    summary: dict[str, Any]
+    summary: Summary
     findings: list[FindingRow]
     refused: dict[str, str]
+
+    @classmethod
+    def of(cls, store: Store, summary: Summary) -> Result:
+        """Returns the summary with the findings and refusals of the store."""
+        return cls(store.folder, summary, store.findings(), store.restraints.reasons())
 
 
 @dataclass(frozen=True)
@@ -114,8 +118,7 @@ def run_campaign(
         finally:
             session.save_support()
             result = session.result()
-            text = json.dumps(result.summary, indent=1) + "\n"
-            write_atomically(store.folder / SUMMARY, text.encode())
+            write_summary(store.folder, result.summary)
             if session.leased:
                 session.leased.close()
     return result
@@ -170,12 +173,6 @@ class _Session:
     def save_support(self) -> None:
         self.support.save(self.prober.tables, self.prober.answers, self.prober.keys)
 
-    def _known_seen(self) -> set[str]:
-        """Signatures of failures to be ignored that occurred, refined ones as well."""
-        seen = self.store.occurrences.signatures_in("known")
-        reductions = self.recorder.reductions
-        return seen | {reductions[s].refined for s in seen if s in reductions}
-
     def _standstills(self) -> dict[str, int]:
         """By what did not answer, the campaign's own thread included."""
         found, own = self.loop.standstills, self.watchdog.standstills
@@ -185,50 +182,30 @@ class _Session:
             self.store.set_meta(STANDSTILLS, found)
         return dict(found)
 
-    def _lifted(self) -> list[AvoidedRow]:
-        """What generation kept away from in some epoch and does not any more."""
-        now = {row.item for row in self.loop.epochs.avoided}
-        return [row for row in self.store.restraints.ever_avoided() if row.item not in now]
-
     def result(self) -> Result:
-        findings = self.store.findings()
-        reasons = self.store.restraints.reasons()
-        figures = self.recorder.figures
+        """Returns what the session leaves."""
+        figures, reducer = self.recorder.figures, self.loop.reducer
         self.store.sessions.touch()
-        shares, hangs = self.store.sessions.sut_shares(), self.store.hangs.rows()
-        extra = {
-            **findings_figures(self.store),
-            "faults": sum(event.kind == "fault" for event in self.store.events.rows()),
-            "flaky": self.recorder.buckets.get("flaky", 0),
-            "flaky_failures": [asdict(row) for row in self.store.occurrences.flaky()],
-            "hangs": dict(Counter(row.status.value for row in hangs)),
-            "hangs_of_survey": {pool.name: pool.hung for pool in self.loop.backends if pool.hung},
-            "unconfirmed_hangs": [row.to_json() for row in self.store.hangs.unconfirmed()],
-            "by_design": self.recorder.buckets.get(DESIGN, 0),
-            "habits": {p.name: [str(h) for h in p.habits] for p in self.loop.backends},
-            "known_unseen": sorted(
-                KnownFailures.stored(self.config.known).hashes - self._known_seen()
-            ),
-            "standstills": self._standstills(),
-            "full_checks": figures.full_checks,
-            "full_check_finds": figures.full_check_finds,
-            "refused": len(reasons),
-            "support_tables": [{"path": str(p), "entries": n} for p, n in self.support_used],
-            "avoided": [asdict(row) for row in self.loop.epochs.avoided],
-            "avoided_before": [asdict(row) for row in self._lifted()],
-            "reduce_seconds": round(self.loop.reducer.spent, 3),
-            "reduce_seconds_after_campaign": round(self.loop.reducer.after_campaign, 3),
-            "reduce_seconds_missing": round(self.loop.reducer.missing(os.cpu_count() or 1), 3),
-            "cpu_ms": self.loop.cpu_ms(),
-            "sut_shares": {name: round(share, 4) for name, share in shares.items()},
-            "versions": self.versions.flat(),
-            **({"refusals": refusals(self.store.tests.rows())} if self.config.case.invalid else {}),
-            "seed": self.config.seed,
-            "config": as_json(self.config),
-        }
-        mean = sum(shares.values()) / len(shares) if shares else 0.0
-        content = summary(figures, findings, self.loop.seconds(), mean, extra)
-        return Result(self.store.folder, content, findings, reasons)
+        own = OwnFigures(
+            figures.full_checks,
+            figures.full_check_finds,
+            reducer.spent,
+            reducer.after_campaign,
+            reducer.missing(os.cpu_count() or 1),
+            {pool.name: pool.hung for pool in self.loop.backends if pool.hung},
+            self._standstills(),
+            self.loop.cpu_ms(),
+        )
+        content = summarise(
+            self.store,
+            self.config,
+            figures,
+            own,
+            self.loop.epochs.avoided,
+            known_unseen=known_unseen(self.store, self.config),
+            support_tables=tuple({"path": str(p), "entries": n} for p, n in self.support_used),
+        )
+        return Result.of(self.store, content)
 
 
 @contextmanager

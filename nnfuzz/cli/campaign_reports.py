@@ -30,17 +30,17 @@ def report_campaign(
 
     s = result.summary
     names = " and ".join(str(spec) for spec in config.backends)
-    what = f"{counted(s['tests'], 'test')} in {spoken(s['seconds'])}, seed {s['seed']}"
-    status = Status.PASSED if s["tests"] else Status.ERROR
-    ran = LevelResult("campaign", names, "", status, seconds=s["seconds"])
+    what = f"{counted(s.tests, 'test')} in {spoken(s.seconds)}, seed {s.seed}"
+    status = Status.PASSED if s.tests else Status.ERROR
+    ran = LevelResult("campaign", names, "", status, seconds=s.seconds)
     found = [
         _of(row, name, result.folder)
         for row, name in zip(result.findings, test_names(result.findings))
     ]
-    notes = [f"{counted(s['known'], 'occurrence')} of known failures"] if s["known"] else []
-    if (unseen := s["known_unseen"]) and not config.case.seed_models:  # of these, few models occur
+    notes = [f"{counted(s.known, 'occurrence')} of known failures"] if s.known else []
+    if (unseen := s.known_unseen) and not config.case.seed_models:  # of these, few models occur
         notes.append(f"{counted(len(unseen), 'known failure')} never occurred (summary.json)")
-    notes += [f"{counted(s['faults'], 'fault')} of nnfuzz itself"] if s["faults"] else []
+    notes += [f"{counted(s.faults, 'fault')} of nnfuzz itself"] if s.faults else []
     suite = f"nnfuzz fuzz {names}"
     write_reports([ran, *found], suite, f"{suite}: {what}", notes, junit, summary_md)
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.campaign.session import Result
     from nnfuzz.records.config import CampaignConfig
+    from nnfuzz.store.summary import read_summary
 
 
 @dataclass(frozen=True)
@@ -76,12 +77,10 @@ def fuzz_on_cluster(
     its cores. Raises: UsageError, ConfigError.
     """
     from nnfuzz.backend.target import CPU
-    from nnfuzz.base.untrusted import read_json
     from nnfuzz.campaign.session import Result
     from nnfuzz.cli.interrupt import Interrupt
     from nnfuzz.cli.progress import watcher
     from nnfuzz.parts.merging import merge
-    from nnfuzz.upkeep.post_reduction import SUMMARY
 
     if importlib.util.find_spec("ray") is None:
         raise UsageError(
@@ -102,5 +101,4 @@ def fuzz_on_cluster(
         with Interrupt() as interrupt, watcher(quiet, config, work.out) as observer:
             on_ray.run(config, settings, work.folder, devices != {CPU}, observer, interrupt.asked)
     with merge([config.share], work.out, tell) as store:
-        summary = read_json(work.out / SUMMARY)
-        return Result(store.folder, summary, store.findings(), store.restraints.reasons()), config
+        return Result.of(store, read_summary(work.out)), config

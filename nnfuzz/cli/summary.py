@@ -7,17 +7,18 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nnfuzz.cli.values import spoken
 from nnfuzz.feedback.throttle import by_operator
 from nnfuzz.records.observer import counted
-from nnfuzz.records.rows import AvoidedRow
 
 if TYPE_CHECKING:
     from nnfuzz.campaign.session import Result
     from nnfuzz.records.config import CampaignConfig
     from nnfuzz.records.rows import FindingRow, Variant
+    from nnfuzz.store.changes import Changes
+    from nnfuzz.store.summary import Summary
 
 MOST_ROWS = 40
 MOST_FLAKY = MOST_HANGS = 5
@@ -41,20 +42,20 @@ def print_summary(result: Result, config: CampaignConfig) -> None:
     """Prints outcomes, notes, findings, where the files are, and what to type next."""
     s = result.summary
     print(
-        f"\n{counted(s['tests'], 'test')} in {spoken(s['seconds'])} "
-        f"({s['tests_per_second']:.1f}/s), {s['sut_share']:.0%} of the time in compilers, "
-        f"seed {s['seed']}"
+        f"\n{counted(s.tests, 'test')} in {spoken(s.seconds)} "
+        f"({s.tests_per_second:.1f}/s), {s.sut_share:.0%} of the time in compilers, "
+        f"seed {s.seed}"
     )
-    for backend, counts in s["outcomes_by_backend"].items():
+    for backend, counts in s.outcomes_by_backend.items():
         print(f"  {backend}: {', '.join(f'{kind} {count}' for kind, count in counts.items())}")
     for text in (*_compared(s), *_notes(s)):
         print(f"  {text}")
     print()
-    if s["unconfirmed_hangs"] and not result.findings:
+    if s.unconfirmed_hangs and not result.findings:
         print("nothing found so far that is confirmed")
-    elif s["tests"] and not result.findings and not _any_compared(s):
+    elif s.tests and not result.findings and not _any_compared(s):
         print("nothing was compared, so nothing could be found")
-    elif s["tests"] or result.findings:
+    elif s.tests or result.findings:
         for text in findings_table(result.folder, result.findings):
             print(text)
     for text in _left_out(s, config):
@@ -64,17 +65,19 @@ def print_summary(result: Result, config: CampaignConfig) -> None:
         print(text)
 
 
-def _any_compared(summary: dict[str, Any]) -> bool:
+def _any_compared(summary: Summary) -> bool:
     """Whether some run gave outputs to compare, or none was to give any."""
-    counts = summary["outcomes_by_backend"].values()
-    return "refusals" in summary or any(count.get(kind) for count in counts for kind in COMPARED)
+    counts = summary.outcomes_by_backend.values()
+    return summary.refusals is not None or any(
+        count.get(kind) for count in counts for kind in COMPARED
+    )
 
 
-def _compared(summary: dict[str, Any]) -> Iterator[str]:
+def _compared(summary: Summary) -> Iterator[str]:
     """Lines on how many runs gave outputs to compare, and on what to do where many gave none."""
-    if "refusals" in summary:
+    if summary.refusals is not None:
         return
-    for backend, counts in summary["outcomes_by_backend"].items():
+    for backend, counts in summary.outcomes_by_backend.items():
         runs = sum(counts.values())
         compared, refused = sum(counts.get(k, 0) for k in COMPARED), counts.get("unsupported", 0)
         if compared < runs:
@@ -131,85 +134,85 @@ def _told(variants: Sequence[Variant]) -> str:
     return "; ".join(v.pattern for v in variants[:MOST_VARIANTS]) + more
 
 
-def _notes(summary: dict[str, Any]) -> list[str]:
+def _notes(summary: Summary) -> list[str]:
     notes = []
-    not_run = summary["not_run"]
+    not_run = summary.not_run
     if not_run:
         shown = ", ".join(
             f"{stage} {count}{WHY.get(stage, '')}" for stage, count in not_run.items()
         )
-        count = summary["tests"] + sum(not_run.values())
+        count = summary.tests + sum(not_run.values())
         notes.append(f"no test case: {shown}; of {count} indexes, which --tests counts")
-    if summary["faults"]:
+    if summary.faults:
         notes.append(
-            f"{counted(summary['faults'], 'fault')} of nnfuzz itself, kept in the table `events` "
+            f"{counted(summary.faults, 'fault')} of nnfuzz itself, kept in the table `events` "
             "of campaign.sqlite: please report them"
         )
-    for backend, habits in summary["habits"].items():
+    for backend, habits in summary.habits.items():
         notes += [f"{backend}: {habit}" for habit in habits]
-    if summary["by_design"]:
-        notes.append(f"{counted(summary['by_design'], 'failure')} by design of the compiler")
-    if summary["flaky"]:
+    if summary.by_design:
+        notes.append(f"{counted(summary.by_design, 'failure')} by design of the compiler")
+    if summary.flaky:
         notes.append(
-            f"{counted(summary['flaky'], 'failure')} did not repeat in fresh workers (flaky):"
+            f"{counted(summary.flaky, 'failure')} did not repeat in fresh workers (flaky):"
         )
         notes += [
-            f"  {row['title']}: {row['repeated']} of {row['tried']} repetitions failed"
-            for row in summary["flaky_failures"][:MOST_FLAKY]
+            f"  {row.title}: {row.repeated} of {row.tried} repetitions failed"
+            for row in summary.flaky_failures[:MOST_FLAKY]
         ]
-    if hangs := summary["unconfirmed_hangs"]:
+    if hangs := summary.unconfirmed_hangs:
         notes.append(
             f"{counted(len(hangs), 'suspected hang')} could not be confirmed in time: --resume "
             "goes on with them:"
         )
         notes += [
-            f"  {row['backend']} {row['level']}: no end of {row['stage']} of {row['test']} after "
-            f"{row['seconds']:.0f} s"
+            f"  {row.backend} {row.level}: no end of {row.stage} of {row.test} after "
+            f"{row.seconds:.0f} s"
             for row in hangs[:MOST_HANGS]
         ]
-    if changed := summary["regressions"]:
+    if changed := summary.regressions:
         notes.append(_changes(changed))
-    if summary["known"]:
-        notes.append(f"{counted(summary['known'], 'occurrence')} of known failures")
-    if unseen := summary["known_unseen"]:
+    if summary.known:
+        notes.append(f"{counted(summary.known, 'occurrence')} of known failures")
+    if unseen := summary.known_unseen:
         notes.append(
             f"{counted(len(unseen), 'known failure')} never occurred and may be fixed by now "
             "(known_unseen in summary.json)"
         )
-    if summary["not_reduced"]:
+    if summary.not_reduced:
         notes.append(
-            f"{counted(len(summary['not_reduced']), 'finding')} could not be reduced (summary.json)"
+            f"{counted(len(summary.not_reduced), 'finding')} could not be reduced (summary.json)"
         )
     return notes
 
 
-def _changes(changed: dict[str, Any]) -> str:
-    older, newer = changed["older"], changed["newer"]
+def _changes(changed: Changes) -> str:
+    older, newer = changed.older, changed.newer
     return (
-        f"{counted(len(changed['regressions']), 'regression')} (right in {older}, wrong in {newer})"
-        f", {len(changed['fixed'])} fixed (the other way round); "
-        f"{counted(changed['unchanged'], 'failure')} where neither is right"
+        f"{counted(len(changed.regressions), 'regression')} (right in {older}, wrong in {newer})"
+        f", {len(changed.fixed)} fixed (the other way round); "
+        f"{counted(changed.unchanged, 'failure')} where neither is right"
     )
 
 
-def _left_out(summary: dict[str, Any], config: CampaignConfig) -> list[str]:
+def _left_out(summary: Summary, config: CampaignConfig) -> list[str]:
     """What generation keeps away from and has come back to, a few of each, and what it refuses."""
     notes = []
-    if avoided := summary["avoided"]:
-        found = by_operator(AvoidedRow(**row) for row in avoided)
+    if avoided := summary.avoided:
+        found = by_operator(avoided)
         notes.append(
             f"generation keeps away from what fails by itself, {counted(len(found), 'item')}: "
             f"{_few(found)} (avoided in summary.json)"
         )
-    if lifted := summary["avoided_before"]:
+    if lifted := summary.avoided_before:
         notes.append(
             f"{counted(len(lifted), 'item')} no longer failing and generated again: "
-            f"{_few(row['item'] for row in lifted)} (avoided_before in summary.json)"
+            f"{_few(row.item for row in lifted)} (avoided_before in summary.json)"
         )
-    if summary["refused"]:
+    if summary.refused:
         names = " ".join(f"--backend {spec.name}" for spec in config.backends)
         notes.append(
-            f"{counted(summary['refused'], 'operator signature')} left out, not supported: "
+            f"{counted(summary.refused, 'operator signature')} left out, not supported: "
             f"nnfuzz ops {names}"
         )
     return notes
@@ -226,11 +229,11 @@ def _next(result: Result) -> list[str]:
         return []
     folder = result.folder / result.findings[0].folder
     lines = [f"next: nnfuzz replay {shlex.quote(str(folder))}"]
-    if result.summary["unreduced"] and "refusals" not in result.summary:
-        minutes = math.ceil(result.summary.get("reduce_seconds_missing", 0.0) / 60)
+    if result.summary.unreduced and result.summary.refusals is None:
+        minutes = math.ceil(result.summary.reduce_seconds_missing / 60)
         lines.append(
             f"      nnfuzz reduce {shlex.quote(str(result.folder))} "
-            f"({counted(result.summary['unreduced'], 'finding')} not reduced yet"
+            f"({counted(result.summary.unreduced, 'finding')} not reduced yet"
             + (f": about {counted(minutes, 'minute')})" if minutes else ")")
         )
     return lines

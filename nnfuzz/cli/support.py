@@ -46,4 +46,4 @@ def unsupported(
                 store, config, registry, observer, cache, seconds=FIRST_SECONDS
             )
     refused = {str(key) for table in tables.values() for key in table.refused()}
-    return tuple(sorted(refused)), dict(result.summary["versions"])
+    return tuple(sorted(refused)), dict(result.summary.versions)

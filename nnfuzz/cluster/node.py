@@ -103,7 +103,7 @@ def run_node(settings: Mapping[str, Any], folder: Path, link: Link, cores: int) 
     tidy(folder.parent)
     with contextlib.suppress(OSError):  # other nodes still use it
         folder.parent.rmdir()
-    return int(result.summary["tests"])
+    return int(result.summary.tests)
 
 
 def tidy(folders: Path) -> None:

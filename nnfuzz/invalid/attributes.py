@@ -117,7 +117,7 @@ def reference_outside_function(site: Site) -> str:
 
 
 def _some(site: Site) -> tuple[NodeProto, OpSchema, AttributeProto]:
-    """An attribute of the standard, with its node; no sub-graph."""
+    """A node and one of its attributes that is defined by the standard and is no sub-graph."""
     for node, schema in site.known():
         plain = [a for a in node.attribute if a.name in schema.attributes and not a.HasField("g")]
         if plain:
@@ -132,7 +132,7 @@ def _attribute(name: str, value: Any) -> AttributeProto:
 # -- values ----------------------------------------------------------------------------------------
 
 Wrong = Callable[[Any], Sequence[Any]]
-"""Right value -> values that the operator's text excludes."""
+"""Correct value -> values that the operator's specification excludes."""
 
 
 def words(*wrong: str) -> Wrong:
@@ -140,19 +140,19 @@ def words(*wrong: str) -> Wrong:
 
 
 def positive(right: Any) -> Sequence[Any]:
-    """Wrong values where numbers are 1 or more."""
+    """Wrong values for numbers that must be at least 1."""
     if isinstance(right, int):
         return (0, -1, *_BIG[1::2])
     return [[*right[:-1], wrong] for wrong in (0, -1, -(2**31), -(2**63))]
 
 
 def one_per_axis(right: Sequence[Any]) -> Sequence[Any]:
-    """Wrong values where a list has an element per axis."""
+    """Wrong values for a list that must have one element for each axis."""
     return [*positive(right), [*right, 1], list(right[:-1])]
 
 
 def even(right: Sequence[Any]) -> Sequence[Any]:
-    """Wrong values of pads, which are 0 or more and have a begin and an end per axis."""
+    """Wrong values for pads, which must be at least 0, with a begin and an end for each axis."""
     return [[*right, 0], list(right[:-1]), [-1, *right[1:]], [*right[:-1], -(2**31)]]
 
 
@@ -218,7 +218,7 @@ EXCLUDED: Mapping[str, Mapping[str, Wrong]] = {
     "LpNormalization": {"p": lambda right: (0, 3, -1)},
     "TensorScatter": {"mode": words("ring")},
 }
-"""Operator -> attribute -> values that its text in the operator set excludes."""
+"""Operator -> attribute -> values that its specification in the operator set excludes."""
 
 
 @kind(
@@ -248,7 +248,7 @@ def attribute_out_of_range(site: Site) -> str:
 
 
 _MAY_IGNORE = ("DequantizeLinear", "QuantizeLinear")
-"""Their axis counts only where there are several scales."""
+"""Operators whose axis matters only if there are several scales."""
 
 
 def _has_axis(schema: OpSchema) -> bool:

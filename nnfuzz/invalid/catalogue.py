@@ -1,4 +1,4 @@
-"""All kinds of faults, and how one of them gets into a model."""
+"""All kinds of faults, and the function that puts one into a model."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ KINDS: Mapping[str, Kind] = {
 
 @dataclass(frozen=True)
 class Disrupted:
-    """A model that must be refused. model: the bytes of its file. inputs: to run it with, should it
-    be accepted. valid: the same without the fault, and its inputs.
+    """A model that must be refused.
+
+    model: the bytes of its file. inputs: to run it with if it is accepted. valid: the model without
+    the fault, and its inputs.
     """
 
     model: bytes
@@ -39,9 +41,9 @@ class Disrupted:
 def disrupted(
     kind: Kind, model: bytes, inputs: Mapping[str, np.ndarray], rng: random.Random
 ) -> Disrupted | None:
-    """Makes one fault in a valid model; None if it has no place for it.
+    """Puts one fault into a valid model; None if the fault applies nowhere in it.
 
-    A function of its arguments alone.
+    The result depends on the arguments alone.
     """
     site = Site(onnx.load_model_from_string(model), dict(inputs), rng)
     try:
@@ -57,7 +59,7 @@ def disrupted(
 
 @cache
 def carriers(kind: Kind) -> frozenset[str] | None:
-    """The operators of the standard in which a fault can be made; None: in any."""
+    """The standard's operators to which a fault applies; None for all."""
     if kind.carries is None:
         return None
     return frozenset(

@@ -1,4 +1,4 @@
-"""How a kind of fault is written: a function that makes it, with the clause that it breaks."""
+"""The form of a kind of fault: a function that makes it, and the clause that it violates."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from onnx.defs import OpSchema
 from nnfuzz.invalid.site import Site
 
 Make = Callable[[Site], str]
-"""Makes the fault and says what it is, in a sentence. Raises: NoPlace."""
+"""Makes the fault and returns a sentence that describes it. Raises: NoPlace."""
 Carries = Callable[[OpSchema], bool]
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of fault. text: for people; carries: operators in which it can be made, None for any;
-    nodes: whether it needs several of them, so that a generated graph serves better than one
-    operator.
+    """A kind of fault.
+
+    text: for people. carries: operators to which it applies; None for all. nodes: whether it needs
+    several nodes, so that a generated graph serves better than a single operator.
     """
 
     name: str

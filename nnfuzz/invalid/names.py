@@ -1,4 +1,4 @@
-"""Faults in how values and nodes hang together."""
+"""Faults in the connections between values and nodes."""
 
 from __future__ import annotations
 

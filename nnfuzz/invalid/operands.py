@@ -1,4 +1,4 @@
-"""Faults in what a node is given: dtypes, ranks and shapes that its operator does not take."""
+"""Faults in operands: dtypes, ranks, shapes and values that an operator does not accept."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Shape = tuple[int, ...]
 
 
 def _given(site: Site, node: NodeProto) -> list[int]:
-    """The places of inputs that are the model's own inputs or initializers and read here only."""
+    """Positions of operands that are inputs or initializers of the model without other readers."""
     return [
         place
         for place, name in enumerate(node.input)
@@ -44,7 +44,7 @@ def wrong_operand_dtype(site: Site) -> str:
 def _refused(
     site: Site, node: NodeProto, schema: OpSchema, place: int, own: np.dtype
 ) -> list[np.dtype]:
-    """Dtypes that the signature does not allow at a place."""
+    """Dtypes that the signature forbids at a position."""
     formal = schema.inputs[min(place, len(schema.inputs) - 1)]
     allowed = {t for c in schema.type_constraints if c.type_param_str == formal.type_str
                for t in c.allowed_type_strs} or {formal.type_str}  # fmt: skip
@@ -72,12 +72,12 @@ def _word(dtype: np.dtype) -> str:
 # -- ranks and shapes ------------------------------------------------------------------------------
 
 Wrong = Callable[[Shape, Sequence[Shape | None]], Sequence[Shape]]
-"""(shape of the operand, shapes of all operands as far as they are known) -> shapes that the
-operator's text excludes."""
+"""(shape of the operand, known shapes of all operands) -> shapes that the operator's specification
+excludes."""
 
 
 def ranks(*excluded: int) -> Wrong:
-    """Shapes of these ranks, of as few elements."""
+    """Shapes of these ranks with few elements."""
     return lambda own, every: [(2,) * rank for rank in excluded if rank != len(own)]
 
 
@@ -86,12 +86,12 @@ def other_rank(own: Shape, every: Sequence[Shape | None]) -> Sequence[Shape]:
 
 
 def longer(own: Shape, every: Sequence[Shape | None]) -> Sequence[Shape]:
-    """One more along the only axis; what has one element may be broadcast by some."""
+    """One element more along the only axis; a single element might be broadcast."""
     return [(own[0] + 1,)] if len(own) == 1 and own[0] > 1 else []
 
 
 def inner(axis: int) -> Wrong:
-    """One more along the axis that is summed over."""
+    """One element more along the axis of the sum."""
 
     def wrong(own: Shape, every: Sequence[Shape | None]) -> Sequence[Shape]:
         if len(own) < 2:
@@ -108,7 +108,7 @@ def not_square(own: Shape, every: Sequence[Shape | None]) -> Sequence[Shape]:
 
 
 def unbroadcast(own: Shape, every: Sequence[Shape | None]) -> Sequence[Shape]:
-    """A last axis that is neither 1 nor that of another operand."""
+    """A last axis that is neither 1 nor equal to that of another operand."""
     sizes = [shape[-1] for shape in every if shape and shape != own and shape[-1] > 1]
     sizes += [own[-1]] if own and own[-1] > 1 and list(every).count(own) > 1 else []
     return [(*own[:-1], sizes[0] + 1)] if sizes else []
@@ -169,7 +169,7 @@ SHAPES: Mapping[str, Mapping[int, Wrong]] = {
     "Concat": {0: lambda own, every: [tuple(n + 1 for n in own)] if len(own) > 1 else []},
     "GridSample": {1: inner(-1)},
 }
-"""Operator -> place of the operand -> what the operator's text excludes."""
+"""Operator -> position of the operand -> shapes that the specification excludes."""
 
 
 def _put(site: Site, table: Mapping[str, Mapping[int, Wrong]], what: str) -> str:
@@ -203,7 +203,7 @@ def wrong_operand_shape(site: Site) -> str:
 # -- inputs that say how to compute ----------------------------------------------------------------
 
 Numbers = Callable[[np.ndarray, Sequence[Shape | None]], Sequence[Sequence[int] | int]]
-"""(right value, shapes of all operands as far as they are known) -> values that the operator's text
+"""(correct value, known shapes of all operands) -> values that the operator's specification
 excludes."""
 _HUGE = 2**40
 
@@ -228,7 +228,7 @@ def _reshape(right: np.ndarray, every: Sequence[Shape | None]) -> Sequence[Seque
 
 
 def _indices(right: np.ndarray, every: Sequence[Shape | None]) -> Sequence[Sequence[int] | int]:
-    """Indices that are out of bounds, whatever the axis."""
+    """Indices that are out of bounds along every axis."""
     return [2**31 - 1, -(2**31)] if right.size else []
 
 
@@ -261,7 +261,7 @@ ARGUMENTS: Mapping[str, Mapping[int, Numbers]] = {
     "Resize": {3: lambda r, e: [[-1] * r.size, [1] * (r.size + 1)]},
     "AffineGrid": {1: lambda r, e: [[-1] * r.size, [1, 1]]},
 }
-"""Operator -> place of an input that says how to compute -> values that its text excludes."""
+"""Operator -> position of a parameter input -> values that the specification excludes."""
 
 
 def _large(every: Sequence[Shape | None]) -> bool:

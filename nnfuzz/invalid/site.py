@@ -1,4 +1,4 @@
-"""A model in which a fault is to be made, and what the makers of faults need to know of it."""
+"""A model that gets a fault, with the questions that makers of faults ask about it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ T = TypeVar("T")
 
 
 class NoPlace(Exception):
-    """A model has no place for a fault."""
+    """A fault applies nowhere in a model."""
 
 
 @dataclass
 class Site:
     """A private copy of a valid model with its inputs, which a maker changes in one place.
 
-    operator: of the node where the fault is. data: the bytes of the file, where they are not those
-    of `model` any more. valid: the model without the fault and its inputs, where these are others
-    than at the beginning (`so_far`).
+    operator: of the node with the fault. data: the bytes of the file if they are no longer those of
+    `model`. valid: the model without the fault and its inputs, if they have changed (`so_far`).
     """
 
     model: ModelProto
@@ -36,8 +35,9 @@ class Site:
     _schemas: dict[str, onnx.defs.OpSchema | None] = field(default_factory=dict)
 
     def so_far(self) -> None:
-        """Says that the model as it is now is valid, and shall run beside the one with the fault:
-        what a compiler answers to a feature that the fault needs is no answer to the fault.
+        """Declares the present model valid and has it run beside the one with the fault.
+
+        It has the features that the fault needs, so refusing those is no answer to the fault.
         """
         self.valid = self.model.SerializeToString(deterministic=True), dict(self.inputs)
 
@@ -50,7 +50,7 @@ class Site:
         return self.graph.node
 
     def choice(self, options: Sequence[T]) -> T:
-        """One of them. Raises: NoPlace if there is none."""
+        """A random item. Raises: NoPlace if there is none."""
         if not options:
             raise NoPlace
         return self.rng.choice(options)
@@ -60,11 +60,11 @@ class Site:
 
     @property
     def opset(self) -> int:
-        """The version of the default domain."""
+        """Version of the default operator set."""
         return next((o.version for o in self.model.opset_import if not o.domain), 0)
 
     def schema(self, node: NodeProto) -> onnx.defs.OpSchema | None:
-        """What the standard says of a node's operator; None for one that it does not know."""
+        """Schema of a node's operator; None if the standard does not know it."""
         if node.domain not in ("", "ai.onnx"):
             return None
         if node.op_type not in self._schemas:
@@ -74,7 +74,7 @@ class Site:
         return self._schemas[node.op_type]
 
     def known(self) -> Iterator[tuple[NodeProto, onnx.defs.OpSchema]]:
-        """The nodes of the standard's operators with their schemas, in a random order."""
+        """Nodes with operators of the standard and their schemas, in random order."""
         for node in self.shuffled(self.nodes):
             schema = self.schema(node)
             if schema is not None:
@@ -87,7 +87,7 @@ class Site:
         return next((t for t in self.graph.initializer if t.name == name), None)
 
     def array(self, name: str) -> np.ndarray | None:
-        """What an input or initializer holds; None for a computed value."""
+        """The value of an input or initializer; None for a computed value."""
         if name in self.inputs:
             return self.inputs[name]
         tensor = self.weight(name)
@@ -98,11 +98,11 @@ class Site:
         return next((value for value in self.graph.input if value.name == name), None)
 
     def uses(self, name: str) -> int:
-        """How often a value is read, in sub-graphs as well, or returned."""
+        """Number of times that a value is read, also in sub-graphs, or returned."""
         return _uses(self.graph, name)
 
     def put(self, name: str, array: np.ndarray) -> None:
-        """Gives an input or initializer another value, with its dtype and shape."""
+        """Replaces the value, dtype and shape of an input or initializer."""
         tensor, value = self.weight(name), self.declared(name)
         if tensor is not None:
             tensor.CopyFrom(numpy_helper.from_array(array, name))
@@ -113,8 +113,9 @@ class Site:
             self.inputs[name] = array
 
     def fix(self, name: str) -> bool:
-        """Makes a graph input an initializer, so that its value belongs to the model; whether it is
-        one now.
+        """Makes a graph input an initializer, so that its value belongs to the model.
+
+        Returns whether it is one now.
         """
         value = self.declared(name)
         if value is not None and name in self.inputs:
@@ -125,9 +126,9 @@ class Site:
     def some_weight(
         self, takes: Callable[[np.ndarray], bool] = lambda a: a.size > 0
     ) -> TensorProto:
-        """An initializer of plain numbers, which is made of an input if there is none.
+        """An initializer of plain numbers, if necessary made from an input.
 
-        Raises: NoPlace if that cannot be had.
+        Raises: NoPlace if there is neither.
         """
         names = [t.name for t in self.graph.initializer] or list(self.inputs)
         for name in self.shuffled(names):
@@ -138,9 +139,7 @@ class Site:
         raise NoPlace
 
     def tail(self) -> NodeProto:
-        """Puts an Identity behind a graph output, so that there are two nodes one of which reads
-        the other; returns it.
-        """
+        """Appends an Identity to a graph output, so that one node reads another; returns it."""
         output = self.choice([o.name for o in self.graph.output if self.maker(o.name)])
         node = self.maker(output)
         assert node is not None
@@ -156,7 +155,7 @@ class Site:
         return next((node for node in self.nodes if name in node.output), None)
 
     def at(self, node: NodeProto) -> str:
-        """Notes the operator of a node as the place of the fault; returns its name."""
+        """Records a node as the one with the fault; returns its operator."""
         self.operator = str(node.op_type)
         return self.operator
 
@@ -170,7 +169,7 @@ def _uses(graph: onnx.GraphProto, name: str) -> int:
 
 
 def _renamed(node: NodeProto, old: str, new: str) -> None:
-    """Has a node and its bodies read a value under another name."""
+    """Lets a node and its sub-graphs read a value under another name."""
     for position, name in enumerate(node.input):
         if name == old:
             node.input[position] = new

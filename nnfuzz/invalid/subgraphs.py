@@ -18,7 +18,7 @@ def has_body(schema: OpSchema) -> bool:
 
 
 def _bodies(site: Site) -> list[tuple[NodeProto, str, GraphProto]]:
-    """Nodes with their sub-graphs, in a random order."""
+    """Nodes that have sub-graphs, with these, in random order."""
     found = [
         (node, attribute.name, attribute.g)
         for node in site.nodes
@@ -121,8 +121,9 @@ def empty_body(site: Site) -> str:
 
 
 def _as_function(site: Site) -> tuple[NodeProto, int]:
-    """Makes a node of the model a call of a model-local function that holds it; the call, and how
-    many inputs the function has.
+    """Moves a node into a model-local function.
+
+    Returns the call and the number of inputs of the function.
     """
     plain = [
         n for n in site.nodes if not n.domain and not any(a.HasField("g") for a in n.attribute)

@@ -1,4 +1,4 @@
-"""Faults in the values of initializers: sizes, dtypes, where they are stored."""
+"""Faults in initializers: sizes, dtypes, storage."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TENSOR = "onnx.proto, TensorProto"
 DEFINITION = "ONNX IR, Tensor Definition"
 EXTERNAL = "ONNX External Data, location"
 OUTSIDE = "/bin/sh"
-"""A file that every POSIX system has, is no secret, and has more bytes than the tensors here."""
+"""A public file of every POSIX system, with more bytes than tensors of test models."""
 MOST_EXTERNAL_BYTES = 1 << 16
 
 
@@ -137,7 +137,7 @@ def external_data_range(site: Site) -> str:
 
 
 def _external(site: Site, **told: str) -> str:
-    """Moves the data of an initializer out of the model; nobody here looks where."""
+    """Declares the data of an initializer as external; nothing here reads or writes it."""
     fits = lambda a: 0 < a.nbytes <= MOST_EXTERNAL_BYTES  # noqa: E731
     tensor = site.some_weight(fits)
     size = len(tensor.raw_data)

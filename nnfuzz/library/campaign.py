@@ -12,7 +12,6 @@ from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.runner import RunnerError
 from nnfuzz.backend.target import DIRECT
 from nnfuzz.base.reading import Unreadable
-from nnfuzz.base.untrusted import read_json
 from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import Result, run_campaign
 from nnfuzz.feedback.support_cache import SupportCache
@@ -30,8 +29,8 @@ from nnfuzz.parts.sources import SOURCES
 from nnfuzz.records.config import CampaignConfig, ConfigError
 from nnfuzz.records.observer import Observer
 from nnfuzz.store.store import Store
+from nnfuzz.store.summary import read_summary
 from nnfuzz.testcase.client import ProducerSettingsError
-from nnfuzz.upkeep.post_reduction import SUMMARY
 
 Allow = Callable[[Iterable[str]], None]
 """Raises an error if one of the plug-ins of a foreign folder may not run."""
@@ -190,7 +189,7 @@ def refuse_finished(store: Store, config: CampaignConfig) -> None:
 def _is_summarised(store: Store) -> bool:
     """Whether the campaign has come to its end after its last test."""
     try:
-        summary = read_json(store.folder / SUMMARY)
-        return bool(summary["tests"] + sum(summary["not_run"].values()) >= store.tests.count())
-    except (Unreadable, KeyError, TypeError, AttributeError):
+        summary = read_summary(store.folder)
+        return summary.tests + sum(summary.not_run.values()) >= store.tests.count()
+    except Unreadable:
         return False

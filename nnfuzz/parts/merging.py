@@ -15,7 +15,6 @@ import json
 import os
 import shutil
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -28,15 +27,15 @@ from nnfuzz.base.untrusted import below, making_sense, read_json
 from nnfuzz.base.writing import as_json
 from nnfuzz.parts.depot import Depot
 from nnfuzz.parts.segments import segments_in, still_taken, taken_of, unpacked
-from nnfuzz.parts.sources import ADDED, SOURCES, Figures, name_of, newest, sources_of
+from nnfuzz.parts.sources import SOURCES, added, name_of, newest, sources_of
 from nnfuzz.records.config import LIMITS, CampaignConfig
 from nnfuzz.records.rows import FindingRow, ReductionRow
-from nnfuzz.store.recorder import DESIGN, arrange, mend
+from nnfuzz.store.recorder import arrange, mend
 from nnfuzz.store.schema import FINDINGS, FOLDERS
-from nnfuzz.store.statistics import Statistics, summary
+from nnfuzz.store.statistics import Statistics
 from nnfuzz.store.store import FILE, Store
+from nnfuzz.store.summary import PartFigures, Summary, summarise, write_summary
 from nnfuzz.store.union import NOTHING, DifferentTests, Taken, add_rows
-from nnfuzz.upkeep.post_reduction import SUMMARY, findings_figures
 from nnfuzz.upkeep.rekeying import RULES
 from nnfuzz.upkeep.remerge import renew_variants
 
@@ -305,17 +304,16 @@ def finish(target: Store, parts: Sequence[Store], note: Callable[[str], None]) -
         target.set_meta(RULES, rules.pop())
     else:
         note("the parts were keyed by different rules of triage: nnfuzz reduce keys them anew")
-    sources: dict[str, Figures] = {}
+    sources: dict[str, PartFigures] = {}
     for part in parts:
         for name, figures in sources_of(part).items():
             sources[name] = newest(sources.get(name, figures), figures)
-    target.set_meta(SOURCES, dict(sorted(sources.items())))
+    target.set_meta(SOURCES, as_json(dict(sorted(sources.items()))))
     for place in FOLDERS:
         mend(target.folder / place)
     arrange(target, {row.signature: row for row in target.signatures.rows()}, target.findings())
     renew_variants(target)
-    text = json.dumps(merged_summary(target), indent=1) + "\n"
-    write_atomically(target.folder / SUMMARY, text.encode())
+    write_summary(target.folder, merged_summary(target))
 
 
 def _versions(parts: Sequence[Mapping[str, str]]) -> dict[str, str]:
@@ -335,40 +333,10 @@ def _habits(parts: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return {name: [json.loads(text) for text in sorted(own)] for name, own in sorted(found.items())}
 
 
-def merged_summary(store: Store) -> dict[str, Any]:
-    """The content of summary.json of a merged campaign; `seconds` is the sum over all parts."""
+def merged_summary(store: Store) -> Summary:
+    """Returns the summary of campaigns that were put together. seconds: of all parts."""
     figures = Statistics()
     for row in store.tests.rows():
         figures.add(row)
-    config, sources = CampaignConfig.from_json(store.config()), store.meta(SOURCES, {})
-    shares, buckets = store.sessions.sut_shares(), store.occurrences.buckets()
-    hangs: Counter[str] = Counter()
-    standstills: Counter[str] = Counter()
-    for told in sources.values():
-        hangs.update(told["hangs_of_survey"])
-        standstills.update(told.get("standstills", {}))
-    added = {name: sum(told.get(name, 0) for told in sources.values()) for name in ADDED}
-    extra = {
-        **findings_figures(store),
-        **added,
-        "sources": sources,
-        "faults": sum(event.kind == "fault" for event in store.events.rows()),
-        "flaky": buckets.get("flaky", 0),
-        "flaky_failures": [vars(row) for row in store.occurrences.flaky()],
-        "hangs": dict(Counter(row.status.value for row in store.hangs.rows())),
-        "hangs_of_survey": dict(hangs),
-        "standstills": dict(standstills),
-        "by_design": buckets.get(DESIGN, 0),
-        "known_unseen": [],
-        "unconfirmed_hangs": [row.to_json() for row in store.hangs.unconfirmed()],
-        "refused": len(store.restraints.reasons()),
-        "avoided": [vars(row) for row in store.restraints.ever_avoided()],
-        "avoided_before": [],
-        "sut_shares": {name: round(share, 4) for name, share in shares.items()},
-        "versions": store.meta("versions", {}),
-        "habits": {s.label: list(map(str, store.habits(s.label) or ())) for s in config.backends},
-        "seed": config.seed,
-        "config": as_json(config),
-    }
-    mean = sum(shares.values()) / len(shares) if shares else 0.0
-    return summary(figures, store.findings(), store.sessions.seconds_before(), mean, extra)
+    config, sources = CampaignConfig.from_json(store.config()), sources_of(store)
+    return summarise(store, config, figures, added(sources.values()), sources=sources)

@@ -60,7 +60,7 @@ def publish(folder: Path, url: str) -> str | None:
             for name in META:
                 if (value := store.meta(name)) is not None:
                     part.set_meta(name, value)
-            part.set_meta(SOURCES, {name_of(store): figures_of(store, now.tests)})
+            part.set_meta(SOURCES, as_json({name_of(store): figures_of(store, now.tests)}))
         if now.tests == before.tests and not changed:
             return None
         data = _packed(made)

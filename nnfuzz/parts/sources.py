@@ -4,59 +4,65 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import fields
 
-from nnfuzz.base.reading import Unreadable, read
-from nnfuzz.base.untrusted import read_json
+from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.writing import as_json
 from nnfuzz.store.sessions import HOST
 from nnfuzz.store.store import Store
-from nnfuzz.upkeep.post_reduction import SUMMARY
+from nnfuzz.store.summary import OwnFigures, PartFigures, Summary, read_summary
 
 SOURCES = "sources"
 """In the meta table of what was put together: figures of each part, by its name."""
-ADDED = (
-    *("full_checks", "full_check_finds", "reduce_seconds", "reduce_seconds_after_campaign"),
-    "reduce_seconds_missing",
-)
-"""Figures of a summary that are sums over parts, and stand nowhere else."""
-Figures = dict[str, Any]
 
 
-def sources_of(part: Store) -> dict[str, Figures]:
-    """Of a part itself, or of those that it consists of."""
-    told = part.meta(SOURCES)
-    return {name_of(part): figures_of(part)} if told is None else read(dict[str, Figures], told)
+_NUMBERS = tuple(f.name for f in fields(OwnFigures) if f.type in ("int", "float"))
+
+
+def sources_of(part: Store) -> dict[str, PartFigures]:
+    """Returns the figures of a part, or of those that it consists of, by name."""
+    found = part.meta_as(dict[str, PartFigures], SOURCES, {})
+    return found if part.meta(SOURCES) is not None else {name_of(part): figures_of(part)}
 
 
 def name_of(part: Store) -> str:
-    """The same wherever the campaign lies, and however far it has gone on."""
+    """Returns a name that stays the same wherever the campaign lies and however far it goes on."""
     config = part.config()
     text = json.dumps([config.get("seed"), config.get("shard"), part.sessions.began()])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def figures_of(part: Store, tests: int | None = None) -> Figures:
-    """What the summary of a part says, and nothing else does. tests: their number, if known."""
+def figures_of(part: Store, tests: int | None = None) -> PartFigures:
+    """Returns what stands in the summary of a part alone. tests: their number, if known."""
     try:
-        told = read(dict[str, Any], read_json(part.folder / SUMMARY))
+        summary = read_summary(part.folder)
     except Unreadable:
-        told = {}
-    count = part.tests.count() if tests is None else tests
-    about = {"shard": part.config().get("shard", ""), "tests": count}
-    figures = {name: told.get(name, 0) for name in ADDED}
-    hangs = told.get("hangs_of_survey", {})
-    where = {"host": part.meta(HOST, ""), "seen": part.sessions.seen_last()}
-    cpu = told.get("cpu_ms", {})
-    standstills = told.get("standstills", {})
-    more = {"hangs_of_survey": hangs, "standstills": standstills, "cpu_ms": cpu}
-    return {**about, **figures, **where, **more}
+        summary = Summary()
+    return PartFigures(
+        **vars(summary.own()),
+        shard=str(part.config().get("shard", "")),
+        tests=part.tests.count() if tests is None else tests,
+        host=str(part.meta(HOST, "")),
+        seen=part.sessions.seen_last(),
+    )
 
 
-def newest(first: Figures, second: Figures) -> Figures:
-    """Of the figures of one part, those after more tests."""
+def added(parts: Iterable[PartFigures]) -> OwnFigures:
+    """Returns the sums of what parts have spent and met; CPU times per test are left out."""
+    sums, hangs, standstills = Counter[str](), Counter[str](), Counter[str]()
+    for part in parts:
+        hangs.update(part.hangs_of_survey)
+        standstills.update(part.standstills)
+        sums.update({name: getattr(part, name) for name in _NUMBERS})
+    return OwnFigures(**sums, hangs_of_survey=hangs, standstills=standstills)  # type: ignore[arg-type]
+
+
+def newest(first: PartFigures, second: PartFigures) -> PartFigures:
+    """Returns of the figures of one part those after more tests."""
     return max(first, second, key=_size)
 
 
-def _size(figures: Mapping[str, Any]) -> tuple[int, str]:
-    return int(figures.get("tests", 0)), json.dumps(figures, sort_keys=True)
+def _size(part: PartFigures) -> tuple[int, str]:
+    return part.tests, json.dumps(as_json(part), sort_keys=True)

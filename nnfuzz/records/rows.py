@@ -307,11 +307,6 @@ class HangRow:
     late: bool
     status: HangStatus = HangStatus.UNCONFIRMED
 
-    def to_json(self) -> dict[str, Any]:
-        """What a summary tells of it."""
-        told = {name: getattr(self, name) for name in ("backend", "level", "stage")}
-        return {"test": str(self.test), **told, "seconds": round(self.seconds, 1)}
-
 
 @dataclass(frozen=True)
 class Record:

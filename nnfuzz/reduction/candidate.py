@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -16,6 +17,7 @@ from nnfuzz.triage.signature import FAILURES, Failure, answering, level_pattern
 
 _VARYING = frozenset({OTHERS, "about", "operators", SWITCHES})
 """Parts that follow from the message, and from what else it lists."""
+_NUMBER = re.compile(r"\d+")
 NUMBERS = frozenset({"value", "nonfinite"})
 
 
@@ -115,6 +117,8 @@ def failure_key(
     works is worth more, and what keeps a level from saying anything is not part of the failure.
     """
     parts = {k: v for k, v in failure.signature.parts.items() if k not in _VARYING}
+    if "frames" in parts:  # a function that is instantiated for the n-th node has n in its name
+        parts["frames"] = [_NUMBER.sub("N", frame) for frame in parts["frames"]]
     if failure.kind in DIFFERENCES:
         parts["wrong"] = "number" if parts.get("wrong") in NUMBERS else parts.get("wrong")
         parts["accused"] = blame.coordinate.value

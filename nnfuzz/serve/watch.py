@@ -31,7 +31,7 @@ from nnfuzz.serve.findings import options
 from nnfuzz.serve.page import drawn, operators, plain_row
 from nnfuzz.store.sessions import HOST
 from nnfuzz.store.store import FILE, Store
-from nnfuzz.upkeep.post_reduction import SUMMARY
+from nnfuzz.store.summary import SUMMARY
 
 AT_A_TIME = 1000
 """Tests that one look reads, in about half a second."""

@@ -55,6 +55,10 @@ class Sessions(Table):
         query = "SELECT coalesce(sum(seconds), 0) FROM sessions WHERE id IS NOT ?"
         return float(self._db.value(query, self._session))
 
+    def seconds_in_all(self) -> float:
+        """Returns the recorded wall seconds of all sessions."""
+        return float(self._db.value("SELECT coalesce(sum(seconds), 0) FROM sessions"))
+
     def rows(self) -> list[tuple[float, float, int]]:
         """Returns of each session when it began (seconds since 1970), the wall seconds that it
         recorded, and its workers per backend.

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from nnfuzz.backend.outcome import OutcomeKind
-from nnfuzz.records.rows import FindingRow, TestRow
+from nnfuzz.records.rows import TestRow
 
 PHASES = ("generate", "materialize", "export", "inputs", "execute", "compare")
 _STEP = math.log(1.02)
 Number = TypeVar("Number", int, float)
 
 
-def _median(counts: Counter[Number]) -> Number:
-    """Of what was counted, the lower of two. There has to be something."""
+def median(counts: Counter[Number]) -> Number:
+    """Returns the lower median of what was counted, which must be something."""
     half, seen = counts.total() / 2, 0
     for value in sorted(counts):
         seen += counts[value]
@@ -38,7 +37,7 @@ class Histogram:
 
     def median(self) -> float:
         """NaN when empty."""
-        return math.exp(_median(self._counts) * _STEP) if self.total else math.nan
+        return math.exp(median(self._counts) * _STEP) if self.total else math.nan
 
 
 class Statistics:
@@ -84,29 +83,3 @@ class Statistics:
         """Median milliseconds per phase; phases that never ran are left out."""
         found = {phase: h.median() for phase, h in self.phases.items() if h.total}
         return {phase: round(1e3 * seconds, 4) for phase, seconds in found.items()}
-
-
-def summary(
-    figures: Statistics,
-    findings: list[FindingRow],
-    seconds: float,
-    sut_share: float,
-    extra: Mapping[str, Any],
-) -> dict[str, Any]:
-    """The content of summary.json. seconds: wall, all sessions."""
-    comparable = figures.comparable
-    return {
-        "tests": figures.tests,
-        "seconds": round(seconds, 3),
-        "tests_per_second": round(figures.tests / seconds, 3) if seconds else 0.0,
-        "phase_ms": figures.phase_ms(),
-        "sut_share": round(sut_share, 4),
-        "outcomes": dict(figures.outcomes),
-        "outcomes_by_backend": {k: dict(v) for k, v in figures.by_backend.items()},
-        "not_run": dict(figures.not_run),
-        "motifs": dict(sorted(figures.motifs.items())),
-        "comparable_median": _median(comparable) if comparable else None,
-        "findings": len(findings),
-        "occurrences": sum(finding.occurrences for finding in findings),
-        **extra,
-    }

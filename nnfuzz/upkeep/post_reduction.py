@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from nnfuzz.backend.registry import BackendRegistry
-from nnfuzz.base.files import write_atomically
-from nnfuzz.base.reading import read
-from nnfuzz.base.untrusted import read_json
-from nnfuzz.base.writing import as_json
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import FindingRow
 from nnfuzz.sandbox.sandbox import wait
 from nnfuzz.store.recorder import Evidence, Recorder
 from nnfuzz.store.store import Store
+from nnfuzz.store.summary import SUMMARY, read_summary, with_findings, write_summary
 from nnfuzz.triage.signature import Failure
-from nnfuzz.upkeep.changes import changes
 from nnfuzz.upkeep.reducing import Reducer
 from nnfuzz.upkeep.rekeying import rekey
 
-SUMMARY = "summary.json"
 SECONDS = 600.0
 """For one finding, when nothing else is waiting for the machine."""
 _TICK_SECONDS = 0.25
@@ -62,33 +55,12 @@ def reduce_campaign(
     return store.findings()
 
 
-def findings_figures(store: Store) -> dict[str, Any]:
-    """What a summary says of the findings."""
-    findings, reductions = store.findings(), store.reductions.rows()
-    return {
-        "findings": len(findings),
-        "merged": sum(len(row.grouping.duplicates) for row in findings),
-        "occurrences": sum(row.occurrences for row in findings),
-        "signatures": [_shown(row) for row in findings],
-        "unreduced": sum(row.signature not in reductions for row in findings),
-        "not_reduced": {s: row.reason for s, row in reductions.items() if row.reason},
-        "regressions": changes(store, findings),
-        "known": store.occurrences.buckets().get("known", 0),
-    }
-
-
 def _mend_summary(store: Store) -> None:
-    path = store.folder / SUMMARY
-    if path.exists():
-        content = {**read(dict[str, Any], read_json(path)), **findings_figures(store)}
-        if not content["unreduced"]:
-            content["reduce_seconds_missing"] = 0.0
-        write_atomically(path, (json.dumps(content, indent=1) + "\n").encode())
-
-
-def _shown(row: FindingRow) -> dict[str, Any]:
-    """A row without the times of its discovery."""
-    return {k: v for k, v in as_json(row).items() if k not in ("found_at", "place")}
+    if (store.folder / SUMMARY).exists():
+        content = with_findings(read_summary(store.folder), store)
+        if not content.unreduced:
+            content = replace(content, reduce_seconds_missing=0.0)
+        write_summary(store.folder, content)
 
 
 def _writes_nothing(folder: Path, failure: Failure, evidence: Evidence) -> None:

@@ -1,11 +1,10 @@
-"""What the coordinator of a cluster costs: CPU time per test, with simulated nodes.
+"""Measures the CPU time per test of a cluster's coordinator, with simulated nodes.
 
 python -m scripts.bench.coordinator --nodes 1000 --tests 1000000
 
-Nodes are messages: each asks for ranges, says that it has run and published them, and reports
-findings and reductions, in the order of a clock that is simulated as well. With --ray, reports go
-to an actor of Ray's that does the same, some at a time, as those of many nodes do; what its process
-takes while nobody asks is told beside it. The arithmetic is in docs/SCALE.md.
+A simulated node is a sequence of reports on a simulated clock: it asks for ranges, publishes them,
+and reports findings and reductions. With --ray, the coordinator is a Ray actor that gets several
+reports at a time; the CPU time of its idle process is printed as well.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ from nnfuzz.parts.leases import Leases
 from nnfuzz.records import schedule
 from nnfuzz.records.lending import Lent, Report
 
-TOGETHER = 16  # reports that are under way at a time, with --ray
+TOGETHER = 16  # concurrent reports, with --ray
 IDLE_SECONDS = 20.0
 AHEAD = 32  # tests that a node of two cores has at hand
-Said = tuple[Report, float]  # and seconds on the simulated clock
+Sent = tuple[Report, float]  # a report and its time in seconds on the simulated clock
 
 
 def main() -> int:
@@ -66,10 +65,10 @@ def _alone(options: argparse.Namespace, path: Path, simulation: _Simulation) -> 
     spent = 0.0
     with Leases(path, options.tests, longest=options.epoch) as leases:
 
-        def sync(told: list[Said]) -> list[Lent]:
+        def sync(reports: list[Sent]) -> list[Lent]:
             nonlocal spent
             before = time.process_time()
-            lent = [leases.sync(*said) for said in told]
+            lent = [leases.sync(*report) for report in reports]
             spent += time.process_time() - before
             return lent
 
@@ -98,7 +97,7 @@ def _with_ray(options: argparse.Namespace, path: Path, simulation: _Simulation) 
     time.sleep(IDLE_SECONDS)
     print(f"idle: {(state()[0] - before) / IDLE_SECONDS:.3f} cores")
     simulation.run(
-        lambda told: ray.get([actor.sync.remote(*said) for said in told]), state, TOGETHER
+        lambda reports: ray.get([actor.sync.remote(*report) for report in reports]), state, TOGETHER
     )
     ray.shutdown()
 
@@ -125,12 +124,12 @@ class _Simulation:
 
     def run(
         self,
-        sync: Callable[[list[Said]], list[Lent]],
+        sync: Callable[[list[Sent]], list[Lent]],
         state: Callable[[], tuple[float, int]],
         together: int,
     ) -> None:
-        """sync: reports -> what is lent. state: CPU seconds, and tests published. together: how
-        many reports are made before the first of them is answered, at most.
+        """sync: sends reports and returns the answers. state: CPU seconds and number of published
+        tests. together: most reports that are sent before the first one is answered.
         """
         reports, over = 0, False
         turns = [(self._rng.random(), number) for number in range(self._options.nodes)]
@@ -139,8 +138,8 @@ class _Simulation:
         self._mark(0.0, 0, state)
         while not over:
             due = [heapq.heappop(turns) for _ in range(min(together, len(turns)))]
-            told = [(nodes[number].report(now, self._begun), now) for now, number in due]
-            for (now, number), lent in zip(due, sync(told)):
+            sent = [(nodes[number].report(now, self._begun), now) for now, number in due]
+            for (now, number), lent in zip(due, sync(sent)):
                 over = lent.over
                 heapq.heappush(turns, (now + nodes[number].take_leases(lent, now), number))
             reports += len(due)

@@ -54,9 +54,9 @@ def test_huge_outputs_are_mismatches_and_do_not_reach_the_parent(tmp_path):
     with Store.create(tmp_path / "c", as_json(config)) as store:
         cache = SupportCache(tmp_path / "cache")
         result = run_campaign(store, config, registry, Silent(), cache)
-    assert result.summary["outcomes"]["mismatch"] == 2
-    assert result.summary["outcomes"]["ok"] == 38
-    assert result.summary["findings"] == 1
+    assert result.summary.outcomes["mismatch"] == 2
+    assert result.summary.outcomes["ok"] == 38
+    assert result.summary.findings == 1
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # KB
 
 

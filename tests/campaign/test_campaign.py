@@ -67,11 +67,11 @@ def test_a_hostile_campaign_finishes_with_every_index_recorded(hostile):
     with Store.open(folder, write=False) as store:
         rows = list(store.tests.rows())
     assert [row.index for row in rows] == list(range(200))
-    assert result.summary["tests"] == 200 - 5 * ROUNDS
+    assert result.summary.tests == 200 - 5 * ROUNDS
     lost = {"fault": 3 * ROUNDS, "export": ROUNDS, "inputs": ROUNDS}
-    assert result.summary["not_run"] == lost
+    assert result.summary.not_run == lost
     saved = json.loads((folder / "summary.json").read_text())
-    assert saved == json.loads(json.dumps(result.summary))
+    assert saved == json.loads(json.dumps(as_json(result.summary)))
 
 
 def test_every_event_of_a_hostile_campaign_has_its_stage_and_signal(hostile):
@@ -106,7 +106,7 @@ def test_every_event_of_a_hostile_campaign_has_its_stage_and_signal(hostile):
 
 def test_a_mistake_of_the_adapter_costs_one_test_and_is_no_finding(tmp_path):
     result = run(tmp_path / "campaign", 12, "sloppy", "hostile")
-    assert result.findings == [] and result.summary["faults"] == 2
+    assert result.findings == [] and result.summary.faults == 2
     with Store.open(tmp_path / "campaign", write=False) as store:
         status = {row.index: row.status for row in store.tests.rows()}
         (one, _) = (event for event in store.events.rows() if event.kind == "fault")
@@ -131,10 +131,10 @@ def go_on(folder: Path, tests: int, plan: str, backend: str, notes=None):
 
 def test_a_resumed_campaign_tries_faults_again(tmp_path):
     folder, notes = tmp_path / "campaign", []
-    assert run(folder, 12, "sloppy", "hostile", learn=False).summary["faults"] == 2
+    assert run(folder, 12, "sloppy", "hostile", learn=False).summary.faults == 2
     result = go_on(folder, 12, "quiet", "hostile", notes)
-    assert result.summary["tests"] == 12
-    assert result.summary["faults"] == 0 and result.summary["not_run"] == {}
+    assert result.summary.tests == 12
+    assert result.summary.faults == 0 and result.summary.not_run == {}
     (note,) = (note for note in notes if "fault of nnfuzz" in note)
     assert note.startswith("2 tests of earlier sessions")
 
@@ -142,9 +142,9 @@ def test_a_resumed_campaign_tries_faults_again(tmp_path):
 def test_an_index_with_two_faults_is_stepped_over(tmp_path):
     folder, notes = tmp_path / "campaign", []
     run(folder, 12, "sloppy", "hostile", learn=False)
-    assert go_on(folder, 12, "sloppy", "hostile").summary["not_run"] == {"fault": 2}
+    assert go_on(folder, 12, "sloppy", "hostile").summary.not_run == {"fault": 2}
     result = go_on(folder, 14, "quiet", "hostile", notes)
-    assert result.summary["not_run"] == {"fault": 2} and result.summary["tests"] == 12
+    assert result.summary.not_run == {"fault": 2} and result.summary.tests == 12
     assert any(note.startswith("stepped over") and note.endswith("tests 5, 11") for note in notes)
 
 
@@ -159,13 +159,13 @@ def test_no_index_stops_every_session(tmp_path):
         except PoolError:
             continue
         break
-    assert result.summary["not_run"] == {"fault": 3}
+    assert result.summary.not_run == {"fault": 3}
 
 
 def test_inputs_that_kill_the_producer_are_a_test_without_a_reference(tmp_path):
     folder = tmp_path / "campaign"
     result = run(folder, 20, "dividing", "hostile", learn=False)
-    assert result.summary["faults"] == 0 and result.summary["not_run"] == {"inputs": 2}
+    assert result.summary.faults == 0 and result.summary.not_run == {"inputs": 2}
     with Store.open(folder, write=False) as store:
         events = [(event.kind, event.stage, event.signal) for event in store.events.rows()]
     assert events == [("death", "inputs", "SIGFPE")] * 2
@@ -181,7 +181,7 @@ def test_a_defect_of_nnfuzz_that_one_test_shows_costs_that_test(tmp_path, monkey
 
     monkeypatch.setattr(Procedure, "_compare", broken)
     result = run(tmp_path / "c", 5, "quiet", "hostile", learn=False)
-    assert (result.summary["tests"], result.summary["not_run"]) == (4, {"fault": 1})
+    assert (result.summary.tests, result.summary.not_run) == (4, {"fault": 1})
     with Store.open(tmp_path / "c", write=False) as store:
         (event,) = (event for event in store.events.rows() if event.kind == "fault")
     assert event.message == "ZeroDivisionError: of ours" and "broken" in event.details
@@ -189,8 +189,8 @@ def test_a_defect_of_nnfuzz_that_one_test_shows_costs_that_test(tmp_path, monkey
 
 def test_lost_outputs_are_outcomes_and_the_campaign_goes_on(tmp_path):
     result = run(tmp_path / "campaign", 24, "losing", "hostile", learn=False)
-    assert result.summary["tests"] == 24 and result.summary["faults"] == 0
-    assert result.summary["outcomes"]["exception"] == 2
+    assert result.summary.tests == 24 and result.summary.faults == 0
+    assert result.summary.outcomes["exception"] == 2
     (row,) = result.findings
     assert (row.kind, row.stage, row.occurrences) == ("exception", "execute", 2)
     assert "is missing" in row.title
@@ -200,7 +200,7 @@ def test_a_producers_misfortune_is_a_fault_of_nnfuzz(hostile):
     folder, result = hostile
     with Store.open(folder, write=False) as store:
         faults = [event for event in store.events.rows() if event.kind == "fault"]
-    assert len(faults) == result.summary["faults"] == 3 * ROUNDS
+    assert len(faults) == result.summary.faults == 3 * ROUNDS
     assert {event.backend for event in faults} == {""}
     assert Counter(event.signal for event in faults)["SIGSEGV"] == ROUNDS
     messages = Counter(event.message.split(" in ")[0] for event in faults)
@@ -208,12 +208,12 @@ def test_a_producers_misfortune_is_a_fault_of_nnfuzz(hostile):
     # A busy machine may make half a second without an answer look like work.
     ends = [f"worker ended by {kind} SIGKILL" for kind in ("standstill", "timeout")]
     assert sum(messages[end] for end in ends) == ROUNDS
-    assert ROUNDS <= sum(result.summary["standstills"].values()) <= 2 * ROUNDS
+    assert ROUNDS <= sum(result.summary.standstills.values()) <= 2 * ROUNDS
 
 
 def test_findings_of_a_hostile_campaign_are_complete_folders(hostile):
     folder, result = hostile
-    assert result.summary["findings"] == len(result.findings) >= 10
+    assert result.summary.findings == len(result.findings) >= 10
     plan = stub_producer.hostile(0, {}).plan
     found = set()
     for row in result.findings:
@@ -235,9 +235,9 @@ def test_findings_of_a_hostile_campaign_are_complete_folders(hostile):
 
 def test_mismatches_are_confirmed_and_flaky_ones_set_apart(tmp_path):
     result = run(tmp_path / "c", 12, "lying", "liar", learn=False)
-    assert result.summary["outcomes"]["mismatch"] == 4 + 2
-    assert result.summary["outcomes"]["unsupported"] == 4
-    assert result.summary["flaky"] == 2
+    assert result.summary.outcomes["mismatch"] == 4 + 2
+    assert result.summary.outcomes["unsupported"] == 4
+    assert result.summary.flaky == 2
     (row,) = result.findings
     assert (row.kind, row.stage, row.occurrences) == ("mismatch", "compare", 4)
     assert row.test.index == 1
@@ -256,12 +256,12 @@ def test_mismatches_are_confirmed_and_flaky_ones_set_apart(tmp_path):
 )
 def test_only_what_fails_in_every_fresh_worker_counts(tmp_path, plan, rate):
     result = run(tmp_path / "c", 1, plan, "liar", learn=False)
-    flaky = result.summary["flaky_failures"]
+    flaky = result.summary.flaky_failures
     assert len(result.findings) == (rate is None)
-    assert [(row["repeated"], row["tried"]) for row in flaky] == ([rate] if rate else [])
+    assert [(row.repeated, row.tried) for row in flaky] == ([rate] if rate else [])
     with Store.open(tmp_path / "c", write=False) as store:
         events = [event.message for event in store.events.rows() if event.kind == "flaky"]
-        assert [row.title for row in store.occurrences.flaky()] == [row["title"] for row in flaky]
+        assert [row.title for row in store.occurrences.flaky()] == [row.title for row in flaky]
     assert [text.startswith(f"{rate[0]} of {rate[1]} times: liar: ") for text in events] == (
         [True] if rate else []
     )
@@ -286,7 +286,7 @@ def test_known_signatures_are_counted_and_not_reported(tmp_path):
     known = tuple(row.signature for row in first.findings)
     second = run(tmp_path / "b", 6, "lying", "liar", learn=False, known=known)
     assert second.findings == []
-    assert second.summary["known"] == 2
+    assert second.summary.known == 2
 
 
 def test_a_killed_campaign_resumes_without_loss(tmp_path):

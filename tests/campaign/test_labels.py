@@ -38,4 +38,4 @@ def test_a_cause_on_two_labels_is_one_finding(tmp_path):
     assert {row.backend for row in raw} == set(LABELS)
     (row,) = result.findings
     assert row.backends == LABELS and row.compiler == "planted"
-    assert result.summary["signatures"][0]["backends"] == list(LABELS)
+    assert result.summary.signatures[0]["backends"] == list(LABELS)

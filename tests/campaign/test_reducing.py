@@ -55,19 +55,19 @@ def test_findings_that_reduce_to_the_same_are_one(tmp_path):
     (row,) = result.findings
     assert row.occurrences == 4 and row.grouping.nodes == (2, 2) and row.refined == "Relu-Conv"
     assert row.test.index == 0 and row.grouping.pattern == "Relu, Conv (float32)"
-    (shown,) = result.summary["signatures"]
+    (shown,) = result.summary.signatures
     assert (
         shown["duplicates"] == list(row.grouping.duplicates) and len(row.grouping.duplicates) == 1
     )
-    assert result.summary["merged"] == 1
+    assert result.summary.merged == 1
     (variant,) = row.grouping.variants
     assert (variant.pattern, variant.signatures, variant.occurrences) == (
         row.grouping.pattern,
         2,
         4,
     )
-    assert result.summary["findings"] == 1 and result.summary["unreduced"] == 0
-    assert result.summary["reduce_seconds"] + result.summary["reduce_seconds_after_campaign"] > 0
+    assert result.summary.findings == 1 and result.summary.unreduced == 0
+    assert result.summary.reduce_seconds + result.summary.reduce_seconds_after_campaign > 0
     assert [p.name for p in (tmp_path / "c" / "findings").iterdir()] == [Path(row.folder).name]
     (duplicate,) = (tmp_path / "c" / "duplicates").iterdir()
     assert duplicate.name.endswith(row.grouping.duplicates[0])
@@ -104,10 +104,10 @@ def test_folders_that_a_kill_left_in_place_move_at_the_next_start(tmp_path):
 )
 def test_a_reduction_that_fails_costs_nothing_else(tmp_path, reducer, reason):
     result, _ = run(tmp_path / "c", 10, "fusing", reducer, throttle=0)
-    assert result.summary["tests"] == 10 and result.summary["findings"] == 2
-    assert result.summary["faults"] == result.summary["unreduced"] == 0
-    assert all(reason in text for text in result.summary["not_reduced"].values())
-    assert len(result.summary["not_reduced"]) == 2
+    assert result.summary.tests == 10 and result.summary.findings == 2
+    assert result.summary.faults == result.summary.unreduced == 0
+    assert all(reason in text for text in result.summary.not_reduced.values())
+    assert len(result.summary.not_reduced) == 2
 
 
 def test_the_end_does_not_wait_for_ever(tmp_path, monkeypatch):
@@ -117,13 +117,13 @@ def test_the_end_does_not_wait_for_ever(tmp_path, monkeypatch):
     start = time.monotonic()
     with Store.create(tmp_path / "c", as_json(config)) as store:
         result = run_campaign(store, config, registry, notes, SupportCache(tmp_path))
-    assert result.summary["unreduced"] == 2
-    assert result.summary["seconds"] < time.monotonic() - start - 0.4  # its own time ended before
+    assert result.summary.unreduced == 2
+    assert result.summary.seconds < time.monotonic() - start - 0.4  # its own time ended before
     assert any("reducing 2 findings, at most" in text for text in notes.texts)
     assert notes.texts[-1] == (
         "2 findings not reduced, for want of about 1 minute; nnfuzz reduce goes on"
     )
-    assert result.summary["reduce_seconds_missing"] == pytest.approx(0.2 / (os.cpu_count() or 1))
+    assert result.summary.reduce_seconds_missing == pytest.approx(0.2 / (os.cpu_count() or 1))
 
 
 def test_each_finding_that_is_left_has_its_time_at_the_end(tmp_path, monkeypatch):
@@ -134,15 +134,15 @@ def test_each_finding_that_is_left_has_its_time_at_the_end(tmp_path, monkeypatch
     with Store.create(tmp_path / "c", as_json(config)) as store:
         result = run_campaign(store, config, registry, notes, SupportCache(tmp_path))
     assert any("reducing 2 findings, at most 60 s" in text for text in notes.texts)
-    assert result.summary["unreduced"] == result.summary["reduce_seconds_missing"] == 0
+    assert result.summary.unreduced == result.summary.reduce_seconds_missing == 0
 
 
 def test_an_edge_that_keeps_failing_is_avoided(tmp_path):
     result, notes = run(tmp_path / "c", 400, "fusing", unrestrained=0.1, throttle=5)
-    (avoided,) = result.summary["avoided"]
+    (avoided,) = result.summary.avoided
     (row,) = result.findings
-    assert avoided["item"] == "Relu->Conv(float32)" and avoided["signature"] == row.signature
-    assert avoided["share"] > 0.9
+    assert avoided.item == "Relu->Conv(float32)" and avoided.signature == row.signature
+    assert avoided.share > 0.9
     assert 5 <= row.occurrences < 100  # 160 without
     assert any(text.startswith("generation keeps away from Relu->Conv") for text in notes)
     with Store.open(tmp_path / "c", write=False) as store:
@@ -154,7 +154,7 @@ def test_an_edge_that_keeps_failing_is_avoided(tmp_path):
         settings = {"refused": (), "avoid": (entry.item,), "emphasis": NO_EMPHASIS}
         assert store.restraints.settings_in(epoch) == settings
     assert store_config(tmp_path / "c", row)["avoid"] == []
-    assert entry.item == avoided["item"] and case["avoid"] == []
+    assert entry.item == avoided.item and case["avoid"] == []
 
 
 def store_config(folder, row):
@@ -163,7 +163,7 @@ def store_config(folder, row):
 
 def test_a_single_operator_is_avoided_by_its_signature(tmp_path):
     result, _ = run(tmp_path / "c", 300, "wrong_exp", throttle=5, unrestrained=0.05)
-    assert [row["item"] for row in result.summary["avoided"]] == ["Exp(float32)->float32"]
+    assert [row.item for row in result.summary.avoided] == ["Exp(float32)->float32"]
     assert result.findings[0].occurrences < 100
 
 
@@ -171,15 +171,15 @@ def test_what_stops_failing_is_announced_and_generated_again(tmp_path):
     result, notes = run(
         tmp_path / "c", 9000, "mended_exp", throttle=5, unrestrained=0.3, until="no longer fails"
     )
-    assert result.summary["avoided"] == []
-    assert [row["item"] for row in result.summary["avoided_before"]] == ["Exp(float32)->float32"]
+    assert result.summary.avoided == ()
+    assert [row.item for row in result.summary.avoided_before] == ["Exp(float32)->float32"]
     assert any(text.startswith("Exp(float32)->float32 no longer fails") for text in notes)
 
 
 def test_known_failures_may_be_named_by_their_refined_signature(tmp_path):
     result, notes = run(tmp_path / "c", 10, "fusing", known=("Relu-Conv",), throttle=0)
-    assert result.findings == [] and result.summary["known"] == 4
-    assert result.summary["known_unseen"] == []
+    assert result.findings == [] and result.summary.known == 4
+    assert result.summary.known_unseen == ()
     assert list((tmp_path / "c" / "findings").iterdir()) == []
     assert sum(text.startswith("known, as it turns out") for text in notes) == 2
 
@@ -322,7 +322,7 @@ def test_a_campaign_is_reduced_afterwards(tmp_path, capsys, stubbed):
     config = replace(config, reduce=False)
     with Store.create(folder, as_json(config)) as store:
         result = run_campaign(store, config, registry, Silent(), SupportCache(tmp_path))
-    assert result.summary["unreduced"] == result.summary["findings"] == 2
+    assert result.summary.unreduced == result.summary.findings == 2
     with pytest.raises(UsageError, match="not for a campaign"):
         reduce(folder, backend="liar")
     plugins = list(map(Path, config.plugins))
@@ -374,11 +374,11 @@ def test_models_that_contain_a_known_pattern_are_suspected(tmp_path):
         result = run_campaign(store, config, registry, notes, SupportCache(tmp_path))
     (found,) = result.findings
     assert len(found.grouping.suspects) == 1 and found.grouping.duplicates == ()
-    assert found.occurrences == result.summary["occurrences"] >= 4
+    assert found.occurrences == result.summary.occurrences >= 4
     for place in ("findings", "suspects"):
         assert len(list((tmp_path / "c" / place).iterdir())) == 1
-    assert result.summary["signatures"][0]["suspects"] == list(found.grouping.suspects)
-    assert result.summary["unreduced"] == 0  # a suspect is no finding of its own
+    assert result.summary.signatures[0]["suspects"] == list(found.grouping.suspects)
+    assert result.summary.unreduced == 0  # a suspect is no finding of its own
 
 
 def test_the_worker_reads_relative_paths_as_the_campaign_wrote_them(tmp_path, monkeypatch):

@@ -29,6 +29,8 @@ from nnfuzz.library.settings import choose_opset, default_processes, exporter_na
 from nnfuzz.records.config import CampaignConfig, ConfigError
 from nnfuzz.records.observer import CampaignSnapshot, counted
 from nnfuzz.store.store import FILE, Store
+from nnfuzz.store.summary import Summary, SuspectedHang
+from nnfuzz.testcase.identity import Numbered
 from tests.attacks import samples
 from tests.command import nnfuzz
 
@@ -235,15 +237,18 @@ def test_progress_in_plain_lines():
     ]
 
 
+HANG = SuspectedHang(Numbered(1, 19), "toy", "O0", "compile", 30.0)
+
+
 @pytest.mark.parametrize(
     "summary, interrupted, code, why",
     [
-        ({"not_run": {}, "faults": 0}, False, USAGE, "the time was over before the first one"),
-        ({"not_run": {}, "faults": 0}, True, USAGE, "interrupted before the first one ended"),
-        ({"not_run": {"export": 3}, "faults": 0}, False, USAGE, "no index gave a model (export 3)"),
-        ({"not_run": {"fault": 3}, "faults": 3}, False, FAULT, "nnfuzz itself failed"),
+        (Summary(), False, USAGE, "the time was over before the first one"),
+        (Summary(), True, USAGE, "interrupted before the first one ended"),
+        (Summary(not_run={"export": 3}), False, USAGE, "no index gave a model (export 3)"),
+        (Summary(not_run={"fault": 3}, faults=3), False, FAULT, "nnfuzz itself failed"),
         (
-            {"not_run": {}, "faults": 0, "unconfirmed_hangs": [{}, {}]},
+            Summary(unconfirmed_hangs=(HANG, HANG)),
             False,
             USAGE,
             "2 look like hangs: --resume confirms them",
@@ -251,7 +256,6 @@ def test_progress_in_plain_lines():
     ],
 )
 def test_a_campaign_without_a_test_says_why_and_fails(summary, interrupted, code, why):
-    summary = {"tests": 0, "findings": 0, "unconfirmed_hangs": [], **summary}
     assert exit_code(summary) == code
     assert why in nothing_ran(summary, interrupted)
 
@@ -275,8 +279,8 @@ def test_what_was_killed_between_its_last_test_and_its_summary_goes_on(tmp_path,
     "findings, faults, code", [(0, 0, OK), (1, 0, FINDINGS), (0, 2, FAULT), (1, 2, FINDINGS)]
 )
 def test_what_is_not_confirmed_is_no_finding(findings, faults, code):
-    unsure = {"flaky": 3, "unconfirmed_hangs": [{"test": "test 1/19"}]}
-    assert exit_code({"tests": 9, "findings": findings, "faults": faults, **unsure}) == code
+    summary = Summary(tests=9, findings=findings, faults=faults, flaky=3, unconfirmed_hangs=(HANG,))
+    assert exit_code(summary) == code
 
 
 def test_no_time_for_a_single_test(tmp_path):

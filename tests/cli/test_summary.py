@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import replace
 from importlib.metadata import version
 
@@ -12,6 +11,7 @@ from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.cli.progress import subject
 from nnfuzz.cli.summary import _any_compared, _compared, _notes
 from nnfuzz.records.config import CampaignConfig
+from nnfuzz.store.summary import Summary
 from nnfuzz.testcase.case import CaseConfig
 
 
@@ -32,19 +32,20 @@ from nnfuzz.testcase.case import CaseConfig
     ],
 )
 def test_runs_without_outputs_to_compare_are_counted(counts, lines, advice):
-    shown = list(_compared({"outcomes_by_backend": {"toy": counts}}))
+    shown = list(_compared(Summary(outcomes_by_backend={"toy": counts})))
     assert shown[: len(lines)] == lines
     assert any("nnfuzz ops --backend toy" in line for line in shown) == advice
 
 
 def test_models_that_must_be_refused_are_not_compared():
-    summary = {"outcomes_by_backend": {"toy": {"unsupported": 4}}, "refusals": {}}
+    summary = Summary(outcomes_by_backend={"toy": {"unsupported": 4}}, refusals={})
     assert not list(_compared(summary))
 
 
 def test_a_campaign_that_compared_nothing_does_not_say_that_nothing_is_wrong():
-    assert not _any_compared({"outcomes_by_backend": {"toy": {"unsupported": 4, "ok": 0}}})
-    assert _any_compared({"outcomes_by_backend": {"toy": {"unsupported": 4}, "two": {"ok": 1}}})
+    refused = {"unsupported": 4}
+    assert not _any_compared(Summary(outcomes_by_backend={"toy": {**refused, "ok": 0}}))
+    assert _any_compared(Summary(outcomes_by_backend={"toy": refused, "two": {"ok": 1}}))
 
 
 def test_the_first_line_says_what_is_tested():
@@ -59,7 +60,7 @@ def test_the_first_line_says_what_is_tested():
 
 def test_indexes_without_a_test_are_told_with_the_reason():
     """--tests 300 that makes 299."""
-    summary = defaultdict(dict, {"tests": 299, "not_run": {"export": 1}})
+    summary = Summary(tests=299, not_run={"export": 1})
     line, *_ = _notes(summary)
     assert line == (
         "no test case: export 1 (the exporter failed); of 300 indexes, which --tests counts"

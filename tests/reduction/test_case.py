@@ -178,6 +178,15 @@ def test_a_level_that_fails_in_another_way_does_not_tell_the_optimiser_apart():
     assert failure_key(failures(fine)[0], None, fine) != failure_key(acos, None, ran)
 
 
+def test_a_function_that_is_named_after_the_nth_node_keeps_the_failure():
+    def key(n, place="normalise"):
+        trace = f"bad axis\n   1: toy::{place}\n   2: <toy::Pass{n} as toy::Run>::call\n"
+        ran = [failed("O0", trace)]
+        return failure_key(failures(ran)[0], None, ran)
+
+    assert key(29) == key(8) != key(8, "resolve")
+
+
 def test_a_level_that_does_not_take_the_whole_case_need_not_refuse_a_candidate():
     ran = [failed("O0", "bad acos"), outcome("O1", OutcomeKind.UNSUPPORTED)]
     fine = [failed("O0", "bad acos"), outcome("O1")]

@@ -145,7 +145,7 @@ def test_a_damaged_pack_is_run_again(made, tmp_path, data):
         query = "UPDATE packed SET rows = ? WHERE first = (SELECT min(first) FROM packed)"
         store.connection.execute(query, [data(store)])
     for problem in problems(folder):
-        assert problem.what == "1 pack of old tests that cannot be read"
+        assert problem.description == "1 pack of old tests that cannot be read"
         problem.mend()
     with Store.open(folder) as store:
         assert len(whole - {*store.tests.done()}) == 16
@@ -168,7 +168,7 @@ def test_what_a_pack_is_noted_to_hold_is_what_it_holds(made, tmp_path, wrong):
         before = read(store)
         store.connection.execute(f"{WRONG[wrong]} WHERE first = (SELECT max(first) FROM packed)")
     for problem in problems(folder):
-        assert problem.what == "1 pack of old tests with others than noted"
+        assert problem.description == "1 pack of old tests with others than noted"
         problem.mend()
     assert list(problems(folder)) == []
     with Store.open(folder) as store:
@@ -181,7 +181,7 @@ def test_a_pack_that_is_missing_is_run_again(made, tmp_path):
         packed_whole(store)
         store.connection.execute("DELETE FROM packed WHERE first = (SELECT min(first) FROM packed)")
     for problem in problems(folder):
-        assert "without its test" in problem.what
+        assert "without its test" in problem.description
         problem.mend()
     tests, avoided, findings, _ = campaign(folder, tests=TESTS)[0]
     assert (tests, avoided, findings) == made[1][:3]

@@ -6,8 +6,10 @@ import statistics
 
 import pytest
 
+from nnfuzz.base.writing import as_json
 from nnfuzz.records.rows import TestRow
-from nnfuzz.store.statistics import Histogram, Statistics, summary
+from nnfuzz.store.statistics import Histogram, Statistics
+from nnfuzz.store.summary import Summary
 
 
 def test_medians_are_good_to_one_percent():
@@ -26,11 +28,11 @@ def test_outcomes_are_counted_by_backend_and_kind():
     figures.add(TestRow(0, "run", 1, {"a": {"O0": "ok", "O1": crash}}, {"execute": 0.5}, 0.75))
     figures.add(TestRow(1, "inputs", 1, {}, {"generate": 0.002}))
     assert (figures.tests, figures.indexes) == (1, 2)
-    found = summary(figures, [], 2.0, 0.5, {"seed": 3})
-    assert found["outcomes"]["ok"] == found["outcomes"]["crash"] == 1
-    assert found["outcomes"]["mismatch"] == 0
-    assert found["not_run"] == {"inputs": 1}
-    assert found["phase_ms"] == pytest.approx({"execute": 500, "generate": 2}, rel=0.011)
-    assert found["tests_per_second"] == 0.5 and found["seed"] == 3
+    found = Summary.of(figures, [], 2.0, {"a": 0.5}, seed=3)
+    assert found.outcomes["ok"] == found.outcomes["crash"] == 1
+    assert found.outcomes["mismatch"] == 0
+    assert found.not_run == {"inputs": 1}
+    assert found.phase_ms == pytest.approx({"execute": 500, "generate": 2}, rel=0.011)
+    assert found.tests_per_second == 0.5 and found.seed == 3
     wanted = {"tests", "seconds", "sut_share", "findings", "occurrences"}
-    assert wanted < found.keys()
+    assert wanted < as_json(found).keys()

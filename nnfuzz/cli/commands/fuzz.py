@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from nnfuzz.campaign.session import Result
     from nnfuzz.library.campaign import Allow, Request
     from nnfuzz.records.config import CampaignConfig
+    from nnfuzz.store.summary import Summary
 
 PR_TIME = "10m"
 
@@ -118,7 +119,7 @@ def _fuzz(request: Request, options: FuzzOptions) -> tuple[Result, CampaignConfi
     print_summary(result, config)
     if part := _empty(result.summary):
         tell(f"{part} is empty: there is nothing to do")
-    elif not result.summary["tests"] and not result.findings:
+    elif not result.summary.tests and not result.findings:
         typer.echo(f"error: {nothing_ran(result.summary, interrupt.asked())}", err=True)
     return result, config
 
@@ -145,36 +146,36 @@ def _fuzz_on_ray(
     return result, config
 
 
-def exit_code(summary: dict[str, Any]) -> int:
+def exit_code(summary: Summary) -> int:
     """3 for faults of nnfuzz without any finding; 2 if there was something to test, and no test."""
-    if summary["findings"]:
+    if summary.findings:
         return FINDINGS
-    if summary["faults"]:
+    if summary.faults:
         return FAULT
-    return OK if summary["tests"] or _empty(summary) else USAGE
+    return OK if summary.tests or _empty(summary) else USAGE
 
 
-def _empty(summary: dict[str, Any]) -> str:
+def _empty(summary: Summary) -> str:
     """Which part of a campaign is empty: it has no index, or other parts have run all tests."""
     from nnfuzz.base.shard import Shard
 
-    config = summary.get("config", {})
-    shard, tests = config.get("shard", ""), config.get("tests_limit")
-    if not shard or tests is None:
+    config = summary.config
+    shard, tests = str(config.get("shard", "")), config.get("tests_limit")
+    if not shard or not isinstance(tests, int):
         return ""
     if config.get("share"):
-        empty = not summary["tests"] and not summary["not_run"] and not summary["faults"]
+        empty = not summary.tests and not summary.not_run and not summary.faults
     else:
         empty = not Shard.parse(shard).of(tests)
     return f"part {shard} of --tests {tests}" if empty else ""
 
 
-def nothing_ran(summary: dict[str, Any], interrupted: bool) -> str:
+def nothing_ran(summary: Summary, interrupted: bool) -> str:
     """Why a campaign has not finished a single test, and what to do about it."""
-    reasons = ", ".join(f"{stage} {count}" for stage, count in summary["not_run"].items())
-    if summary["faults"]:
+    reasons = ", ".join(f"{stage} {count}" for stage, count in summary.not_run.items())
+    if summary.faults:
         why = "nnfuzz itself failed; the table `events` of campaign.sqlite says how: please report"
-    elif hangs := summary["unconfirmed_hangs"]:
+    elif hangs := summary.unconfirmed_hangs:
         why = f"{len(hangs)} look like hangs: --resume confirms them"
     elif reasons:
         why = (

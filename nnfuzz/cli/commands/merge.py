@@ -39,17 +39,13 @@ def merge(
     fuzz --resume; nnfuzz reduce decides which findings of different parts have one cause. Exit
     code 1 for findings, 0 for none, 2 if they are no parts of one campaign.
     """
-    from nnfuzz.base.untrusted import read_json
     from nnfuzz.campaign.session import Result
     from nnfuzz.cli.summary import print_summary
     from nnfuzz.parts.merging import merge
     from nnfuzz.records.config import CampaignConfig
-    from nnfuzz.upkeep.post_reduction import SUMMARY
+    from nnfuzz.store.summary import read_summary
 
     with merge(parts, out, tell) as store:
-        findings = store.findings()
-        result = Result(
-            store.folder, read_json(out / SUMMARY), findings, store.restraints.reasons()
-        )
+        result = Result.of(store, read_summary(out))
         print_summary(result, CampaignConfig.from_json(store.config()))
-    raise typer.Exit(FINDINGS if findings else OK)
+    raise typer.Exit(FINDINGS if result.findings else OK)

@@ -48,10 +48,10 @@ def report(
 def read_campaign(store: Store) -> Campaign:
     """The content of the page from the store; tests are read one by one as the page asks."""
     from collections import Counter
-    from statistics import fmean
 
     from nnfuzz.serve.page import Campaign
-    from nnfuzz.store.statistics import Statistics, summary
+    from nnfuzz.store.statistics import Statistics
+    from nnfuzz.store.summary import Summary
 
     missing: list[str] = []
     figures = Statistics()
@@ -60,18 +60,19 @@ def read_campaign(store: Store) -> Campaign:
     findings = whole_or([], store.findings, "the findings", missing)
     events = Counter(event.kind for event in whole_or([], store.events.rows, "the events", missing))
     config = whole_or({}, lambda: dict(store.config()), "the settings", missing)
-    extra = {
-        "versions": whole_or({}, lambda: store.meta("versions", {}), "the versions", missing),
-        "seed": config.get("seed"),
-        "config": config,
-    }
-    shares = whole_or({}, store.sessions.sut_shares, "the time in compilers", missing)
-    seconds = whole_or(0.0, store.sessions.seconds_before, "the time", missing)
-    share = fmean(shares.values() or [0.0])
+    summary = Summary.of(
+        figures,
+        findings,
+        whole_or(0.0, store.sessions.seconds_in_all, "the time", missing),
+        whole_or({}, store.sessions.sut_shares, "the time in compilers", missing),
+        versions=whole_or({}, lambda: store.meta("versions", {}), "the versions", missing),
+        seed=config.get("seed"),
+        config=config,
+    )
     buckets = whole_or({}, store.occurrences.buckets, "the counts of failures", missing)
     return Campaign(
         folder=store.folder,
-        summary={**summary(figures, findings, seconds, share, extra), "sut_share": share},
+        summary=as_json(summary),
         findings=[as_json(row) for row in findings],
         tests=(line for _, line in as_far_as(store.lines(), "the tests and their graphs", missing)),
         unsupported=whole_or({}, store.restraints.reasons, "the refusals", missing),

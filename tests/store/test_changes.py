@@ -52,13 +52,13 @@ def test_only_changes_are_findings(tmp_path, monkeypatch, capsys):
     config = settings(registry, "toyrel@1.0", "toyrel@2.0", seed=1)
     with Store.create(tmp_path / "c", as_json(config)) as store:
         result = run_campaign(store, config, registry, Silent(), SupportCache(tmp_path / "s"))
-    changed = result.summary["regressions"]
+    changed = result.summary.regressions
     assert {row.backend for row in result.findings} == {"toyrel@1.0"}
     assert {row.kind for row in result.findings} == {"mismatch"}  # nobody takes the cosine
-    assert (changed["older"], changed["newer"], changed["regressions"]) == ("1.0", "2.0", [])
-    assert changed["fixed"] == [row.signature for row in result.findings]
-    assert changed["unchanged"] > 0
-    assert result.summary["not_reduced"] == {}
+    assert (changed.older, changed.newer, changed.regressions) == ("1.0", "2.0", ())
+    assert changed.fixed == tuple(row.signature for row in result.findings)
+    assert changed.unchanged > 0
+    assert result.summary.not_reduced == {}
     row = next(row for row in result.findings if row.grouping.nodes)
     for folder in (result.folder / row.folder, result.folder / row.folder / REDUCED):
         finding = read_finding(folder)

@@ -1,0 +1,238 @@
+"""The summary of a campaign: made in one place for sessions, merged parts and reports."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from nnfuzz.base.files import write_atomically
+from nnfuzz.base.reading import read, read_fields
+from nnfuzz.base.untrusted import read_json
+from nnfuzz.base.writing import ROUNDED, as_json, fields_as_json
+from nnfuzz.feedback.refusals import refusals
+from nnfuzz.records.config import CampaignConfig
+from nnfuzz.records.rows import AvoidedRow, FindingRow, FlakyRow, HangRow
+from nnfuzz.store.changes import Changes, changes
+from nnfuzz.store.recorder import DESIGN
+from nnfuzz.store.statistics import Statistics, median
+from nnfuzz.store.store import Store
+from nnfuzz.testcase.identity import TestId
+from nnfuzz.triage.known import KnownFailures
+
+SUMMARY = "summary.json"
+_ONLY_IF_SET = ("refusals", "sources")
+
+
+@dataclass(frozen=True)
+class SuspectedHang:
+    """A run that looked like a hang after `seconds`, and was not waited for any longer."""
+
+    test: TestId
+    backend: str
+    level: str
+    stage: str
+    seconds: float
+
+    @classmethod
+    def of(cls, row: HangRow) -> SuspectedHang:
+        return cls(row.test, row.backend, row.level, row.stage, round(row.seconds, 1))
+
+
+@dataclass(frozen=True)
+class OwnFigures:
+    """Figures that stand in no table, since only the session knows them.
+
+    full_checks, full_check_finds: of this session. reduce_seconds: spent, spent after the last
+    test, and still missing. hangs_of_survey, standstills: by what did not answer. cpu_ms: see
+    nnfuzz.campaign.cpu.
+    """
+
+    full_checks: int = 0
+    full_check_finds: int = 0
+    reduce_seconds: float = field(default=0.0, metadata=ROUNDED)
+    reduce_seconds_after_campaign: float = field(default=0.0, metadata=ROUNDED)
+    reduce_seconds_missing: float = field(default=0.0, metadata=ROUNDED)
+    hangs_of_survey: Mapping[str, int] = field(default_factory=dict)
+    standstills: Mapping[str, int] = field(default_factory=dict)
+    cpu_ms: Mapping[str, float | Mapping[str, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PartFigures(OwnFigures):
+    """What a merged campaign knows of one of its parts. tests: how many there were. host: which
+    worked on it last. seen: when it recorded something last, in seconds since 1970.
+    """
+
+    shard: str = ""
+    tests: int = 0
+    host: str = ""
+    seen: float = 0.0
+
+
+@dataclass(frozen=True)
+class Summary(OwnFigures):
+    """The content of summary.json.
+
+    seconds: wall, of all sessions. sut_share: share of these in compilers; sut_shares: by backend.
+    known_unseen: hashes of known failures that did not occur. avoided: what generation keeps away
+    from; avoided_before: what it has come back to. refusals: answers to models that must be
+    refused, in campaigns of such. sources: the parts of a merged campaign.
+    """
+
+    tests: int = 0
+    seconds: float = 0.0
+    tests_per_second: float = 0.0
+    phase_ms: Mapping[str, float] = field(default_factory=dict)
+    sut_share: float = 0.0
+    outcomes: Mapping[str, int] = field(default_factory=dict)
+    outcomes_by_backend: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    not_run: Mapping[str, int] = field(default_factory=dict)
+    motifs: Mapping[str, int] = field(default_factory=dict)
+    comparable_median: float | None = None
+    findings: int = 0
+    occurrences: int = 0
+    merged: int = 0
+    signatures: tuple[Mapping[str, object], ...] = ()
+    unreduced: int = 0
+    not_reduced: Mapping[str, str] = field(default_factory=dict)
+    regressions: Changes = field(default_factory=Changes)
+    known: int = 0
+    faults: int = 0
+    flaky: int = 0
+    flaky_failures: tuple[FlakyRow, ...] = ()
+    hangs: Mapping[str, int] = field(default_factory=dict)
+    unconfirmed_hangs: tuple[SuspectedHang, ...] = ()
+    by_design: int = 0
+    habits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    known_unseen: tuple[str, ...] = ()
+    refused: int = 0
+    support_tables: tuple[Mapping[str, object], ...] = ()
+    avoided: tuple[AvoidedRow, ...] = ()
+    avoided_before: tuple[AvoidedRow, ...] = ()
+    sut_shares: Mapping[str, float] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    refusals: Mapping[str, Mapping[str, Mapping[str, int]]] | None = None
+    sources: Mapping[str, PartFigures] | None = None
+    seed: int | None = None
+    config: Mapping[str, object] = field(default_factory=dict)
+
+    def own(self) -> OwnFigures:
+        """Returns the figures that stand in no table."""
+        return OwnFigures(**{each.name: getattr(self, each.name) for each in fields(OwnFigures)})
+
+    def to_json(self) -> dict[str, object]:
+        written = fields_as_json(self)
+        return {k: v for k, v in written.items() if v is not None or k not in _ONLY_IF_SET}
+
+    @classmethod
+    def of(
+        cls,
+        figures: Statistics,
+        findings: Sequence[FindingRow],
+        seconds: float,
+        sut_shares: Mapping[str, float],
+        **more: Any,
+    ) -> Summary:
+        """Makes a summary of what was counted. more: further fields."""
+        comparable = figures.comparable
+        return cls(
+            tests=figures.tests,
+            seconds=round(seconds, 3),
+            tests_per_second=round(figures.tests / seconds, 3) if seconds else 0.0,
+            phase_ms=figures.phase_ms(),
+            sut_share=round(fmean(sut_shares.values() or [0.0]), 4),
+            sut_shares={name: round(share, 4) for name, share in sut_shares.items()},
+            outcomes=dict(figures.outcomes),
+            outcomes_by_backend={k: dict(v) for k, v in figures.by_backend.items()},
+            not_run=dict(figures.not_run),
+            motifs=dict(sorted(figures.motifs.items())),
+            comparable_median=median(comparable) if comparable else None,
+            findings=len(findings),
+            occurrences=sum(finding.occurrences for finding in findings),
+            **more,
+        )
+
+
+def summarise(
+    store: Store,
+    config: CampaignConfig,
+    figures: Statistics,
+    own: OwnFigures,
+    avoided: Sequence[AvoidedRow] | None = None,
+    **more: Any,
+) -> Summary:
+    """Makes the summary of a campaign from its tables and from what stands in none of them.
+
+    avoided: what generation keeps away from now; None if it ever was. more: further fields.
+    """
+    ever, buckets = store.restraints.ever_avoided(), store.occurrences.buckets()
+    now = ever if avoided is None else avoided
+    items, hangs = {row.item for row in now}, store.hangs.rows()
+    whole = Summary.of(
+        figures,
+        (),
+        store.sessions.seconds_in_all(),
+        store.sessions.sut_shares(),
+        **vars(own),
+        faults=store.events.counts().get("fault", 0),
+        flaky=buckets.get("flaky", 0),
+        flaky_failures=tuple(store.occurrences.flaky()),
+        hangs=dict(Counter(row.status.value for row in hangs)),
+        unconfirmed_hangs=tuple(map(SuspectedHang.of, store.hangs.unconfirmed())),
+        by_design=buckets.get(DESIGN, 0),
+        habits={s.label: tuple(map(str, store.habits(s.label) or ())) for s in config.backends},
+        refused=len(store.restraints.reasons()),
+        avoided=tuple(now),
+        avoided_before=tuple(row for row in ever if row.item not in items),
+        versions=store.meta_as(dict[str, str], "versions", {}),
+        refusals=refusals(store.tests.rows()) if config.case.invalid else None,
+        seed=config.seed,
+        config=as_json(config),
+        **more,
+    )
+    return with_findings(whole, store)
+
+
+def with_findings(summary: Summary, store: Store) -> Summary:
+    """Returns the summary with what it says of findings made anew."""
+    findings, reductions = store.findings(), store.reductions.rows()
+    return replace(
+        summary,
+        findings=len(findings),
+        merged=sum(len(row.grouping.duplicates) for row in findings),
+        occurrences=sum(row.occurrences for row in findings),
+        signatures=tuple(map(_listed, findings)),
+        unreduced=sum(row.signature not in reductions for row in findings),
+        not_reduced={s: row.reason for s, row in reductions.items() if row.reason},
+        regressions=changes(store, findings),
+        known=store.occurrences.buckets().get("known", 0),
+    )
+
+
+def read_summary(folder: Path) -> Summary:
+    """Reads the summary of a campaign, whatever version of nnfuzz wrote it. Raises: Unreadable."""
+    written = read(dict[str, object], read_json(folder / SUMMARY))
+    return Summary(**read_fields(Summary, written, *(each.name for each in fields(Summary))))
+
+
+def write_summary(folder: Path, summary: Summary) -> None:
+    """Writes summary.json."""
+    text = json.dumps(as_json(summary), indent=1) + "\n"
+    write_atomically(folder / SUMMARY, text.encode())
+
+
+def known_unseen(store: Store, config: CampaignConfig) -> tuple[str, ...]:
+    """Returns hashes of failures to be ignored that did not occur, not even as a refined one."""
+    occurred, reductions = store.occurrences.signatures_in("known"), store.reductions.rows()
+    refined = {reductions[s].refined for s in occurred if s in reductions}
+    return tuple(sorted(KnownFailures.stored(config.known).hashes - occurred - refined))
+
+
+def _listed(row: FindingRow) -> dict[str, object]:
+    """A finding without the times of its discovery."""
+    return {k: v for k, v in as_json(row).items() if k not in ("found_at", "place")}
