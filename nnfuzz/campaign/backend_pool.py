@@ -1,27 +1,23 @@
-"""The worker slots of one backend and their queue.
-
-A pool never blocks. The loop calls `dispatch` to hand work to idle workers, waits on `sandboxes()`
-and passes each event to `feed`, which completes the answer of whoever asked for the work.
-"""
+"""The workers of one backend: its slots, and the runs that take long beside them."""
 
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from nnfuzz.backend.deviation import Deviation
-from nnfuzz.backend.outcome import Outcome, OutcomeKind
+from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.runner import AdapterFault, BackendRunner, RunnerError, fork_server_of
-from nnfuzz.campaign.long_runs import Answer, LongRun, LongRuns, Order, Watcher
+from nnfuzz.campaign.long_runs import LongRun, LongRuns, Order, Ran, Watcher, outcomes_or_fault
 from nnfuzz.campaign.pace import Pace, Waiting
 from nnfuzz.campaign.producer_pool import PATIENCE, PoolError
 from nnfuzz.experiment.pending import Pending
 from nnfuzz.experiment.result import Run
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.sandbox.events import Event
+from nnfuzz.sandbox.pool import Pool, Worker
 from nnfuzz.sandbox.sandbox import Sandbox
 from nnfuzz.testcase.identity import Numbered, Probe, TestId
 from nnfuzz.triage.survey import learn_habits, usual_seconds
@@ -29,17 +25,45 @@ from nnfuzz.triage.survey import learn_habits, usual_seconds
 MOST_AHEAD = 64  # tests of a slot: 1.5 s of two producers, for models of some MB at most
 
 
-@dataclass
-class _Slot:
-    """A place for one worker. active: the runner that carries out the order."""
+class Slot(Worker[Order, Ran]):
+    """A place for one worker. fresh: a runner for runs that need a new process. active: the runner
+    that carries out the order.
+    """
 
-    runner: BackendRunner
     fresh: BackendRunner | None = None
     active: BackendRunner | None = None
-    order: Order | None = None
+
+    def __init__(self, new: Callable[..., BackendRunner]) -> None:
+        self._new = new
+        self.runner = new()
+
+    @property
+    def sandboxes(self) -> Sequence[Sandbox]:
+        runners = dict.fromkeys((self.runner, self.active or self.runner))
+        return [runner.sandbox for runner in runners]
+
+    @property
+    def waited(self) -> float:
+        """Seconds for which the present level was waited for; 0 without an order."""
+        return self.active.sandbox.waited if self.active else 0.0
+
+    def begin(self, order: Order) -> None:
+        if order.run.fresh and self.fresh is None:
+            self.fresh = self._new(fresh=True)
+        self.active = self.fresh if order.run.fresh else self.runner
+        assert self.active is not None
+        order.run.submit(self.active)
+
+    def feed(self, event: Event) -> Ran | None:
+        return outcomes_or_fault(self.active, event) if self.active else None
+
+    def close(self) -> None:
+        self.runner.close()
+        if self.fresh:
+            self.fresh.close()
 
 
-class BackendPool:
+class BackendPool(Pool[Slot, Order, Ran]):
     """The worker slots of one backend, its queue, and the seconds spent in the compiler.
 
     A run that takes much longer than usual (nnfuzz.campaign.pace) goes on aside, in its worker, and
@@ -63,8 +87,6 @@ class BackendPool:
         backend = registry.get(spec.name)
         self.all_levels = backend.levels
         self.levels = tuple(levels) or backend.default_levels()
-        self.queue: deque[Order] = deque()
-        self.urgent: deque[Order] = deque()
         self.seconds = 0.0
         self.cpu = self.compiler_cpu = self.probe_cpu = 0.0
         """CPU seconds of workers for tests, inside of the compiler, and of workers for probes."""
@@ -78,9 +100,9 @@ class BackendPool:
         adapter costs one test."""
         self._release = ""
         self.server = fork_server_of(backend, spec)
-        self.slots = [_Slot(self._runner()) for _ in range(count)]
-        self.pace = Pace(self.slots[0].runner.sandbox.limits.seconds)
-        self.aside = LongRuns(self.pace, self._anew, backlog)
+        super().__init__(Slot(self._runner) for _ in range(count))
+        self.pace = Pace(self.workers[0].runner.sandbox.limits.seconds)
+        self.aside = LongRuns(self.pace, self._anew, self._ended_aside, backlog)
         self._spares: list[BackendRunner] = []
         """From the first long run on, those whose workers are ready when the next makes way."""
 
@@ -93,14 +115,14 @@ class BackendPool:
         most optimised one. A function of the settings and the test.
         """
         rng = config.drawing(test.index, self.spec.name) if isinstance(test, Numbered) else None
-        drawn = self.slots[0].runner.draw_pipeline(rng) if rng else None
+        drawn = self.workers[0].runner.draw_pipeline(rng) if rng else None
         return (*(self.levels[:-1] or self.levels), str(drawn)) if drawn else self.levels
 
     def versions(self) -> dict[str, str]:
         """Waits for the first worker. Raises: RunnerError if it cannot start."""
-        versions = self.slots[0].runner.versions()
-        self._release = self.slots[0].runner.release
-        for slot in self.slots:
+        versions = self.workers[0].runner.versions()
+        self._release = self.workers[0].runner.release
+        for slot in self.workers:
             slot.runner.release = self._release
         return versions
 
@@ -109,14 +131,16 @@ class BackendPool:
 
         seconds: after which no more is asked. Raises: RunnerError.
         """
-        runner = self.slots[0].runner
+        runner = self.workers[0].runner
         self.habits = learn_habits(runner, seconds)
         for level, usual in usual_seconds(runner, self.levels, seconds).items():
             self.pace.expect(max(usual, runner.elementary), level)
         self.hung, self.works = runner.hung, runner.works
         return self.habits
 
-    def submit(self, run: Run, urgent: bool = False, watcher: Watcher | None = None) -> Answer:
+    def submit(
+        self, run: Run, urgent: bool = False, watcher: Watcher | None = None
+    ) -> Pending[Ran]:
         """Queues a run; urgent ones go first, and what is known to be slow goes aside."""
         order = Order(run, Pending(), watcher, run.slow)
         if run.slow:
@@ -125,44 +149,38 @@ class BackendPool:
             (self.urgent if urgent else self.queue).append(order)
         return order.answer
 
-    def dispatch(self) -> None:
+    def dispatch(self, more: Callable[[], Order | None] = lambda: None) -> None:
         """Hands work to idle workers, and looks after what takes long."""
-        for slot in self.slots:
-            if slot.active and slot.active.sandbox.waited > self.pace.unusual and self.aside.room:
+        for slot in self.workers:
+            if slot.waited > self.pace.unusual and self.aside.room:
                 self._move_aside(slot)
         self.aside.dispatch()
-        for slot in self.slots:
-            if slot.order is None and (self.urgent or self.queue):
-                self._start(slot, (self.urgent or self.queue).popleft())
+        super().dispatch(more)
 
     def sandboxes(self) -> Iterator[Sandbox]:
-        for slot in self.slots:
-            yield slot.runner.sandbox
-            if slot.fresh and slot.active is slot.fresh:
-                yield slot.fresh.sandbox
+        yield from super().sandboxes()
         yield from self.aside.sandboxes()
 
     def feed(self, sandbox: Sandbox, event: Event) -> bool:
-        """Whether the event was this pool's. Raises: PoolError."""
-        for slot in self.slots:
-            if slot.active and slot.order and slot.active.sandbox is sandbox:
-                if (result := _fed(slot.active, event)) is not None:
-                    self._count_cpu(slot.order, sandbox, result)
-                    order, slot.order, slot.active = slot.order, None, None
-                    if order.run.fresh:
-                        sandbox.start()  # the next one is ready when it is asked for
-                    self._count(result, order.run.case.id)
-                    self._end(order, result)
-                return True
-        long = self.aside.of(sandbox)
-        if long is None:
-            return False
-        if (result := _fed(long.runner, event)) is not None:
-            self._count_cpu(long.order, sandbox, result)
-            self._give_back(long)
-            self._count(result, long.order.run.case.id, beside=True)
-            self._end(long.order, result)
-        return True
+        """Raises: PoolError."""
+        return super().feed(sandbox, event) or self.aside.feed(sandbox, event)
+
+    def ended(self, worker: Slot, order: Order, result: Ran) -> None:
+        """Raises: PoolError."""
+        runner, worker.active = worker.active, None
+        assert runner is not None
+        self._count_cpu(order, runner.sandbox, result)
+        if order.run.fresh:
+            runner.sandbox.start()  # the next one is ready when it is asked for
+        self._count(result, order.run.case.id)
+        self._end(order, result)
+
+    def _ended_aside(self, long: LongRun, order: Order, result: Ran) -> None:
+        """Raises: PoolError."""
+        self._count_cpu(order, long.runner.sandbox, result)
+        self._give_back(long)
+        self._count(result, order.run.case.id, beside=True)
+        self._end(order, result)
 
     @property
     def busy(self) -> bool:
@@ -171,12 +189,12 @@ class BackendPool:
     @property
     def at_work(self) -> bool:
         """Whether there is more to wait for than what goes on aside."""
-        return bool(self.queue or self.urgent) or any(slot.order for slot in self.slots)
+        return super().busy
 
     @property
     def due(self) -> float:
         """Seconds until some run takes longer than usual; infinite if none is under way."""
-        left = [self.pace.unusual - s.active.sandbox.waited for s in self.slots if s.active]
+        left = [self.pace.unusual - slot.waited for slot in self.workers if slot.active]
         return min((*left, *self.aside.due()), default=math.inf)
 
     @property
@@ -188,27 +206,19 @@ class BackendPool:
 
     def give_up(self) -> None:
         """Stops what takes long, which is suspected to hang, and forgets what is queued."""
-        for slot in self.slots:
-            if slot.order and slot.active and slot.active.sandbox.waited > self.pace.unusual:
+        for slot in self.workers:
+            if slot.order and slot.active and slot.waited > self.pace.unusual:
                 LongRun(self.name, slot.active, slot.order).suspected()
         self.aside.give_up()
         for queue in (self.queue, self.urgent):
             queue.clear()
 
     def close(self) -> None:
-        for slot in self.slots:
-            slot.runner.close()
-            if slot.fresh:
-                slot.fresh.close()
+        super().close()
         for spare in self._spares:
             spare.close()
         self.aside.close()
         self.server.close()
-
-    def _start(self, slot: _Slot, order: Order) -> None:
-        slot.order = order
-        slot.active = self._fresh(slot) if order.run.fresh else slot.runner
-        order.run.submit(slot.active)
 
     def _anew(self, order: Order) -> LongRun:
         """Has a new worker carry out what is known to be slow."""
@@ -216,9 +226,9 @@ class BackendPool:
         order.run.submit(long.runner)
         return long
 
-    def _move_aside(self, slot: _Slot) -> None:
+    def _move_aside(self, slot: Slot) -> None:
         assert slot.active is not None and slot.order is not None
-        self.aside.add(LongRun(self.name, slot.active, slot.order))
+        self.aside.workers.append(LongRun(self.name, slot.active, slot.order))
         if slot.active is slot.fresh:
             slot.fresh = None
         else:
@@ -230,7 +240,7 @@ class BackendPool:
     def _give_back(self, long: LongRun) -> None:
         """Ends the worker of a long run that is over, unless the next one can make way for it."""
         lasting = long.runner.sandbox.limits.jobs_per_process > 1
-        if lasting and len(self._spares) < len(self.slots):
+        if lasting and len(self._spares) < len(self.workers):
             self.aside.remove(long, keep=True)
             self._spares.append(long.runner)
             long.runner.sandbox.start()  # anew if it died
@@ -246,12 +256,7 @@ class BackendPool:
         runner.sandbox.start()
         return runner
 
-    def _fresh(self, slot: _Slot) -> BackendRunner:
-        if slot.fresh is None:
-            slot.fresh = self._runner(fresh=True)
-        return slot.fresh
-
-    def _end(self, order: Order, result: list[Outcome] | RunnerError) -> None:
+    def _end(self, order: Order, result: Ran) -> None:
         for outcome in [] if isinstance(result, RunnerError) else result:
             if outcome.kind is OutcomeKind.TIMEOUT:
                 seconds = sum(outcome.seconds.values())
@@ -259,9 +264,7 @@ class BackendPool:
                 order.suspected(Waiting(order.run.case.id, *told, seconds))
         order.answer.complete(result)
 
-    def _count_cpu(
-        self, order: Order, sandbox: Sandbox, result: list[Outcome] | RunnerError
-    ) -> None:
+    def _count_cpu(self, order: Order, sandbox: Sandbox, result: Ran) -> None:
         if isinstance(order.run.case.id, Probe):
             self.probe_cpu += sandbox.take_cpu()
             return
@@ -269,9 +272,7 @@ class BackendPool:
         if not isinstance(result, RunnerError):
             self.compiler_cpu += sum(outcome.cpu for outcome in result)
 
-    def _count(
-        self, result: list[Outcome] | RunnerError, test: TestId, beside: bool = False
-    ) -> None:
+    def _count(self, result: Ran, test: TestId, beside: bool = False) -> None:
         """beside: whether no slot was busy with it."""
         if isinstance(result, RunnerError):
             self._faults += 1
@@ -286,10 +287,3 @@ class BackendPool:
             self.seconds += 0.0 if beside else seconds
             if outcome.kind is not OutcomeKind.TIMEOUT:
                 self.pace.add(seconds, outcome.level.partition("+")[0])
-
-
-def _fed(runner: BackendRunner, event: Event) -> list[Outcome] | RunnerError | None:
-    try:
-        return runner.feed(event)
-    except RunnerError as error:
-        return error

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections import deque
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,13 +13,15 @@ from nnfuzz.backend.runner import BackendRunner, RunnerError
 from nnfuzz.campaign.pace import Pace, Waiting
 from nnfuzz.experiment.pending import Pending
 from nnfuzz.experiment.result import Run
+from nnfuzz.sandbox.events import Event
+from nnfuzz.sandbox.pool import Pool, Worker
 from nnfuzz.sandbox.sandbox import Sandbox
 
 SUSPECTS = max(1, min(3, (os.cpu_count() or 1) // 2))
 """Runs that look like hangs and go on: half of the cores, since a hang may compute. No more than
 the repetitions of one hang, which then run side by side."""
 DOUBTFUL = 4  # runs of one backend that go on aside before they look like hangs
-Answer = Pending[list[Outcome] | RunnerError]
+Ran = list[Outcome] | RunnerError
 """The outcomes of a run, or the fault of nnfuzz or of the adapter."""
 
 
@@ -45,7 +46,7 @@ class Order:
     """
 
     run: Run
-    answer: Answer
+    answer: Pending[Ran]
     watcher: Watcher | None
     suspect: bool
     pattern: str = ""
@@ -57,13 +58,26 @@ class Order:
         self.suspect = True
 
 
-@dataclass(frozen=True)
-class LongRun:
+class LongRun(Worker[Order, Ran]):
     """One that goes on, in the worker of a runner of its own. backend: its label."""
 
-    backend: str
-    runner: BackendRunner
-    order: Order
+    def __init__(self, backend: str, runner: BackendRunner, order: Order) -> None:
+        self.backend, self.runner, self.order = backend, runner, order
+
+    @property
+    def sandboxes(self) -> Sequence[Sandbox]:
+        return (self.runner.sandbox,)
+
+    def begin(self, order: Order) -> None:
+        order.run.submit(self.runner)
+
+    def feed(self, event: Event) -> Ran | None:
+        return outcomes_or_fault(self.runner, event)
+
+    @property
+    def suspect(self) -> bool:
+        """Whether it is taken to hang."""
+        return self.order is not None and self.order.suspect
 
     @property
     def seconds(self) -> float:
@@ -72,10 +86,12 @@ class LongRun:
 
     def suspected(self) -> None:
         """Tells that it looks like a hang."""
+        assert self.order is not None
         self.order.suspected(self.waiting())
 
     def waiting(self) -> Waiting:
         """What the worker says is not to be trusted: it becomes a level and stage of the run."""
+        assert self.order is not None
         run = self.order.run
         told, _, level = self.runner.sandbox.stage.partition(" ")
         # A long pipeline is cut off.
@@ -84,7 +100,7 @@ class LongRun:
         return Waiting(run.case.id, self.backend, level, stage, self.seconds)
 
 
-class LongRuns:
+class LongRuns(Pool[LongRun, Order, Ran]):
     """What takes much longer than usual goes on here (nnfuzz.campaign.pace).
 
     What then looks like a hang, a suspect, is told to whoever asked for it. SUSPECTS of these go on
@@ -97,15 +113,23 @@ class LongRuns:
 
     known: Set[str] | None = None
 
-    def __init__(self, pace: Pace, start: Callable[[Order], LongRun], backlog: float) -> None:
-        """start: has a new worker carry out an order. backlog: how many suspects may wait for their
-        turn; of more of them none is kept.
+    def __init__(
+        self,
+        pace: Pace,
+        start: Callable[[Order], LongRun],
+        end: Callable[[LongRun, Order, Ran], None],
+        backlog: float,
+    ) -> None:
+        """start: has a new worker carry out an order. end: called when one has ended. backlog: how
+        many suspects may wait for their turn; of more of them none is kept.
         """
-        self.queue: deque[Order] = deque()
-        self._runs: list[LongRun] = []
+        super().__init__()
         self._pace = pace
-        self._start = start
+        self._start, self._end = start, end
         self._backlog = backlog
+
+    def ended(self, worker: LongRun, order: Order, result: Ran) -> None:
+        self._end(worker, order, result)
 
     def submit(self, order: Order) -> None:
         """Queues what is known to be slow; the repetitions of one hang before the next one."""
@@ -114,93 +138,85 @@ class LongRuns:
         else:
             self.queue.append(order)
 
-    def add(self, run: LongRun) -> None:
-        """Has a run that is under way go on here."""
-        self._runs.append(run)
-
     def remove(self, run: LongRun, keep: bool = False) -> None:
         """Ends its worker, unless that is kept for another run."""
-        self._runs.remove(run)
+        self.workers.remove(run)
         if not keep:
-            run.runner.close()
+            run.close()
 
     @property
     def room(self) -> bool:
         """Whether another run may go on here."""
-        return len(self._runs) - self._suspected() < DOUBTFUL
+        return len(self.workers) - self._suspected() < DOUBTFUL
 
-    def dispatch(self) -> None:
+    def dispatch(self, more: Callable[[], Order | None] = lambda: None) -> None:
         """Tells what looks like a hang, ends what has had its time, and starts what waits for its
         turn.
         """
-        for run in [*self._runs]:
-            if not run.order.suspect and run.seconds > self._pace.suspicious:
+        for run in [*self.workers]:
+            if not run.suspect and run.seconds > self._pace.suspicious:
                 self._suspect(run)
-            if run.order.suspect and run.seconds > self._allowed(run):
+            if run.suspect and run.seconds > self._allowed(run):
                 told = (
                     f"no answer for {run.seconds:.0f} s, where others take {self._pace.tail:.2g} s"
                 )
                 run.runner.sandbox.expire(told)
         while self.queue and (self.queue[0].run.fresh or self._suspected() < SUSPECTS):
-            self._runs.append(self._start(self.queue.popleft()))
-
-    def of(self, sandbox: Sandbox) -> LongRun | None:
-        """The one whose worker this is."""
-        return next((run for run in self._runs if run.runner.sandbox is sandbox), None)
-
-    def sandboxes(self) -> Iterator[Sandbox]:
-        return (run.runner.sandbox for run in self._runs)
-
-    @property
-    def busy(self) -> bool:
-        return bool(self._runs or self.queue)
+            self.workers.append(self._start(self.queue.popleft()))
 
     def due(self) -> Iterator[float]:
         """Seconds until each of them looks like a hang."""
-        doubtful = (run for run in self._runs if not run.order.suspect)
+        doubtful = (run for run in self.workers if not run.suspect)
         return (self._pace.suspicious - run.seconds for run in doubtful)
 
     def waiting(self) -> list[Waiting]:
         """The suspects that are waited for, the longest first."""
-        found = [run.waiting() for run in self._runs if run.order.suspect]
+        found = [run.waiting() for run in self.workers if run.suspect]
         return sorted(found, key=lambda waiting: -waiting.seconds)
 
     def undecided(self) -> bool:
         """Whether some run may still turn out not to hang."""
-        return any(not run.order.suspect for run in self._runs)
+        return any(not run.suspect for run in self.workers)
 
     def suspect_all(self) -> None:
         """Takes all of them to hang until they answer, so that nobody waits for them."""
-        for run in [*self._runs]:
-            if not run.order.suspect:
+        for run in [*self.workers]:
+            if not run.suspect:
                 self._suspect(run)
 
     def give_up(self) -> None:
         """Stops all of them, which are then suspected to hang, and forgets what is queued."""
-        for run in [*self._runs]:
+        for run in [*self.workers]:
             run.suspected()
             self.remove(run)
         self.queue.clear()
 
-    def close(self) -> None:
-        for run in self._runs:
-            run.runner.close()
-
     def _suspect(self, run: LongRun) -> None:
+        order = run.order
+        assert order is not None
         run.suspected()
         if self._suspected() <= SUSPECTS or run.seconds > self._allowed(run):
             return
         self.remove(run)
         if len(self.queue) < self._backlog:
-            self.queue.append(run.order)
-        elif run.order.watcher:
-            run.order.watcher.dropped()
+            self.queue.append(order)
+        elif order.watcher:
+            order.watcher.dropped()
 
     def _allowed(self, run: LongRun) -> float:
         """Seconds that a suspect has to answer, beside the time limit."""
         if self.known is None:
             return math.inf
-        return self._pace.suspicious if run.order.pattern in self.known else self._pace.hopeless
+        known = run.order is not None and run.order.pattern in self.known
+        return self._pace.suspicious if known else self._pace.hopeless
 
     def _suspected(self) -> int:
-        return sum(run.order.suspect for run in self._runs)
+        return sum(run.suspect for run in self.workers)
+
+
+def outcomes_or_fault(runner: BackendRunner, event: Event) -> Ran | None:
+    """What a runner makes of an event, see BackendRunner.feed."""
+    try:
+        return runner.feed(event)
+    except RunnerError as error:
+        return error

@@ -184,7 +184,7 @@ class Loop:
 
     def sut_share(self) -> float:
         """Seconds inside compilers / (wall seconds x workers), of this session."""
-        workers = sum(len(pool.slots) for pool in self.backends)
+        workers = sum(len(pool.workers) for pool in self.backends)
         wall = self.recorder.store.sessions.seconds()
         return sum(pool.seconds for pool in self.backends) / (wall * workers)
 
@@ -262,7 +262,7 @@ class Loop:
         for pool in self.backends:
             pool.dispatch()
         if not self._probing:
-            self.reducer.dispatch(self.reducer.share() * self.seconds())
+            self.reducer.start_next(self.reducer.share() * self.seconds())
         self._wait()
 
     def _wait(self) -> None:
@@ -317,7 +317,7 @@ class Loop:
 
     def _hungry(self) -> bool:
         """Whether the busiest backend's queue is short: memory stays small, compilers busy."""
-        workers, least = self.config.workers, 2 * len(self.producers.slots)
+        workers, least = self.config.workers, 2 * len(self.producers.workers)
         rooms = {pool: least + workers * (6 + pool.ahead) for pool in self.backends}
         if any(len(pool.queue) >= room for pool, room in rooms.items()):
             return False

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack
-from types import TracebackType
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from nnfuzz.corpus.entry import Entry
 from nnfuzz.corpus.jobs import CompleteEntry, ListInstances, ListKeys, MakeEntry
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.sandbox.events import Death, Fault, Limits, Progress, Reply, Trouble, described
+from nnfuzz.sandbox.events import Death, Fault, Limits, Reply, described
 from nnfuzz.sandbox.forkserver import ForkServer
 from nnfuzz.sandbox.job import Job
-from nnfuzz.sandbox.sandbox import Sandbox, wait
+from nnfuzz.sandbox.pool import Ended, JobWorker, Pool
+from nnfuzz.sandbox.sandbox import Sandbox
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.client import PRELOAD, ProducerSettingsError, ProducerUnavailable
 from nnfuzz.testcase.identity import Probe, TestId
@@ -27,27 +27,31 @@ AHEAD = 4
 J = TypeVar("J", bound=Job[Any])
 
 
-class Producers:
+@dataclass
+class _Order(Generic[J]):
+    """event: the end of the job, once it has ended."""
+
+    job: J
+    event: Ended | None = None
+
+
+class Producers(Pool[JobWorker[_Order[Any]], _Order[Any], Ended]):
     """Any number of workers, each with the same settings. A context manager."""
 
     def __init__(self, seed: int, config: Mapping[str, Any], processes: int, sets: int = 1) -> None:
         """sets: data sets per test case."""
         arguments = {"seed": seed, "config": dict(config)}
         self._sets = sets
-        with ExitStack() as stack:
-            server = ForkServer((*PRELOAD, "nnfuzz.corpus.service"), warm=(SERVICE, arguments))
-            stack.callback(server.close)
-            self._sandboxes = [
-                stack.enter_context(Sandbox(SERVICE, arguments, LIMITS, (), "producer", server))
-                for _ in range(processes)
-            ]
-            self._stack = stack.pop_all()
+        preload = *PRELOAD, "nnfuzz.corpus.service"
+        self._server = server = ForkServer(preload, warm=(SERVICE, arguments))
+        super().__init__(
+            JobWorker(Sandbox(SERVICE, arguments, LIMITS, (), "producer", server))
+            for _ in range(processes)
+        )
 
-    def __enter__(self) -> Producers:
-        return self
-
-    def __exit__(self, kind: type | None, error: object, trace: TracebackType | None) -> None:
-        self._stack.close()
+    def close(self) -> None:
+        super().close()
+        self._server.close()
 
     def entries(self, tests: Iterable[TestId]) -> Iterator[Entry | NotProduced]:
         """What comes of the tests, in their order. A worker that dies is a NotProduced.
@@ -62,7 +66,7 @@ class Producers:
 
     def completed(self, case: TestCase) -> Entry | str:
         """A test case of any origin with tolerances, or what went wrong."""
-        event = self._sandboxes[0].call(CompleteEntry(case))
+        event = self.workers[0].sandbox.call(CompleteEntry(case))
         return event.value if isinstance(event, Reply) else described(event)
 
     def signatures(self) -> list[SupportKey]:
@@ -84,27 +88,31 @@ class Producers:
             numbers = event.value if isinstance(event, Reply) else []
             yield [Probe(job.key, number) for number in numbers]
 
-    def _answers(self, jobs: Iterable[J]) -> Iterator[tuple[J, Reply[Any] | Trouble]]:
+    def ended(self, worker: JobWorker[_Order[Any]], order: _Order[Any], result: Ended) -> None:
+        """Raises: ProducerSettingsError, ProducerUnavailable."""
+        order.event = _working(result)
+
+    def _answers(self, jobs: Iterable[J]) -> Iterator[tuple[J, Ended]]:
         """Each job's end, in the order of the jobs, which are taken as workers become free."""
-        jobs, most = iter(jobs), AHEAD * len(self._sandboxes)
-        order: deque[tuple[J, Sandbox]] = deque()
-        ended: dict[Sandbox, deque[Reply[Any] | Trouble]] = {s: deque() for s in self._sandboxes}
+        orders, most = map(_Order, jobs), AHEAD * len(self.workers)
+        waiting: deque[_Order[J]] = deque()
+
+        def more() -> _Order[J] | None:
+            order = next(orders, None) if len(waiting) < most else None
+            waiting.extend([order] if order else [])
+            return order
+
         while True:
-            for sandbox in self._sandboxes:
-                if not sandbox.busy and len(order) < most and (job := next(jobs, None)):
-                    sandbox.submit(job)
-                    order.append((job, sandbox))
-            if not order:
+            self.dispatch(more)
+            if not waiting:
                 return
-            if waiting := ended[order[0][1]]:
-                yield order.popleft()[0], waiting.popleft()
-                continue
-            for sandbox, event in wait(self._sandboxes):
-                if not isinstance(event, Progress):
-                    ended[sandbox].append(_working(event))
+            if (event := waiting[0].event) is not None:
+                yield waiting.popleft().job, event
+            else:
+                self.wait()
 
 
-def _working(event: Reply[Any] | Trouble) -> Reply[Any] | Trouble:
+def _working(event: Ended) -> Ended:
     """The event. Raises: ProducerSettingsError, ProducerUnavailable where no worker can start."""
     if isinstance(event, Fault) and event.starting:
         if blames_settings(event.error_type):

@@ -55,7 +55,7 @@ class CorpusService(Service):
         seen: set[str] = set()
         misses = 0
         for number in range(MOST_INSTANCES):
-            made = self.producer.made(Probe(SupportKey.parse(key), number), report)
+            made = self.producer.made(Probe(key, number), report)
             new = (
                 features(made.graph).attribute_values() - seen
                 if isinstance(made, TestCase)

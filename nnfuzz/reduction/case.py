@@ -210,7 +210,7 @@ def _slots(problem: Problem, config: ReduceConfig) -> Slots:
 
 
 def _question(problem: Problem, slots: Slots) -> Question:
-    runner = slots.slots[0].runner
+    runner = slots.runner
     if runner is None:
         return Question((), judged=False)
     levels = runner.backend.having(problem.levels)
@@ -230,7 +230,7 @@ def _plainer(
     """The question with a level of the backend in place of a drawn pipeline if that fails alike;
     else with the fewest of its steps. What hangs stays as it is: each run takes too long.
     """
-    wanted, runner = problem.failure, slots.slots[0].runner
+    wanted, runner = problem.failure, slots.runner
     drawn = [level for level in question.levels if Pipeline.parse(level).steps]
     if not drawn or runner is None or wanted.kind is OutcomeKind.TIMEOUT:
         return question, found

@@ -83,11 +83,8 @@ def diagnose(
     Raises: WorkerError if a worker of nnfuzz fails.
     """
     best = history[-1]
-    if (
-        best.case is None
-        or slots.slots[0].runner is None
-        or isinstance(failure.signature.identity, HabitIdentity)
-    ):
+    habitual = isinstance(failure.signature.identity, HabitIdentity)
+    if best.case is None or slots.runner is None or habitual:
         return NOTHING
     before = _before(slots, question, best, failure)
     if before is None:

@@ -18,6 +18,7 @@ from nnfuzz.ir.view import GraphView
 from nnfuzz.reduction.candidate import Question, Tried
 from nnfuzz.reduction.edit import ORDER, Group
 from nnfuzz.reduction.figures import Counter
+from nnfuzz.reduction.slot import Candidate
 from nnfuzz.reduction.slots import Slots
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.mismatch import wrong_outputs
@@ -167,9 +168,10 @@ class Engine:
                 if position is None:
                     break
                 edits, below = candidates[position], self.best.measure
-                slot.start(position, self.case, edits, below, self.question, self.known)
-            for position, tried in self.slots.wait():
-                results[position] = tried
+                candidate = Candidate(self.case, edits, self.question, self.known, below, position)
+                self.slots.begin(slot, candidate)
+            for candidate, tried in self.slots.finished():
+                results[candidate.position] = tried
                 hit = hit or self._better(tried)
             while settled in results and self._left() > 0:
                 if self._consumed(results[settled], counter):
@@ -207,4 +209,4 @@ class Engine:
     def _drain(self) -> None:
         """Waits for the candidates behind the adopted one; their results fill the cache."""
         while self.slots.busy:
-            self.slots.wait()
+            self.slots.finished()

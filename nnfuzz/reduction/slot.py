@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.runner import BackendRunner, RunnerError
@@ -21,6 +21,7 @@ from nnfuzz.reduction.jobs import ExporterError, Prepare, Rejected
 from nnfuzz.reduction.servers import Workers
 from nnfuzz.sandbox.events import Event, Fault, Progress, Reply, Trouble, described
 from nnfuzz.sandbox.job import Job
+from nnfuzz.sandbox.pool import Worker
 from nnfuzz.sandbox.sandbox import Sandbox
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import export_failure
@@ -31,8 +32,22 @@ T = TypeVar("T")
 LAST_CHARS = 2000
 
 
-class Slot(Asking):
-    """Tries one candidate at a time; `start`, then `feed` events until it returns the result.
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A case with edits that is to be tried. known: results for the question by digest, which are
+    not run again. below: the measure that it has to be less than. position: in a list of them.
+    """
+
+    case: TestCase
+    edits: Group
+    question: Question
+    known: Mapping[str, Tried]
+    below: tuple[int, ...] | None = None
+    position: int = 0
+
+
+class Slot(Worker[Candidate, Tried], Asking):
+    """Tries one candidate at a time.
 
     One of its workers is busy at any time: they serve the experiment one after the other.
     usual: seconds of the slowest model that got through, 0 before there is one.
@@ -42,9 +57,6 @@ class Slot(Asking):
         self.workers = workers
         self.service, self.runner = workers.service, workers.runner
         self.usual = 0.0
-        self.ticket: Any = None
-        self.question = Question((), judged=False)
-        self.busy = False
         self._answer: Callable[[Event], None] | None = None
         self._queue: deque[tuple[Callable[[], None], Callable[[Event], None]]] = deque()
         self._result: Tried | None = None
@@ -54,38 +66,21 @@ class Slot(Asking):
         runners = (self.runner, self.workers.rival)
         return [self.service, *(runner.sandbox for runner in runners if runner)]
 
-    def start(
-        self,
-        ticket: Any,
-        case: TestCase,
-        edits: Group,
-        below: tuple[int, ...] | None,
-        question: Question,
-        known: Mapping[str, Tried],
-    ) -> None:
-        """Begins with a candidate. known: results by digest, which are not run again."""
-        self.ticket, self.question, self.busy = ticket, question, True
-        Task(self._tried(case, edits, below, question, known), self._finish)
+    def begin(self, order: Candidate) -> None:
+        Task(self._tried(order), self._finish)
 
     def feed(self, event: Event) -> Tried | None:
-        """Takes an event of one of the sandboxes; the result, once it is there."""
         if self._answer is not None:
             self._answer(event)
         result, self._result = self._result, None
         return result
 
     def _finish(self, tried: Tried) -> None:
-        self.busy, self._result = False, tried
+        self._result = tried
 
-    async def _tried(
-        self,
-        case: TestCase,
-        edits: Group,
-        below: tuple[int, ...] | None,
-        question: Question,
-        known: Mapping[str, Tried],
-    ) -> Tried:
-        event, _ = await self.ask(Prepare(case, edits, below))
+    async def _tried(self, candidate: Candidate) -> Tried:
+        known = candidate.known
+        event, _ = await self.ask(Prepare(candidate.case, candidate.edits, candidate.below))
         if not isinstance(event, Reply):
             return Tried(reason=f"fault: {event_text(event)}")
         prepared = event.value
@@ -96,7 +91,7 @@ class Slot(Asking):
         found = Tried(prepared.digest, "", prepared.measure, prepared.case)
         if prepared.failed or self.runner is None:
             return _not_exported(found, prepared.failed)
-        return await self._run(found, question)
+        return await self._run(found, candidate.question)
 
     async def _run(self, found: Tried, question: Question) -> Tried:
         case = found.case

@@ -10,23 +10,23 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, TypeVar
 
 import numpy as np
 
 from nnfuzz.backend.deviation import Habits
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
+from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.reduction.candidate import Question, Tried
 from nnfuzz.reduction.edit import Group
 from nnfuzz.reduction.figures import Spent
 from nnfuzz.reduction.information import Explained
 from nnfuzz.reduction.jobs import Explain, ListFamilies, Propose
 from nnfuzz.reduction.servers import Servers
-from nnfuzz.reduction.slot import Slot, event_text
+from nnfuzz.reduction.slot import Candidate, Slot, event_text
 from nnfuzz.sandbox.events import Limits, Reply
 from nnfuzz.sandbox.job import Job
-from nnfuzz.sandbox.sandbox import wait
+from nnfuzz.sandbox.pool import Pool
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.hypothesis import Hypothesis
 from nnfuzz.triage.survey import learn_habits
@@ -38,7 +38,7 @@ class WorkerError(RuntimeError):
     """A worker of nnfuzz's own failed."""
 
 
-class Slots:
+class Slots(Pool[Slot, Candidate, Tried]):
     """All slots, and one job at a time beside them. A context manager.
 
     spent: by phase. No candidate runs twice for one question, whoever asks it.
@@ -67,15 +67,20 @@ class Slots:
         self._known: dict[Question, dict[str, Tried]] = {}
         self.spent: dict[str, Spent] = {}
         self._spent = Spent()
+        self._finished: list[tuple[Candidate, Tried]] = []
         made = (self._servers.workers(backend, limits, rival) for _ in range(workers))
-        self.slots = [Slot(workers) for workers in made]
+        super().__init__(map(Slot, made))
+
+    @property
+    def runner(self) -> BackendRunner | None:
+        """That of the first slot; None for findings about an exporter."""
+        return self.workers[0].runner
 
     def start(self) -> None:
         """Starts all workers ahead of the first job. Raises: RunnerError."""
-        for slot in self.slots:
-            for sandbox in slot.sandboxes:
-                sandbox.start()
-        runners = [slot.runner for slot in self.slots if slot.runner]
+        for sandbox in self.sandboxes():
+            sandbox.start()
+        runners = [slot.runner for slot in self.workers if slot.runner]
         known = [runner.release for runner in runners if runner.release]
         if runners and not known:
             runners[0].versions()
@@ -85,9 +90,8 @@ class Slots:
 
     def habits(self) -> Habits:
         """Those of the compiler, for which it is asked once; no slot may be busy."""
-        runner = self.slots[0].runner
         if self._servers.habits is None:
-            self._servers.habits = learn_habits(runner) if runner else ()
+            self._servers.habits = learn_habits(self.runner) if self.runner else ()
         return self._servers.habits
 
     @contextmanager
@@ -106,25 +110,18 @@ class Slots:
         return self._known.setdefault(question, {})
 
     def idle(self) -> Slot | None:
-        return next((slot for slot in self.slots if not slot.busy), None)
+        return next((slot for slot in self.workers if slot.order is None), None)
 
-    @property
-    def busy(self) -> bool:
-        return any(slot.busy for slot in self.slots)
+    def ended(self, worker: Slot, order: Candidate, result: Tried) -> None:
+        self._finished.append((order, result))
+        self._keep(self.known(order.question), result)
 
-    def wait(self) -> list[tuple[Any, Tried]]:
-        """Blocks until candidates are through; their tickets and results."""
-        finished: list[tuple[Any, Tried]] = []
-        owner = {id(s): slot for slot in self.slots for s in slot.sandboxes}
-        while not finished and self.busy:
-            sandboxes = [s for slot in self.slots if slot.busy for s in slot.sandboxes]
-            for sandbox, event in wait(sandboxes):
-                slot = owner[id(sandbox)]
-                result = slot.feed(event)
-                if result is not None:
-                    finished.append((slot.ticket, result))
-                    self._keep(self.known(slot.question), result)
-        return finished
+    def finished(self) -> list[tuple[Candidate, Tried]]:
+        """Blocks until some candidates are through; returns them with their results."""
+        while not self._finished and self.busy:
+            self.wait()
+        found, self._finished = self._finished, []
+        return found
 
     def _keep(self, known: dict[str, Tried], tried: Tried) -> None:
         if tried.digest:
@@ -140,12 +137,13 @@ class Slots:
     def _run(
         self, case: TestCase, edits: Group, question: Question, known: Mapping[str, Tried]
     ) -> Tried:
-        self.slots[0].start(None, case, edits, None, question, known)
-        return self.wait()[0][1]
+        self.begin(self.workers[0], Candidate(case, edits, question, known))
+        ((_, tried),) = self.finished()
+        return tried
 
     def run_fresh(self, case: TestCase, question: Question) -> Tried:
         """The same for a case as it is, in a new process of the backend."""
-        slot = self.slots[0]
+        slot = self.workers[0]
         if slot.runner is None:
             return self._run(case, (), question, {})
         limits = replace(slot.runner.sandbox.limits, jobs_per_process=1)
@@ -183,19 +181,13 @@ class Slots:
 
     def _answer(self, about: str, job: Job[A]) -> A:
         """Has the first worker do a job. Raises: WorkerError if it fails."""
-        event = self.slots[0].service.call(job)
+        event = self.workers[0].service.call(job)
         if not isinstance(event, Reply):
             raise WorkerError(f"{about}: {event_text(event)}")
         return event.value
 
     def close(self) -> None:
-        for slot in self.slots:
+        for slot in self.workers:
             self._servers.give_back(slot.workers)
         if not self._shared:
             self._servers.close()
-
-    def __enter__(self) -> Slots:
-        return self
-
-    def __exit__(self, kind: type | None, error: object, trace: TracebackType | None) -> None:
-        self.close()

@@ -1,81 +1,81 @@
 """Workers that carry out one order each, side by side: the one pool under all of nnfuzz's.
 
 Whoever owns a pool calls `dispatch` to hand orders to idle workers, waits for events of
-`sandboxes()`, and passes each of them to `feed`, which ends the order that it completes. Nothing
-blocks but `run`, for owners that have nothing else to do.
+`sandboxes()`, and passes each of them to `feed`, which ends the order that it completes. Only
+`wait` blocks.
 """
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Iterator
-from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Generic, Protocol, Self, TypeVar
 
-from nnfuzz.sandbox.events import Event
+from nnfuzz.sandbox.events import Event, Progress, Reply, Trouble
+from nnfuzz.sandbox.job import Job
 from nnfuzz.sandbox.sandbox import Sandbox, wait
 
-O = TypeVar("O")  # noqa: E741 (an order)
-R = TypeVar("R")
-W = TypeVar("W", bound="Worker[Any, Any]")
+Order = TypeVar("Order")
+Result = TypeVar("Result")
+AnyWorker = TypeVar("AnyWorker", bound="Worker[Any, Any]")
+Ended = Reply[Any] | Trouble
+"""The event that ends a job."""
 
 
-class Worker(ABC, Generic[O, R]):
+class Worker(ABC, Generic[Order, Result]):
     """Carries out one order at a time, in one or several sandboxes. order: the one in hand."""
 
-    order: O | None = None
+    order: Order | None = None
 
     @property
     @abstractmethod
-    def sandboxes(self) -> Iterable[Sandbox]: ...
+    def sandboxes(self) -> Sequence[Sandbox]: ...
 
     @abstractmethod
-    def begin(self, order: O) -> None:
+    def begin(self, order: Order) -> None:
         """Starts work on an order, without blocking."""
 
     @abstractmethod
-    def feed(self, sandbox: Sandbox, event: Event) -> R | None:
-        """Takes an event of one of the sandboxes; the result, once it is there."""
+    def feed(self, event: Event) -> Result | None:
+        """Takes an event of one of the sandboxes; returns the result once it is there."""
 
     def close(self) -> None:
         for sandbox in self.sandboxes:
             sandbox.close()
 
 
-class Pool(Generic[W, O, R]):
+class Pool(ABC, Generic[AnyWorker, Order, Result]):
     """Workers, and the orders that wait for one. A context manager.
 
-    Subclasses say which order is next, what happens before a worker gets one, and at its end.
+    urgent: orders that go before those of the queue.
     """
 
-    def __init__(self, workers: Iterable[W] = ()) -> None:
+    def __init__(self, workers: Iterable[AnyWorker] = ()) -> None:
         self.workers = [*workers]
-        self.urgent: deque[O] = deque()
-        self.queue: deque[O] = deque()
+        self.urgent: deque[Order] = deque()
+        self.queue: deque[Order] = deque()
 
-    def next_order(self) -> O | None:
-        """Urgent orders come first. None: there is nothing to do at the moment."""
-        queue = self.urgent or self.queue
-        return queue.popleft() if queue else None
-
-    def prepare(self, worker: W) -> None:
+    def prepare(self, worker: AnyWorker) -> None:
         """Called for an idle worker before it gets an order; may give it one of the pool's own."""
 
-    def ended(self, worker: W, order: O, result: R) -> None:
+    @abstractmethod
+    def ended(self, worker: AnyWorker, order: Order, result: Result) -> None:
         """Called when an order has ended, and its worker is idle again."""
 
-    def dispatch(self) -> None:
-        """Hands orders to idle workers."""
+    def dispatch(self, more: Callable[[], Order | None] = lambda: None) -> None:
+        """Hands orders to idle workers. more: asked where none waits; None if there is none."""
         for worker in self.workers:
             if worker.order is None:
                 self.prepare(worker)
             if worker.order is None:
-                if (order := self.next_order()) is None:
+                waiting = self.urgent or self.queue
+                if (order := waiting.popleft() if waiting else more()) is None:
                     return
                 self.begin(worker, order)
 
-    def begin(self, worker: W, order: O) -> None:
+    def begin(self, worker: AnyWorker, order: Order) -> None:
         worker.order = order
         worker.begin(order)
 
@@ -84,20 +84,23 @@ class Pool(Generic[W, O, R]):
 
     def feed(self, sandbox: Sandbox, event: Event) -> bool:
         """Whether the event was one of this pool."""
-        worker = next((w for w in self.workers if sandbox in w.sandboxes), None)
+        worker = self.owner(sandbox)
         if worker is None:
             return False
-        if worker.order is not None and (result := worker.feed(sandbox, event)) is not None:
+        if worker.order is not None and (result := worker.feed(event)) is not None:
             order, worker.order = worker.order, None
             self.ended(worker, order, result)
         return True
+
+    def owner(self, sandbox: Sandbox) -> AnyWorker | None:
+        return next((worker for worker in self.workers if sandbox in worker.sandboxes), None)
 
     @property
     def busy(self) -> bool:
         return bool(self.urgent or self.queue) or any(w.order is not None for w in self.workers)
 
     def wait(self, timeout: float | None = None) -> None:
-        """Blocks until something has happened in a worker, at most `timeout` seconds."""
+        """Blocks until something happens in a worker, at most for `timeout` seconds."""
         for sandbox, event in wait(self.sandboxes(), timeout):
             self.feed(sandbox, event)
 
@@ -108,5 +111,34 @@ class Pool(Generic[W, O, R]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type | None, error: object, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class HasJob(Protocol):
+    """An order of one job."""
+
+    @property
+    def job(self) -> Job[Any]: ...
+
+
+JobOrder = TypeVar("JobOrder", bound=HasJob)
+
+
+class JobWorker(Worker[JobOrder, Ended]):
+    """One sandbox. began: when the order in hand was begun, by time.monotonic."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self.sandbox = sandbox
+        self.began = 0.0
+
+    @property
+    def sandboxes(self) -> Sequence[Sandbox]:
+        return (self.sandbox,)
+
+    def begin(self, order: JobOrder) -> None:
+        self.began = time.monotonic()
+        self.sandbox.submit(order.job)
+
+    def feed(self, event: Event) -> Ended | None:
+        return None if isinstance(event, Progress) else event

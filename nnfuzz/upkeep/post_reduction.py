@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import FindingRow
-from nnfuzz.sandbox.sandbox import wait
 from nnfuzz.store.recorder import Evidence, Recorder
 from nnfuzz.store.store import Store
 from nnfuzz.store.summary import SUMMARY, read_summary, with_findings, write_summary
@@ -42,12 +42,8 @@ def reduce_campaign(
     recorder.complete = True
     reducer = Reducer(replace(config, reduce=True, reducer=settings), recorder, note)
 
-    def wait_and_feed() -> None:
-        for sandbox, event in wait(reducer.sandboxes(), _TICK_SECONDS):
-            reducer.feed(sandbox, event)
-
     try:
-        reducer.finish(workers, wait_and_feed, stopped)
+        reducer.finish(workers, partial(reducer.wait, _TICK_SECONDS), stopped)
     finally:
         reducer.close()
         recorder.arrange()

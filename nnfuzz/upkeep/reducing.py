@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from nnfuzz.backend.outcome import OutcomeKind
@@ -19,14 +19,13 @@ from nnfuzz.records.rows import FindingRow, ReductionRow
 from nnfuzz.sandbox.events import (
     Death,
     DeathKind,
-    Event,
     Limits,
-    Progress,
     Reply,
     Trouble,
     described,
 )
 from nnfuzz.sandbox.forkserver import ForkServer
+from nnfuzz.sandbox.pool import Ended, JobWorker, Pool
 from nnfuzz.sandbox.sandbox import Sandbox
 from nnfuzz.store.recorder import Recorder
 
@@ -45,24 +44,21 @@ RESTING_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class _UnderWay:
-    """A reduction that a worker is at. asked: whether it is only to say whether a known cause
-    explains the finding. known: the refined signatures that there were when it began. limited:
-    whether it counts as beside the campaign.
+class Order:
+    """A reduction. known: the refined signatures that there were when it began. limited: whether
+    it counts as beside the campaign.
     """
 
+    job: ReduceFinding
     row: FindingRow
-    asked: bool
     known: tuple[str, ...]
-    began: float
     limited: bool
 
 
-class Reducer:
-    """Hands findings to workers (nnfuzz.findings.reducer_service) and records what comes of them.
+class Reducer(Pool[JobWorker[Order], Order, Ended]):
+    """Hands findings to workers (nnfuzz.findings.reducer_service) and records their answers.
 
-    `dispatch` starts the next reductions, the loop waits on `sandboxes()` and passes events to
-    `feed`. Neither blocks. note: for people. spent: seconds, over all reductions that were begun
+    note: for people. spent: seconds, over all reductions that were begun
     beside the campaign; after_campaign: over those without a limit, once it was over.
     """
 
@@ -77,6 +73,7 @@ class Reducer:
         """shared: with the other nodes of a cluster. slowest: the longest time limit of a backend,
         in seconds.
         """
+        super().__init__()
         self.config = config
         self.recorder = recorder
         self._shared = shared
@@ -86,15 +83,9 @@ class Reducer:
         self._turn = 0
         self._note = note
         self._server: ForkServer | None = None
-        self._workers: list[Sandbox] = []
-        self._under_way: dict[Sandbox, _UnderWay] = {}
         self._free = 0.0
         self._owed_once: set[str] = set()
         """Explained findings that were reduced to the end, or could not be."""
-
-    @property
-    def busy(self) -> bool:
-        return bool(self._under_way)
 
     def waiting(self) -> int:
         """How many findings are not reduced yet."""
@@ -108,7 +99,7 @@ class Reducer:
             mean = (self.spent + self.after_campaign) / self._finished
         return self.recorder.open() * mean / workers if self.config.reduce else 0.0
 
-    def dispatch(self, allowed: float, workers: int = 1) -> None:
+    def start_next(self, allowed: float, workers: int = 1) -> None:
         """Starts the next reductions, unless `allowed` seconds are spent.
 
         The first one, which waits for workers to start, is not counted.
@@ -118,20 +109,18 @@ class Reducer:
             return
         candidates = max(1, workers // max(1, self.waiting()))
         limited = math.isfinite(allowed)
-        while len(self._under_way) < workers and (row := self._next(limited)):
-            self._start(row, candidates, limited)
+        while self._under_way() < workers and (row := self._next(limited)):
+            self.begin(self._idle(), self._order(row, candidates, limited))
 
     def finish(self, workers: int, wait: Callable[[], None], over: Callable[[], bool]) -> None:
         """Reduces all that waits. wait: passes on what happens; over: whether to leave the rest."""
         while (self.waiting() or self.owed()) and not over():
-            self.dispatch(math.inf, workers)
+            self.start_next(math.inf, workers)
             wait()
 
-    def _start(self, row: FindingRow, candidates: int, limited: bool) -> None:
-        recorder, worker = self.recorder, self._worker()
-        asked = row.signature in recorder.suspects
+    def _order(self, row: FindingRow, candidates: int, limited: bool) -> Order:
+        recorder = self.recorder
         known = tuple(reduction.refined for reduction in recorder.reductions.values())
-        self._under_way[worker] = _UnderWay(row, asked, known, time.monotonic(), limited)
         recorder.under_reduction.add(row.signature)
         self._turn += 1
         settings, habits = self.config.reducer, recorder.store.habits(row.backend)
@@ -143,9 +132,9 @@ class Reducer:
             settings.seconds if self.config.timed else None,
             () if self._is_explained(row.signature) else tuple(self.known(row)),
             None if habits is None else tuple(habits),
-            only_known=asked,
+            only_known=row.signature in recorder.suspects,
         )
-        worker.submit(job)
+        return Order(job, row, known, limited)
 
     def owed(self) -> FindingRow | None:
         """A finding that should stand for its duplicates, as the first in order of those with the
@@ -206,30 +195,20 @@ class Reducer:
             return None if owed.signature in begun else owed
         return found
 
-    def sandboxes(self) -> Iterator[Sandbox]:
-        return iter([*self._under_way])
-
-    def feed(self, sandbox: Sandbox, event: Event) -> bool:
-        """Whether the event was one of these workers'."""
-        if sandbox not in self._under_way:
-            return False
-        if isinstance(event, Progress):
-            return True
-        done = self._under_way.pop(sandbox)
-        self.recorder.under_reduction.discard(done.row.signature)
-        seconds = time.monotonic() - done.began
-        if done.limited:
+    def ended(self, worker: JobWorker[Order], order: Order, result: Ended) -> None:
+        self.recorder.under_reduction.discard(order.row.signature)
+        seconds = time.monotonic() - worker.began
+        if order.limited:
             self.spent += seconds
         else:
             self.after_campaign += seconds
         self._finished += 1
         if not self._free:
             self._free = seconds
-        if isinstance(event, Reply) and event.value is None:
-            self.recorder.unexplained(done.row.signature, done.known)
+        if isinstance(result, Reply) and result.value is None:
+            self.recorder.unexplained(order.row.signature, order.known)
         else:
-            self._keep(done.row, self._result(done.row, event))
-        return True
+            self._keep(order.row, self._result(order.row, result))
 
     def _result(self, row: FindingRow, event: Reply[ReductionRow] | Trouble) -> ReductionRow:
         if isinstance(event, Reply):
@@ -270,29 +249,30 @@ class Reducer:
 
         Idempotent.
         """
-        self._under_way.clear()
         self.recorder.under_reduction.clear()
-        for worker in self._workers:
-            worker.close()
+        super().close()
+        for worker in self.workers:
+            worker.order = None
         if self._server is not None:
             self._server.close()
 
-    def _worker(self) -> Sandbox:
-        """One that is idle; a new one if none is."""
+    def _under_way(self) -> int:
+        return sum(worker.order is not None for worker in self.workers)
+
+    def _idle(self) -> JobWorker[Order]:
+        """A worker without an order, a new one if there is none."""
+        for worker in self.workers:
+            if worker.order is None:
+                return worker
         settings = self.config.reducer
         if self._server is None:
             self._server = ForkServer(settings.preload, name="reducers")
-        idle = next((w for w in self._workers if w not in self._under_way), None)
-        if idle is None:
-            idle = Sandbox(
-                settings.service,
-                {"plugins": list(self.config.plugins), "folder": os.getcwd()},
-                Limits(self._hard(), 0, jobs_per_process=1000, still_seconds=self._still),
-                name=f"reducer {len(self._workers) + 1}",
-                server=self._server,
-            )
-            self._workers.append(idle)
-        return idle
+        arguments = {"plugins": list(self.config.plugins), "folder": os.getcwd()}
+        limits = Limits(self._hard(), 0, jobs_per_process=1000, still_seconds=self._still)
+        name = f"reducer {len(self.workers) + 1}"
+        sandbox = Sandbox(settings.service, arguments, limits, (), name, self._server)
+        self.workers.append(JobWorker(sandbox))
+        return self.workers[-1]
 
     def _hard(self) -> float:
         settings = self.config.reducer

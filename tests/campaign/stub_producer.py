@@ -156,7 +156,7 @@ class Stub(Service):
         if not self.config or not self.config.restrains(self.seed, index):
             return False
         graph = chain(doc.partition(":")[2].split(","))
-        found = {*signature_keys(graph, VARIABLES), *edge_keys(graph)}
+        found = set(map(str, (*signature_keys(graph, VARIABLES), *edge_keys(graph))))
         return not found.isdisjoint(self.config.avoid)
 
 

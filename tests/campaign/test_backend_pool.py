@@ -92,7 +92,7 @@ def test_a_worker_is_ready_for_the_next_run_that_makes_way(make):
     drive(pool, pool.aside.waiting)
     (ready,) = pool._spares
     order(pool, HANGS)
-    drive(pool, lambda: pool.slots[0].runner is ready)
+    drive(pool, lambda: pool.workers[0].runner is ready)
     assert pool._spares and ready not in pool._spares
 
 
@@ -103,7 +103,7 @@ def test_who_takes_long_and_answers_is_ready_for_the_next_run_that_makes_way(mak
     (spare,) = pool._spares  # as many as there are slots
     hangs = order(pool, HANGS)
     drive(pool, pool.aside.waiting)
-    assert pool.slots[0].runner is spare and not hangs.ready
+    assert pool.workers[0].runner is spare and not hangs.ready
 
 
 def test_the_queue_holds_what_a_slot_does_while_a_run_holds_it_up(make):

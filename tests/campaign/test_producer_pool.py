@@ -75,5 +75,5 @@ def test_a_question_outlives_what_others_kill(kills, answered):
     events = iter([killed] * kills + ["answer"])
     pool = ProducerPool.__new__(ProducerPool)
     sandbox = SimpleNamespace(call=lambda job: next(events))
-    pool.epoch, pool.slots = 0, [SimpleNamespace(epoch=0, sandbox=sandbox)]
+    pool.epoch, pool.workers = 0, [SimpleNamespace(epoch=0, sandbox=sandbox)]
     assert (pool.call(Introduce()) == "answer") is answered

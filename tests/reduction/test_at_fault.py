@@ -5,7 +5,6 @@ and hangs, which are reduced in a hurry and confirmed in full.
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
@@ -27,7 +26,7 @@ class Pairs:
 
     def __init__(self, *wrong):
         self.wrong, self.tried = wrong, []
-        self.slots = [SimpleNamespace(runner="toy")]
+        self.runner = "toy"
 
     def explain(self, case, outputs, told):
         raise AssertionError("no outputs, no hypotheses")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
@@ -156,7 +155,7 @@ def test_an_optimised_error_may_be_the_plain_one_in_other_words(wrong, follows):
         )
 
     slots = Uncompiled(*wrong)
-    slots.slots, slots.habits = [SimpleNamespace(runner="toy")], lambda: ()
+    slots.runner, slots.habits = "toy", lambda: ()
     alone, both = run(("Mod", "x", "a")), run(("Mod", "x", "a"), ("Sign", "a", "y"))
     assert [mark for _, mark in both.failing] == ["bad", "wide"]
     failure = both.failing[1][0]
