@@ -28,12 +28,12 @@ from nnfuzz.operators.operator import OpSpec
 from nnfuzz.operators.waiver import Waiver, Waivers
 
 STRICT = (EVALUATOR, BODY, STANDARD_IMPLEMENTATION)
-"""They say what is right: what they differ in without a `Waiver` is a problem."""
+"""The authorities: a difference from them without a `Waiver` is a problem."""
 PATIENCE = 8
 """Instances drawn per instance that is wanted."""
 TINY = Sizes(max_dim=(1, 3, 3, 3, 3, 3, 3), max_numel=1 << 8, max_flops=1 << 16)
 SEARCH = 2000
-"""Instances among which one has to show what a waiver claims."""
+"""Number of instances among which one has to show what a waiver claims."""
 AGREES, WAIVED, DIFFERS, UNABLE = "agrees", "waived", "differs", "unable"
 
 Example = tuple[ReferenceQuestion, str]
@@ -42,24 +42,24 @@ Example = tuple[ReferenceQuestion, str]
 
 @dataclass
 class Arbitration:
-    """What reference implementations said of the instances of one operator.
+    """How reference implementations agree with the instances of one operator.
 
-    drawn: instances that ran. confirmed: those with which one implementation agreed at least.
-    answers: per implementation, how often it agrees, is waived, differs, or is unable. shown: how
-    often which waiver explained a difference; settled: how often another one agreed then.
-    unexplained: differences without a waiver, with the implementation. helpless: by name, the
-    first instance that an implementation can not run, and why. examples: of the waivers for those
-    that were asked, None where no instance shows what is claimed.
+    drawn: instances that ran. confirmed: instances with which at least one implementation agreed.
+    answers: for each implementation, how often it agrees, is waived, differs, or is unable. waived:
+    how often each waiver explained a difference; settled: how often another implementation agreed
+    then. unexplained: implementations with their differences that no waiver explains. unable: the
+    first instance that each implementation cannot run, with the reason. examples: an example of
+    each waiver; None if no instance shows what it claims.
     """
 
     operator: str
     drawn: int = 0
     confirmed: int = 0
     answers: dict[str, Counter[str]] = field(default_factory=dict)
-    shown: Counter[Waiver] = field(default_factory=Counter)
+    waived: Counter[Waiver] = field(default_factory=Counter)
     settled: Counter[Waiver] = field(default_factory=Counter)
     unexplained: list[tuple[str, str]] = field(default_factory=list)
-    helpless: dict[str, str] = field(default_factory=dict)
+    unable: dict[str, str] = field(default_factory=dict)
     examples: dict[Waiver, Example | None] = field(default_factory=dict)
 
     def agreed(self, implementation: str) -> int:
@@ -67,7 +67,7 @@ class Arbitration:
         return self.answers.get(implementation, Counter())[AGREES]
 
     def problems(self) -> Iterator[str]:
-        """What a strict implementation denies, and declared waivers that do not show."""
+        """Differences from a strict implementation, and waivers without an example."""
         for implementation, text in self.unexplained:
             if implementation in STRICT:
                 yield f"{text} ({implementation}), and no waiver is declared there"
@@ -75,14 +75,14 @@ class Arbitration:
             if example is None:
                 yield f"nothing shows that {waiver.implementation} {waiver.claim}"
 
-    def take(self, question: ReferenceQuestion, runtimes: Mapping[str, Runtime]) -> None:
+    def ask(self, question: ReferenceQuestion, runtimes: Mapping[str, Runtime]) -> None:
         """Ask all reference implementations one question."""
         answers = {name: self._asked(question, name, run) for name, run in runtimes.items()}
         confirmed = AGREES in answers.values()
         for name, answer in answers.items():
             self.answers.setdefault(name, Counter())[answer] += 1
             if answer == WAIVED:
-                self.shown.update(question.on(name))
+                self.waived.update(question.on(name))
                 self.settled.update(question.on(name) * confirmed)
         self.drawn += 1
         self.confirmed += confirmed
@@ -91,7 +91,7 @@ class Arbitration:
         try:
             text = question.ask(runtime)
         except Unavailable as error:
-            self.helpless.setdefault(name, f"{question}: {error}")
+            self.unable.setdefault(name, f"{question}: {error}")
             return UNABLE
         if not text:
             return AGREES
@@ -124,7 +124,7 @@ def arbitrate(
             break
         question = questions.draw_one(good=tries % 2 == 1)
         if question is not None:
-            result.take(question, runtimes)
+            result.ask(question, runtimes)
             if result.agreed(EVALUATOR) > served:
                 questions.served()
     return result

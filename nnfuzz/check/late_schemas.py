@@ -1,6 +1,6 @@
-"""What ONNX added to an opset after the release of onnx that brought it.
+"""Additions to an opset by a later release of onnx than the one that introduced the opset.
 
-A compiler that is built with an older release refuses that rightly, although its opset is right.
+A compiler that is built with the older release rightly refuses them, although its opset is right.
 `late_schemas.json` is written by scripts/make/schemas.py, which compares the releases on PyPI.
 """
 
@@ -22,11 +22,12 @@ LATE, ATTRIBUTE, TYPE = "late", "attribute", "type"
 
 @dataclass(frozen=True)
 class SchemaDifference:
-    """Of one schema, between the release that brought its opset and a later one.
+    """A difference of one schema between two releases of onnx.
 
-    operator, since: of the schema. change: "late", or "withdrawn" for what the later release lacks.
-    kind: "attribute", "input", "output" or "type". name: of that, or of the type variable. detail:
-    the type of an attribute, the option of an input, or the type such as "tensor(bfloat16)".
+    operator, since: of the schema. brought: the release that introduced its opset. release: the
+    later one. change: "late" for an addition, "withdrawn" for a removal. kind: "attribute",
+    "input", "output" or "type". name: of the attribute, input, output or type variable. detail: the
+    type of an attribute, the option of an input, or the type such as "tensor(bfloat16)".
     """
 
     operator: str
@@ -41,14 +42,14 @@ class SchemaDifference:
 
 @cache
 def schema_differences() -> tuple[SchemaDifference, ...]:
-    """All that are known, by the release that made them."""
+    """All known differences, sorted by the release that made them."""
     text = (files("nnfuzz.check") / "late_schemas.json").read_text()
     return read(tuple[SchemaDifference, ...], json.loads(text))
 
 
 @cache
 def missing(release: str | None) -> frozenset[SchemaDifference]:
-    """What a release of onnx lacks of the installed one's opsets; nothing for None."""
+    """The additions that a release of onnx lacks; none for None."""
     if release is None:
         return frozenset()
     late = (found for found in schema_differences() if found.change == LATE)
@@ -56,7 +57,7 @@ def missing(release: str | None) -> frozenset[SchemaDifference]:
 
 
 def uses(model: onnx.ModelProto, lacking: Iterable[SchemaDifference], opset: int) -> bool:
-    """Whether a node of the model has an attribute that is among what is lacking."""
+    """Whether a node of the model has an attribute that is lacking."""
     late = {(d.operator, d.since, d.name) for d in lacking if d.kind == ATTRIBUTE}
     return any(
         (node.op_type, _since(node.op_type, opset), attribute.name) in late

@@ -1,8 +1,8 @@
-"""Which attributes of ONNX's operators no model ever sets to anything but their default.
+"""Finds the attributes of ONNX's operators that no model sets to anything but the default.
 
-What generation never does cannot be found. The operators' own lowerings are looked at, as direct
-emission writes them; an attribute that stays at its default has a reason beside an operator of its
-name (`OpSpec.unset`), or is a problem.
+A bug in what is never generated cannot be found. The lowerings of all operators are searched, as
+direct emission writes them; an attribute that stays at its default is a problem, unless the spec of
+that name declares the reason (`OpSpec.unset`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.operator import OpSpec
 
 DRAWS = 60
-"""Instances of an operator, up to four times as many where it has many signatures: an attribute
-that one in 20 sets is missed once in 20 times."""
+"""Instances of an operator; up to four times as many if it has many signatures. An attribute that
+one instance in 20 sets is missed with a probability of 5 %."""
 Attribute = tuple[str, str]
 """The name of an ONNX operator, and of an attribute of it."""
 
@@ -30,30 +30,31 @@ Attribute = tuple[str, str]
 def reach_problems(
     specs: Iterable[type[OpSpec]], seed: int = 0, draws: int = DRAWS
 ) -> Iterator[str]:
-    """A line for each attribute that is never set without a reason, or set in spite of one.
+    """One line for each attribute that is never set and has no declared reason, or is set in spite
+    of one.
 
-    Meant for all operators together: one may set what another leaves alone.
+    specs: all operators, since one may set what another does not.
     """
     specs = list(specs)
-    seen, settable = attributes_reached(specs, seed, draws)
+    used, settable = attributes_reached(specs, seed, draws)
     reasons = {(spec.name, name): why for spec in specs for name, why in spec.unset.items()}
-    for operator, name in sorted(settable - seen - reasons.keys()):
+    for operator, name in sorted(settable - used - reasons.keys()):
         yield f"{operator}: attribute {name} is never set to anything but its default"
-    for operator, name in sorted(reasons.keys() & seen):
+    for operator, name in sorted(reasons.keys() & used):
         yield f"{operator}: attribute {name} is set, and is declared never to be (`unset`)"
 
 
 def attributes_reached(
     specs: Iterable[type[OpSpec]], seed: int = 0, draws: int = DRAWS
 ) -> tuple[set[Attribute], set[Attribute]]:
-    """The attributes that lowerings set to something else than the default; all that they could."""
-    seen: set[Attribute] = set()
+    """The attributes that some lowering sets to another value than the default; all attributes."""
+    used: set[Attribute] = set()
     settable: set[Attribute] = set()
     for spec in specs:
         for model in lowerings(spec, random.Random(f"{seed}:{spec.name}"), draws):
             for node in _nodes(model.graph):
-                _take(node, model.opset_import[0].version, seen, settable)
-    return seen, settable
+                _add(node, model.opset_import[0].version, used, settable)
+    return used, settable
 
 
 def lowerings(spec: type[OpSpec], rng: random.Random, draws: int) -> Iterator[onnx.ModelProto]:
@@ -86,7 +87,7 @@ def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
             yield from _nodes(body)
 
 
-def _take(node: onnx.NodeProto, opset: int, seen: set[Attribute], settable: set[Attribute]) -> None:
+def _add(node: onnx.NodeProto, opset: int, used: set[Attribute], settable: set[Attribute]) -> None:
     schema = onnx.defs.get_schema(node.op_type, max_inclusive_version=opset)
     given = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
     for name, declared in schema.attributes.items():
@@ -99,4 +100,4 @@ def _take(node: onnx.NodeProto, opset: int, seen: set[Attribute], settable: set[
         default = declared.default_value
         plain = onnx.helper.get_attribute_value(default) if default.type else None
         if name in given and given[name] != plain:
-            seen.add((node.op_type, name))
+            used.add((node.op_type, name))

@@ -18,14 +18,13 @@ class CheckReport:
     """Counts and problems of one operator; `problems` is empty for a conforming spec.
 
     forward, backward: solved instances that were checked. unsolved: drawn, but not solved.
-    accepted: blind instances that PyTorch runs and ONNX defines. refused: those of them that
-    `requires` refuses. torch_only: further ones that are refused, PyTorch runs, and ONNX rejects
-    or takes for something else.
-    broken: instances with one broken condition. torch_rejects: those PyTorch rejects as well.
-    needless: those that both judges accept, so that the condition asks for too much. unconfirmed:
-    solved instances whose values no ONNX runtime can compute. outside: those for which no input
-    within the domain was found, so that nothing was run. notes: how often a runtime could not
-    follow or differed.
+    accepted: blind instances that PyTorch runs and ONNX defines. refused: the accepted ones that
+    `requires` refuses. torch_only: further refused instances that PyTorch runs and ONNX rejects or
+    understands differently. broken: instances with one broken condition. torch_rejects: broken
+    ones that PyTorch rejects as well. needless: broken ones that both judges accept, so that the
+    condition is too strict. unconfirmed: solved instances whose values no ONNX runtime can compute.
+    outside: solved instances that were not run, since no input within the domain was found. notes:
+    how often a runtime could not run an instance or differed.
     """
 
     operator: str

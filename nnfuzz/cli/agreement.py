@@ -42,7 +42,7 @@ def waivers(found: Iterable[Weighed]) -> Iterator[str]:
     """Lines that list every waiver which an instance needed, with its smallest example."""
     for _, said in found:
         for waiver, example in said.examples.items():
-            count = said.shown[waiver]
+            count = said.waived[waiver]
             yield f"{said.operator}: {waiver.implementation} {waiver.claim} ({count} times here)"
             yield f"    decided by {waiver.clause}"
             if example is not None:
@@ -78,7 +78,7 @@ def markdown(
             "said": one,
             "agreements": one.agreed(EVALUATOR),
             "answers": [_answers(one, name) for name in names],
-            "helpless": _brief(one.helpless.get(EVALUATOR, "")),
+            "helpless": _brief(one.unable.get(EVALUATOR, "")),
             "unable": one.answers.get(EVALUATOR, Counter())[UNABLE],
         }
         for report, one in found
@@ -114,7 +114,7 @@ def entry(name: str, waiver: Waiver) -> list[str]:
 def _waiver(name: str, waiver: Waiver, said: Arbitration | None) -> dict[str, Any]:
     told: dict[str, Any] = {"entry": "\n".join(entry(name, waiver)), "said": said, "example": ()}
     if said and (example := said.examples.get(waiver)):
-        counts = {"shown": said.shown[waiver], "settled": said.settled[waiver]}
+        counts = {"shown": said.waived[waiver], "settled": said.settled[waiver]}
         told |= {"example": _example(example), **counts}
     return told
 

@@ -1,4 +1,4 @@
-"""What a test covers, as a selection counts it."""
+"""The features of a model that a selection of tests is to cover."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ KINDS = {
     "vertex": "operators with attributes and shapes",
     "pass": "passes of a compiler that change something",
 }
-"""Kinds of what is covered, and what they count."""
+"""Kinds of features, with descriptions."""
 Feature = tuple[str, str]
 """A kind and a name."""
 
 
 def covered(graph: GraphView, passes: Iterable[str] = ()) -> frozenset[Feature]:
-    """All that a model covers. passes: "COMPILER: PASS"."""
+    """The features of a model. passes: written as "COMPILER: PASS"."""
     found = features(graph)
     named = {
         "operator": found.operators(),
@@ -40,6 +40,6 @@ def covered(graph: GraphView, passes: Iterable[str] = ()) -> frozenset[Feature]:
 def coverage_table(
     kept: Sequence[Iterable[Feature]], all_: Sequence[Iterable[Feature]]
 ) -> dict[str, list[int]]:
-    """By kind, how many different features some tests cover, and how many all of them do."""
+    """The number of different features by kind: those of the kept tests, and those of all tests."""
     some, whole = (Counter(kind for kind, _ in set().union(*sets)) for sets in (kept, all_))
     return {kind: [some[kind], whole[kind]] for kind in KINDS if whole[kind]}

@@ -14,7 +14,7 @@ from nnfuzz.records.finding import Finding
 
 
 def reduced_findings(campaign: Path) -> Iterator[Path]:
-    """The folders of those findings of a campaign that are reduced, which were all confirmed.
+    """The folders of a campaign's reduced findings, all of which were confirmed.
 
     Raises: Unreadable if there is no campaign.
     """
@@ -25,7 +25,7 @@ def reduced_findings(campaign: Path) -> Iterator[Path]:
 
 
 def test_of_finding(folder: Path, producers: Producers) -> FindingTest | str:
-    """A reduced finding as a test, or why it cannot be one. Raises: Unreadable."""
+    """Makes a test of a reduced finding, or returns why there is none. Raises: Unreadable."""
     finding = read_finding(folder)
     if why := _unfit(finding):
         return why

@@ -1,4 +1,4 @@
-"""Fills a folder with regression models; a run that was killed is completed by the next one."""
+"""Fills a folder with regression models; a later run completes one that was killed."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from nnfuzz.testcase.identity import Numbered, TestId
 SCHEMA = 2
 MANIFEST = "manifest.json"
 MAX_FAILURES = 100
-"""Indexes in a row without a test case after which the settings are hopeless."""
+"""Number of indexes in a row without a test case after which `fill` gives up."""
 TOO_LARGE = "too large"
 
 Produce = Callable[[Iterable[TestId]], Iterator[Entry | NotProduced]]
-"""What comes of the tests, in their order; they may be asked for ahead."""
+"""Makes the tests, in their order; it may read the tests ahead."""
 
 
 @dataclass(frozen=True)
 class CorpusPlan:
-    """What a corpus holds: the first `count` test cases that exist of (seed, config).
+    """The content of a corpus: the first `count` test cases that exist of (seed, config).
 
-    versions: of nnfuzz and of the libraries that decide about bytes, and of the compilers that the
-    corpus is for. sets: data sets per model. most_bytes: of a model with its data; 0 for any.
-    tests: those that it holds in place of (seed, index). script: the text of test_models.py
-    (nnfuzz.corpus.pytest_file), "" for none.
+    versions: of nnfuzz, of the libraries that the bytes depend on, and of the compilers that the
+    corpus is for. sets: data sets per model. most_bytes: limit for a model with its data; 0 for
+    none. tests: the test cases, if they are not those of (seed, index). script: the text of
+    test_models.py (nnfuzz.corpus.pytest_file); "" for none.
     """
 
     count: int
@@ -51,7 +51,7 @@ class CorpusPlan:
     script: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        told = {"bytes": self.most_bytes} if self.most_bytes else {}
+        limit = {"bytes": self.most_bytes} if self.most_bytes else {}
         return {
             "schema": SCHEMA,
             "license": self.license,
@@ -59,12 +59,12 @@ class CorpusPlan:
             "config": dict(self.config),
             "versions": dict(self.versions),
             "data_sets": self.sets,
-            **told,
+            **limit,
             **self.extra,
         }
 
     def ids(self) -> Iterator[TestId]:
-        """All that may be in it, in order."""
+        """The test cases that may be in the corpus, in order."""
         return iter(self.tests) if self.tests else self._numbered()
 
     def _numbered(self) -> Iterator[TestId]:
@@ -73,7 +73,9 @@ class CorpusPlan:
 
 @dataclass(frozen=True)
 class WrittenTest:
-    """One test: its folder's name; whether it was there before; the indexes skipped before it."""
+    """One test of a corpus. name: of its folder. resumed: whether an earlier run wrote it. skipped:
+    test cases before it that could not be made.
+    """
 
     name: str
     resumed: bool
@@ -81,12 +83,11 @@ class WrittenTest:
 
 
 def fill(out: Path, plan: CorpusPlan, produce: Produce) -> Iterator[WrittenTest]:
-    """Yields each test as it stands on the disk, in the order of the indexes.
+    """Writes the tests and yields each one once it is on the disk, in the order of the indexes.
 
-    The folder and its manifest are made once there is a first test case, so that settings of which
-    none can be made leave nothing behind; the manifest is completed last. Tests that are there
-    already are kept. Raises: CorpusError if the folder holds something else, or nothing can be
-    generated.
+    The folder and its manifest are made with the first test, so that settings without any test case
+    leave nothing behind; the manifest is completed last. Existing tests are kept. Raises:
+    CorpusError if the folder holds something else, or nothing can be generated.
     """
     check_corpus(out, plan)
     names: list[str] = []
@@ -103,9 +104,8 @@ def fill(out: Path, plan: CorpusPlan, produce: Produce) -> Iterator[WrittenTest]
 
 
 def check_corpus(out: Path, plan: CorpusPlan) -> None:
-    """Checks that the folder is absent, empty, or a corpus of the same plan.
-
-    What a killed writer left in it is removed. Raises: CorpusError.
+    """Checks that the folder is absent, empty, or a corpus of the same plan, and removes the
+    incomplete files of a killed run. Raises: CorpusError.
     """
     if not check_place(out):
         return
@@ -120,7 +120,7 @@ def check_corpus(out: Path, plan: CorpusPlan) -> None:
 
 
 def check_place(out: Path) -> bool:
-    """Whether the folder is a corpus; else it is absent, or empty. Raises: CorpusError."""
+    """Whether the folder is a corpus. Raises: CorpusError if it holds something else."""
     with making_sense(out):
         if out.exists() and not out.is_dir():
             raise CorpusError(f"{out} is not a folder; choose another name")
@@ -131,7 +131,7 @@ def check_place(out: Path) -> bool:
 
 
 def begin(out: Path, about: Mapping[str, Any], script: str = "") -> None:
-    """Makes the folder with a manifest and what explains it, unless they are there. script: of
+    """Makes the folder with its manifest and explanations, unless it has them. script: the text of
     test_models.py.
     """
     if not (out / MANIFEST).exists():
@@ -142,7 +142,7 @@ def begin(out: Path, about: Mapping[str, Any], script: str = "") -> None:
 
 
 def _tests(out: Path, plan: CorpusPlan, produce: Produce) -> Iterator[WrittenTest]:
-    """Every test, and where they end the skipped ones behind the last. Raises: CorpusError."""
+    """Every test; a last one without a name has those skipped at the end. Raises: CorpusError."""
     there = {path.parent.name for path in out.glob(f"*/{CASE}")}
     wanted, order = itertools.tee(plan.ids())
     made = produce(test for test in wanted if test_name(test) not in there)
@@ -183,7 +183,7 @@ def _short(test: TestId) -> str:
 
 
 def _difference(old: Any, new: Any) -> str:
-    """What differs between the settings of a folder and those wanted, down to single values."""
+    """The differences between the settings of a folder and the wanted ones, by single values."""
     if isinstance(old, dict) and isinstance(new, dict):
         keys = [k for k in sorted({*old, *new}) if old.get(k) != new.get(k)]
         return ", ".join(f"{k}: {_difference(old.get(k), new.get(k))}" for k in keys)

@@ -1,11 +1,11 @@
-"""Failures of a corpus that do not count: listed by hand with an end, or seen in an earlier run.
+"""Failures of a corpus that do not count: listed by hand, or present in an earlier run.
 
 A file of known failures names them one per line:
 
     test_nnfuzz_seed0_00001*                          # every model that fits, everywhere
     test_nnfuzz_seed0_000123 backend=tvm level=O3 until=2027-03-31   # their issue 1234
 
-What follows a # is a comment. From the day after `until` on, the line does not count any more.
+Text behind a # is a comment. A line counts up to and including the day of `until`.
 """
 
 from __future__ import annotations
@@ -20,19 +20,17 @@ from typing import Any
 
 from nnfuzz.base.reading import Unreadable, read
 from nnfuzz.base.untrusted import read_json, read_text
+from nnfuzz.base.writing import as_json
 from nnfuzz.corpus.verify import LevelResult, Status
+from nnfuzz.triage.known import KnownError
 
 SCHEMA = 1
 FIELDS = ("backend", "level", "kind", "until")
 
 
-class KnownError(Unreadable):
-    """A file of known failures that cannot be read; the message names the line and the fix."""
-
-
 @dataclass(frozen=True)
 class KnownTest:
-    """A line: which failures it is about, until when, and what its comment says."""
+    """A line of the file. why: its comment. Each name is a pattern of fnmatch."""
 
     test: str
     backend: str = "*"
@@ -58,8 +56,8 @@ def parse(text: str, source: str) -> list[KnownTest]:
     """Raises: KnownError naming the first line that is none."""
     found = []
     for number, line in enumerate(text.splitlines(), 1):
-        told, _, why = line.partition("#")
-        if words := told.split():
+        entry, _, why = line.partition("#")
+        if words := entry.split():
             found.append(_pattern(words, why.strip(), line, f"{source}, line {number}"))
     return found
 
@@ -94,9 +92,9 @@ def _date(text: str, where: str) -> date:
 
 @dataclass(frozen=True)
 class KnownTestFailures:
-    """All that is known of failures.
+    """The known failures.
 
-    earlier: of the baseline, by test, backend and level: the kind of the failure there.
+    earlier: from the baseline, the kind of each failure by test, backend and level.
     """
 
     patterns: Sequence[KnownTest] = ()
@@ -104,7 +102,7 @@ class KnownTestFailures:
     today: date = date.min
 
     def judge(self, result: LevelResult) -> LevelResult:
-        """The result; KNOWN in place of FAILED where that does not count, with the reason."""
+        """The result; if it is a known failure, with the status KNOWN and the reason."""
         if result.status is not Status.FAILED:
             return result
         fitting = [p for p in self.patterns if p.fits(result)]
@@ -119,18 +117,18 @@ class KnownTestFailures:
         return result
 
     def notes(self, results: Sequence[LevelResult]) -> list[str]:
-        """What may be taken out of the file and of the baseline: a line each."""
+        """One line for each entry that may be removed from the file or the baseline."""
         failed = [r for r in results if r.status in (Status.FAILED, Status.KNOWN)]
         ran = {_place(r) for r in results if r.status is Status.PASSED}
-        unseen = [p for p in self.patterns if not any(map(p.fits, failed))]
-        told = [f"known, but did not fail: {p.line}" for p in unseen if _met(p, results)]
-        told += [f"expired: {p.line}" for p in self.patterns if p.expired(self.today)]
+        unused = [p for p in self.patterns if not any(map(p.fits, failed))]
+        notes = [f"known, but did not fail: {p.line}" for p in unused if _passed(p, results)]
+        notes += [f"expired: {p.line}" for p in self.patterns if p.expired(self.today)]
         fixed = sorted(place for place in self.earlier or () if place in ran)
-        return told + [f"fixed since the baseline: {' '.join(place)}" for place in fixed]
+        return notes + [f"fixed since the baseline: {' '.join(place)}" for place in fixed]
 
 
-def _met(pattern: KnownTest, results: Sequence[LevelResult]) -> bool:
-    """Whether a test passed that the pattern would have been about."""
+def _passed(pattern: KnownTest, results: Sequence[LevelResult]) -> bool:
+    """Whether a test passed whose failure the pattern would have fitted."""
     passed = (replace(r, kind=pattern.kind) for r in results if r.status is Status.PASSED)
     return any(map(pattern.fits, passed))
 
@@ -143,43 +141,22 @@ def _place(result: LevelResult) -> tuple[str, str, str]:
     return result.test, result.backend, result.level
 
 
-def to_json(results: Iterable[LevelResult], about: Mapping[str, Any]) -> dict[str, Any]:
-    """What --results writes and --baseline reads."""
-    rows = [
-        {
-            "test": r.test,
-            "backend": r.backend,
-            "level": r.level,
-            "status": r.status.value,
-            "kind": r.kind,
-            "message": r.message,
-            "seconds": round(r.seconds, 3),
-        }
-        for r in results
-    ]
-    return {"schema": SCHEMA, **about, "results": rows}
+def to_json(results: Iterable[LevelResult], about: Mapping[str, object]) -> dict[str, Any]:
+    """The content of the file that --results writes and --baseline reads."""
+    return {"schema": SCHEMA, **about, "results": [as_json(result) for result in results]}
 
 
 def baseline(path: Path) -> dict[tuple[str, str, str], str]:
-    """The failures of an earlier run, known ones as well. Raises: KnownError, Unreadable."""
+    """The kinds of the failures of an earlier run by test, backend and level, known ones included.
+
+    Raises: KnownError, Unreadable.
+    """
     data = read_json(path)
     try:
-        told = read(dict[str, Any], data)
-        if told.get("schema") != SCHEMA:
-            raise Unreadable(f"its schema is {told.get('schema')!r}, not {SCHEMA}")
-        rows = read(tuple[_Row, ...], told.get("results"))
+        fields = read(dict[str, Any], data)
+        if fields.get("schema") != SCHEMA:
+            raise Unreadable(f"its schema is {fields.get('schema')!r}, not {SCHEMA}")
+        results = read(tuple[LevelResult, ...], fields.get("results"))
     except Unreadable as error:
         raise KnownError(f"{path} is not what nnfuzz verify --results writes: {error}") from error
-    failing = (Status.FAILED, Status.KNOWN)
-    return {(r.test, r.backend, r.level): r.kind for r in rows if r.status in failing}
-
-
-@dataclass(frozen=True)
-class _Row:
-    test: str
-    backend: str
-    level: str
-    status: Status
-    kind: str
-    message: str
-    seconds: float
+    return {_place(r): r.kind for r in results if r.status in (Status.FAILED, Status.KNOWN)}

@@ -1,4 +1,4 @@
-"""Carries out a selection: reads tests and findings, measures them, copies what is chosen."""
+"""Makes a corpus of chosen tests and findings: measures them, selects, and copies."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ GraphOf = Callable[[Path], GraphView]
 
 @dataclass(frozen=True, eq=False)
 class SourceTest:
-    """A test to choose from, in a folder of a corpus."""
+    """A test in a folder of a corpus, with its measurements."""
 
     test: TestFolder
     candidate: Candidate
@@ -49,7 +49,9 @@ class SourceTest:
     def of(
         cls, test: TestFolder, name: str, graph_of: GraphOf, runners: Sequence[BackendRunner]
     ) -> SourceTest | None:
-        """None for what no compiler takes. Raises: Unreadable, RunnerError."""
+        """Measures a test; None if every compiler calls it unsupported. Raises: Unreadable,
+        RunnerError.
+        """
         case = test.case()
         graph = case.graph if case else graph_of(test.path / MODEL)
         seconds, passes, refused = 0.0, [], 0
@@ -58,7 +60,7 @@ class SourceTest:
             outcomes = runner.run(model, test.data_sets()[0].inputs, watch=True)
             refused += all(o.kind is OutcomeKind.UNSUPPORTED for o in outcomes)
             seconds += sum(sum(o.seconds.values()) for o in outcomes)
-            fired = {parsed_pass(told)[0] for told in outcomes[-1].passes or ()}
+            fired = {parsed_pass(written)[0] for written in outcomes[-1].passes or ()}
             passes += [f"{runner.name}: {name}" for name in sorted(fired)]
         if runners and refused == len(runners):
             return None
@@ -75,7 +77,7 @@ class SourceTest:
 
 
 def _files(test: TestFolder) -> list[Path]:
-    """Those that belong to a test and are inside of its folder. Raises: Unreadable."""
+    """The files of a test, all of them inside of its folder. Raises: Unreadable."""
     found = [test.path / name for name in FILES if (test.path / name).exists()]
     found += sorted(test.path.glob(DATA))
     return [below(test.path, str(path.relative_to(test.path))) for path in found]
@@ -83,7 +85,7 @@ def _files(test: TestFolder) -> list[Path]:
 
 @dataclass(frozen=True, eq=False)
 class FindingTest:
-    """A finding that becomes a test, whatever else is chosen."""
+    """A test made of a finding; it is always chosen."""
 
     entry: Entry
     name: str
@@ -94,7 +96,7 @@ class FindingTest:
 
 
 def names_for(tests: Iterable[TestFolder]) -> Iterator[tuple[TestFolder, str]]:
-    """Each test with a name that no other one has, which begins with "test_" as ONNX wants it."""
+    """Gives each test a name of its own that begins with "test_", as ONNX's runner expects."""
     taken: set[str] = set()
     for test in tests:
         plain = re.sub(r"[^\w.-]+", "_", test.path.name)
@@ -109,7 +111,7 @@ def names_for(tests: Iterable[TestFolder]) -> Iterator[tuple[TestFolder, str]]:
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """What came of a selection. coverage: by kind, how much is kept, and of how much."""
+    """The result of a selection. coverage: by kind, the features that are kept and all features."""
 
     tests: Sequence[str]
     size: int
@@ -131,8 +133,8 @@ def pick(
     about: Mapping[str, Any],
     script: str = "",
 ) -> Selection:
-    """Writes the tests that are chosen into a new folder. about: for its manifest. script: the text
-    of test_models.py.
+    """Chooses tests and writes them into a new folder. about: fields of its manifest. script: the
+    text of test_models.py.
 
     Raises: CorpusError if the folder is in use, or nothing fits; OSError.
     """
@@ -155,14 +157,14 @@ def pick(
         sum(c.seconds for c in whole),
         coverage_table([c.features for c in whole], every),
     )
-    told = {"tests": list(result.tests), "bytes": result.size, "coverage": dict(result.coverage)}
-    manifest = {"schema": SCHEMA, "license": LICENSE, **about, **told}
+    found = {"tests": list(result.tests), "bytes": result.size, "coverage": dict(result.coverage)}
+    manifest = {"schema": SCHEMA, "license": LICENSE, **about, **found}
     write_atomically(out / MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())
     return result
 
 
 def provenance(folder: Path) -> dict[str, Any]:
-    """What the manifest of a corpus says of where its tests come from; {} for others.
+    """The fields of a corpus's manifest on the origin of its tests, with the name of the folder.
 
     Raises: Unreadable.
     """

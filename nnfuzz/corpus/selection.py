@@ -1,8 +1,8 @@
-"""From many tests the few that matter: greedily the one that covers most that is new, for its cost.
+"""Selects tests greedily: each time the one with the most new coverage for its cost.
 
 Each kind of coverage (nnfuzz.corpus.coverage) has the same weight, which its features share. So the
-few coarse ones, such as an operator, come before the many fine ones, and no kind needs a factor.
-The cost of a test is the largest share of a budget that it takes. Greedy choice reaches at least
+few coarse features, such as operators, come before the many fine ones, and no kind needs a factor.
+The cost of a test is the largest share of a budget that it uses. Greedy choice reaches at least
 1 - 1/e of the best possible coverage under a budget of models (Nemhauser, Wolsey, Fisher 1978).
 """
 
@@ -12,14 +12,14 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from nnfuzz.corpus.coverage import Feature
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A test by name. size: in bytes; seconds: of a compiler."""
+    """A test that may be chosen. size: in bytes. seconds: spent in the compiler."""
 
     name: str
     features: frozenset[Feature]
@@ -29,71 +29,59 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Budget:
-    """At most so many models, bytes of files, and seconds of a compiler."""
+    """The largest number of models, of bytes in their files, and of seconds in the compiler."""
 
     count: float = math.inf
     size: float = math.inf
     seconds: float = math.inf
 
     def cost(self, candidate: Candidate) -> float:
-        """The largest share of a budget that a test takes; the same for all without budgets."""
+        """The largest share of a budget that a test uses; 1 for every test without a budget."""
         shares = (1 / self.count, candidate.size / self.size, candidate.seconds / self.seconds)
         return max(shares) or 1.0
 
     def without(self, candidate: Candidate) -> Budget:
-        """What is left; negative where the test does not fit."""
+        """The rest of the budget; negative if the test does not fit."""
         return Budget(self.count - 1, self.size - candidate.size, self.seconds - candidate.seconds)
 
     @property
-    def kept(self) -> bool:
+    def fits(self) -> bool:
+        """Whether no part of the budget is exceeded."""
         return self.count >= 0 and self.size >= 0 and self.seconds >= 0
-
-
-@dataclass
-class _Gains:
-    """What each candidate would still add."""
-
-    candidates: Sequence[Candidate]
-    seen: set[Feature] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        kinds = Counter(kind for kind, _ in frozenset().union(*self._features()))
-        self._weights = {kind: 1 / count for kind, count in kinds.items()}
-
-    def _features(self) -> list[frozenset[Feature]]:
-        return [candidate.features for candidate in self.candidates]
-
-    def of(self, number: int) -> float:
-        new = self.candidates[number].features - self.seen
-        return math.fsum(self._weights[kind] for kind, _ in new)
 
 
 def select(
     candidates: Sequence[Candidate], budget: Budget, first: Sequence[Candidate] = ()
 ) -> list[Candidate]:
-    """Candidates in the order in which they were chosen, as long as one adds something and fits.
+    """Chooses candidates one by one while one adds coverage and fits; returns them in that order.
 
-    first: tests that are chosen already; they take their part of the budget.
+    first: tests that are chosen already; they use a part of the budget.
     """
-    gains = _Gains([*first, *candidates])
-    left = budget
+    every = frozenset[Feature]().union(*(c.features for c in (*first, *candidates)))
+    sizes = Counter(kind for kind, _ in every)
+    covered, left = set[Feature](), budget
     for candidate in first:
-        gains.seen |= candidate.features
+        covered |= candidate.features
         left = left.without(candidate)
-    costs = [budget.cost(candidate) for candidate in gains.candidates]
-    heap = [(-gains.of(i) / costs[i], i) for i in range(len(first), len(costs))]
+
+    def value(candidate: Candidate) -> float:
+        """The coverage that a candidate would add, for its cost."""
+        new = candidate.features - covered
+        return math.fsum(1 / sizes[kind] for kind, _ in new) / budget.cost(candidate)
+
+    heap = [(-value(candidate), i) for i, candidate in enumerate(candidates)]
     heapq.heapify(heap)
     chosen: list[Candidate] = []
     while heap:
         _, i = heapq.heappop(heap)
-        candidate = gains.candidates[i]
-        if not left.without(candidate).kept:
+        candidate = candidates[i]
+        if not left.without(candidate).fits:
             continue
-        value = gains.of(i) / costs[i]
-        if heap and value < -heap[0][0]:  # what was chosen since has taken some of it
-            heapq.heappush(heap, (-value, i))
-        elif value > 0:
+        current = value(candidate)
+        if heap and current < -heap[0][0]:  # an earlier choice has covered a part of it
+            heapq.heappush(heap, (-current, i))
+        elif current > 0:
             chosen.append(candidate)
-            gains.seen |= candidate.features
+            covered |= candidate.features
             left = left.without(candidate)
     return chosen

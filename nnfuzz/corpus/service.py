@@ -78,14 +78,14 @@ class CorpusService(Service):
         further = list(self._further(graph, case, sets - 1))
         judged = [(case.expected, bounds), *((expected, found) for _, expected, found in further)]
         radii = {
-            name: Radii.together(Radii.of(found[name], arrays[name]) for arrays, found in judged)
+            name: Radii.merged(Radii.of(found[name], arrays[name]) for arrays, found in judged)
             for name in bounds
         }
         return Entry(
             case,
             tuple((inputs, expected) for inputs, expected, _ in further),
             {name: own.fit() for name, own in radii.items()},
-            Radii.together(radii.values()).fit(),
+            Radii.merged(radii.values()).fit(),
         )
 
     def _further(

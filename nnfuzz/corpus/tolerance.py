@@ -1,7 +1,7 @@
-"""Tolerances for those who compare with the expected outputs alone: as wide as the envelope.
+"""Tolerances for runners that compare with expected outputs alone: as wide as the envelope.
 
-A correct compiler's last digits pass, a wrong value does not. The form is that of NumPy's allclose
-and of ONNX's test runner: |actual - expected| <= atol + rtol |expected|.
+They admit the rounding of correct compilers and no wrong values. NumPy's allclose and ONNX's test
+runner use the same form: |actual - expected| <= atol + rtol |expected|.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from nnfuzz.compare.envelope import Envelope
 
 QUANTILES = np.linspace(0.0, 1.0, 9)
-"""Of the relative radii: the values of rtol that are tried."""
+"""Quantiles of the relative radii, which are the values of rtol that are tried."""
 SLACK = 1 + 2**-6
-"""Consumers compute the difference and the bound in the outputs' dtype, which rounds: bfloat16, the
-least precise one that NumPy compares so, by 2^-8 in each of four operations."""
+"""Margin for consumers that compute in the outputs' dtype: bfloat16, the least precise dtype that
+NumPy compares in this way, rounds by 2^-8 in each of four operations."""
 SMALLEST = 1e-300
-"""Step of tolerances: float64 has smaller numbers, but none with three digits to be counted up."""
+"""Smallest step of tolerances, below which float64 cannot hold three digits."""
 UNDECIDED, BLUNT = "undecided", "blunt"
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """What a correct compiler may be away from an expected output; 0 for discrete ones."""
+    """How far a correct compiler may be from an expected output; 0 for discrete outputs."""
 
     rtol: float = 0.0
     atol: float = 0.0
@@ -38,10 +38,10 @@ class Tolerance:
 
 @dataclass(frozen=True, eq=False)
 class Radii:
-    """The elements of an output that are numbers, flat, in float64.
+    """The finite elements of an output, in flat float64 arrays.
 
-    size: |expected|. radius: how far away a correct compiler may be. unit: the distance that a
-    tolerance should not exceed; of discrete elements, whose radius is 0, half of their distance.
+    size: |expected|. radius: how far a correct compiler may be from it. unit: the width that a
+    tolerance should not exceed; for discrete elements, whose radius is 0, it is 0.5.
     """
 
     size: np.ndarray
@@ -53,7 +53,7 @@ class Radii:
         value = plain(expected).astype(np.float64).ravel()
         if not envelope.dtype.is_float:
             return cls(np.abs(value), np.zeros(value.size), np.full(value.size, 0.5))
-        number = np.isfinite(value)  # NaN and infinities are as expected, or they are wrong
+        number = np.isfinite(value)  # consumers compare NaN and infinities for equality
         ends = (*envelope.admitted, envelope.ulp)
         least, most, ulp = (end.astype(np.float64).ravel()[number] for end in ends)
         value = value[number]
@@ -62,7 +62,7 @@ class Radii:
         return cls(np.abs(value), radius, unit)
 
     @classmethod
-    def together(cls, parts: Iterable[Radii]) -> Radii:
+    def merged(cls, parts: Iterable[Radii]) -> Radii:
         parts = list(parts)
         return cls(
             *(np.concatenate([getattr(p, n) for p in parts]) for n in ("size", "radius", "unit"))
@@ -85,10 +85,10 @@ class Radii:
 
 
 def why_unfit(envelopes: Mapping[str, Envelope]) -> str:
-    """Why outputs tell nothing to those who compare with expected ones, or "".
+    """Why a comparison with the expected outputs shows nothing; "" if it does.
 
-    UNDECIDED: an element of which a correct compiler may make anything, as behind an overflow or a
-    comparison of equal numbers. BLUNT: an output so uncertain that zeros would pass everywhere.
+    UNDECIDED: a correct compiler may return anything for some element, as behind an overflow or a
+    comparison of equal numbers. BLUNT: an output is so uncertain that zeros would pass everywhere.
     """
     if not all(bool(e.comparable.all()) for e in envelopes.values()):
         return UNDECIDED

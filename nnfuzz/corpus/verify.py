@@ -1,8 +1,8 @@
 """Runs a corpus against a compiler.
 
-Tests that nnfuzz has made are judged by the error envelope of their graph. For others the
-tolerances of their data.json hold, or those of `TOLERANCES`: discrete values must be equal, floats
-must satisfy |actual - expected| <= atol + rtol |expected|, non-finite ones must be equal.
+Tests that nnfuzz has made are judged by the error envelope of their graph. Others are judged by the
+tolerances of their data.json, or else by `TOLERANCES`: floats must satisfy
+|actual - expected| <= atol + rtol |expected|; discrete and non-finite values must be equal.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import chain
 
@@ -18,7 +18,8 @@ import numpy as np
 
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.runner import BackendRunner, RunnerError
-from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.reading import UNWRITTEN, Unreadable
+from nnfuzz.base.writing import ROUNDED
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.corpus.layout import NO_TOLERANCES, DataSet, NotTensors, TestFolder, Tolerances
 from nnfuzz.corpus.tolerance import Tolerance
@@ -43,8 +44,8 @@ NOT_BEGUN = "not begun: the time was over"
 
 
 class Status(StrEnum):
-    """As in JUnit: an error is a test that could not be carried out. known: fails, as expected. not
-    compared: it ran, and no element of its outputs is comparable.
+    """As in JUnit: an error is a test that could not be carried out. known: an expected failure.
+    not compared: the test ran, but no element of its outputs can be compared.
     """
 
     PASSED = "passed"
@@ -57,9 +58,10 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class LevelResult:
-    """One test at one level. message: one line; details: whatever else was left behind.
+    """The result of one test at one level. message: one line; details: traceback and output.
 
-    kind: of a failure: mismatch, disputed, exception, crash or timeout.
+    seconds: spent in the compiler. kind: of a failure: mismatch, disputed, exception, crash or
+    timeout.
     """
 
     test: str
@@ -67,8 +69,8 @@ class LevelResult:
     level: str
     status: Status
     message: str = ""
-    details: str = ""
-    seconds: float = 0.0
+    details: str = field(default="", metadata=UNWRITTEN)
+    seconds: float = field(default=0.0, metadata=ROUNDED)
     kind: str = ""
 
 
@@ -82,8 +84,8 @@ def verify_tests(
 ) -> Iterator[list[LevelResult]]:
     """Yields the results of each test, one per level.
 
-    judge: ProducerClient.judge, or None to hold all tests against the tolerances. seconds: after
-    which no further test begins; those that are left are skipped. producer: see `verify_one`.
+    judge: ProducerClient.judge, or None to judge all tests by tolerances. seconds: time after which
+    no further test begins; the remaining ones are skipped. producer: see `verify_one`.
     Raises: OptionError for an unknown level.
     """
     levels = list(levels or runner.backend.default_levels())
@@ -103,8 +105,10 @@ def verify_one(
     levels: Sequence[str],
     producer: ProducerClient | None = None,
 ) -> list[LevelResult]:
-    """The results of one test, one per level. producer: has ONNX's reference evaluator vote where
-    levels differ and nobody knows who is right. Raises: OptionError for an unknown level.
+    """The results of one test, one per level.
+
+    producer: lets ONNX's reference evaluator vote if levels differ and the envelope decides
+    nothing. Raises: OptionError for an unknown level.
     """
 
     def everywhere(status: Status, error: Exception) -> list[LevelResult]:
@@ -154,8 +158,8 @@ def _by_tolerance(
 
 
 def _worst(results: Sequence[LevelResult]) -> LevelResult:
-    """Of the data sets at one level, the first that failed, else the first that did not pass; with
-    the time of all.
+    """The result that counts among those of the data sets at one level: the first failure, else the
+    first that did not pass. Its time is the sum of all.
     """
     failed = (r for r in results if r.status in (Status.FAILED, Status.ERROR))
     others = (r for r in results if r.status is not Status.PASSED)
@@ -166,21 +170,23 @@ def _worst(results: Sequence[LevelResult]) -> LevelResult:
 def output_differences(
     data_set: DataSet, outcome: Outcome, tolerances: Tolerances = NO_TOLERANCES
 ) -> list[str]:
-    """A line for every output that is off; [] where the outcome has none."""
+    """One line for each wrong output; none if the outcome has no outputs."""
     if outcome.outputs is None:
         return []
     lines = []
     for name, expected in data_set.outputs.items():
-        said = output_difference(expected, outcome.outputs.get(name), tolerances.of(name))
-        if said:
-            lines.append(f"{data_set.name}, {name}: {said}")
+        wrong = output_difference(expected, outcome.outputs.get(name), tolerances.of(name))
+        if wrong:
+            lines.append(f"{data_set.name}, {name}: {wrong}")
     return lines
 
 
 def output_difference(
     expected: np.ndarray, actual: np.ndarray | None, tolerance: Tolerance | None = None
 ) -> str:
-    """What is wrong with an output, or "". tolerance: default: that of the dtype."""
+    """How an output differs from the expected one; "" if it does not. tolerance: by default that of
+    the dtype.
+    """
     if actual is None:
         return "missing"
     if (actual.dtype, actual.shape) != (expected.dtype, expected.shape):
@@ -212,8 +218,8 @@ def _result(test: TestFolder, outcome: Outcome, wrong: Sequence[str]) -> LevelRe
     seconds = sum(outcome.seconds.values())
     status, message, details, kind = Status.PASSED, "", "", ""
     if outcome.kind in FAILURES:
-        said = ": ".join(t for t in (outcome.signal or outcome.error_type, outcome.message) if t)
-        status, message = Status.FAILED, f"{outcome.kind} in {outcome.stage}: {said}"
+        text = ": ".join(t for t in (outcome.signal or outcome.error_type, outcome.message) if t)
+        status, message = Status.FAILED, f"{outcome.kind} in {outcome.stage}: {text}"
         details = "\n".join(t for t in (outcome.traceback, outcome.captured) if t)
         kind = outcome.kind
     elif outcome.kind is OutcomeKind.UNSUPPORTED:

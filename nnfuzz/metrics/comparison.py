@@ -1,4 +1,4 @@
-"""What is told of one folder or of several side by side: tables, JSON, HTML."""
+"""The measures of one folder of models, or of several side by side, as tables, JSON and HTML."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Counted:
-    """A folder. left_out: what could not be read, and why."""
+    """A folder. left_out: models that could not be read, with the reasons."""
 
     name: str
     tally: Tally
@@ -26,7 +26,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class MeasureRow:
-    """A measure and its figures, one per folder; None where a folder has no such measure."""
+    """A measure and its figures, one per folder; None if a folder does not have the measure."""
 
     measure: Measure
     shown: tuple[str | None, ...]
@@ -34,8 +34,8 @@ class MeasureRow:
 
 @dataclass(frozen=True)
 class Attribute:
-    """An attribute of an operator. values: class -> nodes, of each folder. boundary: the share at 0
-    and 1 of each, None for what is no number.
+    """An attribute of an operator. values: for each folder, the number of nodes by class of value.
+    boundary: for each folder, the share of values 0 and 1; None if they are no numbers.
     """
 
     operator: str
@@ -46,20 +46,20 @@ class Attribute:
 
 @dataclass(frozen=True)
 class FolderComparison:
-    """Folders that are counted against the same vocabulary."""
+    """Folders whose coverage is measured against the same vocabulary."""
 
     counted: Sequence[Counted]
     vocabulary: Vocabulary
 
     def rows(self) -> list[MeasureRow]:
-        """Every measure that some folder has, in order."""
+        """Every measure that at least one folder has, in order."""
         every = [measures(one.tally, self.vocabulary) for one in self.counted]
         named = {(m.group, m.name): m for own in every for m in own}
         shown = [{(m.group, m.name): m.shown for m in own} for own in every]
         return [MeasureRow(m, tuple(own.get(key) for own in shown)) for key, m in named.items()]
 
     def attributes(self) -> list[Attribute]:
-        """All of them by operator and name."""
+        """All attributes, sorted by operator and name."""
         keys = sorted({key for one in self.counted for key in one.tally.attributes})
         tables = [one.tally.attributes for one in self.counted]
         found = []
@@ -70,8 +70,8 @@ class FolderComparison:
 
     def missing(self) -> list[str]:
         """Operators of the vocabulary that no folder has."""
-        seen = {op for one in self.counted for op in one.tally.operators}
-        return sorted(set(self.vocabulary.degrees) - seen)
+        present = {op for one in self.counted for op in one.tally.operators}
+        return sorted(set(self.vocabulary.degrees) - present)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -116,9 +116,9 @@ class FolderComparison:
         ]
 
     def _passes(self) -> list[tuple[str, list[int]]]:
-        """Passes with the models that each changed, of each folder."""
+        """Passes, each with the number of models that it changed in each folder."""
         every = [
-            {f"{name}: {fired}": n for name, found in told.items() for fired, n in found.items()}
-            for told in (one.tally.passes for one in self.counted)
+            {f"{name}: {fired}": n for name, found in passes.items() for fired, n in found.items()}
+            for passes in (one.tally.passes for one in self.counted)
         ]
         return [(name, [own.get(name, 0) for own in every]) for name in sorted(set().union(*every))]

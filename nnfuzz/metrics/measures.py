@@ -18,7 +18,7 @@ SHARE, COUNT, MEAN = "share", "count", "mean"
 
 @dataclass(frozen=True)
 class Measure:
-    """A figure. kind: SHARE (of 1), COUNT (of different things) or MEAN. text: what it says."""
+    """A figure. kind: SHARE (of 1), COUNT (of different things) or MEAN. text: its definition."""
 
     name: str
     group: str
@@ -28,7 +28,7 @@ class Measure:
 
     @property
     def shown(self) -> str:
-        """The figure for people."""
+        """The figure as text."""
         if self.kind == SHARE:
             small = 0 < self.value < 0.001
             return f"{self.value:.1g}" if small else f"{self.value:.1%}"
@@ -49,14 +49,14 @@ def _size(tally: Tally) -> list[Measure]:
 
 
 def _isra(tally: Tally, vocabulary: Vocabulary) -> list[Measure]:
-    """The eleven of Isra's evaluation."""
+    """The eleven measures of Isra's evaluation."""
     size, graphs = max(len(vocabulary), 1), max(tally.graphs, 1)
     of_ops = set(tally.operators) & set(vocabulary.degrees)
     known = vocabulary.degrees
     inputs = sum(min(1.0, len(tally.degrees[op]) / known[op]) for op in of_ops)
     outputs = sum(len(tally.fan_out[op]) for op in of_ops)
     settings = sum(len(tally.vertices[op]) for op in of_ops)
-    told = [
+    figures = [
         ("OTC", SHARE, len(of_ops) / size, "operator type coverage"),
         ("IDC", SHARE, inputs / size, "input degree coverage, mean over operators"),
         ("ODC", MEAN, outputs / size, "output degrees, mean over operators"),
@@ -69,7 +69,7 @@ def _isra(tally: Tally, vocabulary: Vocabulary) -> list[Measure]:
         ("NTR", MEAN, tally.triples / graphs, "triples of operators of a model"),
         ("NSA", MEAN, tally.settings / graphs, "shapes and attributes of a model"),
     ]
-    return [Measure(name, "Isra", *rest) for name, *rest in told]  # type: ignore[arg-type]
+    return [Measure(name, "Isra", *rest) for name, *rest in figures]  # type: ignore[arg-type]
 
 
 def _others(tally: Tally, vocabulary: Vocabulary) -> list[Measure]:
@@ -106,25 +106,25 @@ def _others(tally: Tally, vocabulary: Vocabulary) -> list[Measure]:
 
 
 def _passes(tally: Tally, name: str) -> list[Measure]:
-    """Of a compiler."""
+    """The measures of a compiler's passes."""
     found = tally.patterns[name]
-    told = [
+    figures = [
         (f"passes of {name}", len(tally.passes[name]), "that changed some model"),
         (f"patterns of {name}", len({key[:3] for key in found}), "passes and what they took away"),
         (f"dtypes of {name}", len(found), "the same with dtypes"),
     ]
-    return [Measure(title, "passes", COUNT, count, text) for title, count, text in told]
+    return [Measure(title, "passes", COUNT, count, text) for title, count, text in figures]
 
 
 def boundary_share(counts: Mapping[str, int]) -> float | None:
-    """Of an attribute's values, those at a boundary; None if it is no number."""
+    """The share of an attribute's values at a boundary; None if they are no numbers."""
     numbers = {value: count for value, count in counts.items() if _numeric(value)}
     total = sum(numbers.values())
     return sum(numbers.get(value, 0) for value in BOUNDARY) / total if total else None
 
 
 def histograms(tally: Tally) -> list[dict[str, Any]]:
-    """Of every attribute its values by class, the most frequent first, and the share at 0 and 1."""
+    """For each attribute the nodes by class of value, and the boundary share."""
     return [
         {
             "operator": op,

@@ -1,4 +1,4 @@
-"""What passes have changed: operators that are gone behind them, and their dtypes."""
+"""What passes have changed: the operators that they removed, with dtypes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ PassPattern = tuple[str, str, str, str]
 def pass_patterns(
     passes: Mapping[str, Iterable[str]], graph: Features
 ) -> dict[PassPattern, tuple[NodeFeatures, ...]]:
-    """What the passes of compilers have changed in a graph -> the nodes that it may have been.
+    """The patterns that passes have changed in a graph, each with the nodes that may be meant.
 
-    passes: by compiler, what was told. A pattern is operators with "+" between; the dtype is that
-    of the first input of nodes of one of them, "" where no operator of the graph has such a name.
+    passes: by compiler, as it wrote them. A pattern is operators with "+" between; its dtype is
+    that of the first input of such a node; "" if no operator of the graph has such a name.
     """
     found: dict[PassPattern, tuple[NodeFeatures, ...]] = {}
-    for compiler, told in passes.items():
-        for name, pattern in map(parsed_pass, told):
+    for compiler, written in passes.items():
+        for name, pattern in map(parsed_pass, written):
             nodes = _meant(pattern, graph)
             for dtype in sorted({_dtype(node) for node in nodes}) or [""]:
                 of_dtype = tuple(node for node in nodes if _dtype(node) == dtype)
@@ -30,7 +30,7 @@ def pass_patterns(
 
 
 def _meant(pattern: str, graph: Features) -> list[NodeFeatures]:
-    """Nodes of operators of a pattern; some of ours are one mode of an operator of ONNX."""
+    """The nodes whose operators a pattern names; a spec may be one mode of an ONNX operator."""
     names = tuple(pattern.lower().split("+")) if pattern else ()
     found = [node for node in graph.nodes if node.op.lower().startswith(names)]
     return found or [n for n in graph.nodes if any(m.startswith(n.op.lower()) for m in names)]

@@ -12,13 +12,13 @@ from nnfuzz.metrics.patterns import PassPattern, pass_patterns
 
 NO_PASSES: Mapping[str, Collection[str]] = MappingProxyType({})
 DEGREES = 5
-"""Most inputs that are told apart of operators that take any number, as in Isra's evaluation."""
+"""Operators with any number of inputs: more than this many count as this many, as in Isra."""
 
 
 class Tally:
-    """What there is in some graphs.
+    """Counts of the features of graphs.
 
-    only: operators that count; none for all. The edges and triples of others do not count either.
+    only: the operators that count, with their edges and triples; empty for all.
     """
 
     def __init__(self, only: Collection[str] = ()) -> None:
@@ -41,7 +41,7 @@ class Tally:
         self.patterns: dict[str, set[PassPattern]] = defaultdict(set)
 
     def add(self, graph: Features, passes: Mapping[str, Collection[str]] = NO_PASSES) -> None:
-        """Adds a graph. passes: by compiler, what it told of those that changed the graph."""
+        """Adds a graph. passes: by compiler, those that changed the graph, as it wrote them."""
         kept = {i for i, node in enumerate(graph.nodes) if self._counts(node)}
         edges = [edge for edge in graph.edges if kept.issuperset(edge)]
         part = Features(graph.nodes, tuple(edges))
@@ -57,9 +57,9 @@ class Tally:
         readers = Counter(maker for maker, _ in graph.edges)
         for place in kept:
             self._add(graph.nodes[place], readers[place])
-        for compiler, told in passes.items():
-            self.passes[compiler].update({parsed_pass(one)[0] for one in told})
-            self.patterns[compiler].update(pass_patterns({compiler: told}, graph))
+        for compiler, written in passes.items():
+            self.passes[compiler].update({parsed_pass(one)[0] for one in written})
+            self.patterns[compiler].update(pass_patterns({compiler: written}, graph))
 
     def _counts(self, node: NodeFeatures) -> bool:
         return not self._only or node.op in self._only
@@ -78,6 +78,6 @@ class Tally:
 
 
 def _chains(edges: Collection[tuple[int, int]]) -> int:
-    """Pairs of edges of which the second begins where the first one ends."""
+    """The number of pairs of edges in which the second begins where the first ends."""
     begin = Counter(maker for maker, _ in edges)
     return sum(begin[reader] for _, reader in edges)

@@ -1,4 +1,4 @@
-"""What graphs could have in them: operators, and how many inputs they take."""
+"""The operators that coverage is measured against, with their numbers of inputs."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ class Vocabulary:
         return len(self.degrees)
 
     def with_(self, names: Iterable[str]) -> Vocabulary:
-        """With others, of which nothing is known but that they occur."""
+        """The vocabulary with further operators, of which only the names are known."""
         return Vocabulary({**dict.fromkeys(names, 1), **self.degrees})
 
     def only(self, names: Collection[str]) -> Vocabulary:
-        """These operators alone."""
+        """The vocabulary of these operators alone."""
         return Vocabulary({name: self.degrees.get(name, 1) for name in names})
 
 
 def of_onnx() -> Vocabulary:
-    """The operators of ONNX's own domain that the newest opset has and does not deprecate.
+    """The operators of ONNX's own domain at the newest opset, without deprecated ones.
 
-    Constant is left out: a weight may be written in both ways.
+    Constant is left out, since a weight may be written as one or not.
     """
     import onnx.defs
 
@@ -49,10 +49,10 @@ def of_onnx() -> Vocabulary:
 
 
 def of_specs(specs: Iterable[type[OpSpec]]) -> Vocabulary:
-    """The operators that campaigns generate from, some of which are one of ONNX in one mode."""
+    """The operators that campaigns generate from; some are one mode of an ONNX operator."""
     return Vocabulary({spec.name: _degrees(*spec.arity()) for spec in specs})
 
 
 def _degrees(low: int, high: int) -> int:
-    """Numbers of inputs that count as different."""
+    """How many numbers of inputs count as different."""
     return max(1, min(high, DEGREES) - min(low, DEGREES) + 1)

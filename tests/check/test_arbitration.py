@@ -59,7 +59,7 @@ def test_a_difference_that_nobody_declares_is_a_problem():
 def test_a_difference_that_is_declared_is_none():
     waiver = reference("computes something else", "Tanh-13: not at all")
     found = weigh(spec_of(torch.sin), 0, 2, on(waiver))
-    assert found.shown[waiver] > 0 and not found.unexplained and not list(found.problems())
+    assert found.waived[waiver] > 0 and not found.unexplained and not list(found.problems())
     assert found.settled[waiver] == 0
     question, text = found.examples[waiver]
     assert question.size <= 3 and "elements differ" in text
@@ -131,7 +131,7 @@ def test_another_implementation_settles_a_waiver():
     waiver = Waiver("toy", "is wrong", "Tanh-13")
     runtimes = {**BUNDLED, "toy": lambda model, arrays: []}
     found = said(spec_of(torch.tanh), runtimes, 2, on(waiver))
-    assert found.shown[waiver] == found.settled[waiver] == found.drawn == 2
+    assert found.waived[waiver] == found.settled[waiver] == found.drawn == 2
 
 
 def test_a_waiver_names_any_implementation():

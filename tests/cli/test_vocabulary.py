@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
-from nnfuzz.backend.registry import BackendSpec
 from nnfuzz.cli.operator_facts import cached_facts, operator_facts
 from nnfuzz.cli.vocabulary import (
     EXPORTERS,
@@ -18,7 +16,7 @@ from nnfuzz.cli.vocabulary import (
     support_share,
 )
 from nnfuzz.feedback.support import Support, SupportEntry
-from nnfuzz.feedback.support_cache import SupportCache, SupportFile, is_of
+from nnfuzz.feedback.support_cache import is_of
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.operators.registry import OpRegistry
 
@@ -66,26 +64,6 @@ def test_rows_tell_what_exporters_write():
     assert all("of" in found["Tanh"][n] or found["Tanh"][n] == "yes" for n in EXPORTERS)
 
 
-def test_what_ran_in_any_way_of_exporting_is_supported(tmp_path):
-    cache, spec, versions = SupportCache(tmp_path), BackendSpec("toy"), {"toy": "1"}
-    for exporter, statuses in (("direct", ("ok", "unsupported")), ("dynamo", ("unsupported", ""))):
-        entries = {SupportKey.parse(k): SupportEntry(status) for k, status in zip("ab", statuses)}
-        path = cache.path(spec, versions, {"exporter": exporter})
-        cache.save(path, SupportFile("toy", versions, exporter, entries=entries), {})
-    version, support = cache.known("toy")
-    assert version == "1"
-    assert {str(key): entry.status for key, entry in support.entries.items()} == {
-        "a": "ok",
-        "b": "unsupported",
-    }
-    assert cache.newest_by_exporter("other") == []
-    newest = cache.newest_by_exporter("toy")
-    assert [file.exporter for file in newest] == ["direct", "dynamo"]
-    refused = [{str(key) for key in file.support.refused()} for file in newest]
-    assert refused == [{"b"}, {"a"}]
-    assert cache.known("other") == ("", Support("other"))
-
-
 def test_the_page_in_docs_lists_every_operator_as_it_is():
     """If this fails: nnfuzz ops --page docs/OPERATORS.md."""
     specs = OpRegistry.load().specs()
@@ -106,20 +84,6 @@ def test_a_terminal_has_few_columns_unless_all_are_asked_for():
         headings = [column.header for column in table.columns]
         assert len(headings) == wanted and headings[-1] == "toy 1.0"
         assert [*table.columns[-1].cells] == ["?"]
-
-
-def test_the_installed_release_comes_before_one_that_ran_later(tmp_path):
-    cache = SupportCache(tmp_path)
-    for version in ("2.0-built-here", "1.0"):
-        path = cache.path(BackendSpec("toy"), {"toy": version}, {})
-        entries = {SupportKey.parse(version): SupportEntry("ok")}
-        cache.save(path, SupportFile("toy", {"toy": version}, "direct", entries=entries), {})
-        os.utime(path, (len(version), 1 if version.startswith("2") else 2))
-    assert cache.known("toy")[0] == "1.0"
-    assert cache.known("toy", "2.0")[0] == "2.0-built-here"
-    (newest,) = cache.newest_by_exporter("toy", "2.0")
-    assert newest.versions == {"toy": "2.0-built-here"}
-    assert cache.known("toy", "3.0")[0] == "1.0"  # the newest there is
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import pytest
 
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.corpus.known import KnownError, KnownTestFailures, baseline, parse, to_json
-from nnfuzz.corpus.markdown import results_page
 from nnfuzz.corpus.verify import LevelResult, Status
 
 TODAY = date(2026, 11, 22)
@@ -99,18 +98,3 @@ def test_what_can_go_is_told():
         "expired: * until=2026-01-01",
         "fixed since the baseline: test_a2 tvm O3",
     ]
-
-
-def test_the_summary_shows_what_matters_and_nothing_breaks_it():
-    hostile = LevelResult("t`|<b>", "tvm", "O0", Status.FAILED, "a | b\n<script>", kind="mismatch")
-    text = results_page([hostile, PASSED, SKIPPED, judged("*")], "models: tvm", ["expired: x"])
-    assert "| tvm | O0 | 0 | 1 | 0 | 0 |" in text and "<script>" not in text
-    failures = text.partition("### Failures")[2].partition("<details>")[0]
-    assert all(line.count(" | ") == 3 for line in failures.splitlines() if line.startswith("| "))
-    assert "1 known" in text and "1 skipped" in text and text.endswith("- expired: x\n")
-
-
-def test_the_summary_of_many_failures_is_short():
-    many = [LevelResult(f"t{i}", "tvm", "O0", Status.FAILED, "x" * 9999) for i in range(5000)]
-    text = results_page(many, "models")
-    assert len(text) < 60_000 and "... and 4950 more" in text

@@ -5,10 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnfuzz.corpus.coverage import covered
 from nnfuzz.corpus.selection import Budget, Candidate, select
-
-from . import by_hand
 
 
 def candidate(name, *features, size=1, seconds=1.0):
@@ -72,10 +69,3 @@ def test_budgets_are_kept_and_the_lazy_choice_is_the_greedy_one(tests, count, si
     left = size - sum(c.size for c in chosen)
     if len(chosen) < count:  # nothing that fits would add anything
         assert all(c.features <= seen or c.size > left or c in chosen for c in pool)
-
-
-def test_what_a_graph_covers():
-    found = covered(by_hand.GRAPH, ["toy: fuse"])
-    assert {("operator", "Add"), ("edge", "Add->Mul"), ("rank", "Add of rank 1")} < found
-    assert {("dtype", "Mul(float32,float32)"), ("pass", "toy: fuse")} < found
-    assert sum(kind == "vertex" for kind, _ in found) == 2

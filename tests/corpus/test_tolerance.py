@@ -40,7 +40,7 @@ def test_discrete_outputs_have_none_and_bound_those_beside_them():
     exact = Radii.of(envelope([7, 2000], [0, 0], DType.INT32), np.array([7, 2000]))
     assert exact.fit() == Tolerance()
     floats = Radii.of(envelope([1000.0], [1.0]), np.array([1000.0]))
-    fit = Radii.together([exact, floats]).fit()
+    fit = Radii.merged([exact, floats]).fit()
     assert fit.atol + fit.rtol * 1000 >= 1.0
 
 

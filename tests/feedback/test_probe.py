@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.backend.registry import BackendSpec
 from nnfuzz.backend.target import Target
 from nnfuzz.feedback.probe import Prober, by_turns
 from nnfuzz.feedback.statements import CONFIRMED
@@ -15,10 +14,7 @@ from nnfuzz.feedback.support import (
     UNSUPPORTED,
     ProbeAnswer,
     ProbeAnswers,
-    Support,
-    signature_keys,
 )
-from nnfuzz.feedback.support_cache import SupportCache, SupportFile, specs_digest
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import GraphView
 from nnfuzz.records.rows import Observed
@@ -76,10 +72,6 @@ def test(*told, backend="toy", signatures=(SIGNATURES[0], SIGNATURES[2]), export
 
 
 test.__test__ = False
-
-
-def test_signatures_are_read_off_the_graph():
-    assert signature_keys(GRAPH, VARIABLES) == {SIGNATURES[0], SIGNATURES[2]}
 
 
 def test_operators_take_turns():
@@ -297,48 +289,3 @@ def test_answers_that_are_missing_in_between_are_run():
     thorough = prober_of(levels={"toy": ("O0", "O1")}, answers=found)
     thorough.ask([KEYS[0]])
     assert thorough.next().instance == 0
-
-
-def test_the_cache_keeps_the_answers_that_last(tmp_path):
-    cache = SupportCache(tmp_path)
-    path = cache.path(BackendSpec("toy"), {"toy": "1"}, {})
-    assert path != cache.path(BackendSpec("toy"), {"toy": "2"}, {})
-    prober = prober_of()
-    prober.ask(KEYS)
-    answer(prober, GOOD, *[NO] * INSTANCES, NO, BAD, BAD)
-    file = SupportFile("toy", entries=prober.tables["toy"].entries)
-    cache.save(path, file, prober.answers.of("toy"))
-    again = cache.load(path)
-    told = {(key, number): found["O0"].kind for (key, number), found in again.items()}
-    wanted = {(KEYS[1], number): UNSUPPORTED for number in range(INSTANCES)}
-    assert told == {(KEYS[0], 0): OK, **wanted, (KEYS[2], 0): UNSUPPORTED}
-    assert cache.newest("toy").backend == "toy"
-    everything = cache.newest("toy").support
-    assert everything.refused().keys() == {KEYS[1]} and KEYS[2] not in everything.entries
-    assert SupportCache(tmp_path, ignored=True).load(path) == {}
-
-
-def test_a_damaged_cache_is_an_empty_one(tmp_path):
-    path = tmp_path / "support-toy-1.json"
-    path.write_text('{"entries": {"a": {"what": 1}}, "answers": {"a": [{"O0": 1}]}}')
-    assert SupportCache(tmp_path).load(path) == {}
-    assert SupportCache(tmp_path).newest("toy") is None
-
-
-def test_a_table_is_added_to(tmp_path):
-    cache, path = SupportCache(tmp_path), tmp_path / "support-toy-1.json"
-    for signature in map(key, SIGNATURES[:2]):
-        table = Support("toy")
-        table.add_run([signature])
-        file = SupportFile("toy", entries=table.entries)
-        cache.save(path, file, {(signature, 0): {"O0": ProbeAnswer(OK)}})
-    assert cache.load(path).keys() == {(key(text), 0) for text in SIGNATURES[:2]}
-    assert cache.newest("toy").entries.keys() == set(map(key, SIGNATURES[:2]))
-
-
-def test_the_digest_follows_plug_ins(tmp_path):
-    plugin = tmp_path / "ops.py"
-    plugin.write_text("a = 1")
-    before = specs_digest([str(plugin)])
-    plugin.write_text("a = 2")
-    assert specs_digest([str(plugin)]) != before != specs_digest()

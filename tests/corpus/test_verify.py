@@ -1,7 +1,6 @@
 """Verification: ours by the judge, others by tolerance; JUnit for servers."""
 
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.backend.target import Target
 from nnfuzz.base.reading import read
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.corpus.junit import junit_xml
 from nnfuzz.corpus.layout import TestFolder, find_tests, write_test
 from nnfuzz.corpus.verify import (
     LevelResult,
@@ -114,26 +112,6 @@ def test_a_failure_is_not_hidden_by_a_data_set_that_was_not_compared():
     parts = [LevelResult("a", "toy", "O0", status, seconds=1.0) for status in told]
     assert (_worst(parts).status, _worst(parts).seconds) == (Status.FAILED, 3.0)
     assert _worst(parts[:2]).status is Status.NOT_COMPARED
-
-
-def test_junit():
-    results = [
-        LevelResult("a", "toy", "O0", Status.PASSED, seconds=0.5),
-        LevelResult("b<&>", "toy", "O0", Status.FAILED, 'wrong "x"\nmore', "\x1b[1m\x00]]>", 0.25),
-        LevelResult("c", "toy", "O1", Status.SKIPPED, "unsupported"),
-        LevelResult("d", "toy", "O1", Status.ERROR, "damaged"),
-    ]
-    root = ElementTree.fromstring(junit_xml(results, "my\x07suite"))
-    (suite,) = root
-    assert suite.attrib["tests"] == "4" and suite.attrib["time"] == "0.750000"
-    assert [suite.attrib[k] for k in ("failures", "errors", "skipped")] == ["1", "1", "1"]
-    assert [[child.tag for child in case] for case in suite] == [
-        [],
-        ["failure"],
-        ["skipped"],
-        ["error"],
-    ]
-    assert suite[1].attrib["name"] == "b<&>" and "\x1b" not in suite[1][0].text
 
 
 def test_what_is_disputed_fails_and_says_who_differs():

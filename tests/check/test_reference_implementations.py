@@ -1,0 +1,78 @@
+"""What PyTorch and ONNX's type inference say of an operator application."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from nnfuzz.check.instances import SIZES, solved
+from nnfuzz.check.reference_implementations import (
+    Inferred,
+    Rejected,
+    doubled,
+    in_domain,
+    inferred_types,
+    inputs_for,
+    one_node,
+    run_torch,
+    type_of,
+    unknown_operators,
+)
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.draw import Draw
+from nnfuzz.operators.registry import OpRegistry
+
+
+def instance_of(name, dtype):
+    spec = OpRegistry.load().get(name)
+    signature = next(s for s in spec.signatures() if dtype in s[0].values())
+    return solved(spec, signature, 2, Draw(random.Random(3), SIZES))
+
+
+@pytest.mark.parametrize("name, dtype", [("Sqrt", DType.FLOAT32), ("Add", DType.INT8)])
+def test_inputs_are_of_the_types_and_in_the_domain(name, dtype):
+    instance = instance_of(name, dtype)
+    arrays, inside = inputs_for(instance, np.random.default_rng(0))
+    assert inside and in_domain(instance.op, arrays)
+    assert all(type_of(a).same(t) for a, t in zip(arrays, instance.types, strict=True))
+    outputs = instance.op.type_transfer(*instance.types)
+    found = run_torch(instance.op, arrays)
+    assert all(type_of(a).same(t) for a, t in zip(found, outputs, strict=True))
+
+
+def test_onnx_infers_what_a_spec_claims():
+    instance = instance_of("Sqrt", DType.FLOAT32)
+    outputs = instance.op.type_transfer(*instance.types)
+    model = one_node(instance, outputs, 20)
+    (found,) = inferred_types(model)
+    assert found.admits(outputs[0]) and not unknown_operators(model)
+    model.graph.node[0].op_type = "Squirt"
+    assert unknown_operators(model) == ["Squirt"]
+    with pytest.raises(Rejected):
+        inferred_types(model)
+
+
+def test_an_open_dimension_admits_any_size():
+    type_ = TensorType(DType.INT8, (2, 3))
+    assert Inferred(None, None).admits(type_) and Inferred(DType.INT8, (None, 3)).admits(type_)
+    assert not Inferred(DType.INT8, (2, 4)).admits(type_)
+    assert not Inferred(DType.BOOL, None).admits(type_)
+
+
+def test_only_floats_are_doubled():
+    floats, integers = doubled([np.ones(2, np.float16), np.ones(2, np.int8)])
+    assert floats.dtype is torch.float64 and integers.dtype is torch.int8
+
+
+def test_an_operator_that_writes_to_its_input_is_refused():
+    class Writes:
+        def torch(self, x):
+            return x.mul_(2)
+
+        def type_transfer(self, x):
+            return [x]
+
+    with pytest.raises(ValueError, match="wrote to its input"):
+        run_torch(Writes(), [np.ones(2, np.float32)])

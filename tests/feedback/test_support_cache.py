@@ -1,0 +1,111 @@
+"""Support tables on the disk."""
+
+from __future__ import annotations
+
+import os
+
+from nnfuzz.backend.registry import BackendSpec
+from nnfuzz.feedback.support import (
+    FAILING,
+    INSTANCES,
+    OK,
+    UNSUPPORTED,
+    ProbeAnswer,
+    Support,
+    SupportEntry,
+)
+from nnfuzz.feedback.support_cache import SupportCache, SupportFile, specs_digest
+from nnfuzz.ir.support_key import SupportKey
+
+SIGNATURES = ["Add(int8)->int8", "Add(bool)->bool", "Where(bool,int8)->int8"]
+
+
+def key(text):
+    return SupportKey.parse(text)
+
+
+KEYS = [SupportKey.parse(f"direct:{signature}") for signature in SIGNATURES]
+
+
+def test_the_cache_keeps_the_answers_that_last(tmp_path):
+    cache = SupportCache(tmp_path)
+    path = cache.path(BackendSpec("toy"), {"toy": "1"}, {})
+    assert path != cache.path(BackendSpec("toy"), {"toy": "2"}, {})
+    table = Support("toy")
+    table.add_run(KEYS[:1])
+    for _ in range(INSTANCES):
+        table.add_answer(KEYS[1], ProbeAnswer(UNSUPPORTED, "no"))
+    known = {(KEYS[1], number): {"O0": ProbeAnswer(UNSUPPORTED)} for number in range(INSTANCES)}
+    known |= {(KEYS[0], 0): {"O0": ProbeAnswer(OK)}}
+    for number, kind in enumerate((UNSUPPORTED, FAILING, FAILING)):
+        table.add_answer(KEYS[2], ProbeAnswer(kind))
+        known[KEYS[2], number] = {"O0": ProbeAnswer(kind)}
+    cache.save(path, SupportFile("toy", entries=table.entries), known)
+    again = cache.load(path)
+    told = {(key, number): found["O0"].kind for (key, number), found in again.items()}
+    wanted = {(KEYS[1], number): UNSUPPORTED for number in range(INSTANCES)}
+    assert told == {(KEYS[0], 0): OK, **wanted, (KEYS[2], 0): UNSUPPORTED}
+    assert cache.newest("toy").backend == "toy"
+    everything = cache.newest("toy").support
+    assert everything.refused().keys() == {KEYS[1]} and KEYS[2] not in everything.entries
+    assert SupportCache(tmp_path, ignored=True).load(path) == {}
+
+
+def test_a_damaged_cache_is_an_empty_one(tmp_path):
+    path = tmp_path / "support-toy-1.json"
+    path.write_text('{"entries": {"a": {"what": 1}}, "answers": {"a": [{"O0": 1}]}}')
+    assert SupportCache(tmp_path).load(path) == {}
+    assert SupportCache(tmp_path).newest("toy") is None
+
+
+def test_a_table_is_added_to(tmp_path):
+    cache, path = SupportCache(tmp_path), tmp_path / "support-toy-1.json"
+    for signature in map(key, SIGNATURES[:2]):
+        table = Support("toy")
+        table.add_run([signature])
+        file = SupportFile("toy", entries=table.entries)
+        cache.save(path, file, {(signature, 0): {"O0": ProbeAnswer(OK)}})
+    assert cache.load(path).keys() == {(key(text), 0) for text in SIGNATURES[:2]}
+    assert cache.newest("toy").entries.keys() == set(map(key, SIGNATURES[:2]))
+
+
+def test_the_digest_follows_plug_ins(tmp_path):
+    plugin = tmp_path / "ops.py"
+    plugin.write_text("a = 1")
+    before = specs_digest([str(plugin)])
+    plugin.write_text("a = 2")
+    assert specs_digest([str(plugin)]) != before != specs_digest()
+
+
+def test_what_ran_in_any_way_of_exporting_is_supported(tmp_path):
+    cache, spec, versions = SupportCache(tmp_path), BackendSpec("toy"), {"toy": "1"}
+    for exporter, statuses in (("direct", ("ok", "unsupported")), ("dynamo", ("unsupported", ""))):
+        entries = {SupportKey.parse(k): SupportEntry(status) for k, status in zip("ab", statuses)}
+        path = cache.path(spec, versions, {"exporter": exporter})
+        cache.save(path, SupportFile("toy", versions, exporter, entries=entries), {})
+    version, support = cache.known("toy")
+    assert version == "1"
+    assert {str(key): entry.status for key, entry in support.entries.items()} == {
+        "a": "ok",
+        "b": "unsupported",
+    }
+    assert cache.newest_by_exporter("other") == []
+    newest = cache.newest_by_exporter("toy")
+    assert [file.exporter for file in newest] == ["direct", "dynamo"]
+    refused = [{str(key) for key in file.support.refused()} for file in newest]
+    assert refused == [{"b"}, {"a"}]
+    assert cache.known("other") == ("", Support("other"))
+
+
+def test_the_installed_release_comes_before_one_that_ran_later(tmp_path):
+    cache = SupportCache(tmp_path)
+    for version in ("2.0-built-here", "1.0"):
+        path = cache.path(BackendSpec("toy"), {"toy": version}, {})
+        entries = {SupportKey.parse(version): SupportEntry("ok")}
+        cache.save(path, SupportFile("toy", {"toy": version}, "direct", entries=entries), {})
+        os.utime(path, (len(version), 1 if version.startswith("2") else 2))
+    assert cache.known("toy")[0] == "1.0"
+    assert cache.known("toy", "2.0")[0] == "2.0-built-here"
+    (newest,) = cache.newest_by_exporter("toy", "2.0")
+    assert newest.versions == {"toy": "2.0-built-here"}
+    assert cache.known("toy", "3.0")[0] == "1.0"  # the newest there is

@@ -1,0 +1,31 @@
+"""Folders side by side, as rows, JSON and HTML."""
+
+from __future__ import annotations
+
+import json
+
+from nnfuzz.metrics.comparison import Counted, FolderComparison
+from nnfuzz.metrics.tally import Tally
+from tests.metrics.hand_made import VOCABULARY, graph
+
+
+def test_two_folders_are_told_side_by_side():
+    one, two = Tally(), Tally()
+    one.add(graph(4), {"toy": ["fuse(Relu)", "fuse(Add)"]})
+    two.add(graph(5))
+    both = FolderComparison(
+        [Counted("a<b>", one, {}), Counted("b", two, {"x": "torn"})], VOCABULARY
+    )
+    rows = {row.measure.name: row.shown for row in both.rows()}
+    assert (
+        rows["models"] == ("1", "1")
+        and rows["passes of toy"] == ("1", None)
+        and rows["patterns of toy"] == ("2", None)
+    )
+    assert both.missing() == ["Abs"]
+    data = json.loads(json.dumps(both.to_json()))
+    first, second = data["folders"]
+    assert first["passes"] == {"toy": {"fuse": 1}} and second["left_out"] == {"x": "torn"}
+    assert first["attributes"][0]["values"] == {"0": 1}
+    page = both.page()
+    assert "a&lt;b&gt;" in page and "<b>" not in page and "torn" in page and "fuse" in page
