@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from nnfuzz.sandbox.job import Job
 from nnfuzz.store.recorder import Evidence
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.identity import TestId
-from nnfuzz.triage.signature import Failure, export_failure, failures
+from nnfuzz.triage.signature import Failure, failures
 
 A = TypeVar("A")
 FAULT, DEATH = procedure.FAULT, procedure.DEATH
@@ -165,22 +165,9 @@ class TestRun(Asking):
     def _ended(self, result: Result) -> None:
         self.agreed = result.agreed
         self.outcomes |= result.by_backend()
-        ran = sum(sum(o.seconds.values()) for o in result.outcomes)
-        evidence = Evidence(
-            test=self.test,
-            epoch=self.epoch,
-            case=self.case,
-            status="run" if result.outcomes else FAULT,
-            outcomes=result.outcomes,
-            verdict=result.verdict,
-            blames=result.blames,
-            confirmed=result.failures,
-            flaky=result.flaky,
-            repeats=result.repeats,
-            seconds={**self.case.seconds, "execute": ran, "compare": result.seconds},
-            comparable=result.comparable,
-            events=tuple(EventRow(self.test, **vars(event)) for event in result.events),
-        )
+        status = "run" if result.outcomes else FAULT
+        events = tuple(EventRow(self.test, **vars(event)) for event in result.events)
+        evidence = Evidence(self.test, self.epoch, result, status=status, events=events)
         self.services.ended(self, evidence)
 
 
@@ -211,26 +198,7 @@ def _own(death: Death) -> bool:
 
 
 def not_produced(test: TestId, failed: NotProduced, epoch: int) -> Evidence:
-    """Generation, input search or the exporter gave up; the exporter's errors are failures."""
-    fields: dict[str, Any] = {"status": failed.stage, "failed": failed, "seconds": failed.seconds}
-    if failed.stage == "export":
-        if not failed.unsupported:
-            found = failed.error_type, failed.message, failed.traceback
-            fields["confirmed"] = (export_failure(failed.generated_for, *found),)
-        fields["outcomes"] = (_export_outcome(failed),)
-    elif failed.stage == FAULT:
-        row = EventRow(test, FAULT, "", "produce", "", failed.message, failed.traceback)
-        fields["events"] = (row,)
-    return Evidence(test, epoch, **fields)
-
-
-def _export_outcome(failed: NotProduced) -> Outcome:
-    return Outcome(
-        OutcomeKind.UNSUPPORTED if failed.unsupported else OutcomeKind.EXCEPTION,
-        Stage.EXPORT,
-        Target(failed.generated_for, pipeline="export"),
-        failed.error_type,
-        failed.message,
-        failed.traceback,
-        seconds={"export": failed.seconds.get("export", 0.0)},
-    )
+    """Generation, input search or the exporter gave up, or nnfuzz itself failed."""
+    row = EventRow(test, FAULT, "", "produce", "", failed.message, failed.traceback)
+    events = (row,) if failed.stage == FAULT else ()
+    return Evidence(test, epoch, failed=failed, status=failed.stage, events=events)

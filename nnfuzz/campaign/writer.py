@@ -41,7 +41,7 @@ def finding_writer(
         finding = Finding(
             failure=failure,
             case=case,
-            outcomes=tuple(evidence.outcomes),
+            outcomes=evidence.outcomes,
             backend=spec,
             config=as_json(own),
             verdict=evidence.verdict,
@@ -57,7 +57,7 @@ def finding_writer(
 
 
 def _made(evidence: Evidence) -> TestCase | NotProduced:
-    made = evidence.case or evidence.failed
+    made = evidence.made
     assert made is not None
     return made
 

@@ -8,18 +8,21 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from nnfuzz.backend.deviation import NO_HABITS, Deviation
-from nnfuzz.backend.outcome import Outcome, OutcomeKind
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.target import Target
 from nnfuzz.base.files import PARTIAL, remove_partial
 from nnfuzz.base.index_set import IndexSet
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.shard import Shard
 from nnfuzz.compare.flip import NOBODY, Blame, right_release, state_of
 from nnfuzz.compare.mismatch import Verdict
+from nnfuzz.experiment.result import Result
 from nnfuzz.feedback.support import signature_keys
 from nnfuzz.findings.clusters import Clusters, complaint_of, merged
 from nnfuzz.findings.folder import folder_name
@@ -58,7 +61,7 @@ from nnfuzz.triage.identity import habits_of
 from nnfuzz.triage.known import KnownFailures, ReducedFacts
 from nnfuzz.triage.mismatch import first_wrong
 from nnfuzz.triage.refine import Pattern, pattern_of, upstream
-from nnfuzz.triage.signature import FAILURES, Failure, text_of, words_of
+from nnfuzz.triage.signature import FAILURES, Failure, export_failure, text_of, words_of
 
 DESIGN = "design"
 """The bucket of failures that a compiler's declared habits explain."""
@@ -71,25 +74,57 @@ _REPLACED = ".replaced-"
 class Evidence:
     """Everything there is about one test or probe.
 
-    confirmed: the failures that fresh workers repeated or that
-    were known before; flaky: those that they did not. blames: by signature. repeats: signature ->
-    how many of how many repetitions failed in the same way.
+    result: of its experiment; None if there was no model. failed: why there was none, where its
+    producer could say so. status: "run", or why nothing ran. events: what happened meanwhile.
     """
 
     test: TestId
     epoch: int
-    case: TestCase | None = None
+    result: Result | None = None
     failed: NotProduced | None = None
     status: str = "run"
-    outcomes: Sequence[Outcome] = ()
-    verdict: Verdict | None = None
-    blames: Mapping[str, Blame] = field(default_factory=dict)
-    confirmed: Sequence[Failure] = ()
-    flaky: Sequence[Failure] = ()
-    repeats: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    comparable: float | None = None
-    events: Sequence[EventRow] = ()
+    events: tuple[EventRow, ...] = ()
+
+    @property
+    def made(self) -> TestCase | NotProduced | None:
+        """What came of producing the test; None if its producer was lost."""
+        return self.result.case if self.result else self.failed
+
+    @cached_property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """What targets did with the model, or the exporter, if it failed to write one."""
+        if self.result:
+            return self.result.outcomes
+        failed = self.failed
+        return (_export_outcome(failed),) if failed and failed.stage == Stage.EXPORT else ()
+
+    @cached_property
+    def confirmed(self) -> tuple[Failure, ...]:
+        """The failures that fresh workers repeated or that were known before."""
+        if self.result:
+            return self.result.failures
+        failed = self.failed
+        if failed is None or failed.stage != Stage.EXPORT or failed.unsupported:
+            return ()
+        error = failed.error_type, failed.message, failed.traceback
+        return (export_failure(failed.generated_for, *error),)
+
+    @property
+    def flaky(self) -> tuple[Failure, ...]:
+        """The failures that fresh workers did not repeat."""
+        return self.result.flaky if self.result else ()
+
+    @property
+    def verdict(self) -> Verdict | None:
+        return self.result.verdict if self.result else None
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """By phase."""
+        if self.result is None:
+            return self.failed.seconds if self.failed else {}
+        ran = sum(sum(outcome.seconds.values()) for outcome in self.result.outcomes)
+        return {**self.result.case.seconds, "execute": ran, "compare": self.result.seconds}
 
     @property
     def place(self) -> int:
@@ -97,11 +132,28 @@ class Evidence:
         return self.test.place if isinstance(self.test, Probe) else place_of(self.test.index or 0)
 
     def blame(self, failure: Failure) -> Blame:
-        return self.blames.get(failure.signature.hash, NOBODY)
+        return self.result.blame(failure) if self.result else NOBODY
+
+    def repeats(self, failure: Failure) -> tuple[int, int]:
+        """How many of how many repetitions failed in the same way."""
+        repeats = self.result.repeats if self.result else {}
+        return repeats.get(failure.signature.hash, (0, 0))
 
     def right_release(self, failure: Failure) -> str:
         """Another release that is right where this one fails; "" for none."""
         return right_release(failure.targets, {o.target: state_of(o) for o in self.outcomes})
+
+
+def _export_outcome(failed: NotProduced) -> Outcome:
+    return Outcome(
+        OutcomeKind.UNSUPPORTED if failed.unsupported else OutcomeKind.EXCEPTION,
+        Stage.EXPORT,
+        Target(failed.generated_for, pipeline="export"),
+        failed.error_type,
+        failed.message,
+        failed.traceback,
+        seconds={"export": failed.seconds.get("export", 0.0)},
+    )
 
 
 BRIEF = 300  # characters of a message in the store; the finding's folder has all of it
@@ -217,7 +269,7 @@ class Recorder:
                 findings.append(self._finding(failure, evidence))
         seen += [_occurrence(failure, evidence, "flaky") for failure in evidence.flaky]
         hangs = self._settled_hangs(evidence)
-        self.store.record(Record(test, tuple(findings), tuple(seen), tuple(evidence.events), hangs))
+        self.store.record(Record(test, tuple(findings), tuple(seen), evidence.events, hangs))
         if test:
             self.figures.add(test)
             self.recorded.add(test.index)
@@ -377,7 +429,7 @@ class Recorder:
     def _finding(self, failure: Failure, evidence: Evidence) -> FindingRow:
         signature = failure.signature.hash
         before = self.rows.get(signature)
-        made = evidence.case or evidence.failed
+        made = evidence.made
         graph = made.graph if made else NO_GRAPH
         if failure.kind is OutcomeKind.MISMATCH:
             self._patterns[signature] = pattern_of(_failing_part(graph, failure, evidence))
@@ -433,16 +485,16 @@ class Recorder:
     def _test_row(self, evidence: Evidence) -> TestRow | None:
         if not isinstance(evidence.test, Numbered):
             return None
-        made = evidence.case or evidence.failed
+        made = evidence.made
         return TestRow(
             evidence.test.index,
             evidence.status,
             evidence.epoch,
             briefs(evidence.outcomes),
             dict(evidence.seconds),
-            evidence.comparable,
+            evidence.result.comparable if evidence.result else None,
             _features(evidence),
-            evidence.case.planted if evidence.case else (),
+            evidence.result.case.planted if evidence.result else (),
             made.digest() if made else "",
             made.generated_for if made else "",
             self.items_in(made.graph) if made else (),
@@ -483,7 +535,7 @@ def _failing_part(graph: GraphView, failure: Failure, evidence: Evidence) -> Gra
 
 def _occurrence(failure: Failure, evidence: Evidence, bucket: str) -> Occurrence:
     signature = failure.signature.hash
-    repeated, tried = evidence.repeats.get(signature, (0, 0))
+    repeated, tried = evidence.repeats(failure)
     return Occurrence(
         signature,
         evidence.test,
@@ -502,14 +554,14 @@ def _hangs(failure: Failure) -> bool:
 
 def _keepable(evidence: Evidence) -> KeptCase | None:
     """The graph of a test, unless it is at several sizes."""
-    case = evidence.case
+    case = evidence.result.case if evidence.result else None
     if case is None or case.exporter != case.generated_for:
         return None
     return KeptCase(case.id.index or 0, case.generated_for, case.graph)
 
 
 def _features(evidence: Evidence) -> Features | None:
-    made = evidence.case or evidence.failed
+    made = evidence.made
     return features(made.graph) if made and made.graph else None
 
 

@@ -10,11 +10,14 @@ import pytest
 
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
+from nnfuzz.experiment.result import Result
 from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.ir.view import NO_GRAPH
 from nnfuzz.records.rows import FindingRow, Occurrence, Record, ReductionRow, TestRow
 from nnfuzz.records.schedule import begins, place_of
 from nnfuzz.store.recorder import Evidence, Recorder
 from nnfuzz.store.store import Store
+from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.identity import Numbered, Probe
 from nnfuzz.triage.signature import failures
 
@@ -24,8 +27,9 @@ FINE = Outcome(OutcomeKind.OK, Stage.EXECUTE, Target("toy", pipeline="O0"))
 
 
 def evidence(index: int, **more) -> Evidence:
-    fields = {"outcomes": (FINE, CRASH), "confirmed": (FAILURE,), **more}
-    return Evidence(Numbered(1, index), 1, **fields)
+    fields = {"outcomes": (FINE, CRASH), "failures": (FAILURE,), **more}
+    case = TestCase(Numbered(1, index), NO_GRAPH, b"", {}, {}, {})
+    return Evidence(Numbered(1, index), 1, Result(case, **fields))
 
 
 @pytest.fixture
@@ -70,23 +74,23 @@ def test_a_finding_is_settled_when_nothing_can_come_before_it(recorder):
     recorder.record(evidence(2))
     (row,) = recorder.unreduced()
     for index, settled in ((0, False), (1, True)):
-        recorder.record(evidence(index, confirmed=()))
+        recorder.record(evidence(index, failures=()))
         assert recorder.settled(row) == settled
     probe = replace(row, test=Probe(SupportKey.parse("k"), 0), place=place_of(2) + 1)
     assert not recorder.settled(probe)
-    recorder.record(evidence(3, confirmed=()))
+    recorder.record(evidence(3, failures=()))
     assert recorder.settled(probe)
 
 
 def test_what_does_not_repeat_is_no_finding(recorder, announced):
-    recorder.record(evidence(1, confirmed=(), flaky=(FAILURE,)))
+    recorder.record(evidence(1, failures=(), flaky=(FAILURE,)))
     assert recorder.store.findings() == [] == announced
     assert recorder.buckets == {"flaky": 1}
     assert recorder.figures.outcomes["crash"] == 1
 
 
 def test_figures_are_the_same_after_a_resume(recorder, tmp_path):
-    recorder.record(evidence(1, seconds={"execute": 0.5}, comparable=0.25))
+    recorder.record(evidence(1, seconds=0.5, comparable=0.25))
     recorder.record(Evidence(Numbered(1, 2), 1, status="inputs"))
     recorder.store.close()
     with Store.open(tmp_path) as store:
