@@ -4,144 +4,78 @@ least numbers, or in an empty tensor. Each is what such a compiler makes of an O
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from planted.wrong_compilers import Model, WrongCompiler, attribute, makers, nodes
+from planted.edits import Compilers, Model, attribute, makers, nodes
 
-COMPILERS: list[WrongCompiler] = []
-_FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
-
-
-def compiler(apply: Callable[[Model], bool]) -> Callable[[Model], bool]:
-    COMPILERS.append(WrongCompiler(apply.__name__, " ".join((apply.__doc__ or "").split()), apply))
-    return apply
+COMPILERS = Compilers()
 
 
-def _dtypes(model: Model) -> dict[str, int]:
-    graph = onnx.shape_inference.infer_shapes(model).graph
-    declared = (*graph.input, *graph.value_info, *graph.output)
-    found = {value.name: value.type.tensor_type.elem_type for value in declared}
-    return found | {tensor.name: tensor.data_type for tensor in graph.initializer}
-
-
-def _replaced(model: Model, operator: str, parts: Callable[[list[str], str], list[tuple]]) -> bool:
-    """Puts other nodes in the place of all of one operator that give floats or read them; parts:
-    (inputs, output) -> (operator, inputs, outputs) of each.
-    """
-    dtypes, kept, changed = _dtypes(model), [], False
-    for node in model.graph.node:
-        floats = any(dtypes.get(name) in _FLOATS for name in node.input)
-        if node.op_type == operator and floats and len(node.output) == 1:
-            made = parts([*node.input], node.output[0])
-            kept += [helper.make_node(op, inputs, outputs) for op, inputs, outputs in made]
-            changed = True
-        else:
-            kept.append(onnx.NodeProto.FromString(node.SerializeToString()))
-    if changed:
-        del model.graph.node[:]
-        model.graph.node.extend(kept)
-    return changed
-
-
-@compiler
-def takes_not_less_for_greater_or_equal(model: Model) -> bool:
+@COMPILERS.replacing("GreaterOrEqual")
+def takes_not_less_for_greater_or_equal(x, y):
     """Computes a >= b as not a < b, which is true of NaN."""
-    return _replaced(
-        model,
-        "GreaterOrEqual",
-        lambda x, y: [("Less", x, [f"{y}_less"]), ("Not", [f"{y}_less"], [y])],
-    )
+    return [("Less", x, [f"{y}_less"]), ("Not", [f"{y}_less"], [y])]
 
 
-@compiler
-def takes_not_greater_for_less_or_equal(model: Model) -> bool:
+@COMPILERS.replacing("LessOrEqual")
+def takes_not_greater_for_less_or_equal(x, y):
     """Computes a <= b as not a > b, which is true of NaN."""
-    return _replaced(
-        model,
-        "LessOrEqual",
-        lambda x, y: [("Greater", x, [f"{y}_more"]), ("Not", [f"{y}_more"], [y])],
-    )
+    return [("Greater", x, [f"{y}_more"]), ("Not", [f"{y}_more"], [y])]
 
 
-@compiler
-def knows_no_nan(model: Model) -> bool:
+@COMPILERS.replacing("IsNaN")
+def knows_no_nan(x, y):
     """Folds IsNaN to false."""
-    return _replaced(model, "IsNaN", lambda x, y: [("Less", [x[0], x[0]], [y])])
+    return [("Less", [x[0], x[0]], [y])]
 
 
-@compiler
-def negates_by_subtraction(model: Model) -> bool:
+@COMPILERS.replacing("Neg")
+def negates_by_subtraction(x, y):
     """Computes -x as x - x - x, which is no infinity of an infinity."""
-    return _replaced(
-        model,
-        "Neg",
-        lambda x, y: [("Sub", [x[0], x[0]], [f"{y}_0"]), ("Sub", [f"{y}_0", x[0]], [y])],
-    )
+    return [("Sub", [x[0], x[0]], [f"{y}_0"]), ("Sub", [f"{y}_0", x[0]], [y])]
 
 
-@compiler
-def divides_by_reciprocals(model: Model) -> bool:
+@COMPILERS.replacing("Div")
+def divides_by_reciprocals(x, y):
     """Computes a / b as a * (1 / b): infinite where b is the least number, NaN for 0 / that."""
-    return _replaced(
-        model,
-        "Div",
-        lambda x, y: [("Reciprocal", [x[1]], [f"{y}_r"]), ("Mul", [x[0], f"{y}_r"], [y])],
-    )
+    return [("Reciprocal", [x[1]], [f"{y}_r"]), ("Mul", [x[0], f"{y}_r"], [y])]
 
 
-@compiler
-def takes_the_root_of_the_absolute_value(model: Model) -> bool:
+@COMPILERS.replacing("Sqrt")
+def takes_the_root_of_the_absolute_value(x, y):
     """Computes Sqrt(x) as Sqrt(|x|), a number where x is negative."""
-    return _replaced(
-        model,
-        "Sqrt",
-        lambda x, y: [("Abs", x, [f"{y}_abs"]), ("Sqrt", [f"{y}_abs"], [y])],
-    )
+    return [("Abs", x, [f"{y}_abs"]), ("Sqrt", [f"{y}_abs"], [y])]
 
 
-@compiler
-def takes_the_logarithm_of_the_absolute_value(model: Model) -> bool:
+@COMPILERS.replacing("Log")
+def takes_the_logarithm_of_the_absolute_value(x, y):
     """Computes Log(x) as Log(|x|)."""
-    return _replaced(
-        model,
-        "Log",
-        lambda x, y: [("Abs", x, [f"{y}_abs"]), ("Log", [f"{y}_abs"], [y])],
-    )
+    return [("Abs", x, [f"{y}_abs"]), ("Log", [f"{y}_abs"], [y])]
 
 
-@compiler
-def computes_tanh_by_exponentials(model: Model) -> bool:
+@COMPILERS.replacing("Tanh")
+def computes_tanh_by_exponentials(x, y):
     """Computes Tanh(x) as Sinh(x) / Cosh(x), which is NaN for the infinities."""
-    return _replaced(
-        model,
-        "Tanh",
-        lambda x, y: [
-            ("Sinh", x, [f"{y}_s"]),
-            ("Cosh", x, [f"{y}_c"]),
-            ("Div", [f"{y}_s", f"{y}_c"], [y]),
-        ],
-    )
+    return [
+        ("Sinh", x, [f"{y}_s"]),
+        ("Cosh", x, [f"{y}_c"]),
+        ("Div", [f"{y}_s", f"{y}_c"], [y]),
+    ]
 
 
-@compiler
-def selects_by_multiplication(model: Model) -> bool:
+@COMPILERS.replacing("Where")
+def selects_by_multiplication(x, y):
     """Computes Where(c, a, b) as a + b - b if c, so that NaN of what is not chosen comes out."""
-    return _replaced(
-        model,
-        "Where",
-        lambda x, y: [
-            ("Sub", [x[2], x[2]], [f"{y}_b0"]),
-            ("Add", [x[1], f"{y}_b0"], [f"{y}_a"]),
-            ("Where", [x[0], f"{y}_a", x[2]], [y]),
-        ],
-    )
+    return [
+        ("Sub", [x[2], x[2]], [f"{y}_b0"]),
+        ("Add", [x[1], f"{y}_b0"], [f"{y}_a"]),
+        ("Where", [x[0], f"{y}_a", x[2]], [y]),
+    ]
 
 
-@compiler
+@COMPILERS
 def sees_positive_infinities_alone(model: Model) -> bool:
     """Ignores that IsInf is to see negative infinities."""
     changed = False
@@ -155,7 +89,7 @@ def sees_positive_infinities_alone(model: Model) -> bool:
     return changed
 
 
-@compiler
+@COMPILERS
 def stops_at_the_largest_integer_but_one(model: Model) -> bool:
     """Takes 2**31 - 1 and 2**63 - 1 of an input for one less."""
     changed = False
@@ -177,7 +111,7 @@ def stops_at_the_largest_integer_but_one(model: Model) -> bool:
     return changed
 
 
-@compiler
+@COMPILERS
 def keeps_one_slice_of_nothing(model: Model) -> bool:
     """Makes a Slice that ends where it begins one element long."""
     held = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}

@@ -5,88 +5,47 @@ constants, names, attributes, batches. Each is what such a compiler makes of an 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import numpy as np
 import onnx
 from onnx import TensorProto, defs, helper, numpy_helper
 
-from nnfuzz.materialize.walk import bodies, graphs
+from nnfuzz.materialize.walk import bodies
+from planted.edits import (
+    Compilers,
+    Model,
+    attribute,
+    constants,
+    inside,
+    into_identity,
+    makers,
+    nodes,
+    readers,
+    set_constant,
+    shapes_of,
+)
 
-Model = onnx.ModelProto
-
-
-@dataclass(frozen=True)
-class WrongCompiler:
-    """apply: changes a model as the compiler's fault does; whether there was anything to change."""
-
-    name: str
-    text: str
-    apply: Callable[[Model], bool]
-
-
-COMPILERS: list[WrongCompiler] = []
-
-
-def compiler(apply: Callable[[Model], bool]) -> Callable[[Model], bool]:
-    COMPILERS.append(WrongCompiler(apply.__name__, " ".join((apply.__doc__ or "").split()), apply))
-    return apply
-
-
-def nodes(model: Model) -> Iterator[onnx.NodeProto]:
-    """All nodes, those of sub-graphs and functions included."""
-    for graph in graphs(model.graph):
-        yield from graph.node
-    for function in model.functions:
-        yield from _inside(function.node)
-
-
-def _inside(found: object) -> Iterator[onnx.NodeProto]:
-    for node in found:
-        yield node
-        for body in bodies(node):
-            for graph in graphs(body):
-                yield from graph.node
-
-
-def constants(model: Model) -> dict[str, onnx.TensorProto]:
-    return {tensor.name: tensor for tensor in model.graph.initializer}
-
-
-def makers(model: Model) -> dict[str, onnx.NodeProto]:
-    return {name: node for node in nodes(model) for name in node.output if name}
-
-
-def attribute(node: onnx.NodeProto, name: str) -> onnx.AttributeProto | None:
-    return next((a for a in node.attribute if a.name == name), None)
-
-
-def readers(model: Model, name: str) -> list[onnx.NodeProto]:
-    return [node for node in nodes(model) if name in node.input]
-
-
-def set_constant(tensor: onnx.TensorProto, array: np.ndarray) -> None:
-    tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(array), tensor.name))
+COMPILERS = Compilers()
 
 
 # -- functions ----------------------------------------------------------------------------------
 
 
-@compiler
+@COMPILERS
 def swaps_parameters_of_nested_functions(model: Model) -> bool:
     """Binds the first two arguments of a call inside of a function the wrong way round."""
     domains = {(f.domain, f.name) for f in model.functions}
     changed = False
     for function in model.functions:
-        for node in _inside(function.node):
+        for node in inside(function.node):
             if (node.domain, node.op_type) in domains and len(node.input) > 1:
                 node.input[0], node.input[1] = node.input[1], node.input[0]
                 changed = True
     return changed
 
 
-@compiler
+@COMPILERS
 def inlines_without_renaming(model: Model) -> bool:
     """Inlines functions without fresh names: inner values take the names of the caller's."""
     names = {n for node in model.graph.node for n in node.output} | constants(model).keys()
@@ -102,7 +61,7 @@ def inlines_without_renaming(model: Model) -> bool:
     return False
 
 
-@compiler
+@COMPILERS
 def caches_calls_by_name(model: Model) -> bool:
     """Takes the results of a function's first call for every other call, whatever it reads."""
     first: dict[tuple[str, str], onnx.NodeProto] = {}
@@ -119,12 +78,12 @@ def caches_calls_by_name(model: Model) -> bool:
     return False
 
 
-@compiler
+@COMPILERS
 def ignores_attributes_of_calls(model: Model) -> bool:
     """Leaves a function's attribute parameters out: the operator's default takes their place."""
     changed = False
     for function in model.functions:
-        for node in _inside(function.node):
+        for node in inside(function.node):
             kept = [a for a in node.attribute if not a.ref_attr_name]
             if len(kept) < len(node.attribute):
                 del node.attribute[:]
@@ -136,7 +95,7 @@ def ignores_attributes_of_calls(model: Model) -> bool:
 # -- control flow -------------------------------------------------------------------------------
 
 
-@compiler
+@COMPILERS
 def loses_the_else_branch(model: Model) -> bool:
     """Takes the then branch of every If."""
     changed = False
@@ -149,7 +108,7 @@ def loses_the_else_branch(model: Model) -> bool:
     return changed
 
 
-@compiler
+@COMPILERS
 def folds_not_away(model: Model) -> bool:
     """Takes a condition for the value under its Not."""
     changed = False
@@ -161,7 +120,7 @@ def folds_not_away(model: Model) -> bool:
     return changed
 
 
-@compiler
+@COMPILERS
 def never_enters_a_loop(model: Model) -> bool:
     """Unrolls a Loop of one trip with state to no trip: the initial state comes out."""
     changed = False
@@ -177,7 +136,7 @@ def never_enters_a_loop(model: Model) -> bool:
     return changed
 
 
-@compiler
+@COMPILERS
 def scans_the_first_sequence(model: Model) -> bool:
     """Reads the first sequence of a Scan in place of the second."""
     for node in nodes(model):
@@ -192,7 +151,7 @@ def scans_the_first_sequence(model: Model) -> bool:
 # -- constants ----------------------------------------------------------------------------------
 
 
-@compiler
+@COMPILERS
 def writes_to_a_shared_constant(model: Model) -> bool:
     """Folds a constant's first reader into the constant, as if no other node read it."""
     for tensor in model.graph.initializer:
@@ -210,7 +169,7 @@ def writes_to_a_shared_constant(model: Model) -> bool:
     return False
 
 
-@compiler
+@COMPILERS
 def forgets_default_inputs(model: Model) -> bool:
     """Begins an input that has a default with zeros."""
     inputs = {value.name for value in model.graph.input}
@@ -221,7 +180,7 @@ def forgets_default_inputs(model: Model) -> bool:
     return False
 
 
-@compiler
+@COMPILERS
 def reads_typed_halves_as_numbers(model: Model) -> bool:
     """Takes the bit patterns of float16 in int32_data for integers."""
     for tensor in model.graph.initializer:
@@ -233,7 +192,7 @@ def reads_typed_halves_as_numbers(model: Model) -> bool:
     return False
 
 
-@compiler
+@COMPILERS
 def knows_one_number_of_constants(model: Model) -> bool:
     """Reads the first of value_ints or value_floats alone, and repeats it."""
     for node in nodes(model):
@@ -247,7 +206,7 @@ def knows_one_number_of_constants(model: Model) -> bool:
     return False
 
 
-@compiler
+@COMPILERS
 def fills_shapes_with_zeros(model: Model) -> bool:
     """Ignores the value of ConstantOfShape."""
     changed = False
@@ -260,7 +219,7 @@ def fills_shapes_with_zeros(model: Model) -> bool:
     return changed
 
 
-@compiler
+@COMPILERS
 def forgets_zero_points(model: Model) -> bool:
     """Folds DequantizeLinear of a constant without its zero point."""
     held = constants(model)
@@ -273,7 +232,7 @@ def forgets_zero_points(model: Model) -> bool:
     return False
 
 
-@compiler
+@COMPILERS
 def folds_casts_through_float16(model: Model) -> bool:
     """Folds Cast of a constant in float16."""
     held = constants(model)
@@ -292,23 +251,23 @@ def folds_casts_through_float16(model: Model) -> bool:
 # -- simplifications ------------------------------------------------------------------------------
 
 
-@compiler
+@COMPILERS
 def cancels_all_transposes(model: Model) -> bool:
     """Replaces two Transposes in a row by none, whatever their orders, where shapes allow it."""
     found = makers(model)
-    shapes = _shapes(model)
+    shapes = shapes_of(model)
     for node in nodes(model):
         before = found.get(node.input[0]) if node.op_type == "Transpose" else None
         if before is not None and before.op_type == "Transpose":
             p, q = ([*a.ints] if (a := attribute(n, "perm")) else [] for n in (before, node))
             same = shapes.get(before.input[0]) == shapes.get(node.output[0])
             if p and q and [p[i] for i in q] != sorted(p) and same:
-                _into_identity(node, before.input[0])
+                into_identity(node, before.input[0])
                 return True
     return False
 
 
-@compiler
+@COMPILERS
 def drops_one_reversal(model: Model) -> bool:
     """Takes a Slice with a negative step over a whole axis for nothing."""
     held = constants(model)
@@ -316,12 +275,12 @@ def drops_one_reversal(model: Model) -> bool:
         steps = held.get(node.input[4]) if len(node.input) == 5 else None
         constant = node.op_type == "Slice" and steps is not None
         if constant and (numpy_helper.to_array(steps) == -1).all():
-            _into_identity(node, node.input[0])
+            into_identity(node, node.input[0])
             return True
     return False
 
 
-@compiler
+@COMPILERS
 def slices_from_zero(model: Model) -> bool:
     """Folds Slice of Pad or Concat as if it began at 0."""
     held, found = constants(model), makers(model)
@@ -342,10 +301,10 @@ def slices_from_zero(model: Model) -> bool:
     return False
 
 
-@compiler
+@COMPILERS
 def chooses_the_other_of_where(model: Model) -> bool:
     """Folds Where with a constant condition to its third input."""
-    held, shapes = constants(model), _shapes(model)
+    held, shapes = constants(model), shapes_of(model)
     for node in nodes(model):
         condition = held.get(node.input[0]) if node.op_type == "Where" else None
         if condition is not None and numpy_helper.to_array(condition).all():
@@ -364,10 +323,10 @@ def chooses_the_other_of_where(model: Model) -> bool:
     return False
 
 
-@compiler
+@COMPILERS
 def merges_nodes_of_equal_inputs(model: Model) -> bool:
     """Merges nodes of one operator and input without a look at their attributes."""
-    shapes = _shapes(model)
+    shapes = shapes_of(model)
     seen: dict[tuple[str, ...], onnx.NodeProto] = {}
     for node in model.graph.node:
         if not node.attribute or any(bodies(node)) or len(node.output) != 1:
@@ -377,7 +336,7 @@ def merges_nodes_of_equal_inputs(model: Model) -> bool:
         told = [sorted(a.SerializeToString() for a in n.attribute) for n in (first, node)]
         alike = shapes.get(first.output[0]) == shapes.get(node.output[0])
         if first is not node and told[0] != told[1] and alike and node.op_type != "Constant":
-            _into_identity(node, first.output[0])
+            into_identity(node, first.output[0])
             return True
     return False
 
@@ -385,10 +344,10 @@ def merges_nodes_of_equal_inputs(model: Model) -> bool:
 # -- batches ------------------------------------------------------------------------------------
 
 
-@compiler
+@COMPILERS
 def takes_joined_operands_for_equal(model: Model) -> bool:
     """Reads the first operand of a Concat again in place of another one of its shape."""
-    shapes = _shapes(model)
+    shapes = shapes_of(model)
     for node in nodes(model):
         first = node.input[0] if node.op_type == "Concat" else ""
         for i, name in enumerate(node.input[1:] if first else (), start=1):
@@ -398,10 +357,10 @@ def takes_joined_operands_for_equal(model: Model) -> bool:
     return False
 
 
-@compiler
+@COMPILERS
 def merges_slices_of_one_value(model: Model) -> bool:
     """Merges two Slices of one value whose results have one shape, wherever they begin."""
-    shapes = _shapes(model)
+    shapes = shapes_of(model)
     seen: dict[tuple[object, ...], onnx.NodeProto] = {}
     for node in model.graph.node:
         shape = shapes.get(node.output[0])
@@ -409,15 +368,15 @@ def merges_slices_of_one_value(model: Model) -> bool:
             continue
         first = seen.setdefault((node.input[0], shape), node)
         if list(first.input) != list(node.input):
-            _into_identity(node, first.output[0])
+            into_identity(node, first.output[0])
             return True
     return False
 
 
-@compiler
+@COMPILERS
 def computes_slices_by_twos(model: Model) -> bool:
     """Computes an odd last slice as the one in front of it."""
-    shapes = _shapes(model)
+    shapes = shapes_of(model)
     for i, node in enumerate(model.graph.node):
         extent = (shapes.get(node.output[0]) or (0,))[0] if len(node.output) == 1 else 0
         if node.op_type in _BY_SLICES and extent > 2 and extent % 2:
@@ -441,10 +400,10 @@ _BY_SLICES = ("Add", "Mul", "Sub", "Relu", "Sigmoid", "Tanh", "Exp", "MatMul", "
 # -- attributes and names -----------------------------------------------------------------------
 
 
-@compiler
+@COMPILERS
 def counts_axes_from_behind_by_one_less(model: Model) -> bool:
     """Takes axis -k of Concat, Split, Softmax or Gather for the one in front of it."""
-    shapes = _shapes(model)
+    shapes = shapes_of(model)
     for node in nodes(model):
         axis = attribute(node, "axis")
         shape = shapes.get(node.input[0]) if node.input else None
@@ -455,7 +414,7 @@ def counts_axes_from_behind_by_one_less(model: Model) -> bool:
     return False
 
 
-@compiler
+@COMPILERS
 def takes_absent_attributes_for_zero(model: Model) -> bool:
     """Reads 0 for a numeric attribute that is absent, whatever its default."""
     versions = {entry.domain: entry.version for entry in model.opset_import}
@@ -480,7 +439,7 @@ _HARMLESS = {"alpha", "beta", "axis", "keepdims", "epsilon", "gamma"}
 
 def _names_as(model: Model, shown: Callable[[str], str]) -> bool:
     """Inner values that look alike become the first of them, where types are the same."""
-    shapes, seen = _shapes(model), {}
+    shapes, seen = shapes_of(model), {}
     for node in model.graph.node:
         for i, name in enumerate(node.input):
             first = seen.get(shown(name))
@@ -492,25 +451,25 @@ def _names_as(model: Model, shown: Callable[[str], str]) -> bool:
     return False
 
 
-@compiler
+@COMPILERS
 def ignores_case_of_names(model: Model) -> bool:
     """Takes values whose names differ in the case of letters alone for one."""
     return _names_as(model, str.lower)
 
 
-@compiler
+@COMPILERS
 def cuts_long_names(model: Model) -> bool:
     """Keeps the first 64 characters of names."""
     return _names_as(model, lambda name: name[:64])
 
 
-@compiler
+@COMPILERS
 def reads_names_as_identifiers(model: Model) -> bool:
     """Makes identifiers of names: what is no letter becomes "_", and digits at the end go."""
     return _names_as(model, lambda n: "".join(c if c.isalpha() else "_" for c in n).rstrip("_"))
 
 
-@compiler
+@COMPILERS
 def lets_siblings_share_values(model: Model) -> bool:
     """Takes an inner value of an else branch for that of the then branch of the same name."""
     for node in nodes(model):
@@ -528,22 +487,3 @@ def lets_siblings_share_values(model: Model) -> bool:
                 other.g.node[i].CopyFrom(twin)
                 return True
     return False
-
-
-def _into_identity(node: onnx.NodeProto, source: str) -> None:
-    name, outputs = node.name, [node.output[0]]
-    node.CopyFrom(helper.make_node("Identity", [source], outputs, name=name))
-
-
-def _shapes(model: Model) -> dict[str, tuple[int, ...] | None]:
-    """Dtype and sizes of values of the main graph, as one tuple each."""
-    try:
-        graph = onnx.shape_inference.infer_shapes(model).graph
-    except Exception:
-        return {}
-    found: dict[str, tuple[int, ...] | None] = {}
-    for value in (*graph.input, *graph.value_info, *graph.output):
-        dims = value.type.tensor_type.shape.dim
-        found[value.name] = tuple(d.dim_value for d in dims)
-    found |= {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
-    return found

@@ -11,27 +11,23 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from planted.wrong_at_edges import _dtypes as dtypes_of
-from planted.wrong_at_edges import _replaced as replaced
-from planted.wrong_compilers import Model, WrongCompiler, attribute, constants, makers
-from planted.wrong_compilers import _into_identity as into_identity
-from planted.wrong_compilers import _shapes as shapes_of
+from planted.edits import (
+    Compilers,
+    Model,
+    attribute,
+    constants,
+    dtypes_of,
+    into_identity,
+    makers,
+    replaced,
+    shapes_of,
+)
 
-COMPILERS: list[WrongCompiler] = []
+COMPILERS = Compilers()
 PAIRS, INTEGERS, CONSTANTS, OVERFLOW, PRECISION = GROUPS = (
     *("pairs", "int64", "constants", "overflow", "precision"),
 )
 """What a compiler's fault takes to show; the words in which its text begins."""
-Apply = Callable[[Model], bool]
-
-
-def compiler(group: str) -> Callable[[Apply], Apply]:
-    def added(apply: Apply) -> Apply:
-        text = f"{group}: {' '.join((apply.__doc__ or '').split())}"
-        COMPILERS.append(WrongCompiler(apply.__name__, text, apply))
-        return apply
-
-    return added
 
 
 def pairs(model: Model, outer: Sequence[str], inner: Sequence[str]) -> Iterator[tuple]:
@@ -66,7 +62,7 @@ def wholly_constant(model: Model, node: onnx.NodeProto, least: int) -> bool:
 # -- pairs ----------------------------------------------------------------------------------------
 
 
-@compiler(PAIRS)
+@COMPILERS.of(PAIRS)
 def merges_clips_to_what_both_admit(model: Model) -> bool:
     """Clip of Clip takes the greater minimum and the lesser maximum, also where these cross."""
     changed = False
@@ -81,7 +77,7 @@ def merges_clips_to_what_both_admit(model: Model) -> bool:
     return changed
 
 
-@compiler(PAIRS)
+@COMPILERS.of(PAIRS)
 def drops_requantisation(model: Model) -> bool:
     """QuantizeLinear of DequantizeLinear is nothing, whatever the scales are."""
     dtypes, changed = dtypes_of(model), False
@@ -93,7 +89,7 @@ def drops_requantisation(model: Model) -> bool:
     return changed
 
 
-@compiler(PAIRS)
+@COMPILERS.of(PAIRS)
 def composes_transposes_backwards(model: Model) -> bool:
     """Transpose of Transpose composes the orders the wrong way round."""
     changed = False
@@ -105,7 +101,7 @@ def composes_transposes_backwards(model: Model) -> bool:
     return changed
 
 
-@compiler(PAIRS)
+@COMPILERS.of(PAIRS)
 def copies_sizes_of_the_first_reshape(model: Model) -> bool:
     """Reshape of Reshape skips the first one, though a 0 copies a size of its result."""
     changed = False
@@ -116,7 +112,7 @@ def copies_sizes_of_the_first_reshape(model: Model) -> bool:
     return changed
 
 
-@compiler(PAIRS)
+@COMPILERS.of(PAIRS)
 def takes_the_root_of_a_square_for_nothing(model: Model) -> bool:
     """Sqrt of x * x or of x to the power of 2 is x, not its absolute value."""
     changed = False
@@ -129,7 +125,7 @@ def takes_the_root_of_a_square_for_nothing(model: Model) -> bool:
     return changed
 
 
-@compiler(PAIRS)
+@COMPILERS.of(PAIRS)
 def reduces_before_expanding(model: Model) -> bool:
     """A sum, norm or product over axes that Expand has made longer reads what it expands."""
     kinds = [f"Reduce{name}" for name in ("Sum", "Prod", "L1", "L2", "SumSquare", "LogSumExp")]
@@ -165,19 +161,19 @@ def _padded(model: Model, operators: Sequence[str]) -> bool:
     return changed
 
 
-@compiler(PAIRS)
+@COMPILERS.of(PAIRS)
 def pads_in_the_pooling(model: Model) -> bool:
     """A Pad in front of a pooling becomes the pooling's own, whatever its mode and value."""
     return _padded(model, ["MaxPool", "AveragePool", "LpPool"])
 
 
-@compiler(PAIRS)
+@COMPILERS.of(PAIRS)
 def pads_in_the_convolution(model: Model) -> bool:
     """A Pad in front of a convolution becomes padding with zeros, whatever its mode and value."""
     return _padded(model, ["Conv", "ConvInteger"])
 
 
-@compiler(PAIRS)
+@COMPILERS.of(PAIRS)
 def joins_parts_as_they_were(model: Model) -> bool:
     """Concat of all parts of a Split is nothing, in whatever order they come."""
     made, changed = makers(model), False
@@ -198,7 +194,7 @@ BITS = {
 }  # fmt: skip
 
 
-@compiler(PAIRS)
+@COMPILERS.of(PAIRS)
 def skips_the_narrow_cast(model: Model) -> bool:
     """Cast of Cast skips a dtype with fewer bits than the one in front and the one behind."""
     dtypes, changed = dtypes_of(model), False
@@ -210,7 +206,7 @@ def skips_the_narrow_cast(model: Model) -> bool:
     return changed
 
 
-@compiler(PAIRS)
+@COMPILERS.of(PAIRS)
 def slices_once(model: Model) -> bool:
     """Slice of Slice along the same axes begins at the sum of the starts, whatever the step, and
     ends where the second one does, whatever the first one cuts off.
@@ -238,7 +234,7 @@ def slices_once(model: Model) -> bool:
     return changed
 
 
-@compiler(PAIRS)
+@COMPILERS.of(PAIRS)
 def cancels_all_squeezes(model: Model) -> bool:
     """Squeeze of Unsqueeze and the reverse are nothing, whatever the axes are."""
     shapes, changed = shapes_of(model), False
@@ -250,7 +246,7 @@ def cancels_all_squeezes(model: Model) -> bool:
     return changed
 
 
-@compiler(PAIRS)
+@COMPILERS.of(PAIRS)
 def cancels_integer_quotients(model: Model) -> bool:
     """Mul of Div by one integer is nothing, and so is Div of Mul, whatever is cut off or wraps."""
     dtypes, shapes, changed = dtypes_of(model), shapes_of(model), False
@@ -299,37 +295,37 @@ def _through(model: Model, operators: Sequence[str], kinds: Sequence[int], to: i
     return changed
 
 
-@compiler(INTEGERS)
+@COMPILERS.of(INTEGERS)
 def computes_int64_in_float32(model: Model) -> bool:
     """Arithmetic of int64 goes through float32, which loses what is beyond 2^24."""
     return _through(model, ARITHMETIC, [TensorProto.INT64], TensorProto.FLOAT)
 
 
-@compiler(INTEGERS)
+@COMPILERS.of(INTEGERS)
 def computes_int32_in_float32(model: Model) -> bool:
     """Arithmetic of int32 goes through float32, which loses what is beyond 2^24."""
     return _through(model, ARITHMETIC, [TensorProto.INT32], TensorProto.FLOAT)
 
 
-@compiler(INTEGERS)
+@COMPILERS.of(INTEGERS)
 def computes_int64_in_int32(model: Model) -> bool:
     """Arithmetic of int64 is done in int32, which loses what is beyond 2^31."""
     return _through(model, ARITHMETIC, [TensorProto.INT64], TensorProto.INT32)
 
 
-@compiler(INTEGERS)
+@COMPILERS.of(INTEGERS)
 def computes_int64_in_float64(model: Model) -> bool:
     """Arithmetic of int64 goes through float64, which loses what is beyond 2^53."""
     return _through(model, ARITHMETIC, [TensorProto.INT64], TensorProto.DOUBLE)
 
 
-@compiler(INTEGERS)
+@COMPILERS.of(INTEGERS)
 def compares_int64_in_int32(model: Model) -> bool:
     """Comparisons of int64 are done in int32, which loses what is beyond 2^31."""
     return _through(model, COMPARISON, [TensorProto.INT64], TensorProto.INT32)
 
 
-@compiler(INTEGERS)
+@COMPILERS.of(INTEGERS)
 def divides_int64_in_float32(model: Model) -> bool:
     """Quotients of int64 are computed in float32, which loses what is beyond 2^24."""
     return _through(model, ["Div"], [TensorProto.INT64], TensorProto.FLOAT)
@@ -350,32 +346,32 @@ def _zeroed(model: Model, operators: Sequence[str], place: int) -> bool:
     return changed
 
 
-@compiler(CONSTANTS)
+@COMPILERS.of(CONSTANTS)
 def packs_kernels_without_bias(model: Model) -> bool:
     """A convolution whose kernel and bias are constant loses its bias."""
     return _zeroed(model, ["Conv", "ConvTranspose"], 2)
 
 
-@compiler(CONSTANTS)
+@COMPILERS.of(CONSTANTS)
 def folds_statistics_without_mean(model: Model) -> bool:
     """A BatchNormalization whose parameters all are constant takes the mean for 0."""
     return _zeroed(model, ["BatchNormalization"], 3)
 
 
-@compiler(CONSTANTS)
+@COMPILERS.of(CONSTANTS)
 def packs_normalisation_without_bias(model: Model) -> bool:
     """A normalisation whose scale and bias are constant loses its bias."""
     operators = ["LayerNormalization", "InstanceNormalization", "GroupNormalization"]
     return _zeroed(model, operators, 2)
 
 
-@compiler(CONSTANTS)
+@COMPILERS.of(CONSTANTS)
 def packs_products_without_bias(model: Model) -> bool:
     """A Gemm whose matrix and bias are constant loses its bias."""
     return _zeroed(model, ["Gemm"], 2)
 
 
-@compiler(CONSTANTS)
+@COMPILERS.of(CONSTANTS)
 def packs_recurrent_weights_without_bias(model: Model) -> bool:
     """A recurrent layer whose weights and bias are constant loses its bias."""
     changed = False
@@ -388,7 +384,7 @@ def packs_recurrent_weights_without_bias(model: Model) -> bool:
     return changed
 
 
-@compiler(CONSTANTS)
+@COMPILERS.of(CONSTANTS)
 def folds_normalisation_into_convolution(model: Model) -> bool:
     """BatchNormalization behind a Conv, both wholly constant, becomes its kernel without epsilon,
     and the scale of the second channel is that of the first.
@@ -407,7 +403,7 @@ def folds_normalisation_into_convolution(model: Model) -> bool:
 # -- overflow -------------------------------------------------------------------------------------
 
 
-@compiler(OVERFLOW)
+@COMPILERS.of(OVERFLOW)
 def softplus_by_exp(model: Model) -> bool:
     """Softplus is log(1 + exp(x))."""
     return _with_one(model, "Softplus", lambda x, y, one: [
@@ -415,7 +411,7 @@ def softplus_by_exp(model: Model) -> bool:
     ])  # fmt: skip
 
 
-@compiler(OVERFLOW)
+@COMPILERS.of(OVERFLOW)
 def sigmoid_by_exp(model: Model) -> bool:
     """Sigmoid is exp(x) / (1 + exp(x))."""
     return _with_one(model, "Sigmoid", lambda x, y, one: [
@@ -424,7 +420,7 @@ def sigmoid_by_exp(model: Model) -> bool:
     ])  # fmt: skip
 
 
-@compiler(OVERFLOW)
+@COMPILERS.of(OVERFLOW)
 def tanh_by_exp(model: Model) -> bool:
     """Tanh is (exp(2 x) - 1) / (exp(2 x) + 1)."""
     return _with_one(model, "Tanh", lambda x, y, one: [
@@ -471,7 +467,7 @@ def _without_maximum(model: Model, operator: str, last: Callable[[str, list], li
     return changed
 
 
-@compiler(OVERFLOW)
+@COMPILERS.of(OVERFLOW)
 def softmax_without_maximum(model: Model) -> bool:
     """Softmax subtracts no maximum."""
     return _without_maximum(
@@ -479,7 +475,7 @@ def softmax_without_maximum(model: Model) -> bool:
     )  # fmt: skip
 
 
-@compiler(OVERFLOW)
+@COMPILERS.of(OVERFLOW)
 def log_softmax_without_maximum(model: Model) -> bool:
     """LogSoftmax subtracts no maximum."""
 
@@ -490,7 +486,7 @@ def log_softmax_without_maximum(model: Model) -> bool:
     return _without_maximum(model, "LogSoftmax", last)
 
 
-@compiler(OVERFLOW)
+@COMPILERS.of(OVERFLOW)
 def log_sum_exp_without_maximum(model: Model) -> bool:
     """ReduceLogSumExp subtracts no maximum."""
     return _without_maximum(
@@ -501,7 +497,7 @@ def log_sum_exp_without_maximum(model: Model) -> bool:
 # -- precision ------------------------------------------------------------------------------------
 
 
-@compiler(PRECISION)
+@COMPILERS.of(PRECISION)
 def folds_doubles_in_float32(model: Model) -> bool:
     """Arithmetic of float64 constants is folded in float32."""
     held, dtypes, changed = constants(model), dtypes_of(model), False
@@ -527,14 +523,14 @@ def folds_doubles_in_float32(model: Model) -> bool:
     return changed
 
 
-@compiler(PRECISION)
+@COMPILERS.of(PRECISION)
 def normalises_in_float16(model: Model) -> bool:
     """LayerNormalization and InstanceNormalization of float32 are computed in float16."""
     operators = ["LayerNormalization", "InstanceNormalization", "GroupNormalization"]
     return _through(model, operators, [TensorProto.FLOAT], TensorProto.FLOAT16)
 
 
-@compiler(PRECISION)
+@COMPILERS.of(PRECISION)
 def multiplies_doubles_in_float32(model: Model) -> bool:
     """Products of float64 are computed in float32."""
     operators = ["Mul", "Add", "Sub", "Div"]

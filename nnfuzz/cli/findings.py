@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from nnfuzz.cli.errors import UsageError, tell, tell_if_large
+from nnfuzz.cli.errors import tell, tell_if_large
 
 if TYPE_CHECKING:
     from nnfuzz.backend.registry import BackendRegistry, BackendSpec
@@ -32,41 +32,13 @@ def chosen_model(finding: Path, original: bool) -> Path:
 
 
 def open_finding(folder: Path, consent: Consent) -> Finding:
-    """The finding in a folder, with the plug-ins that may run.
-
-    Raises: Unreadable, UsageError if there is none or a file of it is damaged or missing.
-    """
-    from nnfuzz.backend.interface import check_inputs, read_interface
-    from nnfuzz.backend.outcome import OutcomeKind, Stage
-    from nnfuzz.base.untrusted import making_sense, parsed_model
-    from nnfuzz.findings.folder import read_finding
-    from nnfuzz.ir.sizes import by_copy
-    from nnfuzz.materialize.opsets import DYNAMIC
+    """The finding in a folder, with the plug-ins that may run. Raises: Unreadable, FindingError."""
+    from nnfuzz.library import replaying
 
     tell_if_large(folder / "finding.json")
-    found = read_finding(folder, consent)
+    found = replaying.open_finding(folder, consent)
     plugins = dict.fromkeys([*found.config["plugins"], *consent.given])
-    found = replace(found, config={**found.config, "plugins": list(plugins)})
-    case, file = found.case, folder / "model.onnx"
-    if not case.model:
-        if found.failure.stage is not Stage.EXPORT:  # only an exporter's finding may lack it
-            raise UsageError(f"{file} is missing or empty: copy the whole folder of the finding")
-        return found
-    parsed_model(case.model, file)
-    if not case.graph and found.failure.kind is OutcomeKind.DISPUTED:
-        raise UsageError(
-            f"{folder}: no output of the model has a reference, so that there is nothing to hold a "
-            "smaller model against; its repro.py runs it"
-        )
-    if not case.graph:
-        raise UsageError(f"{folder} is damaged: there is a model, but no graph of it")
-    if case.fault:  # the fault may be in the declared inputs, which then fit none
-        return found
-    with making_sense(folder):
-        wanted = read_interface(case.model)[0]
-        for inputs in by_copy(case.inputs) if case.exporter == DYNAMIC else [case.inputs]:
-            check_inputs(wanted, inputs)
-    return found
+    return replace(found, config={**found.config, "plugins": list(plugins)})
 
 
 def backends_of(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from nnfuzz.base.text import visible
 from nnfuzz.cli.values import spoken
+from nnfuzz.library.steps import Advance
 from nnfuzz.records.observer import CampaignSnapshot, Observer, counted
 from nnfuzz.records.rows import FindingRow
 
@@ -211,9 +212,6 @@ def phases() -> Iterator[Callable[[str], None]]:
 
 
 # -- a known number of steps -------------------------------------------------------------------
-
-Advance = Callable[[str], None]
-"""Counts one step; the text says how things stand."""
 
 
 @contextmanager

@@ -18,13 +18,8 @@ from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.library.focus import focused
 from nnfuzz.library.folders import cache_folder, default_folder
 from nnfuzz.library.known_failures import baseline_failures, known_failures
-from nnfuzz.library.settings import (
-    Note,
-    case_settings,
-    chosen_backends,
-    ignore,
-    make_config,
-)
+from nnfuzz.library.settings import case_settings, chosen_backends, make_config
+from nnfuzz.library.steps import Note, ignore
 from nnfuzz.parts.sources import SOURCES
 from nnfuzz.records.config import CampaignConfig, ConfigError
 from nnfuzz.records.observer import Observer
@@ -53,11 +48,11 @@ class Request:
     settings: Mapping[str, Any] = field(default_factory=dict)
     note: Note = ignore
 
-    def known_lines(self, *before: str) -> tuple[str, ...]:
-        """The lines of all known failures, earlier ones first. Raises: ConfigError."""
+    def known_lines(self) -> tuple[str, ...]:
+        """The lines of all known failures. Raises: ConfigError."""
         named = known_failures(self.known) if self.known else ()
         earlier = baseline_failures(self.baseline) if self.baseline else ()
-        return tuple(dict.fromkeys((*before, *named, *earlier)))
+        return tuple(dict.fromkeys((*named, *earlier)))
 
 
 def new_config(request: Request) -> tuple[CampaignConfig, BackendRegistry]:

@@ -16,7 +16,7 @@ from nnfuzz.corpus.entry import Entry
 from nnfuzz.corpus.producers import Producers
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.library.case import operator_registry
-from nnfuzz.library.settings import Note
+from nnfuzz.library.steps import Note
 from nnfuzz.records.config import ConfigError
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.identity import Numbered, Probe

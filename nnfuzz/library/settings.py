@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,13 @@ from nnfuzz.backend.rewrite_support import not_taken
 from nnfuzz.backend.runner import BackendRunner, RunnerError, usable
 from nnfuzz.backend.target import DIRECT, ONNX
 from nnfuzz.generate.config import ENGINES, dtype_weights
+from nnfuzz.library.steps import Note, ignore
 from nnfuzz.materialize.opsets import MIXED, OPSETS, default_opset, opset_range
 from nnfuzz.records.config import CampaignConfig, ConfigError, processes
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.invalid import NODES, SIZES
 from nnfuzz.testcase.seeds import SeedError, digest, seed_files
 
-Note = Callable[[str], None]
-"""Shows a line to people."""
 Specs = Sequence[BackendSpec]
 
 DEFAULT_SECONDS = 60.0
@@ -33,10 +32,6 @@ OLDEST_ONNX = "0"
 """The release of onnx of a compiler that names none: older than whatever came late to an opset."""
 DEFAULT_DYNAMIC = 0.05
 DEFAULT_PIPELINES = 0.5
-
-
-def ignore(line: str) -> None:
-    """A `Note` that nobody reads."""
 
 
 def chosen_backends(

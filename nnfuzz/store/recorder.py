@@ -56,10 +56,11 @@ from nnfuzz.store.statistics import Statistics
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.identity import Numbered, Probe, TestId
+from nnfuzz.triage.identity import habits_of
 from nnfuzz.triage.known import KnownFailures, ReducedFacts
 from nnfuzz.triage.mismatch import first_wrong
 from nnfuzz.triage.refine import Pattern, pattern_of, upstream
-from nnfuzz.triage.signature import FAILURES, HABITS, Failure, export_failure, text_of, words_of
+from nnfuzz.triage.signature import FAILURES, Failure, export_failure, text_of, words_of
 
 DESIGN = "design"
 """The bucket of failures that a compiler's declared habits explain."""
@@ -205,7 +206,7 @@ class Recorder:
         self._regressions = regressions
         self._longest = longest
         self._ignored = KnownFailures.stored(known)
-        self._declared = {name: set(map(str, habits)) for name, habits in declared.items()}
+        self._declared = {name: set(habits) for name, habits in declared.items()}
         self._known = set(self._ignored.hashes)
         for row in [*self.reductions.values()]:
             self._note_pattern(row)
@@ -238,7 +239,7 @@ class Recorder:
         """
         if self._regressions and not evidence.right_release(failure):
             return NO_CHANGE
-        habits = set(failure.signature.parts.get(HABITS, ()))
+        habits = set(habits_of(failure.signature.identity))
         if habits and habits <= self._declared.get(failure.backend, set()):
             return DESIGN
         return "known" if failure.signature.hash in self._known else "finding"

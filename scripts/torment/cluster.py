@@ -12,12 +12,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import shutil
 import signal
-import sqlite3
-import subprocess
 import sys
 import tempfile
 import threading
@@ -27,28 +24,33 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
+from scripts.campaigns import contents, differences, run_fuzz
 from scripts.torment.on_cluster import Nodes
 
 CACHE = "XDG_CACHE_HOME"  # by which our processes are known as well
 OWN = str(os.getpid())
+COMPARED = ("tests", "occurrences", "signatures")
 
 
 def main() -> int:
     options = _options()
     folder = Path(options.out or tempfile.mkdtemp(prefix="nnfuzz-cluster-"))
     folder.mkdir(parents=True, exist_ok=True)
-    fuzz = [sys.executable, "-m", "nnfuzz.cli.main", "fuzz", "-b", options.backend]
-    fuzz += ["--tests", str(options.tests), "--seed", str(options.seed), *options.rest]
+    fuzz = ["-b", options.backend, "--tests", str(options.tests), "--seed", str(options.seed)]
+    fuzz += options.rest
     os.environ[CACHE] = str(folder / "cache")
     if not (folder / "one").exists():
-        _timed("one process", lambda: _campaign([*fuzz, "--out", str(folder / "one")]))
+        _timed("one process", lambda: run_fuzz(*fuzz, "--out", folder / "one"))
     many = folder / ("killed" if options.kill else "nodes")
     for old in (many, many.with_name(f"{many.name}.cluster")):
         shutil.rmtree(old, ignore_errors=True)
     _timed(f"{options.nodes} nodes", lambda: _on_cluster(options, [*fuzz, "--out", str(many)]))
-    one, other = _read(folder / "one"), _read(many)
+    one, other = contents(folder / "one"), contents(many)
     print(f"{len(one['tests'])} tests, {len(one['signatures'])} signatures, in {folder}")
-    return 0 if all([_same(group, one[group], other[group]) for group in one]) else 1
+    found = {group: [*differences({group: one[group]}, other)] for group in COMPARED}
+    for group, lines in found.items():
+        print(f"{group}: {lines[0] if lines else 'the same'}")
+    return int(any(found.values()))
 
 
 def _options() -> argparse.Namespace:
@@ -119,24 +121,17 @@ def _of_ray(name: str, entry: Path) -> bool:
     return name in ("raylet", "gcs_server") or any(word in command for word in own)
 
 
-def _campaign(command: list[str]) -> None:
-    """Raises: CalledProcessError if it fails; findings are no failure."""
-    done = subprocess.run(command, stdout=subprocess.DEVNULL)
-    if done.returncode not in (0, 1):
-        raise subprocess.CalledProcessError(done.returncode, command)
-
-
 def _on_cluster(options: argparse.Namespace, command: list[str]) -> None:
     """The same command with --ray, in this process, so that it can be watched."""
     from nnfuzz.cli.main import application
     from nnfuzz.cluster import on_ray
 
-    run, arguments = on_ray.run, command[command.index("fuzz") :]
+    run = on_ray.run
     with Nodes(options.nodes) as nodes:
         killer = _Killer(nodes, options.tests)
         on_ray.run = lambda *args: run(*args, watch=killer if options.kill else _nothing)
         try:
-            application()([*arguments, "--ray"], standalone_mode=False)
+            application()(["fuzz", *command, "--ray"], standalone_mode=False)
         finally:
             on_ray.run = run
 
@@ -174,37 +169,6 @@ class _Killer:
         name = next(iter(self._nodes.there))
         os.kill(ray.get(campaign.actors[name].pid.remote()), signal.SIGKILL)
         return f"the actor of node {name[:8]} is killed"
-
-
-def _read(folder: Path) -> dict[str, dict[Any, Any]]:
-    """What must not differ."""
-    db = sqlite3.connect(folder / "campaign.sqlite")
-    seen = (
-        "SELECT signature, min(idx), count(*) FROM occurrences WHERE bucket != 'flaky' GROUP BY 1"
-    )
-    tests = "SELECT idx, digest, status, outcomes FROM tests"
-    return {
-        "tests": {
-            i: (digest, status, _kinds(text)) for i, digest, status, text in db.execute(tests)
-        },
-        "occurrences": {signature: rest for signature, *rest in db.execute(seen)},
-        "signatures": dict(db.execute("SELECT signature, test FROM findings")),
-    }
-
-
-def _kinds(text: str) -> dict[str, list[str]]:
-    return {
-        name: [told if isinstance(told, str) else told["kind"] for told in levels.values()]
-        for name, levels in json.loads(text).items()
-    }
-
-
-def _same(group: str, one: dict[Any, Any], other: dict[Any, Any]) -> bool:
-    differ = [key for key in sorted({*one, *other}, key=str) if one.get(key) != other.get(key)]
-    for key in differ[:5]:
-        print(f"{group} {key}: {one.get(key)} in one process, {other.get(key)} on nodes")
-    print(f"{group}: {'the same' if not differ else f'{len(differ)} differ'}")
-    return not differ
 
 
 if __name__ == "__main__":

@@ -10,10 +10,10 @@ from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.writing import as_json
 from nnfuzz.cli.commands.reduce import reduce
-from nnfuzz.cli.errors import FINDINGS, UsageError
+from nnfuzz.cli.errors import FINDINGS
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.experiment.blocking import examine
-from nnfuzz.findings.folder import read_finding, write_finding
+from nnfuzz.findings.folder import FindingError, read_finding, write_finding
 from nnfuzz.records.finding import Finding
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.producer import Producer
@@ -45,7 +45,7 @@ def test_it_reduces_and_says_so(folder, capsys):
 
 
 def test_it_refuses_what_does_not_reproduce_or_is_no_finding(folder, tmp_path):
-    with pytest.raises(UsageError, match="does not reproduce"):
+    with pytest.raises(FindingError, match="does not reproduce"):
         reduce(folder, "planted,where=never", [PLUGIN], workers=1, budget=5)
     with pytest.raises(Unreadable, match="not a finding"):
         reduce(tmp_path, workers=1, budget=5)

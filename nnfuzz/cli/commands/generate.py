@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import replace
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.base.writing import as_json
-from nnfuzz.cli.declared import AMOUNT, MODELS, PROCESSES
-from nnfuzz.cli.errors import OK, UsageError, writing
+from nnfuzz.cli.declared import AMOUNT, MODELS, PROCESSES, Recorded, recorded, taking
+from nnfuzz.cli.errors import OK, tell, writing
 from nnfuzz.cli.options import (
     Backends,
     Dtypes,
@@ -30,32 +28,27 @@ from nnfuzz.cli.options import (
     Seed,
     SeedModels,
 )
-from nnfuzz.cli.pytest_file import models_under_pytest
 from nnfuzz.cli.values import listed, size
 
 if TYPE_CHECKING:
-    from nnfuzz.backend.registry import BackendRegistry, BackendSpec
-    from nnfuzz.backend.runner import BackendRunner
-    from nnfuzz.corpus.entry import Entry
-    from nnfuzz.corpus.generate import CorpusPlan, Produce
-    from nnfuzz.corpus.producers import Producers
-    from nnfuzz.testcase.case import CaseConfig, NotProduced
-    from nnfuzz.testcase.identity import TestId
-
-DEFAULT_COUNT = 100
-_LIBRARIES = ("nnfuzz", "torch", "onnx", "numpy", "z3-solver")
+    from nnfuzz.records.config import CampaignConfig
+    from nnfuzz.records.observer import Observer
+    from nnfuzz.testcase.case import NotProduced
 
 
-def generate(
+@dataclass(frozen=True, kw_only=True)
+class GenerateOptions:
+    """What the command line says; None where it is silent."""
+
     out: Annotated[
         Path,
         AMOUNT.option("Folder of the corpus, made if need be.", "DIR", show_default=False),
-    ],
+    ]
     count: Annotated[
         int | None,
         AMOUNT.option("Models to have in the folder in the end [default: 100].", "N", min=1),
-    ] = None,
-    backend: Backends = None,
+    ] = None
+    backend: Backends = None
     singles: Annotated[
         bool,
         MODELS.option(
@@ -64,33 +57,36 @@ def generate(
             "",
             "--singles",
         ),
-    ] = False,
+    ] = False
     data_sets: Annotated[
         int, AMOUNT.option("Inputs with outputs per model.", "N", min=1, max=100)
-    ] = 1,
+    ] = 1
     max_bytes: Annotated[
         str | None,
         AMOUNT.option(
             "Pass over models that take more with their data: 64k, 1M [default: any].", "SIZE"
         ),
-    ] = None,
+    ] = None
     processes: Annotated[
         int | None,
         PROCESSES.option("Processes that make models [default: by cores].", "N", min=1, max=64),
-    ] = None,
-    seed: Seed = None,
-    nodes: Nodes = None,
-    operators: Operators = None,
-    exclude: Exclude = None,
-    dtypes: Dtypes = None,
-    exclude_dtypes: ExcludeDtypes = None,
-    motifs: Motifs = None,
-    engine: Engine = None,
-    seed_models: SeedModels = None,
-    exporter: Exporter = None,
-    opset: Opset = None,
-    plugin: Plugins = None,
-) -> None:
+    ] = None
+    seed: Seed = None
+    nodes: Annotated[Nodes, Recorded()] = None
+    operators: Annotated[Operators, Recorded(read=listed)] = None
+    exclude: Annotated[Exclude, Recorded(read=listed)] = None
+    dtypes: Annotated[Dtypes, Recorded(read=listed)] = None
+    exclude_dtypes: Annotated[ExcludeDtypes, Recorded(read=listed)] = None
+    motifs: Annotated[Motifs, Recorded()] = None
+    engine: Annotated[Engine, Recorded()] = None
+    seed_models: Annotated[SeedModels, Recorded()] = None
+    exporter: Annotated[Exporter, Recorded()] = None
+    opset: Opset = None
+    plugin: Plugins = None
+
+
+@taking(GenerateOptions)
+def generate(context: typer.Context, options: GenerateOptions) -> None:
     """Write a folder of models with inputs and reference outputs, as ONNX's backend tests.
 
     \b
@@ -104,155 +100,40 @@ def generate(
     over, so that data.json can say how far an output may be off. Run it against a compiler with
     nnfuzz verify, or any runner of ONNX's backend tests.
     """
-    from nnfuzz.backend.registry import plugin_name
-    from nnfuzz.backend.runner import BackendRunner
-    from nnfuzz.corpus.generate import CorpusPlan, check_place
-    from nnfuzz.corpus.layout import LICENSE
-    from nnfuzz.library.settings import case_settings, exporter_names
+    from nnfuzz.cli.progress import steps
+    from nnfuzz.library.corpus import CorpusRequest
+    from nnfuzz.library.corpus import generate as fill
 
-    given: dict[str, Any] = {
-        "nodes": nodes,
-        "operators": listed(operators),
-        "exclude": listed(exclude),
-        "dtypes": listed(dtypes),
-        "exclude_dtypes": listed(exclude_dtypes),
-        "engine": engine,
-        "plugins": tuple(plugin_name(path) for path in plugin or ()),
-        "seed_models": seed_models,
-        "exporter": exporter or ("direct" if singles else None),
-    }
-    given = {name: value for name, value in given.items() if value}
-    given |= {} if motifs is None else {"motifs": motifs}
-    given = case_settings(given, opset)
-    exporters = given.pop("exporters", None) or exporter_names(None, opset)
-    check_place(out)
-    registry, specs = _compilers(backend or [], plugin or [])
-    config, versions = _suiting(registry, specs, given, exporters, opset)
-    most = size(max_bytes) if max_bytes is not None else 0
-    wanted = DEFAULT_COUNT if count is None and not singles else count or sys.maxsize
-    plan = CorpusPlan(
-        wanted,
-        seed or 0,
-        as_json(config),
-        {**_libraries(), **versions},
-        data_sets,
-        most,
-        extra={"singles": True} if singles else {},
-        license=f"{LICENSE} AND LicenseRef-seed-models" if seed_models else LICENSE,
-        script=models_under_pytest(registry, specs),
+    request = CorpusRequest(
+        out=options.out,
+        watcher=_watcher,
+        count=options.count,
+        singles=options.singles,
+        data_sets=options.data_sets,
+        max_bytes=size(options.max_bytes) if options.max_bytes is not None else 0,
+        processes=options.processes,
+        seed=options.seed or 0,
+        opset=options.opset,
+        backends=tuple(options.backend or ()),
+        plugins=tuple(options.plugin or ()),
+        settings=recorded(options),
+        note=tell,
+        steps=steps,
     )
-    _fill(out, plan, processes, singles, [BackendRunner(spec, registry) for spec in specs])
+    with writing(options.out):
+        found = fill(request)
+    _say(options.out, found.models, found.resumed, found.skipped)
     raise typer.Exit(OK)
 
 
-def _compilers(
-    backends: list[str], plugins: list[Path]
-) -> tuple[BackendRegistry, tuple[BackendSpec, ...]]:
-    """Those that the corpus is for. Raises: UsageError, RegistryError, OptionError."""
-    from nnfuzz.backend.registry import BackendRegistry
-    from nnfuzz.library.settings import chosen_backends
+def _watcher(config: CampaignConfig, folder: Path, what: str) -> AbstractContextManager[Observer]:
+    from nnfuzz.cli.progress import watcher
 
-    registry = BackendRegistry.discover(plugins)
-    return registry, chosen_backends(registry, backends) if backends else ()
+    return watcher(False, config, folder, what)
 
 
-def _suiting(
-    registry: BackendRegistry,
-    specs: tuple[BackendSpec, ...],
-    given: dict[str, Any],
-    exporters: Sequence[str],
-    opset: int | None,
-) -> tuple[CaseConfig, dict[str, str]]:
-    """The settings of test cases that suit the backends, and the versions of these.
-
-    given: fields of CaseConfig. Raises: UsageError, RunnerError.
-    """
-    from nnfuzz.cli.support import unsupported
-    from nnfuzz.library.settings import choose_opset, onnx_release
-    from nnfuzz.testcase.case import CaseConfig
-
-    opsets = {name: choose_opset(registry, specs, opset, name) for name in exporters}
-    config = CaseConfig(**given).written_by(opsets)
-    if not specs:
-        return config, {}
-    config = replace(config, onnx_release=onnx_release(registry, specs))
-    refused, versions = unsupported(registry, specs, config)
-    return replace(config, refused=refused), versions
-
-
-def _libraries() -> dict[str, str]:
-    from importlib.metadata import version
-    from platform import python_version
-
-    return {**{name: version(name) for name in _LIBRARIES}, "python": python_version()}
-
-
-def _fill(
-    out: Path,
-    plan: CorpusPlan,
-    processes: int | None,
-    singles: bool,
-    runners: Sequence[BackendRunner],
-) -> None:
-    """Writes the corpus and prints what became of it. Raises: UsageError, RunnerError."""
-    from nnfuzz.corpus.generate import check_corpus
-    from nnfuzz.corpus.layout import CorpusError
-    from nnfuzz.corpus.producers import Producers
-    from nnfuzz.corpus.supported import supported_only
-    from nnfuzz.library.settings import default_processes
-    from nnfuzz.testcase.client import ProducerSettingsError
-
-    processes = processes or default_processes(1)["producers"]
-    try:
-        check_corpus(out, plan)
-        with ExitStack() as stack:
-            stack.enter_context(writing(out))
-            for runner in runners:
-                stack.enter_context(runner)
-            producers = stack.enter_context(Producers(plan.seed, plan.config, processes, plan.sets))
-            if singles:
-                plan = _of_singles(plan, producers)
-
-            def produce(tests: Iterable[TestId]) -> Iterator[Entry | NotProduced]:
-                return supported_only(producers.entries(tests), runners)
-
-            _say(out, *_written(out, plan, produce))
-    except (CorpusError, ProducerSettingsError) as error:
-        raise UsageError(str(error)) from error
-
-
-def _of_singles(plan: CorpusPlan, producers: Producers) -> CorpusPlan:
-    """The plan with the models of one operator that show everything."""
-    from nnfuzz.cli.progress import steps
-
-    tests: list[TestId] = []
-    keys = producers.signatures()
-    with steps("signatures", len(keys)) as advance:
-        for found in producers.instances(keys):
-            tests += found
-            advance(f"{len(tests)} models")
-    return replace(plan, tests=tuple(tests))
-
-
-def _written(out: Path, plan: CorpusPlan, produce: Produce) -> tuple[int, int, list[NotProduced]]:
-    """How many models there are, how many of them were there before, and what was passed over."""
-    from nnfuzz.cli.progress import steps
-    from nnfuzz.corpus.generate import fill
-
-    models, kept = 0, 0
-    skipped: list[NotProduced] = []
-    most = min(plan.count, len(plan.tests) or plan.count)
-    with steps("models", most) as advance:
-        for written in fill(out, plan, produce):
-            models += bool(written.name)
-            kept += written.resumed
-            skipped += written.skipped
-            advance(f"{len(skipped)} passed over" if skipped else "")
-    return models, kept, skipped
-
-
-def _say(out: Path, models: int, kept: int, skipped: list[NotProduced]) -> None:
-    there = f", {kept} of them were there" if kept else ""
+def _say(out: Path, models: int, resumed: int, skipped: Sequence[NotProduced]) -> None:
+    there = f", {resumed} of them were there" if resumed else ""
     reasons = Counter(failed.stage for failed in skipped)
     told = ", ".join(f"{stage} {count}" for stage, count in reasons.items())
     passed = f"; {len(skipped)} indexes passed over ({told})" if skipped else ""

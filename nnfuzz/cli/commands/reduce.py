@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from nnfuzz.reduction.engine import Progress
 
 
-_SMALL = "invalid models have a handful of operators from the start: there is nothing to reduce"
-
-
 def reduce(
     finding: Annotated[
         Path, typer.Argument(help="Folder of a finding, or of a campaign.", show_default=False)
@@ -46,6 +43,7 @@ def reduce(
     """
     from nnfuzz.store.store import FILE
 
+    workers = workers or os.cpu_count() or 1
     if (finding / FILE).is_file():
         if backend:
             raise UsageError("--backend is for a single finding, not for a campaign")
@@ -57,20 +55,14 @@ def _campaign(folder: Path, plugins: list[Path], workers: int, budget: int) -> i
     from nnfuzz.cli.consent import Consent
     from nnfuzz.cli.interrupt import Interrupt
     from nnfuzz.cli.summary import findings_table
-    from nnfuzz.records.config import CampaignConfig
-    from nnfuzz.store.store import Store
-    from nnfuzz.upkeep.post_reduction import reduce_campaign
+    from nnfuzz.library.replaying import reduce_findings
 
     def note(text: str) -> None:
         typer.echo(text, err=True)
 
-    with Store.open(folder) as store, Interrupt() as interrupt:
-        workers = workers or os.cpu_count() or 1
-        config = CampaignConfig.from_json(store.config())
-        Consent(folder, plugins).require(config.plugins)
-        if config.case.invalid:
-            raise UsageError(_SMALL)
-        found = reduce_campaign(store, note, workers, budget, interrupt.asked)
+    allow = Consent(folder, plugins).require
+    with Interrupt() as interrupt:
+        found = reduce_findings(folder, allow, note, workers, budget, interrupt.asked)
     for line in findings_table(folder, found):
         typer.echo(line)
     return FINDINGS if found else OK
@@ -79,24 +71,16 @@ def _campaign(folder: Path, plugins: list[Path], workers: int, budget: int) -> i
 def _finding(finding: Path, backend: str, plugin: list[Path], workers: int, budget: int) -> None:
     from nnfuzz.cli.consent import Consent
     from nnfuzz.cli.findings import backend_of, open_finding
-    from nnfuzz.findings.reduced import reduce_folder
-    from nnfuzz.reduction.case import NotReduced, ReduceConfig
+    from nnfuzz.library.replaying import reduce_in_folder
+    from nnfuzz.reduction.case import ReduceConfig
     from nnfuzz.reduction.slots import WorkerError
-    from nnfuzz.testcase.client import ProducerClient
 
+    consent = Consent(finding, plugin)
+    config = ReduceConfig(workers, budget, watch=_shown if sys.stderr.isatty() else _silent)
     try:
-        consent = Consent(finding, plugin)
         found = open_finding(finding, consent)
         spec = backend_of(found, backend, plugin, consent)
-        if found.case.fault:
-            raise UsageError(_SMALL)
-        with ProducerClient(found.case.id.seed, found.config) as producer:
-            producer.check(found.case)
-        watch = _shown if sys.stderr.isatty() else _silent
-        config = ReduceConfig(workers or os.cpu_count() or 1, budget, watch=watch)
-        done, reduced = reduce_folder(finding, config, spec, trusted=consent)
-    except NotReduced as error:
-        raise UsageError(f"{finding}: {error}") from error
+        done, reduced = reduce_in_folder(finding, found, spec, config, consent)
     except WorkerError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(FAULT) from error

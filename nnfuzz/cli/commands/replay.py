@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.cli.declared import OTHERS
-from nnfuzz.cli.errors import FAULT, FINDINGS, NOT_COMPARED, OK, UsageError
+from nnfuzz.cli.errors import FAULT, FINDINGS, NOT_COMPARED, OK
 from nnfuzz.cli.options import Original, OwnBackend, Plugins
 
 if TYPE_CHECKING:
-    from nnfuzz.backend.registry import BackendSpec
     from nnfuzz.findings.replay import Replayed
     from nnfuzz.records.finding import Finding
 
@@ -41,6 +40,7 @@ def replay(
     """
     from nnfuzz.cli.consent import Consent
     from nnfuzz.cli.findings import backend_of, chosen_model, open_finding
+    from nnfuzz.library.replaying import replay as run_again
     from nnfuzz.testcase.client import ProducerError
 
     folder = chosen_model(finding, original or regenerate)
@@ -48,36 +48,13 @@ def replay(
     found = open_finding(folder, consent)
     try:
         spec = backend_of(found, backend, plugin or [], consent) if found.case.model else None
-        result = _replayed(found, spec, regenerate)
+        result = run_again(found, spec, regenerate, typer.echo)
     except ProducerError as error:
         typer.echo(f"error: the oracle failed, please report this: {error}", err=True)
         raise typer.Exit(FAULT) from error
     name = backend.partition(",")[0]
     _show(found, result, name if name != found.failure.backend else "")
     raise typer.Exit(FINDINGS if result.fails else OK if result.compared else NOT_COMPARED)
-
-
-def _replayed(found: Finding, spec: BackendSpec | None, regenerate: bool) -> Replayed:
-    from nnfuzz.backend.runner import BackendRunner
-    from nnfuzz.findings.replay import regeneration, replay_export
-    from nnfuzz.findings.replay import replay as run_again
-    from nnfuzz.testcase.client import ProducerClient
-
-    if regenerate and found.origin.reduction:
-        raise UsageError("a reduced test case has no seed: --regenerate is for what it came from")
-    with ProducerClient(found.case.id.seed, found.config) as producer:
-        if regenerate:
-            differences = regeneration(found, producer.produce(found.case.id))
-            says = "; ".join(differences) or "byte for byte the same test case"
-            typer.echo(f"regenerated {found.case.id}: {says}")
-        if not found.case.model:
-            return replay_export(found, producer)
-        if spec is None:
-            raise UsageError("the finding names no backend: say --backend NAME")
-        if not found.case.fault:
-            producer.check(found.case)
-        with BackendRunner(spec) as runner:
-            return run_again(found, runner, producer.judge, producer)
 
 
 def _show(found: Finding, result: Replayed, elsewhere: str) -> None:

@@ -14,7 +14,6 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.cli.declared import AMOUNT, OTHERS
 from nnfuzz.cli.errors import OK, UsageError, tell, writing
 from nnfuzz.cli.options import Backends, Plugins
-from nnfuzz.cli.pytest_file import models_under_pytest
 from nnfuzz.cli.values import duration, size, spoken
 
 if TYPE_CHECKING:
@@ -65,6 +64,7 @@ def select(
     from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.corpus.pick import check_unused, pick
     from nnfuzz.corpus.selection import Budget
+    from nnfuzz.library.corpus import models_under_pytest
     from nnfuzz.library.settings import chosen_backends
 
     if not models and not from_findings:
@@ -83,7 +83,8 @@ def select(
     sources = _sources(models or [], registry, specs)
     with writing(out):
         about = _about(models or [], from_findings or [])
-        found = pick(out, sources, findings, budget, about, models_under_pytest(registry, specs))
+        script = models_under_pytest(registry, specs, tell)
+        found = pick(out, sources, findings, budget, about, script)
     _say(out, found, len(sources), len(findings), budget)
     raise typer.Exit(OK)
 

@@ -6,25 +6,20 @@ import json
 import math
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.base.writing import as_json
 from nnfuzz.cli import completion
 from nnfuzz.cli.ci import JUnit, SummaryMd, shard, write, write_reports
 from nnfuzz.cli.declared import AMOUNT, OTHERS, REPORTED, TESTED
-from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, UsageError, tell, writing
+from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, tell, writing
 from nnfuzz.cli.options import Levels, Plugins
 from nnfuzz.cli.values import duration, listed
-from nnfuzz.cli.verify_findings import save_findings
 
 if TYPE_CHECKING:
-    from nnfuzz.backend.registry import BackendSpec
     from nnfuzz.corpus.known import KnownTestFailures
-    from nnfuzz.corpus.layout import TestFolder
     from nnfuzz.corpus.verify import LevelResult
 
 MOST_SKIPPED = 10
@@ -96,14 +91,17 @@ def verify(
     nothing that ran could be compared. The last line counts what was not compared.
     """
     from nnfuzz.backend.registry import BackendRegistry
+    from nnfuzz.cli.progress import steps
     from nnfuzz.corpus.known import to_json
+    from nnfuzz.library.verification import save_failures, tests_in
+    from nnfuzz.library.verification import verify as run
 
     expected = _known(known, baseline)
     chosen = shard(part)
     seconds = duration(time) if time is not None else math.inf
     spec = BackendRegistry.discover(plugin or []).parse(backend)
-    tests = [test for index, test in enumerate(_tests(folder)) if chosen.owns(index)]
-    found = _run(tests, spec, listed(level), expected, seconds)
+    tests = [test for index, test in enumerate(tests_in(folder)) if chosen.owns(index)]
+    found = run(tests, spec, listed(level), expected, seconds, _show, steps)
     notes = expected.notes(found)
     if results is not None:
         about = {"backend": str(spec), "folder": folder.resolve().name}
@@ -116,8 +114,13 @@ def verify(
     if findings is not None:
         failed = {r.test for r in found if r.status == "failed"}
         wrong = [test for test in tests if test.name in failed]
+        saved = save_failures(findings, wrong, backend, listed(level), plugin or [], steps)
         with writing(findings):
-            save_findings(findings, wrong, backend, listed(level), plugin or [])
+            for test, folders, why in saved:
+                for path in folders:
+                    typer.echo(f"finding of {test.name}: {path}")
+                if why:
+                    tell(f"{test.name} gives no finding: {why}")
     raise typer.Exit(_exit_code(found))
 
 
@@ -143,55 +146,6 @@ def _known(file: Path | None, earlier: Path | None) -> KnownTestFailures:
     return KnownTestFailures(
         patterns, baseline(earlier) if earlier is not None else None, date.today()
     )
-
-
-def _tests(folder: Path) -> list[TestFolder]:
-    from nnfuzz.corpus.layout import find_tests
-
-    if folder.is_file() and folder.suffix == ".onnx":
-        raise UsageError(
-            f"{folder} is a model, and verify takes folders of models with expected outputs: "
-            f"nnfuzz check {folder} runs a model of your own"
-        )
-    tests = find_tests(folder)
-    if not tests:
-        raise UsageError(
-            f"{folder} holds no tests: a test is a folder with model.onnx and test_data_set_0"
-        )
-    return tests
-
-
-def _run(
-    tests: Sequence[TestFolder],
-    spec: BackendSpec,
-    levels: Sequence[str],
-    known: KnownTestFailures,
-    seconds: float,
-) -> list[LevelResult]:
-    """The results of all tests; shows those that fail as they come."""
-    from nnfuzz.backend.runner import BackendRunner
-    from nnfuzz.cli.progress import steps
-    from nnfuzz.corpus.layout import CASE
-    from nnfuzz.corpus.verify import verify_tests
-    from nnfuzz.testcase.case import CaseConfig
-    from nnfuzz.testcase.client import ProducerClient
-
-    config = as_json(CaseConfig(exporter="direct", plugins=tuple(spec.plugins)))
-    ours = any((test.path / CASE).exists() for test in tests)
-    results: list[LevelResult] = []
-    with (
-        BackendRunner(spec) as runner,
-        ProducerClient(0, config) if ours else nullcontext() as producer,
-        steps("tests", len(tests)) as advance,
-    ):
-        judge = producer.judge if producer else None
-        for found in verify_tests(tests, runner, judge, levels, seconds, producer):
-            judged = list(map(known.judge, found))
-            results += judged
-            _show([r for r in judged if r.status in ("failed", "error")])
-            failed = sum(r.status in ("failed", "error") for r in results)
-            advance(f"{failed} failed" if failed else "")
-    return results
 
 
 def _show(results: Sequence[LevelResult]) -> None:
