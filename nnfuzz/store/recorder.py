@@ -11,10 +11,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from nnfuzz.backend.deviation import NO_HABITS, Deviation
-from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.outcome import Brief, Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
 from nnfuzz.base.files import PARTIAL, remove_partial
 from nnfuzz.base.index_set import IndexSet
@@ -156,7 +155,6 @@ def _export_outcome(failed: NotProduced) -> Outcome:
     )
 
 
-BRIEF = 300  # characters of a message in the store; the finding's folder has all of it
 WriteFinding = Callable[[Path, Failure, Evidence], None]
 
 
@@ -565,26 +563,11 @@ def _features(evidence: Evidence) -> Features | None:
     return features(made.graph) if made and made.graph else None
 
 
-def brief(outcome: Outcome) -> str | dict[str, str | bool]:
-    """What the store keeps of an outcome: its kind, and more where it is not ok."""
-    if outcome.ok:
-        return outcome.kind.value
-    fields = {
-        "kind": outcome.kind.value,
-        "stage": outcome.stage.value,
-        "signal": outcome.signal,
-        "error_type": outcome.error_type,
-        "message": outcome.message[:BRIEF],
-        "over_memory_limit": outcome.over_memory_limit,
-    }
-    return {name: value for name, value in fields.items() if value}
-
-
-def briefs(outcomes: Iterable[Outcome]) -> dict[str, dict[str, Any]]:
-    """backend -> level -> brief."""
-    table: dict[str, dict[str, Any]] = {}
+def briefs(outcomes: Iterable[Outcome]) -> dict[str, dict[str, Brief]]:
+    """Returns what the store keeps of outcomes, by backend and level."""
+    table: dict[str, dict[str, Brief]] = {}
     for outcome in outcomes:
-        table.setdefault(outcome.backend, {})[outcome.level] = brief(outcome)
+        table.setdefault(outcome.backend, {})[outcome.level] = Brief.of(outcome)
     return table
 
 
