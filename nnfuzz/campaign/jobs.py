@@ -11,15 +11,16 @@ from typing import Protocol
 from nnfuzz.base.shard import Shard
 from nnfuzz.campaign.producer_pool import Order
 from nnfuzz.feedback.probe import Prober
-from nnfuzz.sandbox.events import Reply, Trouble
+from nnfuzz.sandbox.events import Death, Reply, Trouble
+from nnfuzz.sandbox.pool import Ended
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.identity import Numbered, TestId
 from nnfuzz.testcase.jobs import Produce
 
 MOST_RETURNS = 3
 """Each after MOST_KILLS of nnfuzz.sandbox.sandbox."""
-Produced = Callable[[TestId, Reply[TestCase | NotProduced] | Trouble, int, float], None]
-"""What takes the end of a job: what was to be made, event, epoch and seconds."""
+Produced = Callable[[TestId, Reply[TestCase | NotProduced] | Trouble, int], None]
+"""What takes the end of a job: what was to be made, event and epoch."""
 
 
 class Indexes(Protocol):
@@ -139,4 +140,9 @@ class JobSource:
         return None if probe is None else self.job(probe)
 
     def job(self, test: TestId) -> Order:
-        return Order(Produce(test), partial(self._produced, test))
+        return Order(Produce(test), partial(self._ended, test))
+
+    def _ended(self, test: TestId, event: Ended, epoch: int, seconds: float) -> None:
+        killed = isinstance(event, Death) and event.from_outside
+        if not (killed and self.put_back(test)):
+            self._produced(test, event, epoch)

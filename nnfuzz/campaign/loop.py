@@ -17,30 +17,25 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from nnfuzz.backend.outcome import DIFFERENCES
 from nnfuzz.base.index_set import IndexSet
 from nnfuzz.campaign.backend_pool import BackendPool
 from nnfuzz.campaign.cpu import CpuMeter
 from nnfuzz.campaign.epochs import Epochs
 from nnfuzz.campaign.jobs import Indexes, JobSource, OwnIndexes
-from nnfuzz.campaign.pace import Waiting
 from nnfuzz.campaign.producer_pool import Order, PoolError, ProducerPool
 from nnfuzz.campaign.suspects import Suspects
-from nnfuzz.campaign.testrun import FAULT, TestRun, lost, not_produced
+from nnfuzz.campaign.under_way import UnderWay
 from nnfuzz.feedback.probe import Prober, by_turns
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.observer import CampaignSnapshot, Observer, counted
-from nnfuzz.records.rows import EventRow
-from nnfuzz.sandbox.events import Death, Reply, Standstill, Trouble
+from nnfuzz.sandbox.events import Standstill
 from nnfuzz.sandbox.sandbox import wait
 from nnfuzz.store.disk import DiskBudget
-from nnfuzz.store.recorder import Evidence, Recorder
-from nnfuzz.testcase.case import NotProduced, TestCase
-from nnfuzz.testcase.identity import Numbered, Probe, TestId
+from nnfuzz.store.recorder import Recorder
 from nnfuzz.upkeep.reducing import Reducer
 
 TICK_SECONDS, LEAST_TICK_SECONDS = 0.25, 0.01
@@ -54,7 +49,7 @@ SETTLE_SECONDS = 5.0  # after the time limit, for tests that await a verdict or 
 
 @contextmanager
 def _heap_frozen() -> Iterator[None]:
-    """What is there by now stays: the collector need not go through it again."""
+    """Exempts existing objects from garbage collection."""
     gc.collect()
     gc.freeze()
     try:
@@ -100,7 +95,6 @@ class Loop:
         self.observer = observer
         self.reducer = reducer
         self.epochs = epochs
-        self.faults = self.probes = 0
         self._stopped = stopped
         self._probing = False
         self._reduce_until: float | None = None
@@ -111,17 +105,23 @@ class Loop:
                 pool.aside.known = self._suspects.known
         self._overtime = self._time_is_up() and bool(self._suspects.earlier)
         """Whether the session is there to decide what earlier ones have left, and nothing else."""
+        self.cpu = CpuMeter(producers, backends)
+        self._tests = UnderWay(
+            config, recorder, producers, backends, prober, self._suspects, self.cpu
+        )
         self._jobs = JobSource(
-            config.seed, indexes or self._indexes(), prober, self._produced, self._few_probes
+            config.seed,
+            indexes or self._indexes(),
+            prober,
+            self._tests.produced,
+            self._tests.few_probes,
         )
         self._disk = DiskBudget(
             recorder.store, config.disk, observer.note, config.guidance, config.epoch
         )
-        self._runs: set[TestRun] = set()
         self.standstills = Counter(recorder.store.meta(STANDSTILLS, {}))
         self._last_tick = self._last_trim = 0.0
         self._tests_before = recorder.figures.tests
-        self.cpu = CpuMeter(producers, backends)
 
     # -- running ------------------------------------------------------------------------------
 
@@ -135,7 +135,7 @@ class Loop:
             try:
                 self._fuzz()
             except PoolError as error:
-                self._blame_for_end(error)
+                self._tests.blame_for_end(error.test, str(error), self.epochs.number)
                 raise
             self._settle()
             self.recorder.complete = True
@@ -168,7 +168,7 @@ class Loop:
         while not self._stopped() and (not self.prober.idle or self._busy()):
             if time.monotonic() >= deadline:
                 self.prober.forget_waiting()
-            many = math.isinf(deadline) or self._few_probes()
+            many = math.isinf(deadline) or self._tests.few_probes()
             self._step(self._jobs.probe if many else lambda: None)
         self.recorder.complete = True
         self._tick(final=True)
@@ -180,7 +180,7 @@ class Loop:
     def cpu_ms(self) -> dict[str, float | dict[str, float]]:
         """Milliseconds of CPU time per test of this session, by who has spent them."""
         tests = self.recorder.figures.tests - self._tests_before
-        return self.cpu.per_test(tests, self.probes)
+        return self.cpu.per_test(tests, 0 if self._probing else self._tests.probes)
 
     def sut_share(self) -> float:
         """Seconds inside compilers / (wall seconds x workers), of this session."""
@@ -214,7 +214,7 @@ class Loop:
         for pool in self.backends:
             pool.queue.clear()
         while not self._stopped() and time.monotonic() < deadline:
-            settling = any(run.settling for run in self._runs - self._suspects.runs)
+            settling = any(run.settling for run in self._tests.unsuspected)
             if not settling and not any(pool.aside.undecided() for pool in self.backends):
                 break
             self._step(lambda: None)
@@ -321,107 +321,9 @@ class Loop:
         rooms = {pool: least + workers * (6 + pool.ahead) for pool in self.backends}
         if any(len(pool.queue) >= room for pool, room in rooms.items()):
             return False
-        runs = self._runs - self._suspects.runs
+        runs = self._tests.unsuspected
         queued = sum(run.bytes for run in runs)
         return len(runs) < 8 * max(rooms.values()) and queued < QUEUED_BYTES
-
-    def _few_probes(self) -> bool:
-        """Whether workers are about to be done with all probes: when their time is over, what is
-        under way ends soon.
-        """
-        probes = (run for run in self._runs - self._suspects.runs if isinstance(run.test, Probe))
-        return sum(1 for _ in probes) <= self.config.workers
-
-    def _produced(
-        self,
-        test: TestId,
-        event: Reply[TestCase | NotProduced] | Trouble,
-        epoch: int,
-        seconds: float,
-    ) -> None:
-        if isinstance(event, Reply) and not isinstance(test, Probe):
-            self.cpu.add_phases(event.value.cpu)
-        self.probes += isinstance(test, Probe) and not self._probing
-        if isinstance(event, Death) and event.from_outside and self._jobs.put_back(test):
-            return
-        if not isinstance(event, Reply):
-            self._keep(lost(test, event, epoch))
-            if isinstance(test, Probe) and not self._suspects.gives_up(test):
-                self.prober.finished(test, {})
-        elif isinstance(made := event.value, NotProduced):
-            self._keep(not_produced(test, made, epoch))
-            if isinstance(test, Probe) and not self._suspects.gives_up(test):
-                self.prober.not_produced(test, made)
-        else:
-            sampled = isinstance(test, Numbered) and self.config.sampled(test.index)
-            slow = test in self._suspects.earlier
-            pools, watched = self._pools_of(test), self._watched(test)
-            run = TestRun(self, test, made, pools, epoch, sampled, slow, watched)
-            self._runs.add(run)
-            if slow:
-                self._suspects.runs.add(run)
-            run.start()
-
-    def _watched(self, test: TestId) -> list[str]:
-        """The backends of which it is read which passes change the model of a test."""
-        if not isinstance(test, Numbered):
-            return []
-        shares = {pool.name: pool.registry.get(pool.spec.name).watched for pool in self.backends}
-        return [n for n, share in shares.items() if self.config.watched(test.index, n, share)]
-
-    def _pools_of(self, test: TestId) -> list[tuple[BackendPool, tuple[str, ...]]]:
-        if not isinstance(test, Probe):
-            return [(pool, pool.levels_of(test, self.config)) for pool in self.backends]
-        names: Collection[str] = self.prober.backends(test)
-        if self._suspects.gives_up(test):
-            names = self._suspects.earlier.get(test, ())
-        levels = self.prober.levels
-        return [(pool, tuple(levels[pool.name])) for pool in self.backends if pool.name in names]
-
-    # -- what comes back ----------------------------------------------------------------------
-
-    def judge(self, order: Order) -> None:
-        """For test runs: hands a verdict's job to the next free producer."""
-        self.producers.urgent.append(order)
-
-    def knows(self, signature: str, test: TestId) -> bool:
-        return signature in self._suspects.known or self.recorder.knows(signature, test)
-
-    def ended(self, run: TestRun, evidence: Evidence) -> None:
-        """For test runs: keeps the evidence and learns from it."""
-        self.dropped(run)
-        self._suspects.earlier.pop(run.test, None)
-        if run.sampled and run.agreed:
-            figures = self.recorder.figures
-            figures.full_checks += 1
-            figures.full_check_finds += any(
-                failure.kind in DIFFERENCES for failure in evidence.confirmed
-            )
-        self._keep(evidence)
-        self._suspects.confirm(evidence.confirmed)
-        if isinstance(run.test, Probe) and not self._suspects.gives_up(run.test):
-            self.prober.finished(run.test, run.outcomes)
-
-    def suspected(self, run: TestRun, waiting: Waiting) -> str:
-        """For test runs: one looks like a hang. Returns its signature."""
-        return self._suspects.add(run, waiting)
-
-    def dropped(self, run: TestRun) -> None:
-        """For test runs: there is nothing more to come of one."""
-        self._runs.discard(run)
-        self._suspects.runs.discard(run)
-
-    def _keep(self, evidence: Evidence) -> None:
-        self.faults += sum(event.kind == FAULT for event in evidence.events)
-        self.recorder.record(evidence)
-
-    def _blame_for_end(self, error: PoolError) -> None:
-        """Keeps that the session ended at a test, so that sessions to come do not all end there."""
-        test = error.test
-        if isinstance(test, Numbered):
-            epoch = next((run.epoch for run in self._runs if run.test == test), self.epochs.number)
-            event = EventRow(test, FAULT, "", "run", "", str(error))
-            self._keep(Evidence(test, epoch, status=FAULT, events=(event,)))
 
     # -- watching -----------------------------------------------------------------------------
 
@@ -446,7 +348,7 @@ class Loop:
             outcomes=dict(figures.outcomes),
             findings=len(self.recorder.findings()),
             occurrences=self.recorder.buckets.get("finding", 0),
-            faults=self.faults,
+            faults=self._tests.faults,
             refused=len(self.epochs.refused),
             sut_share=self.sut_share(),
             tests_limit=self._own_limit,

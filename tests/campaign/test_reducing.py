@@ -252,7 +252,7 @@ def test_once_it_is_over_findings_are_reduced_side_by_side(tmp_path):
         recorder = Recorder(store, (), lambda *_: None, lambda row: None)
         recorder.complete = True
         reducer = Reducer(config, recorder, print)
-        reducer.dispatch(math.inf, 3)
+        reducer.start_next(math.inf, 3)
         assert reducer.waiting() == len(set(reducer.sandboxes())) == 2
         reducer.close()
         assert not list(reducer.sandboxes()) and not reducer.busy
