@@ -1,8 +1,8 @@
-"""How long a backend usually takes, and from when on a run is no longer waited for.
+"""How long a backend usually takes, and after which time nothing waits for a run any more.
 
-Neither limit decides what comes of a run, since both follow the clock: that is for the time limit
-of the backend alone. They decide who waits for it. Only in a campaign that the clock ends anyway a
-hang is decided sooner, by how long others take (`Pace.hopeless`).
+These limits follow the clock, so they do not decide the outcome of a run: only the backend's time
+limit does. They decide what waits for the run. The exception is a campaign that ends by the clock:
+there a hang is decided sooner, by how long other runs take (`Pace.hopeless`).
 """
 
 from __future__ import annotations
@@ -13,27 +13,28 @@ from dataclasses import dataclass
 from nnfuzz.backend.stage import Stage
 from nnfuzz.testcase.identity import TestId
 
-LATEST = 200  # levels that are remembered, so that the pace follows the load of the machine
+LATEST = 200  # levels that count, so that the pace follows the load of the machine
 TAIL = 0.95
-"""Nineteen of twenty levels are faster: the slow end of what is usual, as far as 200 show it."""
+"""Quantile of the times that is taken for the slow end of what is usual."""
 UNUSUAL, SUSPICIOUS = 1.5, 20.0
-"""Times the tail: what takes that long makes way; what takes that long looks like a hang. A tail is
-about three times the mean: where one test in sixty hangs, waiting for twice that costs a tenth."""
+"""Multiples of the tail after which a run makes way for others, and after which it looks like a
+hang. A tail is about three times the mean: if one test in sixty hangs, waiting for twice the tail
+costs a tenth of the time."""
 LEAST_UNUSUAL, LEAST_SUSPICIOUS = 0.025, 1.0
-"""Seconds. Making way costs next to nothing where the answer comes, since its worker is then the
-next to take over, and a fork, some 20 ms, where none comes. A busy machine seldom keeps a process
-from running for a second, and what is suspected wrongly is only told too early."""
+"""Lower limits of both, in seconds. Making way costs next to nothing if the answer comes, since its
+worker is then the next to take over, and otherwise a fork (some 20 ms). A busy machine seldom keeps
+a process from running for a second, and a wrong suspicion is only reported too early."""
 HOPELESS, LEAST_HOPELESS = 100.0, 10.0
-"""Times the tail, and seconds, that a hang gets where the clock ends the campaign."""
-UNKNOWN = 1.0  # seconds to begin with, for a tail that nothing has shown yet
-FEW = 20  # levels that do not show a tail
-STEP = 8  # levels after which it is looked at again
-LARGER = 4.0  # times as long as an elementary model of the survey a usual one may take
+"""Multiple of the tail, and seconds, after which a run hangs if the clock ends the campaign."""
+UNKNOWN = 1.0  # seconds: the tail before any level has ended
+FEW = 20  # levels that are too few for a tail
+STEP = 8  # levels after which the tail is computed again
+LARGER = 4.0  # times the seconds of an elementary model that a usual one may take
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """A run that is waited for: the level and stage that it is in, and for how many seconds."""
+    """A run without an answer: its level and stage, and the seconds that it has taken so far."""
 
     test: TestId
     backend: str
@@ -46,9 +47,10 @@ class Waiting:
 
 
 class Pace:
-    """What the levels of one backend took lately. ceiling: its time limit in seconds.
+    """The latest times of one backend by level. ceiling: the backend's time limit in seconds.
 
-    Levels are told apart: one may interpret what another compiles, a thousand times as slowly.
+    Each level has times of its own: one may interpret what another compiles, and take a thousand
+    times as long.
     """
 
     def __init__(self, ceiling: float) -> None:
@@ -60,12 +62,12 @@ class Pace:
         self._noted = 0
 
     def expect(self, elementary: float, level: str = "") -> None:
-        """Takes the longest time of an elementary model at a level, to begin with."""
+        """Sets the expectation for a level: the longest time of an elementary model, in seconds."""
         self._expected[level] = LARGER * elementary
         self._tail = self._meanwhile = None
 
     def add(self, seconds: float, level: str = "") -> None:
-        """Notes what a level took that has come to an end."""
+        """Records the seconds of a level that has ended."""
         latest = self._seconds.setdefault(level, deque(maxlen=LATEST))
         latest.append(seconds)
         self._noted += 1
@@ -74,7 +76,7 @@ class Pace:
 
     @property
     def tail(self) -> float:
-        """What only one in twenty exceeds, at the slowest level."""
+        """The seconds that one run in twenty exceeds at the slowest level."""
         if self._tail is None:
             levels = self._seconds.keys() | self._expected.keys()
             self._tail = max(map(self._tail_of, levels), default=UNKNOWN)
@@ -82,15 +84,15 @@ class Pace:
 
     def _tail_of(self, level: str) -> float:
         ordered = sorted(self._seconds.get(level, ()))
-        shown = ordered[int(TAIL * len(ordered))] if ordered else 0.0
+        observed = ordered[int(TAIL * len(ordered))] if ordered else 0.0
         if len(ordered) >= FEW:
-            return shown
-        others = max(self._expected.values(), default=UNKNOWN)  # of one that nobody asked
-        return max(shown, self._expected.get(level, others))
+            return observed
+        others = max(self._expected.values(), default=UNKNOWN)  # for a level without expectation
+        return max(observed, self._expected.get(level, others))
 
     @property
     def meanwhile(self) -> float:
-        """Levels that usually end until one makes way."""
+        """The number of levels that usually end until one makes way."""
         if self._meanwhile is None:
             latest = [seconds for level in self._seconds.values() for seconds in level]
             self._meanwhile = self.unusual * len(latest) / max(sum(latest), 1e-9)
@@ -108,5 +110,5 @@ class Pace:
 
     @property
     def hopeless(self) -> float:
-        """Seconds after which a level hangs, in a campaign that the clock ends."""
+        """Seconds after which a level counts as a hang if the clock ends the campaign."""
         return min(self.ceiling, max(LEAST_HOPELESS, HOPELESS * self.tail))

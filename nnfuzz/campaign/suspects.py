@@ -1,11 +1,11 @@
-"""Tests that look like hangs: kept at once, decided by a time limit, and in nobody's way.
+"""Tests that look like hangs: recorded at once, decided by a time limit, and in no other's way.
 
-How long a run takes before it is suspected follows the clock, so that must not decide what is
-generated. In a campaign that counts tests, the time limit alone, a setting, decides what is a hang,
-and the next epochs wait for what is suspected, as for every other test. In one that the clock ends
-anyway, nobody waits: a suspected test is taken for a hang by the epochs, and its probe for
-unanswered. Both are kept with the row, so that a resumed campaign comes to the same. There, a hang
-is decided by how long others take (nnfuzz.campaign.pace), and each signature is confirmed once.
+The time after which a run is suspected follows the clock, so it must not decide what is generated.
+In a campaign with a number of tests, the backend's time limit alone decides what is a hang, and the
+next epochs wait for suspected tests as for all others. A campaign that ends by the clock does not
+wait: its epochs count a suspected test as a hang, and a suspected probe as unanswered. Both facts
+are stored with the row, so that a resumed campaign generates the same. Such a campaign decides
+hangs by how long other runs take (nnfuzz.campaign.pace), and confirms each signature once.
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ SOME = 5  # hangs that are no accident
 
 
 class Suspects:
-    """The suspected test runs of a session. earlier: by test that earlier sessions have suspected,
-    the backends. waited_for: whether epochs and probing wait for suspects. known: signatures of the
-    hangs that are confirmed, where nobody waits: others of one are believed.
+    """The suspected test runs of a session.
+
+    earlier: the backends by test that earlier sessions have suspected. waited_for: whether epochs
+    and probing wait for suspects. known: signatures of confirmed hangs, if nothing waits; further
+    hangs with one of these signatures are not confirmed again.
     """
 
     def __init__(self, recorder: Recorder, prober: Prober, waited_for: bool) -> None:
@@ -50,14 +52,14 @@ class Suspects:
         self._probes = sorted(self._given_up, reverse=True)
 
     def confirm(self, failures: Iterable[Failure]) -> None:
-        """Takes the hangs among confirmed failures for known."""
+        """Adds the signatures of the hangs among confirmed failures to `known`."""
         if not self.waited_for:
-            hangs = (found for found in failures if found.kind is OutcomeKind.TIMEOUT)
-            self.known.update(found.signature.hash for found in hangs)
+            hangs = (f for f in failures if f.kind is OutcomeKind.TIMEOUT)
+            self.known.update(failure.signature.hash for failure in hangs)
 
     def add(self, run: TestRun, waiting: Waiting) -> str:
-        """Keeps a run that looks like a hang, and has nobody wait for it who need not. Returns its
-        signature.
+        """Records a run that looks like a hang, and answers its probe if nothing is to wait for it.
+        Returns the signature of the hang.
         """
         self.runs.add(run)
         self._count += 1
@@ -80,26 +82,26 @@ class Suspects:
         return row.signature
 
     def most(self, tests: int) -> str:
-        """Says so once hangs are most of what happens; "" before, and ever after. tests: recorded
-        in this session, some of which may have hung.
+        """A warning, returned once, if most tests look like hangs; otherwise "". tests: those that
+        this session has recorded, including hangs.
         """
         if self._count < SOME or 2 * self._count <= tests + len(self.runs):
             return ""
-        told, self._count = self._count, -sys.maxsize
+        count, self._count = self._count, -sys.maxsize
         return (
-            f"most of what runs looks like a hang: {told} of {max(told, tests + len(self.runs))} "
+            f"most of what runs looks like a hang: {count} of {max(count, tests + len(self.runs))} "
             "tests. If the compiler is only slow, a larger timeout of the backend waits for it"
         )
 
     def gives_up(self, test: TestId) -> bool:
-        """Whether it is a probe whose answer nobody waits for any more."""
+        """Whether a test is a probe that counts as unanswered."""
         return test in self._given_up
 
     def next_probe(self) -> Probe | None:
-        """A probe that an earlier session has given up, to be decided now."""
+        """A probe that an earlier session has counted as unanswered, to be decided now."""
         return self._probes.pop() if self._probes else None
 
     @property
     def indexes(self) -> set[int]:
-        """Of the tests that earlier sessions have suspected."""
+        """The indexes of the tests that earlier sessions have suspected."""
         return {test.index for test in self.earlier if test.index is not None}

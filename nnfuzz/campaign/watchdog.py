@@ -1,9 +1,8 @@
-"""Notices when the campaign's own thread does not go on, and says where it is.
+"""Reports when the campaign's own thread stands still, and at which of its lines.
 
 That thread never waits for a process without a limit (nnfuzz.sandbox.sandbox), but it reads and
-writes files: on a disk or a share that does not answer it stands still, and with it the whole
-campaign. Nobody can do that in its place, so it is told, by another thread, and told again when it
-is over.
+writes files: if a disk or a share does not answer, it stands still, and the whole campaign with it.
+Another thread reports that, and reports again when the campaign goes on.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ from nnfuzz.base.text import visible
 from nnfuzz.sandbox.own_time import OwnTime
 
 PATIENCE = 30.0
-"""Seconds of its own time in which it neither looks after processes nor computes."""
+"""Seconds of its own time in which the thread neither polls processes nor computes."""
 TICK_SECONDS, COMPUTING = 0.5, 0.05
-"""Between looks; of that time, what is computing."""
+"""Seconds between two checks; the share of that time in which a thread that works computes."""
 OWN = str(Path(__file__).parents[1]) + os.sep
 
 
 class Watchdog:
     """A context manager, of the thread that enters it.
 
-    note: says something, from any thread. looks: how often that thread has looked after processes,
-    by now. patience: seconds.
+    note: shows a line; it may be called from any thread. looks: returns how often the watched
+    thread has polled processes. patience: seconds.
     """
 
     def __init__(
@@ -40,7 +39,7 @@ class Watchdog:
         patience: float = PATIENCE,
     ) -> None:
         self.standstills = 0
-        """How often it stood still, by now."""
+        """How often the thread stood still."""
         self._note = note
         self._looks = looks
         self._patience = patience
@@ -82,20 +81,20 @@ class Watchdog:
             seen, computed, looked = looks, computes, now
 
     def _place(self) -> str:
-        """Where the watched thread is: the innermost lines of nnfuzz, and its file."""
+        """The innermost lines of nnfuzz that the watched thread is at, and its file."""
         frame: FrameType | None = sys._current_frames().get(self._watched)
-        told: list[str] = []
-        while frame and len(told) < 3:
+        places: list[str] = []
+        while frame and len(places) < 3:
             code = frame.f_code
             if code.co_filename.startswith(OWN):
                 place = code.co_filename.removeprefix(OWN)
-                told.append(f"{code.co_qualname} ({place}:{frame.f_lineno}{_about(frame)})")
+                places.append(f"{code.co_qualname} ({place}:{frame.f_lineno}{_about(frame)})")
             frame = frame.f_back
-        return ", called by ".join(told) or "none of its lines"
+        return ", called by ".join(places) or "none of its lines"
 
 
 def _about(frame: FrameType) -> str:
-    """The first file or address among what a function works with."""
+    """The first file or address among the local variables of a function."""
     for value in frame.f_locals.values():
         if isinstance(value, Path) or (isinstance(value, str) and "://" in value):
             return f", {visible(str(value))[:200]}"

@@ -1,4 +1,4 @@
-"""What the table of operators says of each, which takes PyTorch to find out: kept on the disk."""
+"""The facts in the table of operators; they need PyTorch, so they are cached on the disk."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ EXPORTERS = tuple(name for name in OPSETS if name != "direct")
 
 @dataclass(frozen=True)
 class OperatorFacts:
-    """One operator. cells: its columns of the table. keys: of its signatures that some opset
-    admits. signatures: how many there are in all.
+    """One operator. cells: its columns of the table. keys: the written signatures that some opset
+    admits. signatures: the number of all its signatures.
     """
 
     cells: tuple[str, ...]
@@ -36,14 +36,14 @@ class OperatorFacts:
 
 
 def cached_facts(place: Path, find: Callable[[], list[OperatorFacts]]) -> list[OperatorFacts]:
-    """What `find` returns, from a file where that was made of the same sources; else it is written
+    """The result of `find`, from a file if it was made of the same sources; else it is written
     there.
     """
     digest = _digest()
     with contextlib.suppress(OSError, Unreadable, KeyError, TypeError, ValueError):
-        told = json.loads(place.read_text())
-        if told["of"] == digest:
-            return read(list[OperatorFacts], told["operators"])
+        cached = json.loads(place.read_text())
+        if cached["of"] == digest:
+            return read(list[OperatorFacts], cached["operators"])
     found = find()
     with contextlib.suppress(OSError):
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ def cached_facts(place: Path, find: Callable[[], list[OperatorFacts]]) -> list[O
 
 
 def _digest() -> str:
-    """Of the sources and libraries that the facts follow from."""
+    """A digest of the sources and libraries that the facts follow from."""
     from nnfuzz.feedback.support_cache import specs_digest
 
     parts = [specs_digest((), ("check",)), version("onnx"), version("torch")]
@@ -61,7 +61,7 @@ def _digest() -> str:
 
 
 def operator_facts(specs: Iterable[type[OpSpec]]) -> list[OperatorFacts]:
-    """Of each operator, sorted by name."""
+    """The facts on each operator, sorted by name."""
     from nnfuzz.check.legality import legal_signatures
     from nnfuzz.generate.catalog import signature_key
 

@@ -28,7 +28,7 @@ from nnfuzz.corpus.layout import (
     TestFolder,
     write_test,
 )
-from nnfuzz.corpus.selection import Budget, Candidate, select
+from nnfuzz.corpus.selection import Budget, Candidate, choose
 from nnfuzz.ir.view import GraphView
 
 SCHEMA = 1
@@ -141,7 +141,7 @@ def pick(
     check_unused(out)
     first = [finding.candidate for finding in kept]
     by_name = {source.candidate.name: source for source in sources}
-    chosen = select([s.candidate for s in sources], budget, first)
+    chosen = choose([s.candidate for s in sources], budget, first)
     if not chosen and not first:
         raise CorpusError("not a single test fits into the budget")
     begin(out, {"schema": SCHEMA, "license": LICENSE, **about}, script)

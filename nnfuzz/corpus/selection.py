@@ -50,7 +50,7 @@ class Budget:
         return self.count >= 0 and self.size >= 0 and self.seconds >= 0
 
 
-def select(
+def choose(
     candidates: Sequence[Candidate], budget: Budget, first: Sequence[Candidate] = ()
 ) -> list[Candidate]:
     """Chooses candidates one by one while one adds coverage and fits; returns them in that order.

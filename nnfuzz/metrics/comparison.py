@@ -9,7 +9,7 @@ from typing import Any
 
 from nnfuzz.metrics.measures import Measure, boundary_share, histograms, measures
 from nnfuzz.metrics.tally import Tally
-from nnfuzz.metrics.vocabulary import Vocabulary
+from nnfuzz.metrics.vocabulary import OperatorVocabulary
 from nnfuzz.report.templating import environment
 
 SCHEMA = 1
@@ -49,7 +49,7 @@ class FolderComparison:
     """Folders whose coverage is measured against the same vocabulary."""
 
     counted: Sequence[Counted]
-    vocabulary: Vocabulary
+    vocabulary: OperatorVocabulary
 
     def rows(self) -> list[MeasureRow]:
         """Every measure that at least one folder has, in order."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nnfuzz.metrics.tally import Tally
-from nnfuzz.metrics.vocabulary import Vocabulary
+from nnfuzz.metrics.vocabulary import OperatorVocabulary
 
 BOUNDARY = ("0", "1", "[0 0]", "[0 1]", "[1 1]", "[]")
 """Classes of values (nnfuzz.ir.features.value_class) at which formulas degenerate."""
@@ -35,7 +35,7 @@ class Measure:
         return f"{self.value:,.0f}" if self.kind == COUNT else f"{self.value:,.2f}"
 
 
-def measures(tally: Tally, vocabulary: Vocabulary) -> list[Measure]:
+def measures(tally: Tally, vocabulary: OperatorVocabulary) -> list[Measure]:
     """All measures in the order in which they are shown."""
     return [*_size(tally), *_isra(tally, vocabulary), *_others(tally, vocabulary)]
 
@@ -48,7 +48,7 @@ def _size(tally: Tally) -> list[Measure]:
     ]
 
 
-def _isra(tally: Tally, vocabulary: Vocabulary) -> list[Measure]:
+def _isra(tally: Tally, vocabulary: OperatorVocabulary) -> list[Measure]:
     """The eleven measures of Isra's evaluation."""
     size, graphs = max(len(vocabulary), 1), max(tally.graphs, 1)
     of_ops = set(tally.operators) & set(vocabulary.degrees)
@@ -72,7 +72,7 @@ def _isra(tally: Tally, vocabulary: Vocabulary) -> list[Measure]:
     return [Measure(name, "Isra", *rest) for name, *rest in figures]  # type: ignore[arg-type]
 
 
-def _others(tally: Tally, vocabulary: Vocabulary) -> list[Measure]:
+def _others(tally: Tally, vocabulary: OperatorVocabulary) -> list[Measure]:
     size = max(len(vocabulary), 1)
     vertices = sum(map(len, tally.vertices.values()))
     every = "different vertices, of all nodes"

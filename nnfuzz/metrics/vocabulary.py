@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class OperatorVocabulary:
     """The operators that coverage is measured against (Isra's operation corpus).
 
     degrees: operator -> how many different numbers of inputs it takes, at most DEGREES.
@@ -24,16 +24,16 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.degrees)
 
-    def with_(self, names: Iterable[str]) -> Vocabulary:
+    def with_(self, names: Iterable[str]) -> OperatorVocabulary:
         """The vocabulary with further operators, of which only the names are known."""
-        return Vocabulary({**dict.fromkeys(names, 1), **self.degrees})
+        return OperatorVocabulary({**dict.fromkeys(names, 1), **self.degrees})
 
-    def only(self, names: Collection[str]) -> Vocabulary:
+    def only(self, names: Collection[str]) -> OperatorVocabulary:
         """The vocabulary of these operators alone."""
-        return Vocabulary({name: self.degrees.get(name, 1) for name in names})
+        return OperatorVocabulary({name: self.degrees.get(name, 1) for name in names})
 
 
-def of_onnx() -> Vocabulary:
+def of_onnx() -> OperatorVocabulary:
     """The operators of ONNX's own domain at the newest opset, without deprecated ones.
 
     Constant is left out, since a weight may be written as one or not.
@@ -45,12 +45,12 @@ def of_onnx() -> Vocabulary:
         if schema.domain == "" and not schema.deprecated and schema.name != "Constant":
             newest[schema.name] = schema
     arities = {name: (s.min_input, s.max_input) for name, s in newest.items()}
-    return Vocabulary({name: _degrees(*arities[name]) for name in sorted(arities)})
+    return OperatorVocabulary({name: _degrees(*arities[name]) for name in sorted(arities)})
 
 
-def of_specs(specs: Iterable[type[OpSpec]]) -> Vocabulary:
+def of_specs(specs: Iterable[type[OpSpec]]) -> OperatorVocabulary:
     """The operators that campaigns generate from; some are one mode of an ONNX operator."""
-    return Vocabulary({spec.name: _degrees(*spec.arity()) for spec in specs})
+    return OperatorVocabulary({spec.name: _degrees(*spec.arity()) for spec in specs})
 
 
 def _degrees(low: int, high: int) -> int:

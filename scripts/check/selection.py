@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 import torch
 
 from nnfuzz.corpus.coverage import coverage_table, covered
-from nnfuzz.corpus.selection import Budget, Candidate, select
+from nnfuzz.corpus.selection import Budget, Candidate, choose
 from planted.bench import Bench
 from planted.catalogue import LEGAL_VARIATIONS, PLANTED_BUGS
 from scripts.bench.engines import Source
@@ -70,7 +70,7 @@ def generated(models: int, common: bool) -> list[Candidate]:
 def kept(everything: Sequence[Candidate], count: int) -> dict[str, object]:
     """The coverage of a selection and of a random choice."""
     whole = [candidate.features for candidate in everything]
-    chosen = select(everything, Budget(count))
+    chosen = choose(everything, Budget(count))
     drawn = random.Random(0).sample(list(everything), len(chosen))
     return {
         "models": len(everything),
@@ -84,7 +84,7 @@ def compared(found: dict[Candidate, frozenset[str]], count: int) -> dict[str, ob
     """The shares of coverage and bugs that a selection keeps, and that random choices keep on
     average."""
     everything = list(found)
-    chosen = select(everything, Budget(count))
+    chosen = choose(everything, Budget(count))
     rng = random.Random(0)
     draws = [rng.sample(everything, len(chosen)) for _ in range(DRAWS)]
     bugs = union(found.values())

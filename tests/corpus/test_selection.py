@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnfuzz.corpus.selection import Budget, Candidate, select
+from nnfuzz.corpus.selection import Budget, Candidate, choose
 
 
 def candidate(name, *features, size=1, seconds=1.0):
@@ -23,22 +23,22 @@ def test_the_one_that_adds_most_comes_first_and_what_adds_nothing_never():
         candidate("c", "z"),
         candidate("d", "y"),
     ]
-    assert names(select(tests, Budget())) == ["b", "c"]
-    assert names(select(tests, Budget(count=1))) == ["b"]
+    assert names(choose(tests, Budget())) == ["b", "c"]
+    assert names(choose(tests, Budget(count=1))) == ["b"]
 
 
 def test_what_is_there_already_counts_and_takes_its_part_of_the_budget():
     tests = [candidate("a", "x"), candidate("b", "y")]
     first = [candidate("f", "x", "w")]
-    assert names(select(tests, Budget(count=2), first)) == ["b"]
-    assert names(select(tests, Budget(count=1), first)) == []
+    assert names(choose(tests, Budget(count=2), first)) == ["b"]
+    assert names(choose(tests, Budget(count=1), first)) == []
 
 
 def test_a_small_one_is_worth_more_where_bytes_are_scarce():
     tests = [candidate("big", "x", "y", "z", size=90), candidate("x", "x", size=10)]
     tests += [candidate("y", "y", size=10), candidate("z", "z", size=10)]
-    assert names(select(tests, Budget(size=40))) == ["x", "y", "z"]
-    assert names(select(tests, Budget())) == ["big"]
+    assert names(choose(tests, Budget(size=40))) == ["x", "y", "z"]
+    assert names(choose(tests, Budget())) == ["big"]
 
 
 def test_kinds_weigh_the_same():
@@ -48,8 +48,8 @@ def test_kinds_weigh_the_same():
     rest = Candidate(
         "rest", frozenset({("operator", "b"), *(("vertex", str(i)) for i in range(98))})
     )
-    assert names(select([many, rare, rest], Budget(count=2)))[0] == "rest"
-    assert names(select([many, rare, rest], Budget(count=2)))[1] == "rare"
+    assert names(choose([many, rare, rest], Budget(count=2)))[0] == "rest"
+    assert names(choose([many, rare, rest], Budget(count=2)))[1] == "rare"
 
 
 FEATURES = st.frozensets(st.sampled_from("abcdefgh"))
@@ -60,7 +60,7 @@ TESTS = st.lists(st.tuples(FEATURES, st.integers(1, 20)), min_size=1, max_size=1
 def test_budgets_are_kept_and_the_lazy_choice_is_the_greedy_one(tests, count, size):
     pool = [candidate(f"t{i:02}", *f, size=s) for i, (f, s) in enumerate(tests)]
     budget = Budget(count=count, size=size)
-    chosen = select(pool, budget)
+    chosen = choose(pool, budget)
     assert len(chosen) <= count and sum(c.size for c in chosen) <= size
     seen: set = set()
     for c in chosen:

@@ -2,9 +2,9 @@
 
 from nnfuzz.ir.features import Features, features
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
-from nnfuzz.metrics.vocabulary import Vocabulary
+from nnfuzz.metrics.vocabulary import OperatorVocabulary
 
-VOCABULARY = Vocabulary({"Add": 1, "Relu": 1, "Concat": 5, "Abs": 1})
+VOCABULARY = OperatorVocabulary({"Add": 1, "Relu": 1, "Concat": 5, "Abs": 1})
 
 
 def graph(size: int) -> Features:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nnfuzz.ir.view import GraphView
     from nnfuzz.metrics.comparison import Counted, FolderComparison
     from nnfuzz.metrics.tally import Tally
-    from nnfuzz.metrics.vocabulary import Vocabulary
+    from nnfuzz.metrics.vocabulary import OperatorVocabulary
     from nnfuzz.store.store import Store
 
 MOST_SHOWN = 5
@@ -115,7 +115,7 @@ class _Runners:
 
 def _counted(
     folder: Path, only: Sequence[str], runners: Sequence[BackendRunner]
-) -> tuple[Counted, Vocabulary]:
+) -> tuple[Counted, OperatorVocabulary]:
     """What is in a folder, and the operators that it could have. Raises: UsageError, Unreadable."""
     from nnfuzz.store.store import FILE, Store
 
@@ -136,7 +136,7 @@ def _models(folder: Path) -> list[Path]:
 
 def _of_models(
     folder: Path, files: list[Path], only: Sequence[str], runners: Sequence[BackendRunner]
-) -> tuple[Counted, Vocabulary]:
+) -> tuple[Counted, OperatorVocabulary]:
     from nnfuzz.base.reading import Unreadable
     from nnfuzz.cli.onnx_graph import model_graph
     from nnfuzz.cli.progress import steps
@@ -173,7 +173,9 @@ def _passes(runners: Sequence[BackendRunner], file: Path) -> dict[str, list[str]
     return {name: found for name, found in told.items() if found is not None}
 
 
-def _of_campaign(folder: Path, store: Store, only: Sequence[str]) -> tuple[Counted, Vocabulary]:
+def _of_campaign(
+    folder: Path, store: Store, only: Sequence[str]
+) -> tuple[Counted, OperatorVocabulary]:
     from nnfuzz.base.untrusted import as_far_as
     from nnfuzz.metrics.comparison import Counted
     from nnfuzz.metrics.tally import Tally
@@ -193,15 +195,15 @@ def _name(folder: Path) -> str:
 
 
 def _vocabulary(
-    known: Sequence[Vocabulary], counted: Sequence[Counted], only: Sequence[str]
-) -> Vocabulary:
+    known: Sequence[OperatorVocabulary], counted: Sequence[Counted], only: Sequence[str]
+) -> OperatorVocabulary:
     """The operators that all folders are measured against: those of ONNX, and what else occurs."""
-    from nnfuzz.metrics.vocabulary import Vocabulary
+    from nnfuzz.metrics.vocabulary import OperatorVocabulary
 
     every: dict[str, int] = {}
     for vocabulary in known:
         every |= dict(vocabulary.degrees)
-    whole = Vocabulary(every).with_({op for one in counted for op in one.tally.operators})
+    whole = OperatorVocabulary(every).with_({op for one in counted for op in one.tally.operators})
     return whole.only(only) if only else whole
 
 
