@@ -33,12 +33,20 @@ class Deviation:
         where = " (sums of products)" if self.to == TF32 else ""
         return f"{self.dtype} is computed in {self.to}{where}"
 
+    @classmethod
+    def parse(cls, text: str) -> Deviation:
+        """Reads what `str` gives. Raises: ValueError."""
+        dtype, _, rest = text.partition(" ")
+        to = rest.removeprefix("is computed in ").removesuffix(" (sums of products)")
+        found = cls(dtype, SATURATES if rest == _SATURATES else to)
+        if str(found) != text:
+            raise ValueError(f"{text!r} is no habit of a compiler")
+        return found
 
-def decision(told: str) -> str:
-    """What a habit, as str(Deviation) tells it, comes down to: a compiler that saturates decides
-    that for all of its narrow integers at once.
-    """
-    return _SATURATES if told.endswith(_SATURATES) else told
+    @property
+    def decision(self) -> str:
+        """What a compiler decides at once: to saturate, for all of its narrow integers."""
+        return _SATURATES if self.to == SATURATES else str(self)
 
 
 Habits = Sequence[Deviation]

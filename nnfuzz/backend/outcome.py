@@ -42,6 +42,10 @@ MEMORY_LIMIT = "memory limit"
 """How people are told of a death by the memory limit; `Outcome.over_memory_limit` marks it."""
 
 
+BRIEF = 300
+"""Characters of a message in the store."""
+
+
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """The last stage reached by one test case on one target, and what it left behind.
@@ -92,6 +96,43 @@ def marked(outcome: Outcome) -> Outcome:
     """An outcome read from a file, where those of older versions lack `over_memory_limit`."""
     crashed = outcome.kind is OutcomeKind.CRASH and outcome.message.startswith(MEMORY_LIMIT)
     return replace(outcome, over_memory_limit=True) if crashed else outcome
+
+
+@dataclass(frozen=True)
+class Brief:
+    """What a campaign's store keeps of an outcome: its kind, and more if that is not `ok`.
+
+    message: its first BRIEF characters; the finding's folder has all of it.
+    """
+
+    kind: str
+    stage: str = ""
+    signal: str = ""
+    error_type: str = ""
+    message: str = ""
+    over_memory_limit: bool = False
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> Brief:
+        if outcome.ok:
+            return cls(outcome.kind.value)
+        return cls(
+            outcome.kind.value,
+            outcome.stage.value,
+            outcome.signal,
+            outcome.error_type,
+            outcome.message[:BRIEF],
+            outcome.over_memory_limit,
+        )
+
+    @classmethod
+    def parse(cls, text: str) -> Brief:
+        return cls(text)
+
+    def to_json(self) -> str | dict[str, str | bool]:
+        """The kind alone if there is no more, else the fields that are set."""
+        written = {name: value for name, value in vars(self).items() if value}
+        return written if len(written) > 1 else self.kind
 
 
 def parsed_pass(told: str) -> tuple[str, str]:

@@ -19,7 +19,8 @@ from nnfuzz.compare.flip import PYTORCH, Blame, State, blame, state_of, voted
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.sandbox.wire import is_one
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.triage.signature import HABITS, Failure
+from nnfuzz.triage.identity import HabitIdentity
+from nnfuzz.triage.signature import Failure
 
 OPAQUE = "Opaque"
 """The name of nnfuzz.operators.opaque.Opaque in a graph."""
@@ -150,7 +151,7 @@ def blamed(
         return voted(dispute.groups, dispute.votes, failure.targets, levels)
     judged = with_mismatches(outcomes, verdict) if verdict else list(outcomes)
     states = {o.target: state_of(o) for o in judged}
-    if verdict and HABITS not in failure.signature.parts:
+    if verdict and not isinstance(failure.signature.identity, HabitIdentity):
         # What a habit alone gets wrong is right but for that, and a witness for the rest.
         habitual = verdict.explained.keys() & (states.keys() - {*failure.targets})
         states |= dict.fromkeys(habitual, State.RIGHT)

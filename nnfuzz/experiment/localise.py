@@ -28,6 +28,7 @@ from nnfuzz.experiment.result import Result, form_of
 from nnfuzz.materialize.validity import invalid
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.client import ProducerError
+from nnfuzz.triage.identity import ErrorIdentity, Identity, RefusalIdentity
 from nnfuzz.triage.mismatch import wrong_outputs
 from nnfuzz.triage.signature import Failure, failures
 from nnfuzz.triage.survey import patience
@@ -246,8 +247,13 @@ def same_error(found: Failure, wanted: Failure) -> bool:
         return False
     if found.kind is OutcomeKind.MISMATCH:
         return True
-    a, b = found.signature.parts, wanted.signature.parts
-    return all(a.get(part) == b.get(part) for part in ("error", "signal", "message"))
+    return _error(found.signature.identity) == _error(wanted.signature.identity)
+
+
+def _error(identity: Identity) -> tuple[str, str, str]:
+    if not isinstance(identity, ErrorIdentity | RefusalIdentity):
+        return "", "", ""
+    return identity.error or "", identity.signal or "", identity.message or ""
 
 
 def _swept(levels: Mapping[str, str], backend: str) -> str:

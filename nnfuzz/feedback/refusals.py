@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
-from nnfuzz.backend.outcome import OutcomeKind, Stage
+from nnfuzz.backend.outcome import Brief, OutcomeKind, Stage
 from nnfuzz.experiment.judgement import BLIND
 from nnfuzz.invalid.fault import INTERNAL, LATE, NOTHING, PLANTED, WORST_FIRST
 from nnfuzz.records.rows import TestRow
@@ -27,16 +26,12 @@ def refusals(tests: Iterable[TestRow]) -> dict[str, dict[str, dict[str, int]]]:
     }
 
 
-def _answer(told: str | Mapping[str, Any]) -> str:
-    """told: see nnfuzz.store.recorder.brief."""
-    if isinstance(told, str):
-        return told
-    kind, stage = told["kind"], told.get("stage")
-    if kind == OutcomeKind.REFUSED and stage == Stage.EXECUTE:
+def _answer(brief: Brief) -> str:
+    if brief.kind == OutcomeKind.REFUSED and brief.stage == Stage.EXECUTE:
         return LATE
-    if kind == OutcomeKind.UNSUPPORTED and told.get("message") == BLIND:
+    if brief.kind == OutcomeKind.UNSUPPORTED and brief.message == BLIND:
         return NOTHING
-    return INTERNAL if kind == OutcomeKind.EXCEPTION else str(kind)
+    return INTERNAL if brief.kind == OutcomeKind.EXCEPTION else brief.kind
 
 
 def _worst(answers: Iterable[str]) -> str:

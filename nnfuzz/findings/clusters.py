@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.records.rows import AvoidedRow, FindingRow, Grouping, ReductionRow, Variant
+from nnfuzz.triage.identity import digest_of, operators_of, wrong_of
 from nnfuzz.triage.keys import grouped
-from nnfuzz.triage.signature import Failure, digest_of
+from nnfuzz.triage.signature import Failure
 
 
 @dataclass(frozen=True)
@@ -89,10 +90,10 @@ class Clusters:
 
 def complaint_of(failure: Failure) -> str:
     """What failures of one kind may share: how and where an output is wrong, or the whole error."""
-    parts = failure.signature.parts
-    if failure.kind is not OutcomeKind.MISMATCH or not parts.get("operators"):
-        return digest_of({**parts, "backend": failure.compiler})
-    return f"wrong {parts.get('wrong', 'output')} at {parts['operators'][0]}"
+    identity = failure.signature.identity
+    if operators := operators_of(identity):
+        return f"wrong {wrong_of(identity)} at {operators[0]}"
+    return digest_of({**failure.signature.parts, "backend": failure.compiler})
 
 
 def _kind(row: FindingRow) -> tuple[str, str, str, str]:

@@ -22,19 +22,12 @@ from nnfuzz.triage.blame import RESULT
 from nnfuzz.triage.facts import facts_of
 from nnfuzz.triage.frames import innermost_line
 from nnfuzz.triage.general import as_written, operator_types
+from nnfuzz.triage.identity import EVERYWHERE, OPTIMISED, digest_of, wrong_of
 from nnfuzz.triage.keys import Key, KeyKind, error_keys, unread_keys
 from nnfuzz.triage.known import KnownFailures
 from nnfuzz.triage.operands import largest_operand
 from nnfuzz.triage.refine import TriageFacts, refined
-from nnfuzz.triage.signature import (
-    EVERYWHERE,
-    OPTIMISED,
-    Failure,
-    Signature,
-    digest_of,
-    failures,
-    text_of,
-)
+from nnfuzz.triage.signature import Failure, Signature, failures, text_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +93,7 @@ class KeyedFinding:
             diagnosis.explanations,
             diagnosis.follows,
             messages(failure),
-            failure.signature.parts.get("wrong", ""),
+            wrong_of(failure.signature.identity),
             self.facts.constant,
             diagnosis.heals,
         )

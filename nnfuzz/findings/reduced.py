@@ -25,7 +25,7 @@ from nnfuzz.reduction.servers import Servers
 from nnfuzz.report.repro import first_wrong, program_of
 from nnfuzz.testcase.client import ProducerClient, ProducerError
 from nnfuzz.triage.general import operator_types
-from nnfuzz.triage.signature import HABITS
+from nnfuzz.triage.identity import HabitIdentity, wrong_of
 from nnfuzz.triage.title import operators_of, sentence, wrong_in_words
 
 
@@ -102,7 +102,7 @@ def titled(reduced: Finding) -> Finding:
     )
     parts, title = failure.signature.parts, failure.signature.title
     cause, where = title.removeprefix(f"{parts['backend']}: "), ""
-    if not operators or HABITS in parts:
+    if not operators or isinstance(failure.signature.identity, HabitIdentity):
         return reduced
     if failure.kind is OutcomeKind.MISMATCH:
         cause, where = (
@@ -119,7 +119,7 @@ def titled(reduced: Finding) -> Finding:
 
 def _wrong(reduced: Finding) -> str:
     """What is wrong with the output of a mismatch, in the words of a title."""
-    nodes, kind = reduced.case.graph.nodes, reduced.signature.parts.get("wrong", "")
+    nodes, kind = reduced.case.graph.nodes, wrong_of(reduced.signature.identity)
     healing = healed(reduced.diagnosis.heals, nodes[-1].op) if nodes else None
     explanation = next(filter(None, [*reduced.diagnosis.explanations, healing]), None)
     if explanation is None:

@@ -17,7 +17,8 @@ from nnfuzz.findings.reduced import rival_of
 from nnfuzz.records.finding import Finding
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.client import ProducerClient
-from nnfuzz.triage.signature import HABITS, Failure, export_failure
+from nnfuzz.triage.identity import habits_of
+from nnfuzz.triage.signature import Failure, export_failure
 
 
 class Answer(StrEnum):
@@ -118,7 +119,7 @@ def _levels(finding: Finding, runner: BackendRunner) -> Sequence[str]:
 
 def _same(one: Failure, other: Failure) -> bool:
     """Whether the signatures agree, or one habit of a finding that older rules gave several."""
-    habits = (set(f.signature.parts.get(HABITS, ())) for f in (one, other))
+    habits = (set(habits_of(failure.signature.identity)) for failure in (one, other))
     return one.signature.hash == other.signature.hash or bool(set.intersection(*habits))
 
 

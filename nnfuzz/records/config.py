@@ -220,7 +220,7 @@ class CampaignConfig:
         return index // PROBED // 2
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> CampaignConfig:
+    def from_json(cls, data: Mapping[str, object]) -> CampaignConfig:
         """Raises: ConfigError if the schema is another one; Unreadable."""
         if data.get("schema") != SCHEMA:
             raise ConfigError(
@@ -269,7 +269,7 @@ _OPTIONS = {"exporters": "exporter", "levels": "level", "backends": "backend"}
 """Settings whose option has another name."""
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Values as JSON sees them, so that what was stored compares equal to what was given."""
     if isinstance(value, BackendSpec):
         return {**as_json(value), "label": ""}
@@ -278,7 +278,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _show(value: Any) -> str:
+def _show(value: object) -> str:
     if isinstance(value, list | tuple):
         return " ".join(str(item) for item in value) or "none"
     return str(value)

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from nnfuzz.backend.complaint import CompilerError
+from nnfuzz.backend.outcome import Brief
 from nnfuzz.base.writing import fields_as_json
 from nnfuzz.generate.emphasis import KeptCase
 from nnfuzz.ir.features import Features
@@ -35,7 +36,7 @@ class Said:
 class TestRow:
     """One index. status: "run", or why there was nothing to run (a NotProduced stage, "fault").
 
-    outcomes: backend -> level -> what `Outcome.to_json` holds, briefly. seconds: per phase.
+    outcomes: backend -> level -> what is kept of its outcome. seconds: per phase.
     features: of the graph, if there is one (`Store.features` reads them back). motifs: see
     TestCase. digest: of the test case, the same wherever it is made. exporter, items: see Observed.
     errors: the whole texts by (backend, level), which `Store.errors` reads back. passes: by
@@ -48,7 +49,7 @@ class TestRow:
     index: int
     status: str
     epoch: int
-    outcomes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    outcomes: Mapping[str, Mapping[str, Brief]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     comparable: float | None = None
     features: Features | None = None

@@ -12,15 +12,8 @@ from nnfuzz.backend.outcome import DIFFERENCES, Outcome, OutcomeKind, Stage
 from nnfuzz.compare.flip import NOBODY, Blame
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.triage.signature import (
-    FAILURES,
-    OTHERS,
-    SWITCHES,
-    Failure,
-    answering,
-    corrupted,
-    level_pattern,
-)
+from nnfuzz.triage.identity import OTHERS, SWITCHES, corrupted
+from nnfuzz.triage.signature import FAILURES, Failure, answering, level_pattern
 
 _VARYING = frozenset({OTHERS, "about", "operators", SWITCHES})
 """Parts that follow from the message, and from what else it lists."""
@@ -130,7 +123,7 @@ def failure_key(
         parts["wrong"] = "number" if parts.get("wrong") in NUMBERS else parts.get("wrong")
         parts["accused"] = blame.coordinate.value
     outcomes = list(outcomes)
-    if memory := corrupted(parts):
+    if memory := corrupted(failure.signature.identity):
         for name in ("signal", "message", "levels"):
             parts.pop(name, None)
     if outcomes and not memory:

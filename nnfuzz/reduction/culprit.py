@@ -15,9 +15,10 @@ from nnfuzz.reduction.candidate import Question, Tried
 from nnfuzz.reduction.edit import Edit
 from nnfuzz.reduction.slots import Slots
 from nnfuzz.triage.general import onnx_type
+from nnfuzz.triage.identity import HabitIdentity
 from nnfuzz.triage.mismatch import first_wrong
 from nnfuzz.triage.refine import first_copy, upstream
-from nnfuzz.triage.signature import HABITS, Failure
+from nnfuzz.triage.signature import Failure
 
 
 def exposed(slots: Slots, question: Question, tried: Tried, count: int | None = None) -> Tried:
@@ -39,7 +40,7 @@ def kept(
     failure = next((f for f, mark in tried.failing if mark == wanted), None)
     if failure is None or failure.kind is not OutcomeKind.MISMATCH:
         return bool
-    if HABITS in failure.signature.parts:
+    if isinstance(failure.signature.identity, HabitIdentity):
         return bool
     culprit = _culprit(slots, question, tried, failure)
     if culprit is None:

@@ -26,10 +26,19 @@ from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.facts import facts_of
 from nnfuzz.triage.general import data_operators, general_message, onnx_type, operator_types
 from nnfuzz.triage.hypothesis import Claim, Hypothesis
+from nnfuzz.triage.identity import (
+    ErrorIdentity,
+    HabitIdentity,
+    RefusalIdentity,
+    message_of,
+    operators_of,
+    wordless,
+    wrong_of,
+)
 from nnfuzz.triage.keys import Key, KeyKind
 from nnfuzz.triage.mismatch import wrong_outputs
 from nnfuzz.triage.refine import first_copy, refined
-from nnfuzz.triage.signature import FAILURES, HABITS, Failure, Signature, wordless
+from nnfuzz.triage.signature import FAILURES, Failure, Signature
 
 REDRAWS, MOST_REDRAWS = 2, 8
 """Further inputs that a hypothesis must predict: each leaves few coincidences. More of them where
@@ -74,7 +83,8 @@ def diagnose(
     Raises: WorkerError if a worker of nnfuzz fails.
     """
     best = history[-1]
-    if best.case is None or slots.runner is None or HABITS in failure.signature.parts:
+    habitual = isinstance(failure.signature.identity, HabitIdentity)
+    if best.case is None or slots.runner is None or habitual:
         return NOTHING
     before = _before(slots, question, best, failure)
     if before is None:
@@ -84,7 +94,7 @@ def diagnose(
     keys: tuple[Key, ...] = ()
     if wrong.kind is OutcomeKind.MISMATCH and cause.hash not in {known.refined for known in causes}:
         keys = _own(slots, in_full(slots, question), [tried], wrong, causes).keys
-    if wordless(wrong.signature.parts):
+    if wordless(wrong.signature.identity):
         keys = tuple(sorted(_of_death(slots, question, tried, wrong)))
     if _same_words(wrong, failure, best, tried):  # an operator that says the same by itself
         return Diagnosis((), keys, cause.hash)
@@ -114,7 +124,7 @@ def _own(
         keys |= {Key(KeyKind.CAUSE, _refined(*pair).hash) for pair in mine[:1]}
         same = (c for c in mismatches if heals and (c.operator, c.heals) == (operator, heals))
         keys |= {Key(KeyKind.CAUSE, cause.finding) for cause in same}
-    if wordless(failure.signature.parts):
+    if wordless(failure.signature.identity):
         keys |= _of_death(slots, question, best, failure)
     if claimed := _at_fault(slots, question, best, failure):
         keys.add(Key(KeyKind.CAUSE, _explained(failure, claimed)))
@@ -393,7 +403,9 @@ def _fails_by_pair(slots: Slots, question: Question, tried: Tried, failure: Fail
     not by itself.
     """
     ways = [
-        (f.kind, f.stage, f.levels) for f, _ in tried.failing if HABITS not in f.signature.parts
+        (f.kind, f.stage, f.levels)
+        for f, _ in tried.failing
+        if not isinstance(f.signature.identity, HabitIdentity)
     ]
     if tried.case is None or (failure.kind, failure.stage, failure.levels) not in ways:
         return False
@@ -464,7 +476,7 @@ def _may_be_one(
     """
     if (failure.kind.value, failure.stage.value) != (cause.kind, cause.stage):
         return False
-    if wordless(failure.signature.parts) and first_copy(graph)[-1].op != cause.operator:
+    if wordless(failure.signature.identity) and first_copy(graph)[-1].op != cause.operator:
         return False  # every operator that kills the process says as much
     if failure.kind is not OutcomeKind.MISMATCH:
         return cause.says(failure, graph)
@@ -501,7 +513,7 @@ def _agree(one: Iterable[Hypothesis], other: Iterable[Hypothesis]) -> bool:
 
 
 def _operator(failure: Failure) -> str:
-    return next(iter(failure.signature.parts.get("operators", ())), "")
+    return next(iter(operators_of(failure.signature.identity)), "")
 
 
 def _same_words(found: Failure, wanted: Failure, one: Tried, other: Tried) -> bool:
@@ -513,7 +525,9 @@ def _same_words(found: Failure, wanted: Failure, one: Tried, other: Tried) -> bo
 
 
 def _general(failure: Failure, tried: Tried) -> tuple[str, str]:
-    parts, graph = failure.signature.parts, tried.case.graph if tried.case else NO_GRAPH
+    identity, graph = failure.signature.identity, tried.case.graph if tried.case else NO_GRAPH
     dtypes = {*graph.dtypes.values()}
-    said = general_message(parts.get("message", ""), dtypes, graph.operators)
-    return said, str(parts.get("wrong", parts.get("error", "")))
+    message = general_message(message_of(identity), dtypes, graph.operators)
+    if isinstance(identity, ErrorIdentity | RefusalIdentity):
+        return message, identity.error or ""
+    return message, wrong_of(identity)

@@ -21,9 +21,10 @@ from nnfuzz.reduction.slots import Slots
 from nnfuzz.triage.facts import facts_of
 from nnfuzz.triage.general import general_message
 from nnfuzz.triage.hypothesis import Hypothesis
+from nnfuzz.triage.identity import ErrorIdentity, HabitIdentity, message_of, wrong_of
 from nnfuzz.triage.mismatch import wrong_outputs
 from nnfuzz.triage.refine import first_copy, pattern_of, refined
-from nnfuzz.triage.signature import HABITS, OTHERS, Failure
+from nnfuzz.triage.signature import Failure
 
 MOST_PLACES = 3
 """Of one pattern in a model."""
@@ -81,8 +82,9 @@ class Cause:
 
 def messages(failure: Failure) -> tuple[str, ...]:
     """What an error says, and what else it lists; of other failures "" alone."""
-    parts = failure.signature.parts
-    return (parts.get("message", ""), *(text for text, _ in parts.get(OTHERS, ())))
+    identity = failure.signature.identity
+    others = identity.others or () if isinstance(identity, ErrorIdentity) else ()
+    return (message_of(identity), *(text for text, _ in others))
 
 
 class Known:
@@ -210,11 +212,12 @@ def in_full(slots: Slots, question: Question) -> Question:
 
 def causing(tried: Tried, stage: Stage) -> list[Failure]:
     """The failures of a part that an error at a stage may follow from."""
-    told = [(failure, failure.signature.parts) for failure, _ in tried.failing]
-    return [f for f, parts in told if HABITS not in parts and _causes(parts.get("wrong"), stage)]
+    found = [(failure, failure.signature.identity) for failure, _ in tried.failing]
+    found = [(f, own) for f, own in found if not isinstance(own, HabitIdentity)]
+    return [failure for failure, own in found if _causes(wrong_of(own), stage)]
 
 
-def _causes(wrong: str | None, stage: Stage) -> bool:
+def _causes(wrong: str, stage: Stage) -> bool:
     """A wrong number is a cause only where there are numbers, while the model runs."""
     return stage is Stage.EXECUTE or wrong not in NUMBERS
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from nnfuzz.backend.outcome import OutcomeKind
+from nnfuzz.backend.outcome import Brief, OutcomeKind
 from nnfuzz.ir.features import Features
 
 BINS = 60
@@ -29,7 +29,7 @@ class TestLine:
     """One test of a campaign.
 
     at: seconds of campaign time. status: "run", or why there was nothing to run. outcomes: backend
-    -> level -> an outcome's kind, or a dict that has it as "kind". features: None where unknown.
+    -> level -> what is kept of the outcome. features: None where unknown.
     passes: backend -> those that changed the model; {} where that was not read.
     """
 
@@ -37,7 +37,7 @@ class TestLine:
 
     at: float
     status: str
-    outcomes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    outcomes: Mapping[str, Mapping[str, Brief]] = field(default_factory=dict)
     features: Features | None = None
     passes: Mapping[str, Iterable[str]] = field(default_factory=dict)
 
@@ -139,8 +139,8 @@ def failed_share(cell: Mapping[str, int]) -> float:
     return cell.get("failed", 0) / total if total else 0.0
 
 
-def _kinds(levels: Mapping[str, Any]) -> list[str]:
-    return [o if isinstance(o, str) else str(o["kind"]) for o in levels.values()]
+def _kinds(levels: Mapping[str, Brief]) -> list[str]:
+    return [brief.kind for brief in levels.values()]
 
 
 def _class(kinds: list[str]) -> str:

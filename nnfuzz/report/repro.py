@@ -22,6 +22,7 @@ from nnfuzz.report import text
 from nnfuzz.report.inline import foreign, inline_arrays, inline_model
 from nnfuzz.report.templating import environment
 from nnfuzz.testcase.case import TestCase
+from nnfuzz.triage.identity import wrong_of
 from nnfuzz.triage.mismatch import WrongOutput, disputed_outputs, wrong_outputs
 
 MEMORY_BYTES = 8 << 30
@@ -174,7 +175,7 @@ def first_wrong(finding: Finding) -> WrongOutput | None:
         return None
     found = wrong_outputs(finding.verdict) + disputed_outputs(finding.verdict)
     mine = [w for w in found if w.target in failure.targets]
-    kind = failure.signature.parts.get("wrong")
+    kind = wrong_of(failure.signature.identity)
     order = {n: i for i, node in enumerate(finding.case.graph.nodes) for n in node.outputs}
     mine = [w for w in mine if w.kind == kind] or mine
     return min(mine, key=lambda w: order.get(w.output, len(order)), default=None)

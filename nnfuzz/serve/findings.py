@@ -56,7 +56,7 @@ def link(campaign: Path, file: Path) -> str:
     return "files/" + quote(os.path.relpath(file, campaign))
 
 
-def files_of(campaign: Path, folder: str) -> list[dict[str, Any]]:
+def files_of(campaign: Path, folder: str) -> list[dict[str, object]]:
     """Name, size and address of the regular files in the folder of a finding."""
     found = []
     for place, _, names in os.walk(campaign / folder):

@@ -102,7 +102,7 @@ def campaign_page(campaign: Campaign, out: Path) -> str:
     )
 
 
-def drawn(figures: Figures, found_at: Iterable[float], seconds: float) -> dict[str, Any]:
+def drawn(figures: Figures, found_at: Iterable[float], seconds: float) -> dict[str, object]:
     """Content of figures.html.jinja. found_at: times of findings. seconds: of the campaign."""
     return {
         "timeline": figures.shown(),
@@ -112,12 +112,12 @@ def drawn(figures: Figures, found_at: Iterable[float], seconds: float) -> dict[s
     }
 
 
-def operators(figures: Figures) -> dict[str, Any]:
+def operators(figures: Figures) -> dict[str, object]:
     """Content of operators.html.jinja."""
     return {"backends": figures.backends(), "heat": _heat(figures)}
 
 
-def answers(refusals: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[str, Any]:
+def answers(refusals: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[str, object]:
     """What backends answered to models that they must refuse, as a table: a row has the kind of
     fault, the backend, and tests by answer, the worst answer first. refusals: as in summary.json.
     """
@@ -235,7 +235,7 @@ def _discoveries(times: Sequence[float], seconds: float) -> list[tuple[float, fl
     return [*points, (max(seconds, times[-1]), float(len(times)))]
 
 
-def _heat(figures: Figures) -> list[dict[str, Any]]:
+def _heat(figures: Figures) -> list[dict[str, object]]:
     rows = []
     for op in figures.operators():
         cells = [figures.heat[op].get(backend, Counter[str]()) for backend in figures.backends()]

@@ -19,19 +19,19 @@ from typing import Any
 from markupsafe import Markup
 
 from nnfuzz.base.index_set import IndexSet
-from nnfuzz.base.reading import Unreadable, read
+from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.shard import Shard
 from nnfuzz.base.untrusted import as_far_as, making_sense, whole_or
 from nnfuzz.base.writing import as_json
 from nnfuzz.parts.sources import SOURCES
 from nnfuzz.records.rows import FindingRow
-from nnfuzz.report.page_figures import Figures
+from nnfuzz.report.page_figures import Figures, TestLine
 from nnfuzz.report.templating import environment, seconds
 from nnfuzz.serve.findings import options
 from nnfuzz.serve.page import drawn, operators, plain_row
 from nnfuzz.store.sessions import HOST
 from nnfuzz.store.store import FILE, Store
-from nnfuzz.store.summary import SUMMARY
+from nnfuzz.store.summary import SUMMARY, PartFigures
 
 AT_A_TIME = 1000
 """Tests that one look reads, in about half a second."""
@@ -68,7 +68,7 @@ class Snapshot:
     listed: int = 0
     drawn: int = 0
     name: str = ""
-    about: Mapping[str, Any] = field(default_factory=dict)
+    about: Mapping[str, object] = field(default_factory=dict)
     state: str = ""
     tiles: tuple[tuple[str, str], ...] = ()
     rows: tuple[dict[str, Any], ...] = ()
@@ -77,7 +77,7 @@ class Snapshot:
     figures: Markup = _NOTHING
     missing: tuple[str, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The part that is sent to open pages."""
         return {
             "number": self.number,
@@ -167,7 +167,7 @@ class Watch:
             self._add(index, line)
         return len(found) == AT_A_TIME
 
-    def _add(self, index: int, line: Any) -> None:
+    def _add(self, index: int, line: TestLine) -> None:
         if not self._read.add(index):
             return
         self._figures.widen(line.at)
@@ -176,7 +176,7 @@ class Watch:
         while self._latest[0] < self._latest[-1] - RECENT_SECONDS:
             self._latest.popleft()
         for backend, levels in line.outcomes.items():
-            kinds = (o if isinstance(o, str) else str(o["kind"]) for o in levels.values())
+            kinds = (brief.kind for brief in levels.values())
             self._outcomes.setdefault(backend, Counter()).update(kinds)
 
     def _draw(self, store: Store, missing: list[str]) -> None:
@@ -209,21 +209,21 @@ class Watch:
             missing=tuple(dict.fromkeys(missing)),
         )
 
-    def _sources(self, store: Store) -> list[dict[str, Any]]:
+    def _sources(self, store: Store) -> list[dict[str, object]]:
         """The parts of a merged campaign, or the campaign itself."""
-        told = store.meta(SOURCES)
-        if told is None:
-            part = store.config().get("shard") or "1/1"
-            own = {"host": store.meta(HOST, ""), "seen": store.sessions.seen_last()}
-            told = {self.snapshot.name: {"shard": part, "tests": self._figures.tests, **own}}
-        parts = read(dict[str, dict[str, Any]], told)
+        parts = store.meta_as(dict[str, PartFigures], SOURCES, {})
+        if store.meta(SOURCES) is None:
+            shard, host = str(store.config().get("shard", "")), str(store.meta(HOST, ""))
+            tests, seen = self._figures.tests, store.sessions.seen_last()
+            own = PartFigures(shard=shard, tests=tests, host=host, seen=seen)
+            parts = {self.snapshot.name: own}
         rows = [
             {
                 "name": name,
-                "host": own.get("host", ""),
-                "part": own.get("shard") or "1/1",
-                "tests": own.get("tests", 0),
-                "last": _when(float(own.get("seen", 0.0))),
+                "host": own.host,
+                "part": own.shard or "1/1",
+                "tests": own.tests,
+                "last": _when(own.seen),
             }
             for name, own in parts.items()
         ]
@@ -254,7 +254,7 @@ def _row(row: FindingRow, given_up: Iterable[str]) -> dict[str, Any]:
     return {**told, "about": f"{told['about']} {told['status']}"}
 
 
-def _sessions(told: Sequence[tuple[float, float, int]]) -> dict[str, Any]:
+def _sessions(told: Sequence[tuple[float, float, int]]) -> dict[str, object]:
     """The latest sessions, and the number of others."""
     rows = [
         {

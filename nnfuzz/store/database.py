@@ -8,7 +8,7 @@ import json
 import os
 import sqlite3
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import IO, Any, Self, TypeVar
@@ -44,7 +44,7 @@ class Database:
         self._lock = lock
 
     @classmethod
-    def create(cls, folder: Path, config: dict[str, Any]) -> Self:
+    def create(cls, folder: Path, config: Mapping[str, object]) -> Self:
         """Makes the folder and the file.
 
         Raises: StoreError if a campaign or something else is there already, or nothing can be
@@ -262,7 +262,7 @@ def _columns(table: str) -> tuple[str, ...]:
         return tuple(name for _, name, *_ in db.execute(f"PRAGMA table_info({table})"))
 
 
-def _write(path: Path, config: dict[str, Any]) -> None:
+def _write(path: Path, config: Mapping[str, object]) -> None:
     """The file of a new campaign; one by that name is complete."""
     draft = path.with_suffix(".new")
     draft.unlink(missing_ok=True)

@@ -11,10 +11,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from nnfuzz.backend.deviation import NO_HABITS, Deviation
-from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.outcome import Brief, Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
 from nnfuzz.base.files import PARTIAL, remove_partial
 from nnfuzz.base.index_set import IndexSet
@@ -57,10 +56,11 @@ from nnfuzz.store.statistics import Statistics
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.identity import Numbered, Probe, TestId
+from nnfuzz.triage.identity import habits_of
 from nnfuzz.triage.known import KnownFailures, ReducedFacts
 from nnfuzz.triage.mismatch import first_wrong
 from nnfuzz.triage.refine import Pattern, pattern_of, upstream
-from nnfuzz.triage.signature import FAILURES, HABITS, Failure, export_failure, text_of, words_of
+from nnfuzz.triage.signature import FAILURES, Failure, export_failure, text_of, words_of
 
 DESIGN = "design"
 """The bucket of failures that a compiler's declared habits explain."""
@@ -155,7 +155,6 @@ def _export_outcome(failed: NotProduced) -> Outcome:
     )
 
 
-BRIEF = 300  # characters of a message in the store; the finding's folder has all of it
 WriteFinding = Callable[[Path, Failure, Evidence], None]
 
 
@@ -207,7 +206,7 @@ class Recorder:
         self._regressions = regressions
         self._longest = longest
         self._ignored = KnownFailures.stored(known)
-        self._declared = {name: set(map(str, habits)) for name, habits in declared.items()}
+        self._declared = {name: set(habits) for name, habits in declared.items()}
         self._known = set(self._ignored.hashes)
         for row in [*self.reductions.values()]:
             self._note_pattern(row)
@@ -240,7 +239,7 @@ class Recorder:
         """
         if self._regressions and not evidence.right_release(failure):
             return NO_CHANGE
-        habits = set(failure.signature.parts.get(HABITS, ()))
+        habits = set(habits_of(failure.signature.identity))
         if habits and habits <= self._declared.get(failure.backend, set()):
             return DESIGN
         return "known" if failure.signature.hash in self._known else "finding"
@@ -564,26 +563,11 @@ def _features(evidence: Evidence) -> Features | None:
     return features(made.graph) if made and made.graph else None
 
 
-def brief(outcome: Outcome) -> str | dict[str, str | bool]:
-    """What the store keeps of an outcome: its kind, and more where it is not ok."""
-    if outcome.ok:
-        return outcome.kind.value
-    fields = {
-        "kind": outcome.kind.value,
-        "stage": outcome.stage.value,
-        "signal": outcome.signal,
-        "error_type": outcome.error_type,
-        "message": outcome.message[:BRIEF],
-        "over_memory_limit": outcome.over_memory_limit,
-    }
-    return {name: value for name, value in fields.items() if value}
-
-
-def briefs(outcomes: Iterable[Outcome]) -> dict[str, dict[str, Any]]:
-    """backend -> level -> brief."""
-    table: dict[str, dict[str, Any]] = {}
+def briefs(outcomes: Iterable[Outcome]) -> dict[str, dict[str, Brief]]:
+    """Returns what the store keeps of outcomes, by backend and level."""
+    table: dict[str, dict[str, Brief]] = {}
     for outcome in outcomes:
-        table.setdefault(outcome.backend, {})[outcome.level] = brief(outcome)
+        table.setdefault(outcome.backend, {})[outcome.level] = Brief.of(outcome)
     return table
 
 

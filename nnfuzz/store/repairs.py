@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.ir.features import Features
@@ -34,7 +33,7 @@ _STRAYS = {
 """By what they are called: table and condition."""
 
 
-def strays(db: Database) -> Iterator[tuple[str, int, Callable[[], Any]]]:
+def strays(db: Database) -> Iterator[tuple[str, int, Callable[[], object]]]:
     """Yields the rows that belong to nothing: what they are, how many, and what removes them."""
     for name, (table, condition) in _STRAYS.items():
         where = f"FROM {table} WHERE {condition}"

@@ -73,9 +73,8 @@ class Statistics:
         for backend, levels in row.outcomes.items():
             counts = self.by_backend.setdefault(backend, Counter())
             for outcome in levels.values():
-                kind = outcome if isinstance(outcome, str) else outcome["kind"]
-                self.outcomes[kind] += 1
-                counts[kind] += 1
+                self.outcomes[outcome.kind] += 1
+                counts[outcome.kind] += 1
         if row.comparable is not None:
             self.comparable[round(row.comparable, 4)] += 1
 

@@ -94,7 +94,10 @@ class Store(Database):
                 status,
                 exporter,
                 tuple(items.splitlines()),
-                {name: _kinds(levels) for name, levels in outcomes_of(outcomes).items()},
+                {
+                    name: tuple((brief.kind, brief.message) for brief in levels.values())
+                    for name, levels in outcomes_of(outcomes).items()
+                },
                 failures.get(index, {}),
             )
             for index, epoch, status, exporter, items, outcomes in rows
@@ -154,13 +157,3 @@ class Store(Database):
             (self.folder / LOCK).unlink(missing_ok=True)
             with contextlib.suppress(OSError):  # not empty: other files are the user's
                 self.folder.rmdir()
-
-
-def _kinds(levels: Mapping[str, str | dict[str, str | bool]]) -> tuple[tuple[str, str], ...]:
-    """(kind, message) of what nnfuzz.store.recorder.brief has made of outcomes."""
-    return tuple(
-        (brief, "")
-        if isinstance(brief, str)
-        else (str(brief["kind"]), str(brief.get("message", "")))
-        for brief in levels.values()
-    )

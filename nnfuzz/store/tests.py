@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from itertools import chain, islice
 
+from nnfuzz.backend.outcome import Brief
 from nnfuzz.base.writing import as_json
 from nnfuzz.ir.features import Features
 from nnfuzz.records.rows import TestRow
@@ -24,8 +25,8 @@ OF_TESTS = ("tests", "features", "motifs", "errors", "passes")
 """Tables with rows of single tests."""
 STATISTICS = ("features", "motifs", "passes")
 """Those of them that are only counted and drawn."""
-Outcomes = dict[str, dict[str, str | dict[str, str | bool]]]
-"""Backend -> level -> what `brief` of nnfuzz.store.recorder makes of an outcome."""
+Outcomes = dict[str, dict[str, Brief]]
+"""Backend -> level -> what is kept of the outcome."""
 
 
 class Tests(Table):

@@ -21,7 +21,8 @@ from nnfuzz.ir.view import GraphView
 from nnfuzz.triage.blame import RESULT
 from nnfuzz.triage.frames import is_native
 from nnfuzz.triage.general import general_message, sources
-from nnfuzz.triage.signature import OTHERS, Failure
+from nnfuzz.triage.identity import OTHERS
+from nnfuzz.triage.signature import Failure
 
 CLAUSE_WORDS = 4
 """Words that make a clause telling: shorter ones are a value or a name."""

@@ -23,8 +23,8 @@ from pathlib import Path
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import read_text
 from nnfuzz.ir.view import GraphView
+from nnfuzz.triage.identity import HASH_DIGITS
 from nnfuzz.triage.keys import Key, same
-from nnfuzz.triage.signature import HASH_DIGITS
 
 _HASH = re.compile(rf"[0-9a-f]{{{HASH_DIGITS}}}")
 FIELDS = ("backend", "kind", "stage", "operator", "dtype")

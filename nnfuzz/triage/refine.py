@@ -13,7 +13,7 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
-from nnfuzz.backend.deviation import decision
+from nnfuzz.backend.deviation import Deviation
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.ir.edges import edge_keys
@@ -29,6 +29,7 @@ from nnfuzz.triage.general import (
     signatures,
     switches,
 )
+from nnfuzz.triage.identity import EVERYWHERE, HABITS, SWITCHES, corrupted, digest_of
 from nnfuzz.triage.mismatch import (
     WrongOutput,
     compares_low_words,
@@ -37,15 +38,7 @@ from nnfuzz.triage.mismatch import (
     saturated,
     swamped,
 )
-from nnfuzz.triage.signature import (
-    EVERYWHERE,
-    HABITS,
-    SWITCHES,
-    Failure,
-    Signature,
-    corrupted,
-    digest_of,
-)
+from nnfuzz.triage.signature import Failure, Signature
 
 _NUMBERS = ("value", "nonfinite")
 _TYPES = ("shape", "dtype")
@@ -179,14 +172,14 @@ def refined(failure: Failure, graph: GraphView, facts: TriageFacts | None = None
     facts = facts or TriageFacts()
     parts = {k: v for k, v in failure.signature.parts.items() if k not in ("operators", SWITCHES)}
     if habits := parts.get(HABITS):
-        parts = {HABITS: [decision(habits[0])]}  # each is a finding of its own
+        parts = {HABITS: [Deviation.parse(habits[0]).decision]}  # each is a finding of its own
     elif facts.passes:
         message = parts.get("message", "")
         parts = {"passes": sorted(facts.passes)}
         parts |= _apart(message, graph, facts) if facts.apart else {}
     elif failure.kind is OutcomeKind.MISMATCH:
         parts |= _mismatch(failure, graph, facts)
-    elif corrupted(parts):
+    elif corrupted(failure.signature.identity):
         parts |= dict.fromkeys(("signal", "message", "levels", "frames")) | _where(graph, facts)
         parts["wrong"] = "memory"
     elif graph and parts.get("message"):

@@ -9,11 +9,10 @@ it occurs. Parts that only inform (levels by name, dtypes) are in the title and 
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from nnfuzz.backend.complaint import CompilerError, ComplaintKind, read_complaint
@@ -28,35 +27,38 @@ from nnfuzz.invalid.fault import Fault
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.sandbox.exceptions import shortened
-from nnfuzz.triage.frames import is_native, native_frames, python_frames
+from nnfuzz.triage.frames import native_frames, python_frames
 from nnfuzz.triage.general import operands, switches
+from nnfuzz.triage.identity import (
+    EVERYWHERE,
+    HABITS,
+    OPTIMISED,
+    DisputeIdentity,
+    ErrorIdentity,
+    HabitIdentity,
+    HangIdentity,
+    Identity,
+    MismatchIdentity,
+    Observed,
+    RefusalIdentity,
+    digest_of,
+    identity_of,
+    message_of,
+    wordless,
+)
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 from nnfuzz.triage.title import sentence, statement
 
 FAILURES = (OutcomeKind.EXCEPTION, OutcomeKind.CRASH, OutcomeKind.TIMEOUT)
-OPTIMISED, EVERYWHERE = "optimised", "everywhere"
-HASH_DIGITS = 12
 _DTYPES = frozenset(dtype.value for dtype in DType)
-OTHERS = "others"
-"""The part with further complaints of the same message; not in the hash."""
-FAULT = "fault"
-"""The part that names the kind of fault for which a model had to be refused."""
-SWITCHES = "switches"
-"""The part that names the attributes of the first wrong operator that are switched on."""
-HABITS = "habits"
-"""The part that names a compiler's habits where these explain a mismatch."""
-_MISUSED = re.compile(
-    r"^(?:malloc|free|realloc|calloc|munmap_chunk|malloc_consolidate|sysmalloc)\b.*:"
-    r"|double free|^corrupted |stack smashing|Fatal Python error: (?:Segmentation fault|Bus error)"
-)
-"""What the C library says of a heap that somebody wrote over, and Python of a bad address."""
-_MISUSE = ("SIGSEGV", "SIGBUS")
 _LEVEL_CHARACTERS = 50  # that a pipeline may take of a title
 
 
 @dataclass(frozen=True)
 class Signature:
-    """hash: HASH_DIGITS hexadecimal digits over `parts`; title: one line for people."""
+    """hash: HASH_DIGITS hexadecimal digits over `parts`; title: one line for people. parts: the
+    written form of the identity.
+    """
 
     hash: str
     title: str
@@ -65,6 +67,10 @@ class Signature:
     def __post_init__(self) -> None:
         # It may come from a folder that anybody has written.
         object.__setattr__(self, "title", one_line(self.title))
+
+    @cached_property
+    def identity(self) -> Identity:
+        return identity_of(self.parts)
 
     def __str__(self) -> str:
         return f"{self.hash} {self.title}"
@@ -148,32 +154,31 @@ def wrong_answers(
     found = []
     for backend in dict.fromkeys(o.backend for o in outcomes):
         ran = [o for o in outcomes if o.backend == backend]
-        groups: dict[str, list[tuple[Outcome, dict[str, Any]]]] = {}
+        groups: dict[Observed, list[Outcome]] = {}
         for outcome in ran:
             if outcome.kind in (*FAILURES, OutcomeKind.ACCEPTED):
-                parts = {"kind": outcome.kind.value, **_place(outcome, fault, names)}
-                groups.setdefault(json.dumps(parts), []).append((outcome, parts))
-        for group in groups.values():
-            first, parts = group[0]
-            targets = tuple(outcome.target for outcome, _ in group)
-            title = sentence(fault.kind, _error_title(parts))
-            found.append(_failure(first.kind, first.stage, targets, ran, parts, title))
+                groups.setdefault(_refusal(outcome, fault, names), []).append(outcome)
+        for identity, group in groups.items():
+            title = sentence(fault.kind, _error_title(identity))
+            found.append(_error(group, ran, identity, title))
     return found
 
 
-def _place(outcome: Outcome, fault: Fault, names: Collection[str]) -> dict[str, Any]:
-    if outcome.kind in (OutcomeKind.ACCEPTED, OutcomeKind.TIMEOUT) or outcome.over_memory_limit:
-        return {FAULT: fault.kind}
-    told = error_parts(outcome, (*names, *fault.words()))
-    frames = told["frames"][-1:]
-    died = outcome.kind is OutcomeKind.CRASH
-    if not (native_frames(outcome.captured) if died else slip(outcome.error_type)):
-        frames = []  # they end where native code is called
-    place = {"frames": frames} if frames else {"message": _unnamed(told["message"], fault)}
-    if died and not frames:
-        place[FAULT] = fault.kind  # last words are often those of any death
-    kept = {name: told[name] for name in ("error", "signal") if told.get(name)}
-    return {**kept, **place} if any(place.values()) else {**kept, FAULT: fault.kind}
+def _refusal(outcome: Outcome, fault: Fault, names: Collection[str]) -> RefusalIdentity:
+    """The identity of an answer to an invalid model that is no clean error."""
+    kind, by_fault = outcome.kind, RefusalIdentity(kind=outcome.kind, fault=fault.kind)
+    if kind in (OutcomeKind.ACCEPTED, OutcomeKind.TIMEOUT) or outcome.over_memory_limit:
+        return by_fault
+    error = error_identity(outcome, (*names, *fault.words()))
+    died = kind is OutcomeKind.CRASH
+    by_error = RefusalIdentity(kind=kind, error=error.error or None, signal=error.signal or None)
+    native = native_frames(outcome.captured) if died else slip(outcome.error_type)
+    if native and error.frames:  # else they end where native code is called
+        return replace(by_error, frames=error.frames[-1:])
+    message = _unnamed(error.message, fault)
+    if died:  # last words are often those of any death
+        return replace(by_error, message=message, fault=fault.kind)
+    return replace(by_error, message=message) if message else replace(by_error, fault=fault.kind)
 
 
 def _unnamed(message: str, fault: Fault) -> str:
@@ -204,45 +209,33 @@ def shown(levels: Iterable[str]) -> str:
     return ", ".join(text if len(text) <= _LEVEL_CHARACTERS else brief for text, brief in told)
 
 
-def error_parts(outcome: Outcome, names: Collection[str] = ()) -> dict[str, Any]:
-    """What identifies the error of an exception, crash or timeout: its complaint and frames.
+def error_identity(outcome: Outcome, names: Collection[str] = ()) -> ErrorIdentity:
+    """The identity of an exception or a death, which has its complaint and frames.
 
     names: of the model's values, which do not count.
     """
-    if outcome.kind is OutcomeKind.TIMEOUT:
-        return {}
-    parts: dict[str, Any] = {"error": outcome.error_type.rsplit(".", 1)[-1]}
-    if died := outcome.kind is OutcomeKind.CRASH and not outcome.over_memory_limit:
+    died = outcome.kind is OutcomeKind.CRASH and not outcome.over_memory_limit
+    if died:
         frames = python_frames(outcome.captured) + native_frames(outcome.captured)[::-1]
-        parts["signal"] = outcome.signal
     else:
         frames = python_frames(outcome.traceback) + native_frames(outcome.message)[::-1]
     complaint = outcome.complaint or read_complaint(text_of(outcome))
     subject = complaint.subject
     if died and not subject and outcome.message.startswith("exited"):
         subject = outcome.message
-    parts["message"] = normalise(subject, names)
-    if complaint.others:
-        parts[OTHERS] = [[normalise(told, names), place] for told, place in complaint.others]
-    if complaint.kind is not ComplaintKind.ERROR:
-        parts["about"] = complaint.kind.value
-    if complaint.operators:
-        parts["at"] = list(complaint.operators)
-    if complaint.location:
-        parts["location"] = complaint.location
-    return parts | {"frames": [*frames[:1], *frames[1:][-2:]]}
-
-
-def corrupted(parts: Mapping[str, Any]) -> bool:
-    """Whether the parts of a failure tell of memory that was misused, and of no place where.
-
-    Such a process dies when somebody next needs that memory: by which signal, with which last words
-    of the C library's, and at which levels, is chance.
-    """
-    if not parts.get("signal") or any(map(is_native, parts.get("frames", ()))):
-        return False
-    words = parts.get("message", "")
-    return bool(_MISUSED.search(words)) or (not words and parts["signal"] in _MISUSE)
+    others = tuple((normalise(text, names), place) for text, place in complaint.others)
+    return ErrorIdentity(
+        kind=outcome.kind,
+        stage=outcome.stage,
+        error=outcome.error_type.rsplit(".", 1)[-1],
+        signal=outcome.signal if died else None,
+        message=normalise(subject, names),
+        others=others or None,
+        about=complaint.kind.value if complaint.kind is not ComplaintKind.ERROR else None,
+        at=complaint.operators or None,
+        location=complaint.location or None,
+        frames=(*frames[:1], *frames[1:][-2:]),
+    )
 
 
 def text_of(outcome: Outcome) -> CompilerError:
@@ -254,34 +247,33 @@ def text_of(outcome: Outcome) -> CompilerError:
 
 def _errors(ran: Sequence[Outcome], graph: GraphView) -> Iterable[Failure]:
     names = words_of(graph)
-    groups: dict[str, list[tuple[Outcome, dict[str, Any]]]] = {}
+    groups: dict[Observed, list[Outcome]] = {}
     for outcome in ran:
         if outcome.kind in FAILURES:
-            parts = {"kind": outcome.kind.value, "stage": outcome.stage.value}
-            parts |= error_parts(outcome, names)
-            if outcome.kind is OutcomeKind.CRASH and wordless(parts):
-                parts |= _alone(graph)
-            groups.setdefault(json.dumps(parts), []).append((outcome, parts))
-    for group in groups.values():
-        first, parts = group[0]
-        targets = tuple(outcome.target for outcome, _ in group)
-        title = _error_title(parts, _cause(first, names))
-        yield _failure(first.kind, first.stage, targets, ran, parts, title)
+            groups.setdefault(_identity(outcome, graph, names), []).append(outcome)
+    for identity, group in groups.items():
+        yield _error(group, ran, identity, _error_title(identity, _cause(group[0], names)))
 
 
-def wordless(parts: Mapping[str, Any]) -> bool:
-    """Whether a death says neither why nor where: Python's crash handler only names the signal."""
-    words = parts.get("message", "")
-    said = bool(words) and not words.startswith("Fatal Python error: ") and not corrupted(parts)
-    return bool(parts.get("signal")) and not (said or any(map(is_native, parts["frames"])))
+def _error(
+    group: Sequence[Outcome], ran: Sequence[Outcome], identity: Observed, title: str
+) -> Failure:
+    """The failure of all outcomes of one identity."""
+    targets = tuple(outcome.target for outcome in group)
+    return _failure(group[0].kind, group[0].stage, targets, ran, identity, title)
 
 
-def _alone(graph: GraphView) -> dict[str, Any]:
-    """The operator of a model that has only one, as probes do: all that tells one wordless death
-    from another.
-    """
+def _identity(
+    outcome: Outcome, graph: GraphView, names: Collection[str]
+) -> ErrorIdentity | HangIdentity:
+    if outcome.kind is OutcomeKind.TIMEOUT:
+        return HangIdentity(kind=outcome.kind, stage=outcome.stage)
+    identity = error_identity(outcome, names)
     operators = {*graph.operators} if graph else set()
-    return {"operators": list(operators)} if len(operators) == 1 else {}
+    if outcome.kind is OutcomeKind.CRASH and len(operators) == 1 and wordless(identity):
+        # All that tells one wordless death from another: probes have one operator.
+        return replace(identity, operators=tuple(operators))
+    return identity
 
 
 def words_of(graph: GraphView) -> list[str]:
@@ -304,10 +296,10 @@ def _habitual(
     """One failure for each habit that it takes to account for all that is wrong, with its targets:
     each is a cause of its own.
     """
-    for habit in sorted({str(habit) for habits in explained.values() for habit in habits}):
-        targets = tuple(t for t, habits in explained.items() if habit in map(str, habits))
-        parts = {"kind": "mismatch", "stage": "compare", HABITS: [habit]}
-        yield _failure(OutcomeKind.MISMATCH, Stage.COMPARE, targets, ran, parts, habit)
+    for habit in sorted({habit for habits in explained.values() for habit in habits}, key=str):
+        targets = tuple(t for t, habits in explained.items() if habit in habits)
+        identity = HabitIdentity(habits=(habit,))
+        yield _difference(OutcomeKind.MISMATCH, targets, ran, identity, str(habit))
 
 
 def _mismatches(
@@ -323,23 +315,22 @@ def _mismatches(
     same = [m for m in wrong if m.output == first.output and m.kind == first.kind]
     targets = tuple(dict.fromkeys(m.target for m in same))
     operators = neighbourhood(graph, first.output)
-    parts = {"kind": "mismatch", "stage": "compare", "wrong": first.kind, "operators": operators}
-    parts |= _switched(graph, first.output)
+    found = _switched(graph, first.output) or None
+    identity = MismatchIdentity(wrong=first.kind, operators=operators, switches=found)
     title = f"wrong {first.kind}" + (f" at {_pattern(operators)}" if operators else "")
-    yield _failure(OutcomeKind.MISMATCH, Stage.COMPARE, targets, ran, parts, title)
+    yield _difference(OutcomeKind.MISMATCH, targets, ran, identity, title)
 
 
-def _switched(graph: GraphView, output: str) -> dict[str, list[str]]:
+def _switched(graph: GraphView, output: str) -> tuple[str, ...]:
     """The attributes that are switched on, and whether there are more than two operands, where a
     value is computed: what two causes in one operator mostly differ in.
     """
     if output not in graph.makers:
-        return {}
+        return ()
     node = graph.makers[output]
     alone = replace(graph, nodes=(node,))
     found = [text.partition("=")[0] for text in switches(alone, node.op)]
-    found += ["operands"] if operands(alone, node.op) > 2 else []
-    return {SWITCHES: found} if found else {}
+    return (*found, *(["operands"] if operands(alone, node.op) > 2 else []))
 
 
 def _disputed(
@@ -357,11 +348,11 @@ def _disputed(
     first = min(listed, key=lambda dispute: order.get(dispute.output, len(order)))
     targets = tuple(target for target in first.suspects if target in mine)
     operators = neighbourhood(graph, first.output)
-    parts = {"kind": "disputed", "stage": "compare", "operators": operators}
     other = _opponent(first.groups[0], targets[0].compiler)
     at = f" at {_pattern(operators)}" if operators else ""
     title = f"differs from {other}{at}, and nobody knows who is right"
-    yield _failure(OutcomeKind.DISPUTED, Stage.COMPARE, targets, ran, parts, title)
+    identity = DisputeIdentity(operators=operators)
+    yield _difference(OutcomeKind.DISPUTED, targets, ran, identity, title)
 
 
 def _opponent(group: Sequence[Target], compiler: str) -> str:
@@ -370,14 +361,26 @@ def _opponent(group: Sequence[Target], compiler: str) -> str:
     return shown(own[:1]) if own else group[0].compiler
 
 
-def neighbourhood(graph: GraphView, output: str) -> list[str]:
+def neighbourhood(graph: GraphView, output: str) -> tuple[str, ...]:
     """The operator that computes a value, then those that compute its inputs, sorted."""
     producer = graph.makers
     if output not in producer:
-        return []
+        return ()
     node = producer[output]
     before = {producer[name].op for name in node.inputs if name in producer}
-    return [node.op, *sorted(before)]
+    return (node.op, *sorted(before))
+
+
+def _difference(
+    kind: OutcomeKind,
+    targets: tuple[Target, ...],
+    ran: Sequence[Outcome],
+    identity: HabitIdentity | MismatchIdentity | DisputeIdentity,
+    title: str,
+) -> Failure:
+    """A failure of the stage compare."""
+    identity = replace(identity, kind=kind, stage=Stage.COMPARE)
+    return _failure(kind, Stage.COMPARE, targets, ran, identity, title)
 
 
 def _failure(
@@ -385,31 +388,28 @@ def _failure(
     stage: Stage,
     targets: tuple[Target, ...],
     ran: Sequence[Outcome],
-    parts: Mapping[str, Any],
+    identity: Observed,
     title: str,
 ) -> Failure:
     backend = ran[0].backend
     levels, all_levels = levels_of(targets), answering(ran)
-    parts = {"backend": backend, **parts}
-    if not any(parts.get(name) for name in ("message", "frames", HABITS, FAULT)):
+    identity = replace(identity, backend=backend)
+    parts = identity.to_json()
+    if not any(parts.get(name) for name in ("message", "frames", HABITS, "fault")):
         parts["levels"] = level_pattern(levels, all_levels)
     where = "all levels" if len(levels) == len(all_levels) else f"{shown(levels)} only"
-    told = len(all_levels) > 1 and stage is not Stage.EXPORT
-    how = "" if kind in DIFFERENCES else _way(kind, stage, parts)
-    places = ", ".join(text for text in (how if title else "", where if told else "") if text)
+    several = len(all_levels) > 1 and stage is not Stage.EXPORT
+    how = "" if kind in DIFFERENCES else _way(kind, stage, identity)
+    places = ", ".join(text for text in (how if title else "", where if several else "") if text)
     signature = Signature(digest_of(parts), sentence(backend, title or how, places), parts)
     return Failure(signature, kind, stage, targets, ran[0].label)
 
 
-def _way(kind: OutcomeKind, stage: Stage, parts: Mapping[str, Any]) -> str:
+def _way(kind: OutcomeKind, stage: Stage, identity: Observed) -> str:
     """How it failed and at which stage: "IndexError in compile", "SIGSEGV in execute"."""
-    return f"{parts.get('signal') or parts.get('error') or kind} in {stage}"
-
-
-def digest_of(parts: Mapping[str, Any]) -> str:
-    """The hash of a signature with these parts."""
-    text = json.dumps({k: v for k, v in parts.items() if k != OTHERS}, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:HASH_DIGITS]
+    if isinstance(identity, ErrorIdentity | RefusalIdentity):
+        return f"{identity.signal or identity.error or kind} in {stage}"
+    return f"{kind} in {stage}"
 
 
 def _cause(outcome: Outcome, names: Collection[str]) -> str:
@@ -417,15 +417,15 @@ def _cause(outcome: Outcome, names: Collection[str]) -> str:
     return normalise(outcome.complaint.cause, names) if outcome.complaint else ""
 
 
-def _error_title(parts: Mapping[str, Any], cause: str = "") -> str:
+def _error_title(identity: Observed, cause: str = "") -> str:
     """The cause of an error: as the adapter has it, its statement, or else the innermost frame.
 
     A death without a word is named after the only operator of the model.
     """
-    text = statement(cause or parts.get("message", ""))
-    if operators := parts.get("operators"):
-        return f"{text or 'dies'} at {operators[0]}"
-    frames = parts.get("frames") or []
+    text = statement(cause or message_of(identity))
+    if isinstance(identity, ErrorIdentity) and identity.operators:
+        return f"{text or 'dies'} at {identity.operators[0]}"
+    frames = isinstance(identity, ErrorIdentity | RefusalIdentity) and identity.frames
     return text or (f"in {frames[-1]}" if frames else "")
 
 

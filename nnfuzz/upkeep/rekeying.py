@@ -14,9 +14,8 @@ import inspect
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage, marked
+from nnfuzz.backend.outcome import Brief, Outcome, OutcomeKind, Stage, marked
 from nnfuzz.backend.registry import BackendRegistry, RegistryError
 from nnfuzz.backend.target import Target
 from nnfuzz.findings.clusters import complaint_of
@@ -177,7 +176,7 @@ def _failures(
             if label in compilers:
                 target = Target(compilers[label], pipeline=level)
                 outcomes.append(reread(_outcome(label, target, brief, told), registry))
-            elif told and brief["kind"] != OutcomeKind.UNSUPPORTED:
+            elif told and brief.kind != OutcomeKind.UNSUPPORTED:
                 error = told.error
                 text = error.error_type, error.message, error.traceback
                 found.append(export_failure(label, *text))
@@ -188,22 +187,21 @@ def _failures(
     return found + failures(outcomes, None, graph)
 
 
-def _outcome(label: str, target: Target, brief: Any, said: Said | None) -> Outcome:
-    """What nnfuzz.store.recorder.brief was made of, as far as it is kept."""
-    if isinstance(brief, str) or said is None:
-        kind = brief if isinstance(brief, str) else brief["kind"]
-        return Outcome(OutcomeKind(kind), Stage.EXECUTE, target, label=label)
+def _outcome(label: str, target: Target, brief: Brief, said: Said | None) -> Outcome:
+    """The outcome of a brief and of what the compiler said, as far as it is kept."""
+    if said is None or not brief.stage:
+        return Outcome(OutcomeKind(brief.kind), Stage.EXECUTE, target, label=label)
     error = said.error
     outcome = Outcome(
-        OutcomeKind(brief["kind"]),
-        Stage(brief["stage"]),
+        OutcomeKind(brief.kind),
+        Stage(brief.stage),
         target,
         error.error_type,
-        error.message or brief.get("message", ""),
+        error.message or brief.message,
         error.traceback,
-        brief.get("signal", ""),
+        brief.signal,
         error.captured,
         label=label,
-        over_memory_limit=brief.get("over_memory_limit", False),
+        over_memory_limit=brief.over_memory_limit,
     )
     return marked(outcome)

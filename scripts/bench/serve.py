@@ -21,6 +21,7 @@ from typing import Annotated
 import psutil
 import typer
 
+from nnfuzz.backend.outcome import Brief
 from nnfuzz.backend.registry import BackendSpec
 from nnfuzz.base.writing import as_json
 from nnfuzz.ir.features import Features, NodeFeatures
@@ -49,7 +50,7 @@ def synthetic(folder: Path, findings: int, tests: int) -> None:
     with Store.create(folder, config) as store:
         store.sessions.begin()
         for index in range(tests):
-            outcomes = {"planted": {"O0": "ok", "O1": "ok"}}
+            outcomes = {"planted": {"O0": Brief("ok"), "O1": Brief("ok")}}
             store.record(Record(TestRow(index, "run", 0, outcomes, features=parts)))
         for number in range(findings):
             row = _finding(number)

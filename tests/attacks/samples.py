@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.outcome import Brief, Outcome, OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.target import Target
 from nnfuzz.base.writing import as_json
@@ -67,7 +67,10 @@ def campaign(folder: Path, where: str = "findings/one", plugins: tuple[str, ...]
         store.set_meta("versions", {"onnxruntime": "1.0"})
         store.restraints.set_epoch(0, {"Add(bool)"}, {"Add(bool)": "onnxruntime: no"})
         for index in range(30):
-            levels = {"O0": "ok", "O3": {"kind": "exception", "message": "no"} if index else "ok"}
+            levels = {
+                "O0": Brief("ok"),
+                "O3": Brief("exception", message="no") if index else Brief("ok"),
+            }
             test = TestRow(
                 index, "run", 0, {"onnxruntime": levels}, {"execute": 0.25},
                 features=features(GRAPH), digest="d" * 16, exporter="direct", items=("Add", "Mul"),

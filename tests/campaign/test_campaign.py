@@ -95,10 +95,10 @@ def test_every_event_of_a_hostile_campaign_has_its_stage_and_signal(hostile):
         how, stage, level = plan[index % len(plan)].split() if row.status == "run" else "   "
         if how in wanted:
             outcome = row.outcomes["hostile"][level]
-            assert (outcome["kind"], outcome.get("signal", "")) == wanted[how]
-            assert outcome["stage"] == stage
+            assert (outcome.kind, outcome.signal) == wanted[how]
+            assert outcome.stage == stage
         elif how in ("nothing", "print_megabytes", "close_stdout", "daemon"):
-            assert row.outcomes == {"hostile": {"O0": "ok", "O2": "ok"}}, how
+            assert as_json(row.outcomes) == {"hostile": {"O0": "ok", "O2": "ok"}}, how
     deaths = Counter(event.signal for event in events if event.kind == "death")
     assert deaths["SIGSEGV"] == 3 * ROUNDS  # the one in import counts at both levels
     assert deaths["SIGABRT"] == deaths["SIGFPE"] == ROUNDS

@@ -25,6 +25,7 @@ from nnfuzz.findings.keyed import known_by
 from nnfuzz.store.recorder import Recorder
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.identity import Numbered
+from nnfuzz.triage.identity import ErrorIdentity
 from nnfuzz.triage.known import KnownFailures
 from nnfuzz.upkeep.rekeying import RULES, rekey, rules_of
 
@@ -96,10 +97,14 @@ def test_a_campaign_of_other_rules_is_keyed_anew_when_it_is_resumed(today, tmp_p
             assert row.signature in told and row.signature in report
 
 
+def nameless(outcome, names=()):
+    return ErrorIdentity(kind=outcome.kind, stage=outcome.stage, message="")
+
+
 def test_what_older_rules_did_not_tell_apart_is_parted(today, tmp_path, monkeypatch):
     """Tests that were lumped together have signatures of their own; their findings come later."""
     with monkeypatch.context() as patch:
-        patch.setattr(nnfuzz.triage.signature, "error_parts", lambda outcome, names=(): {})
+        patch.setattr(nnfuzz.triage.signature, "error_identity", nameless)
         lumped = campaign(tmp_path / "c")
     assert len(lumped[1]) < len(today[1][1])
     config, registry = drive.settings(TESTS, "failing", "hostile")

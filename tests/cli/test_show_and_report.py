@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from nnfuzz.backend.outcome import Brief
 from nnfuzz.cli.main import application, run
 from nnfuzz.ir.features import features
 from nnfuzz.records.rows import FindingRow, Occurrence, Record, TestRow
@@ -120,7 +121,7 @@ def test_report_of_a_store(tmp_path, capsys):
         store.set_meta("versions", {"toy": "1.2.3"})
         store.restraints.set_epoch(0, {"Add(bool)"}, {"Add(bool)": "toy: no"})
         for index in range(3):
-            levels = {"O0": "ok", "O1": {"kind": "crash"} if index == 1 else "ok"}
+            levels = {"O0": Brief("ok"), "O1": Brief("crash" if index == 1 else "ok")}
             parts = features(branching()) if index else None
             test = TestRow(index, "run", 1, {"toy": levels}, {"execute": 0.25}, features=parts)
             found = (finding,) if index == 1 else ()

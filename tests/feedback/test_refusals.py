@@ -1,3 +1,4 @@
+from nnfuzz.backend.outcome import Brief
 from nnfuzz.experiment.judgement import BLIND
 from nnfuzz.feedback.refusals import refusals
 from nnfuzz.records.rows import TestRow
@@ -8,18 +9,18 @@ def row(index, kind, **levels):
 
 
 def test_the_worst_answer_of_a_test_counts():
-    late = {"kind": "refused", "stage": "execute"}
-    clean = {"kind": "refused", "stage": "import"}
+    late = Brief("refused", "execute")
+    clean = Brief("refused", "import")
     found = refusals(
         [
             row(0, "cycle", O0=clean, O3=clean),
-            row(1, "cycle", O0=clean, O3={"kind": "crash", "stage": "compile"}),
+            row(1, "cycle", O0=clean, O3=Brief("crash", "compile")),
             row(2, "wrong-axis", O0=late, O3=clean),
-            row(3, "wrong-axis", O0=clean, O3={"kind": "accepted", "stage": "execute"}),
-            row(4, "wrong-axis", O0={"kind": "exception", "stage": "import"}),
-            TestRow(5, "run", 0, {"toy": {"O0": "ok"}}, motifs=("Gelu",)),
-            row(6, "empty-file", O0={"kind": "unsupported", "message": BLIND}, O3=clean),
-            row(7, "no-graph", O0={"kind": "unsupported", "message": BLIND}),
+            row(3, "wrong-axis", O0=clean, O3=Brief("accepted", "execute")),
+            row(4, "wrong-axis", O0=Brief("exception", "import")),
+            TestRow(5, "run", 0, {"toy": {"O0": Brief("ok")}}, motifs=("Gelu",)),
+            row(6, "empty-file", O0=Brief("unsupported", message=BLIND), O3=clean),
+            row(7, "no-graph", O0=Brief("unsupported", message=BLIND)),
         ]
     )
     assert found == {

@@ -18,9 +18,10 @@ from nnfuzz.records.finding import Origin
 from nnfuzz.reduction.diagnosis import Diagnosis
 from nnfuzz.reduction.figures import Counter, Figures, Spent
 from nnfuzz.triage.hypothesis import Claim, Hypothesis
+from nnfuzz.triage.identity import EVERYWHERE, OPTIMISED, digest_of
 from nnfuzz.triage.keys import Key, KeyKind, same
 from nnfuzz.triage.refine import TriageFacts
-from nnfuzz.triage.signature import EVERYWHERE, OPTIMISED, Signature, digest_of
+from nnfuzz.triage.signature import Signature
 
 REGISTRY = BackendRegistry()
 

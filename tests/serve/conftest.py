@@ -2,6 +2,7 @@
 
 import pytest
 
+from nnfuzz.backend.outcome import Brief
 from nnfuzz.backend.registry import BackendSpec
 from nnfuzz.base.writing import as_json
 from nnfuzz.records.config import CampaignConfig
@@ -36,7 +37,7 @@ def occurrence(row, times=1):
 
 
 def run_row(index, kind="ok", passes=()):
-    outcomes = {"planted": {"O0": "ok", "O1": kind}}
+    outcomes = {"planted": {"O0": Brief("ok"), "O1": Brief(kind)}}
     return TestRow(index, "run", 0, outcomes, passes={"planted": passes} if passes else {})
 
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.outcome import Brief, Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import Blame, Coordinate
@@ -120,8 +120,10 @@ def page(case, tmp_path_factory):
     rows.append({**row(error, "../camp/../elsewhere"), "signature": "gone"})
     parts = features(branching())
     tests = [
-        TestLine(1.0, "run", {"planted": {"O0": "ok", "O1": {"kind": "crash"}}}, parts),
-        TestLine(2.0, "run", {"planted": {"O0": "ok", "O1": "ok"}}, features(hostile())),
+        TestLine(1.0, "run", {"planted": {"O0": Brief("ok"), "O1": Brief("crash")}}, parts),
+        TestLine(
+            2.0, "run", {"planted": {"O0": Brief("ok"), "O1": Brief("ok")}}, features(hostile())
+        ),
         TestLine(3.0, "inputs"),
     ]
     summary = {
@@ -349,7 +351,7 @@ def test_figures_count_tests_by_their_worst_level():
     figures = Figures(60.0)
     parts = features(branching())
     for kind in ("ok", "unsupported", "mismatch"):
-        figures.add(TestLine(59.9, "run", {"b": {"O0": "ok", "O1": {"kind": kind}}}, parts))
+        figures.add(TestLine(59.9, "run", {"b": {"O0": Brief("ok"), "O1": Brief(kind)}}, parts))
     figures.add(TestLine(0.0, "generate", features=parts))
     assert figures.heat["Conv"]["b"] == {"ok": 1, "unsupported": 1, "failed": 1}
     assert figures.seen["Add"] == 3 and figures.operators()[0] == "Add"
@@ -362,7 +364,9 @@ def test_figures_widen_as_a_campaign_goes_on():
     figures = Figures(60.0)
     for second in range(300):
         figures.widen(float(second))
-        figures.add(TestLine(float(second), "run", {"b": {"O0": "ok"}}, None, {"b": ("fuse",)}))
+        figures.add(
+            TestLine(float(second), "run", {"b": {"O0": Brief("ok")}}, None, {"b": ("fuse",)})
+        )
     assert figures.width == 8.0 and figures.timeline[TESTS][:3] == [8, 8, 8]
     assert sum(figures.timeline["ok"]) == figures.tests == 300 and len(figures.timeline["ok"]) == 60
     assert figures.curves[PASSES].points()[-1] == (300, 1)
@@ -371,7 +375,7 @@ def test_figures_widen_as_a_campaign_goes_on():
 def test_passes_are_counted_without_the_operators_that_they_changed():
     figures = Figures(60.0)
     for fired in ("fuse(Add+Mul)", "fuse(Add+Relu)", "fold"):
-        figures.add(TestLine(0.0, "run", {"b": {"O0": "ok"}}, None, {"b": (fired,)}))
+        figures.add(TestLine(0.0, "run", {"b": {"O0": Brief("ok")}}, None, {"b": (fired,)}))
     assert figures.curves[PASSES].points()[-1] == (3, 2)
     assert figures.curves[PATTERNS].points()[-1] == (3, 3)
 

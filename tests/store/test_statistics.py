@@ -6,6 +6,7 @@ import statistics
 
 import pytest
 
+from nnfuzz.backend.outcome import Brief
 from nnfuzz.base.writing import as_json
 from nnfuzz.records.rows import TestRow
 from nnfuzz.store.statistics import Histogram, Statistics
@@ -24,8 +25,10 @@ def test_medians_are_good_to_one_percent():
 
 def test_outcomes_are_counted_by_backend_and_kind():
     figures = Statistics()
-    crash = {"kind": "crash", "stage": "compile", "signal": "SIGSEGV"}
-    figures.add(TestRow(0, "run", 1, {"a": {"O0": "ok", "O1": crash}}, {"execute": 0.5}, 0.75))
+    crash = Brief("crash", "compile", "SIGSEGV")
+    figures.add(
+        TestRow(0, "run", 1, {"a": {"O0": Brief("ok"), "O1": crash}}, {"execute": 0.5}, 0.75)
+    )
     figures.add(TestRow(1, "inputs", 1, {}, {"generate": 0.002}))
     assert (figures.tests, figures.indexes) == (1, 2)
     found = Summary.of(figures, [], 2.0, {"a": 0.5}, seed=3)

@@ -7,6 +7,7 @@ import sqlite3
 import pytest
 
 from nnfuzz.backend.complaint import CompilerError
+from nnfuzz.backend.outcome import Brief
 from nnfuzz.backend.stage import Stage
 from nnfuzz.feedback.support import ProbeAnswer, ProbeAnswers
 from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis, KeptCase
@@ -34,7 +35,7 @@ def store(tmp_path):
 
 
 def test_records_come_back(store):
-    row = TestRow(7, "run", 2, {"toy": {"O0": "ok"}}, {"generate": 0.25}, 0.5)
+    row = TestRow(7, "run", 2, {"toy": {"O0": Brief("ok")}}, {"generate": 0.25}, 0.5)
     event = EventRow(Numbered(1, 7), "death", "toy", "compile O1", "SIGSEGV", "killed", "trace")
     store.record(Record(row, (finding("a", 7),), (Occurrence("a", Numbered(1, 7)),), (event,)))
     store.record(Record(TestRow(3, "inputs", 2), (), (Occurrence("a", Numbered(1, 3)),)))
@@ -109,7 +110,7 @@ def test_answers_of_probes_come_back(store):
 
 
 def test_what_there_is_to_learn_from_tests(store):
-    told = {"toy": {"O0": "ok", "O1": {"kind": "unsupported", "message": "no"}}}
+    told = {"toy": {"O0": Brief("ok"), "O1": Brief("unsupported", message="no")}}
     row = TestRow(1, "run", 2, told, exporter="direct", items=("A()->x", "A->B(x)"), digest="0f")
     seen = Occurrence("a", Numbered(1, 1), "known", "toy crash compile")
     flaky = Occurrence("b", Numbered(1, 1), "flaky", "toy crash compile")

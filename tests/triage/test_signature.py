@@ -11,8 +11,8 @@ from nnfuzz.base.reading import read
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import Mismatch, MismatchKind, Verdict
 from nnfuzz.ir.view import NO_GRAPH, GraphView, NodeView
+from nnfuzz.triage.identity import HASH_DIGITS
 from nnfuzz.triage.signature import (
-    HASH_DIGITS,
     Signature,
     export_failure,
     failures,
@@ -231,7 +231,7 @@ def test_the_first_wrong_output_decides():
 
 
 def test_neighbourhood_of_an_unknown_output_is_empty():
-    assert neighbourhood(GRAPH, "nowhere") == neighbourhood(NO_GRAPH, "y") == []
+    assert neighbourhood(GRAPH, "nowhere") == neighbourhood(NO_GRAPH, "y") == ()
 
 
 def test_backends_fail_separately():
