@@ -204,7 +204,10 @@ class Verdict:
 
     @property
     def ok(self) -> bool:
-        """Whether something was compared, no party has a mismatch, and nothing is disputed."""
+        """Whether something was compared, no party has a mismatch, and nothing is disputed.
+
+        It may be true where only a part was compared: see `partial` and `coverage`.
+        """
         return self.compared and not any(self.mismatches.values()) and not self.disputes
 
     @property
@@ -265,6 +268,8 @@ class Verdict:
         """One line per target that agrees, per mismatch of the others, and per dispute."""
         told = [f"{target}: {found}" for target, found in self._accused()]
         return "\n".join([*told, *map(str, self.disputes.values())])
+
+    __repr__ = __str__  # which says how much was compared: `ok` holds for that part alone
 
     def _repr_html_(self) -> str:
         return table(self._accused(), ("target", "output"))

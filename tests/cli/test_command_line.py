@@ -24,14 +24,11 @@ from nnfuzz.cli.errors import FAULT, FINDINGS, OK, USAGE, UsageError
 from nnfuzz.cli.main import run
 from nnfuzz.cli.progress import Lines, line, panel
 from nnfuzz.cli.values import duration, listed, spoken
-from nnfuzz.library.campaign import refuse_finished
-from nnfuzz.library.settings import choose_opset, default_processes, exporter_names
-from nnfuzz.records.config import CampaignConfig, ConfigError
+from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.observer import CampaignSnapshot, counted
 from nnfuzz.store.store import FILE, Store
 from nnfuzz.store.summary import Summary, SuspectedHang
 from nnfuzz.testcase.identity import Numbered
-from tests.attacks import samples
 from tests.command import nnfuzz
 
 HOSTILE = Path(__file__).parent.parent / "backend" / "hostile.py"
@@ -62,28 +59,6 @@ def test_spoken_durations():
 def test_lists_may_be_repeated_or_have_commas():
     assert listed(["Add,Mul", " Conv "]) == ("Add", "Mul", "Conv")
     assert listed(None) == ()
-
-
-def test_the_opset_suits_all_backends():
-    registry = BackendRegistry.discover()
-    ort, tvm = registry.spec("onnxruntime"), registry.spec("tvm")
-    assert choose_opset(registry, (ort,), None, "torchscript") == 20
-    assert choose_opset(registry, (ort,), None, "direct") == 26
-    assert choose_opset(registry, (ort, tvm), None, "direct") == 18
-    assert choose_opset(registry, (tvm,), 15, "torchscript") == 15
-    with pytest.raises(ConfigError, match="up to 26, not 28"):
-        choose_opset(registry, (ort,), 28, "direct")
-
-
-def test_exporters_are_mixed_as_far_as_they_reach_the_opset():
-    assert exporter_names() == exporter_names("mixed") == ("direct", "torchscript")
-    assert exporter_names("dynamo,direct") == ("dynamo", "direct")
-    assert exporter_names("mixed", 23) == ("direct",)
-    assert exporter_names("torchscript", 23) == ("torchscript",)  # refused by name later on
-
-
-def test_there_is_always_a_worker():
-    assert min(default_processes(99).values()) == 1
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["fuzz", "--help"]])
@@ -196,7 +171,6 @@ def test_a_missing_device_is_told_without_the_name_of_a_class(capsys):
 
 
 def test_a_campaign_is_neither_overwritten_nor_resumed_differently(tmp_path):
-    from nnfuzz.records.config import CampaignConfig
 
     spec = BackendRegistry.discover([HOSTILE]).spec("hostile")
     config = CampaignConfig((spec,), seed=5, tests_limit=3)
@@ -258,21 +232,6 @@ HANG = SuspectedHang(Numbered(1, 19), "toy", "O0", "compile", 30.0)
 def test_a_campaign_without_a_test_says_why_and_fails(summary, interrupted, code, why):
     assert exit_code(summary) == code
     assert why in nothing_ran(summary, interrupted)
-
-
-@pytest.mark.parametrize(
-    "summary", [None, "{", "[]", '{"tests": 29}', '{"tests": 9, "not_run": {"export": 20}}']
-)
-def test_what_was_killed_between_its_last_test_and_its_summary_goes_on(tmp_path, summary):
-    folder = samples.campaign(tmp_path / "c")  # of 30 tests
-    with Store.open(folder) as store:
-        config = CampaignConfig.from_json(store.config())
-        if summary is not None:
-            (folder / "summary.json").write_text(summary)
-        refuse_finished(store, config)
-        (folder / "summary.json").write_text('{"tests": 28, "not_run": {"export": 2}}')
-        with pytest.raises(ConfigError, match="reached its limit"):
-            refuse_finished(store, config)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from onnx import parser
 
 import nnfuzz
+from nnfuzz.backend.target import Target
 from nnfuzz.base.reading import read
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import Verdict, Width
@@ -126,3 +127,9 @@ def test_a_further_output_is_refused(cases):
 def test_a_path_is_no_test_case():
     with pytest.raises(TypeError, match=r"nnfuzz.TestCase.from_onnx\('m.onnx'\) makes one"):
         nnfuzz.Oracle()("m.onnx", {})
+
+
+def test_the_repr_of_a_verdict_says_how_much_was_compared():
+    verdict = Verdict({Target("yours"): ()}, comparable={"y": 0.25})
+    assert verdict.ok and verdict.partial == ["y"]
+    assert "25 % of y; the rest is not compared" in repr(verdict)

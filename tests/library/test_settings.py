@@ -1,0 +1,58 @@
+"""From what people ask to the settings of a campaign."""
+
+from __future__ import annotations
+
+import pytest
+
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.library.settings import (
+    case_settings,
+    choose_opset,
+    chosen_backends,
+    default_processes,
+    exporter_names,
+    make_config,
+)
+from nnfuzz.records.config import ConfigError
+
+
+def test_the_opset_suits_all_backends():
+    registry = BackendRegistry.discover()
+    ort, tvm = registry.spec("onnxruntime"), registry.spec("tvm")
+    assert choose_opset(registry, (ort,), None, "torchscript") == 20
+    assert choose_opset(registry, (ort,), None, "direct") == 26
+    assert choose_opset(registry, (ort, tvm), None, "direct") == 18
+    assert choose_opset(registry, (tvm,), 15, "torchscript") == 15
+    with pytest.raises(ConfigError, match="up to 26, not 28"):
+        choose_opset(registry, (ort,), 28, "direct")
+
+
+def test_exporters_are_mixed_as_far_as_they_reach_the_opset():
+    assert exporter_names() == exporter_names("mixed") == ("direct", "torchscript")
+    assert exporter_names("dynamo,direct") == ("dynamo", "direct")
+    assert exporter_names("mixed", 23) == ("direct",)
+    assert exporter_names("torchscript", 23) == ("torchscript",)  # refused by name later on
+
+
+def test_there_is_always_a_worker():
+    assert min(default_processes(99).values()) == 1
+
+
+def test_settings_under_the_names_of_options_become_fields():
+    asked = {"exporter": "mixed", "opset": 23, "dtypes": ("bool",), "nodes": 3}
+    found = case_settings(asked)
+    assert found["exporters"] == ("direct",) and "exporter" not in found
+    assert found["dtypes"]["float32"] == 0 and "bool" not in found["dtypes"]
+    assert found["nodes"] == 3
+    with pytest.raises(ConfigError, match="did you mean 'mutate'"):
+        case_settings({"engine": "mutant"})
+
+
+def test_a_campaign_has_defaults_for_what_nobody_asks():
+    registry = BackendRegistry.discover()
+    specs = chosen_backends(registry, ["onnxruntime"])
+    config = make_config(registry, specs, [], (), {"seed": 5, "levels": ("O0",)})
+    assert config.time_limit == 60.0 and config.pipelines == 0.0 and config.seed == 5
+    assert make_config(registry, specs, [], (), {}).pipelines == 0.5
+    with pytest.raises(ConfigError, match="leave out --edges"):
+        make_config(registry, specs, [], (), {"invalid": True, "edges": True})
