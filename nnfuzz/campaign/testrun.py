@@ -14,7 +14,7 @@ from nnfuzz.campaign.backend_pool import BackendPool
 from nnfuzz.campaign.pace import Waiting
 from nnfuzz.campaign.producer_pool import Order
 from nnfuzz.experiment import procedure
-from nnfuzz.experiment.asking import Answer, Asking
+from nnfuzz.experiment.asking import Asking, TimedEnd
 from nnfuzz.experiment.pending import Pending, Task
 from nnfuzz.experiment.procedure import REPEATS, Procedure
 from nnfuzz.experiment.result import Event, Judging, Plan, Result, Run
@@ -151,8 +151,8 @@ class TestRun(Asking):
         """What was planned waits for its turn; what settles a test goes first."""
         return self._pools[run.backend].submit(run, urgent=self.settling, watcher=self)
 
-    def ask(self, job: Job[A]) -> Pending[Answer[A]]:
-        pending: Pending[Answer[A]] = Pending()
+    def ask(self, job: Job[A]) -> Pending[TimedEnd[A]]:
+        pending: Pending[TimedEnd[A]] = Pending()
 
         def answer(event: Reply[A] | Trouble, epoch: int, seconds: float) -> None:
             pending.complete((event, seconds))

@@ -10,15 +10,14 @@ from typing import Any, Generic, TypeVar
 from nnfuzz.corpus.entry import Entry
 from nnfuzz.corpus.jobs import CompleteEntry, ListInstances, ListKeys, MakeEntry
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.sandbox.events import Death, Fault, Limits, Reply, described
+from nnfuzz.sandbox.events import Limits, Reply, described
 from nnfuzz.sandbox.forkserver import ForkServer
 from nnfuzz.sandbox.job import Job
 from nnfuzz.sandbox.pool import Ended, JobWorker, Pool
 from nnfuzz.sandbox.sandbox import Sandbox
 from nnfuzz.testcase.case import NotProduced, TestCase
-from nnfuzz.testcase.client import PRELOAD, ProducerSettingsError, ProducerUnavailable
+from nnfuzz.testcase.client import PRELOAD, ProducerUnavailable, working
 from nnfuzz.testcase.identity import Probe, TestId
-from nnfuzz.testcase.service import blames_settings
 
 SERVICE = "nnfuzz.corpus.service:corpus_service"
 LIMITS = Limits(seconds=120.0, jobs_per_process=1000, still_seconds=120.0)
@@ -90,7 +89,7 @@ class Producers(Pool[JobWorker[_Order[Any]], _Order[Any], Ended]):
 
     def ended(self, worker: JobWorker[_Order[Any]], order: _Order[Any], result: Ended) -> None:
         """Raises: ProducerSettingsError, ProducerUnavailable."""
-        order.event = _working(result)
+        order.event = working(result)
 
     def _answers(self, jobs: Iterable[J]) -> Iterator[tuple[J, Ended]]:
         """Each job's end, in the order of the jobs, which are taken as workers become free."""
@@ -110,14 +109,3 @@ class Producers(Pool[JobWorker[_Order[Any]], _Order[Any], Ended]):
                 yield waiting.popleft().job, event
             else:
                 self.wait()
-
-
-def _working(event: Ended) -> Ended:
-    """The event. Raises: ProducerSettingsError, ProducerUnavailable where no worker can start."""
-    if isinstance(event, Fault) and event.starting:
-        if blames_settings(event.error_type):
-            raise ProducerSettingsError(event.message.strip("\"'"))
-        raise ProducerUnavailable(f"{described(event)}\n{event.traceback}")
-    if isinstance(event, Death) and event.stage == "start":
-        raise ProducerUnavailable(f"{described(event)}\n{event.captured}")
-    return event

@@ -16,7 +16,7 @@ from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.jobs import ComputeReference, Judge, Lower
 
 A = TypeVar("A")
-Answer = tuple[Reply[A] | Trouble, float]
+TimedEnd = tuple[Reply[A] | Trouble, float]
 """The event that ends a job, and the seconds that it took."""
 
 
@@ -24,7 +24,7 @@ class Asking(ABC):
     """The services of an experiment that are jobs of nnfuzz.testcase.jobs."""
 
     @abstractmethod
-    def ask(self, job: Job[A]) -> Pending[Answer[A]]:
+    def ask(self, job: Job[A]) -> Pending[TimedEnd[A]]:
         """Hands a job to a worker."""
 
     def judge(
@@ -44,7 +44,7 @@ class Asking(ABC):
         return self.ask(ComputeReference(case)).map(_value)
 
 
-def _value(answer: Answer[A]) -> A | Trouble:
+def _value(answer: TimedEnd[A]) -> A | Trouble:
     """What was read of an answer, or the trouble instead."""
     event, _ = answer
     return event.value if isinstance(event, Reply) else event

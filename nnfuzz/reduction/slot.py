@@ -11,7 +11,7 @@ from typing import TypeVar
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.runner import BackendRunner, RunnerError
 from nnfuzz.backend.target import Target
-from nnfuzz.experiment.asking import Answer, Asking
+from nnfuzz.experiment.asking import Asking, TimedEnd
 from nnfuzz.experiment.pending import Pending, Task
 from nnfuzz.experiment.procedure import FAULT, Procedure
 from nnfuzz.experiment.result import Judging, Plan, Run
@@ -148,8 +148,8 @@ class Slot(Worker[Candidate, Tried], Asking):
         self._enqueue(lambda: run.submit(runner), answer)
         return pending
 
-    def ask(self, job: Job[A]) -> Pending[Answer[A]]:
-        pending: Pending[Answer[A]] = Pending()
+    def ask(self, job: Job[A]) -> Pending[TimedEnd[A]]:
+        pending: Pending[TimedEnd[A]] = Pending()
 
         def answer(event: Event) -> None:
             if not isinstance(event, Progress):

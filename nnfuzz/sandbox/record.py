@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from nnfuzz.base.reading import Unreadable, read
+from nnfuzz.base.reading import Unreadable, read, read_fields
 from nnfuzz.base.text import visible
 from nnfuzz.base.writing import as_json
 from nnfuzz.sandbox.wire import Blobs
@@ -135,6 +135,7 @@ def _tuple(kinds: tuple[Any, ...]) -> _Form:
 def _dataclass(kind: Any) -> _Form:
     hints = typing.get_type_hints(kind)
     forms = {f.name: _form(hints[f.name]) for f in dataclasses.fields(kind) if f.init}
+    held = {name for name in forms if _has_blobs(hints[name])}
 
     def write(value: Any, blobs: dict[str, Any], path: str) -> dict[str, Any]:
         return {
@@ -142,11 +143,13 @@ def _dataclass(kind: Any) -> _Form:
             for name, form in forms.items()
         }
 
-    def read_fields(json: Any, blobs: Blobs, path: str) -> Any:
+    def read_all(json: Any, blobs: Blobs, path: str) -> Any:
         items = _of_kind(dict, json).items()
-        return kind(**{name: forms[name].read(v, blobs, _inside(path, name)) for name, v in items})
+        plain = read_fields(kind, {name: v for name, v in items if name not in held})
+        rest = ((name, v) for name, v in items if name in held)
+        return kind(**plain, **{n: forms[n].read(v, blobs, _inside(path, n)) for n, v in rest})
 
-    return _Form(write, read_fields)
+    return _Form(write, read_all)
 
 
 def _inside(path: str, name: str | int) -> str:

@@ -10,7 +10,7 @@ from nnfuzz.backend.deviation import NO_HABITS, Habits
 from nnfuzz.backend.outcome import Outcome
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.sandbox.events import Death, Fault, Limits
+from nnfuzz.sandbox.events import Death, Fault, Limits, Reply, Trouble, described
 from nnfuzz.sandbox.forkserver import ForkServer
 from nnfuzz.sandbox.job import Job
 from nnfuzz.sandbox.sandbox import Sandbox
@@ -136,14 +136,20 @@ class ProducerClient:
         self.close()
 
     def _call(self, job: Job[A]) -> A:
-        event = self._sandbox.call(job)
-        if isinstance(event, Fault) and event.starting and blames_settings(event.error_type):
-            raise ProducerSettingsError(event.message.strip("\"'"))
+        event = working(self._sandbox.call(job))
         if isinstance(event, Fault):
-            kind = ProducerUnavailable if event.starting else ProducerError
-            raise kind(f"{event.error_type}: {event.message}\n{event.traceback}")
+            raise ProducerError(f"{described(event)}\n{event.traceback}")
         if isinstance(event, Death):
-            how = event.signal or event.exit_code
-            text = f"{event.kind} ({how}) in stage {event.stage}\n{event.captured}"
-            raise (ProducerUnavailable if event.stage == "start" else ProducerError)(text)
+            raise ProducerError(f"{described(event)}\n{event.captured}")
         return event.value
+
+
+def working(event: Reply[A] | Trouble) -> Reply[A] | Trouble:
+    """The event. Raises: ProducerSettingsError, ProducerUnavailable if no worker can start."""
+    if isinstance(event, Fault) and event.starting:
+        if blames_settings(event.error_type):
+            raise ProducerSettingsError(event.message.strip("\"'"))
+        raise ProducerUnavailable(f"{described(event)}\n{event.traceback}")
+    if isinstance(event, Death) and event.stage == "start":
+        raise ProducerUnavailable(f"{described(event)}\n{event.captured}")
+    return event

@@ -168,7 +168,7 @@ def answers() -> list[Answer]:
         Answer.to(Produce(TEST), failed, use_produced),
         Answer.to(Lower(CASE), CASE, use_produced),
         Answer.to(Judge.of(CASE, [ran]), VERDICT, use_verdict),
-        Answer.to(ReduceFinding("s", "", 1, 1), row, lambda row: _storable(row.to_json())),
+        Answer.to(ReduceFinding("s", "", 1, 1), row, lambda row: _storable(as_json(row))),
         Answer.to(Prepare(CASE, ()), Prepared(CASE, (1, 2), "d")),
         Answer.to(ListVocabulary(), vocabulary),
         Answer({"error_type": "E", "message": "m", "traceback": "t"}, {}, read_fault, _storable),
