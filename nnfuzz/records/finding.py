@@ -71,8 +71,8 @@ class Finding:
     """One failure of one backend on one test case.
 
     outcomes: of all targets of the failing backend, and of others for comparison. backend: None for
-    an exporter's failure, whose case has no model. config: CaseConfig.to_json() of the case.
-    versions: of the compilers. localisation: Localisation.to_json(), if that was looked for.
+    an exporter's failure, whose case has no model. config: the written CaseConfig of the case.
+    versions: of the compilers. localisation: the written Localisation, if that was looked for.
     blame: the party that the experiment accuses.
     """
 

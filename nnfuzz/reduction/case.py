@@ -64,7 +64,7 @@ class ReduceConfig:
 class Problem:
     """What is to be reduced.
 
-    backend: None for a failure of an exporter. config: CaseConfig.to_json(). levels: of the
+    backend: None for a failure of an exporter. config: the written CaseConfig. levels: of the
     backend that were run; empty: its default ones. exporter_accused: whether the direct lowering
     has to run beside every candidate. rival: another release of the backend, which must be right
     where the backend fails; or the backend that makes something else of a disputed output.

@@ -26,7 +26,7 @@ def operators_of(config: Mapping[str, Any]) -> dict[str, Any]:
     """What of a case's configuration still matters once the case is there: the plug-ins' operators,
     and a criterion of the user's own.
 
-    config, result: CaseConfig.to_json(). Equal ones let workers start in a twentieth of the time.
+    config, result: the written CaseConfig. Equal ones let workers start in a twentieth of the time.
     """
     plugins, tolerance = tuple(config.get("plugins", ())), str(config.get("tolerance", ""))
     return as_json(CaseConfig(plugins=plugins, tolerance=tolerance))
@@ -60,7 +60,7 @@ class Workers:
 class Servers:
     """The fork servers of a reducer, and its workers: those of one finding serve the next one.
 
-    config: CaseConfig.to_json() of the cases. habits: of the backend, once they were asked for. A
+    config: the written CaseConfig of the cases. habits: of the backend, once they were asked for. A
     context manager.
     """
 

@@ -54,7 +54,7 @@ class Slots(Pool[Slot, Candidate, Tried]):
         servers: Servers | None = None,
         rival: BackendSpec | None = None,
     ) -> None:
-        """config: CaseConfig.to_json(). backend: None for findings about an exporter. servers: to
+        """config: the written CaseConfig. backend: None for findings about an exporter. servers: to
         share, and then left open. rival: see Problem.
 
         Raises: RegistryError, OptionError, RunnerError if the backend cannot be used.

@@ -131,12 +131,9 @@ class Tests(Table):
         rows = self._db.execute("SELECT idx, digest FROM tests ORDER BY idx")
         yield from self.packs.among(rows, 0, None, lambda row: (row.idx, row.digest))
 
-    def features(self, latest: int | None = None) -> Iterator[tuple[int, Features]]:
-        """Yields index and features of every graph that was kept, by index; or of the latest."""
-        query = "SELECT idx, graph FROM features ORDER BY idx"
-        if latest is not None:
-            query = f"SELECT * FROM ({query} DESC LIMIT {int(latest)}) ORDER BY idx"
-        for index, text in self._db.execute(query):
+    def features(self) -> Iterator[tuple[int, Features]]:
+        """Yields index and features of every graph that was kept, by index."""
+        for index, text in self._db.execute("SELECT idx, graph FROM features ORDER BY idx"):
             yield index, loads(Features, text)
 
     def forget(self, indexes: Iterable[int]) -> None:

@@ -62,7 +62,7 @@ class ProducerClient:
         server: ForkServer | None = None,
         limits: Limits = LIMITS,
     ) -> None:
-        """config: CaseConfig.to_json(). The process starts with the first job."""
+        """config: the written CaseConfig. The process starts with the first job."""
         arguments = {"seed": seed, "config": dict(config)}
         self._sandbox = Sandbox(PRODUCER, arguments, limits, PRELOAD, "producer", server)
 

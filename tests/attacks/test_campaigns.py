@@ -49,7 +49,7 @@ def test_every_test_is_recorded_once(campaign):
     _, rows, _, events, summary = campaign
     assert [row.index for row in rows] == [*range(TESTS)]
     assert {row.status for row in rows} == {"run"}, [e for e in events if e.kind == "fault"]
-    assert summary["faults"] == 0
+    assert summary.faults == 0
 
 
 def test_every_finding_has_its_folder_with_text_that_can_be_read(campaign):
