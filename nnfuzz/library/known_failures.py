@@ -51,7 +51,7 @@ def baseline_failures(path: Path) -> tuple[str, ...]:
 def _known_in(folder: Path) -> tuple[str, ...]:
     registry = BackendRegistry.discover()
     files = sorted(folder.rglob("finding.json"))
-    found = KnownFailures.together(known_by(file.parent, registry) for file in files)
+    found = KnownFailures.merged(known_by(file.parent, registry) for file in files)
     if not found.hashes:
         raise ConfigError(f"--known {folder} holds no finding: there is no finding.json in it")
     return found.lines()

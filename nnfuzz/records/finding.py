@@ -14,7 +14,7 @@ from nnfuzz.compare.flip import NOBODY, Blame
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.experiment.bisection import Bisection
 from nnfuzz.reduction.diagnosis import NOTHING, Diagnosis
-from nnfuzz.reduction.figures import Figures
+from nnfuzz.reduction.figures import ReductionFigures
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import Failure, Signature
 
@@ -34,7 +34,7 @@ class Origin:
     grouping: str = ""
     bisection: tuple[Bisection, ...] = ()
     reduced_from: Signature | None = None
-    reduction: Figures | None = None
+    reduction: ReductionFigures | None = None
     diagnosis: Diagnosis = NOTHING
 
     def to_json(self) -> dict[str, Any]:
@@ -56,7 +56,7 @@ class Origin:
         found = read_fields(cls, data, *plain)
         if "reduction" in data:
             told = read_fields(_Entries, data, "reduction")["reduction"]
-            found["reduction"] = Figures.from_json(told)
+            found["reduction"] = ReductionFigures.from_json(told)
         own = read_fields(Diagnosis, data, *(f.name for f in fields(Diagnosis)))
         return cls(**found, diagnosis=Diagnosis(**own))
 

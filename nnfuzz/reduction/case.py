@@ -19,7 +19,7 @@ from nnfuzz.reduction.candidate import Question, Tried, keyed
 from nnfuzz.reduction.culprit import kept
 from nnfuzz.reduction.diagnosis import NOTHING, Diagnosis, diagnose, wrong_inside
 from nnfuzz.reduction.engine import BUDGET, Engine, Watch
-from nnfuzz.reduction.figures import Counter, Figures, Spent
+from nnfuzz.reduction.figures import Counter, ReductionFigures, Spent
 from nnfuzz.reduction.known import Cause, Known
 from nnfuzz.reduction.servers import Servers
 from nnfuzz.reduction.slots import Slots
@@ -116,8 +116,8 @@ class Reduction:
         return self.operators, operators(self.case.graph)
 
     @property
-    def figures(self) -> Figures:
-        return Figures(
+    def figures(self) -> ReductionFigures:
+        return ReductionFigures(
             nodes=self.nodes,
             elements=(self.before[6], self.after[6]),
             candidates=self.run,

@@ -31,7 +31,7 @@ class Counter:
 
 
 @dataclass(frozen=True)
-class Figures:
+class ReductionFigures:
     """The entry "reduction" of a finding.json.
 
     nodes, elements: before and after. confirmed: how many of how many runs in fresh processes
@@ -49,6 +49,6 @@ class Figures:
     passes: Mapping[str, Counter] = field(default_factory=dict)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Figures:
+    def from_json(cls, data: Mapping[str, Any]) -> ReductionFigures:
         """Fields of other versions are left out. Raises: Unreadable."""
         return cls(**read_fields(cls, data, *(f.name for f in fields(cls))))

@@ -97,7 +97,7 @@ class KnownFailures:
         )
 
     @classmethod
-    def together(cls, parts: Iterable[KnownFailures]) -> KnownFailures:
+    def merged(cls, parts: Iterable[KnownFailures]) -> KnownFailures:
         """All that some of the parts know."""
         parts = list(parts)
         return cls(

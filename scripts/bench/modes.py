@@ -127,14 +127,12 @@ def grouped(folders: dict[str, Path]) -> Iterator[Group]:
     for mode, campaign in folders.items():
         for row in summary(campaign)["signatures"]:
             folder = campaign / row["folder"]
-            known = KnownFailures.together(
-                known_by(f, registry) for f in (folder, folder / REDUCED)
-            )
+            known = KnownFailures.merged(known_by(f, registry) for f in (folder, folder / REDUCED))
             group = next((g for g in groups if g.takes(known)), None)
             if group is None:
                 group = Group(row["title"], row["pattern"], KnownFailures())
                 groups.append(group)
-            group.known = KnownFailures.together([group.known, known])
+            group.known = KnownFailures.merged([group.known, known])
             group.modes.setdefault(mode, []).append(str(folder))
     yield from sorted(groups, key=lambda group: group.title)
 

@@ -26,7 +26,7 @@ from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.records.finding import Origin
 from nnfuzz.records.rows import Variant
 from nnfuzz.reduction.diagnosis import Diagnosis
-from nnfuzz.reduction.figures import Figures
+from nnfuzz.reduction.figures import ReductionFigures
 from nnfuzz.report.repro import repro_script
 from nnfuzz.report.templating import environment
 from nnfuzz.report.tracker import tracker_report
@@ -464,7 +464,9 @@ def hostile_finding():
         verdict=replace(found.verdict, mismatches=mismatches),
         versions={HOSTILE: HOSTILE},
         localisation=place,
-        origin=Origin(grouping=HOSTILE, reduction=Figures((3, 2)), diagnosis=Diagnosis((claimed,))),
+        origin=Origin(
+            grouping=HOSTILE, reduction=ReductionFigures((3, 2)), diagnosis=Diagnosis((claimed,))
+        ),
         case=replace(found.case, exporter=HOSTILE, expected={HOSTILE: found.case.expected["y"]}),
     )
 

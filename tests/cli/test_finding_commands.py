@@ -15,7 +15,7 @@ from nnfuzz.cli.main import application, run
 from nnfuzz.experiment.blocking import examine
 from nnfuzz.findings.folder import read_finding, write_finding
 from nnfuzz.records.finding import Finding, Origin
-from nnfuzz.reduction.figures import Figures
+from nnfuzz.reduction.figures import ReductionFigures
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.client import ProducerClient
 from nnfuzz.testcase.identity import Numbered
@@ -88,7 +88,9 @@ def test_replay_on_an_honest_backend(finding, capsys):
 
 
 def test_a_reduced_finding_is_not_regenerated(finding, plugin, tmp_path, capsys):
-    reduced = replace(read_finding(finding), origin=Origin(reduction=Figures(candidates=1)))
+    reduced = replace(
+        read_finding(finding), origin=Origin(reduction=ReductionFigures(candidates=1))
+    )
     folder = write_finding(tmp_path / "reduced", reduced)
     assert command("replay", folder, "--regenerate", "--plugin", plugin) == 2
     assert "has no seed" in capsys.readouterr().err
@@ -100,7 +102,7 @@ def test_replay_takes_the_reduced_model_unless_the_original_is_asked_for(
     folder = copytree(finding, tmp_path / "f")
     found = read_finding(finding)
     write_finding(
-        folder / "reduced", replace(found, origin=Origin(reduction=Figures(candidates=1)))
+        folder / "reduced", replace(found, origin=Origin(reduction=ReductionFigures(candidates=1)))
     )
     (folder / "reduced" / "model.onnx").write_bytes(b"")
     assert command("replay", folder, "--plugin", plugin) == 2

@@ -16,7 +16,7 @@ from nnfuzz.findings.folder import write_finding
 from nnfuzz.findings.keyed import KeyedFinding, keyed, known_by, reread
 from nnfuzz.records.finding import Origin
 from nnfuzz.reduction.diagnosis import Diagnosis
-from nnfuzz.reduction.figures import Counter, Figures, Spent
+from nnfuzz.reduction.figures import Counter, ReductionFigures, Spent
 from nnfuzz.triage.hypothesis import Claim, Hypothesis
 from nnfuzz.triage.identity import EVERYWHERE, OPTIMISED, digest_of
 from nnfuzz.triage.keys import Key, KeyKind, same
@@ -46,7 +46,9 @@ def test_a_failure_that_follows_from_another_is_known_by_that(finding_of):
 
 
 def test_what_a_folder_says_of_its_origin_comes_back(finding_of):
-    figures = Figures((9, 2), (30, 4), 17, 1.5, (3, 3), "", {"reduce": Spent(3)}, {"a": Counter(1)})
+    figures = ReductionFigures(
+        (9, 2), (30, 4), 17, 1.5, (3, 3), "", {"reduce": Spent(3)}, {"a": Counter(1)}
+    )
     diagnosis = Diagnosis(
         (Hypothesis(Claim.IGNORES, "Add", "input 1"),), (Key(KeyKind.CAUSE, "x"),), "", ("axis",)
     )

@@ -14,7 +14,7 @@ from nnfuzz.findings.folder import read_finding, write_finding
 from nnfuzz.findings.replay import Answer, replay
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.records.finding import Finding, Origin
-from nnfuzz.reduction.figures import Figures
+from nnfuzz.reduction.figures import ReductionFigures
 from nnfuzz.report.repro import program_of
 from nnfuzz.testcase.case import CaseConfig
 
@@ -75,6 +75,6 @@ def test_the_script_runs_every_size(finding, tmp_path, registry):
 
 
 def test_what_is_reduced_and_still_dynamic_needs_to_be(finding, tmp_path):
-    reduced = replace(finding, origin=Origin(reduction=Figures((2, 2))))
+    reduced = replace(finding, origin=Origin(reduction=ReductionFigures((2, 2))))
     folder = write_finding(tmp_path / "finding", reduced, None)
     assert "With static shapes the same graph did not fail" in (folder / "report.md").read_text()
