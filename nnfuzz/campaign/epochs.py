@@ -148,6 +148,11 @@ class EpochDecider:
         self.number += 1
         self._exchange.decide(self.number, self._learner.config(self.number))
 
+    @property
+    def avoided(self) -> list[AvoidedRow]:
+        """What generation is to keep away from, by what was learnt so far."""
+        return self._learner.avoided
+
     def _note(self, text: str) -> None:
         """Shows a line, unless an earlier session has."""
         if self.number >= self._last:
@@ -175,7 +180,7 @@ class Epochs:
     ) -> None:
         self.number = -1
         self.refused = config.case.refused
-        self.avoided: list[AvoidedRow] = []
+        self._avoided: list[AvoidedRow] = []
         self._config = config
         self._store = store
         self._producers = producers
@@ -198,6 +203,13 @@ class Epochs:
         """Exchanges messages with the coordinator, if there is one; called in every step."""
         if self._leased:
             self._leased.turn()
+
+    @property
+    def avoided(self) -> list[AvoidedRow]:
+        """What generation keeps away from, by item: in a campaign of one node what is decided by
+        now, in a part of one what holds in the current epoch.
+        """
+        return self._decider.avoided if self._leased is None else self._avoided
 
     def advance(self, next_index: float) -> None:
         """Begins the epoch of an index, if it is decided by now.
@@ -224,7 +236,7 @@ class Epochs:
 
     def _configure(self, epoch: int, by: EpochConfig) -> None:
         """Has test cases be made with a configuration."""
-        self.refused, self.avoided = by.refused, [*by.avoided]
+        self.refused, self._avoided = by.refused, [*by.avoided]
         self._store.restraints.set_epoch(epoch, by.refused, by.reasons, by.avoided, by.emphasis)
         avoid = tuple(row.item for row in by.avoided)
         case = replace(self._config.case, refused=by.refused, avoid=avoid, emphasis=by.emphasis)

@@ -96,6 +96,11 @@ class Learner:
             for c in observations.coverage
         )
 
+    @property
+    def avoided(self) -> list[AvoidedRow]:
+        """What generation is to keep away from, by item."""
+        return self._throttle.avoided
+
     def avoid_failing(
         self, failures: Callable[[], Mapping[TestId, Mapping[str, str]]], following: int
     ) -> None:

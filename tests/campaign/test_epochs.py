@@ -53,7 +53,7 @@ def campaign(folder, tests=TESTS, stop=None, cache=None, start_line=None, **more
 def alone(tmp_path_factory):
     folder = tmp_path_factory.mktemp("alone") / "c"
     made, used = campaign(folder)
-    assert used == []
+    assert used == ()
     return folder, made
 
 
@@ -80,7 +80,7 @@ def test_the_cache_does_not_matter(alone, tmp_path):
     (table,) = (folder / "cache").iterdir()
     again, used = campaign(tmp_path / "c", cache=folder / "cache")
     assert again == made
-    assert used == [{"path": str(table), "entries": len(made[-1])}]
+    assert used == ({"path": str(table), "entries": len(made[-1])},)
 
 
 @pytest.mark.parametrize("stop", [7, pytest.param(40, marks=pytest.mark.slow), 90])
