@@ -106,7 +106,7 @@ def _facts(imported: ImportedModel) -> Iterator[str]:
     if imported.sizes:
         yield ", ".join(f"{name} = {size}" for name, size in imported.sizes.items())
     if imported.lost:
-        kinds = ", ".join(dict.fromkeys(kind for kind, _ in imported.lost))
+        kinds = ", ".join(dict.fromkeys(str(kind) for kind, _ in imported.lost))
         yield f"{len(imported.lost)} nodes are left out ({kinds}): {imported.lost[0][1]}"
 
 

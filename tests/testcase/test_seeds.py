@@ -11,9 +11,11 @@ import pytest
 from onnx import parser
 
 from nnfuzz.backend.target import Target
+from nnfuzz.ir.graph import Graph
+from nnfuzz.materialize.importing import ImportedModel
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.testcase.seeds import SeedError, digest, seed_files
+from nnfuzz.testcase.seeds import SeedError, _facts, digest, seed_files
 
 BLOCK = """<ir_version: 8, opset_import: ["" : 17]>
     block (float[N, 2, 6] x) => (float[N, 3, K] y) <float[3, 2, 3] w> {
@@ -116,3 +118,9 @@ def test_seeds_that_changed_or_cannot_be_read_are_refused(folder, tmp_path):
 def test_an_opaque_seed_needs_direct_emission(folder):
     with pytest.raises(SeedError, match="--exporter direct"):
         Producer(1, config(folder, exporter="torchscript"))
+
+
+def test_names_of_operators_that_are_no_text_are_read():
+    """A protobuf of the C library gives bytes where a string is no UTF-8."""
+    lost = ImportedModel(Graph(), {}, ((b"Re\xfflu", "no spec"), ("Foo", "no spec")))
+    assert "2 nodes are left out" in next(_facts(lost))
