@@ -233,13 +233,17 @@ class Mod(Binary):
         return emit("Sub", x, emit("Mul", emit("Floor", emit("Div", x, y)), y))
 
     def interval(self, x, y):
-        """Mod is affine while the quotient keeps its integer part."""
+        """Mod is affine while the quotient keeps its integer part. With `fmod=0`, a remainder that
+        is uncertain and may be 0 belongs to a quotient that rounding takes across an integer.
+        """
         if not x.lo.is_floating_point():
             return [uncertain(self.torch, x, nonzero(y))]
         integer = torch.trunc if self.fmod else torch.floor
         whole = corners(lambda a, b: integer(a / b), x, y)
         interval = corners(lambda a, b: a - whole.lo * b, x, y)
-        return [interval.masked((whole.lo != whole.hi) | holds(y))]
+        across = (interval.lo < interval.hi) & (interval.lo <= 0) & (interval.hi >= 0)
+        crossed = (whole.lo != whole.hi) | (across & (self.fmod == 0))
+        return [interval.masked(crossed | holds(y))]
 
     def undefined(self, x, y):
         return None if x.lo.is_floating_point() else undividable(x, y)

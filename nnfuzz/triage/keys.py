@@ -17,6 +17,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from nnfuzz.backend.outcome import Stage
+from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.view import GraphView
 from nnfuzz.triage.blame import RESULT
 from nnfuzz.triage.frames import is_native
@@ -28,6 +29,9 @@ CLAUSE_WORDS = 4
 """Words that make a clause telling: shorter ones are a value or a name."""
 _PLACEHOLDER = re.compile(r"<(?:dtype|shape|address|name)>")
 _PHRASE = re.compile(r"[A-Za-z_][\w.:']*\w")
+_WORD = re.compile(r"[A-Za-z]{2,}")
+_TRUTH = ("true", "false", "True", "False")
+_EVERY_DTYPE = tuple(dtype.value for dtype in DType)
 _CLAUSES = re.compile(r"(?<=[\w)\]>'\"]): |; |(?<=\w)\. ")
 
 
@@ -99,7 +103,7 @@ def error_keys(
     first = (parts.get("message", ""), parts.get("location", ""))
     for message, location in (first, *parts.get(OTHERS, ())):
         if clause := last_clause(message):
-            plain = general_message(clause, {*graph.dtypes.values()}, ())
+            plain = general_message(clause, _EVERY_DTYPE, ())
             found.add(Key(KeyKind.CLAUSE, wording(plain)))
         if location:
             found.add(Key(KeyKind.LOCATION, location))
@@ -128,15 +132,15 @@ def unread_keys(failure: Failure, refined: Mapping[str, Any], written: GraphView
 def last_clause(message: str) -> str:
     """The last part of a normalised message that is a statement of its own; "" if none is."""
     clauses = [clause.strip() for clause in _CLAUSES.split(message)]
-    telling = [c for c in clauses if len(re.findall(r"[A-Za-z]{2,}", c)) >= CLAUSE_WORDS]
+    telling = [c for c in clauses if len(_WORD.findall(_PLACEHOLDER.sub(" ", c))) >= CLAUSE_WORDS]
     return telling[-1] if telling else ""
 
 
 def wording(clause: str) -> str:
-    """The words of a clause without numbers, placeholders and symbols, which change with shapes and
-    values; the clause itself if it has hardly any words.
+    """The words of a clause without numbers, truth values, placeholders and symbols, which change
+    with shapes and values; the clause itself if it has hardly any words.
     """
-    words = _PHRASE.findall(_PLACEHOLDER.sub(" ", clause))
+    words = [w for w in _PHRASE.findall(_PLACEHOLDER.sub(" ", clause)) if w not in _TRUTH]
     return " ".join(words) if len(words) >= CLAUSE_WORDS else clause
 
 

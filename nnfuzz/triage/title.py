@@ -152,6 +152,8 @@ def _usual(value: Any, schema: Any) -> bool:
         return False
     if schema.default_value.type:
         return bool(helper.get_attribute_value(schema.default_value) == value)
+    if isinstance(value, float):
+        return False  # a threshold that is 0 is one
     elements = value if isinstance(value, list) else [value]
     return any(all(element == plain for element in elements) for plain in (0, 1))
 

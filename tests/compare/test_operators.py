@@ -119,3 +119,14 @@ def test_erf_for_tanh_is_caught(build):
     graph, params = b.done(b.add("Gelu", "x", approximate="none"))
     other = torch.nn.functional.gelu(torch.from_numpy(x), approximate="tanh").numpy()
     assert compare(envelopes(graph, params), {graph.outputs[0]: other})
+
+
+def test_an_uncertain_remainder_of_0_is_not_compared(build):
+    """Floor(x / x) is 0 where the quotient is a product with a reciprocal: all of x is left."""
+    builder = build(a=np.ones(1, np.float32), b=np.full((1, 1), -1.7, np.float32))
+    x = builder.add("MatMul", "a", "b")
+    graph, params = builder.done(y := builder.add("Mod", x, x, fmod=0))
+    assert envelopes(graph, params)[y].any.all()
+    far = build(a=np.full(1, 5.0, np.float32), b=np.ones((1, 1), np.float32))
+    graph, params = far.done(y := far.add("Mod", far.add("MatMul", "a", "b"), "a", fmod=1))
+    assert not envelopes(graph, params)[y].any.all()

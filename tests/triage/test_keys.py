@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from nnfuzz.backend.outcome import OutcomeKind, Stage
 from nnfuzz.backend.target import Target
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
+from nnfuzz.triage.general import general_message
 from nnfuzz.triage.keys import (
     Key,
     KeyKind,
@@ -16,6 +17,7 @@ from nnfuzz.triage.keys import (
     last_clause,
     same,
     unread_keys,
+    wording,
 )
 from nnfuzz.triage.signature import Failure, Signature
 
@@ -168,3 +170,18 @@ def test_whatever_an_importer_misses_of_a_result_it_is_one_cause():
     assert not same(one, unread("Loop", "ArgMax"))
     assert unread("ConcatFromSequence", "ArgMax", stage=Stage.COMPILE) == set()
     assert unread("ConcatFromSequence", "ArgMax", about=None) == set()
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (
+            "Output mismatch after rewiring output #N: expected F32 got ,F64",
+            "Output mismatch after rewiring output #N: expected <shape>,F16 got <shape>,F32",
+        ),
+        ("input N is not as planned (got Bool true)", "input N is not as planned (got Bool false)"),
+    ],
+)
+def test_dtypes_and_values_make_no_other_clause(one, other):
+    plain = (general_message(last_clause(text), ["float32", "bool"], ()) for text in (one, other))
+    assert len(set(map(wording, plain))) == 1

@@ -93,3 +93,8 @@ def test_only_what_a_model_says_can_be_ignored():
     found = title.unwritten(model(made))
     assert "pads" in found and "output_shape" not in found
     assert title.unwritten(model(made, made)) == title.unwritten(b"") == []
+
+
+def test_a_threshold_of_0_is_not_its_absence():
+    made = model(helper.make_node("RNN", ["x", "w", "r"], ["y"], hidden_size=1, clip=0.0))
+    assert title.operators_of(made) == "RNN, clip=0"
