@@ -251,8 +251,7 @@ class Reducer(Pool[JobWorker[Order], Order, Ended]):
         """
         self.recorder.under_reduction.clear()
         super().close()
-        for worker in self.workers:
-            worker.order = None
+        self.workers.clear()
         if self._server is not None:
             self._server.close()
 
