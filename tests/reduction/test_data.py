@@ -55,7 +55,7 @@ def test_the_elements_and_sizes_that_matter_are_what_is_left(fault, reduced):
     numbers = {x for a in done.case.inputs.values() for x in a.ravel().tolist()}
     assert len(numbers) <= 2
     assert done.run <= 80 and done.confirmed == 3
-    assert done.to_json()["elements"][1] == elements(done.case)
+    assert done.figures.elements[1] == elements(done.case)
 
 
 def test_what_holds_in_no_fresh_process_gives_way_to_what_does(reduced):

@@ -13,6 +13,7 @@ import pytest
 from nnfuzz.backend.target import Target
 from nnfuzz.base.reading import read
 from nnfuzz.base.writing import ROUNDED, UNWRITTEN, as_json, as_list, fields_as_json
+from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.testcase.identity import Foreign, Numbered, Probe, TestId
 
 
@@ -58,7 +59,9 @@ def test_a_field_that_is_not_written_cannot_be_set_by_a_file():
     assert read(Thing, {"name": "a", "array": "stranger's"}).array == b"own"
 
 
-@pytest.mark.parametrize("test", [Numbered(1, 2), Probe("direct:Add(f)", 3), Foreign(4)])
+@pytest.mark.parametrize(
+    "test", [Numbered(1, 2), Probe(SupportKey.parse("direct:Add(f)"), 3), Foreign(4)]
+)
 def test_a_test_is_written_as_its_text(test):
     assert as_json(test) == str(test) and read(TestId, str(test)) == test
 
