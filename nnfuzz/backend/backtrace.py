@@ -65,7 +65,7 @@ class Backtrace:
     functions: tuple[str, ...]
 
 
-def split(text: str) -> Backtrace:
+def split_frames(text: str) -> Backtrace:
     """Takes the frames of all runtimes out of a text; frames without a name only go."""
     reader = _Reader()
     for line in text.splitlines():
@@ -108,11 +108,13 @@ class _Reader:
     def _undumped(self, line: str) -> str:
         """Without frames in a printed data structure of Rust's."""
         for dump in _DUMPED.findall(line):
-            self.groups[-1] += [("", function(name)) for name in _DUMPED_FUNCTION.findall(dump)]
+            self.groups[-1] += [
+                ("", function_name(name)) for name in _DUMPED_FUNCTION.findall(dump)
+            ]
         return _DUMPED.sub("", line)
 
 
-def function(signature: str) -> str:
+def function_name(signature: str) -> str:
     """The qualified name in a signature of C++, Rust, Go, Java, Swift or Python: no result,
     template, arguments, file or address.
     """
@@ -147,7 +149,7 @@ def _name(line: str, inside: bool) -> str | None:
         if match := form.match(line):
             named = match.groupdict()
             image, signature = named.get("image") or "", named.get("f") or ""
-            return "" if _SYSTEM.match(image) else function(signature)
+            return "" if _SYSTEM.match(image) else function_name(signature)
     return None
 
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from nnfuzz.backend.backtrace import split
+from nnfuzz.backend.backtrace import split_frames
 
 DIRECT = "The above exception was the direct cause of the following exception:"
 _CONTEXT = "During handling of the above exception, another exception occurred:"
@@ -56,7 +56,7 @@ MOST_REASON = 4
 
 
 @dataclass(frozen=True)
-class Cause:
+class ChainedError:
     """One error of a chain. type: the class of the exception, "" if unknown. traceback: Python's,
     which ends where it was raised. place: file and line of a panic, file of a fatal log.
     """
@@ -70,20 +70,22 @@ class Cause:
         return bool(self.text or self.type)
 
 
-def chain(error_type: str, message: str, traceback: str) -> list[Cause]:
+def chain(error_type: str, message: str, traceback: str) -> list[ChainedError]:
     """The causes of an exception, the outermost first; at least one."""
     *inner, own = traceback.split(DIRECT)
     causes = causes_of(message, error_type, own.rpartition(_CONTEXT)[2])
     return causes + _chained(inner)
 
 
-def causes_of(text: str, error_type: str = "", traceback: str = "") -> list[Cause]:
+def causes_of(text: str, error_type: str = "", traceback: str = "") -> list[ChainedError]:
     """The causes that one text chains, without backtraces and remarks of a log."""
     text = "\n".join(_without_remarks(_ESCAPE.sub("", text).splitlines()))
     if _TRACEBACK in text and any(raised := _chained(text.split(DIRECT))):
         return [replace(cause, type=cause.type or error_type) for cause in raised if cause]
-    parts = split(text)
-    causes = _announced(parts.lines) or _listed(parts.lines) or [Cause("\n".join(parts.lines))]
+    parts = split_frames(text)
+    causes = (
+        _announced(parts.lines) or _listed(parts.lines) or [ChainedError("\n".join(parts.lines))]
+    )
     if parts.functions or len(causes) > 1:
         causes = [_without_class(cause) for cause in causes]
     return [
@@ -92,29 +94,29 @@ def causes_of(text: str, error_type: str = "", traceback: str = "") -> list[Caus
     ]
 
 
-def _chained(sections: Sequence[str]) -> list[Cause]:
+def _chained(sections: Sequence[str]) -> list[ChainedError]:
     """The exceptions of Python's tracebacks, which stand in the opposite order."""
     return [_raised(section) for section in reversed(sections)]
 
 
-def _raised(section: str) -> Cause:
+def _raised(section: str) -> ChainedError:
     """The exception at the end of one of Python's tracebacks."""
     own = section.rpartition(_CONTEXT)[2].rpartition(_TRACEBACK)[2]
-    said = "\n".join(line for line in split(own).lines if line.strip())
+    said = "\n".join(line for line in split_frames(own).lines if line.strip())
     first, _, more = said.partition("\n")
     match = _TYPED.match(first)
     if match is None:
-        return Cause(said, "", own)
-    return Cause("\n".join(filter(None, (match[2], more))), match[1], own)
+        return ChainedError(said, "", own)
+    return ChainedError("\n".join(filter(None, (match[2], more))), match[1], own)
 
 
-def announced(text: str) -> Cause | None:
+def announced(text: str) -> ChainedError | None:
     """What a dying process says of its end in the words of its runtime; None if it does not."""
-    lines = split(_ESCAPE.sub("", text)).lines
+    lines = split_frames(_ESCAPE.sub("", text)).lines
     return next((replace(c, text=_undumped(c.text)) for c in _announced(lines)), None)
 
 
-def _announced(lines: Sequence[str]) -> list[Cause]:
+def _announced(lines: Sequence[str]) -> list[ChainedError]:
     """The reason of the first panic or uncaught exception: later ones follow from it."""
     for i, line in enumerate(lines):
         if (cause := _announcement(line, lines[i + 1 :])) and cause.text.strip():
@@ -122,22 +124,22 @@ def _announced(lines: Sequence[str]) -> list[Cause]:
     return []
 
 
-def _announcement(line: str, behind: Sequence[str]) -> Cause | None:
+def _announcement(line: str, behind: Sequence[str]) -> ChainedError | None:
     if panic := _PANIC.search(line):
         said = panic["old"] or "\n".join(_reason(behind))
-        return Cause(said, place=panic["there"] or panic["place"])
+        return ChainedError(said, place=panic["there"] or panic["place"])
     if thrown := _THROWN.search(line):
         what = _WHAT.match(behind[0]) if behind else None
         said = "\n".join([what[1], *_reason(behind[1:])]) if what else line.strip()
-        return Cause(said, thrown[1])
+        return ChainedError(said, thrown[1])
     if stopped := _GO.match(line):
-        return Cause(stopped[1])
+        return ChainedError(stopped[1])
     if fatal := _FATAL.match(line):
-        return Cause("\n".join([fatal[2], *_reason(behind)]), place=fatal[1])
+        return ChainedError("\n".join([fatal[2], *_reason(behind)]), place=fatal[1])
     return None
 
 
-def _listed(lines: Sequence[str]) -> list[Cause]:
+def _listed(lines: Sequence[str]) -> list[ChainedError]:
     """What "Caused by:" divides: one statement per part, or per number of a part behind it."""
     parts: list[list[str]] = [[]]
     listing = False
@@ -149,7 +151,11 @@ def _listed(lines: Sequence[str]) -> list[Cause]:
             parts.append([line if line.startswith("Caused by") else _NUMBERED.sub("", line, 1)])
         else:
             parts[-1].append(line)
-    return [Cause("\n".join(part).strip()) for part in parts if any(line.strip() for line in part)]
+    return [
+        ChainedError("\n".join(part).strip())
+        for part in parts
+        if any(line.strip() for line in part)
+    ]
 
 
 def _reason(lines: Sequence[str]) -> Iterator[str]:
@@ -179,7 +185,7 @@ def _unescaped(text: str) -> str:
     return text.replace('\\"', '"').replace("\\n", "\n")
 
 
-def _without_class(cause: Cause) -> Cause:
+def _without_class(cause: ChainedError) -> ChainedError:
     first, mark, more = cause.text.partition("\n")
     match = _QUALIFIED.match(first.strip())
     if match is None:

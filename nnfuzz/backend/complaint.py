@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from nnfuzz.backend.backtrace import split
-from nnfuzz.backend.causes import Cause, announced, chain
+from nnfuzz.backend.backtrace import split_frames
+from nnfuzz.backend.causes import ChainedError, announced, chain
 from nnfuzz.backend.normalise import normalise
 from nnfuzz.backend.refusal import refuses, refusing_lines
 from nnfuzz.backend.stage import Stage
@@ -134,7 +134,9 @@ def read_complaint(error: CompilerError) -> Complaint:
     causes = chain(error.error_type, error.message, error.traceback)
     refusing = _refusing(error, causes)
     cause = (refusing or causes)[-1]
-    found = [(statement(part), _location(part) or cause.place) for part in _paragraphs(cause.text)]
+    found = [
+        (stated_cause(part), _location(part) or cause.place) for part in _paragraphs(cause.text)
+    ]
     (subject, location), *others = dict.fromkeys(found)
     if refusing:
         subject = " ".join(refusing_lines(_stating(cause.text))) or subject
@@ -146,7 +148,7 @@ def read_complaint(error: CompilerError) -> Complaint:
     return Complaint(kind, subject, (), (), location, tuple(others))
 
 
-def _refusing(error: CompilerError, causes: Sequence[Cause]) -> list[Cause]:
+def _refusing(error: CompilerError, causes: Sequence[ChainedError]) -> list[ChainedError]:
     """The causes that are refusals. An exporter may have written what the standard's checker does
     not know, so that its words do not count here.
     """
@@ -165,7 +167,7 @@ def _refusing(error: CompilerError, causes: Sequence[Cause]) -> list[Cause]:
 def _stating(text: str) -> list[str]:
     """The lines that state the first complaint of a text."""
     first = _paragraphs(text)[0]
-    return [_innermost(line) for line in _stated(first)] or [statement(first)]
+    return [_innermost(line) for line in _stated(first)] or [stated_cause(first)]
 
 
 def _paragraphs(message: str) -> list[str]:
@@ -175,7 +177,7 @@ def _paragraphs(message: str) -> list[str]:
     return [part for part in listed if _stated(part)] or [message]
 
 
-def statement(message: str) -> str:
+def stated_cause(message: str) -> str:
     """What a message states, in one line: lines that only lead to it, quote a module or point
     elsewhere are left out, unless nothing else is there.
     """
@@ -228,8 +230,8 @@ def first_statement(message: str) -> str:
 def _dying(captured: str) -> Complaint:
     """The reason that a dying process printed, else its first telling line, if there is one."""
     if reason := announced(captured):
-        return Complaint(subject=statement(reason.text), location=reason.place)
-    lines = split(captured).lines
+        return Complaint(subject=stated_cause(reason.text), location=reason.place)
+    lines = split_frames(captured).lines
     found = (line for telling in (_LAST_WORDS, _DEATH) for line in lines if telling.search(line))
     return Complaint(subject=next(found, "").strip())
 

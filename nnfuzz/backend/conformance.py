@@ -33,7 +33,7 @@ FLAT = {"s": np.array([-1])}
 
 
 @dataclass(frozen=True)
-class Probe:
+class ConformanceProbe:
     """A small model, inputs, and what comes out by definition. `core` models must run."""
 
     name: str
@@ -50,7 +50,7 @@ def _to_stderr(line: str) -> None:
 def check_backend(
     text: str,
     plugins: Iterable[str | Path] = (),
-    probes: Iterable[Probe] | None = None,
+    probes: Iterable[ConformanceProbe] | None = None,
     say: Callable[[str], None] = _to_stderr,
 ) -> dict[str, str]:
     """Checks the backend "name,key=value"; returns what became of each probe: "ok" or why not.
@@ -81,7 +81,7 @@ def check_backend(
     return fates
 
 
-def standard_probes() -> list[Probe]:
+def standard_probes() -> list[ConformanceProbe]:
     """Float32 core, then scalars, no inputs, several outputs, odd names, and every dtype."""
     # Integers of 13 bits: all results are exact in float32, and wrong in TF32 or bfloat16.
     x = (np.arange(12, dtype=np.float32) * 701 - 4001).reshape(3, 4)
@@ -155,7 +155,7 @@ def _probe(
     expected: dict[str, np.ndarray],
     weights: dict[str, np.ndarray] | None = None,
     core: bool = False,
-) -> Probe:
+) -> ConformanceProbe:
     """Nodes are (operator, inputs, outputs, attributes); every value has a one-letter name."""
     from onnx import helper, numpy_helper
 
@@ -177,7 +177,7 @@ def _probe(
     model = helper.make_model(
         graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION
     )
-    return Probe(name, model.SerializeToString(), inputs, expected, core)
+    return ConformanceProbe(name, model.SerializeToString(), inputs, expected, core)
 
 
 def _check_class(cls: Any) -> None:
@@ -203,7 +203,7 @@ def _check_versions(runner: BackendRunner) -> None:
     ), f"versions() must map the compiler's name to its version text, not {versions!r}"
 
 
-def _check_pipelines(runner: BackendRunner, probe: Probe) -> None:
+def _check_pipelines(runner: BackendRunner, probe: ConformanceProbe) -> None:
     """What is drawn is a function of the seed, made of known steps, and leaves results alone."""
     for seed in range(_DRAWN):
         one, two = (runner.draw_pipeline(random.Random(seed)) for _ in range(2))
@@ -226,7 +226,7 @@ def _reason(outcome: Outcome) -> str:
     return one_line(subject or outcome.message)
 
 
-def _check_probe(runner: BackendRunner, probe: Probe) -> str:
+def _check_probe(runner: BackendRunner, probe: ConformanceProbe) -> str:
     levels = runner.backend.levels
     try:
         first = runner.run(probe.model, probe.inputs, levels)
@@ -251,7 +251,7 @@ def _check_probe(runner: BackendRunner, probe: Probe) -> str:
     return next((fate for fate in fates if fate != "ok"), "ok")
 
 
-def _check_outputs(where: str, probe: Probe, one: Outcome, two: Outcome) -> None:
+def _check_outputs(where: str, probe: ConformanceProbe, one: Outcome, two: Outcome) -> None:
     assert two.outputs is not None and one.outputs is not None, (
         f"{where}: ran once, and failed with the same inputs: {two.kind} {two.message}"
     )

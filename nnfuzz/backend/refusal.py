@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from nnfuzz.backend.causes import Cause
+from nnfuzz.backend.causes import ChainedError
 from nnfuzz.backend.slips import accidental
 
 _CLASS = re.compile(r"Unsupported|Not_?(?:Yet)?(?:Supported|Implemented)|Unimplemented")
@@ -54,7 +54,7 @@ _GOES_ON = re.compile(
 """Of what is done in place of what is not supported: a remark, and not why something failed."""
 
 
-def refuses(cause: Cause, bases: Iterable[str], said: Iterable[str]) -> bool:
+def refuses(cause: ChainedError, bases: Iterable[str], said: Iterable[str]) -> bool:
     """Whether an exception is a refusal, by its class or else by its words.
 
     bases: classes that it derives from. said: the lines of its statement, without dumps.

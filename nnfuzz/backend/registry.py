@@ -141,7 +141,7 @@ class BackendRegistry:
         module = import_plugin(path)
         for cls in _backends_of(module):
             source = f"plug-in {path}"
-            self._add(whole(cls, source).name, source, _loaded(cls))
+            self._add(checked_class(cls, source).name, source, _loaded(cls))
         self._plugins.append(name)
 
     def names(self) -> list[str]:
@@ -164,7 +164,7 @@ class BackendRegistry:
             ) from error
         if not (isinstance(cls, type) and issubclass(cls, Backend)):
             raise RegistryError(f"backend {name} ({entry.source}) is not a Backend subclass")
-        return whole(cls, entry.source)
+        return checked_class(cls, entry.source)
 
     def usable(self, note: Callable[[str], None] = lambda line: None) -> list[str]:
         """The names of the backends whose libraries are here, too.
@@ -229,7 +229,7 @@ class BackendRegistry:
         self._entries[name] = _Entry(source, load)
 
 
-def whole(cls: type[Backend], source: str) -> type[Backend]:
+def checked_class(cls: type[Backend], source: str) -> type[Backend]:
     """The class. Raises: RegistryError, which names what it must have and has not."""
     absent = [name for name in ("name", "levels") if not hasattr(cls, name)]
     absent += [f"{name}()" for name in sorted(cls.__abstractmethods__)]

@@ -28,7 +28,7 @@ from nnfuzz.backend.releases import home_of
 from nnfuzz.backend.target import ONNX, Pipeline, Target
 from nnfuzz.base.text import visible
 from nnfuzz.base.writing import as_json
-from nnfuzz.sandbox.events import Death, DeathKind, Event, Fault, Limits, Progress, Reply
+from nnfuzz.sandbox.events import Death, DeathKind, Event, Limits, Progress, Reply, WorkerFault
 from nnfuzz.sandbox.exceptions import TEXT_CHARS
 from nnfuzz.sandbox.forkserver import ForkServer, Home
 from nnfuzz.sandbox.job import Job
@@ -153,7 +153,7 @@ class BackendRunner:
             self._done.append(self._heard(replace(event.value, captured=event.captured)))
             self.works = self.works or event.value.ok
             return None
-        if isinstance(event, Fault):
+        if isinstance(event, WorkerFault):
             kind = AdapterFault if event.error_type.endswith("AdapterError") else RunnerError
             raise kind(
                 f"backend {self.spec}: {event.error_type}: {event.message}\n{event.traceback}"
@@ -219,7 +219,7 @@ class BackendRunner:
     def versions(self) -> dict[str, str]:
         """Asks the worker for the compiler's versions. Raises: RunnerError if it cannot start."""
         event = self.sandbox.call(AskVersions())
-        if isinstance(event, Fault):
+        if isinstance(event, WorkerFault):
             raise RunnerError(f"backend {self.spec}: {event.error_type}: {event.message}")
         if isinstance(event, Death):
             cause = _cause(event)

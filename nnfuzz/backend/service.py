@@ -36,7 +36,7 @@ from nnfuzz.backend.outcome import MEMORY_LIMIT, Outcome, OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendSpec
 from nnfuzz.backend.slips import innermost
 from nnfuzz.backend.target import ONNX
-from nnfuzz.ir.sizes import by_copy, merged
+from nnfuzz.ir.sizes import by_copy, from_copies
 from nnfuzz.sandbox.events import reads_as_out_of_memory
 from nnfuzz.sandbox.job import Report, Service, does
 from nnfuzz.sandbox.wire import stand_in
@@ -318,4 +318,4 @@ def _runs(program: Executable, inputs: Mapping[str, np.ndarray]) -> dict[str, np
     """The outputs; of every size, one run after the other, if the inputs are of several."""
     if inputs.keys() == program.imported.inputs.keys():
         return program({**inputs})
-    return merged(program(part) for part in by_copy(inputs))
+    return from_copies(program(part) for part in by_copy(inputs))

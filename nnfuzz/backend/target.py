@@ -111,7 +111,7 @@ class Target:
         return frozenset(self.pipeline.split(",")[1:])
 
 
-def rewritten(form: str) -> bool:
+def is_rewritten(form: str) -> bool:
     """Whether nnfuzz has rewritten the model of a form, see nnfuzz.rewrite."""
     return "+" in form
 

@@ -8,7 +8,7 @@ from html import escape
 _CELL = '<td style="text-align:left;white-space:pre-wrap">'
 
 
-def table(rows: Iterable[Sequence[object]], headings: Sequence[str] = ()) -> str:
+def html_table(rows: Iterable[Sequence[object]], headings: Sequence[str] = ()) -> str:
     """Rows of texts as an HTML table."""
     head = "".join(f"<th>{escape(text)}</th>" for text in headings)
     body = "".join(
@@ -17,6 +17,6 @@ def table(rows: Iterable[Sequence[object]], headings: Sequence[str] = ()) -> str
     return f"<table>{f'<tr>{head}</tr>' if head else ''}{body}</table>"
 
 
-def titled(title: str, content: str) -> str:
+def html_titled(title: str, content: str) -> str:
     """A line of text above other HTML."""
     return f"<div><p><b>{escape(title)}</b></p>{content}</div>"

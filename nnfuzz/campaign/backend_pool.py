@@ -10,7 +10,14 @@ from nnfuzz.backend.deviation import Deviation
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.runner import AdapterFault, BackendRunner, RunnerError, fork_server_of
-from nnfuzz.campaign.long_runs import LongRun, LongRuns, Order, Ran, Watcher, outcomes_or_fault
+from nnfuzz.campaign.long_runs import (
+    LongRun,
+    LongRunOrder,
+    LongRuns,
+    Ran,
+    Watcher,
+    outcomes_or_fault,
+)
 from nnfuzz.campaign.pace import Pace, Waiting
 from nnfuzz.campaign.producer_pool import PATIENCE, PoolError
 from nnfuzz.experiment.pending import Pending
@@ -25,7 +32,7 @@ from nnfuzz.triage.survey import learn_habits, usual_seconds
 MOST_AHEAD = 64  # tests of a slot: 1.5 s of two producers, for models of some MB at most
 
 
-class Slot(Worker[Order, Ran]):
+class Slot(Worker[LongRunOrder, Ran]):
     """A place for one worker. fresh: a runner for runs that need a new process. active: the runner
     that carries out the order.
     """
@@ -47,7 +54,7 @@ class Slot(Worker[Order, Ran]):
         """Seconds for which the present level was waited for; 0 without an order."""
         return self.active.sandbox.waited if self.active else 0.0
 
-    def begin(self, order: Order) -> None:
+    def begin(self, order: LongRunOrder) -> None:
         if order.run.fresh and self.fresh is None:
             self.fresh = self._new(fresh=True)
         self.active = self.fresh if order.run.fresh else self.runner
@@ -63,7 +70,7 @@ class Slot(Worker[Order, Ran]):
             self.fresh.close()
 
 
-class BackendPool(Pool[Slot, Order, Ran]):
+class BackendPool(Pool[Slot, LongRunOrder, Ran]):
     """The worker slots of one backend, its queue, and the seconds spent in the compiler.
 
     A run that takes much longer than usual (nnfuzz.campaign.pace) goes on aside, in its worker, and
@@ -142,14 +149,14 @@ class BackendPool(Pool[Slot, Order, Ran]):
         self, run: Run, urgent: bool = False, watcher: Watcher | None = None
     ) -> Pending[Ran]:
         """Queues a run; urgent ones go first, and what is known to be slow goes aside."""
-        order = Order(run, Pending(), watcher, run.slow)
+        order = LongRunOrder(run, Pending(), watcher, run.slow)
         if run.slow:
             self.aside.submit(order)
         else:
             (self.urgent if urgent else self.queue).append(order)
         return order.answer
 
-    def dispatch(self, more: Callable[[], Order | None] = lambda: None) -> None:
+    def dispatch(self, more: Callable[[], LongRunOrder | None] = lambda: None) -> None:
         """Hands work to idle workers, and looks after what takes long."""
         for slot in self.workers:
             if slot.waited > self.pace.unusual and self.aside.room:
@@ -165,7 +172,7 @@ class BackendPool(Pool[Slot, Order, Ran]):
         """Raises: PoolError."""
         return super().feed(sandbox, event) or self.aside.feed(sandbox, event)
 
-    def ended(self, worker: Slot, order: Order, result: Ran) -> None:
+    def ended(self, worker: Slot, order: LongRunOrder, result: Ran) -> None:
         """Raises: PoolError."""
         runner, worker.active = worker.active, None
         assert runner is not None
@@ -175,7 +182,7 @@ class BackendPool(Pool[Slot, Order, Ran]):
         self._count(result, order.run.case.id)
         self._end(order, result)
 
-    def _ended_aside(self, long: LongRun, order: Order, result: Ran) -> None:
+    def _ended_aside(self, long: LongRun, order: LongRunOrder, result: Ran) -> None:
         """Raises: PoolError."""
         self._count_cpu(order, long.runner.sandbox, result)
         self._give_back(long)
@@ -220,7 +227,7 @@ class BackendPool(Pool[Slot, Order, Ran]):
         self.aside.close()
         self.server.close()
 
-    def _anew(self, order: Order) -> LongRun:
+    def _anew(self, order: LongRunOrder) -> LongRun:
         """Has a new worker carry out what is known to be slow."""
         long = LongRun(self.name, self._runner(), order)
         order.run.submit(long.runner)
@@ -256,7 +263,7 @@ class BackendPool(Pool[Slot, Order, Ran]):
         runner.sandbox.start()
         return runner
 
-    def _end(self, order: Order, result: Ran) -> None:
+    def _end(self, order: LongRunOrder, result: Ran) -> None:
         for outcome in [] if isinstance(result, RunnerError) else result:
             if outcome.kind is OutcomeKind.TIMEOUT:
                 seconds = sum(outcome.seconds.values())
@@ -264,7 +271,7 @@ class BackendPool(Pool[Slot, Order, Ran]):
                 order.suspected(Waiting(order.run.case.id, *told, seconds))
         order.answer.complete(result)
 
-    def _count_cpu(self, order: Order, sandbox: Sandbox, result: Ran) -> None:
+    def _count_cpu(self, order: LongRunOrder, sandbox: Sandbox, result: Ran) -> None:
         if isinstance(order.run.case.id, Probe):
             self.probe_cpu += sandbox.take_cpu()
             return

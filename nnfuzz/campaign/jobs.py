@@ -9,7 +9,7 @@ from functools import partial
 from typing import Protocol
 
 from nnfuzz.base.shard import Shard
-from nnfuzz.campaign.producer_pool import Order
+from nnfuzz.campaign.producer_pool import ProducerOrder
 from nnfuzz.feedback.probe import Prober
 from nnfuzz.sandbox.events import Death, Reply, Trouble
 from nnfuzz.sandbox.pool import Ended
@@ -122,7 +122,7 @@ class JobSource:
         """Whether there is no test to hand out at present."""
         return self.next_index >= self.end
 
-    def test(self) -> Order | None:
+    def test(self) -> ProducerOrder | None:
         """The next test case, or every other time a probe while there are any."""
         if self._returned:
             return self.job(self._returned.popleft())
@@ -133,14 +133,14 @@ class JobSource:
             return None
         return self.job(Numbered(self._seed, self._indexes.take()))
 
-    def probe(self) -> Order | None:
+    def probe(self) -> ProducerOrder | None:
         if self._returned:
             return self.job(self._returned.popleft())
         probe = self._prober.next()
         return None if probe is None else self.job(probe)
 
-    def job(self, test: TestId) -> Order:
-        return Order(Produce(test), partial(self._ended, test))
+    def job(self, test: TestId) -> ProducerOrder:
+        return ProducerOrder(Produce(test), partial(self._ended, test))
 
     def _ended(self, test: TestId, event: Ended, epoch: int, seconds: float) -> None:
         killed = isinstance(event, Death) and event.from_outside

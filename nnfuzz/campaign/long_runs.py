@@ -40,7 +40,7 @@ class Watcher(Protocol):
 
 
 @dataclass
-class Order:
+class LongRunOrder:
     """A run that was asked for. suspect: whether it is taken to hang; pattern: its signature then,
     as far as somebody was asked.
     """
@@ -58,17 +58,17 @@ class Order:
         self.suspect = True
 
 
-class LongRun(Worker[Order, Ran]):
+class LongRun(Worker[LongRunOrder, Ran]):
     """One that goes on, in the worker of a runner of its own. backend: its label."""
 
-    def __init__(self, backend: str, runner: BackendRunner, order: Order) -> None:
+    def __init__(self, backend: str, runner: BackendRunner, order: LongRunOrder) -> None:
         self.backend, self.runner, self.order = backend, runner, order
 
     @property
     def sandboxes(self) -> Sequence[Sandbox]:
         return (self.runner.sandbox,)
 
-    def begin(self, order: Order) -> None:
+    def begin(self, order: LongRunOrder) -> None:
         order.run.submit(self.runner)
 
     def feed(self, event: Event) -> Ran | None:
@@ -100,7 +100,7 @@ class LongRun(Worker[Order, Ran]):
         return Waiting(run.case.id, self.backend, level, stage, self.seconds)
 
 
-class LongRuns(Pool[LongRun, Order, Ran]):
+class LongRuns(Pool[LongRun, LongRunOrder, Ran]):
     """What takes much longer than usual goes on here (nnfuzz.campaign.pace).
 
     What then looks like a hang, a suspect, is told to whoever asked for it. SUSPECTS of these go on
@@ -116,8 +116,8 @@ class LongRuns(Pool[LongRun, Order, Ran]):
     def __init__(
         self,
         pace: Pace,
-        start: Callable[[Order], LongRun],
-        end: Callable[[LongRun, Order, Ran], None],
+        start: Callable[[LongRunOrder], LongRun],
+        end: Callable[[LongRun, LongRunOrder, Ran], None],
         backlog: float,
     ) -> None:
         """start: has a new worker carry out an order. end: called when one has ended. backlog: how
@@ -128,10 +128,10 @@ class LongRuns(Pool[LongRun, Order, Ran]):
         self._start, self._end = start, end
         self._backlog = backlog
 
-    def ended(self, worker: LongRun, order: Order, result: Ran) -> None:
+    def ended(self, worker: LongRun, order: LongRunOrder, result: Ran) -> None:
         self._end(worker, order, result)
 
-    def submit(self, order: Order) -> None:
+    def submit(self, order: LongRunOrder) -> None:
         """Queues what is known to be slow; the repetitions of one hang before the next one."""
         if order.run.fresh:
             self.queue.appendleft(order)
@@ -149,7 +149,7 @@ class LongRuns(Pool[LongRun, Order, Ran]):
         """Whether another run may go on here."""
         return len(self.workers) - self._suspected() < DOUBTFUL
 
-    def dispatch(self, more: Callable[[], Order | None] = lambda: None) -> None:
+    def dispatch(self, more: Callable[[], LongRunOrder | None] = lambda: None) -> None:
         """Tells what looks like a hang, ends what has had its time, and starts what waits for its
         turn.
         """

@@ -26,7 +26,7 @@ from nnfuzz.campaign.backend_pool import BackendPool
 from nnfuzz.campaign.cpu import CpuMeter
 from nnfuzz.campaign.epochs import Epochs
 from nnfuzz.campaign.jobs import Indexes, JobSource, OwnIndexes
-from nnfuzz.campaign.producer_pool import Order, PoolError, ProducerPool
+from nnfuzz.campaign.producer_pool import PoolError, ProducerOrder, ProducerPool
 from nnfuzz.campaign.suspects import Suspects
 from nnfuzz.campaign.under_way import UnderWay
 from nnfuzz.feedback.probe import Prober, by_turns
@@ -199,7 +199,7 @@ class Loop:
         ran = lambda index: index in recorded and index not in again  # noqa: E731
         return OwnIndexes(self.config.tests_limit, ran, part)
 
-    def _next_job(self) -> Order | None:
+    def _next_job(self) -> ProducerOrder | None:
         """Suspects of earlier sessions first: they take long, and are in nobody's way."""
         probe = self._suspects.next_probe()
         if probe is not None:
@@ -256,7 +256,7 @@ class Loop:
                 f"{counted(minutes, 'minute')}; nnfuzz reduce goes on"
             )
 
-    def _step(self, next_job: Callable[[], Order | None]) -> None:
+    def _step(self, next_job: Callable[[], ProducerOrder | None]) -> None:
         """next_job: of an idle producer; asked while the compilers do not have enough to do."""
         self.producers.dispatch(lambda: next_job() if self._hungry() else None)
         for pool in self.backends:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from nnfuzz.base.writing import as_json
 from nnfuzz.records.config import ProducerSettings
-from nnfuzz.sandbox.events import Death, Fault, Limits, Reply, Trouble, described
+from nnfuzz.sandbox.events import Death, Limits, Reply, Trouble, WorkerFault, event_line
 from nnfuzz.sandbox.forkserver import ForkServer
 from nnfuzz.sandbox.job import Job
 from nnfuzz.sandbox.pool import Ended, JobWorker, Pool
@@ -40,7 +40,7 @@ def _ignore(event: Ended, epoch: int, seconds: float) -> None:
 
 
 @dataclass(frozen=True)
-class Order:
+class ProducerOrder:
     """Work for a producer. done: called with its end, the epoch and the seconds that it took."""
 
     job: Job[Any]
@@ -55,13 +55,13 @@ class Order:
         return "probes" if probes else "producers"
 
 
-class Producer(JobWorker[Order]):
+class Producer(JobWorker[ProducerOrder]):
     """epoch: of the configuration that the worker has."""
 
     epoch = UNSTARTED
 
 
-class ProducerPool(Pool[Producer, Order, Ended]):
+class ProducerPool(Pool[Producer, ProducerOrder, Ended]):
     """Producers. Verdicts are urgent; `dispatch` asks for everything else.
 
     An epoch is a configuration under which test cases are made; a worker of an older epoch is
@@ -108,10 +108,10 @@ class ProducerPool(Pool[Producer, Order, Ended]):
         if worker.epoch == UNSTARTED:
             worker.sandbox.start()
         else:
-            self.begin(worker, Order(Configure(self._config)))
+            self.begin(worker, ProducerOrder(Configure(self._config)))
         worker.epoch = self.epoch
 
-    def ended(self, worker: Producer, order: Order, result: Ended) -> None:
+    def ended(self, worker: Producer, order: ProducerOrder, result: Ended) -> None:
         """Raises: PoolError."""
         self.cpu[order.purpose] += worker.sandbox.take_cpu()
         self._count(result, order)
@@ -131,12 +131,12 @@ class ProducerPool(Pool[Producer, Order, Ended]):
         """What the factory of the service is called with."""
         return {"seed": self.seed, "config": as_json(self._config)}
 
-    def _count(self, event: Ended, order: Order) -> None:
+    def _count(self, event: Ended, order: ProducerOrder) -> None:
         if isinstance(event, Reply):
             self._faults = 0
             return
         self._faults += 1
         configuring = isinstance(order.job, Configure)
-        settings = isinstance(event, Fault) and (event.starting or configuring)
+        settings = isinstance(event, WorkerFault) and (event.starting or configuring)
         if settings or self._faults >= PATIENCE:
-            raise PoolError(f"producers cannot work: {described(event)}")
+            raise PoolError(f"producers cannot work: {event_line(event)}")

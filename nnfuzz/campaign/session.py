@@ -34,7 +34,7 @@ from nnfuzz.records.config import CampaignConfig, ConfigError
 from nnfuzz.records.lending import Coordinator
 from nnfuzz.records.observer import Observer, counted
 from nnfuzz.records.rows import FindingRow
-from nnfuzz.sandbox.events import Fault, Reply, described
+from nnfuzz.sandbox.events import Reply, WorkerFault, event_line
 from nnfuzz.store.changes import keep_releases
 from nnfuzz.store.recorder import Recorder
 from nnfuzz.store.store import MOST_FAULTS, Store
@@ -61,7 +61,7 @@ _LIBRARIES = ("nnfuzz", "torch", "onnx", "numpy", "z3-solver")
 
 
 @dataclass(frozen=True)
-class Result:
+class CampaignResult:
     """What a session leaves. refused: signature -> why."""
 
     folder: Path
@@ -70,13 +70,13 @@ class Result:
     refused: dict[str, str]
 
     @classmethod
-    def of(cls, store: Store, summary: Summary) -> Result:
+    def of(cls, store: Store, summary: Summary) -> CampaignResult:
         """Returns the summary with the findings and refusals of the store."""
         return cls(store.folder, summary, store.findings(), store.restraints.reasons())
 
 
 @dataclass(frozen=True)
-class Versions:
+class VersionsByBackend:
     """Versions of the compilers by backend, and of the libraries that make test cases."""
 
     backends: dict[str, dict[str, str]]
@@ -99,7 +99,7 @@ def run_campaign(
     cache: SupportCache,
     stopped: Callable[[], bool] = lambda: False,
     coordinator: Coordinator | None = None,
-) -> Result:
+) -> CampaignResult:
     """Runs a session of the campaign in `store` and writes its summary.
 
     coordinator: lends ranges of indexes to this node of a cluster. Without one, a campaign with
@@ -143,7 +143,7 @@ def run_probes(
     cache: SupportCache,
     stopped: Callable[[], bool] = lambda: False,
     seconds: float = math.inf,
-) -> tuple[Result, dict[str, Support]]:
+) -> tuple[CampaignResult, dict[str, Support]]:
     """Probes every signature on every backend, at every level; returns the tables by backend.
 
     seconds: after which no further signature is begun.
@@ -164,7 +164,7 @@ class _Session:
     recorder: Recorder
     loop: Loop
     prober: Prober
-    versions: Versions
+    versions: VersionsByBackend
     support: SupportTables
     support_used: list[tuple[Path, int]]
     leased: Leased | None
@@ -182,7 +182,7 @@ class _Session:
             self.store.set_meta(STANDSTILLS, found)
         return dict(found)
 
-    def result(self) -> Result:
+    def result(self) -> CampaignResult:
         """Returns what the session leaves."""
         figures, reducer = self.recorder.figures, self.loop.reducer
         self.store.sessions.touch()
@@ -205,7 +205,7 @@ class _Session:
             known_unseen=known_unseen(self.store, self.config),
             support_tables=tuple({"path": str(p), "entries": n} for p, n in self.support_used),
         )
-        return Result.of(self.store, content)
+        return CampaignResult.of(self.store, content)
 
 
 @contextmanager
@@ -330,14 +330,14 @@ def _unrestrained(config: CampaignConfig) -> Callable[[int], bool]:
     return lambda index: not case.restrains(config.seed, index)
 
 
-def _versions(pools: list[BackendPool], store: Store) -> Versions:
+def _versions(pools: list[BackendPool], store: Store) -> VersionsByBackend:
     libraries = {"python": platform.python_version()}
     for name in _LIBRARIES:
         try:
             libraries[name] = version(name)
         except PackageNotFoundError:
             libraries[name] = "not installed"
-    versions = Versions({pool.name: pool.versions() for pool in pools}, libraries)
+    versions = VersionsByBackend({pool.name: pool.versions() for pool in pools}, libraries)
     store.set_meta("versions", versions.flat())
     return versions
 
@@ -364,7 +364,7 @@ def _prober(
             for text in found
         ]
         return Prober(levels, keys, vocabulary.variables, answers, store.probes.add)
-    text = described(event)
-    if isinstance(event, Fault) and event.starting and blames_settings(event.error_type):
+    text = event_line(event)
+    if isinstance(event, WorkerFault) and event.starting and blames_settings(event.error_type):
         raise ConfigError(event.message.strip("'\""))
     raise PoolError(f"producers cannot work: {text}\n{event.captured}")

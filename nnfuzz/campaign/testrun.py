@@ -12,14 +12,14 @@ from nnfuzz.backend.runner import RunnerError
 from nnfuzz.backend.target import Target
 from nnfuzz.campaign.backend_pool import BackendPool
 from nnfuzz.campaign.pace import Waiting
-from nnfuzz.campaign.producer_pool import Order
+from nnfuzz.campaign.producer_pool import ProducerOrder
 from nnfuzz.experiment import procedure
 from nnfuzz.experiment.asking import Asking, TimedEnd
 from nnfuzz.experiment.pending import Pending, Task
 from nnfuzz.experiment.procedure import REPEATS, Procedure
 from nnfuzz.experiment.result import Event, Judging, Plan, Result, Run
 from nnfuzz.records.rows import EventRow
-from nnfuzz.sandbox.events import Death, DeathKind, Fault, Reply, Trouble, described
+from nnfuzz.sandbox.events import Death, DeathKind, Reply, Trouble, WorkerFault, event_line
 from nnfuzz.sandbox.exceptions import describe
 from nnfuzz.sandbox.job import Job
 from nnfuzz.store.recorder import Evidence
@@ -33,10 +33,10 @@ REFERENCE = "inputs"
 """The stage in which a producer has PyTorch compute what is expected."""
 
 
-class Services(Protocol):
+class RunServices(Protocol):
     """What a test run needs from the campaign."""
 
-    def judge(self, order: Order) -> None: ...
+    def judge(self, order: ProducerOrder) -> None: ...
     def knows(self, signature: str, test: TestId) -> bool: ...
     def ended(self, run: TestRun, evidence: Evidence) -> None: ...
     def suspected(self, run: TestRun, waiting: Waiting) -> str: ...
@@ -53,7 +53,7 @@ class TestRun(Asking):
 
     def __init__(
         self,
-        services: Services,
+        services: RunServices,
         test: TestId,
         case: TestCase,
         backends: Sequence[tuple[BackendPool, tuple[str, ...]]],
@@ -157,7 +157,7 @@ class TestRun(Asking):
         def answer(event: Reply[A] | Trouble, epoch: int, seconds: float) -> None:
             pending.complete((event, seconds))
 
-        self.services.judge(Order(job, answer))
+        self.services.judge(ProducerOrder(job, answer))
         return pending
 
     # -- record ---------------------------------------------------------------------------------
@@ -183,12 +183,12 @@ def lost(test: TestId, event: Trouble, epoch: int) -> Evidence:
     (an integer division raises SIGFPE), the test has no reference, and nobody is at fault.
     """
     if isinstance(event, Death) and event.stage == REFERENCE and _own(event):
-        end = EventRow(test, DEATH, "", REFERENCE, event.signal, described(event), event.captured)
+        end = EventRow(test, DEATH, "", REFERENCE, event.signal, event_line(event), event.captured)
         return Evidence(test, epoch, status=REFERENCE, events=(end,))
     stage = event.stage if isinstance(event, Death) else "produce"
     signal = event.signal if isinstance(event, Death) else ""
-    details = event.traceback if isinstance(event, Fault) else event.captured
-    row = EventRow(test, FAULT, "", stage or "start", signal, described(event), details)
+    details = event.traceback if isinstance(event, WorkerFault) else event.captured
+    row = EventRow(test, FAULT, "", stage or "start", signal, event_line(event), details)
     return Evidence(test, epoch, status=FAULT, events=(row,))
 
 

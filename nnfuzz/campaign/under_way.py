@@ -9,7 +9,7 @@ from nnfuzz.backend.outcome import DIFFERENCES
 from nnfuzz.campaign.backend_pool import BackendPool
 from nnfuzz.campaign.cpu import CpuMeter
 from nnfuzz.campaign.pace import Waiting
-from nnfuzz.campaign.producer_pool import Order, ProducerPool
+from nnfuzz.campaign.producer_pool import ProducerOrder, ProducerPool
 from nnfuzz.campaign.suspects import Suspects
 from nnfuzz.campaign.testrun import FAULT, TestRun, lost, not_produced
 from nnfuzz.feedback.probe import Prober
@@ -24,7 +24,7 @@ from nnfuzz.testcase.identity import Numbered, Probe, TestId
 class UnderWay:
     """The tests of a session that have been produced and are not recorded yet.
 
-    It starts the experiment of each test case, and serves it (nnfuzz.campaign.testrun.Services).
+    It starts the experiment of each test case, and serves it (nnfuzz.campaign.testrun.RunServices).
     faults: of nnfuzz. probes: that were produced.
     """
 
@@ -107,7 +107,7 @@ class UnderWay:
 
     # -- services of a test run ---------------------------------------------------------------
 
-    def judge(self, order: Order) -> None:
+    def judge(self, order: ProducerOrder) -> None:
         """Hands the job of a verdict to the next free producer."""
         self._producers.urgent.append(order)
 

@@ -201,7 +201,7 @@ class _Check:
         model = references.one_node(instance, outputs, opset)
         try:
             inferred = references.inferred_types(model)
-        except references.Rejected as error:
+        except references.RejectedByOnnx as error:
             self.report.problem(f"{instance}, opset {opset}: ONNX rejects: {error}")
             return
         if not all(i.admits(t) for i, t in zip(inferred, outputs)):

@@ -25,7 +25,7 @@ SPANS = ((-3.0, 3.0), (-1.0, 1.0), (-0.25, 0.25), (0.25, 0.75), (1.25, 4.0))
 """Ranges of values tried in turn until the operator's domain admits one."""
 
 
-class Rejected(Exception):
+class RejectedByOnnx(Exception):
     """ONNX does not accept a model; the text is its reason."""
 
 
@@ -183,7 +183,7 @@ def inferred_types(model: onnx.ModelProto) -> list[Inferred]:
             output.ClearField("type")
         found = onnx.shape_inference.infer_shapes(bare, strict_mode=True, data_prop=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-        raise Rejected(str(error).strip().splitlines()[-1]) from None
+        raise RejectedByOnnx(str(error).strip().splitlines()[-1]) from None
     return [_inferred(output.type.tensor_type) for output in found.graph.output]
 
 

@@ -65,7 +65,7 @@ def _answers(said: Arbitration, name: str) -> str:
 # -- the page ---------------------------------------------------------------------------------
 
 
-def markdown(
+def agreement_page(
     found: Sequence[Weighed], declared: Sequence[tuple[str, Waiver]], wanted: int, versions: str
 ) -> str:
     """The text of docs/AGREEMENT.md. declared: (operator, waiver) for all that are declared."""

@@ -10,7 +10,7 @@ from nnfuzz.backend.contract import Backend, BackendOptions
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec, RegistryError
 from nnfuzz.backend.releases import known_release
 from nnfuzz.backend.runner import BackendRunner, RunnerError
-from nnfuzz.cli.errors import plain
+from nnfuzz.cli.errors import plain_message
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def _table(rows: list[_Row]) -> Iterator[str]:
         yield "    " + "  ".join(cell.ljust(n) for cell, n in zip(row, widths)).rstrip()
 
 
-def described(registry: BackendRegistry, spec: BackendSpec) -> Iterator[str]:
+def backend_lines(registry: BackendRegistry, spec: BackendSpec) -> Iterator[str]:
     """Lines on one backend, which is started for them. Raises: RegistryError."""
     backend = registry.get(spec.name)
     yield f"{spec}: {_state(registry, spec)}"
@@ -81,7 +81,7 @@ def _state(registry: BackendRegistry, spec: BackendSpec) -> str:
         with BackendRunner(spec, registry) as runner:
             return ", ".join(f"{k} {v}" for k, v in runner.versions().items())
     except RunnerError as error:
-        return f"does not start: {plain(error).splitlines()[0]}"
+        return f"does not start: {plain_message(error).splitlines()[0]}"
 
 
 def _levels(backend: type[Backend]) -> str:

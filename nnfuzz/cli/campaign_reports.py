@@ -13,7 +13,7 @@ from nnfuzz.cli.values import spoken
 from nnfuzz.records.observer import counted
 
 if TYPE_CHECKING:
-    from nnfuzz.campaign.session import Result
+    from nnfuzz.campaign.session import CampaignResult
     from nnfuzz.corpus.verify import LevelResult
     from nnfuzz.records.config import CampaignConfig
     from nnfuzz.records.rows import FindingRow
@@ -23,7 +23,7 @@ LONGEST = 100
 
 
 def report_campaign(
-    result: Result, config: CampaignConfig, junit: Path | None, summary_md: Path | None
+    result: CampaignResult, config: CampaignConfig, junit: Path | None, summary_md: Path | None
 ) -> None:
     """Writes the files that were asked for. Raises: UsageError."""
     from nnfuzz.corpus.verify import LevelResult, Status

@@ -42,12 +42,12 @@ def write_reports(
     from nnfuzz.corpus.markdown import results_page
 
     if junit is not None:
-        write(junit, junit_xml(results, suite))
+        write_whole(junit, junit_xml(results, suite))
     if summary_md is not None:
-        write(summary_md, results_page(results, title, notes).encode("utf-8", "replace"))
+        write_whole(summary_md, results_page(results, title, notes).encode("utf-8", "replace"))
 
 
-def write(file: Path, data: bytes) -> None:
+def write_whole(file: Path, data: bytes) -> None:
     """Writes a file whole, with the folders that it needs; a pipe or device as it is.
 
     Raises: UsageError.

@@ -15,7 +15,7 @@ from nnfuzz.cli.errors import UsageError, tell, writing
 
 if TYPE_CHECKING:
     from nnfuzz.backend.registry import BackendRegistry
-    from nnfuzz.campaign.session import Result
+    from nnfuzz.campaign.session import CampaignResult
     from nnfuzz.records.config import CampaignConfig
     from nnfuzz.store.summary import read_summary
 
@@ -70,14 +70,14 @@ def fuzz_on_cluster(
     quiet: bool,
     address: str,
     given: Mapping[str, Any],
-) -> tuple[Result, CampaignConfig]:
+) -> tuple[CampaignResult, CampaignConfig]:
     """Runs a session and writes the merged campaign.
 
     given: settings of the command line. Without `workers` among them, each node has as many as suit
     its cores. Raises: UsageError, ConfigError.
     """
     from nnfuzz.backend.target import CPU
-    from nnfuzz.campaign.session import Result
+    from nnfuzz.campaign.session import CampaignResult
     from nnfuzz.cli.interrupt import Interrupt
     from nnfuzz.cli.progress import watcher
     from nnfuzz.parts.merging import merge
@@ -101,4 +101,4 @@ def fuzz_on_cluster(
         with Interrupt() as interrupt, watcher(quiet, config, work.out) as observer:
             on_ray.run(config, settings, work.folder, devices != {CPU}, observer, interrupt.asked)
     with merge([config.share], work.out, tell) as store:
-        return Result.of(store, read_summary(work.out)), config
+        return CampaignResult.of(store, read_summary(work.out)), config

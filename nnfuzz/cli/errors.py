@@ -42,7 +42,7 @@ def writing(path: object) -> Iterator[None]:
         raise UsageError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
-def plain(error: Exception) -> str:
+def plain_message(error: Exception) -> str:
     """The error's text without the class name that a worker put in front."""
     from nnfuzz.backend.contract import BackendUnavailable as named
 

@@ -22,9 +22,9 @@ def chosen_model(finding: Path, original: bool) -> Path:
     the finding's own. What is packed is unpacked; a note says which of the two it is.
     """
     from nnfuzz.findings.folder import smallest
-    from nnfuzz.findings.packed_folder import unpack
+    from nnfuzz.findings.packed_folder import unpack_folder
 
-    unpack(finding)
+    unpack_folder(finding)
     folder = finding if original else smallest(finding)
     if folder != finding:
         tell(f"the reduced model is taken, {folder}; --original takes the one it came from")

@@ -33,7 +33,7 @@ from nnfuzz.cli.commands.settings import settings
 from nnfuzz.cli.commands.show import show
 from nnfuzz.cli.commands.verify import verify
 from nnfuzz.cli.defaults import FILE, read_defaults
-from nnfuzz.cli.errors import FAULT, INTERRUPTED, USAGE, UsageError, plain
+from nnfuzz.cli.errors import FAULT, INTERRUPTED, USAGE, UsageError, plain_message
 from nnfuzz.cli.limits import limit_command
 from nnfuzz.cli.shell import Grouped, GroupedGroup, guard_streams
 
@@ -151,7 +151,7 @@ def run(call: Callable[[], object]) -> None:
 
             traceback.print_exc()
             _fail(f"nnfuzz failed ({type(error).__name__}): please report this", FAULT)
-        _fail(plain(error), code)
+        _fail(plain_message(error), code)
 
 
 def _code(error: Exception) -> int | None:

@@ -14,7 +14,7 @@ from nnfuzz.feedback.throttle import by_operator
 from nnfuzz.records.observer import counted
 
 if TYPE_CHECKING:
-    from nnfuzz.campaign.session import Result
+    from nnfuzz.campaign.session import CampaignResult
     from nnfuzz.records.config import CampaignConfig
     from nnfuzz.records.rows import FindingRow, Variant
     from nnfuzz.store.changes import Changes
@@ -38,7 +38,7 @@ MOST_REFUSED = 1 / 3
 """Share of the runs that are not supported, above which the summary says what to do."""
 
 
-def print_summary(result: Result, config: CampaignConfig) -> None:
+def print_summary(result: CampaignResult, config: CampaignConfig) -> None:
     """Prints outcomes, notes, findings, where the files are, and what to type next."""
     s = result.summary
     print(
@@ -224,7 +224,7 @@ def _few(names: Iterable[str]) -> str:
     return ", ".join(listed[:MOST_AVOIDED]) + (", ..." if listed[MOST_AVOIDED:] else "")
 
 
-def _next(result: Result) -> list[str]:
+def _next(result: CampaignResult) -> list[str]:
     if not result.findings:
         return []
     folder = result.folder / result.findings[0].folder

@@ -15,7 +15,7 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.records.config import CampaignConfig, processes
-from nnfuzz.records.lending import Lent, Report
+from nnfuzz.records.lending import Lent, NodeReport
 from nnfuzz.records.observer import CampaignSnapshot
 from nnfuzz.records.rows import FindingRow
 from nnfuzz.store.database import StoreError, hold
@@ -47,14 +47,16 @@ class Link:
     call: sends a report and a status to the coordinator. Raises: OSError if that fails for now.
     """
 
-    def __init__(self, call: Callable[[Report, NodeStatus], Lent], host: str, place: str) -> None:
+    def __init__(
+        self, call: Callable[[NodeReport, NodeStatus], Lent], host: str, place: str
+    ) -> None:
         self._call = call
         self._status = NodeStatus(host, place)
         self._lock = threading.Lock()  # reports come from a thread of their own
         self._found: list[tuple[str, str]] = []
         self._notes: list[str] = []
 
-    def sync(self, report: Report) -> Lent:
+    def sync(self, report: NodeReport) -> Lent:
         """Sends a report with all new findings and notes. Raises: OSError; they are then kept."""
         with self._lock:
             found, notes = tuple(self._found), tuple(self._notes)

@@ -31,7 +31,7 @@ from nnfuzz.campaign.session import AHEAD
 from nnfuzz.cluster.node import Link, NodeStatus, run_node
 from nnfuzz.parts.leases import Leases
 from nnfuzz.records.config import CampaignConfig, ConfigError
-from nnfuzz.records.lending import Lent, Report
+from nnfuzz.records.lending import Lent, NodeReport
 from nnfuzz.records.observer import CampaignSnapshot, Observer
 
 P = ParamSpec("P")
@@ -67,7 +67,7 @@ class ClusterState:
 
 
 @dataclass(frozen=True)
-class Place:
+class Machine:
     """A machine of the cluster. cores: number of cores that a campaign may use."""
 
     name: str
@@ -110,7 +110,7 @@ class CoordinatorActor:
         return self._opened
 
     @_retryable
-    def sync(self, report: Report, status: NodeStatus) -> Lent:
+    def sync(self, report: NodeReport, status: NodeStatus) -> Lent:
         lent = self._leases.sync(report, time.monotonic())
         self._statuses[report.node] = status
         self._notes += [f"{status.host}: {note}" for note in status.notes]
@@ -141,10 +141,10 @@ class CoordinatorActor:
 class NodeActor:
     """Runs a node; a restarted actor continues in the folder of the one before."""
 
-    def run(self, settings: dict[str, Any], campaign: str, coordinator: Any, place: Place) -> int:
+    def run(self, settings: dict[str, Any], campaign: str, coordinator: Any, place: Machine) -> int:
         """Returns the number of tests. campaign: its name on the disks of nodes."""
 
-        def call(report: Report, status: NodeStatus) -> Lent:
+        def call(report: NodeReport, status: NodeStatus) -> Lent:
             try:
                 return ray.get(coordinator.sync.remote(report, status), timeout=CALL_SECONDS)
             except (RayActorError, GetTimeoutError) as error:
@@ -189,7 +189,7 @@ def machines() -> int:
     return len({node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]})
 
 
-def places(on_gpu: bool) -> list[Place]:
+def places(on_gpu: bool) -> list[Machine]:
     """The live nodes that can take part. on_gpu: whether a compiler needs a GPU."""
     found = []
     for node in ray.nodes():
@@ -198,7 +198,7 @@ def places(on_gpu: bool) -> list[Place]:
         cores, gpus = min(int(resources.get("CPU", 0)), memory), resources.get("GPU", 0)
         if node["Alive"] and cores and (gpus or not on_gpu):
             host = str(node["NodeManagerHostname"])
-            found.append(Place(node["NodeID"], host, cores, gpus))
+            found.append(Machine(node["NodeID"], host, cores, gpus))
     return found
 
 
@@ -223,7 +223,7 @@ class Cluster:
             num_cpus=0, scheduling_strategy=here, **self._restarts
         )
         self.coordinator = actor.remote(path, config.tests_limit, config.epoch)
-        self.running: dict[Any, Place] = {}
+        self.running: dict[Any, Machine] = {}
         """The future result of each running node."""
         self.actors: dict[str, Any] = {}
         """Actors by the name of their node."""
@@ -244,11 +244,11 @@ class Cluster:
                 self.actors[place.name] = actor.remote()
                 self._run(place)
 
-    def _run(self, place: Place) -> None:
+    def _run(self, place: Machine) -> None:
         args = (self._settings, self._campaign, self.coordinator, place)
         self.running[self.actors[place.name].run.remote(*args)] = place
 
-    def retry(self, place: Place) -> bool:
+    def retry(self, place: Machine) -> bool:
         """Runs a node that failed once more, unless it has failed more than FAILURES times in a
         row; returns whether it runs.
         """
@@ -259,7 +259,7 @@ class Cluster:
         self._run(place)
         return True
 
-    def ended(self) -> Iterator[tuple[Place, Exception | None]]:
+    def ended(self) -> Iterator[tuple[Machine, Exception | None]]:
         """The nodes that have ended since the last call, each with its error or None."""
         alive = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
         for result, place in [*self.running.items()]:

@@ -10,7 +10,7 @@ import numpy as np
 from nnfuzz.backend.target import Target
 from nnfuzz.compare.envelope import Envelope
 from nnfuzz.compare.mismatch import Accuracy, Distance, Mismatch
-from nnfuzz.compare.verdict import number
+from nnfuzz.compare.verdict import as_json_number
 from nnfuzz.ir.dtypes import plain
 
 
@@ -45,14 +45,14 @@ def _at(
         for target, array in arrays.items()
         if array is not None and array.shape == expected.ref.shape
     }
-    return Accuracy(number(expected.ref[index]), rows)
+    return Accuracy(as_json_number(expected.ref[index]), rows)
 
 
 def _row(expected: Envelope, index: tuple[int, ...], value: Any) -> Distance:
     if not expected.dtype.is_float:
-        return Distance(number(value), abs(int(value) - int(expected.ref[index])), None)
+        return Distance(as_json_number(value), abs(int(value) - int(expected.ref[index])), None)
     with np.errstate(all="ignore"):
         distance = np.abs(np.float64(value) - np.float64(expected.ref[index]))
         distance = np.float64(0) if value == expected.ref[index] else distance
         ulp = distance / np.maximum(expected.ulp[index], 5e-324)
-    return Distance(number(value), number(distance), number(ulp))
+    return Distance(as_json_number(value), as_json_number(distance), as_json_number(ulp))

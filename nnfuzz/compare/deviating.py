@@ -17,7 +17,7 @@ from torch import Tensor
 from nnfuzz.backend.deviation import SATURATES, TF32, Deviation
 from nnfuzz.compare.cheap import beyond
 from nnfuzz.compare.edges import enclosure
-from nnfuzz.compare.envelope import Envelope, envelope, envelopes, step
+from nnfuzz.compare.envelope import Envelope, envelope, envelopes, node_intervals
 from nnfuzz.compare.precision import PRECISIONS, Precision
 from nnfuzz.compare.reference import reference
 from nnfuzz.compare.verdict import outside
@@ -90,7 +90,7 @@ def deviating(
             for name in (*graph.inputs, *graph.weights)
         }
         for node in graph.nodes:
-            step(graph, node, values, intervals, model.precisions(node))
+            node_intervals(graph, node, values, intervals, model.precisions(node))
             for name in node.outputs:
                 dtype = graph.type(name).dtype
                 intervals[name] = model.leaving(values[name], intervals[name], dtype)

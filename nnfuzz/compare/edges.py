@@ -5,8 +5,8 @@ An abstract value accompanies the interval of every element (`nnfuzz.compare.env
 an interval, where zero has a certain sign or either sign; NaN; an infinity; or any value. Operators
 change it by these rules:
 
-- Movement of data and selection by a known condition (`moved`, `_selected`) keep every bit of an
-  element, and nothing else than the element that is chosen counts.
+- Movement of data and selection by a known condition (`edges_of_moved`, `_selected`) keep every bit
+  of an element, and nothing else than the element that is chosen counts.
 - An elementwise operator that IEEE 754 or ONNX decides on (`OpSpec.edges`) is computed at all
   points that stand for its operands: the ends of an interval, both zeros where it holds either,
   NaN, an infinity. What these agree on is decided (`_agreed`); next to a pole, at the end of a
@@ -40,7 +40,7 @@ from nnfuzz.compare.envelope import (
     enclosed,
     envelope,
     enveloped,
-    step,
+    node_intervals,
 )
 from nnfuzz.compare.precision import PRECISIONS
 from nnfuzz.compare.reference import reference
@@ -109,7 +109,7 @@ def enveloped_at_edges(graph: Graph, params: Arrays) -> Enclosure:
             intervals[name], edges[name] = _given(values[name], graph.type(name).dtype)
         for node in graph.nodes:
             here = intervals | _left_out(node, intervals, edges)
-            step(graph, node, values, here)
+            node_intervals(graph, node, values, here)
             intervals.update((name, here[name]) for name in node.outputs)
             made = _outputs(graph, node, values, intervals, edges)
             for name, (interval, edge) in zip(node.outputs, made, strict=True):
@@ -212,7 +212,7 @@ def _outputs(
         if node.op.mixes:
             return plain
         refs = [values[name] for name in node.outputs]
-        return [(own, edge) for (own, _), edge in zip(plain, moved(node.op, inputs, refs))]
+        return [(own, edge) for (own, _), edge in zip(plain, edges_of_moved(node.op, inputs, refs))]
     floats = any(own.lo.is_floating_point() for own, _ in inputs)
     if not isinstance(node.op, Elementwise) or not floats:
         return plain
@@ -223,7 +223,7 @@ def _outputs(
     return [_agreed(node.op, counted, plain[0][0], dtype)]
 
 
-def moved(
+def edges_of_moved(
     op: OpSpec, inputs: Sequence[tuple[Interval, Edge]], refs: Sequence[Tensor]
 ) -> list[Edge]:
     """The edges of moved elements: each one comes from an element of an input, or is a constant of

@@ -18,7 +18,13 @@ import torch
 from torch import Tensor
 
 from nnfuzz.compare.mismatch import Width
-from nnfuzz.compare.precision import PRECISIONS, Precision, finite, representable, whole
+from nnfuzz.compare.precision import (
+    PRECISIONS,
+    Precision,
+    is_single_integer,
+    overflow_masked,
+    representable,
+)
 from nnfuzz.compare.reference import ReferenceFault, reference
 from nnfuzz.ir.dtypes import DType, plain
 from nnfuzz.ir.graph import Graph, Node
@@ -150,7 +156,7 @@ def propagate(graph: Graph, values: Mapping[str, Tensor]) -> dict[str, Interval]
         parameters = (*graph.inputs, *graph.weights)
         intervals = {n: _given(values[n], graph.type(n).dtype) for n in parameters}
         for node in graph.nodes:
-            step(graph, node, values, intervals)
+            node_intervals(graph, node, values, intervals)
     return intervals
 
 
@@ -167,7 +173,7 @@ def _given(x: Tensor, dtype: DType) -> Interval:
     return Interval(x, x)
 
 
-def step(
+def node_intervals(
     graph: Graph,
     node: Node,
     values: Mapping[str, Tensor],
@@ -212,7 +218,7 @@ def _entering(
     if maker is None or maker.op.exactness != "sum":
         return interval
     inputs = [intervals[n] for n in maker.inputs]
-    if all(whole(b) for b in inputs):
+    if all(is_single_integer(b) for b in inputs):
         interval = _widened(maker.op, precision, values[name], interval, inputs, alone=False)
     if node.op.joining != "term":
         return interval
@@ -265,7 +271,9 @@ def enclosed(
         if undefined is not None:
             interval = interval.masked(undefined.expand(interval.lo.shape))
         if precision is not None:
-            interval = finite(_widened(op, precision, ref, interval, intervals), ref, precision)
+            interval = overflow_masked(
+                _widened(op, precision, ref, interval, intervals), ref, precision
+            )
         result.append(interval)
     return result
 
@@ -402,7 +410,7 @@ def _error_free(
     """Mask of elements that every implementation computes without any error."""
     y = interval.lo
     if op.exactness == "sum":
-        if not all(whole(b) for b in inputs):
+        if not all(is_single_integer(b) for b in inputs):
             return torch.zeros_like(y, dtype=torch.bool)
         # Every partial sum, in any order, is an integer below 1/u, so it is representable.
         return op.torch(*[b.lo.abs() for b in inputs]) < 1 / precision.u
@@ -422,7 +430,7 @@ def _joins(node: Node, name: str, intervals: Mapping[str, Interval]) -> bool:
         return False
     if node.op.joining == "first":
         return name == node.inputs[0]
-    return not all(whole(intervals[n]) for n in node.inputs)
+    return not all(is_single_integer(intervals[n]) for n in node.inputs)
 
 
 NEXT = 0.25

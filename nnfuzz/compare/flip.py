@@ -20,9 +20,9 @@ from nnfuzz.backend.target import (
     Target,
     base_form,
     differing,
+    is_rewritten,
     levels_of,
     minimal,
-    rewritten,
     simpler,
 )
 
@@ -101,7 +101,7 @@ class Blame:
         return (
             self.coordinate is Coordinate.COMPILER
             and self.right is not None
-            and not rewritten(self.wrong.form if self.wrong else "")
+            and not is_rewritten(self.wrong.form if self.wrong else "")
             and differing(self.right, self.wrong or Target()) == ("form",)
         )
 

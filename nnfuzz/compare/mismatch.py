@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from nnfuzz.backend.deviation import Deviation
 from nnfuzz.backend.target import Target
-from nnfuzz.base.notebook import table
+from nnfuzz.base.notebook import html_table
 from nnfuzz.base.writing import as_list
 
 Number = float | int | bool | str
@@ -272,7 +272,7 @@ class Verdict:
     __repr__ = __str__  # which says how much was compared: `ok` holds for that part alone
 
     def _repr_html_(self) -> str:
-        return table(self._accused(), ("target", "output"))
+        return html_table(self._accused(), ("target", "output"))
 
     def _accused(self) -> list[tuple[Target, str]]:
         rows = self.mismatches.items()

@@ -54,12 +54,12 @@ def representable(y: Tensor, precision: Precision, inputs: list[Interval]) -> Te
     return fits
 
 
-def whole(interval: Interval) -> bool:
+def is_single_integer(interval: Interval) -> bool:
     """Whether every element of an interval is a single integer."""
     return interval.exact and bool((interval.lo == interval.lo.round()).all())
 
 
-def finite(interval: Interval, ref: Tensor, precision: Precision) -> Interval:
+def overflow_masked(interval: Interval, ref: Tensor, precision: Precision) -> Interval:
     """The interval with elements masked that may overflow the working dtype or are not a number."""
     greatest = precision.greatest
     if interval.any is None and bool(

@@ -19,7 +19,7 @@ from nnfuzz.operators.carriers import settled, tensor
 from nnfuzz.operators.operator import flatten
 
 Compute = Callable[[Graph, Node, list[Tensor]], list[Tensor]]
-"""Computes one node's outputs of its inputs, as `step` does."""
+"""Computes one node's outputs of its inputs, as `node_values` does."""
 
 
 class ReferenceFault(RuntimeError):
@@ -31,12 +31,12 @@ def reference(
 ) -> dict[str, Tensor]:
     """Every value of a concrete graph, intermediates included, by name.
 
-    params: inputs and weights in their own dtypes. compute: takes the place of `step`, for one node
-    after the other.
+    params: inputs and weights in their own dtypes. compute: takes the place of `node_values`, for
+    one node after the other.
 
     Raises: ReferenceFault if an operator's `torch` raises, or yields another type than declared.
     """
-    run = compute or step
+    run = compute or node_values
     with torch.inference_mode():
         values = lifted(graph, params)
         for node in graph.nodes:
@@ -56,7 +56,7 @@ def _lifted(array: np.ndarray, dtype: DType) -> Tensor:
     return torch.from_numpy(np.array(array, np.float64)) if dtype.is_float else tensor(array)
 
 
-def step(graph: Graph, node: Node, inputs: list[Tensor]) -> list[Tensor]:
+def node_values(graph: Graph, node: Node, inputs: list[Tensor]) -> list[Tensor]:
     """One node's outputs, floats in float64. Raises: ReferenceFault."""
     try:
         results = list(flatten(node.op.torch(*inputs)))
@@ -75,7 +75,7 @@ def step(graph: Graph, node: Node, inputs: list[Tensor]) -> list[Tensor]:
     return results
 
 
-def rounded(value: Tensor, dtype: DType) -> np.ndarray:
+def rounded_array(value: Tensor, dtype: DType) -> np.ndarray:
     """A value of the reference rounded to its dtype, as an array."""
     with np.errstate(over="ignore"):
         return value.numpy().astype(dtype.numpy)

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from nnfuzz.compare.envelope import Enclosure, Envelope, Tracked, enclosed
 from nnfuzz.compare.precision import PRECISIONS
-from nnfuzz.compare.reference import ReferenceFault, reference, step
+from nnfuzz.compare.reference import ReferenceFault, node_values, reference
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.operators.intervals import Interval
 
@@ -42,7 +42,7 @@ class Sampling:
     factor: float = 1.5
 
 
-def narrowed(
+def narrow_envelopes(
     bounds: Enclosure, params: Mapping[str, np.ndarray], sampling: Sampling
 ) -> dict[str, Envelope]:
     """The envelopes of the outputs, with bounds of floats that are no further from the reference
@@ -122,8 +122,8 @@ class Noise:
     random: torch.Generator
 
     def __call__(self, graph: Graph, node: Node, inputs: list[Tensor]) -> list[Tensor]:
-        """As `step`. Raises: ReferenceFault."""
-        results = step(graph, node, inputs)
+        """As `node_values`. Raises: ReferenceFault."""
+        results = node_values(graph, node, inputs)
         working = [PRECISIONS.get(graph.type(name).dtype) for name in node.outputs]
         if not any(working):
             return results

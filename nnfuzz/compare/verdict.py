@@ -138,10 +138,10 @@ def _element(
         with np.errstate(over="ignore"):
             ref = plain(ref.astype(expected.dtype.numpy))
     numbers = (ref, plain(actual[index]), expected.lo[index], expected.hi[index], excess[index])
-    return Element(tuple(int(i) for i in index), *map(number, numbers))
+    return Element(tuple(int(i) for i in index), *map(as_json_number, numbers))
 
 
-def number(value: Any) -> Number:
+def as_json_number(value: Any) -> Number:
     """A NumPy scalar as a JSON value."""
     plain = value.item() if isinstance(value, np.generic) else value
     if isinstance(plain, float) and not math.isfinite(plain):

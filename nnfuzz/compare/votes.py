@@ -2,8 +2,8 @@
 
 Two correct compilers may differ there, so a difference counts only if no legal computation explains
 it. This is sampled: `Anything` computes the graph several times, and an element counts where all
-samples agree (`spreads`) and two targets do not (`grouped`). A difference within an interval of the
-envelope is legal for every width of the interval.
+samples agree (`spreads`) and two targets do not (`groups_that_agree`). A difference within an
+interval of the envelope is legal for every width of the interval.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from nnfuzz.compare.edges import Edge, at_point
 from nnfuzz.compare.envelope import Enclosure, Envelope
 from nnfuzz.compare.mismatch import Dispute, Number
 from nnfuzz.compare.precision import PRECISIONS, Precision
-from nnfuzz.compare.reference import ReferenceFault, reference, step
-from nnfuzz.compare.verdict import number
+from nnfuzz.compare.reference import ReferenceFault, node_values, reference
+from nnfuzz.compare.verdict import as_json_number
 from nnfuzz.ir.dtypes import DType, plain
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.operators.intervals import Interval
@@ -73,7 +73,7 @@ def disputes(
     return {dispute.output: dispute for dispute in found if dispute}
 
 
-def grouped(
+def groups_that_agree(
     arrays: Mapping[Key, np.ndarray],
     envelope: Envelope,
     spread: np.ndarray | float = 0.0,
@@ -152,7 +152,7 @@ def _dispute(
     right = {
         t: np.where(known, first, a) if a.shape == first.shape else a for t, a in arrays.items()
     }
-    groups = grouped(right, envelope, spread, sampled)
+    groups = groups_that_agree(right, envelope, spread, sampled)
     if len(groups) < 2:
         return None
     order = list(right)
@@ -170,7 +170,7 @@ def _value(array: np.ndarray, index: tuple[int, ...], like: np.ndarray) -> Numbe
     """An element; dtype and shape of an array that is of another type."""
     if array.shape != like.shape or array.dtype != like.dtype:
         return f"{array.dtype}{list(array.shape)}"
-    return number(plain(array[index]))
+    return as_json_number(plain(array[index]))
 
 
 def unreferenced(
@@ -263,14 +263,14 @@ class Anything:
     end: int | None = None
 
     def __call__(self, graph: Graph, node: Node, inputs: list[Tensor]) -> list[Tensor]:
-        """As `nnfuzz.compare.reference.step`. Raises: ReferenceFault."""
+        """As `nnfuzz.compare.reference.node_values`. Raises: ReferenceFault."""
         if isinstance(node.op, Opaque):
-            return step(
+            return node_values(
                 graph,
                 node,
                 [self._read(x, graph.type(n).dtype) for n, x in zip(node.inputs, inputs)],
             )
-        results = step(graph, node, inputs)
+        results = node_values(graph, node, inputs)
         precisions = [PRECISIONS.get(graph.type(name).dtype) for name in node.outputs]
         around = at_point(graph, node, inputs, results)
         known = [~self.known[name].mask() for name in node.outputs]

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from nnfuzz.corpus.entry import Entry
 from nnfuzz.corpus.jobs import CompleteEntry, ListInstances, ListKeys, MakeEntry
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.sandbox.events import Limits, Reply, described
+from nnfuzz.sandbox.events import Limits, Reply, event_line
 from nnfuzz.sandbox.forkserver import ForkServer
 from nnfuzz.sandbox.job import Job
 from nnfuzz.sandbox.pool import Ended, JobWorker, Pool
@@ -61,12 +61,12 @@ class Producers(Pool[JobWorker[_Order[Any]], _Order[Any], Ended]):
             if isinstance(event, Reply):
                 yield event.value
             else:
-                yield NotProduced(job.test, "fault", described(event))
+                yield NotProduced(job.test, "fault", event_line(event))
 
     def completed(self, case: TestCase) -> Entry | str:
         """A test case of any origin with tolerances, or what went wrong."""
         event = self.workers[0].sandbox.call(CompleteEntry(case))
-        return event.value if isinstance(event, Reply) else described(event)
+        return event.value if isinstance(event, Reply) else event_line(event)
 
     def signatures(self) -> list[SupportKey]:
         """All signatures that may be generated, each with an exporter.
@@ -75,7 +75,7 @@ class Producers(Pool[JobWorker[_Order[Any]], _Order[Any], Ended]):
         """
         ((_, event),) = self._answers([ListKeys()])
         if not isinstance(event, Reply):
-            raise ProducerUnavailable(described(event))
+            raise ProducerUnavailable(event_line(event))
         return event.value
 
     def instances(self, keys: Iterable[SupportKey]) -> Iterator[list[TestId]]:

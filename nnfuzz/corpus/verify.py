@@ -23,7 +23,7 @@ from nnfuzz.base.writing import ROUNDED
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.corpus.layout import NO_TOLERANCES, DataSet, NotTensors, TestFolder, Tolerances
 from nnfuzz.corpus.tolerance import Tolerance
-from nnfuzz.experiment.blocking import Judge, examine
+from nnfuzz.experiment.blocking import ProducerJudge, examine
 from nnfuzz.ir.dtypes import is_floating
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.client import ProducerClient, ProducerError
@@ -77,7 +77,7 @@ class LevelResult:
 def verify_tests(
     tests: Sequence[TestFolder],
     runner: BackendRunner,
-    judge: Judge | None,
+    judge: ProducerJudge | None,
     levels: Sequence[str] | None = None,
     seconds: float = math.inf,
     producer: ProducerClient | None = None,
@@ -101,7 +101,7 @@ def verify_tests(
 def verify_one(
     test: TestFolder,
     runner: BackendRunner,
-    judge: Judge | None,
+    judge: ProducerJudge | None,
     levels: Sequence[str],
     producer: ProducerClient | None = None,
 ) -> list[LevelResult]:
@@ -132,7 +132,7 @@ def _by_envelope(
     test: TestFolder,
     case: TestCase,
     runner: BackendRunner,
-    judge: Judge,
+    judge: ProducerJudge,
     levels: Sequence[str],
     producer: ProducerClient | None,
 ) -> list[LevelResult]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Answer(StrEnum):
+class ReleaseAnswer(StrEnum):
     """What became of a failure in a release."""
 
     FAILS = "fails"
@@ -18,11 +18,11 @@ class Answer(StrEnum):
 
 
 @dataclass(frozen=True)
-class Step:
+class BisectionStep:
     """One release that was asked. seen: what it says or does, in a line; may be empty."""
 
     release: str
-    answer: Answer
+    answer: ReleaseAnswer
     seen: str = ""
 
 
@@ -33,10 +33,10 @@ class Bisection:
     compiler: str
     result: str
     release: str
-    steps: tuple[Step, ...]
+    steps: tuple[BisectionStep, ...]
 
 
-Ask = Callable[[str], Step]
+Ask = Callable[[str], BisectionStep]
 
 
 def came(compiler: str, releases: Sequence[str], ask: Ask, right: bool = False) -> Bisection:
@@ -44,7 +44,7 @@ def came(compiler: str, releases: Sequence[str], ask: Ask, right: bool = False) 
     whether the first one is known to be right, so that it need not be asked.
     """
     search = _Search(releases, ask, 0 if right else -1, len(releases) - 1)
-    before, first = search.boundary(lambda answer: answer is not Answer.FAILS)
+    before, first = search.boundary(lambda answer: answer is not ReleaseAnswer.FAILS)
     if before < 0:
         told, release = f"fails in {releases[first]} already, the oldest that was asked", ""
     else:
@@ -57,7 +57,9 @@ def went(compiler: str, releases: Sequence[str], ask: Ask, right: bool = False) 
     whether the last one is known to be right.
     """
     search = _Search(releases, ask, 0, len(releases) - right)
-    last, after = search.boundary(lambda answer: answer in (Answer.FAILS, Answer.DIFFERENT))
+    last, after = search.boundary(
+        lambda answer: answer in (ReleaseAnswer.FAILS, ReleaseAnswer.DIFFERENT)
+    )
     if after == len(releases):
         told, release = f"still fails in {releases[last]}", ""
     else:
@@ -71,9 +73,9 @@ class _Search:
     def __init__(self, releases: Sequence[str], ask: Ask, low: int, high: int) -> None:
         self._releases, self._ask = releases, ask
         self._low, self._high = low, high
-        self._steps: dict[str, Step] = {}
+        self._steps: dict[str, BisectionStep] = {}
 
-    def boundary(self, is_low: Callable[[Answer], bool]) -> tuple[int, int]:
+    def boundary(self, is_low: Callable[[ReleaseAnswer], bool]) -> tuple[int, int]:
         """The neighbours between which the answer changes; what cannot be asked is none."""
         while inside := [
             i for i in range(self._low + 1, self._high) if self._releases[i] not in self._steps
@@ -81,7 +83,7 @@ class _Search:
             middle = inside[len(inside) // 2]
             step = self._ask(self._releases[middle])
             self._steps[step.release] = step
-            if step.answer is Answer.SKIPPED:
+            if step.answer is ReleaseAnswer.SKIPPED:
                 continue
             if is_low(step.answer):
                 self._low = middle
@@ -92,8 +94,8 @@ class _Search:
     def told(self, position: int) -> str:
         """What a release does."""
         name = self._releases[position]
-        answer = self._steps[name].answer if name in self._steps else Answer.RIGHT
-        return f"{name} {'is right' if answer is Answer.RIGHT else answer}"
+        answer = self._steps[name].answer if name in self._steps else ReleaseAnswer.RIGHT
+        return f"{name} {'is right' if answer is ReleaseAnswer.RIGHT else answer}"
 
     def result(self, compiler: str, told: str, release: str) -> Bisection:
         between = self._releases[self._low + 1 : self._high]

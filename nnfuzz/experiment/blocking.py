@@ -26,7 +26,7 @@ from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.client import ProducerClient
 
 
-class Judge(Protocol):
+class ProducerJudge(Protocol):
     """Says which outputs are wrong, as ProducerClient.judge does."""
 
     def __call__(
@@ -43,7 +43,7 @@ class Blocking:
     """Services that finish before they return. producer: may be missing where nothing isolates."""
 
     runners: Mapping[str, BackendRunner]
-    judging: Judge
+    judging: ProducerJudge
     producer: ProducerClient | None = None
 
     def run(self, run: Run) -> Pending[list[Outcome] | RunnerError]:
@@ -89,7 +89,7 @@ def _waited(runner: BackendRunner, run: Run) -> list[Outcome] | RunnerError:
 def examine(
     case: TestCase,
     runner: BackendRunner,
-    judge: Judge,
+    judge: ProducerJudge,
     levels: Iterable[str] | None = None,
     without: Iterable[str] = (),
     seconds: float = math.inf,
@@ -112,7 +112,7 @@ def examine(
     return finished(Procedure(case, plan, Blocking(runners, judge, producer)).result())
 
 
-class Experiment:
+class BlockingExperiment:
     """Runs test cases on targets and says which of them are wrong, and whose fault that is.
 
         with Experiment(["onnxruntime", "tvm/O0"]) as run:
@@ -138,7 +138,7 @@ class Experiment:
         """
         self._registry = registry or BackendRegistry.discover(plugins)
         self._repeats, self._tolerance = repeats, tolerance
-        wanted = [asked(target, self._registry) for target in targets]
+        wanted = [required_backend(target, self._registry) for target in targets]
         self.specs = labelled(list({str(spec): spec for spec, _ in wanted}.values()))
         self._forms = {target.form for _, target in wanted}
         self._runners: dict[str, BackendRunner] = {}
@@ -205,7 +205,7 @@ class Experiment:
 _FORMS = (DIRECT, MODULE, EXPORTED)
 
 
-def asked(wanted: str | Target, registry: BackendRegistry) -> tuple[BackendSpec, Target]:
+def required_backend(wanted: str | Target, registry: BackendRegistry) -> tuple[BackendSpec, Target]:
     """The backend that a target needs, with options for what it says of device and options."""
     target = Target.parse(wanted) if isinstance(wanted, str) else wanted
     if target.form not in ("", *_FORMS):

@@ -137,7 +137,7 @@ def informed(outcomes: Iterable[Outcome], valid: Iterable[Outcome]) -> list[Outc
     ]
 
 
-def blamed(
+def accused_by(
     outcomes: Iterable[Outcome],
     verdict: Verdict | None,
     failure: Failure,

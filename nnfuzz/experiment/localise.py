@@ -20,9 +20,9 @@ from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.backend.target import EXPORTED, MODULE, ONNX, Pipeline, Target
 from nnfuzz.compare.flip import Blame, Coordinate, State, blame, state_of
-from nnfuzz.experiment.blocking import Judge, examine
+from nnfuzz.experiment.blocking import ProducerJudge, examine
 from nnfuzz.experiment.judgement import with_mismatches
-from nnfuzz.experiment.pipelines import shortened
+from nnfuzz.experiment.pipelines import shorten_pipeline
 from nnfuzz.experiment.procedure import OWN_FORMS
 from nnfuzz.experiment.result import Result, form_of
 from nnfuzz.materialize.validity import invalid
@@ -42,7 +42,7 @@ class Workbench(Protocol):
     """What a producer does for a search; ProducerClient is one."""
 
     @property
-    def judge(self) -> Judge: ...
+    def judge(self) -> ProducerJudge: ...
     def expose(self, case: TestCase) -> TestCase: ...
     def lift(self, case: TestCase) -> TestCase: ...
     def lower(self, case: TestCase) -> TestCase: ...
@@ -152,7 +152,7 @@ class _Search:
         """The level with no more steps than it takes; which options among them, or else passes,
         are to blame; and sentences.
         """
-        drawn, level = Pipeline.parse(level), shortened(level, self.failing)
+        drawn, level = Pipeline.parse(level), shorten_pipeline(level, self.failing)
         steps, told = Pipeline.parse(level), []
         if len(steps.steps) < len(drawn.steps):
             told.append(f"of the {len(drawn.steps)} steps of {drawn}, {level} has what it takes")

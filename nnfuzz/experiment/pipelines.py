@@ -10,7 +10,7 @@ Failing = Callable[[Sequence[str]], Collection[str]]
 """Which of some pipelines, as texts, fail in the way that matters."""
 
 
-def shortened(text: str, failing: Failing) -> str:
+def shorten_pipeline(text: str, failing: Failing) -> str:
     """A failing pipeline with one of its steps alone if that fails, too; else without those that
     can be left out, one after the other, in as many runs as there are steps.
     """

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 
 from nnfuzz.backend.outcome import DIFFERENCES, Outcome, OutcomeKind, Stage
 from nnfuzz.backend.runner import RunnerError
-from nnfuzz.backend.target import DIRECT, EXPORTED, MODULE, rewritten
+from nnfuzz.backend.target import DIRECT, EXPORTED, MODULE, is_rewritten
 from nnfuzz.compare.flip import Blame, Coordinate
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.experiment.judgement import (
-    blamed,
+    accused_by,
     comparable_share,
     doubtful,
     excused,
@@ -32,7 +32,7 @@ from nnfuzz.experiment.judgement import (
 from nnfuzz.experiment.pending import Pending
 from nnfuzz.experiment.result import Event, Judging, Plan, Result, Run, Services
 from nnfuzz.materialize.opsets import DYNAMIC
-from nnfuzz.sandbox.events import Death, Trouble, described
+from nnfuzz.sandbox.events import Death, Trouble, event_line
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import Failure, failures
 
@@ -222,13 +222,13 @@ class Procedure:
 
     def _blame(self, failure: Failure) -> Blame:
         levels = self.plan.levels.get(failure.targets[0].compiler, ())
-        return blamed([*self._outcomes, *self._extra], self._verdict, failure, levels)
+        return accused_by([*self._outcomes, *self._extra], self._verdict, failure, levels)
 
     def _unclear(self, failure: Failure, blame: Blame) -> bool:
         """Whether the form may be at fault, or a rewrite decides, and is worth further runs."""
         form, slow = failure.targets[0].form, failure.kind is OutcomeKind.TIMEOUT
         return (
-            (failure.kind is OutcomeKind.MISMATCH or (rewritten(form) and not slow))
+            (failure.kind is OutcomeKind.MISMATCH or (is_rewritten(form) and not slow))
             and form not in OWN_FORMS
             and blame.coordinate is Coordinate.COMPILER
             and self.plan.isolates(failure)
@@ -258,7 +258,7 @@ class Procedure:
 
     def _trouble(self, stage: str, event: Trouble) -> None:
         signal = event.signal if isinstance(event, Death) else ""
-        told = described(event), event.captured
+        told = event_line(event), event.captured
         self._events.append(Event(FAULT, "", stage, signal, *told))
 
 

@@ -16,8 +16,8 @@ from nnfuzz.backend.runner import BackendRunner, RunnerError
 from nnfuzz.base.files import write_atomically
 from nnfuzz.base.untrusted import below, read_json, read_text
 from nnfuzz.base.writing import as_json
-from nnfuzz.experiment.bisection import Answer, Bisection, Step, came, went
-from nnfuzz.experiment.blocking import Judge
+from nnfuzz.experiment.bisection import Bisection, BisectionStep, ReleaseAnswer, came, went
+from nnfuzz.experiment.blocking import ProducerJudge
 from nnfuzz.findings import replay as again
 from nnfuzz.materialize.oldest import at_oldest_opset
 from nnfuzz.records.finding import Finding
@@ -25,10 +25,10 @@ from nnfuzz.report.templating import environment
 from nnfuzz.triage.signature import Failure
 
 _ANSWERS = {
-    again.Answer.REPRODUCED: Answer.FAILS,
-    again.Answer.DIFFERENT: Answer.DIFFERENT,
-    again.Answer.UNSUPPORTED: Answer.UNSUPPORTED,
-    again.Answer.FIXED: Answer.RIGHT,
+    again.ReplayResult.REPRODUCED: ReleaseAnswer.FAILS,
+    again.ReplayResult.DIFFERENT: ReleaseAnswer.DIFFERENT,
+    again.ReplayResult.UNSUPPORTED: ReleaseAnswer.UNSUPPORTED,
+    again.ReplayResult.FIXED: ReleaseAnswer.RIGHT,
 }
 _RELEASE = re.compile(r"\d+(?:\.\d+)*(?:(?:a|b|rc|\.post|\.dev)\d+)*")
 """Compilers tell more than the release: 2025.3.0-19807-44526285f24."""
@@ -50,9 +50,9 @@ class Releases:
     finding: Finding
     spec: BackendSpec
     registry: BackendRegistry
-    judge: Judge
+    judge: ProducerJudge
     listed: Sequence[str]
-    told: Callable[[Step], None]
+    told: Callable[[BisectionStep], None]
 
     @property
     def own(self) -> str:
@@ -100,27 +100,27 @@ class Releases:
         for candidate in tried:
             finding = replace(self.finding, case=replace(case, model=candidate))
             found = replace(self, finding=finding)
-            if (step := found.ask(self.own)).answer is Answer.FAILS:
+            if (step := found.ask(self.own)).answer is ReleaseAnswer.FAILS:
                 return found
         raise NotReproduced(f"it does not fail in {self.own} as it did: {step.answer} {step.seen}")
 
-    def ask(self, release: str) -> Step:
+    def ask(self, release: str) -> BisectionStep:
         """Replays the finding in a release."""
         step = self._asked(release)
         self.told(step)
         return step
 
-    def _asked(self, release: str) -> Step:
+    def _asked(self, release: str) -> BisectionStep:
         spec = replace(self.spec, release=release, label=self.finding.failure.backend)
         try:
             with BackendRunner(spec, self.registry) as runner:
                 found = again.replay(self.finding, runner, self.judge)
         except (ReleaseError, RunnerError) as error:
-            return Step(release, Answer.SKIPPED, str(error).splitlines()[0])
+            return BisectionStep(release, ReleaseAnswer.SKIPPED, str(error).splitlines()[0])
         seen = [failure for failure in found.failures if self._alike(failure)]
-        answer = Answer.FAILS if seen else _ANSWERS[found.answer]
+        answer = ReleaseAnswer.FAILS if seen else _ANSWERS[found.answer]
         titles = [failure.signature.title for failure in seen or found.failures]
-        return Step(release, answer, "".join(titles[:1]).removeprefix(f"{spec.label}: "))
+        return BisectionStep(release, answer, "".join(titles[:1]).removeprefix(f"{spec.label}: "))
 
     def _alike(self, failure: Failure) -> bool:
         """Whether it is the finding's failure, in whatever words a release tells it."""

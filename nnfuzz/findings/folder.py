@@ -28,12 +28,12 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import Blame
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.experiment.localise import Localisation
-from nnfuzz.findings.packed_folder import is_packed, unpack, unpacked
+from nnfuzz.findings.packed_folder import is_packed, unpack_folder, unpacked_files
 from nnfuzz.invalid.fault import Fault
 from nnfuzz.ir.view import GraphView
 from nnfuzz.records.finding import Finding, Origin
 from nnfuzz.report.repro import repro_script
-from nnfuzz.report.text import homely, impersonal, impersonal_json, located, portable, trimmed
+from nnfuzz.report.text import from_portable, homely, impersonal, impersonal_json, portable, trimmed
 from nnfuzz.report.tracker import tracker_report
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.identity import parse_id
@@ -137,7 +137,7 @@ def read_finding(folder: str | Path, trusted: Trust = nobody) -> Finding:
                 raise
     whole = _packed_around(folder) or folder
     try:
-        with unpacked(whole) as files:
+        with unpacked_files(whole) as files:
             return _read(files / folder.relative_to(whole), trusted)
     except (OSError, Unreadable) as error:
         told = str(error)
@@ -186,7 +186,7 @@ def _read(folder: Path, trusted: Trust) -> Finding:
 
 def rename_signature(folder: Path, signature: Signature) -> None:
     """Gives the finding in a folder another signature, in its report as well; unpacks it."""
-    unpack(folder)
+    unpack_folder(folder)
     file, report = folder / "finding.json", folder / "report.md"
     data = read_json(below(folder, file.name))
     old = data["signature"]["hash"]
@@ -234,7 +234,7 @@ def _from_document(data: _Document, folder: Path, trusted: Trust) -> Finding:
         backend = replace(backend, plugins=_trusted(backend.plugins, folder, trusted))
     known = CaseConfig.from_json(config)
     config["plugins"] = list(_trusted(known.plugins, folder, trusted))
-    config["seed_models"] = [located(path) for path in known.seed_models]
+    config["seed_models"] = [from_portable(path) for path in known.seed_models]
     return Finding(
         failure,
         _case(data, folder),

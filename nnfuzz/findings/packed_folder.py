@@ -31,7 +31,7 @@ def is_packed(folder: Path) -> bool:
     return (folder / PACKED).is_file()
 
 
-def pack(folder: Path) -> None:
+def pack_folder(folder: Path) -> None:
     """Puts an archive in place of a folder's files. A kill leaves either or both, and both whole.
 
     Raises: OSError.
@@ -53,8 +53,8 @@ def pack(folder: Path) -> None:
             path.unlink()
 
 
-def unpack(folder: Path) -> None:
-    """The inverse of `pack`; does nothing to a folder that is not packed.
+def unpack_folder(folder: Path) -> None:
+    """The inverse of `pack_folder`; does nothing to a folder that is not packed.
 
     Raises: OSError, Unreadable.
     """
@@ -64,7 +64,7 @@ def unpack(folder: Path) -> None:
 
 
 @contextmanager
-def unpacked(folder: Path) -> Iterator[Path]:
+def unpacked_files(folder: Path) -> Iterator[Path]:
     """The files of a folder that is packed, in a temporary place. Raises: OSError, Unreadable."""
     with tempfile.TemporaryDirectory() as scratch:
         _extract(folder / PACKED, Path(scratch))

@@ -13,16 +13,16 @@ from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.runner import RunnerError
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import Coordinate
-from nnfuzz.experiment.blocking import asked
+from nnfuzz.experiment.blocking import required_backend
 from nnfuzz.experiment.localise import Localisation, localise
 from nnfuzz.findings.folder import REDUCED, Trust, nobody, read_finding, write_finding
-from nnfuzz.findings.packed_folder import unpack
+from nnfuzz.findings.packed_folder import unpack_folder
 from nnfuzz.findings.trial import tried
 from nnfuzz.records.finding import Finding
-from nnfuzz.reduction.case import Problem, ReduceConfig, Reduction, reduce_case
+from nnfuzz.reduction.case import CaseReduction, Problem, ReduceConfig, reduce_case
 from nnfuzz.reduction.healing import healed
 from nnfuzz.reduction.servers import Servers
-from nnfuzz.report.repro import first_wrong, program_of
+from nnfuzz.report.repro import output_of_finding, program_of
 from nnfuzz.testcase.client import ProducerClient, ProducerError
 from nnfuzz.triage.general import operator_types
 from nnfuzz.triage.identity import HabitIdentity, wrong_of
@@ -34,7 +34,7 @@ def reduce_folder(
     config: ReduceConfig | None = None,
     backend: BackendSpec | None = None,
     trusted: Trust = nobody,
-) -> tuple[Reduction, Finding]:
+) -> tuple[CaseReduction, Finding]:
     """Reduces a finding, looks for its place, and writes FINDING/reduced, replacing an older one.
     Its repro.py is run; where that does not fail at once, the title says how often it does.
 
@@ -45,7 +45,7 @@ def reduce_folder(
     finding = read_finding(folder, trusted)
     plugins = dict.fromkeys([*finding.config["plugins"], *(backend.plugins if backend else ())])
     finding = replace(finding, config={**finding.config, "plugins": list(plugins)})
-    unpack(folder)
+    unpack_folder(folder)
     done, reduced = reduce_finding(finding, config, backend)
     program = repro_program(reduced, config.registry if config else None)
     target = folder / REDUCED
@@ -79,7 +79,7 @@ def reduce_finding(
     config: ReduceConfig | None = None,
     backend: BackendSpec | None = None,
     localised: bool = True,
-) -> tuple[Reduction, Finding]:
+) -> tuple[CaseReduction, Finding]:
     """`reduce_folder` for a finding at hand; nothing is written."""
     problem, config = problem_of(finding, backend), config or ReduceConfig()
     spec, servers = problem.backend, config.servers
@@ -89,10 +89,10 @@ def reduce_finding(
         reduced = reduced_finding(finding, problem, done)
         if localised and spec is not None and done.cause is None:
             reduced = _localised_or_why_not(reduced, registry, shared)
-    return done, titled(reduced)
+    return done, with_title(reduced)
 
 
-def titled(reduced: Finding) -> Finding:
+def with_title(reduced: Finding) -> Finding:
     """A reduced finding whose title names its operators, attributes and cause. Its signature keeps
     its hash and parts. The model of a finding that must be refused has a fault to name instead.
     """
@@ -123,7 +123,7 @@ def _wrong(reduced: Finding) -> str:
     healing = healed(reduced.diagnosis.heals, nodes[-1].op) if nodes else None
     explanation = next(filter(None, [*reduced.diagnosis.explanations, healing]), None)
     if explanation is None:
-        return wrong_in_words(kind, first_wrong(reduced))
+        return wrong_in_words(kind, output_of_finding(reduced))
     names, inputs = frozenset[str](), 0
     if len(nodes) == 1:
         names = frozenset({nodes[0].op, *operator_types(reduced.case.model)})
@@ -200,11 +200,11 @@ def rival_of(finding: Finding, spec: BackendSpec | None) -> BackendSpec | None:
     target, first = next(known, None), dispute.groups[0]
     if target is None or (target not in first and any(t.compiler == spec.name for t in first)):
         return None
-    made, _ = asked(replace(target, form="", release=""), registry)
+    made, _ = required_backend(replace(target, form="", release=""), registry)
     return replace(made, plugins=spec.plugins, label=str(made))
 
 
-def reduced_finding(finding: Finding, problem: Problem, done: Reduction) -> Finding:
+def reduced_finding(finding: Finding, problem: Problem, done: CaseReduction) -> Finding:
     """The finding with the reduced test case, and what it was made from."""
     origin = replace(
         finding.origin,

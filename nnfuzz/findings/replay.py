@@ -11,7 +11,7 @@ import numpy as np
 
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.backend.runner import BackendRunner
-from nnfuzz.experiment.blocking import Judge, examine
+from nnfuzz.experiment.blocking import ProducerJudge, examine
 from nnfuzz.experiment.result import Result
 from nnfuzz.findings.reduced import rival_of
 from nnfuzz.records.finding import Finding
@@ -21,7 +21,7 @@ from nnfuzz.triage.identity import habits_of
 from nnfuzz.triage.signature import Failure, export_failure
 
 
-class Answer(StrEnum):
+class ReplayResult(StrEnum):
     """What became of a finding. `unsupported`: the backend now says it does not implement it. `not
     compared`: it runs, and no element of its outputs is comparable.
     """
@@ -37,23 +37,23 @@ class Answer(StrEnum):
 class Replayed:
     """failures: all that were seen; result: of the experiment, None for an exporter's finding."""
 
-    answer: Answer
+    answer: ReplayResult
     failures: tuple[Failure, ...]
     result: Result | None = None
 
     @property
     def fails(self) -> bool:
-        return self.answer in (Answer.REPRODUCED, Answer.DIFFERENT)
+        return self.answer in (ReplayResult.REPRODUCED, ReplayResult.DIFFERENT)
 
     @property
     def compared(self) -> bool:
-        return self.answer is not Answer.NOT_COMPARED
+        return self.answer is not ReplayResult.NOT_COMPARED
 
 
 def replay(
     finding: Finding,
     runner: BackendRunner,
-    judge: Judge,
+    judge: ProducerJudge,
     producer: ProducerClient | None = None,
 ) -> Replayed:
     """Runs the model on the backend of `runner` and compares the failures with the finding's.
@@ -71,15 +71,15 @@ def replay(
     failures = tuple(f for f in seen.failures if f.backend == runner.name)
     same = [f for f in failures if (_same if own else _alike)(f, finding.failure)]
     if same:
-        answer = Answer.REPRODUCED
+        answer = ReplayResult.REPRODUCED
     elif failures:
-        answer = Answer.DIFFERENT
+        answer = ReplayResult.DIFFERENT
     elif all(o.ok or o.kind is OutcomeKind.REFUSED for o in seen.outcomes):
-        answer = Answer.FIXED
+        answer = ReplayResult.FIXED
     elif any(o.kind is OutcomeKind.NOT_COMPARED for o in seen.outcomes):
-        answer = Answer.NOT_COMPARED
+        answer = ReplayResult.NOT_COMPARED
     else:
-        answer = Answer.UNSUPPORTED
+        answer = ReplayResult.UNSUPPORTED
     return Replayed(answer, failures, seen)
 
 
@@ -87,11 +87,11 @@ def replay_export(finding: Finding, producer: ProducerClient) -> Replayed:
     """Generates the test case of an exporter's finding and exports it again."""
     made = producer.produce(finding.case.id)
     if isinstance(made, TestCase):
-        return Replayed(Answer.FIXED, ())
+        return Replayed(ReplayResult.FIXED, ())
     party = finding.failure.backend
     failure = export_failure(party, made.error_type, made.message, made.traceback)
     same = made.stage == "export" and _same(failure, finding.failure)
-    return Replayed(Answer.REPRODUCED if same else Answer.DIFFERENT, (failure,))
+    return Replayed(ReplayResult.REPRODUCED if same else ReplayResult.DIFFERENT, (failure,))
 
 
 def regeneration(finding: Finding, made: TestCase | NotProduced) -> list[str]:

@@ -10,7 +10,7 @@ from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTarget
 from nnfuzz.generate.engine import Generated, Kept
-from nnfuzz.generate.moves import Moves
+from nnfuzz.generate.moves import GraphGrower
 from nnfuzz.generate.splice import splice
 from nnfuzz.solve.decided import DecidedStore
 
@@ -38,7 +38,7 @@ class Direct:
         start = rng.choice(corpus).graph if corpus else None
         store = DecidedStore(rng, self.config.sizes, self.eager)
         config = replace(self.config, backward=BACKWARD) if self.eager else self.config
-        moves = Moves(self.catalog, config, store)
+        moves = GraphGrower(self.catalog, config, store)
         if start:
             moves.adopt(start)
         elif target:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from nnfuzz.generate.config import GenerateConfig
-from nnfuzz.generate.knowledge import ValueRange, derive, narrowed, unread
+from nnfuzz.generate.knowledge import ValueRange, derive, input_ranges, unread
 from nnfuzz.generate.novelty import Vertex, vertex
 from nnfuzz.generate.placeholder import FREE, Placeholder, Plan, placeholders
 from nnfuzz.generate.typed_names import Kind, TypedNames
@@ -19,7 +19,7 @@ from nnfuzz.ir.expr import Bool, Expr, Int, IntExpr, Var, evaluate, variables
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.operator import OpSpec
-from nnfuzz.solve.store import Store
+from nnfuzz.solve.store import ConstraintStore
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class Growth:
     a node may take the place of.
     """
 
-    def __init__(self, store: Store, config: GenerateConfig) -> None:
+    def __init__(self, store: ConstraintStore, config: GenerateConfig) -> None:
         self.store = store
         self.config = config
         self.graph = Graph()
@@ -92,7 +92,7 @@ class Growth:
         if constraints is None:
             return False
         inputs = [self.known[p] if isinstance(p, str) else p.known(t) for p, t in zip(plan, types)]
-        cut = narrowed(op, inputs)
+        cut = input_ranges(op, inputs)
         derived = derive(op, types, inputs, cut)
         if derived is None:
             return False
@@ -160,7 +160,7 @@ class Growth:
         self.graph.nodes.insert(0, node)
         self._read(self._first, node)
         self.known.update(known)
-        self.known.update(zip(names, narrowed(op, [self.known[name] for name in names])))
+        self.known.update(zip(names, input_ranges(op, [self.known[name] for name in names])))
         self._computed(op, produced[1:], derived)
         self.makers[target] = op.name
         del self.placeholders[target]
@@ -333,7 +333,7 @@ class Growth:
             derived = derive(node.op, self.graph.types(node.inputs), inputs)
             if derived is None:
                 return None
-            cut = zip(node.inputs, inputs, narrowed(node.op, inputs))
+            cut = zip(node.inputs, inputs, input_ranges(node.op, inputs))
             changed = {name: known for name, before, known in cut if known is not before}
             for name, known in zip(node.outputs, derived):
                 if not known.same(found.get(name) or self.known[name]):

@@ -77,12 +77,12 @@ def derive(
 ) -> Iterator[ValueRange] | None:
     """Knowledge of the outputs, as an endless iterator; None if no input gives finite results.
 
-    cut: `narrowed` of the inputs, where that is known already.
+    cut: `input_ranges` of the inputs, where that is known already.
     """
     ranges, traits = _ranges(inputs), _traits(type(op))  # type: ignore[arg-type]
     if traits.selective and not op.feasible(*ranges):
         return None
-    fixed = op.constant or _given(op, traits, narrowed(op, inputs) if cut is None else cut)
+    fixed = op.constant or _given(op, traits, input_ranges(op, inputs) if cut is None else cut)
     if not _chosen(op, types, inputs, fixed):
         return None
     if op.differing and any(known.copied or known.few for known in inputs):
@@ -243,7 +243,7 @@ def _numbers(lo: float, hi: float) -> float:
     return math.floor(hi) - math.ceil(lo) + 1 if math.isfinite(hi - lo) else math.inf
 
 
-def narrowed(op: OpSpec, inputs: Sequence[ValueRange]) -> list[ValueRange]:
+def input_ranges(op: OpSpec, inputs: Sequence[ValueRange]) -> list[ValueRange]:
     """Ranges of the inputs of `op`, cut to the values that it admits."""
     if not op.valid:
         return list(inputs)

@@ -19,7 +19,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.motif import Motif
 from nnfuzz.operators.operator import In, OpSpec, dtypes_of
-from nnfuzz.solve.store import Store
+from nnfuzz.solve.store import ConstraintStore
 
 EXTRA_OUTPUT = 0.05
 """Probability that a value with readers is an output too."""
@@ -41,10 +41,10 @@ PARTNERS = 12
 """Existing values looked at for a further input, however many have its dtype and rank."""
 
 
-class Moves:
+class GraphGrower:
     """Grows one graph. attempts: insertions tried. planted: names of motifs, see Generated."""
 
-    def __init__(self, catalog: Catalog, config: GenerateConfig, store: Store) -> None:
+    def __init__(self, catalog: Catalog, config: GenerateConfig, store: ConstraintStore) -> None:
         self.catalog = catalog
         self.config = config
         self.draw = store.draws[-1]

@@ -16,7 +16,7 @@ from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTarget
 from nnfuzz.generate.direct import Direct
 from nnfuzz.generate.engine import Generated, Kept
-from nnfuzz.generate.moves import Moves
+from nnfuzz.generate.moves import GraphGrower
 from nnfuzz.ir.edges import edge_key
 from nnfuzz.ir.graph import Graph, Node, Value, pruned
 from nnfuzz.ir.types import TensorType
@@ -104,7 +104,7 @@ class _Change:
     def _inserted(self) -> Graph | None:
         """The graph with one more node, before a placeholder or behind a value."""
         config = replace(self.config, nodes=1, motifs=0.0)
-        moves = Moves(self.catalog, config, DecidedStore(self.rng, config.sizes, eager=True))
+        moves = GraphGrower(self.catalog, config, DecidedStore(self.rng, config.sizes, eager=True))
         moves.adopt(self.graph)
         moves.grow()
         return moves.finish(self.graph) if len(moves.growth.graph.nodes) == moves.goal else None

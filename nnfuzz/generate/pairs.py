@@ -30,7 +30,7 @@ NUMBERS = (0, 1, 2, 2, 3, 7, -1, -2, 0.5, 1.5)
 """Constants that operands may be."""
 
 
-class Signature(Protocol):
+class TypeSignature(Protocol):
     """The dtypes of an operator's first input and output (nnfuzz.generate.catalog)."""
 
     @property
@@ -40,7 +40,7 @@ class Signature(Protocol):
     def output(self) -> DType: ...
 
 
-Table = Mapping[type[OpSpec], Sequence[Signature]]
+Table = Mapping[type[OpSpec], Sequence[TypeSignature]]
 
 
 def pairs(table: Table, written: float) -> list[Motif]:

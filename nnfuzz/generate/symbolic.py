@@ -14,7 +14,7 @@ from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTarget
 from nnfuzz.generate.engine import Generated, Kept
-from nnfuzz.generate.moves import Moves
+from nnfuzz.generate.moves import GraphGrower
 from nnfuzz.generate.resizing import Resizable
 from nnfuzz.generate.splice import splice
 from nnfuzz.operators.draw import Draw
@@ -37,7 +37,7 @@ class Symbolic:
         start = rng.choice(corpus).graph if corpus else None
         draw = Draw(rng, config.sizes)
         with Session(draw, config.solver_budget, config.resources) as session:
-            moves = Moves(self.catalog, config, session)
+            moves = GraphGrower(self.catalog, config, session)
             if start:
                 moves.adopt(start)
             elif target:

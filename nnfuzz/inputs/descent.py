@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnfuzz.inputs.program import Cause, Program, Values, Violation
+from nnfuzz.inputs.program import InvalidCause, Program, Values, Violation
 from nnfuzz.inputs.stability import tolerance
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.operators.carriers import array, rounded
@@ -173,13 +173,13 @@ class Descent:
     def _loss(self, values: Values, carried: Values) -> Tensor | None:
         """Sum of violations; sum of squares if the result is not finite for another reason."""
         node = self.program.graph.nodes[self.violation.position]
-        if self.violation.cause is Cause.FINITE:
+        if self.violation.cause is InvalidCause.FINITE:
             return _size([carried[n] for n in node.inputs if n in carried])
         loss = self._outside(self.violation, values, carried, SLACK)
         if loss is None:
             return None
         for i in self.held:
-            near = self._outside(Violation(i, Cause.DOMAIN), values, carried, HELD_SLACK)
+            near = self._outside(Violation(i, InvalidCause.DOMAIN), values, carried, HELD_SLACK)
             loss = loss if near is None else loss + near
         return loss
 
@@ -190,7 +190,7 @@ class Descent:
         node = self.program.graph.nodes[violation.position]
         inputs = [self._typed(values, carried, n) for n in node.inputs]
         try:
-            if violation.cause is Cause.EDGE:
+            if violation.cause is InvalidCause.EDGE:
                 near = 2 * tolerance(inputs)
                 terms = [near - m - slack for m in node.op.margins(*inputs)]
             else:

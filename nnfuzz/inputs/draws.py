@@ -61,7 +61,7 @@ HALF_LINE = 3.0
 """Length of the interval of draws in a range that is unbounded on one side."""
 
 
-def draw(
+def draw_array(
     rng: np.random.Generator, type_: TensorType, hint: Range | None, restart: int
 ) -> np.ndarray:
     """An array of a concrete type, within the range if there is one.

@@ -19,7 +19,7 @@ from nnfuzz.operators.families.shape import DataMovement
 from nnfuzz.operators.operator import ANY_RANGE, OpSpec, Range, flatten
 
 
-class Cause(Enum):
+class InvalidCause(Enum):
     """The reason for which a node is violated."""
 
     DOMAIN = "outside of its domain"
@@ -32,7 +32,7 @@ class Violation:
     """The topologically first node, by position, whose result is not valid."""
 
     position: int
-    cause: Cause
+    cause: InvalidCause
 
 
 Values = dict[str, Tensor]
@@ -75,18 +75,18 @@ class Program:
                         return Violation(i, cause)
         return None
 
-    def _step(self, position: int, values: Values) -> Cause | None:
+    def _step(self, position: int, values: Values) -> InvalidCause | None:
         node = self.graph.nodes[position]
         inputs = [values[name] for name in node.inputs]
         if self._large[position] and unfit(node.op, inputs, [self.dtypes[n] for n in node.inputs]):
-            return Cause.DOMAIN
+            return InvalidCause.DOMAIN
         results = self._results(position, inputs)
         if results is None:
-            return Cause.DOMAIN
+            return InvalidCause.DOMAIN
         for name, result in zip(node.outputs, flatten(results), strict=True):
             dtype = self.dtypes[name]
-            if dtype.is_float and not finite(result):
-                return Cause.FINITE
+            if dtype.is_float and not all_finite(result):
+                return InvalidCause.FINITE
             values[name] = settled(result, dtype) if dtype.carried else result
         return None
 
@@ -95,11 +95,11 @@ class Program:
         op = self.graph.nodes[position].op
         if isinstance(op, Composite):
             terms, results = op.attempt(*inputs)
-            return results if holds(terms) else None
+            return results if terms_hold(terms) else None
         if self._special[position]:
-            valid = holds(op.domain(*inputs))
+            valid = terms_hold(op.domain(*inputs))
         else:
-            valid = within(inputs, op.valid)
+            valid = within_ranges(inputs, op.valid)
         return op.torch(*inputs) if valid else None
 
     def ancestors(self, position: int) -> tuple[list[int], set[str]]:
@@ -159,12 +159,12 @@ def _integer_ranges(node: Node, graph: Graph) -> Sequence[tuple[float, float] | 
     return node.op.integer_range(*graph.types(node.inputs))
 
 
-def holds(terms: Sequence[Tensor]) -> bool:
+def terms_hold(terms: Sequence[Tensor]) -> bool:
     """Whether all domain terms are <= 0 everywhere; NaN is not."""
     return all(not term.numel() or term.max().item() <= 0 for term in terms)
 
 
-def within(tensors: Sequence[Tensor], valid: Sequence[Range | None]) -> bool:
+def within_ranges(tensors: Sequence[Tensor], valid: Sequence[Range | None]) -> bool:
     """Whether every element lies in the closed range of its tensor; NaN does not."""
     for tensor, bounds in zip(tensors, valid):
         if bounds is not None and tensor.numel():
@@ -174,7 +174,7 @@ def within(tensors: Sequence[Tensor], valid: Sequence[Range | None]) -> bool:
     return True
 
 
-def finite(x: Tensor) -> bool:
+def all_finite(x: Tensor) -> bool:
     """Whether a floating tensor has neither NaN nor infinity.
 
     A finite sum proves it for a tenth of the cost; a sum may also overflow.

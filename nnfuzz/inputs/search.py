@@ -23,8 +23,15 @@ import torch
 from torch import Tensor
 
 from nnfuzz.inputs.descent import Descent, as_array
-from nnfuzz.inputs.draws import draw
-from nnfuzz.inputs.program import Cause, Program, Values, Violation, admitted_ranges, index_ranges
+from nnfuzz.inputs.draws import draw_array
+from nnfuzz.inputs.program import (
+    InvalidCause,
+    Program,
+    Values,
+    Violation,
+    admitted_ranges,
+    index_ranges,
+)
 from nnfuzz.inputs.range_hints import range_hints
 from nnfuzz.inputs.stability import decisive, least_stable, stable_share
 from nnfuzz.ir.graph import Graph
@@ -162,7 +169,7 @@ class _Search:
         if missing:
             wanted = range_hints(self.graph, self.rng, False, self.bounds)
             for name in missing:
-                array = draw(self.rng, self.graph.type(name), wanted.get(name), 1)
+                array = draw_array(self.rng, self.graph.type(name), wanted.get(name), 1)
                 values[name] = tensor(array)
         if self.program.complete(values) is not None:
             return None
@@ -195,7 +202,7 @@ class _Search:
         for name in self.program.parameters:
             array = self.given.get(name)
             if array is None:
-                array = draw(self.rng, self.graph.type(name), wanted.get(name), calm)
+                array = draw_array(self.rng, self.graph.type(name), wanted.get(name), calm)
             values[name] = tensor(array)
         violation = self._run(values)
         free = set(self.program.parameters) - self.given.keys() if restart == 0 else set()
@@ -206,7 +213,7 @@ class _Search:
             free -= behind
             for name in self.program.parameters:
                 if name in behind:
-                    array = draw(self.rng, self.graph.type(name), wanted.get(name), 1)
+                    array = draw_array(self.rng, self.graph.type(name), wanted.get(name), 1)
                     values[name] = tensor(array)
             violation = self._run(values, self.program.first_reader(behind))
         return values, violation
@@ -224,7 +231,7 @@ class _Search:
             if descent is None or descent.violation != violation:
                 if descent is not None and violation.position < descent.violation.position:
                     rate *= BACK
-                if violation.cause is Cause.DOMAIN:
+                if violation.cause is InvalidCause.DOMAIN:
                     held.add(violation.position)
                 descent = self._target(values, violation, rate, held)
             self.steps += 1
@@ -272,7 +279,7 @@ class _Search:
         if position is None:
             return None
         nudged = dict(values)
-        target = self._target(nudged, Violation(position, Cause.EDGE), NUDGE)
+        target = self._target(nudged, Violation(position, InvalidCause.EDGE), NUDGE)
         if not target.step(nudged) or self.program.run(nudged, target.start):
             return None
         return nudged

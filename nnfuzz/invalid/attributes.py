@@ -151,7 +151,7 @@ def one_per_axis(right: Sequence[Any]) -> Sequence[Any]:
     return [*positive(right), [*right, 1], list(right[:-1])]
 
 
-def even(right: Sequence[Any]) -> Sequence[Any]:
+def wrong_pads(right: Sequence[Any]) -> Sequence[Any]:
     """Wrong values for pads, which must be at least 0, with a begin and an end for each axis."""
     return [[*right, 0], list(right[:-1]), [-1, *right[1:]], [*right[:-1], -(2**31)]]
 
@@ -170,7 +170,7 @@ _WINDOW: dict[str, Wrong] = {
     "kernel_shape": one_per_axis,
     "strides": one_per_axis,
     "dilations": one_per_axis,
-    "pads": even,
+    "pads": wrong_pads,
 }
 _CONV: dict[str, Wrong] = {**_WINDOW, "group": lambda right: (0, -1, right + 1_000_003)}
 _RECURRENT: dict[str, Wrong] = {

@@ -76,7 +76,7 @@ Wrong = Callable[[Shape, Sequence[Shape | None]], Sequence[Shape]]
 excludes."""
 
 
-def ranks(*excluded: int) -> Wrong:
+def shapes_of_ranks(*excluded: int) -> Wrong:
     """Shapes of these ranks with few elements."""
     return lambda own, every: [(2,) * rank for rank in excluded if rank != len(own)]
 
@@ -115,38 +115,42 @@ def unbroadcast(own: Shape, every: Sequence[Shape | None]) -> Sequence[Shape]:
 
 
 _BROADCAST: Mapping[int, Wrong] = {0: unbroadcast, 1: unbroadcast}
-_SPATIAL: Mapping[int, Wrong] = {0: ranks(1)}
-_SEQUENCES: Mapping[int, Wrong] = {0: ranks(2, 4), 1: ranks(2), 2: ranks(2)}
+_SPATIAL: Mapping[int, Wrong] = {0: shapes_of_ranks(1)}
+_SEQUENCES: Mapping[int, Wrong] = {
+    0: shapes_of_ranks(2, 4),
+    1: shapes_of_ranks(2),
+    2: shapes_of_ranks(2),
+}
 _GATES: Mapping[int, Wrong] = {1: inner(-1), 2: inner(-1), 3: inner(-1)}
 RANKS: Mapping[str, Mapping[int, Wrong]] = {
-    "MatMul": {0: ranks(0), 1: ranks(0)},
-    "Gemm": {0: ranks(1, 3), 1: ranks(1, 3)},
-    "Conv": {0: ranks(1), 1: ranks(1)},
-    "ConvTranspose": {0: ranks(1), 1: ranks(1)},
-    "ConvInteger": {0: ranks(1), 1: ranks(1)},
+    "MatMul": {0: shapes_of_ranks(0), 1: shapes_of_ranks(0)},
+    "Gemm": {0: shapes_of_ranks(1, 3), 1: shapes_of_ranks(1, 3)},
+    "Conv": {0: shapes_of_ranks(1), 1: shapes_of_ranks(1)},
+    "ConvTranspose": {0: shapes_of_ranks(1), 1: shapes_of_ranks(1)},
+    "ConvInteger": {0: shapes_of_ranks(1), 1: shapes_of_ranks(1)},
     **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _SPATIAL),
     **dict.fromkeys(("GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool"), _SPATIAL),
-    "BatchNormalization": {1: ranks(2), 2: ranks(2), 3: ranks(2)},
-    "InstanceNormalization": {1: ranks(2), 2: ranks(2)},
+    "BatchNormalization": {1: shapes_of_ranks(2), 2: shapes_of_ranks(2), 3: shapes_of_ranks(2)},
+    "InstanceNormalization": {1: shapes_of_ranks(2), 2: shapes_of_ranks(2)},
     **dict.fromkeys(("RNN", "LSTM", "GRU"), _SEQUENCES),
-    "DepthToSpace": {0: ranks(3, 5)},
-    "SpaceToDepth": {0: ranks(3, 5)},
-    "Det": {0: ranks(1)},
-    "Trilu": {0: ranks(1)},
-    "EyeLike": {0: ranks(1, 3)},
+    "DepthToSpace": {0: shapes_of_ranks(3, 5)},
+    "SpaceToDepth": {0: shapes_of_ranks(3, 5)},
+    "Det": {0: shapes_of_ranks(1)},
+    "Trilu": {0: shapes_of_ranks(1)},
+    "EyeLike": {0: shapes_of_ranks(1, 3)},
     "GatherElements": {1: other_rank},
     "ScatterElements": {1: other_rank, 2: other_rank},
     "Concat": {0: other_rank, 1: other_rank},
-    "Compress": {1: ranks(2)},
-    "Tile": {1: ranks(2)},
-    "Reshape": {1: ranks(2)},
-    "Expand": {1: ranks(2)},
-    "ConstantOfShape": {0: ranks(2)},
-    "RoiAlign": {0: ranks(3), 1: ranks(1, 3), 2: ranks(2)},
-    "MaxRoiPool": {0: ranks(3), 1: ranks(1, 3)},
-    "GridSample": {1: ranks(2)},
-    "STFT": {2: ranks(2)},
-    "NonMaxSuppression": {0: ranks(2), 1: ranks(2)},
+    "Compress": {1: shapes_of_ranks(2)},
+    "Tile": {1: shapes_of_ranks(2)},
+    "Reshape": {1: shapes_of_ranks(2)},
+    "Expand": {1: shapes_of_ranks(2)},
+    "ConstantOfShape": {0: shapes_of_ranks(2)},
+    "RoiAlign": {0: shapes_of_ranks(3), 1: shapes_of_ranks(1, 3), 2: shapes_of_ranks(2)},
+    "MaxRoiPool": {0: shapes_of_ranks(3), 1: shapes_of_ranks(1, 3)},
+    "GridSample": {1: shapes_of_ranks(2)},
+    "STFT": {2: shapes_of_ranks(2)},
+    "NonMaxSuppression": {0: shapes_of_ranks(2), 1: shapes_of_ranks(2)},
 }
 SHAPES: Mapping[str, Mapping[int, Wrong]] = {
     **dict.fromkeys(

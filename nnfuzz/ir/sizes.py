@@ -22,13 +22,13 @@ def at_size(name: str, copy: int) -> str:
     return f"{name}{MARK}{copy}" if copy else name
 
 
-def split(name: str) -> tuple[str, int]:
+def name_and_copy(name: str) -> tuple[str, int]:
     """The name that a value has in the first copy, and the number of its copy."""
     stem, _, copy = name.rpartition(MARK)
     return (stem, int(copy)) if stem and copy.isdigit() else (name, 0)
 
 
-def joined(copies: Sequence[Graph]) -> Graph:
+def join_copies(copies: Sequence[Graph]) -> Graph:
     """Copies of one graph at several sizes as one graph.
 
     Raises: GraphError if their inputs or weights differ in more than the inputs' shapes.
@@ -43,34 +43,34 @@ def joined(copies: Sequence[Graph]) -> Graph:
             same = whole.values.setdefault(names[name], Value(names[name], value.type))
             if not same.type.same(value.type):
                 raise GraphError(f"the weight {name} is {same.type!r} and {value.type!r}")
-        whole.nodes += [renamed(node, names) for node in graph.nodes]
+        whole.nodes += [with_renamed_values(node, names) for node in graph.nodes]
         whole.inputs += [names[name] for name in graph.inputs]
         whole.outputs += [names[name] for name in graph.outputs]
     return whole
 
 
-def renamed(node: Node, names: Mapping[str, str]) -> Node:
+def with_renamed_values(node: Node, names: Mapping[str, str]) -> Node:
     """The node with other names for its inputs and outputs."""
     inputs, outputs = (tuple(names[n] for n in ns) for ns in (node.inputs, node.outputs))
     return Node(node.op, inputs, outputs)
 
 
 def copies(graph: Graph) -> list[Graph]:
-    """Inverse of `joined`; the graph itself if there is one copy."""
-    count = 1 + max((split(name)[1] for name in graph.values), default=0)
+    """Inverse of `join_copies`; the graph itself if there is one copy."""
+    count = 1 + max((name_and_copy(name)[1] for name in graph.values), default=0)
     found = [
         Graph(weights=list(graph.weights), prescribed=dict(graph.prescribed)) for _ in range(count)
     ]
-    plain = {name: split(name)[0] for name in graph.values}
+    plain = {name: name_and_copy(name)[0] for name in graph.values}
     for name, value in graph.values.items():
         shared = name in set(graph.weights)
-        for copy in found if shared else [found[split(name)[1]]]:
+        for copy in found if shared else [found[name_and_copy(name)[1]]]:
             copy.values[plain[name]] = Value(plain[name], value.type)
     for node in graph.nodes:
-        found[split(node.outputs[0])[1]].nodes.append(renamed(node, plain))
+        found[name_and_copy(node.outputs[0])[1]].nodes.append(with_renamed_values(node, plain))
     for attribute in ("inputs", "outputs"):
         for name in getattr(graph, attribute):
-            getattr(found[split(name)[1]], attribute).append(plain[name])
+            getattr(found[name_and_copy(name)[1]], attribute).append(plain[name])
     return found
 
 
@@ -78,16 +78,16 @@ def by_copy(arrays: Mapping[str, T]) -> list[dict[str, T]]:
     """A mapping by name split by copies, with the names of the first copy."""
     found: dict[int, dict[str, T]] = {0: {}}
     for name, array in arrays.items():
-        stem, copy = split(name)
+        stem, copy = name_and_copy(name)
         found.setdefault(copy, {})[stem] = array
     return [found[k] for k in sorted(found)]
 
 
-def merged(parts: Iterable[Mapping[str, T]]) -> dict[str, T]:
+def from_copies(parts: Iterable[Mapping[str, T]]) -> dict[str, T]:
     """Inverse of `by_copy`."""
     return {at_size(name, k): item for k, part in enumerate(parts) for name, item in part.items()}
 
 
 def operators(graph: GraphView) -> int:
     """How many nodes one copy has."""
-    return sum(not split(node.outputs[0])[1] for node in graph.nodes)
+    return sum(not name_and_copy(node.outputs[0])[1] for node in graph.nodes)

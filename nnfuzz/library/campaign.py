@@ -13,7 +13,7 @@ from nnfuzz.backend.runner import RunnerError
 from nnfuzz.backend.target import DIRECT
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.writing import as_json
-from nnfuzz.campaign.session import Result, run_campaign
+from nnfuzz.campaign.session import CampaignResult, run_campaign
 from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.library.focus import focused
 from nnfuzz.library.folders import cache_folder, default_folder
@@ -144,7 +144,7 @@ class Campaign:
 
     def run(
         self, observer: Observer, interrupted: Callable[[], bool], fresh: bool = False
-    ) -> Result:
+    ) -> CampaignResult:
         """Runs a session: until the limits are reached, or until interrupted.
 
         fresh: whether probes run although earlier campaigns have left their answers behind.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from nnfuzz.base.bounds import Unusable, blaming, check_bounds, check_sense
-from nnfuzz.base.notebook import titled
+from nnfuzz.base.notebook import html_titled
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import parsed_model, read_model
 from nnfuzz.ir.sizes import operators
@@ -111,7 +111,7 @@ class TestCase(engine.TestCase):
         """The drawing of the graph."""
         from nnfuzz.report.draw import draw
 
-        return titled(repr(self), draw(self.graph))
+        return html_titled(repr(self), draw(self.graph))
 
 
 def operator_registry(plugins: Iterable[str | Path] = ()) -> OpRegistry:

@@ -9,10 +9,10 @@ from pathlib import Path
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.target import Target
-from nnfuzz.base.notebook import table, titled
+from nnfuzz.base.notebook import html_table, html_titled
 from nnfuzz.base.writing import as_json
 from nnfuzz.experiment import blocking, result
-from nnfuzz.experiment.judgement import blamed, with_disputes, with_nothing_compared
+from nnfuzz.experiment.judgement import accused_by, with_disputes, with_nothing_compared
 from nnfuzz.experiment.localise import localise
 from nnfuzz.experiment.procedure import REPEATS
 from nnfuzz.library.case import TestCase, check_case
@@ -53,9 +53,9 @@ class Result(result.Result):
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        outcomes = table(self._rows(), ("target", "outcome", "message"))
-        found = table([(f.signature, self.blame(f).accused) for f in self.failures])
-        return titled(repr(self.case), outcomes + (found if self.failures else ""))
+        outcomes = html_table(self._rows(), ("target", "outcome", "message"))
+        found = html_table([(f.signature, self.blame(f).accused) for f in self.failures])
+        return html_titled(repr(self.case), outcomes + (found if self.failures else ""))
 
     def _rows(self) -> list[tuple[str, str, str]]:
         wrong = self.verdict.mismatches if self.verdict else {}
@@ -71,7 +71,7 @@ class Result(result.Result):
         ]
 
 
-class Experiment(blocking.Experiment):
+class Experiment(blocking.BlockingExperiment):
     """Runs test cases on targets and says which of them are wrong, and whose fault that is.
 
         with nnfuzz.Experiment(["onnxruntime", "tvm/O0"]) as run:
@@ -143,7 +143,7 @@ class Experiment(blocking.Experiment):
         )
         outcomes = with_disputes(with_nothing_compared(done.outcomes, verdict, names), verdict)
         failed = signature.failures(outcomes, verdict)
-        blames = {f.signature.hash: blamed(outcomes, verdict, f) for f in failed}
+        blames = {f.signature.hash: accused_by(outcomes, verdict, f) for f in failed}
         found = replace(done, outcomes=tuple(outcomes), verdict=verdict, blames=blames)
         return self._result(found, case, failed)
 

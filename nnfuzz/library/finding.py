@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from nnfuzz.base.notebook import table, titled
+from nnfuzz.base.notebook import html_table, html_titled
 from nnfuzz.library.case import TestCase
 from nnfuzz.library.plugins import known_plugins
 from nnfuzz.records import finding as engine
 from nnfuzz.triage import signature
 
 if TYPE_CHECKING:
-    from nnfuzz.reduction.engine import Progress
+    from nnfuzz.reduction.engine import ReductionProgress
 
 BUDGET = 800
 """Candidates of a reduction, as for `nnfuzz reduce`."""
@@ -80,7 +80,7 @@ class Finding(engine.Finding):
         ]
         rows += [("wrong", str(self.verdict))] if self.verdict and not self.verdict.ok else []
         drawing = draw(self.case.graph) if self.case.graph else ""
-        return titled(self.signature.title, table(rows) + drawing)
+        return html_titled(self.signature.title, html_table(rows) + drawing)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +106,7 @@ def reduce(
     workers: int = 2,
     budget: int = BUDGET,
     localise: bool = True,
-    watch: Callable[[Progress], None] = lambda progress: None,
+    watch: Callable[[ReductionProgress], None] = lambda progress: None,
 ) -> Finding:
     """The smallest model that fails in the same way, as a finding.
 

@@ -98,7 +98,7 @@ class Oracle:
 
     def _enclosure(self, case: TestCase) -> Enclosure:
         from nnfuzz.compare.edges import enclosure
-        from nnfuzz.compare.statistical import Sampling, narrowed
+        from nnfuzz.compare.statistical import Sampling, narrow_envelopes
         from nnfuzz.ir.graph import Graph
 
         graph, params = Graph.of(case.graph, self._registry.get), {**case.inputs, **case.weights}
@@ -106,7 +106,7 @@ class Oracle:
         if not self._statistical:
             return bounds
         sampling = Sampling(self._samples, self._seed)
-        return replace(bounds, envelopes=narrowed(bounds, params, sampling))
+        return replace(bounds, envelopes=narrow_envelopes(bounds, params, sampling))
 
     @cached_property
     def _registry(self) -> OpRegistry:

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
-from nnfuzz.backend.registry import RegistryError, plugin_name, whole
+from nnfuzz.backend.registry import RegistryError, checked_class, plugin_name
 from nnfuzz.library.source import SourceError, source_of
 
 T = TypeVar("T")
@@ -71,7 +71,7 @@ def _described(item: object) -> tuple[str, str]:
         return f"motif {item.name}", item.write.__module__
     if isinstance(item, type) and issubclass(item, Backend):
         try:
-            whole(item, f"in {item.__module__}")
+            checked_class(item, f"in {item.__module__}")
         except RegistryError as error:
             raise RegisterError(str(error)) from error
         return f"backend {item.name}", item.__module__

@@ -20,7 +20,7 @@ from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.finding import Finding
 from nnfuzz.records.rows import FindingRow
-from nnfuzz.reduction.case import NotReduced, ReduceConfig, Reduction
+from nnfuzz.reduction.case import CaseReduction, NotReduced, ReduceConfig
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.client import ProducerClient
 from nnfuzz.upkeep.post_reduction import reduce_campaign
@@ -87,7 +87,7 @@ def replay(
 
 def reduce_in_folder(
     folder: Path, finding: Finding, spec: BackendSpec | None, config: ReduceConfig, trust: Trust
-) -> tuple[Reduction, Finding]:
+) -> tuple[CaseReduction, Finding]:
     """Reduces an opened finding, and writes the smallest one into FINDING/reduced.
 
     Raises: FindingError for a finding that cannot be reduced, or no longer reproduces; RunnerError,

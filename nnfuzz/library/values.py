@@ -10,7 +10,7 @@ from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.target import CPU, Target
 from nnfuzz.compare.mismatch import Dispute, Mismatch
 from nnfuzz.experiment import result as engine
-from nnfuzz.library.model_check import Computed, Output, State
+from nnfuzz.library.model_check import ComputedOutput, Output, OutputState
 from nnfuzz.testcase.case import TestCase
 
 if TYPE_CHECKING:
@@ -81,32 +81,34 @@ class View:
 
     def _computed(
         self, name: str, outcome: Outcome, bounds: Envelope, result: engine.Result
-    ) -> Computed:
+    ) -> ComputedOutput:
         from nnfuzz.compare.criterion import distance
 
         who, given = label(outcome.target), (outcome.outputs or {}).get(name)
         if outcome.outputs is None:
-            return Computed(who, _fate(outcome))
+            return ComputedOutput(who, _fate(outcome))
         wrong = mismatch_of(result, outcome.target, name)
         dispute = result.verdict.disputes.get(name) if result.verdict else None
         beyond = None
         if self.criterion and given is not None:
             beyond = self.criterion.beyond(bounds, given)
         if wrong:
-            return Computed(who, State.WRONG, wrong, beyond=beyond)
+            return ComputedOutput(who, OutputState.WRONG, wrong, beyond=beyond)
         if dispute and outcome.target in dispute.suspects:
-            return Computed(who, State.DISPUTED, beyond=beyond, said=str(dispute))
+            return ComputedOutput(who, OutputState.DISPUTED, beyond=beyond, said=str(dispute))
         state = (
-            State.RIGHT if bounds.comparable.any() or not bounds.ref.size else State.NOT_COMPARED
+            OutputState.RIGHT
+            if bounds.comparable.any() or not bounds.ref.size
+            else OutputState.NOT_COMPARED
         )
         ulp = distance(bounds, given) if given is not None else None
-        return Computed(who, state, None, ulp, beyond)
+        return ComputedOutput(who, state, None, ulp, beyond)
 
     def _groups(
         self, name: str, bounds: Envelope, result: engine.Result
     ) -> tuple[tuple[str, ...], ...]:
         """Who agrees with whom, where somebody is wrong or disputed."""
-        from nnfuzz.compare.votes import grouped
+        from nnfuzz.compare.votes import groups_that_agree
 
         verdict = result.verdict
         if verdict and (dispute := verdict.disputes.get(name)):
@@ -116,7 +118,7 @@ class View:
         ran = {label(o.target): o.outputs for o in result.outcomes if o.outputs is not None}
         arrays = {target: outputs[name] for target, outputs in ran.items() if name in outputs}
         arrays[PYTORCH] = result.case.expected[name]
-        return tuple(map(tuple, grouped(arrays, bounds)))
+        return tuple(map(tuple, groups_that_agree(arrays, bounds)))
 
     def maker(self, value: str) -> tuple[str, str]:
         """The operator and the name of the node that computes a value, as in the model."""
@@ -148,14 +150,14 @@ def unreached(case: TestCase, known: Iterable[str]) -> list[str]:
     return [name for name in read_interface(case.model)[1] if name not in there]
 
 
-def _undecided(outcome: Outcome, dispute: Dispute | None) -> Computed:
+def _undecided(outcome: Outcome, dispute: Dispute | None) -> ComputedOutput:
     """What a target makes of an output without a reference."""
     who = label(outcome.target)
     if outcome.outputs is None:
-        return Computed(who, _fate(outcome))
+        return ComputedOutput(who, _fate(outcome))
     if dispute and outcome.target in dispute.suspects:
-        return Computed(who, State.DISPUTED, said=str(dispute))
-    return Computed(who, State.NOT_COMPARED)
+        return ComputedOutput(who, OutputState.DISPUTED, said=str(dispute))
+    return ComputedOutput(who, OutputState.NOT_COMPARED)
 
 
 def _fate(outcome: Outcome) -> str:

@@ -53,7 +53,7 @@ class Emitter:
     def const(self, value: Any, dtype: DType) -> str:
         """The name of an initializer that holds a number, a (nested) list or an array."""
         name = self._name("c")
-        self.initializers.append(protos.tensor(name, np.asarray(value, dtype=dtype.numpy)))
+        self.initializers.append(protos.constant_proto(name, np.asarray(value, dtype=dtype.numpy)))
         return name
 
     def type(self, name: str) -> TensorType:
@@ -91,7 +91,7 @@ class Emitter:
             copy = onnx.NodeProto()
             copy.CopyFrom(node)
             names.update((name, self._name(node.op_type)) for name in node.output if name)
-            self.nodes.append(renamed(copy, names))
+            self.nodes.append(rename_in_place(copy, names))
         return tuple(names[info.name] for info in graph.output)
 
     def lower(self, node: Node) -> None:
@@ -187,10 +187,10 @@ def emit_model(
 def _weight(name: str, type_: TensorType, array: np.ndarray) -> onnx.TensorProto:
     if array.shape != type_.shape or DType.of(array.dtype) is not type_.dtype:
         raise ValueError(f"weight {name} is {array.dtype}{list(array.shape)}, declared {type_!r}")
-    return protos.tensor(name, array)
+    return protos.constant_proto(name, array)
 
 
-def renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
+def rename_in_place(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
     """The node, changed in place, with other names for values; also where sub-graphs read them."""
     for used in (node.input, node.output):
         for i, name in enumerate(used):
@@ -201,7 +201,7 @@ def renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
         own.update(name for inner in body.node for name in inner.output)
         outer = {old: new for old, new in names.items() if old not in own}
         for inner in body.node:
-            renamed(inner, outer)
+            rename_in_place(inner, outer)
         for info in body.output:
             info.name = outer.get(info.name, info.name)
     return node

@@ -16,7 +16,7 @@ import onnx
 from onnx import inliner, numpy_helper
 
 from nnfuzz.materialize import protos
-from nnfuzz.materialize.emit import renamed
+from nnfuzz.materialize.emit import rename_in_place
 from nnfuzz.materialize.facts import Facts, Unknown, expressed, tensor_type
 from nnfuzz.materialize.walk import bodies
 
@@ -108,7 +108,7 @@ class _Expanding:
             copy = onnx.NodeProto()
             copy.CopyFrom(node)
             names.update((name, self._fresh(name)) for name in node.output if name)
-            self._node(renamed(copy, names))
+            self._node(rename_in_place(copy, names))
         return [names.get(name, name) for name in outputs]
 
     # -- operators ------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import dynamo, emit, torchscript
 from nnfuzz.materialize.dynamic import emit_dynamic
 from nnfuzz.materialize.errors import ExportError, OpsetError
-from nnfuzz.materialize.module import Array, GraphModule, checked, tensors
+from nnfuzz.materialize.module import Array, GraphModule, execute_checked, tensors
 from nnfuzz.materialize.names import readmit, redeclare, restore
 from nnfuzz.materialize.opsets import DYNAMIC, opset_range
 from nnfuzz.operators.carriers import array
@@ -64,7 +64,7 @@ class Exporter:
             data = self.call(module, tuple(fed.values()), *names, opset)
             return _finished(data, graph, *names, opset)
         except Exception as error:
-            checked(graph, {**fed, **tensors({n: weights[n] for n in graph.weights})})
+            execute_checked(graph, {**fed, **tensors({n: weights[n] for n in graph.weights})})
             raise ExportError(self.name, opset, error) from error
 
 

@@ -55,7 +55,7 @@ def is_static(type_: onnx.TypeProto | None) -> bool:
     return all(dim.HasField("dim_value") for dim in type_.tensor_type.shape.dim)
 
 
-def line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
     """The first line of an error message, shortened."""
     text = " ".join(str(error).replace("[ShapeInferenceError]", "").split())
     return text[:200] or type(error).__name__
@@ -71,7 +71,7 @@ def outputs_of(
     schema = onnx.defs.get_schema(node.op_type, found.opset)
     types = {name: found.types[name] for name in needed}
     known = {n: found.constants[n] for n in types if n in found.constants} | dict(more or {})
-    data = {n: protos.tensor(n, a) for n, a in known.items() if a.size <= TELLING}
+    data = {n: protos.constant_proto(n, a) for n, a in known.items() if a.size <= TELLING}
     imports = [onnx.OperatorSetIdProto(domain="", version=found.opset)]
     return shape_inference.infer_node_outputs(schema, node, types, data, None, imports)
 

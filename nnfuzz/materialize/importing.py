@@ -17,13 +17,19 @@ import numpy as np
 import onnx
 
 from nnfuzz.ir.graph import Graph, GraphError, Node, Value
-from nnfuzz.ir.sizes import renamed
+from nnfuzz.ir.sizes import with_renamed_values
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import protos
 from nnfuzz.materialize.facts import MAX_NUMEL
-from nnfuzz.materialize.instances import Instance, by_lowering, by_name
-from nnfuzz.materialize.regions import Region
-from nnfuzz.materialize.static import OnnxImportError, Source, inside, nothing, static
+from nnfuzz.materialize.instances import BoundOperator, by_lowering, by_name
+from nnfuzz.materialize.regions import NodeGroup
+from nnfuzz.materialize.static import (
+    OnnxImportError,
+    StaticModel,
+    inside,
+    reason_for_nothing,
+    static,
+)
 from nnfuzz.materialize.walk import bodies
 from nnfuzz.operators.opaque import Opaque
 from nnfuzz.operators.operator import ConstraintError
@@ -88,7 +94,7 @@ def import_onnx(
     fresh = _prune(draft, source)
     lost = (*source.lost, *draft.lost)
     if draft.lost and not draft.graph.nodes:
-        raise OnnxImportError(nothing(lost))
+        raise OnnxImportError(reason_for_nothing(lost))
     _check(draft.graph)
     names = {fresh[name]: theirs for theirs, name in draft.names.items() if name in fresh}
     return ImportedModel(draft.graph, source.sizes, lost, names, source.constants)
@@ -100,7 +106,7 @@ def opaque_nodes(graph: Graph) -> list[str]:
     return [proto.op_type for op in opaque for proto in op.graph.node]
 
 
-def _prune(draft: _Draft, source: Source) -> dict[str, str]:
+def _prune(draft: _Draft, source: StaticModel) -> dict[str, str]:
     """Chooses the outputs: those of the model, and values that nobody reads. Returns former name ->
     name of all remaining values.
 
@@ -132,7 +138,7 @@ def rename(graph: Graph, names: Mapping[str, str]) -> None:
     graph.prescribed = {names[n]: r for n, r in graph.prescribed.items()}
     for kept in (graph.inputs, graph.weights, graph.outputs):
         kept[:] = [names[n] for n in kept]
-    graph.nodes = [renamed(node, names) for node in graph.nodes]
+    graph.nodes = [with_renamed_values(node, names) for node in graph.nodes]
 
 
 def _check(graph: Graph) -> None:
@@ -147,7 +153,7 @@ def _check(graph: Graph) -> None:
 # -- region by region ---------------------------------------------------------------------------
 
 
-def _append(draft: _Draft, source: Source, region: Region, registry: OpRegistry) -> None:
+def _append(draft: _Draft, source: StaticModel, region: NodeGroup, registry: OpRegistry) -> None:
     described = (
         _described(source, region, registry)
         or _decided(source, region, registry)
@@ -168,7 +174,7 @@ def _append(draft: _Draft, source: Source, region: Region, registry: OpRegistry)
     draft.graph.nodes.append(Node(found.op, tuple(names), tuple(made)))
 
 
-def _read_by(draft: _Draft, source: Source, name: str) -> str:
+def _read_by(draft: _Draft, source: StaticModel, name: str) -> str:
     """The graph's name of a value; a constant becomes a weight when first read."""
     if name not in draft.names:
         weight = _declared(draft, source, name, "w")
@@ -179,14 +185,16 @@ def _read_by(draft: _Draft, source: Source, name: str) -> str:
     return draft.names[name]
 
 
-def _declared(draft: _Draft, source: Source, name: str, stem: str) -> str:
+def _declared(draft: _Draft, source: StaticModel, name: str, stem: str) -> str:
     fresh = f"{stem}{len(draft.names)}"
     draft.names[name] = fresh
     draft.graph.values[fresh] = Value(fresh, source.types[name])
     return fresh
 
 
-def _described(source: Source, region: Region, registry: OpRegistry) -> Instance | None:
+def _described(
+    source: StaticModel, region: NodeGroup, registry: OpRegistry
+) -> BoundOperator | None:
     """The node as an instance of a spec."""
     node = region.nodes[0]
     if region.outputs != tuple(filter(None, node.output)) or any(bodies(node)):
@@ -202,7 +210,7 @@ def _described(source: Source, region: Region, registry: OpRegistry) -> Instance
     return None
 
 
-def _decided(source: Source, region: Region, registry: OpRegistry) -> Instance | None:
+def _decided(source: StaticModel, region: NodeGroup, registry: OpRegistry) -> BoundOperator | None:
     """The node as an instance of a spec that has given inputs as attributes."""
     values = {name: source.given[name] for name in region.inputs if name in source.given}
     if not values:
@@ -213,7 +221,7 @@ def _decided(source: Source, region: Region, registry: OpRegistry) -> Instance |
     return found
 
 
-def _expanded(source: Source, region: Region, registry: OpRegistry) -> Instance | None:
+def _expanded(source: StaticModel, region: NodeGroup, registry: OpRegistry) -> BoundOperator | None:
     """The node as equivalent operators, if all of them have a spec."""
     try:
         inner = inside(source, *region.nodes)
@@ -240,16 +248,16 @@ def _expanded(source: Source, region: Region, registry: OpRegistry) -> Instance 
     spec = registry.expanded
     held = {n: inner.constants[n].astype(graph.type(n).dtype.numpy) for n in graph.weights}
     op = spec.of(kept, source.opset, takes, gives, meaning=spec.meaning_of(graph, held))
-    return Instance(op, inputs, list(region.outputs))
+    return BoundOperator(op, inputs, list(region.outputs))
 
 
-def _undescribed(source: Source, region: Region) -> Instance:
+def _undescribed(source: StaticModel, region: NodeGroup) -> BoundOperator:
     graph, inputs, takes, gives = _kept(source, region)
-    return Instance(Opaque.of(graph, source.opset, takes, gives), inputs, list(region.outputs))
+    return BoundOperator(Opaque.of(graph, source.opset, takes, gives), inputs, list(region.outputs))
 
 
 def _kept(
-    source: Source, region: Region
+    source: StaticModel, region: NodeGroup
 ) -> tuple[onnx.GraphProto, list[str], list[TensorType], list[TensorType]]:
     """The nodes of a region with their small constants; what it reads besides; types of both."""
     kept = [n for n in region.inputs if n in source.constants]
@@ -258,6 +266,6 @@ def _kept(
     graph = onnx.GraphProto(name="node", node=region.nodes)
     graph.input.extend(protos.declarations(source.types, inputs))
     graph.output.extend(protos.declarations(source.types, region.outputs))
-    graph.initializer.extend(protos.tensor(n, source.constants[n]) for n in sorted(small))
+    graph.initializer.extend(protos.constant_proto(n, source.constants[n]) for n in sorted(small))
     takes, gives = ([source.types[n] for n in names] for names in (inputs, region.outputs))
     return graph, inputs, takes, gives

@@ -26,10 +26,10 @@ from nnfuzz.materialize.facts import (
     Unknown,
     drawn,
     expressed,
+    first_line,
     is_complete,
     is_static,
     kinds,
-    line,
     outputs_of,
     run,
     tensor_type,
@@ -76,7 +76,7 @@ def infer(
         try:
             _step(found, node, declared)
         except Exception as error:
-            found.failed[position] = f"{node.op_type}: {line(error)}"
+            found.failed[position] = f"{node.op_type}: {first_line(error)}"
             names = [name for name in node.output if is_static(declared.get(name))]
             found.types.update((name, declared[name]) for name in names)
     return found

@@ -15,7 +15,7 @@ import torch
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize.guessing import guessed
 from nnfuzz.materialize.meaning import DEAREST, defaults, difference, lowering, means
-from nnfuzz.materialize.static import Source
+from nnfuzz.materialize.static import StaticModel
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.operator import OpSpec, flatten
 
@@ -26,7 +26,7 @@ CONSTANTS = 5
 
 
 @dataclass(frozen=True)
-class Instance:
+class BoundOperator:
     """An operator, the values that it reads, and those that it makes, by their names in the model.
 
     Outputs that the model leaves out have names of their own.
@@ -37,7 +37,7 @@ class Instance:
     outputs: list[str]
 
 
-def by_name(source: Source, node: onnx.NodeProto, spec: type[OpSpec]) -> Instance | None:
+def by_name(source: StaticModel, node: onnx.NodeProto, spec: type[OpSpec]) -> BoundOperator | None:
     """The instance whose attributes the spec reads itself, by their names unless it says how."""
     fields, inputs = _fields(source, node, spec)
     try:
@@ -48,7 +48,9 @@ def by_name(source: Source, node: onnx.NodeProto, spec: type[OpSpec]) -> Instanc
         return None
 
 
-def by_lowering(source: Source, node: onnx.NodeProto, spec: type[OpSpec]) -> Instance | None:
+def by_lowering(
+    source: StaticModel, node: onnx.NodeProto, spec: type[OpSpec]
+) -> BoundOperator | None:
     """The instance whose attributes are those under which it lowers to the node."""
     fields = _all_fields(source, node)
     for inputs in _operands(source, node, spec):
@@ -66,7 +68,9 @@ def by_lowering(source: Source, node: onnx.NodeProto, spec: type[OpSpec]) -> Ins
     return None
 
 
-def _distance(source: Source, node: onnx.NodeProto, inputs: Sequence[str], op: OpSpec) -> float:
+def _distance(
+    source: StaticModel, node: onnx.NodeProto, inputs: Sequence[str], op: OpSpec
+) -> float:
     """How much an instance differs from the node; infinite where it has no lowering."""
     try:
         return _measured(source, node, inputs, op)
@@ -74,7 +78,9 @@ def _distance(source: Source, node: onnx.NodeProto, inputs: Sequence[str], op: O
         return math.inf
 
 
-def _measured(source: Source, node: onnx.NodeProto, inputs: Sequence[str], op: OpSpec) -> float:
+def _measured(
+    source: StaticModel, node: onnx.NodeProto, inputs: Sequence[str], op: OpSpec
+) -> float:
     lowered = lowering(op, inputs, source)
     found = difference(lowered.graph, node, source)
     inferred = op.type_transfer(*(source.types[n] for n in inputs))
@@ -85,8 +91,8 @@ def _measured(source: Source, node: onnx.NodeProto, inputs: Sequence[str], op: O
 
 
 def _checked(
-    source: Source, node: onnx.NodeProto, op: OpSpec, inputs: list[str]
-) -> Instance | None:
+    source: StaticModel, node: onnx.NodeProto, op: OpSpec, inputs: list[str]
+) -> BoundOperator | None:
     """The instance if it is admitted, has the types of the node, and means the same."""
     takes = [source.types[n] for n in inputs]
     op.check(*takes)
@@ -103,7 +109,7 @@ def _checked(
         return None
     spare = [n or f"{node.output[0]}/{i}" for i, n in enumerate(names)]
     source.types.update((n, t) for n, t in zip(spare, inferred) if n not in source.types)
-    return Instance(op, inputs, spare)
+    return BoundOperator(op, inputs, spare)
 
 
 def _declared(op: OpSpec) -> bool:
@@ -132,7 +138,7 @@ def _yields(
         return False
 
 
-def _operands(source: Source, node: onnx.NodeProto, spec: type[OpSpec]) -> Iterator[list[str]]:
+def _operands(source: StaticModel, node: onnx.NodeProto, spec: type[OpSpec]) -> Iterator[list[str]]:
     """Which inputs of the node may be those of the spec: all that are no constants, and some."""
     given = [name for name in node.input if name]
     least, most = spec.arity()[0], spec.most_inputs()
@@ -147,7 +153,7 @@ def _operands(source: Source, node: onnx.NodeProto, spec: type[OpSpec]) -> Itera
                 yield names
 
 
-def _all_fields(source: Source, node: onnx.NodeProto) -> dict[str, Any]:
+def _all_fields(source: StaticModel, node: onnx.NodeProto) -> dict[str, Any]:
     """Attributes and small constants of a node, by their ONNX names; None for what is left out."""
     formal = _formal(source, node)
     schema = onnx.defs.get_schema(node.op_type, max_inclusive_version=source.opset)
@@ -160,7 +166,7 @@ def _all_fields(source: Source, node: onnx.NodeProto) -> dict[str, Any]:
     return fields
 
 
-def _formal(source: Source, node: onnx.NodeProto) -> list[str]:
+def _formal(source: StaticModel, node: onnx.NodeProto) -> list[str]:
     """What the standard calls each input of a node."""
     schema = onnx.defs.get_schema(node.op_type, max_inclusive_version=source.opset)
     last = len(schema.inputs) - 1
@@ -168,7 +174,7 @@ def _formal(source: Source, node: onnx.NodeProto) -> list[str]:
 
 
 def _fields(
-    source: Source, node: onnx.NodeProto, spec: type[OpSpec]
+    source: StaticModel, node: onnx.NodeProto, spec: type[OpSpec]
 ) -> tuple[dict[str, Any], list[str]]:
     """Attributes of the spec that the node sets, by attribute or by constant input; the rest."""
     schema = onnx.defs.get_schema(node.op_type, max_inclusive_version=source.opset)

@@ -14,7 +14,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import protos
 from nnfuzz.materialize.emit import Emitter
 from nnfuzz.materialize.protos import typed
-from nnfuzz.materialize.static import Source
+from nnfuzz.materialize.static import StaticModel
 from nnfuzz.operators.operator import OpSpec
 
 RUNS = 2
@@ -45,7 +45,7 @@ class Lowered:
         return [made.get(name, "") for name in self.outputs]
 
 
-def lowering(op: OpSpec, inputs: Sequence[str], source: Source) -> Lowered:
+def lowering(op: OpSpec, inputs: Sequence[str], source: StaticModel) -> Lowered:
     """The nodes of an instance that reads these values. Raises: whatever the lowering raises."""
     gives = op.type_transfer(*(source.types[n] for n in inputs))
     outputs = tuple(f"result_{i}" for i in range(len(gives)))
@@ -57,7 +57,7 @@ def lowering(op: OpSpec, inputs: Sequence[str], source: Source) -> Lowered:
     return Lowered(graph, outputs)
 
 
-def means(op: OpSpec, inputs: Sequence[str], source: Source, node: onnx.NodeProto) -> bool:
+def means(op: OpSpec, inputs: Sequence[str], source: StaticModel, node: onnx.NodeProto) -> bool:
     """Whether the instance's lowering is the node, or gives the same bits on random inputs."""
     takes = {name: source.types[name] for name in inputs}
     lowered = lowering(op, inputs, source)
@@ -75,7 +75,7 @@ def defaults(node: onnx.NodeProto, opset: int) -> dict[str, Any]:
     return {name: onnx.helper.get_attribute_value(value) for name, value in values.items()}
 
 
-def difference(lowered: onnx.GraphProto, node: onnx.NodeProto, source: Source) -> float:
+def difference(lowered: onnx.GraphProto, node: onnx.NodeProto, source: StaticModel) -> float:
     """How much of a lowering differs from a node: 0 if it is that node."""
     if len(lowered.node) != 1 or lowered.node[0].op_type != node.op_type:
         return OTHER + len(lowered.node)
@@ -110,12 +110,14 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def _agree(
-    lowered: Lowered, takes: Mapping[str, TensorType], source: Source, node: onnx.NodeProto
+    lowered: Lowered, takes: Mapping[str, TensorType], source: StaticModel, node: onnx.NodeProto
 ) -> bool:
     """Whether lowering and node, run by onnx.reference, have equal results."""
     from onnx.reference import ReferenceEvaluator
 
-    constants = [protos.tensor(n, source.constants[n]) for n in node.input if n in source.constants]
+    constants = [
+        protos.constant_proto(n, source.constants[n]) for n in node.input if n in source.constants
+    ]
     own = {n: source.constants[n] for n in takes if n in source.constants}
     original = onnx.GraphProto(name="node", node=[node], initializer=constants)
     original.input.extend(protos.declarations(takes, [n for n in takes if n not in own]))

@@ -55,7 +55,7 @@ def execute(graph: Graph, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return Interpreter(graph)(tensors)
 
 
-def checked(graph: Graph, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def execute_checked(graph: Graph, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The same as `execute`, except that every result must have the declared type.
 
     Raises: GraphFault naming the operator that raised or returned something else.
@@ -96,7 +96,7 @@ class GraphModule(nn.Module):
         self._interpreter = Interpreter(graph)
         for name in graph.weights:
             # Not register_buffer: it refuses names that nn.Module uses, such as "training".
-            self._buffers[name] = tensor(weights[name])
+            self._buffers[name] = copied_tensor(weights[name])
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         values = dict(zip(self.input_names, inputs, strict=True))
@@ -105,11 +105,11 @@ class GraphModule(nn.Module):
         return tuple(values[name] for name in self.output_names)
 
 
-def tensor(array: Array) -> Tensor:
+def copied_tensor(array: Array) -> Tensor:
     """A tensor with a copy of an array; a tensor as it is, without its gradient."""
     return array.detach() if isinstance(array, Tensor) else carriers.tensor(np.asarray(array))
 
 
 def tensors(arrays: Mapping[str, Array]) -> dict[str, Tensor]:
     """The same for arrays by name."""
-    return {name: tensor(array) for name, array in arrays.items()}
+    return {name: copied_tensor(array) for name, array in arrays.items()}

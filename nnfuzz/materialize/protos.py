@@ -37,7 +37,7 @@ def attribute(key: str, value: Any) -> AttributeProto:
     if isinstance(value, str):
         return AttributeProto(name=key, type=AttributeProto.STRING, s=value.encode())
     if isinstance(value, np.ndarray):
-        return AttributeProto(name=key, type=AttributeProto.TENSOR, t=tensor("", value))
+        return AttributeProto(name=key, type=AttributeProto.TENSOR, t=constant_proto("", value))
     if isinstance(value, onnx.GraphProto):
         return AttributeProto(name=key, type=AttributeProto.GRAPH, g=value)
     if isinstance(value, (list, tuple)):
@@ -56,7 +56,7 @@ def _sequence(key: str, items: Sequence[Any]) -> AttributeProto:
     raise TypeError(f"attribute {key}: {items!r} mixes types that ONNX keeps apart")
 
 
-def tensor(name: str, array: np.ndarray) -> TensorProto:
+def constant_proto(name: str, array: np.ndarray) -> TensorProto:
     """A constant: raw data, little endian."""
     if not DType.of(array.dtype).native:  # two elements of 4 bits share a byte
         return numpy_helper.from_array(array, name)

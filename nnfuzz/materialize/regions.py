@@ -17,7 +17,7 @@ from nnfuzz.materialize.walk import reads
 
 
 @dataclass(frozen=True)
-class Region:
+class NodeGroup:
     """Nodes in order; inputs, outputs: the values that others make and that others read."""
 
     nodes: tuple[onnx.NodeProto, ...]
@@ -31,7 +31,7 @@ def regions(
     lost: Collection[int],
     outputs: Collection[str],
     constants: Collection[str],
-) -> tuple[list[Region], set[int]]:
+) -> tuple[list[NodeGroup], set[int]]:
     """The groups in topological order, and the positions of all nodes that are left out.
 
     types: of all values that a graph can hold. lost: positions of nodes that cannot be taken;
@@ -54,7 +54,7 @@ def regions(
         ends = tuple(n for n in made if n in outputs or n not in own or readers[n] - members)
         given = tuple(name for name in own if maker.get(name) not in members)
         if ends:
-            found.append(Region(tuple(inside), given, ends))
+            found.append(NodeGroup(tuple(inside), given, ends))
         else:
             gone |= members
     return found, gone

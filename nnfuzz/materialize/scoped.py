@@ -120,7 +120,7 @@ class Overlay:
         return value
 
 
-def nothing(*args: Any) -> None:
+def do_nothing(*args: Any) -> None:
     """Stands in for a function that only checks, prints or annotates."""
 
 

@@ -16,7 +16,7 @@ from nnfuzz.materialize.expansion import expansion
 from nnfuzz.materialize.facts import Facts, expressed, is_static
 from nnfuzz.materialize.inference import infer, plain_step
 from nnfuzz.materialize.pinning import decides
-from nnfuzz.materialize.regions import Region, regions
+from nnfuzz.materialize.regions import NodeGroup, regions
 from nnfuzz.materialize.sizing import assignments, literals, open_sizes, sized
 from nnfuzz.materialize.walk import graphs, reads
 
@@ -26,7 +26,7 @@ class OnnxImportError(ValueError):
 
 
 @dataclass(frozen=True)
-class Source:
+class StaticModel:
     """A model made static.
 
     types: of all values that a graph can hold. constants: what the inputs' elements have no part
@@ -37,7 +37,7 @@ class Source:
     become constants where an operator has them as attributes. facts: what it was made of.
     """
 
-    regions: tuple[Region, ...]
+    regions: tuple[NodeGroup, ...]
     types: dict[str, TensorType]
     constants: dict[str, np.ndarray]
     computed: frozenset[str]
@@ -53,7 +53,7 @@ class Source:
 
 def static(
     model: onnx.ModelProto, opset: int, given: Mapping[str, np.ndarray], largest: int
-) -> Source:
+) -> StaticModel:
     """The model at an opset, with sizes for open dimensions under which most of it can be taken.
 
     given: values of inputs, if they are known. largest: the most elements of a value.
@@ -69,7 +69,7 @@ def static(
     return _source(*min(tried, key=lambda one: len(one[-1].failed)))
 
 
-def _source(sizes: Mapping[str, int], graph: onnx.GraphProto, found: Facts) -> Source:
+def _source(sizes: Mapping[str, int], graph: onnx.GraphProto, found: Facts) -> StaticModel:
     types = {name: t for name in found.types if (t := _held(found, name)) is not None}
     folded = found.constants.keys() - found.computed
     kept = [i for i, n in enumerate(graph.node) if not folded.issuperset(filter(None, n.output))]
@@ -83,15 +83,15 @@ def _source(sizes: Mapping[str, int], graph: onnx.GraphProto, found: Facts) -> S
     inputs = tuple(n for n in read if n not in made and n not in constants)
     reasons = tuple((nodes[i].op_type, _reason(found, kept[i], nodes[i])) for i in sorted(lost))
     if not made:
-        raise OnnxImportError(nothing(reasons))
+        raise OnnxImportError(reason_for_nothing(reasons))
     computed = frozenset(found.computed & made)
     known = types, constants, computed, inputs, outputs
     small = {n: a for n, a in found.given.items() if n in inputs and decides(types[n])}
     notes = reasons, found.uncomputed, small, found
-    return Source(tuple(parts), *known, found.opset, sizes, *notes)
+    return StaticModel(tuple(parts), *known, found.opset, sizes, *notes)
 
 
-def inside(source: Source, node: onnx.NodeProto) -> Source:
+def inside(source: StaticModel, node: onnx.NodeProto) -> StaticModel:
     """What a node of a model amounts to (nnfuzz.materialize.expansion), as a model of its own.
 
     Raises: any exception if it does not amount to other nodes.
@@ -133,7 +133,7 @@ def _unheld(found: Facts, name: str) -> str:
     return f"{name} has {count} elements" + (f", more than {found.largest}" if count else "")
 
 
-def nothing(reasons: tuple[tuple[str, str], ...]) -> str:
+def reason_for_nothing(reasons: tuple[tuple[str, str], ...]) -> str:
     """The reason why nothing of a model can be imported. reasons: operator and reason of each lost
     node."""
     if not reasons:

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nnfuzz.materialize.scoped import Overlay, Patch, Shortened, nothing, private, quiet
+from nnfuzz.materialize.scoped import Overlay, Patch, Shortened, do_nothing, private, quiet
 
 _INTERNAL = "torch.onnx._internal.torchscript_exporter"
 
@@ -54,7 +54,7 @@ class TorchScriptExport(Shortened):
 def silence() -> Sequence[Patch]:
     """The exporter prints its graph when it fails, whatever its log level says."""
     utils = private(f"{_INTERNAL}.utils")
-    return [Patch(utils, "_C", Overlay(utils._C, _jit_onnx_log=nothing))]
+    return [Patch(utils, "_C", Overlay(utils._C, _jit_onnx_log=do_nothing))]
 
 
 def shortcuts() -> Sequence[Patch]:
@@ -65,9 +65,9 @@ def shortcuts() -> Sequence[Patch]:
     jit = private(f"{_INTERNAL}.jit_utils")
     bindings = Overlay(
         utils._C,
-        _jit_onnx_log=nothing,
-        _jit_pass_lint=nothing,
-        _jit_pass_onnx_lint=nothing,
+        _jit_onnx_log=do_nothing,
+        _jit_pass_lint=do_nothing,
+        _jit_pass_onnx_lint=do_nothing,
         _jit_pass_onnx_graph_shape_type_inference=_types_of_branches(utils._C),
     )
     signature = functools.lru_cache(maxsize=None)(inspect.signature)

@@ -21,7 +21,7 @@ from nnfuzz.backend.contract import OptionError
 from nnfuzz.backend.registry import BackendRegistry, RegistryError
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.findings.folder import is_finding
-from nnfuzz.parts.merging import NOTE, REPLACED, settle
+from nnfuzz.parts.merging import NOTE, REPLACED, finish_replacement
 from nnfuzz.parts.sources import SOURCES
 from nnfuzz.records.config import CampaignConfig, ConfigError
 from nnfuzz.records.observer import counted
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Problem:
+class FolderProblem:
     """A problem of a campaign's folder.
 
     description: of the problem. remedy: description of what `mend` does, which may be called until
@@ -53,7 +53,7 @@ class Problem:
     mend: Callable[[], object] | None
 
 
-def problems(folder: Path) -> Iterator[Problem]:
+def problems(folder: Path) -> Iterator[FolderProblem]:
     """The problems of a campaign that is not running. One that hides the others comes first, and
     is the only one if it is not mended.
 
@@ -66,7 +66,7 @@ def problems(folder: Path) -> Iterator[Problem]:
     with hold(folder):
         if damaged := damage(folder / FILE):
             remedy = f"keep what can be read, and the damaged file as {DAMAGED}"
-            yield Problem(f"{FILE} is damaged: {damaged}", remedy, partial(_rescue, folder))
+            yield FolderProblem(f"{FILE} is damaged: {damaged}", remedy, partial(_rescue, folder))
             if damage(folder / FILE):
                 return
     with Store.open(folder) as store:
@@ -79,17 +79,17 @@ def problems(folder: Path) -> Iterator[Problem]:
         yield from _log(store)
 
 
-def _interrupted(folder: Path) -> Iterator[Problem]:
+def _interrupted(folder: Path) -> Iterator[FolderProblem]:
     """An interrupted merge or repair."""
     if folder.with_name(f"{REPLACED}{folder.name}").exists():
-        yield Problem(
+        yield FolderProblem(
             f"nnfuzz merge was interrupted when it replaced {folder}",
             "keep the newer result if it is there, else the older one",
-            partial(settle, folder),
+            partial(finish_replacement, folder),
         )
     if (folder / RESCUED).exists() and not (folder / FILE).exists():
         end = partial(os.replace, folder / RESCUED, folder / FILE)
-        yield Problem("a repair was interrupted", "go on with it", end)
+        yield FolderProblem("a repair was interrupted", "go on with it", end)
 
 
 def _rescue(folder: Path) -> None:
@@ -103,30 +103,32 @@ def _rescue(folder: Path) -> None:
     os.replace(folder / RESCUED, folder / FILE)
 
 
-def _settings(store: Store) -> Iterator[Problem]:
+def _settings(store: Store) -> Iterator[FolderProblem]:
     """Settings that nnfuzz fuzz --resume would refuse. No plug-in is loaded."""
     try:
         config = CampaignConfig.from_json(store.config())
     except (ConfigError, RegistryError, Unreadable) as error:
         remedy = "the tests stay readable; start a new campaign in another folder"
-        yield Problem(f"settings that nnfuzz fuzz --resume refuses: {error}", remedy, None)
+        yield FolderProblem(f"settings that nnfuzz fuzz --resume refuses: {error}", remedy, None)
         return
     for path in config.plugins:
         if path.endswith(".py") and not Path(path).is_file():
-            yield Problem(f"the plug-in {path} is gone", "put it back to go on", None)
+            yield FolderProblem(f"the plug-in {path} is gone", "put it back to go on", None)
     registry = BackendRegistry.discover(())
     for spec in config.backends:
         try:
             if not spec.plugins:
                 registry.get(spec.name)(**spec.options)
         except (RegistryError, OptionError, TypeError) as error:
-            yield Problem(str(error), f"install what has the backend {spec.name} to go on", None)
+            yield FolderProblem(
+                str(error), f"install what has the backend {spec.name} to go on", None
+            )
 
 
 # -- files and folders ----------------------------------------------------------------------------
 
 
-def _leftovers(store: Store) -> Iterator[Problem]:
+def _leftovers(store: Store) -> Iterator[FolderProblem]:
     """Files and folders that killed writers have left."""
     places = [store.folder / place for place in FOLDERS]
     if found := [path.name for place in places for path in leftovers(place)]:
@@ -136,10 +138,10 @@ def _leftovers(store: Store) -> Iterator[Problem]:
                 mend(place)
 
         text = f"{counted(len(found), 'leftover')} of killed writers: {_some(found)}"
-        yield Problem(text, "remove them, or put back what they were about to replace", clean)
+        yield FolderProblem(text, "remove them, or put back what they were about to replace", clean)
 
 
-def _moved(store: Store) -> Iterator[Problem]:
+def _moved(store: Store) -> Iterator[FolderProblem]:
     """Findings whose folder lies elsewhere in the campaign."""
     there = {path.name: place for place, path in _folders(store) if is_finding(path)}
     owned = {row.folder for row in store.signatures.rows()}
@@ -157,10 +159,10 @@ def _moved(store: Store) -> Iterator[Problem]:
 
         places = _some(place for _, place in found.values())
         text = f"{counted(len(found), 'finding')} elsewhere than noted: {places}"
-        yield Problem(text, "note where they are", follow)
+        yield FolderProblem(text, "note where they are", follow)
 
 
-def _gone(store: Store) -> Iterator[Problem]:
+def _gone(store: Store) -> Iterator[FolderProblem]:
     """Findings without a folder."""
     rows = store.signatures.rows()
     if gone := [row for row in rows if not is_finding(store.folder / row.folder)]:
@@ -171,10 +173,12 @@ def _gone(store: Store) -> Iterator[Problem]:
             _read_all_again(store.folder)
 
         text = f"{counted(len(gone), 'finding')} without folder: {_some(r.folder for r in gone)}"
-        yield Problem(text, "forget them until they occur again; their occurrences stay", forget)
+        yield FolderProblem(
+            text, "forget them until they occur again; their occurrences stay", forget
+        )
 
 
-def _orphans(store: Store) -> Iterator[Problem]:
+def _orphans(store: Store) -> Iterator[FolderProblem]:
     """Folders without a finding."""
     owned = {row.folder for row in store.signatures.rows()}
     if found := [path for place, path in _folders(store) if place not in owned]:
@@ -187,7 +191,7 @@ def _orphans(store: Store) -> Iterator[Problem]:
                 os.replace(path, target)
 
         text = f"{counted(len(found), 'folder')} of no finding: {_some(p.name for p in found)}"
-        yield Problem(text, f"move them to {ORPHANS}/", put_aside)
+        yield FolderProblem(text, f"move them to {ORPHANS}/", put_aside)
 
 
 def _folders(store: Store) -> Iterator[tuple[str, Path]]:
@@ -201,26 +205,26 @@ def _folders(store: Store) -> Iterator[tuple[str, Path]]:
 # -- the file -------------------------------------------------------------------------------------
 
 
-def _rows(store: Store) -> Iterator[Problem]:
+def _rows(store: Store) -> Iterator[FolderProblem]:
     """Rows that belong to nothing, or cannot be read."""
     for noun, count, remove in strays(store):
-        yield Problem(counted(count, noun), "remove", remove)
+        yield FolderProblem(counted(count, noun), "remove", remove)
     remedy = f"forget them: {_again(store)} again"
     if unread := unreadable_tests(store):
         text = f"{counted(len(unread), 'test')} that cannot be read: {_some(map(str, unread))}"
-        yield Problem(text, remedy, partial(_forget, store, store.tests.forget, unread))
+        yield FolderProblem(text, remedy, partial(_forget, store, store.tests.forget, unread))
     if packs := store.tests.packs.damaged():
         text = f"{counted(len(packs), 'pack')} of old tests that cannot be read"
-        yield Problem(text, remedy, partial(_forget, store, store.tests.packs.forget, packs))
+        yield FolderProblem(text, remedy, partial(_forget, store, store.tests.packs.forget, packs))
     if names := store.tests.packs.misnamed():
         text = f"{counted(len(names), 'pack')} of old tests with others than noted"
-        yield Problem(text, "note what they hold", partial(store.tests.packs.rename, names))
+        yield FolderProblem(text, "note what they hold", partial(store.tests.packs.rename, names))
     merged = store.meta(SOURCES) is not None
     if merged and (lost := unrestrained_tests(store)):
         text = (
             f"{counted(len(lost), 'test')} of epochs that are half merged: {_some(map(str, lost))}"
         )
-        yield Problem(text, remedy, partial(_forget, store, store.tests.forget, lost))
+        yield FolderProblem(text, remedy, partial(_forget, store, store.tests.forget, lost))
 
 
 def _again(store: Store) -> str:
@@ -240,9 +244,9 @@ def _read_all_again(folder: Path) -> None:
     (folder / NOTE).unlink(missing_ok=True)
 
 
-def _log(store: Store) -> Iterator[Problem]:
+def _log(store: Store) -> Iterator[FolderProblem]:
     if (size := log_bytes(store.folder)) > LARGE_LOG:
-        yield Problem(
+        yield FolderProblem(
             f"{FILE}-wal has {size >> 20} MB", "write it into the database", store.checkpoint
         )
 

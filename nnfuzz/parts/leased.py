@@ -19,7 +19,7 @@ from nnfuzz.feedback.learning import EpochObservations
 from nnfuzz.parts.exchange import SharedExchange, observations_of
 from nnfuzz.parts.segments import publish
 from nnfuzz.records.config import CampaignConfig
-from nnfuzz.records.lending import Coordinator, Lease, Lent, Report
+from nnfuzz.records.lending import Coordinator, Lease, Lent, NodeReport
 from nnfuzz.store.store import Store
 
 PUBLISH_SECONDS, IDLE_SECONDS = 20.0, 2.0
@@ -66,7 +66,8 @@ class Leased:
     """The indexes that a node tests, lowest first (see nnfuzz.campaign.jobs.Indexes).
 
     It also knows what all nodes together have recorded (`length`, see
-    nnfuzz.records.schedule.Recorded), and which node reduces which finding. note: for people.
+    nnfuzz.records.schedule.RecordedIndexes), and which node reduces which finding. note: for
+    people.
     """
 
     def __init__(
@@ -241,11 +242,11 @@ class Leased:
         self._claims, self._reported = {}, report.begun
         self._future = self._thread.submit(self._run, turn, report)
 
-    def _report(self, turn: _Turn, leaves: bool) -> Report:
+    def _report(self, turn: _Turn, leaves: bool) -> NodeReport:
         """The state of the node once a turn has ended well."""
         ran = tuple(first for first, held in self._ranges.items() if held.observed)
         kept = tuple(first for first, held in self._ranges.items() if held.kept)
-        return Report(
+        return NodeReport(
             self._node,
             0 if turn.ends or len(self._waiting) > self._ahead else self._held() + 1,
             (*ran, *(lease.first for lease, _ in turn.observations)),
@@ -256,7 +257,7 @@ class Leased:
             leaves,
         )
 
-    def _run(self, turn: _Turn, report: Report) -> Lent:
+    def _run(self, turn: _Turn, report: NodeReport) -> Lent:
         """Does the work of a turn in the background. Raises: OSError, Unreadable."""
         for lease, observations in turn.observations:
             self._exchange.add(lease, observations)

@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Self
 
-from nnfuzz.records.lending import Lease, Lent, Report, range_size
+from nnfuzz.records.lending import Lease, Lent, NodeReport, range_size
 from nnfuzz.records.schedule import LONGEST, begins, epoch_of
 
 TERM = 60.0
@@ -140,7 +140,7 @@ class Leases:
         rows = self._db.execute(query, [node])
         return tuple(Lease(first, end, bool(ran)) for first, end, ran in rows)
 
-    def sync(self, report: Report, now: float) -> Lent:
+    def sync(self, report: NodeReport, now: float) -> Lent:
         """Records the report of a node, and lends it the tests that it asks for if there are any.
 
         now: seconds of a monotonic clock. Raises: sqlite3.Error; then nothing was recorded.
@@ -182,7 +182,7 @@ class Leases:
 
     # -- in a transaction ---------------------------------------------------------------------
 
-    def _record(self, report: Report) -> None:
+    def _record(self, report: NodeReport) -> None:
         """Records a report. It counts even if the node has lost its ranges since."""
         ran, kept = ([(first,) for first in firsts] for firsts in (report.ran, report.kept))
         self._db.executemany("UPDATE ranges SET told = 1 WHERE first = ?", ran)
@@ -197,7 +197,7 @@ class Leases:
             "UPDATE reductions SET done = 1 WHERE signature = ? AND holder = ?", done
         )
 
-    def _leads(self, report: Report) -> bool:
+    def _leads(self, report: NodeReport) -> bool:
         leader = self._fact("leader", "")
         if not leader and not report.leaves:
             self._set("leader", leader := report.node)

@@ -26,7 +26,7 @@ from nnfuzz.base.reading import Unreadable, read
 from nnfuzz.base.untrusted import below, making_sense, read_json
 from nnfuzz.base.writing import as_json
 from nnfuzz.parts.depot import Depot
-from nnfuzz.parts.segments import segments_in, still_taken, taken_of, unpacked
+from nnfuzz.parts.segments import segments_in, still_taken, taken_of, unpack_segments
 from nnfuzz.parts.sources import SOURCES, added, name_of, newest, sources_of
 from nnfuzz.records.config import LIMITS, CampaignConfig
 from nnfuzz.records.rows import FindingRow, ReductionRow
@@ -69,7 +69,7 @@ def merge(sources: Sequence[str | Path], out: Path, note: Callable[[str], None])
 
     Raises: MergeError, StoreError.
     """
-    settle(out)
+    finish_replacement(out)
     earlier = _earlier(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
@@ -173,10 +173,10 @@ def campaigns_in(source: str, scratch: Path, known: Container[str] = ()) -> dict
     depot = Depot(source)
     if not segments_in(depot):
         raise MergeError(f"{source} is no campaign, and holds no segments of one")
-    return unpacked(depot, scratch, known)
+    return unpack_segments(depot, scratch, known)
 
 
-def settle(out: Path) -> None:
+def finish_replacement(out: Path) -> None:
     """Finishes the replacement of a folder that a kill has interrupted: removes the earlier result
     if the newer one is in place, else puts it back.
     """

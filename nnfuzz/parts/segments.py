@@ -97,7 +97,7 @@ def taken_of(store: Store, before: Taken) -> Taken:
     )
 
 
-def unpacked(depot: Depot, scratch: Path, known: Container[str] = ()) -> dict[str, Path]:
+def unpack_segments(depot: Depot, scratch: Path, known: Container[str] = ()) -> dict[str, Path]:
     """Unpacks the segments of a depot below a folder, except those that are `known`.
 
     Returns the folder of each by the segment's name. Raises: Unreadable.

@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from nnfuzz.parts.depot import Depot
 from nnfuzz.parts.exchange import config_file
 from nnfuzz.records.config import CampaignConfig
-from nnfuzz.records.lending import Lease, Lent, Report, range_size
+from nnfuzz.records.lending import Lease, Lent, NodeReport, range_size
 from nnfuzz.records.schedule import begins, epoch_of
 
 TERM = 120.0
@@ -110,7 +110,7 @@ class SharedLeases:
         self._files: dict[int, _Listing] = {}
         """The other epochs that are decided."""
 
-    def sync(self, report: Report) -> Lent:
+    def sync(self, report: NodeReport) -> Lent:
         """Raises: Unreadable if the files cannot be reached for now."""
         self._observe_nodes()
         self._look()
@@ -178,7 +178,7 @@ class SharedLeases:
             listing = self._take(LEADER, listing, [(EPOCHS, "")])
         return listing.held.get(EPOCHS, (0, "", ""))[1] == self._node
 
-    def _claim(self, report: Report) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def _claim(self, report: NodeReport) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The claimed signatures that this node reduces, and those that another one has reduced."""
         for signature in report.reduced:
             self._depot.put(f"{REDUCTIONS}/{signature}.{REDUCED}.{self._node}", b"")
@@ -224,7 +224,7 @@ class SharedLeases:
         for start in range(first, end, size):
             yield Lease(start, min(start + size, end))
 
-    def _record(self, report: Report) -> None:
+    def _record(self, report: NodeReport) -> None:
         """Marks ranges as run and as published, and epochs as ended."""
         assert self._ended is not None
         for state, firsts in ((RAN, {*report.ran}), (KEPT, {*report.ran} & {*report.kept})):

@@ -40,7 +40,7 @@ class Lease:
 
 
 @dataclass(frozen=True)
-class Report:
+class NodeReport:
     """The state of a node. Ranges are named by their first index.
 
     wants: number of tests that its ranges without results shall have together. ran: ranges whose
@@ -97,6 +97,6 @@ class Reductions(Protocol):
 class Coordinator(Protocol):
     """Lends ranges to nodes."""
 
-    def sync(self, report: Report) -> Lent:
+    def sync(self, report: NodeReport) -> Lent:
         """Raises: OSError, Unreadable if the coordinator cannot be reached for now."""
         ...

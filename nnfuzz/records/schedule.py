@@ -47,7 +47,7 @@ def place_of(index: int) -> int:
     return (index + 1) << PLACE_BITS
 
 
-class Recorded(Protocol):
+class RecordedIndexes(Protocol):
     """The indexes whose tests are recorded. length: the first one that is missing."""
 
     @property

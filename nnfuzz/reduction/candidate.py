@@ -22,7 +22,7 @@ NUMBERS = frozenset({"value", "nonfinite"})
 
 
 @dataclass(frozen=True)
-class Question:
+class CandidateQuestion:
     """What is run, and how: the same for every candidate.
 
     levels: of the backend. isolates: run the direct form as well, to tell the exporter's faults.
@@ -65,7 +65,7 @@ class Tried:
         return self.blames.get(failure.signature.hash, NOBODY)
 
 
-def keyed(tried: Tried, silent: Collection[str]) -> Tried:
+def with_failure_keys(tried: Tried, silent: Collection[str]) -> Tried:
     """What came of a candidate, with the failure keys for a question with these silent levels."""
     failures = {failure.signature.hash: failure for failure, _ in tried.failing}.values()
     return replace(tried, failing=tuple(with_keys(failures, tried.blame, tried.outcomes, silent)))

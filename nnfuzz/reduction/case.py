@@ -13,14 +13,14 @@ from nnfuzz.backend.outcome import DIFFERENCES, OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.runner import limits_of
 from nnfuzz.backend.target import Pipeline
-from nnfuzz.experiment.pipelines import shortened
+from nnfuzz.experiment.pipelines import shorten_pipeline
 from nnfuzz.ir.sizes import operators
-from nnfuzz.reduction.candidate import Question, Tried, keyed
+from nnfuzz.reduction.candidate import CandidateQuestion, Tried, with_failure_keys
 from nnfuzz.reduction.culprit import kept
 from nnfuzz.reduction.diagnosis import NOTHING, Diagnosis, diagnose, wrong_inside
-from nnfuzz.reduction.engine import BUDGET, Engine, Watch
+from nnfuzz.reduction.engine import BUDGET, ReductionEngine, Watch
 from nnfuzz.reduction.figures import Counter, ReductionFigures, Spent
-from nnfuzz.reduction.known import Cause, Known
+from nnfuzz.reduction.known import Cause, KnownCauses
 from nnfuzz.reduction.servers import Servers
 from nnfuzz.reduction.slots import Slots
 from nnfuzz.testcase.case import TestCase
@@ -80,7 +80,7 @@ class Problem:
 
 
 @dataclass(frozen=True, eq=False)
-class Reduction:
+class CaseReduction:
     """What came of it.
 
     failure: of the reduced case; best: its case, outcomes and verdict. before, after: the measure
@@ -129,7 +129,7 @@ class Reduction:
         )
 
 
-def reduce_case(problem: Problem, config: ReduceConfig | None = None) -> Reduction:
+def reduce_case(problem: Problem, config: ReduceConfig | None = None) -> CaseReduction:
     """The smallest test case with a failure of the same failure key that the passes reach.
 
     A function of the problem, the budget and the backend's behaviour; the number of workers changes
@@ -141,12 +141,12 @@ def reduce_case(problem: Problem, config: ReduceConfig | None = None) -> Reducti
     start = time.perf_counter()
     with asked(problem, config) as (slots, question, found, wanted):
         whole, question = question, _shortened(question, problem.failure, found)
-        known = Known(config.causes, slots, question, wanted, problem.failure.stage)
+        known = KnownCauses(config.causes, slots, question, wanted, problem.failure.stage)
         with slots.phase("known"):
             rest = known.without(found)
             keeps = kept(slots, question, rest, wanted)
         limits = config.budget, config.watch, config.seconds
-        engine = Engine(slots, question, rest, wanted, *limits, known.recognises, keeps)
+        engine = ReductionEngine(slots, question, rest, wanted, *limits, known.recognises, keeps)
         if config.only_known and known.found is None:
             raise Unexplained("the failure has another cause than those that are known")
         with slots.phase("reduce"):
@@ -166,7 +166,7 @@ def reduce_case(problem: Problem, config: ReduceConfig | None = None) -> Reducti
             with slots.phase("evidence"):
                 asking = question if question.hurried else whole
                 diagnosis = diagnose(slots, asking, [*engine.adopted, best], failure, config.causes)
-    return Reduction(
+    return CaseReduction(
         failure=failure,
         best=best,
         before=found.measure,
@@ -182,7 +182,9 @@ def reduce_case(problem: Problem, config: ReduceConfig | None = None) -> Reducti
 
 
 @contextmanager
-def asked(problem: Problem, config: ReduceConfig) -> Iterator[tuple[Slots, Question, Tried, str]]:
+def asked(
+    problem: Problem, config: ReduceConfig
+) -> Iterator[tuple[Slots, CandidateQuestion, Tried, str]]:
     """Workers, what they are asked about candidates, the case as it fails now, and the failure key
     that candidates must keep. Raises: as reduce_case does.
     """
@@ -209,13 +211,13 @@ def _slots(problem: Problem, config: ReduceConfig) -> Slots:
     return Slots(problem.config, spec, config.workers, registry, limits, *shared)
 
 
-def _question(problem: Problem, slots: Slots) -> Question:
+def _question(problem: Problem, slots: Slots) -> CandidateQuestion:
     runner = slots.runner
     if runner is None:
-        return Question((), judged=False)
+        return CandidateQuestion((), judged=False)
     levels = runner.backend.having(problem.levels)
     judged = problem.failure.kind in DIFFERENCES
-    return Question(
+    return CandidateQuestion(
         levels or runner.backend.default_levels(),
         judged=judged,
         habits=slots.habits() if judged else (),
@@ -225,8 +227,8 @@ def _question(problem: Problem, slots: Slots) -> Question:
 
 
 def _plainer(
-    slots: Slots, question: Question, found: Tried, problem: Problem
-) -> tuple[Question, Tried]:
+    slots: Slots, question: CandidateQuestion, found: Tried, problem: Problem
+) -> tuple[CandidateQuestion, Tried]:
     """The question with a level of the backend in place of a drawn pipeline if that fails alike;
     else with the fewest of its steps. What hangs stays as it is: each run takes too long.
     """
@@ -247,24 +249,24 @@ def _plainer(
         ]
 
     known = failing(runner.backend.levels)
-    level = known[0] if known else shortened(drawn[0], failing)
+    level = known[0] if known else shorten_pipeline(drawn[0], failing)
     other = replace(question, levels=tuple(dict.fromkeys([*plain, level])))
     again = slots.run(problem.case, (), other)
     alike = any(f.signature.hash == wanted.signature.hash for f, _ in again.failing)
     return (other, again) if alike else (question, found)
 
 
-def _without_silent(question: Question, found: Tried) -> tuple[Question, Tried]:
+def _without_silent(question: CandidateQuestion, found: Tried) -> tuple[CandidateQuestion, Tried]:
     """The question and its first answer, where levels that do not take the whole case have no say:
     what they cannot take is often beside the failure, and would have to stay.
     """
     silent = [o.level for o in found.outcomes if o.kind is OutcomeKind.UNSUPPORTED]
     if not silent:
         return question, found
-    return replace(question, silent=tuple(silent)), keyed(found, silent)
+    return replace(question, silent=tuple(silent)), with_failure_keys(found, silent)
 
 
-def _shortened(question: Question, failure: Failure, found: Tried) -> Question:
+def _shortened(question: CandidateQuestion, failure: Failure, found: Tried) -> CandidateQuestion:
     """The question of an error, with fewer runs: without the stages after that of the error and,
     if the least optimised level fails, without the levels behind one that passes. Where that level
     hangs, the others do not run, which would hang as well.
@@ -298,7 +300,7 @@ def _wanted(failure: Failure, found: Tried) -> str:
 
 
 def _holding(
-    slots: Slots, questions: Sequence[Question], history: Sequence[Tried], wanted: str
+    slots: Slots, questions: Sequence[CandidateQuestion], history: Sequence[Tried], wanted: str
 ) -> tuple[Tried, int]:
     """The last case of a reduction that fails in every fresh process, as it fails there, and in how
     many it failed.
@@ -333,7 +335,7 @@ def _holding(
     return best, confirmed
 
 
-def _confirming(whole: Question, question: Question) -> list[Question]:
+def _confirming(whole: CandidateQuestion, question: CandidateQuestion) -> list[CandidateQuestion]:
     """What fresh processes are asked, all levels and stages first. A hang has to last for the whole
     time limit once.
     """
@@ -341,7 +343,9 @@ def _confirming(whole: Question, question: Question) -> list[Question]:
     return [whole, *[others] * (CONFIRMATIONS - 1)]
 
 
-def _fresh(slots: Slots, questions: Iterable[Question], tried: Tried, wanted: str) -> list[Tried]:
+def _fresh(
+    slots: Slots, questions: Iterable[CandidateQuestion], tried: Tried, wanted: str
+) -> list[Tried]:
     """How a case fails alike in fresh processes, one for each question."""
     assert tried.case is not None
     runs = [slots.run_fresh(tried.case, question) for question in questions]

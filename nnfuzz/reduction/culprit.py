@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.ir.view import GraphView, NodeView
-from nnfuzz.reduction.candidate import Question, Tried
+from nnfuzz.reduction.candidate import CandidateQuestion, Tried
 from nnfuzz.reduction.edit import Edit
 from nnfuzz.reduction.slots import Slots
 from nnfuzz.triage.general import onnx_type
@@ -21,7 +21,9 @@ from nnfuzz.triage.refine import first_copy, upstream
 from nnfuzz.triage.signature import Failure
 
 
-def exposed(slots: Slots, question: Question, tried: Tried, count: int | None = None) -> Tried:
+def exposed(
+    slots: Slots, question: CandidateQuestion, tried: Tried, count: int | None = None
+) -> Tried:
     """Runs the first `count` nodes of a case, by default all, with every value as an output."""
     assert tried.case is not None
     names = [name for node in first_copy(tried.case.graph)[:count] for name in node.outputs]
@@ -29,7 +31,7 @@ def exposed(slots: Slots, question: Question, tried: Tried, count: int | None = 
 
 
 def kept(
-    slots: Slots, question: Question, tried: Tried, wanted: str
+    slots: Slots, question: CandidateQuestion, tried: Tried, wanted: str
 ) -> Callable[[GraphView], bool]:
     """A test whether a graph still has the operator at which the wrong result of a case begins.
 
@@ -48,7 +50,9 @@ def kept(
     return lambda graph: any(_is_of(culprit, node.op) for node in graph.nodes)
 
 
-def _culprit(slots: Slots, question: Question, tried: Tried, failure: Failure) -> NodeView | None:
+def _culprit(
+    slots: Slots, question: CandidateQuestion, tried: Tried, failure: Failure
+) -> NodeView | None:
     """The node of the first wrong output if it is wrong when right values are fed; else the first
     one that is wrong of those that the output depends on. None for a single node, which reduction
     cannot lose, and where no node is wrong by itself.

@@ -20,7 +20,7 @@ from nnfuzz.reduction.subject import (
     rebuilt,
     restricted,
 )
-from nnfuzz.rewrite.forms import form_of, parted
+from nnfuzz.rewrite.forms import form_name, parse_form
 
 MOST_NEIGHBOURHOODS = 90
 LARGEST = 3
@@ -44,13 +44,13 @@ def propose_rewrites(subject: Subject) -> Iterator[Edit]:
     """One rewrite of the model alone, each in turn; then without the first half, without the
     second, and without each of them.
     """
-    exporter, steps = parted(subject.exporter)
+    exporter, steps = parse_form(subject.exporter)
     alone = [(step,) for step in steps] if len(steps) > 1 else []
     middle = len(steps) // 2
     halves = [steps[middle:], steps[:middle]] if len(steps) > 3 else []
     fewer = [steps[:i] + steps[i + 1 :] for i in range(len(steps)) if len(steps) > 2]
     for rest in dict.fromkeys([*alone, *halves, *fewer]):
-        yield Edit("rewrites", value=form_of(exporter, rest))
+        yield Edit("rewrites", value=form_name(exporter, rest))
 
 
 def apply_rewrites(subject: Subject, edit: Edit) -> Subject:

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import DIRECT
 from nnfuzz.ir.view import NO_GRAPH, GraphView, NodeView
-from nnfuzz.reduction.candidate import Question, Tried
+from nnfuzz.reduction.candidate import CandidateQuestion, Tried
 from nnfuzz.reduction.culprit import exposed
 from nnfuzz.reduction.edit import READERS, Edit, Group
-from nnfuzz.reduction.healing import CONSTANT, healing, narrowed, shared
+from nnfuzz.reduction.healing import CONSTANT, healing, narrowest_cause, shared_key
 from nnfuzz.reduction.information import Shown, enough
 from nnfuzz.reduction.known import Cause, causing, in_full
 from nnfuzz.reduction.slots import Slots
@@ -72,7 +72,7 @@ NOTHING = Diagnosis()
 
 def diagnose(
     slots: Slots,
-    question: Question,
+    question: CandidateQuestion,
     history: Sequence[Tried],
     failure: Failure,
     causes: Sequence[Cause],
@@ -103,7 +103,7 @@ def diagnose(
 
 def _own(
     slots: Slots,
-    question: Question,
+    question: CandidateQuestion,
     history: Sequence[Tried],
     failure: Failure,
     causes: Sequence[Cause],
@@ -115,8 +115,8 @@ def _own(
     if CONSTANT in heals:
         explanations = {}  # the operator itself is right, whatever its results look like
     mismatches = [cause for cause in causes if cause.kind == OutcomeKind.MISMATCH]
-    one = narrowed(heals, [cause.heals for cause in mismatches])
-    common = [*list(explanations.values())[:1], shared(one, operator, operands)]
+    one = narrowest_cause(heals, [cause.heals for cause in mismatches])
+    common = [*list(explanations.values())[:1], shared_key(one, operator, operands)]
     keys = {Key(KeyKind.CAUSE, _explained(failure, claimed)) for claimed in common if claimed}
     if failure.kind is not OutcomeKind.MISMATCH:
         alone = _alone_as_well(slots, question, best, failure)
@@ -136,7 +136,11 @@ def _own(
 
 
 def _healing(
-    slots: Slots, question: Question, best: Tried, failure: Failure, causes: Sequence[Cause]
+    slots: Slots,
+    question: CandidateQuestion,
+    best: Tried,
+    failure: Failure,
+    causes: Sequence[Cause],
 ) -> tuple[str, ...]:
     """What heals a case. An error while the model runs is asked only where the same operator has a
     wrong result that one thing heals: they may be one cause.
@@ -148,7 +152,7 @@ def _healing(
     return healing(slots, question, best, failure)
 
 
-def _of_death(slots: Slots, question: Question, best: Tried, failure: Failure) -> set[Key]:
+def _of_death(slots: Slots, question: CandidateQuestion, best: Tried, failure: Failure) -> set[Key]:
     """Keys of a death that says nothing: the operator of ONNX that dies by itself, if one of ours
     became several, and the families of the operator, which share it for all that is known.
     """
@@ -174,7 +178,7 @@ def _explained(failure: Failure, claimed: Hypothesis) -> str:
 
 
 def _explanations(
-    slots: Slots, question: Question, history: Sequence[Tried], failure: Failure
+    slots: Slots, question: CandidateQuestion, history: Sequence[Tried], failure: Failure
 ) -> tuple[Mapping[Hypothesis, Hypothesis], Hypothesis | None]:
     """Hypotheses that predict the wrong result, and those of other inputs, and that do so by more
     than chance, with their families; and the family of an operator of many operands. What is small
@@ -233,7 +237,9 @@ def _wrong(tried: Tried) -> list[Failure]:
     return [f for f, _ in tried.failing if f.kind is OutcomeKind.MISMATCH]
 
 
-def wrong_inside(slots: Slots, question: Question, best: Tried, wanted: str) -> Tried | None:
+def wrong_inside(
+    slots: Slots, question: CandidateQuestion, best: Tried, wanted: str
+) -> Tried | None:
     """The first operator of ONNX that is wrong by itself, where one of ours became several or an
     exporter wrote the model of a mismatch; None if that is nothing new.
     """
@@ -241,7 +247,7 @@ def wrong_inside(slots: Slots, question: Question, best: Tried, wanted: str) -> 
     return alone if alone and any(mark == wanted for _, mark in alone.failing) else None
 
 
-def _inside(slots: Slots, question: Question, best: Tried) -> Tried | None:
+def _inside(slots: Slots, question: CandidateQuestion, best: Tried) -> Tried | None:
     """That operator alone; what an exporter wrote in the direct form, if it is one operator."""
     direct = best.case is None or best.case.exporter == DIRECT
     if best.case is None or (direct and len(_nodes(best)) != 1):
@@ -255,7 +261,7 @@ def _inside(slots: Slots, question: Question, best: Tried) -> Tried | None:
     return alone
 
 
-def _one_by_one(slots: Slots, question: Question, best: Tried) -> Iterator[Tried]:
+def _one_by_one(slots: Slots, question: CandidateQuestion, best: Tried) -> Iterator[Tried]:
     """The operators of ONNX that a case applies to its inputs, each alone; at most MOST_INSIDE."""
     assert best.case is not None
     for _, name in data_operators(best.case.model)[:MOST_INSIDE]:
@@ -263,7 +269,7 @@ def _one_by_one(slots: Slots, question: Question, best: Tried) -> Iterator[Tried
 
 
 def _before(
-    slots: Slots, question: Question, best: Tried, failure: Failure
+    slots: Slots, question: CandidateQuestion, best: Tried, failure: Failure
 ) -> tuple[Tried, Failure] | None:
     """What fails before the last operator of a case that raises, if anything does: the error only
     follows from it, as it does not occur where right values are fed. So does a wrong result from
@@ -291,7 +297,7 @@ def _before(
     return best, causing(best, failure.stage)[0]
 
 
-def _last_alone(slots: Slots, question: Question, tried: Tried, stage: Stage) -> Tried:
+def _last_alone(slots: Slots, question: CandidateQuestion, tried: Tried, stage: Stage) -> Tried:
     """The last operator of a prefix that dies, if that dies alone; else the prefix."""
     if tried.case is None or not any(f.kind is OutcomeKind.CRASH for f, _ in tried.failing):
         return tried
@@ -300,7 +306,9 @@ def _last_alone(slots: Slots, question: Question, tried: Tried, stage: Stage) ->
     return alone if causing(alone, stage) else tried
 
 
-def _wrong_before(slots: Slots, question: Question, best: Tried) -> tuple[Tried, Failure] | None:
+def _wrong_before(
+    slots: Slots, question: CandidateQuestion, best: Tried
+) -> tuple[Tried, Failure] | None:
     """The operator before the last one of a mismatch that is wrong by itself, if one is: of another
     shape, since reduction would have kept it alone otherwise.
     """
@@ -319,7 +327,9 @@ def _among(parts: Sequence[Tried], best: Tried, failure: Failure) -> tuple[Tried
     return next(((t, wrong[0]) for t in parts if (wrong := causing(t, failure.stage))), None)
 
 
-def _shortest(slots: Slots, question: Question, tried: Tried, stage: Stage) -> Tried | None:
+def _shortest(
+    slots: Slots, question: CandidateQuestion, tried: Tried, stage: Stage
+) -> Tried | None:
     """The fewest first nodes, but not all, in which something fails that an error at a stage may
     follow from. More of them show it as well.
     """
@@ -340,7 +350,7 @@ def _refined(tried: Tried, failure: Failure) -> Signature:
 
 
 def _alone_as_well(
-    slots: Slots, question: Question, tried: Tried, failure: Failure
+    slots: Slots, question: CandidateQuestion, tried: Tried, failure: Failure
 ) -> list[tuple[Tried, Failure]]:
     """How the last of several operators says the same without the others, if it does: then it is
     the one that fails, whatever else differs.
@@ -364,7 +374,7 @@ def _plainly(best: Tried, failure: Failure) -> tuple[Tried, Failure] | None:
     return next(((best, found) for found in errors if first in found.levels), None)
 
 
-def _first_alone(slots: Slots, question: Question, shown: Tried) -> Tried | None:
+def _first_alone(slots: Slots, question: CandidateQuestion, shown: Tried) -> Tried | None:
     """The operator of the first wrong value alone, fed with right ones, if it is wrong then."""
     wrong = {w.output for w in wrong_outputs(shown.verdict)}
     first = [node.outputs[0] for node in _nodes(shown) if not wrong.isdisjoint(node.outputs)]
@@ -374,7 +384,9 @@ def _first_alone(slots: Slots, question: Question, shown: Tried) -> Tried | None
     return alone if _wrong(alone) else None
 
 
-def _at_fault(slots: Slots, question: Question, best: Tried, failure: Failure) -> Hypothesis | None:
+def _at_fault(
+    slots: Slots, question: CandidateQuestion, best: Tried, failure: Failure
+) -> Hypothesis | None:
     """Which of two operators that fail together only fails with a plain one in the other's place;
     None if neither or both do.
     """
@@ -398,7 +410,9 @@ def _at_fault(slots: Slots, question: Question, best: Tried, failure: Failure) -
     return at_fault.pop() if len(at_fault) == 1 else None
 
 
-def _fails_by_pair(slots: Slots, question: Question, tried: Tried, failure: Failure) -> bool:
+def _fails_by_pair(
+    slots: Slots, question: CandidateQuestion, tried: Tried, failure: Failure
+) -> bool:
     """Whether a case fails in the way and at the levels of a failure, and its last operator does
     not by itself.
     """
@@ -419,7 +433,7 @@ def _nodes(tried: Tried) -> list[NodeView]:
 
 def _alike(
     slots: Slots,
-    question: Question,
+    question: CandidateQuestion,
     history: Sequence[Tried],
     failure: Failure,
     explanations: Collection[Hypothesis],
@@ -495,7 +509,7 @@ def _unexplained(failure: Failure, cause: Cause) -> bool:
 
 def _shares(
     slots: Slots,
-    question: Question,
+    question: CandidateQuestion,
     history: Sequence[Tried],
     edits: Group,
     failure: Failure,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nnfuzz.ir.view import GraphView
-from nnfuzz.reduction.candidate import Question, Tried
+from nnfuzz.reduction.candidate import CandidateQuestion, Tried
 from nnfuzz.reduction.edit import ORDER, Group
 from nnfuzz.reduction.figures import Counter
 from nnfuzz.reduction.slot import Candidate
@@ -31,7 +31,7 @@ SWEEPS = 6
 
 
 @dataclass
-class Progress:
+class ReductionProgress:
     """How a reduction stands; handed to whoever watches. measure: see Subject.measure."""
 
     by: str = ""
@@ -42,10 +42,10 @@ class Progress:
     counters: dict[str, Counter] = field(default_factory=dict)
 
 
-Watch = Callable[[Progress], None]
+Watch = Callable[[ReductionProgress], None]
 
 
-class Engine:
+class ReductionEngine:
     """Reduces one test case.
 
     found: the case as it failed in these slots; wanted: the failure key that candidates must keep.
@@ -57,7 +57,7 @@ class Engine:
     def __init__(
         self,
         slots: Slots,
-        question: Question,
+        question: CandidateQuestion,
         found: Tried,
         wanted: str,
         budget: int = BUDGET,
@@ -73,7 +73,9 @@ class Engine:
         self.budget, self.watch = budget, watch
         self.known = slots.known(question)
         self.spent: set[str] = {found.digest}
-        self.progress = Progress(budget=budget, measure=found.measure, nodes=found.measure[0])
+        self.progress = ReductionProgress(
+            budget=budget, measure=found.measure, nodes=found.measure[0]
+        )
         self._enough, self.keeps = enough, keeps
         self.over = enough(found)
 

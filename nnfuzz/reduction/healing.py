@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from nnfuzz.backend.outcome import OutcomeKind
-from nnfuzz.reduction.candidate import Question, Tried
+from nnfuzz.reduction.candidate import CandidateQuestion, Tried
 from nnfuzz.reduction.edit import Edit, Group
 from nnfuzz.reduction.slots import Slots
 from nnfuzz.triage.general import shared_attribute
@@ -23,7 +23,9 @@ MOST = 6
 """Things that are taken away; each costs a run of the compiler."""
 
 
-def healing(slots: Slots, question: Question, best: Tried, failure: Failure) -> tuple[str, ...]:
+def healing(
+    slots: Slots, question: CandidateQuestion, best: Tried, failure: Failure
+) -> tuple[str, ...]:
     """What makes a reduced case of a single operator right when it is gone: names of attributes of
     ONNX, CONSTANT where constant operands become inputs, OPERANDS where the last of more than two
     is left out.
@@ -57,7 +59,7 @@ def _right(tried: Tried, failure: Failure) -> bool:
     return tried.case is not None and not tried.failing and ran.issuperset(failure.levels)
 
 
-def narrowed(heals: Sequence[str], known: Iterable[Sequence[str]]) -> Sequence[str]:
+def narrowest_cause(heals: Sequence[str], known: Iterable[Sequence[str]]) -> Sequence[str]:
     """The one of several healing things that alone heals a known cause; all of them if there is no
     such one, or more. A compiler that ignores dilations may be right with other strides as well.
     """
@@ -66,7 +68,9 @@ def narrowed(heals: Sequence[str], known: Iterable[Sequence[str]]) -> Sequence[s
     return list(common) if len(heals) > 1 and len(common) == 1 else heals
 
 
-def shared(heals: Collection[str], operator: str, operands: Hypothesis | None) -> Hypothesis | None:
+def shared_key(
+    heals: Collection[str], operator: str, operands: Hypothesis | None
+) -> Hypothesis | None:
     """The claim that operators share which all become right when one and the same thing is removed;
     None if there is none. operands: the claim for a family of operators of many operands.
     """

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from nnfuzz.backend.outcome import OutcomeKind, Stage
 from nnfuzz.ir.view import GraphView, NodeView
-from nnfuzz.reduction.candidate import NUMBERS, Question, Tried
+from nnfuzz.reduction.candidate import NUMBERS, CandidateQuestion, Tried
 from nnfuzz.reduction.edit import Edit
 from nnfuzz.reduction.slots import Slots
 from nnfuzz.triage.facts import facts_of
@@ -87,13 +87,18 @@ def messages(failure: Failure) -> tuple[str, ...]:
     return (message_of(identity), *(text for text, _ in others))
 
 
-class Known:
+class KnownCauses:
     """Recognises causes. found: the one that was recognised."""
 
     def __init__(
-        self, causes: Sequence[Cause], slots: Slots, question: Question, wanted: str, stage: Stage
+        self,
+        causes: Sequence[Cause],
+        slots: Slots,
+        question: CandidateQuestion,
+        wanted: str,
+        stage: Stage,
     ) -> None:
-        """wanted: see nnfuzz.reduction.engine.Engine. stage: of the failure."""
+        """wanted: see nnfuzz.reduction.engine.ReductionEngine. stage: of the failure."""
         self.slots, self.question, self.wanted, self.stage = slots, question, wanted, stage
         wrong = [cause for cause in causes if cause.kind == OutcomeKind.MISMATCH]
         self.before = [] if question.judged else [c for c in wrong if _causes(c.wrong, stage)]
@@ -157,7 +162,7 @@ class Known:
         wrong = causing(tried, self.stage) if self.before else []
         return own or [f for f in wrong if f.kind is OutcomeKind.MISMATCH]
 
-    def _cause(self, tried: Tried, question: Question) -> Cause | None:
+    def _cause(self, tried: Tried, question: CandidateQuestion) -> Cause | None:
         """Why a case fails, if that is known. It is run without the passes that are suspected."""
         case, failing = tried.case, self._failing(tried)
         if case is None or not failing or not self.causes:
@@ -178,14 +183,14 @@ class Known:
                 return cause
         return None
 
-    def _heals_without_constants(self, tried: Tried, question: Question) -> bool:
+    def _heals_without_constants(self, tried: Tried, question: CandidateQuestion) -> bool:
         """Whether a case is right where its constant operands are inputs."""
         assert tried.case is not None
         edits = tuple(Edit("unfreezing", name) for name in tried.case.graph.weights)
         again = self.slots.run(tried.case, edits, question) if edits else None
         return again is not None and bool(again.outcomes) and not self._failing(again)
 
-    def _cures(self, cause: Cause, tried: Tried, question: Question) -> bool:
+    def _cures(self, cause: Cause, tried: Tried, question: CandidateQuestion) -> bool:
         """Whether it is the pattern of the cause, and fails because of the same passes."""
         case = tried.case
         assert case is not None
@@ -204,7 +209,7 @@ def _hidden(whole: Tried, rest: Tried) -> bool:
     return bool(outputs and wrong) and outputs.isdisjoint(wrong)
 
 
-def in_full(slots: Slots, question: Question) -> Question:
+def in_full(slots: Slots, question: CandidateQuestion) -> CandidateQuestion:
     """The question of an error with all that may be wrong before it is raised."""
     ran = replace(question, judged=True, until=Stage.EXECUTE, lazy=False)
     return replace(ran, habits=slots.habits())

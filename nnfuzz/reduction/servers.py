@@ -22,7 +22,7 @@ LIMITS = Limits(seconds=120.0, still_seconds=120.0)
 PRELOAD = ("numpy", "onnx", "onnx.numpy_helper", "torch", "nnfuzz.reduction.service")
 
 
-def operators_of(config: Mapping[str, Any]) -> dict[str, Any]:
+def needed_operators(config: Mapping[str, Any]) -> dict[str, Any]:
     """What of a case's configuration still matters once the case is there: the plug-ins' operators,
     and a criterion of the user's own.
 
@@ -70,7 +70,7 @@ class Servers:
         registry: BackendRegistry,
         config: Mapping[str, Any] | None = None,
     ) -> None:
-        self._registry, self._arguments = registry, {"config": operators_of(config or {})}
+        self._registry, self._arguments = registry, {"config": needed_operators(config or {})}
         self.service = ForkServer(PRELOAD, warm=(SERVICE, self._arguments))
         self._compilers: dict[tuple[str, str], ForkServer] = {}
         self.backend = self._compiler(backend) if backend else None

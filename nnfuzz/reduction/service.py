@@ -35,7 +35,7 @@ from nnfuzz.reduction.jobs import (
 from nnfuzz.reduction.neighbours import made_plainly, read_by
 from nnfuzz.reduction.passes import applied, proposed
 from nnfuzz.reduction.subject import Inapplicable, Subject
-from nnfuzz.rewrite.forms import Written, parted, write
+from nnfuzz.rewrite.forms import Written, parse_form, write_form
 from nnfuzz.sandbox.job import Report, does
 from nnfuzz.testcase.case import ModelError, TestCase
 from nnfuzz.testcase.foreign import case_of_model
@@ -167,14 +167,14 @@ class ReduceService(ProducerService):
         return Prepared(made, subject.measure(), subject.digest(), failed)
 
     def _opset(self, case: TestCase, subject: Subject) -> int:
-        return min(case.opset, self.exporters[parted(subject.exporter)[0]].opsets[1])
+        return min(case.opset, self.exporters[parse_form(subject.exporter)[0]].opsets[1])
 
     def _exported(self, case: TestCase, subject: Subject) -> tuple[Written, ExporterError | None]:
         """The model, or b"" and how the exporter failed. Raises: Inapplicable if we failed."""
         weights = {name: subject.params[name] for name in subject.graph.weights}
         given = weights, subject.params, self._opset(case, subject)
         try:
-            written = write(subject.exporter, self.exporters, subject.graph, *given)
+            written = write_form(subject.exporter, self.exporters, subject.graph, *given)
             if subject.exporter == DIRECT:
                 written = replace(written, model=without_dead_nodes(written.model))
             return written, None

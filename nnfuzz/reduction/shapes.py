@@ -26,7 +26,7 @@ ENDS = (FOCUS, "head", "tail")
 PROPAGATIONS = 2000
 
 
-class Symbolic:
+class OpenSizes:
     """A concrete graph with its dimensions and sizes turned back into variables.
 
     `now` holds the present values; every one of the constraints holds under them.
@@ -155,7 +155,7 @@ def propose_shrinking(subject: Subject) -> Iterator[Edit]:
     what it is now, so that the least one that fails is found by bisection.
     """
     try:
-        symbolic = Symbolic(subject.graph)
+        symbolic = OpenSizes(subject.graph)
     except Inapplicable:
         return
     dimensions = symbolic.dimensions()
@@ -186,7 +186,7 @@ def _half(size: int) -> int:
 
 def apply_shrinking(subject: Subject, edit: Edit) -> Subject:
     """target: the dimension, "VALUE.AXIS", or "*" for all of them."""
-    symbolic = Symbolic(subject.graph)
+    symbolic = OpenSizes(subject.graph)
     cap, end = edit.value
     every = edit.target == "*"
     caps = {
@@ -197,7 +197,7 @@ def apply_shrinking(subject: Subject, edit: Edit) -> Subject:
     if not caps:
         raise Inapplicable(f"{edit.target} is gone")
     graph = symbolic.concrete(symbolic.solved(caps, least=every and cap == 1))
-    window = Window(end, subject.graph, graph)
+    window = KeptElements(end, subject.graph, graph)
     params = {
         name: fitted(subject.params[name], graph.type(name), window.starts(name))
         for name in (*graph.inputs, *graph.weights)
@@ -205,7 +205,7 @@ def apply_shrinking(subject: Subject, edit: Edit) -> Subject:
     return restricted(subject, graph, clipped(graph, params))
 
 
-class Window:
+class KeptElements:
     """Which elements of parameters stay when a graph shrinks.
 
     end: "head", "tail" or [output, index]. Around an element, an axis of a parameter belongs to

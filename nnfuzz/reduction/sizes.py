@@ -8,7 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 from nnfuzz.ir.graph import Graph, GraphError, Value
-from nnfuzz.ir.sizes import at_size, by_copy, copies, joined, renamed, split
+from nnfuzz.ir.sizes import (
+    at_size,
+    by_copy,
+    copies,
+    join_copies,
+    name_and_copy,
+    with_renamed_values,
+)
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.reduction.subject import Inapplicable, Subject
 
@@ -46,7 +53,7 @@ def _rejoined(parts: Sequence[Subject]) -> Subject:
                 raise Inapplicable(f"the weight {name} depends on the size")
             params[name] = part.params[name]
     try:
-        whole = joined([part.graph for part in parts])
+        whole = join_copies([part.graph for part in parts])
         return replace(first, graph=whole, params=params, exporter=DYNAMIC)
     except GraphError as error:
         raise Inapplicable(str(error)) from error
@@ -59,12 +66,12 @@ def fixed(subject: Subject) -> Subject:
     values = {names[n]: Value(names[n], v.type) for n, v in graph.values.items()}
     ends = (graph.inputs, graph.weights, graph.outputs)
     inputs, weights, outputs = ([names[n] for n in ns] for ns in ends)
-    nodes = [renamed(node, names) for node in graph.nodes]
+    nodes = [with_renamed_values(node, names) for node in graph.nodes]
     static = Graph(values, nodes, inputs, weights, outputs)
     params = {names[n]: a for n, a in subject.params.items()}
     return replace(subject, graph=static, params=params, exporter="direct")
 
 
 def _apart(name: str) -> str:
-    stem, copy = split(name)
+    stem, copy = name_and_copy(name)
     return f"{stem}_size{copy}" if copy else name

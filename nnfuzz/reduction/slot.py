@@ -15,11 +15,11 @@ from nnfuzz.experiment.asking import Asking, TimedEnd
 from nnfuzz.experiment.pending import Pending, Task
 from nnfuzz.experiment.procedure import FAULT, Procedure
 from nnfuzz.experiment.result import Judging, Plan, Run
-from nnfuzz.reduction.candidate import Question, Tried, failure_key, with_keys
+from nnfuzz.reduction.candidate import CandidateQuestion, Tried, failure_key, with_keys
 from nnfuzz.reduction.edit import Group
 from nnfuzz.reduction.jobs import ExporterError, Prepare, Rejected
 from nnfuzz.reduction.servers import Workers
-from nnfuzz.sandbox.events import Event, Fault, Progress, Reply, Trouble, described
+from nnfuzz.sandbox.events import Event, Progress, Reply, Trouble, WorkerFault, event_line
 from nnfuzz.sandbox.job import Job
 from nnfuzz.sandbox.pool import Worker
 from nnfuzz.sandbox.sandbox import Sandbox
@@ -40,7 +40,7 @@ class Candidate:
 
     case: TestCase
     edits: Group
-    question: Question
+    question: CandidateQuestion
     known: Mapping[str, Tried]
     below: tuple[int, ...] | None = None
     position: int = 0
@@ -93,7 +93,7 @@ class Slot(Worker[Candidate, Tried], Asking):
             return _not_exported(found, prepared.failed)
         return await self._run(found, candidate.question)
 
-    async def _run(self, found: Tried, question: Question) -> Tried:
+    async def _run(self, found: Tried, question: CandidateQuestion) -> Tried:
         case = found.case
         assert self.runner is not None and case is not None
         how = question.without, question.until, question.lazy
@@ -193,6 +193,6 @@ def _not_exported(found: Tried, failed: ExporterError | None) -> Tried:
 
 def event_text(event: Trouble) -> str:
     """What a worker reported instead of an answer, with the end of its trace or output."""
-    if isinstance(event, Fault):
-        return f"{described(event)}\n{event.traceback}"
-    return f"{described(event)}\n{event.captured[-LAST_CHARS:]}"
+    if isinstance(event, WorkerFault):
+        return f"{event_line(event)}\n{event.traceback}"
+    return f"{event_line(event)}\n{event.captured[-LAST_CHARS:]}"

@@ -17,7 +17,7 @@ import numpy as np
 from nnfuzz.backend.deviation import Habits
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.runner import BackendRunner
-from nnfuzz.reduction.candidate import Question, Tried
+from nnfuzz.reduction.candidate import CandidateQuestion, Tried
 from nnfuzz.reduction.edit import Group
 from nnfuzz.reduction.figures import Spent
 from nnfuzz.reduction.information import Explained
@@ -64,7 +64,7 @@ class Slots(Pool[Slot, Candidate, Tried]):
             backend, registry or BackendRegistry.discover(plugins), config
         )
         self._shared = servers is not None
-        self._known: dict[Question, dict[str, Tried]] = {}
+        self._known: dict[CandidateQuestion, dict[str, Tried]] = {}
         self.spent: dict[str, Spent] = {}
         self._spent = Spent()
         self._finished: list[tuple[Candidate, Tried]] = []
@@ -105,7 +105,7 @@ class Slots(Pool[Slot, Candidate, Tried]):
             self._spent.seconds += time.perf_counter() - start
             self._spent = outer
 
-    def known(self, question: Question) -> dict[str, Tried]:
+    def known(self, question: CandidateQuestion) -> dict[str, Tried]:
         """What came of candidates that were asked this, by digest."""
         return self._known.setdefault(question, {})
 
@@ -130,18 +130,18 @@ class Slots(Pool[Slot, Candidate, Tried]):
             self._spent.run += not repeated
             known.setdefault(tried.digest, tried)
 
-    def run(self, case: TestCase, edits: Group, question: Question) -> Tried:
+    def run(self, case: TestCase, edits: Group, question: CandidateQuestion) -> Tried:
         """Tries one candidate and waits for it; no slot may be busy."""
         return self._run(case, edits, question, self.known(question))
 
     def _run(
-        self, case: TestCase, edits: Group, question: Question, known: Mapping[str, Tried]
+        self, case: TestCase, edits: Group, question: CandidateQuestion, known: Mapping[str, Tried]
     ) -> Tried:
         self.begin(self.workers[0], Candidate(case, edits, question, known))
         ((_, tried),) = self.finished()
         return tried
 
-    def run_fresh(self, case: TestCase, question: Question) -> Tried:
+    def run_fresh(self, case: TestCase, question: CandidateQuestion) -> Tried:
         """The same for a case as it is, in a new process of the backend."""
         slot = self.workers[0]
         if slot.runner is None:

@@ -42,7 +42,7 @@ class TestLine:
     passes: Mapping[str, Iterable[str]] = field(default_factory=dict)
 
 
-class Figures:
+class CampaignFigures:
     """Counts for the charts of the page, kept up with every test that is added.
 
     timeline: kind -> outcomes per bin of `width` seconds. heat: operator -> backend -> tests
@@ -58,7 +58,7 @@ class Figures:
         self.tests = 0
         self.heat: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
         self.seen: Counter[str] = Counter()
-        self.curves = {name: Growth() for name in (*CURVES, PASSES, PATTERNS)}
+        self.curves = {name: DiversityGrowth() for name in (*CURVES, PASSES, PATTERNS)}
 
     def widen(self, seconds: float) -> None:
         """Makes room for a campaign that has gone on: bins become twice as wide, as often as it
@@ -109,7 +109,7 @@ class Figures:
         return max((failed_share(cell) for cell in self.heat[op].values()), default=0.0)
 
 
-class Growth:
+class DiversityGrowth:
     """How many different things there have been after so many tests, at MAX_POINTS or fewer."""
 
     def __init__(self) -> None:

@@ -125,7 +125,7 @@ def repro_script(finding: Finding, program: str | None, plugins: PluginFiles = N
 
     plugins: what lies beside the script.
     """
-    failure, wrong = finding.failure, first_wrong(finding)
+    failure, wrong = finding.failure, output_of_finding(finding)
     outcome = failing_outcome(finding)
     module = module_text(finding)
     sizes = finding.case.exporter == DYNAMIC and not takes_module(finding)
@@ -168,7 +168,7 @@ def repro_script(finding: Finding, program: str | None, plugins: PluginFiles = N
     )
 
 
-def first_wrong(finding: Finding) -> WrongOutput | None:
+def output_of_finding(finding: Finding) -> WrongOutput | None:
     """The wrong or disputed output that the finding is about, at the first level where it is."""
     failure = finding.failure
     if failure.kind not in DIFFERENCES:
@@ -190,7 +190,7 @@ def failing_outcome(finding: Finding) -> Outcome | None:
     return None
 
 
-def bounds(worst: Element, dtype: np.dtype) -> tuple[Any, Any]:
+def accepted_bounds(worst: Element, dtype: np.dtype) -> tuple[Any, Any]:
     """What the verdict accepts for an element: its envelope and one unit in the last place.
 
     The rule of nnfuzz.compare.verdict.outside.
@@ -243,7 +243,7 @@ def _worst(finding: Finding, wrong: WrongOutput | None) -> dict[str, Any] | None
         return None
     expected = _expected(finding, wrong)
     dtype = expected.dtype if expected is not None else np.dtype(np.float64)
-    low, high = bounds(wrong.worst, dtype)
+    low, high = accepted_bounds(wrong.worst, dtype)
     value = wrong.worst.expected
     value = float(value) if DType.of(dtype).is_float else value
     nan = value != value

@@ -76,7 +76,7 @@ def homely(path: str) -> str:
     return str(Path("~") / found.relative_to(home)) if inside else path
 
 
-def located(path: str) -> str:
+def from_portable(path: str) -> str:
     """The inverse of `portable`."""
     return str(Path(path).expanduser().absolute())
 

@@ -18,15 +18,15 @@ from nnfuzz.report.numbers import accuracy_rows, assert_close, operands, whole_a
 from nnfuzz.report.repro import (
     exit_codes,
     failing_outcome,
-    first_wrong,
     inlined,
     module_text,
+    output_of_finding,
     takes_module,
 )
 from nnfuzz.report.standard import clauses, reference_value
 from nnfuzz.report.templating import environment
 from nnfuzz.rewrite.catalogue import named
-from nnfuzz.rewrite.forms import parted
+from nnfuzz.rewrite.forms import parse_form
 from nnfuzz.testcase.identity import Foreign
 from nnfuzz.triage.frames import foreign_traceback
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
@@ -45,7 +45,7 @@ def tracker_report(finding: Finding) -> str:
     failure, case = finding.failure, finding.case
     outcome = failing_outcome(finding)
     failed = outcome is not None and outcome.kind in FAILURES
-    wrong = first_wrong(finding)
+    wrong = output_of_finding(finding)
     last = case.graph.operators[-1] if case.graph else ""
     healing = healed(finding.diagnosis.heals, last)
     return (
@@ -94,7 +94,7 @@ def _rewrites(finding: Finding) -> list[dict[str, str]]:
     """The steps by which the model was rewritten, and why each keeps the meaning."""
     if not finding.case.plain or takes_module(finding):
         return []
-    _, steps = parted(finding.case.exporter)
+    _, steps = parse_form(finding.case.exporter)
     return [{"step": str(s), "obligation": named(s.rule).obligation} for s in steps]
 
 
@@ -173,7 +173,7 @@ def _processor() -> str:
 
 def symptom(finding: Finding, outcome: Outcome | None) -> str:
     """One sentence on what is wrong, in Markdown."""
-    failure, wrong = finding.failure, first_wrong(finding)
+    failure, wrong = finding.failure, output_of_finding(finding)
     where: str = text.inline(failure.backend)
     if len({o.level for o in finding.outcomes if o.backend == failure.backend}) > 1:
         where += f" at {text.inline(', '.join(failure.levels))}"
@@ -282,7 +282,7 @@ def level_row(finding: Finding, outcome: Outcome) -> dict[str, str]:
 
 def _value_beside(finding: Finding, outcome: Outcome) -> str:
     """ "y: 0.5 there": what a level that is right returns where the failing one is wrong; or ""."""
-    wrong = first_wrong(finding)
+    wrong = output_of_finding(finding)
     array = (outcome.outputs or {}).get(wrong.output) if wrong else None
     if wrong is None or wrong.worst is None or array is None:
         return ""

@@ -13,7 +13,7 @@ from onnx import helper, numpy_helper
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.materialize.emit import Emitter, renamed
+from nnfuzz.materialize.emit import Emitter, rename_in_place
 from nnfuzz.materialize.walk import bodies, graphs, reads
 
 _DTYPES = {dtype.onnx: dtype for dtype in DType}
@@ -142,7 +142,7 @@ class Draft:
         chosen = range(len(self.graph.node)) if positions is None else positions
         for i in chosen:
             label = self.graph.node[i].name
-            renamed(self.graph.node[i], {old: new})
+            rename_in_place(self.graph.node[i], {old: new})
             self.graph.node[i].name = label
 
     def detour(self, name: str, build: Build, rng: random.Random) -> None:
@@ -179,7 +179,7 @@ class Draft:
             if result not in made or result in names:
                 result = emit.one("Identity", result)
             names[result] = wanted
-        new = [renamed(other, names) for other in emit.nodes]
+        new = [rename_in_place(other, names) for other in emit.nodes]
         self.set_nodes([*nodes[:position], *new, *nodes[position + 1 :]])
         self.graph.initializer.extend(emit.initializers)
 

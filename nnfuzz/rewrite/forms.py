@@ -29,18 +29,18 @@ class Written:
     plain: bytes = b""
 
 
-def form_of(exporter: str, steps: Iterable[Step]) -> str:
+def form_name(exporter: str, steps: Iterable[Step]) -> str:
     """The name of a form."""
     return SEPARATOR.join((exporter, *map(str, steps)))
 
 
-def parted(form: str) -> tuple[str, tuple[Step, ...]]:
+def parse_form(form: str) -> tuple[str, tuple[Step, ...]]:
     """The inverse of form_of. Raises: ValueError; KeyError for an unknown rule."""
     exporter, *steps = form.split(SEPARATOR)
     return exporter, tuple(map(Step.parse, steps))
 
 
-def write(
+def write_form(
     form: str,
     exporters: Mapping[str, Exporter],
     graph: Graph,
@@ -52,9 +52,9 @@ def write(
 
     Raises: ValueError, KeyError if the name is no form; and as Exporter.export.
     """
-    exporter, steps = parted(form)
+    exporter, steps = parse_form(form)
     model = exporters[exporter].export(graph, weights, inputs, opset)
     if not steps:
         return Written(model, form)
     after, done = rewritten(model, steps)
-    return Written(after, form_of(exporter, done), model if done else b"")
+    return Written(after, form_name(exporter, done), model if done else b"")

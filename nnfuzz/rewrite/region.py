@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import onnx
 
-from nnfuzz.materialize.emit import renamed
+from nnfuzz.materialize.emit import rename_in_place
 from nnfuzz.materialize.walk import reads
 from nnfuzz.rewrite.draft import Draft, deterministic
 
@@ -61,7 +61,7 @@ def repeatable(draft: Draft) -> list[Region]:
     return [r for r in regions(draft) if all(map(deterministic, r.nodes(draft)))]
 
 
-def inner(draft: Draft, region: Region) -> tuple[list[onnx.NodeProto], list[str]]:
+def renamed_nodes(draft: Draft, region: Region) -> tuple[list[onnx.NodeProto], list[str]]:
     """The region's nodes with fresh names for its outputs, and these names."""
     names = {name: draft.fresh("in") for name in region.outputs}
     return [kept_name(node, names) for node in region.nodes(draft)], [*names.values()]
@@ -70,6 +70,6 @@ def inner(draft: Draft, region: Region) -> tuple[list[onnx.NodeProto], list[str]
 def kept_name(node: onnx.NodeProto, names: dict[str, str]) -> onnx.NodeProto:
     """A copy of a node with other names for values, but its own name."""
     label = node.name
-    renamed(node, names)
+    rename_in_place(node, names)
     node.name = label
     return node

@@ -62,7 +62,7 @@ def rewritten(model: bytes, steps: Iterable[Step]) -> tuple[bytes, tuple[Step, .
     return (_serialised(draft), done) if done else (model, ())
 
 
-def drawn(
+def draw_rewriting(
     model: bytes, rng: random.Random, rules: Collection[str] = (), most: int = MOST_STEPS
 ) -> tuple[bytes, tuple[Step, ...]]:
     """The model after one to `most` steps, drawn by rng among `rules` (default: USUAL)."""

@@ -29,14 +29,14 @@ def allocate(size: int) -> memoryview:
     return raw.data[start : start + size]
 
 
-def pack(kind: bytes, payload: bytes, job: int = 0) -> list[memoryview]:
+def pieces_of(kind: bytes, payload: bytes, job: int = 0) -> list[memoryview]:
     """The pieces to be sent, in order, without copying the payload."""
     return [memoryview(_HEAD.pack(kind, job, len(payload))), memoryview(payload)]
 
 
 def send(sock: socket.socket, kind: bytes, payload: bytes, job: int = 0) -> None:
     """Sends one message on a blocking socket, in one system call where it takes all of it."""
-    pieces = pack(kind, payload, job)
+    pieces = pieces_of(kind, payload, job)
     while pieces:
         pieces = unsent(pieces, sock.sendmsg(pieces))
 

@@ -73,7 +73,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Fault:
+class WorkerFault:
     """The service itself failed with an exception: an error of its author, not of its subject."""
 
     error_type: str
@@ -105,7 +105,7 @@ class Death:
         return self.kind is DeathKind.CRASH and self.signal == "SIGKILL" and not self.note
 
 
-Trouble = Fault | Death
+Trouble = WorkerFault | Death
 Event = Reply[Any] | Progress | Trouble
 
 
@@ -125,9 +125,9 @@ class Standstill:
         return f"{self.who} has not answered for {self.seconds:.0f} s{about}: replaced"
 
 
-def described(event: Fault | Death) -> str:
+def event_line(event: WorkerFault | Death) -> str:
     """One line on what happened to a worker."""
-    if isinstance(event, Fault):
+    if isinstance(event, WorkerFault):
         return f"{event.error_type}: {event.message}"
     how = event.signal or (f"exit code {event.exit_code}" if event.exit_code is not None else "")
     return f"worker ended by {event.kind} {how}".strip() + f" in stage {event.stage or 'start'}"

@@ -67,7 +67,7 @@ class WorkerProcess:
         self.capture = Capture(output)
         self.reader = channel.MessageReader(ours)
         self.baseline = 0  # private bytes when it was ready for its first job
-        self.outgoing = channel.pack(channel.SETUP, setup)
+        self.outgoing = channel.pieces_of(channel.SETUP, setup)
         self.push()
 
     def _start(self, pid: int) -> None:

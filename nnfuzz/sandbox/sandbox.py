@@ -25,12 +25,12 @@ from nnfuzz.sandbox.events import (
     Death,
     DeathKind,
     Event,
-    Fault,
     Limits,
     Progress,
     Reply,
     Standstill,
     Trouble,
+    WorkerFault,
     reads_as_out_of_memory,
 )
 from nnfuzz.sandbox.forkserver import ForkServer
@@ -234,7 +234,7 @@ class Sandbox:
         self._job = job
         process.jobs += 1
         process.asked = False
-        process.outgoing.extend(channel.pack(channel.JOB, job.frame, process.jobs))
+        process.outgoing.extend(channel.pieces_of(channel.JOB, job.frame, process.jobs))
         self._start_clock(starting=not process.ready)
         process.push()
 
@@ -321,8 +321,8 @@ class Sandbox:
                 raise wire.WireError(f"an answer after {job.parts} of {job.job.parts} parts")
             event = Reply(job.job.read_answer(header, blobs), captured)
         elif kind == channel.FAULT:
-            texts = read_fields(Fault, header, "error_type", "message", "traceback")
-            event = Fault(**texts, captured=captured, starting=starting)
+            texts = read_fields(WorkerFault, header, "error_type", "message", "traceback")
+            event = WorkerFault(**texts, captured=captured, starting=starting)
             process.spent = True  # what has failed may have left anything behind
         else:
             raise wire.WireError(f"a message of kind {kind!r} out of turn")

@@ -131,7 +131,7 @@ def _serve(sock: socket.socket, status: StatusPage, marks: int, scratch: Path) -
     while True:
         _, frame = channel.receive(sock)
         number += 1
-        settle(scratch)
+        enter_scratch(scratch)
         status.begin(number)
         header, blobs = wire.decode(frame)
         del frame
@@ -222,7 +222,7 @@ def _isolate(scratch: Path) -> None:
     """Own scratch directory, no core dumps, deaf to Ctrl-C, own numpy randomness."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    settle(scratch)
+    enter_scratch(scratch)
     os.environ["TMPDIR"] = str(scratch)
     tempfile.tempdir = str(scratch)
     # `random` reseeds itself after a fork; numpy's global state does not.
@@ -230,7 +230,7 @@ def _isolate(scratch: Path) -> None:
         sys.modules["numpy"].random.seed()
 
 
-def settle(scratch: Path) -> None:
+def enter_scratch(scratch: Path) -> None:
     """Makes the scratch directory, or makes it again where somebody has tidied up; enters it."""
     if not scratch.is_dir():
         scratch.parent.mkdir(mode=0o700, exist_ok=True)

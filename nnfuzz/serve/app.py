@@ -22,11 +22,11 @@ from nnfuzz.report.templating import environment
 from nnfuzz.serve.findings import (
     MOST_ROWS,
     ORDERS,
-    checked,
-    chosen,
+    clamped_number,
+    file_of_finding,
     files_of,
     link,
-    number,
+    matching_rows,
     options,
 )
 from nnfuzz.serve.guard import Guard
@@ -95,9 +95,9 @@ class Pages:
 
     def _list(self, request: Request) -> str:
         rows, query = self._watch.snapshot.rows, request.query_params
-        found = chosen(rows, query)
-        count = number(query.get("limit"), FIRST_ROWS, MOST_ROWS)
-        first = number(query.get("offset"), 0, len(found))
+        found = matching_rows(rows, query)
+        count = clamped_number(query.get("limit"), FIRST_ROWS, MOST_ROWS)
+        first = clamped_number(query.get("offset"), 0, len(found))
         page = self._env.get_template("live_findings.html.jinja")
         return page.render(rows=found[first : first + count], found=len(found), total=len(rows))
 
@@ -123,7 +123,7 @@ class Pages:
         if place not in self._watch.snapshot.folders:
             return _not_here()
         try:
-            path = checked(self._watch.folder, place, request.path_params["path"])
+            path = file_of_finding(self._watch.folder, place, request.path_params["path"])
         except Unreadable:
             return _not_here()
         headers = {"Content-Security-Policy": _SANDBOX}

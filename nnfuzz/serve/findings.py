@@ -19,7 +19,9 @@ MOST_FILES = 100
 """Files of a finding that are listed."""
 
 
-def chosen(rows: Iterable[Mapping[str, Any]], query: Mapping[str, str]) -> list[Mapping[str, Any]]:
+def matching_rows(
+    rows: Iterable[Mapping[str, Any]], query: Mapping[str, str]
+) -> list[Mapping[str, Any]]:
     """Rows that match all filters and contain every word of the text, in the requested order."""
     wanted = {key: query[key] for key in FILTERS if query.get(key)}
     words = query.get("text", "").lower().split()
@@ -44,7 +46,7 @@ def options(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
 _DIGITS = 18  # of a number; Python refuses to read one of thousands
 
 
-def number(text: str | None, default: int, most: int) -> int:
+def clamped_number(text: str | None, default: int, most: int) -> int:
     """A number from a query, clamped to bounds."""
     if not (text and text.isascii() and text.isdecimal()):
         return default
@@ -63,7 +65,7 @@ def files_of(campaign: Path, folder: str) -> list[dict[str, object]]:
         for name in sorted(names):
             path = Path(place, name)
             try:
-                checked(campaign, folder, path.relative_to(campaign / folder).as_posix())
+                file_of_finding(campaign, folder, path.relative_to(campaign / folder).as_posix())
             except Unreadable:
                 continue
             shown = path.relative_to(campaign / folder).as_posix()
@@ -72,7 +74,7 @@ def files_of(campaign: Path, folder: str) -> list[dict[str, object]]:
     return [{"name": name, "bytes": size, "link": where} for name, size, where in listed]
 
 
-def checked(campaign: Path, folder: str, name: str) -> Path:
+def file_of_finding(campaign: Path, folder: str, name: str) -> Path:
     """A regular file below the folder of a finding, which is below the campaign's.
 
     Raises: Unreadable for anything else.

@@ -29,7 +29,7 @@ from nnfuzz.records.finding import Finding
 from nnfuzz.report import text
 from nnfuzz.report.draw import draw
 from nnfuzz.report.numbers import summarised, whole_arrays
-from nnfuzz.report.page_figures import CLASSES, MAX_POINTS, Figures, TestLine, failed_share
+from nnfuzz.report.page_figures import CLASSES, MAX_POINTS, CampaignFigures, TestLine, failed_share
 from nnfuzz.report.repro import failing_outcome
 from nnfuzz.report.templating import environment
 from nnfuzz.report.tracker import level_row, symptom
@@ -46,7 +46,7 @@ _MERGED = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Campaign:
+class CampaignPage:
     """The content of the page. findings: a dict for each, with signature, title, kind, stage,
     backend, level ("O0,O3"), party, folder (below the campaign's), occurrences, test and
     found_at (seconds); once reduced also by_levels, refined, pattern, duplicates, suspects and
@@ -65,9 +65,9 @@ class Campaign:
     began: str = ""
 
 
-def campaign_page(campaign: Campaign, out: Path) -> str:
+def campaign_page(campaign: CampaignPage, out: Path) -> str:
     """The HTML of the page. out: the file it is written to; links are relative to it."""
-    figures = Figures(campaign.summary["seconds"])
+    figures = CampaignFigures(campaign.summary["seconds"])
     for test in campaign.tests:
         figures.add(test)
 
@@ -102,7 +102,7 @@ def campaign_page(campaign: Campaign, out: Path) -> str:
     )
 
 
-def drawn(figures: Figures, found_at: Iterable[float], seconds: float) -> dict[str, object]:
+def drawn(figures: CampaignFigures, found_at: Iterable[float], seconds: float) -> dict[str, object]:
     """Content of figures.html.jinja. found_at: times of findings. seconds: of the campaign."""
     return {
         "timeline": figures.shown(),
@@ -112,7 +112,7 @@ def drawn(figures: Figures, found_at: Iterable[float], seconds: float) -> dict[s
     }
 
 
-def operators(figures: Figures) -> dict[str, object]:
+def operators(figures: CampaignFigures) -> dict[str, object]:
     """Content of operators.html.jinja."""
     return {"backends": figures.backends(), "heat": _heat(figures)}
 
@@ -235,7 +235,7 @@ def _discoveries(times: Sequence[float], seconds: float) -> list[tuple[float, fl
     return [*points, (max(seconds, times[-1]), float(len(times)))]
 
 
-def _heat(figures: Figures) -> list[dict[str, object]]:
+def _heat(figures: CampaignFigures) -> list[dict[str, object]]:
     rows = []
     for op in figures.operators():
         cells = [figures.heat[op].get(backend, Counter[str]()) for backend in figures.backends()]

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 
-from nnfuzz.serve.watch import Snapshot
+from nnfuzz.serve.watch import PageSnapshot
 
 PAUSE_SECONDS = 0.5
 """Seconds between two looks at the snapshot."""
@@ -25,7 +25,7 @@ def frame(event: str, data: str, number: int) -> str:
 
 
 async def events(
-    latest: Callable[[], Snapshot], ended: Callable[[], bool], pause: float = PAUSE_SECONDS
+    latest: Callable[[], PageSnapshot], ended: Callable[[], bool], pause: float = PAUSE_SECONDS
 ) -> AsyncIterator[str]:
     """A frame of the snapshot at once and after each change, until the server ends."""
     seen, quiet = -1, 0.0

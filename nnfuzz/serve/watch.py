@@ -25,7 +25,7 @@ from nnfuzz.base.untrusted import as_far_as, making_sense, whole_or
 from nnfuzz.base.writing import as_json
 from nnfuzz.parts.sources import SOURCES
 from nnfuzz.records.rows import FindingRow
-from nnfuzz.report.page_figures import Figures, TestLine
+from nnfuzz.report.page_figures import CampaignFigures, TestLine
 from nnfuzz.report.templating import environment, seconds
 from nnfuzz.serve.findings import options
 from nnfuzz.serve.page import drawn, operators, plain_row
@@ -54,7 +54,7 @@ GIVEN_UP, REDUCED, WAITING = "not reducible", "reduced", "not reduced yet"
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class PageSnapshot:
     """The content of the live page.
 
     number: of the snapshot; it grows. listed, drawn: number of the first snapshot with the same
@@ -100,9 +100,9 @@ class Watch:
     def __init__(self, folder: Path, name: str, fetch: Callable[[], None] = lambda: None) -> None:
         self.folder = folder
         self._fetch = fetch
-        self.snapshot = Snapshot(name=name)
+        self.snapshot = PageSnapshot(name=name)
         self._lock = threading.Lock()
-        self._figures = Figures(RECENT_SECONDS)
+        self._figures = CampaignFigures(RECENT_SECONDS)
         self._outcomes: dict[str, Counter[str]] = {}
         self._latest: deque[float] = deque()
         self._stamp: object = None

@@ -13,7 +13,7 @@ Accept = Callable[[dict[Var, int], dict[Expr, int]], bool]
 expressions."""
 
 
-class Store(Protocol):
+class ConstraintStore(Protocol):
     """The constraint store of a growing graph (nnfuzz.generate.growth).
 
     draws: the sources of randomness by attempt, the last one for all further attempts; they differ

@@ -1,7 +1,7 @@
 """How much of the disk a campaign takes, and what it does without once that is too much.
 
 The oldest agreeing tests lose what only statistics need: the features of their graphs, motifs and
-passes (but where guidance learns from these). Then their rows are packed (see tables/packed.py),
+passes (but where guidance learns from these). Then their rows are packed (see packed.py),
 and at last the folders of duplicates, the oldest first (nnfuzz/findings/packed_folder.py). What a
 campaign needs to go on stays, and so does every finding; when there is nothing left to pack, the
 campaign ends.
@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from nnfuzz.findings.packed_folder import is_packed, pack
+from nnfuzz.findings.packed_folder import is_packed, pack_folder
 from nnfuzz.records.schedule import LONGEST
 from nnfuzz.store.schema import DUPLICATES, FOLDERS
 from nnfuzz.store.store import FILE, Store
@@ -104,7 +104,7 @@ class DiskBudget:
         """The bytes that this has given back."""
         before = _folder_bytes(folder)
         try:
-            pack(folder)
+            pack_folder(folder)
         except OSError as error:
             self._tell(f"{folder} cannot be packed: {error}")
         return before - _folder_bytes(folder)

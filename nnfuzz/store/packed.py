@@ -30,7 +30,7 @@ EMPTIED = ("tests", "features", "motifs", "passes")
 T = TypeVar("T", bound=tuple[Any, ...])
 
 
-class Row(NamedTuple):
+class PackedTest(NamedTuple):
     """One of the table of tests, column by column."""
 
     idx: int
@@ -46,10 +46,10 @@ class Row(NamedTuple):
 
 
 _WITHIN = "WHERE last >= ? AND first < ? ORDER BY first"
-_KINDS = tuple(list[kind] for kind in get_type_hints(Row).values())  # type: ignore[valid-type]
+_KINDS = tuple(list[kind] for kind in get_type_hints(PackedTest).values())  # type: ignore[valid-type]
 _TYPES: Any = tuple.__class_getitem__(_KINDS)
 """Of the columns of a pack."""
-_COLUMNS = ", ".join(Row._fields)
+_COLUMNS = ", ".join(PackedTest._fields)
 
 
 class Packs(Table):
@@ -57,7 +57,10 @@ class Packs(Table):
 
     def __init__(self, db: Database) -> None:
         super().__init__(db)
-        self._last: tuple[int, list[Row]] = (-1, [])  # the first index of a pack, and its rows
+        self._last: tuple[int, list[PackedTest]] = (
+            -1,
+            [],
+        )  # the first index of a pack, and its rows
 
     def pack(self, below: int) -> int:
         """Packs the oldest tests without an occurrence that are worth it; returns how many.
@@ -92,7 +95,7 @@ class Packs(Table):
             for found in ranges:
                 yield range(max(found.start, first), min(found.stop, end_of(end)))
 
-    def rows(self, first: int = 0, end: int | None = None) -> Iterator[Row]:
+    def rows(self, first: int = 0, end: int | None = None) -> Iterator[PackedTest]:
         """The packed tests by index, from one to another one, which is excluded."""
         query = f"SELECT first FROM packed {_WITHIN}"
         for (start,) in self._db.execute(query, first, end_of(end)).fetchall():
@@ -101,7 +104,7 @@ class Packs(Table):
             yield from [row for row in self._last[1] if first <= row.idx < end_of(end)]
 
     def among(
-        self, rows: Iterable[T], first: int, end: int | None, made: Callable[[Row], T]
+        self, rows: Iterable[T], first: int, end: int | None, made: Callable[[PackedTest], T]
     ) -> Iterator[T]:
         """Rows that begin with their index, in its order, with those of packed tests among them.
 
@@ -150,15 +153,15 @@ class Packs(Table):
         """Removes packs by their first index."""
         self._db.delete("packed", "first", firsts)
 
-    def _pack(self, first: int) -> list[Row]:
+    def _pack(self, first: int) -> list[PackedTest]:
         """Raises: Unreadable."""
         query = "SELECT rows FROM packed WHERE first = ?"
         return [row for (data,) in self._db.execute(query, first) for row in _unpacked(data)]
 
 
-def _unpacked(data: bytes) -> list[Row]:
+def _unpacked(data: bytes) -> list[PackedTest]:
     """Raises: Unreadable."""
     with making_sense(FILE):
         text = zlib.decompressobj().decompress(data, MAX_PACK_BYTES)
         columns: tuple[Any, ...] = read(_TYPES, parsed_json(text, FILE))
-        return [Row(*row) for row in zip(*columns, strict=True)]
+        return [PackedTest(*row) for row in zip(*columns, strict=True)]

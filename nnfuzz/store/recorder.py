@@ -25,7 +25,7 @@ from nnfuzz.experiment.result import Result
 from nnfuzz.feedback.support import signature_keys
 from nnfuzz.findings.clusters import Clusters, complaint_of, merged
 from nnfuzz.findings.folder import folder_name
-from nnfuzz.findings.packed_folder import unpack
+from nnfuzz.findings.packed_folder import unpack_folder
 from nnfuzz.findings.variants import write_variants
 from nnfuzz.generate.emphasis import KeptCase
 from nnfuzz.ir.edges import edge_keys
@@ -46,7 +46,7 @@ from nnfuzz.records.rows import (
 from nnfuzz.records.schedule import (
     LONGEST,
     PLACE_BITS,
-    Recorded,
+    RecordedIndexes,
     begins,
     epoch_of,
     place_of,
@@ -171,7 +171,7 @@ class Recorder:
         declared: Mapping[str, Sequence[Deviation]] = NO_HABITS,
         regressions: bool = False,
         part: Shard = Shard(),  # noqa: B008 (frozen)
-        recorded: Recorded | None = None,
+        recorded: RecordedIndexes | None = None,
         longest: int = LONGEST,
     ) -> None:
         """known: lines of a file of known failures. variables: see
@@ -619,7 +619,7 @@ def arrange(
             target.parent.mkdir(exist_ok=True)
             if place != DUPLICATES:
                 with suppress(OSError, Unreadable):  # one that cannot be read moves as it is
-                    unpack(source)
+                    unpack_folder(source)
             if source.exists() and not target.exists():
                 os.replace(source, target)
             store.signatures.move(signature, wanted)

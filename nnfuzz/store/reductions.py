@@ -8,7 +8,7 @@ from nnfuzz.store.columns import dumps, loads
 from nnfuzz.store.database import Table
 
 
-class Reductions(Table):
+class ReductionTable(Table):
     """Reductions and suspicions by the signature of the finding."""
 
     def add(self, row: ReductionRow) -> None:

@@ -9,14 +9,14 @@ from dataclasses import replace
 from nnfuzz.records.rows import FindingRow, ReductionRow
 from nnfuzz.store.database import Database, Table
 from nnfuzz.store.occurrences import Occurrences
-from nnfuzz.store.reductions import Reductions
+from nnfuzz.store.reductions import ReductionTable
 from nnfuzz.testcase.identity import Probe, TestId, parse_id
 
 
 class Signatures(Table):
     """One row per signature, reduced or not."""
 
-    def __init__(self, db: Database, occurrences: Occurrences, reductions: Reductions) -> None:
+    def __init__(self, db: Database, occurrences: Occurrences, reductions: ReductionTable) -> None:
         super().__init__(db)
         self._occurrences, self._reductions = occurrences, reductions
 

@@ -26,9 +26,9 @@ from nnfuzz.store.database import Database, StoreError
 from nnfuzz.store.events import Events
 from nnfuzz.store.hangs import Hangs
 from nnfuzz.store.occurrences import Occurrences
-from nnfuzz.store.packed import Row
+from nnfuzz.store.packed import PackedTest
 from nnfuzz.store.probes import Probes
-from nnfuzz.store.reductions import Reductions
+from nnfuzz.store.reductions import ReductionTable
 from nnfuzz.store.restraints import Restraints
 from nnfuzz.store.schema import FILE, LOCK
 from nnfuzz.store.sessions import Sessions
@@ -46,7 +46,7 @@ class Store(Database):
         super().__init__(folder, connection, lock)
         self.sessions, self.tests, self.events = Sessions(self), Tests(self), Events(self)
         self.restraints, self.probes, self.hangs = Restraints(self), Probes(self), Hangs(self)
-        self.occurrences, self.reductions = Occurrences(self), Reductions(self)
+        self.occurrences, self.reductions = Occurrences(self), ReductionTable(self)
         self.signatures = Signatures(self, self.occurrences, self.reductions)
 
     def record(self, record: Record) -> None:
@@ -83,7 +83,7 @@ class Store(Database):
             SELECT idx, epoch, status, exporter, items, outcomes FROM tests
             WHERE idx >= ? AND idx < ? ORDER BY idx"""
 
-        def unpacked(row: Row) -> tuple[object, ...]:
+        def unpacked(row: PackedTest) -> tuple[object, ...]:
             return row.idx, row.epoch, row.status, row.exporter, row.items, row.outcomes
 
         rows = self.tests.packs.among(self.execute(query, first, end), first, end, unpacked)

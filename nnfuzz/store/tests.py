@@ -15,7 +15,7 @@ from nnfuzz.report.page_figures import TestLine
 from nnfuzz.store.columns import dumps, loads
 from nnfuzz.store.database import Database, Table, end_of
 from nnfuzz.store.errors import Errors
-from nnfuzz.store.packed import Packs, Row
+from nnfuzz.store.packed import PackedTest, Packs
 from nnfuzz.store.passes import Passes
 from nnfuzz.testcase.identity import Numbered
 
@@ -56,7 +56,7 @@ class Tests(Table):
                 coalesce(names, '')
             FROM tests LEFT JOIN motifs USING (idx) ORDER BY idx"""
 
-        def unpacked(row: Row) -> tuple[object, ...]:
+        def unpacked(row: PackedTest) -> tuple[object, ...]:
             return *row[:3], *row[4:], ""
 
         rows = self.packs.among(self._db.execute(query), 0, None, unpacked)
@@ -92,7 +92,7 @@ class Tests(Table):
             FROM tests LEFT JOIN features USING (idx)
             WHERE idx >= ? AND idx < ? ORDER BY idx LIMIT ?"""
 
-        def unpacked(row: Row) -> tuple[object, ...]:
+        def unpacked(row: PackedTest) -> tuple[object, ...]:
             return row.idx, row.at, row.status, row.outcomes, None, "{}"
 
         own = self._db.execute(query, first, end_of(end), most)

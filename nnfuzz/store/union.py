@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from nnfuzz.store.columns import dumps
 from nnfuzz.store.database import Database
-from nnfuzz.store.packed import Packs, Row
+from nnfuzz.store.packed import PackedTest, Packs
 from nnfuzz.store.restraints import Restraints
 from nnfuzz.store.schema import FILE
 from nnfuzz.store.tests import OF_TESTS
@@ -130,7 +130,8 @@ class _Addition:
             self._taken.below,
         )
         self._db.execute("CREATE UNIQUE INDEX temp.of_part ON tests_of_part (idx)")
-        query = f"INSERT OR IGNORE INTO tests_of_part VALUES ({', '.join('?' * len(Row._fields))})"
+        places = ", ".join("?" * len(PackedTest._fields))
+        query = f"INSERT OR IGNORE INTO tests_of_part VALUES ({places})"
         packed = (row for row in self._packs.rows(self._taken.below) if row.idx not in later)
         self._db.connection.executemany(query, packed)
 

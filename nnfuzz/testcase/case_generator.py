@@ -27,7 +27,7 @@ from nnfuzz.generate.resizing import Resizable
 from nnfuzz.inputs.edges import at_edges, expected
 from nnfuzz.inputs.search import DRAWS_ONLY, Found, NotFound, SearchConfig, search
 from nnfuzz.ir.graph import Graph
-from nnfuzz.ir.sizes import joined
+from nnfuzz.ir.sizes import join_copies
 from nnfuzz.ir.support_key import SupportKey, operators_in
 from nnfuzz.ir.view import NO_GRAPH
 from nnfuzz.materialize.dynamic import SizeError, emit_dynamic
@@ -38,8 +38,8 @@ from nnfuzz.operators.motif import Motif
 from nnfuzz.operators.operator import OpSpec
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.rewrite.catalogue import EDGES, RULES, USUAL, needs
-from nnfuzz.rewrite.forms import form_of
-from nnfuzz.rewrite.rewriting import drawn
+from nnfuzz.rewrite.forms import form_name
+from nnfuzz.rewrite.rewriting import draw_rewriting
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.identity import Numbered, Probe, TestId
 from nnfuzz.testcase.seeds import SeedLibrary
@@ -254,8 +254,8 @@ class CaseGenerator:
             share = EMPTY if self.config.edges else 0.0
         if self.config.invalid or not self._rules or rng.random() >= share:
             return model, b"", DIRECT
-        after, steps = drawn(model, rng, self._rules)
-        return after, model if steps else b"", form_of(DIRECT, steps)
+        after, steps = draw_rewriting(model, rng, self._rules)
+        return after, model if steps else b"", form_name(DIRECT, steps)
 
     def _plain(self, made: Generated) -> tuple[Graph, str]:
         """The graph and what exports it."""
@@ -364,7 +364,7 @@ def _at_several_sizes(resizable: Resizable, rng: random.Random, opset: int) -> G
     Raises: as `emit_model` does.
     """
     for family in itertools.islice(resizable.families(rng), DIMENSIONS):
-        whole = joined(family)
+        whole = join_copies(family)
         whole.verify()
         types = {name: whole.type(name) for name in whole.weights}
         weights = {name: np.zeros(t.sizes, t.dtype.numpy) for name, t in types.items()}

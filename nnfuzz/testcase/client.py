@@ -10,7 +10,7 @@ from nnfuzz.backend.deviation import NO_HABITS, Habits
 from nnfuzz.backend.outcome import Outcome
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.sandbox.events import Death, Fault, Limits, Reply, Trouble, described
+from nnfuzz.sandbox.events import Death, Limits, Reply, Trouble, WorkerFault, event_line
 from nnfuzz.sandbox.forkserver import ForkServer
 from nnfuzz.sandbox.job import Job
 from nnfuzz.sandbox.sandbox import Sandbox
@@ -137,19 +137,19 @@ class ProducerClient:
 
     def _call(self, job: Job[A]) -> A:
         event = working(self._sandbox.call(job))
-        if isinstance(event, Fault):
-            raise ProducerError(f"{described(event)}\n{event.traceback}")
+        if isinstance(event, WorkerFault):
+            raise ProducerError(f"{event_line(event)}\n{event.traceback}")
         if isinstance(event, Death):
-            raise ProducerError(f"{described(event)}\n{event.captured}")
+            raise ProducerError(f"{event_line(event)}\n{event.captured}")
         return event.value
 
 
 def working(event: Reply[A] | Trouble) -> Reply[A] | Trouble:
     """The event. Raises: ProducerSettingsError, ProducerUnavailable if no worker can start."""
-    if isinstance(event, Fault) and event.starting:
+    if isinstance(event, WorkerFault) and event.starting:
         if blames_settings(event.error_type):
             raise ProducerSettingsError(event.message.strip("\"'"))
-        raise ProducerUnavailable(f"{described(event)}\n{event.traceback}")
+        raise ProducerUnavailable(f"{event_line(event)}\n{event.traceback}")
     if isinstance(event, Death) and event.stage == "start":
-        raise ProducerUnavailable(f"{described(event)}\n{event.captured}")
+        raise ProducerUnavailable(f"{event_line(event)}\n{event.captured}")
     return event

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import ml_dtypes
 import numpy as np
 
-from nnfuzz.inputs.draws import draw
-from nnfuzz.inputs.program import Cause, Program, index_ranges
+from nnfuzz.inputs.draws import draw_array
+from nnfuzz.inputs.program import InvalidCause, Program, index_ranges
 from nnfuzz.inputs.search import NotFound, SearchConfig, search
 from nnfuzz.ir.dtypes import DType, plain
 from nnfuzz.ir.graph import Graph, Node
@@ -150,7 +150,7 @@ def _obstacle(graph: Graph, weights: Arrays, position: int, seed: int) -> str:
         seen, cause = _observed(graph, tamed, position, seed)
     why = (
         "its result is not finite"
-        if cause is Cause.FINITE
+        if cause is InvalidCause.FINITE
         else "it is undefined there or overflows"
     )
     told = _described(node, seen)
@@ -180,14 +180,14 @@ def _range(value: np.ndarray) -> Range:
 
 def _observed(
     graph: Graph, weights: Arrays, position: int, seed: int
-) -> tuple[list[Range], Cause | None]:
+) -> tuple[list[Range], InvalidCause | None]:
     """The ranges that a node's inputs have in draws that get to it, and why it was not valid."""
     program, dice = Program(graph), np.random.default_rng(seed)
     hints = index_ranges(graph)
     found: list[Range] = []
     cause = None
     for trial in range(TRIALS):
-        drawn = {n: draw(dice, graph.type(n), hints.get(n), trial) for n in graph.inputs}
+        drawn = {n: draw_array(dice, graph.type(n), hints.get(n), trial) for n in graph.inputs}
         values = {name: tensor(value) for name, value in {**weights, **drawn}.items()}
         violation = program.run(values)
         if violation is None or violation.position != position:

@@ -32,7 +32,7 @@ from nnfuzz.materialize.opsets import opset_range
 from nnfuzz.operators.carriers import array
 from nnfuzz.operators.motif import load_motifs
 from nnfuzz.operators.registry import OpRegistry
-from nnfuzz.rewrite.forms import write
+from nnfuzz.rewrite.forms import write_form
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.case_generator import CaseGenerator, Parts, Report
 from nnfuzz.testcase.foreign import computed, with_outputs
@@ -194,7 +194,7 @@ class Producer:
         """The case with another graph over its inputs and weights."""
         values = execute(graph, tensors({**case.inputs, **case.weights}))
         given = case.weights, case.inputs, case.opset
-        written = write(case.exporter, self.exporters, graph, *given)
+        written = write_form(case.exporter, self.exporters, graph, *given)
         expected = {name: array(values[name], graph.type(name).dtype) for name in graph.outputs}
         return replace(
             case,

@@ -34,7 +34,7 @@ def single_node(
             fed[name] = _tensor(values, name)
             graph.input.append(protos.value_info(name, _type(fed[name])))
         else:
-            graph.initializer.append(protos.tensor(name, _tensor(values, name)))
+            graph.initializer.append(protos.constant_proto(name, _tensor(values, name)))
     for name in filter(None, node.output):
         graph.output.append(protos.value_info(name, _type(_tensor(values, name))))
     opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))

@@ -20,8 +20,8 @@ from nnfuzz.triage.general import (
     as_written,
     before_last,
     between,
+    from_last_location,
     general_message,
-    located,
     sources,
     without_calls,
     without_intrinsics,
@@ -88,7 +88,7 @@ def blamed(
         suspects = _result("dtype", [own])
     if suspects:
         return suspects
-    if where := located(message):
+    if where := from_last_location(message):
         return dict.fromkeys(_ERROR) | {"message": where}
     general = _generalised(message, graph, stage, operator)
     if rules := rules_of(failure.targets[0].form):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from nnfuzz.backend.backtrace import function, split
+from nnfuzz.backend.backtrace import function_name, split_frames
 from nnfuzz.backend.causes import DIRECT
 
 _PYTHON = re.compile(r'^\s*File "([^"]*)", line (\d+),? in (.+)$')
@@ -46,7 +46,7 @@ def python_frames(text: str) -> list[str]:
     for line in (last or text).splitlines():
         match = _PYTHON.match(line)
         if match and not (_OURS.search(match.group(1)) or _LIBRARY.search(match.group(1))):
-            frames.append(f"{match.group(1).rsplit('/', 1)[-1]}:{function(match.group(3))}")
+            frames.append(f"{match.group(1).rsplit('/', 1)[-1]}:{function_name(match.group(3))}")
     return frames[::-1] if _FIRST.search(text) else frames
 
 
@@ -82,7 +82,7 @@ def foreign_traceback(text: str) -> str:
 
 def native_frames(text: str) -> list[str]:
     """Functions of compiled code in a text, innermost first, without those of any runtime."""
-    return [name for name in split(text).functions if name and not _RUNTIME.fullmatch(name)]
+    return [name for name in split_frames(text).functions if name and not _RUNTIME.fullmatch(name)]
 
 
 def is_native(frame: str) -> bool:

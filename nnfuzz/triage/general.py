@@ -78,7 +78,7 @@ def without_calls(message: str) -> str:
     return _CALLED.sub("<call>", message)
 
 
-def located(message: str) -> str:
+def from_last_location(message: str) -> str:
     """What a normalised message says from its last source file and function on; "" if none.
 
     Template arguments go: "pool.h Pool::Pool(const Info&) [with Info = X] bad" is bad in whatever

@@ -144,7 +144,7 @@ def wording(clause: str) -> str:
     return " ".join(words) if len(words) >= CLAUSE_WORDS else clause
 
 
-def same(one: Collection[Key], other: Collection[Key]) -> bool:
+def have_one_cause(one: Collection[Key], other: Collection[Key]) -> bool:
     """Whether two findings share enough to be one. What a message says and what it says last are
     the same words, and count once.
     """
@@ -196,7 +196,7 @@ Id = TypeVar("Id", bound=Hashable)
 
 
 def grouped(findings: Mapping[Id, Iterable[Key]]) -> dict[Id, Id]:
-    """Each finding with the first one of its group; groups are closed under `same`.
+    """Each finding with the first one of its group; groups are closed under `have_one_cause`.
 
     Findings that share hints only merge with any member that they share enough of them with.
     """
@@ -216,7 +216,9 @@ def grouped(findings: Mapping[Id, Iterable[Key]]) -> dict[Id, Id]:
         for key in sorted(found):
             for other in by_key.setdefault(key, []):
                 a, b = root(name), root(other)
-                if a != b and (key.kind.weight >= 1.0 - _EPSILON or same(found, keys[other])):
+                if a != b and (
+                    key.kind.weight >= 1.0 - _EPSILON or have_one_cause(found, keys[other])
+                ):
                     first, second = sorted((a, b), key=order.__getitem__)
                     leader[second] = first
             by_key[key].append(name)

@@ -17,14 +17,14 @@ from nnfuzz.backend.deviation import Deviation
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.ir.edges import edge_keys
-from nnfuzz.ir.sizes import split
+from nnfuzz.ir.sizes import name_and_copy
 from nnfuzz.ir.view import GraphView, NodeView
 from nnfuzz.triage.blame import RESULT, blamed
 from nnfuzz.triage.general import (
     coarse_graph,
     dtype_class,
+    from_last_location,
     general_message,
-    located,
     operands,
     signatures,
     switches,
@@ -98,7 +98,7 @@ class Pattern:
 
 def first_copy(graph: GraphView) -> list[NodeView]:
     """The nodes of a graph; of one at several sizes (nnfuzz.ir.sizes), those of the first copy."""
-    copies = [(split(node.outputs[0])[1], node) for node in graph.nodes]
+    copies = [(name_and_copy(node.outputs[0])[1], node) for node in graph.nodes]
     first = min((copy for copy, _ in copies), default=0)
     return [node for copy, node in copies if copy == first]
 
@@ -198,7 +198,7 @@ def _apart(message: str, graph: GraphView, facts: TriageFacts) -> dict[str, Any]
         return {"apart": sorted(facts.apart)}
     dtypes = {*graph.dtypes.values()}
     operators = {*graph.operators}
-    return {"message": located(message) or general_message(message, dtypes, operators)}
+    return {"message": from_last_location(message) or general_message(message, dtypes, operators)}
 
 
 def _mismatch(failure: Failure, graph: GraphView, facts: TriageFacts) -> dict[str, Any]:

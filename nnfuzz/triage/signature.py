@@ -47,7 +47,7 @@ from nnfuzz.triage.identity import (
     wordless,
 )
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
-from nnfuzz.triage.title import sentence, statement
+from nnfuzz.triage.title import cause_in, sentence
 
 FAILURES = (OutcomeKind.EXCEPTION, OutcomeKind.CRASH, OutcomeKind.TIMEOUT)
 _DTYPES = frozenset(dtype.value for dtype in DType)
@@ -203,7 +203,7 @@ def answering(ran: Iterable[Outcome]) -> tuple[str, ...]:
     return levels_of(o.target for o in ran if o.kind is not OutcomeKind.UNSUPPORTED)
 
 
-def shown(levels: Iterable[str]) -> str:
+def level_names(levels: Iterable[str]) -> str:
     """Levels for a title, long pipelines without their steps."""
     told = ((level, Pipeline.parse(level).brief) for level in levels)
     return ", ".join(text if len(text) <= _LEVEL_CHARACTERS else brief for text, brief in told)
@@ -358,7 +358,7 @@ def _disputed(
 def _opponent(group: Sequence[Target], compiler: str) -> str:
     """In a title, whom a compiler differs from: a level of its own, or else another compiler."""
     own = [target.pipeline for target in group if target.compiler == compiler]
-    return shown(own[:1]) if own else group[0].compiler
+    return level_names(own[:1]) if own else group[0].compiler
 
 
 def neighbourhood(graph: GraphView, output: str) -> tuple[str, ...]:
@@ -397,7 +397,7 @@ def _failure(
     parts = identity.to_json()
     if not any(parts.get(name) for name in ("message", "frames", HABITS, "fault")):
         parts["levels"] = level_pattern(levels, all_levels)
-    where = "all levels" if len(levels) == len(all_levels) else f"{shown(levels)} only"
+    where = "all levels" if len(levels) == len(all_levels) else f"{level_names(levels)} only"
     several = len(all_levels) > 1 and stage is not Stage.EXPORT
     how = "" if kind in DIFFERENCES else _way(kind, stage, identity)
     places = ", ".join(text for text in (how if title else "", where if several else "") if text)
@@ -422,7 +422,7 @@ def _error_title(identity: Observed, cause: str = "") -> str:
 
     A death without a word is named after the only operator of the model.
     """
-    text = statement(cause or message_of(identity))
+    text = cause_in(cause or message_of(identity))
     if isinstance(identity, ErrorIdentity) and identity.operators:
         return f"{text or 'dies'} at {identity.operators[0]}"
     frames = isinstance(identity, ErrorIdentity | RefusalIdentity) and identity.frames

@@ -42,7 +42,7 @@ def sentence(backend: str, cause: str, where: str = "", operators: str = "") -> 
     return f"{text} ({where})" if where else text
 
 
-def statement(message: str) -> str:
+def cause_in(message: str) -> str:
     """The cause in a normalised message: the whole, or of a long one the last statements that fit.
 
     A statement is never cut. Where the message itself was cut, its last statement is left out.

@@ -22,7 +22,7 @@ from nnfuzz.sandbox.events import (
     Limits,
     Reply,
     Trouble,
-    described,
+    event_line,
 )
 from nnfuzz.sandbox.forkserver import ForkServer
 from nnfuzz.sandbox.pool import Ended, JobWorker, Pool
@@ -213,7 +213,7 @@ class Reducer(Pool[JobWorker[Order], Order, Ended]):
     def _result(self, row: FindingRow, event: Reply[ReductionRow] | Trouble) -> ReductionRow:
         if isinstance(event, Reply):
             return event.value
-        reason = described(event)
+        reason = event_line(event)
         if isinstance(event, Death) and event.kind is DeathKind.TIMEOUT:
             reason = f"took longer than {self._hard():.0f} s"
         return ReductionRow(row.signature, reason=reason)

@@ -44,7 +44,7 @@ Keyed = Mapping[tuple[str, TestId], Failure]
 """Signature as stored and a test that showed it -> the failure by today's rules."""
 
 
-def rules_of(registry: BackendRegistry, backends: Collection[str]) -> str:
+def rules_version(registry: BackendRegistry, backends: Collection[str]) -> str:
     """The version of the rules: 16 hexadecimal digits. backends: by name; missing ones are left
     out.
     """
@@ -80,7 +80,7 @@ def rekey(
     Folders that cannot be read keep their signature. Interrupted, it is done again next time. Where
     models are invalid nothing is merged by what it says, and keys stay.
     """
-    rules = rules_of(registry, {spec.name for spec in config.backends})
+    rules = rules_version(registry, {spec.name for spec in config.backends})
     if store.meta(RULES) == rules or config.case.invalid:
         return False
     said = _by_texts(store, {spec.label: spec.name for spec in config.backends}, registry)

@@ -23,12 +23,12 @@ from pathlib import Path
 
 from nnfuzz.parts.leases import Leases
 from nnfuzz.records import schedule
-from nnfuzz.records.lending import Lent, Report
+from nnfuzz.records.lending import Lent, NodeReport
 
 TOGETHER = 16  # concurrent reports, with --ray
 IDLE_SECONDS = 20.0
 AHEAD = 32  # tests that a node of two cores has at hand
-Sent = tuple[Report, float]  # a report and its time in seconds on the simulated clock
+Sent = tuple[NodeReport, float]  # a report and its time in seconds on the simulated clock
 
 
 def main() -> int:
@@ -83,7 +83,7 @@ def _with_ray(options: argparse.Namespace, path: Path, simulation: _Simulation) 
         def __init__(self, path: str, limit: int, longest: int) -> None:
             self._leases = Leases(path, limit, longest=longest)
 
-        def sync(self, report: Report, now: float) -> Lent:
+        def sync(self, report: NodeReport, now: float) -> Lent:
             return self._leases.sync(report, now)
 
         def state(self) -> tuple[float, int]:
@@ -163,7 +163,7 @@ class _Node:
         self._sizes: dict[int, int] = {}
         self._busy_until = self._published = 0.0
 
-    def report(self, now: float, begun: int) -> Report:
+    def report(self, now: float, begun: int) -> NodeReport:
         ran = [first for first, end in self._ends.items() if end <= now]
         kept: list[int] = []
         if now >= self._published + 20 or now >= self._busy_until:
@@ -173,7 +173,7 @@ class _Node:
         found = tuple((signature, "wrong value at Conv (all levels)") for signature in new)
         held = sum(size for first, size in self._sizes.items() if self._ends[first] > now)
         dry = (self._busy_until - now) * self._options.rate <= AHEAD + 1e-6
-        return Report(
+        return NodeReport(
             self._name, held + 1 if dry else 0, tuple(ran), tuple(kept), begun, claims, found=found
         )
 

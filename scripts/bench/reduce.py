@@ -17,7 +17,7 @@ from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.blocking import examine
-from nnfuzz.reduction.case import Problem, ReduceConfig, Reduction, reduce_case
+from nnfuzz.reduction.case import CaseReduction, Problem, ReduceConfig, reduce_case
 from nnfuzz.reduction.servers import Servers
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.client import ProducerClient
@@ -87,7 +87,7 @@ def main() -> None:
     )
 
 
-def described(done: Reduction) -> str:
+def described(done: CaseReduction) -> str:
     nodes = ", ".join(node.op for node in done.case.graph.nodes)
     return (
         f"{done.before[0]:2} -> [{nodes}], {done.before[6]} -> {done.after[6]} elements, "
@@ -95,7 +95,7 @@ def described(done: Reduction) -> str:
     )
 
 
-def spent(done: Reduction) -> str:
+def spent(done: CaseReduction) -> str:
     """The three slowest passes."""
     slow = sorted(done.counters.items(), key=lambda item: -item[1].seconds)[:3]
     return ", ".join(f"{name} {counter.seconds:.1f} s" for name, counter in slow)

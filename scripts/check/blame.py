@@ -33,7 +33,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from nnfuzz.experiment.blocking import Experiment
+from nnfuzz.experiment.blocking import BlockingExperiment
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
 from planted import blamed
@@ -132,7 +132,9 @@ def computed(data: bytes, case: TestCase) -> dict[str, np.ndarray]:
     return Interpreter(onnx.load_model_from_string(data))(case.inputs)
 
 
-def judge(fault: Planted, case: TestCase, run: Experiment, tally: Tally, console: Console) -> None:
+def judge(
+    fault: Planted, case: TestCase, run: BlockingExperiment, tally: Tally, console: Console
+) -> None:
     """Runs the experiment and counts its blames."""
     result = run(case)
     for failure in result.failures:
@@ -158,7 +160,7 @@ def main(
     chosen = [fault for fault in planted() if not only or fault.name in only]
     tallies = {fault.kind: Tally() for fault in chosen}
     console = Console(soft_wrap=True)
-    with Experiment([f"blamed{o}" for o in OPTIONS], [str(PLUGIN)], repeats=0) as run:
+    with BlockingExperiment([f"blamed{o}" for o in OPTIONS], [str(PLUGIN)], repeats=0) as run:
         for fault in chosen:
             for case in cases(fault, seed, each):
                 judge(fault, case, run, tallies[fault.kind], console)

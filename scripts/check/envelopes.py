@@ -24,7 +24,7 @@ import torch
 from rich.console import Console
 from rich.progress import track
 
-from nnfuzz.compare.envelope import Envelope, envelope, step, width
+from nnfuzz.compare.envelope import Envelope, envelope, node_intervals, width
 from nnfuzz.compare.envelope import propagate as propagated
 from nnfuzz.compare.precision import PRECISIONS
 from nnfuzz.compare.reference import reference
@@ -125,7 +125,7 @@ def without(graph: Graph, values: Mapping, silenced: str) -> dict:
         intervals = propagated(empty, {n: values[n] for n in parameters})
         for node in graph.nodes:
             working = SILENT if node.op.name == silenced else PRECISIONS
-            step(graph, node, values, intervals, working)
+            node_intervals(graph, node, values, intervals, working)
     return intervals
 
 

@@ -47,7 +47,7 @@ from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.ir.support_key import operators_in
 from nnfuzz.library.folders import cache_folder
 from nnfuzz.rewrite.catalogue import RULES, needs
-from nnfuzz.rewrite.rewriting import Step, drawn, rewritten
+from nnfuzz.rewrite.rewriting import Step, draw_rewriting, rewritten
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
 
@@ -299,7 +299,7 @@ def plan(bench: Bench, wanted: Sequence[str], turn: int, most: int, seed: int) -
     model, done = rewritten(case.model, lead)
     rng = random.Random(f"{seed}/{index}/{first}")
     few = max(1, most - len(done))
-    _, rest = drawn(model, rng, wanted, 2 * few - 1)
+    _, rest = draw_rewriting(model, rng, wanted, 2 * few - 1)
     return producer, case, index, (*done, *rest[:few])
 
 
@@ -354,7 +354,7 @@ def one(
         if made is None:
             return 0
         producer, case, index = made
-        _, steps = drawn(case.model, random.Random(f"{args.seed}/{index}"), list(tallies))
+        _, steps = draw_rewriting(case.model, random.Random(f"{args.seed}/{index}"), list(tallies))
     else:
         first = tallies[wanted[0]]
         made = plan(bench, wanted, first.turns, args.most, args.seed)

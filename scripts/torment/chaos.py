@@ -44,7 +44,7 @@ from typing import Annotated
 import typer
 
 from nnfuzz.cli.cluster import Work
-from nnfuzz.findings.packed_folder import is_packed, unpacked
+from nnfuzz.findings.packed_folder import is_packed, unpacked_files
 from nnfuzz.parts.leases import Leases
 from nnfuzz.sandbox.forkserver import MARK
 from nnfuzz.store.store import Store, StoreError
@@ -433,7 +433,7 @@ def _differing(one: Path, two: Path) -> list[str]:
 
 
 def _readable(folder: Path) -> contextlib.AbstractContextManager[Path]:
-    return unpacked(folder) if is_packed(folder) else contextlib.nullcontext(folder)
+    return unpacked_files(folder) if is_packed(folder) else contextlib.nullcontext(folder)
 
 
 def _content(path: Path) -> bytes | str | None:

@@ -27,7 +27,7 @@ from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import read_model, read_npz
 from nnfuzz.cli.limits import allowance
 from nnfuzz.findings import packed_folder
-from nnfuzz.findings.packed_folder import PACKED, unpack
+from nnfuzz.findings.packed_folder import PACKED, unpack_folder
 from tests.attacks import bombs, samples
 from tests.command import nnfuzz
 
@@ -190,7 +190,7 @@ def test_an_archive_is_refused_before_anything_of_it_is_written(
     monkeypatch.setattr(packed_folder, "MAX_MEMBERS", 59)
     packed(tmp_path / "f", members)
     with pytest.raises(Unreadable, match=told.replace("60", "more than 59 members")):
-        unpack(tmp_path / "f")
+        unpack_folder(tmp_path / "f")
     assert [path.name for path in (tmp_path / "f").iterdir()] == [PACKED]
 
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from stub_producer import Introduce
 
-from nnfuzz.campaign.producer_pool import Order, PoolError, ProducerPool
+from nnfuzz.campaign.producer_pool import PoolError, ProducerOrder, ProducerPool
 from nnfuzz.records.config import ProducerSettings
 from nnfuzz.sandbox.events import Death, DeathKind, Reply
 from nnfuzz.sandbox.sandbox import wait
@@ -32,7 +32,9 @@ def pool(monkeypatch) -> Iterator[ProducerPool]:
 def ask(pool: ProducerPool, die: bool = False) -> tuple[Reply | Death, int]:
     """The end of a job, and the epoch that it ran under."""
     ends = []
-    orders = [Order(Introduce(die), lambda event, epoch, seconds: ends.append((event, epoch)))]
+    orders = [
+        ProducerOrder(Introduce(die), lambda event, epoch, seconds: ends.append((event, epoch)))
+    ]
     deadline = time.monotonic() + 20
     while not ends and time.monotonic() < deadline:
         pool.dispatch(lambda: orders.pop() if orders else None)

@@ -27,7 +27,7 @@ from nnfuzz.store.store import Store
 from nnfuzz.testcase.identity import Numbered
 from nnfuzz.triage.identity import ErrorIdentity
 from nnfuzz.triage.known import KnownFailures
-from nnfuzz.upkeep.rekeying import RULES, rekey, rules_of
+from nnfuzz.upkeep.rekeying import RULES, rekey, rules_version
 
 TESTS = 18  # two rounds of the plan
 
@@ -66,9 +66,9 @@ def in_other_words(text, names=()):
 def test_a_new_campaign_has_the_rules_of_today(today):
     _, registry = drive.settings(TESTS, "failing", "hostile")
     with Store.open(today[0], write=False) as store:
-        assert store.meta(RULES) == rules_of(registry, ["hostile"])
-    assert rules_of(registry, ["hostile"]) != rules_of(registry, ["liar"])
-    assert rules_of(registry, []) == rules_of(registry, ["not installed"])
+        assert store.meta(RULES) == rules_version(registry, ["hostile"])
+    assert rules_version(registry, ["hostile"]) != rules_version(registry, ["liar"])
+    assert rules_version(registry, []) == rules_version(registry, ["not installed"])
 
 
 def test_the_same_rules_give_the_same_keys(today):
@@ -79,7 +79,7 @@ def test_the_same_rules_give_the_same_keys(today):
         older(store)
         assert not rekey(store, config, registry, notes.append)
         assert keys(store) == wanted and notes == []
-        assert store.meta(RULES) == rules_of(registry, ["hostile"])
+        assert store.meta(RULES) == rules_version(registry, ["hostile"])
 
 
 def test_a_campaign_of_other_rules_is_keyed_anew_when_it_is_resumed(today, tmp_path, monkeypatch):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.campaign.testrun import lost, not_produced
-from nnfuzz.sandbox.events import Death, DeathKind, Fault
+from nnfuzz.sandbox.events import Death, DeathKind, WorkerFault
 from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.identity import Numbered
 
@@ -18,7 +18,7 @@ def failed(stage, **more):
 
 
 def test_a_producers_end_is_a_fault_and_no_outcome():
-    fault = Fault("KeyError", "x", "trace", "", starting=False)
+    fault = WorkerFault("KeyError", "x", "trace", "", starting=False)
     for event in (fault, Death(DeathKind.TIMEOUT, "inputs", "", None, "last words", 1.0)):
         evidence = lost(TEST, event, epoch=3)
         assert (evidence.test, evidence.epoch, evidence.status) == (TEST, 3, "fault")

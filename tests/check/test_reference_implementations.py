@@ -9,7 +9,7 @@ import torch
 from nnfuzz.check.instances import SIZES, solved
 from nnfuzz.check.reference_implementations import (
     Inferred,
-    Rejected,
+    RejectedByOnnx,
     doubled,
     in_domain,
     inferred_types,
@@ -50,7 +50,7 @@ def test_onnx_infers_what_a_spec_claims():
     assert found.admits(outputs[0]) and not unknown_operators(model)
     model.graph.node[0].op_type = "Squirt"
     assert unknown_operators(model) == ["Squirt"]
-    with pytest.raises(Rejected):
+    with pytest.raises(RejectedByOnnx):
         inferred_types(model)
 
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from nnfuzz.check.arbitration import weigh
 from nnfuzz.check.report import CheckReport
-from nnfuzz.cli.agreement import entry, markdown, table, waivers
+from nnfuzz.cli.agreement import agreement_page, entry, table, waivers
 from nnfuzz.cli.main import application
 from nnfuzz.operators.registry import OpRegistry
 
@@ -42,7 +42,7 @@ def test_the_page_in_docs_is_about_all_operators_and_waivers():
 
 def test_the_page_counts_answers_and_shows_examples():
     found, declared = weighed("Tanh", "Erf", "GlobalLpPool")
-    text = markdown(found, declared, 3, "onnx 1")
+    text = agreement_page(found, declared, 3, "onnx 1")
     assert "3 operators; onnx.reference agrees 3 times or more with 2 of them" in text
     assert "GlobalLpPool 0 (0 confirmed)" in " ".join(text.split())
     assert "| `Tanh` | 2 | 0 of 0 | 0 of 0 | 3 |" in text

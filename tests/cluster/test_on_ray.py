@@ -15,7 +15,7 @@ from nnfuzz.cli.progress import Silent
 from nnfuzz.cluster.node import Link, _held, tidy
 from nnfuzz.parts.leases import Leases
 from nnfuzz.records.config import CampaignConfig
-from nnfuzz.records.lending import Lent, Report
+from nnfuzz.records.lending import Lent, NodeReport
 from nnfuzz.records.observer import CampaignSnapshot
 from nnfuzz.store.database import StoreError
 
@@ -70,7 +70,7 @@ def test_the_time_of_earlier_sessions_counts(tmp_path, monkeypatch):
 
     now = 100.0
     monkeypatch.setattr(on_ray.time, "monotonic", lambda: now)
-    monkeypatch.setattr(on_ray, "places", lambda on_gpu: [on_ray.Place("n1", "host", 1, 0.0)])
+    monkeypatch.setattr(on_ray, "places", lambda on_gpu: [on_ray.Machine("n1", "host", 1, 0.0)])
     config = CampaignConfig(backends=(BackendSpec("toy"),), seed=1, time_limit=3600.0)
 
     def passes(*seen):
@@ -151,8 +151,8 @@ def test_what_could_not_be_said_is_said_again():
     link.note("a note")
     link.update(CampaignSnapshot("fuzzing", 9.0, None, 4, 3, 2.5, {"ok": 3}, 0, 0, 0, 0, 0.5))
     with pytest.raises(OSError):
-        link.sync(Report("n"))
+        link.sync(NodeReport("n"))
     silent = False
-    assert link.sync(Report("n")) == link.sync(Report("n")) == Lent()
+    assert link.sync(NodeReport("n")) == link.sync(NodeReport("n")) == Lent()
     assert [shown.notes for _, shown in heard] == [("a note",), ()]
     assert str(heard[0][1]) == "host: fuzzing, 3 tests, 2.5/s"

@@ -7,7 +7,7 @@ import pytest
 
 from nnfuzz.compare.criterion import Criterion, CriterionError, distance
 from nnfuzz.compare.envelope import Envelope
-from nnfuzz.compare.votes import grouped
+from nnfuzz.compare.votes import groups_that_agree
 from nnfuzz.ir.dtypes import DType
 
 
@@ -55,7 +55,7 @@ def test_arrays_agree_within_the_envelope_or_else_in_half_of_the_digits():
         "c": np.float32([1.0, 8.001]),
         "d": np.float32([1.0, 8.01]),
     }
-    assert grouped(arrays, around([1.0, 8.0], unknown=[1])) == [["a", "c"], ["b"], ["d"]]
-    assert grouped(arrays, around([1.0, 8.0], 0.1)) == [["a", "b", "c", "d"]]
+    assert groups_that_agree(arrays, around([1.0, 8.0], unknown=[1])) == [["a", "c"], ["b"], ["d"]]
+    assert groups_that_agree(arrays, around([1.0, 8.0], 0.1)) == [["a", "b", "c", "d"]]
     whole = {"a": np.int64([3]), "b": np.int64([3]), "c": np.int64([4]), "d": np.int32([3])}
-    assert grouped(whole, around([3], dtype=DType.INT64)) == [["a", "b"], ["c"], ["d"]]
+    assert groups_that_agree(whole, around([3], dtype=DType.INT64)) == [["a", "b"], ["c"], ["d"]]

@@ -11,7 +11,7 @@ import torch
 
 from nnfuzz.check import instances, reference_implementations
 from nnfuzz.check.instances import OpInstance
-from nnfuzz.compare.envelope import envelopes, step
+from nnfuzz.compare.envelope import envelopes, node_intervals
 from nnfuzz.compare.reference import reference
 from nnfuzz.compare.verdict import compare
 from nnfuzz.ir.graph import Graph, Node, Value
@@ -75,7 +75,7 @@ def test_intervals_contain_the_results_of_all_points_inside(registry, name):
             values = reference(graph, params)
             intervals = {n: around(values[n], rng) for n in graph.inputs}
             given = [intervals[n] for n in node.inputs]
-            step(graph, node, values, intervals)
+            node_intervals(graph, node, values, intervals)
             for attempt in range(6):
                 found = node.op.torch(*[inside(b, attempt % 2 == 0) for b in given])
                 found = found if isinstance(found, (tuple, list)) else [found]

@@ -8,7 +8,7 @@ import pytest
 from nnfuzz.compare.edges import enclosure
 from nnfuzz.compare.envelope import width
 from nnfuzz.compare.reference import ReferenceFault
-from nnfuzz.compare.statistical import Sampling, narrowed
+from nnfuzz.compare.statistical import Sampling, narrow_envelopes
 from nnfuzz.compare.verdict import compare
 from nnfuzz.ir.dtypes import DType
 
@@ -31,7 +31,7 @@ def chain(build):
 
 def both(graph, params, **settings):
     bounds = enclosure(graph, params)
-    return bounds.envelopes, narrowed(bounds, params, Sampling(**settings))
+    return bounds.envelopes, narrow_envelopes(bounds, params, Sampling(**settings))
 
 
 def test_a_chain_of_products_has_narrower_bounds_that_hold_pytorchs_result(chain):
@@ -85,8 +85,8 @@ def test_where_an_error_makes_an_operator_impossible_the_envelope_stays(build, m
     def fails(*_):
         raise ReferenceFault("another shape")
 
-    monkeypatch.setattr("nnfuzz.compare.statistical.step", fails)
-    assert narrowed(bounds, params, Sampling()) is bounds.envelopes
+    monkeypatch.setattr("nnfuzz.compare.statistical.node_values", fails)
+    assert narrow_envelopes(bounds, params, Sampling()) is bounds.envelopes
 
 
 def test_what_depends_on_an_open_decision_keeps_the_envelope(build):

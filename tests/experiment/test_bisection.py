@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnfuzz.experiment.bisection import Answer, Step, came, went
+from nnfuzz.experiment.bisection import BisectionStep, ReleaseAnswer, came, went
 
 RELEASES = [f"1.{n}" for n in range(35)]
 
@@ -17,14 +17,14 @@ def asked(answers):
 
     def ask(release):
         calls.append(release)
-        return Step(release, answers[RELEASES.index(release)])
+        return BisectionStep(release, answers[RELEASES.index(release)])
 
     return ask, calls
 
 
 @given(st.integers(1, 34))
 def test_the_first_release_that_fails_is_found_in_six(first):
-    ask, calls = asked([Answer.RIGHT] * first + [Answer.FAILS] * (35 - first))
+    ask, calls = asked([ReleaseAnswer.RIGHT] * first + [ReleaseAnswer.FAILS] * (35 - first))
     found = came("c", RELEASES, ask)
     assert found.release == f"1.{first}"
     assert found.result == f"fails since 1.{first}; 1.{first - 1} is right"
@@ -34,7 +34,7 @@ def test_the_first_release_that_fails_is_found_in_six(first):
 
 @given(st.integers(1, 34))
 def test_the_first_release_that_is_right_again_is_found_in_six(first):
-    ask, calls = asked([Answer.FAILS] * first + [Answer.RIGHT] * (35 - first))
+    ask, calls = asked([ReleaseAnswer.FAILS] * first + [ReleaseAnswer.RIGHT] * (35 - first))
     found = went("c", RELEASES, ask)
     assert found.release == f"1.{first}"
     assert found.result == f"1.{first} is right; it fails up to 1.{first - 1}"
@@ -43,12 +43,12 @@ def test_the_first_release_that_is_right_again_is_found_in_six(first):
 
 @given(st.integers(1, 34), st.sets(st.integers(0, 34)))
 def test_what_cannot_be_installed_is_skipped(first, missing):
-    answers = [Answer.RIGHT] * first + [Answer.FAILS] * (35 - first)
+    answers = [ReleaseAnswer.RIGHT] * first + [ReleaseAnswer.FAILS] * (35 - first)
     for i in missing - {34}:
-        answers[i] = Answer.SKIPPED
+        answers[i] = ReleaseAnswer.SKIPPED
     ask, _ = asked(answers)
     found = came("c", RELEASES, ask)
-    there = [i for i in range(35) if answers[i] is not Answer.SKIPPED]
+    there = [i for i in range(35) if answers[i] is not ReleaseAnswer.SKIPPED]
     least = min(i for i in there if i >= first)
     before = [i for i in there if i < first]
     assert found.release == (f"1.{least}" if before else "")
@@ -57,9 +57,9 @@ def test_what_cannot_be_installed_is_skipped(first, missing):
 
 
 def test_ends_that_are_known_are_not_asked():
-    ask, calls = asked([Answer.RIGHT] * 34 + [Answer.FAILS])
+    ask, calls = asked([ReleaseAnswer.RIGHT] * 34 + [ReleaseAnswer.FAILS])
     assert came("c", ["1.33", "1.34"], ask, right=True).release == "1.34"
-    ask, calls = asked([Answer.FAILS] + [Answer.RIGHT] * 34)
+    ask, calls = asked([ReleaseAnswer.FAILS] + [ReleaseAnswer.RIGHT] * 34)
     assert went("c", ["1.0", "1.1"], ask, right=True).release == "1.1"
     assert calls == []
 
@@ -67,22 +67,24 @@ def test_ends_that_are_known_are_not_asked():
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (Answer.UNSUPPORTED, "fails since 1.34; 1.33 does not support the model"),
-        (Answer.DIFFERENT, "fails since 1.34; 1.33 fails differently"),
-        (Answer.FAILS, "fails in 1.0 already, the oldest that was asked"),
+        (ReleaseAnswer.UNSUPPORTED, "fails since 1.34; 1.33 does not support the model"),
+        (ReleaseAnswer.DIFFERENT, "fails since 1.34; 1.33 fails differently"),
+        (ReleaseAnswer.FAILS, "fails in 1.0 already, the oldest that was asked"),
     ],
 )
 def test_what_comes_before_is_told(answer, told):
-    ask, _ = asked([answer] * 34 + [Answer.FAILS])
+    ask, _ = asked([answer] * 34 + [ReleaseAnswer.FAILS])
     assert came("c", RELEASES, ask).result == told
 
 
 def test_what_fails_in_another_way_is_not_fixed():
-    ask, _ = asked([Answer.FAILS] * 3 + [Answer.DIFFERENT] * 20 + [Answer.RIGHT] * 12)
+    ask, _ = asked(
+        [ReleaseAnswer.FAILS] * 3 + [ReleaseAnswer.DIFFERENT] * 20 + [ReleaseAnswer.RIGHT] * 12
+    )
     assert went("c", RELEASES, ask).release == "1.23"
 
 
 def test_a_failure_may_never_go():
-    ask, _ = asked([Answer.FAILS] * 35)
+    ask, _ = asked([ReleaseAnswer.FAILS] * 35)
     found = went("c", RELEASES, ask)
     assert (found.result, found.release) == ("still fails in 1.34", "")

@@ -11,7 +11,7 @@ from nnfuzz.compare.flip import Coordinate
 from nnfuzz.compare.mismatch import Mismatch, MismatchKind, Verdict
 from nnfuzz.experiment.judgement import (
     BLIND,
-    blamed,
+    accused_by,
     comparable_share,
     doubtful,
     excused,
@@ -66,7 +66,7 @@ def test_what_a_habit_alone_gets_wrong_is_a_witness_for_the_rest():
         habitual={high.target: ("a",)},
     )
     found = failures([low, high], told)
-    accused = [blamed([low, high], told, failure).coordinate for failure in found]
+    accused = [accused_by([low, high], told, failure).coordinate for failure in found]
     assert accused == [Coordinate.COMPILER, Coordinate.PIPELINE]
 
 

@@ -12,9 +12,9 @@ from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.blocking import examine
 from nnfuzz.experiment.localise import localise
-from nnfuzz.experiment.pipelines import shortened
+from nnfuzz.experiment.pipelines import shorten_pipeline
 from nnfuzz.findings.folder import read_finding, write_finding
-from nnfuzz.findings.replay import Answer, replay
+from nnfuzz.findings.replay import ReplayResult, replay
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.finding import Finding
 from nnfuzz.reduction.case import Problem, ReduceConfig, reduce_case
@@ -56,13 +56,13 @@ def within(few, many):
 )
 def test_what_can_be_left_out_is(wanted, expected):
     fails, asked = failing(wanted)
-    assert shortened("O1+a+b+c+d=1", fails) == expected
+    assert shorten_pipeline("O1+a+b+c+d=1", fails) == expected
     assert len(asked) <= 8
-    assert shortened(expected, fails) == expected
+    assert shorten_pipeline(expected, fails) == expected
 
 
 def test_a_level_is_as_short_as_can_be():
-    assert shortened("O1", lambda levels: pytest.fail("nothing is to be run")) == "O1"
+    assert shorten_pipeline("O1", lambda levels: pytest.fail("nothing is to be run")) == "O1"
 
 
 def test_a_pipeline_is_a_function_of_seed_and_index():
@@ -183,4 +183,4 @@ def test_a_finding_is_replayed_at_its_pipeline(registry, producer, seen, tmp_pat
     assert again.failure.targets[0].pipeline == "O0+Prepare+Rewrite"
     assert "O0+Prepare+Rewrite" in (folder / "repro.py").read_text()
     with BackendRunner(finding.backend, registry) as runner:
-        assert replay(again, runner, Bench(producer).judge).answer is Answer.REPRODUCED
+        assert replay(again, runner, Bench(producer).judge).answer is ReplayResult.REPRODUCED

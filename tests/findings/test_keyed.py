@@ -19,7 +19,7 @@ from nnfuzz.reduction.diagnosis import Diagnosis
 from nnfuzz.reduction.figures import Counter, ReductionFigures, Spent
 from nnfuzz.triage.hypothesis import Claim, Hypothesis
 from nnfuzz.triage.identity import EVERYWHERE, OPTIMISED, digest_of
-from nnfuzz.triage.keys import Key, KeyKind, same
+from nnfuzz.triage.keys import Key, KeyKind, have_one_cause
 from nnfuzz.triage.refine import TriageFacts
 from nnfuzz.triage.signature import Signature
 
@@ -92,5 +92,5 @@ def wrong_number(finding, levels, localised, operator):
 def test_levels_separate_causes_unless_no_pass_is_the_cause(finding_of, localised, one):
     finding = finding_of("planted,bug=value")
     always = wrong_number(finding, EVERYWHERE, None, "TopK")
-    assert same(wrong_number(finding, OPTIMISED, localised, "TopK"), always) is one
-    assert not same(wrong_number(finding, OPTIMISED, localised, "Sort"), always)
+    assert have_one_cause(wrong_number(finding, OPTIMISED, localised, "TopK"), always) is one
+    assert not have_one_cause(wrong_number(finding, OPTIMISED, localised, "Sort"), always)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from nnfuzz.generate.knowledge import ValueRange, derive, narrowed, unread
+from nnfuzz.generate.knowledge import ValueRange, derive, input_ranges, unread
 from nnfuzz.generate.placeholder import Placeholder
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
@@ -79,7 +79,7 @@ def test_the_least_probability_is_bounded():
 
 def test_readers_narrow_what_is_known():
     x = ValueRange()
-    (cut,) = narrowed(op("Sqrt"), [x])
+    (cut,) = input_ranges(op("Sqrt"), [x])
     assert cut.range == (0, math.inf)
     assert first(op("Neg"), cut).range == (-math.inf, 0)
 

@@ -8,7 +8,7 @@ from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.resizing import SIZES
 from nnfuzz.generate.symbolic import Symbolic
-from nnfuzz.ir.sizes import joined
+from nnfuzz.ir.sizes import join_copies
 from nnfuzz.operators.registry import OpRegistry
 
 CONFIG = GenerateConfig(nodes=6)
@@ -33,7 +33,7 @@ def test_a_family_begins_with_the_graph_itself_and_varies_its_inputs_alone(famil
     for graph, family in families:
         assert family[0].to_json() == graph.to_json()
         assert len(family) == SIZES
-        joined(family).verify()
+        join_copies(family).verify()
         shapes = {tuple(g.type(name).shape for name in g.inputs) for g in family}
         assert len(shapes) == SIZES
         for other in family[1:]:

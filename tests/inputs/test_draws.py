@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from nnfuzz.inputs.draws import draw
+from nnfuzz.inputs.draws import draw_array
 from nnfuzz.inputs.regimes import Regime, in_regime, regime_of
 from nnfuzz.ir.dtypes import ALL, FLOATS, INTS, DType
 from nnfuzz.ir.types import TensorType
@@ -17,7 +17,7 @@ from nnfuzz.operators.operator import ANY_RANGE
 def test_arrays_have_the_asked_type(dtype, shape):
     rng = np.random.default_rng(0)
     for restart in range(10):
-        array = draw(rng, TensorType(dtype, shape), None, restart)
+        array = draw_array(rng, TensorType(dtype, shape), None, restart)
         assert isinstance(array, np.ndarray)
         assert array.dtype == dtype.numpy and array.shape == shape
         assert np.isfinite(array.astype(np.float64)).all()
@@ -27,22 +27,22 @@ def test_arrays_have_the_asked_type(dtype, shape):
 def test_discrete_arrays_are_never_all_one_value(dtype):
     rng = np.random.default_rng(1)
     for restart in range(100):
-        assert len(set(draw(rng, TensorType(dtype, (3,)), None, restart % 4).tolist())) > 1
+        assert len(set(draw_array(rng, TensorType(dtype, (3,)), None, restart % 4).tolist())) > 1
 
 
 def test_hints_are_followed():
     rng = np.random.default_rng(2)
     for hint in ((0.5, 2.0), (1e-4, math.inf), (-math.inf, -1.0), (2.0, 2.0)):
-        array = draw(rng, TensorType(DType.FLOAT64, (50,)), hint, 0)
+        array = draw_array(rng, TensorType(DType.FLOAT64, (50,)), hint, 0)
         assert (array >= hint[0]).all() and (array <= hint[1]).all()
     for restart in range(50):
-        indices = draw(rng, TensorType(DType.INT64, (9,)), (-5, 4), restart)
+        indices = draw_array(rng, TensorType(DType.INT64, (9,)), (-5, 4), restart)
         assert indices.min() >= -5 and indices.max() <= 4
 
 
 def test_integers_reach_far_sometimes():
     rng = np.random.default_rng(3)
-    arrays = [draw(rng, TensorType(DType.INT32, (8,)), None, 0) for _ in range(100)]
+    arrays = [draw_array(rng, TensorType(DType.INT32, (8,)), None, 0) for _ in range(100)]
     far = sum(int(np.abs(a.astype(np.int64)).max() > 10_000) for a in arrays)
     assert 2 <= far <= 40
 
@@ -55,16 +55,16 @@ def test_every_regime_is_drawn_where_nothing_forbids_it(dtype):
             regime_of(in_regime(regime, rng, type_, ANY_RANGE).astype(dtype.numpy)) for _ in "abcde"
         ]
         assert sum(regime in regimes for regimes in shown) >= 4, regime
-    drawn = [regime_of(draw(rng, type_, None, 0)) for _ in range(400)]
+    drawn = [regime_of(draw_array(rng, type_, None, 0)) for _ in range(400)]
     for regime in Regime:
         assert sum(regime in shown for shown in drawn) > 0.1 * len(drawn)
-    assert not any(regime_of(draw(rng, type_, None, 1)) - {Regime.SPREAD} for _ in range(50))
+    assert not any(regime_of(draw_array(rng, type_, None, 1)) - {Regime.SPREAD} for _ in range(50))
 
 
 @pytest.mark.parametrize("dtype", [DType.INT64, DType.UINT64, DType.INT32])
 def test_a_quarter_of_wide_integers_is_beyond_what_float32_holds(dtype):
     rng = np.random.default_rng(6)
-    arrays = [draw(rng, TensorType(dtype, (4,)), None, 0) for _ in range(400)]
+    arrays = [draw_array(rng, TensorType(dtype, (4,)), None, 0) for _ in range(400)]
     tops = [max(abs(int(x)) for x in array) for array in arrays]
     assert 0.25 < sum(top > 2**24 for top in tops) / len(tops) < 0.55
     assert sum(top <= 10 for top in tops) > 0.25 * len(tops)
@@ -76,7 +76,7 @@ def test_a_quarter_of_wide_integers_is_beyond_what_float32_holds(dtype):
 def test_integers_stay_within_bounds(bounds):
     rng = np.random.default_rng(7)
     for _ in range(50):
-        values = draw(rng, TensorType(DType.INT64, (5,)), bounds, 0)
+        values = draw_array(rng, TensorType(DType.INT64, (5,)), bounds, 0)
         assert bounds[0] <= values.min() and values.max() <= bounds[1]
 
 

@@ -11,7 +11,7 @@ from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.symbolic import Symbolic
 from nnfuzz.inputs.descent import Descent
-from nnfuzz.inputs.program import Cause, Program, Violation, holds
+from nnfuzz.inputs.program import InvalidCause, Program, Violation, terms_hold
 from nnfuzz.inputs.search import Found, NotFound, SearchConfig, search
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph
@@ -42,7 +42,7 @@ def check(graph: Graph, result: Found) -> None:
     values = {name: tensor(array) for name, array in arrays.items()}
     for node in graph.nodes:
         inputs = [values[name] for name in node.inputs]
-        assert holds(node.op.domain(*inputs)), node
+        assert terms_hold(node.op.domain(*inputs)), node
         for name, result_ in zip(node.outputs, flatten(node.op.torch(*inputs))):
             assert not result_.is_floating_point() or bool(result_.isfinite().all()), node
             values[name] = settled(result_, graph.type(name).dtype)
@@ -134,7 +134,7 @@ def test_a_step_that_was_taken_back_leaves_no_trace():
     graph = chain(op("Asin"), op("Log"))
     program, x = Program(graph), torch.full((3, 4), 0.5)
     values = {"x": x, "v0": x.asin(), "v1": x.asin().log()}
-    violation = Violation(1, Cause.DOMAIN)
+    violation = Violation(1, InvalidCause.DOMAIN)
     descent = Descent(program, values, violation, {}, {}, 0.3, np.random.default_rng(0), {0, 1})
     assert descent.held == [0]
     values["v0"] = -x  # Log is violated.

@@ -3,7 +3,15 @@ from __future__ import annotations
 import pytest
 
 from nnfuzz.ir.graph import Graph, GraphError
-from nnfuzz.ir.sizes import at_size, by_copy, copies, joined, merged, operators, split
+from nnfuzz.ir.sizes import (
+    at_size,
+    by_copy,
+    copies,
+    from_copies,
+    join_copies,
+    name_and_copy,
+    operators,
+)
 from nnfuzz.ir.types import TensorType
 from nnfuzz.ir.view import NO_GRAPH
 from tests.inputs.graphs import FLOAT, build, op
@@ -21,7 +29,7 @@ def plain(graph: Graph) -> dict:
 
 
 def test_copies_share_their_weights_and_nothing_else():
-    whole = joined([scaled(3), scaled(5), scaled(1)])
+    whole = join_copies([scaled(3), scaled(5), scaled(1)])
     whole.verify()
     assert whole.inputs == ["x", "x_at1", "x_at2"]
     assert whole.weights == ["w"]
@@ -31,14 +39,14 @@ def test_copies_share_their_weights_and_nothing_else():
 
 def test_joined_copies_come_apart_again():
     parts = [scaled(3), scaled(5)]
-    assert [plain(g) for g in copies(joined(parts))] == [plain(g) for g in parts]
+    assert [plain(g) for g in copies(join_copies(parts))] == [plain(g) for g in parts]
     assert [plain(g) for g in copies(scaled(2))] == [plain(scaled(2))]
 
 
 def test_prescribed_weights_stay_prescribed():
     graph = scaled(3)
     graph.prescribed["w"] = (1.0, 2.0)
-    whole = joined([graph, scaled(5)])
+    whole = join_copies([graph, scaled(5)])
     assert whole.prescribed == {"w": (1.0, 2.0)}
     assert copies(whole)[0].prescribed == {"w": (1.0, 2.0)}
 
@@ -48,18 +56,18 @@ def test_weights_of_another_size_are_refused():
     wide = TensorType(FLOAT.dtype, (1,))
     other.values["w"] = type(other.values["w"])("w", wide)
     with pytest.raises(GraphError, match="the weight w is"):
-        joined([scaled(3), other])
+        join_copies([scaled(3), other])
 
 
 def test_names_and_arrays_by_copy():
-    assert split(at_size("v3", 2)) == ("v3", 2)
-    assert split("v3") == ("v3", 0)
+    assert name_and_copy(at_size("v3", 2)) == ("v3", 2)
+    assert name_and_copy("v3") == ("v3", 0)
     parts = [{"a": 1, "b": 2}, {"a": 3, "b": 4}]
-    assert by_copy(merged(parts)) == parts
+    assert by_copy(from_copies(parts)) == parts
     assert by_copy({"a": 1}) == [{"a": 1}]
 
 
 def test_operators_are_counted_once():
-    assert operators(joined([scaled(3), scaled(5)]).view()) == 2
+    assert operators(join_copies([scaled(3), scaled(5)]).view()) == 2
     assert operators(scaled(3).view()) == 2
     assert operators(NO_GRAPH) == 0

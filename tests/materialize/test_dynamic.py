@@ -8,7 +8,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from nnfuzz.ir.graph import Graph
-from nnfuzz.ir.sizes import joined
+from nnfuzz.ir.sizes import join_copies
 from nnfuzz.materialize.dynamic import SizeError, emit_dynamic
 from nnfuzz.materialize.exporters import all_exporters
 from nnfuzz.materialize.module import execute, tensors
@@ -31,7 +31,7 @@ def dims(values) -> list[list]:
 
 
 def test_the_dimension_that_differs_is_open():
-    model = emit_dynamic(joined([flat(3, 0), flat(5, 0)]), WEIGHTS, 20)
+    model = emit_dynamic(join_copies([flat(3, 0), flat(5, 0)]), WEIGHTS, 20)
     onnx.checker.check_model(model, full_check=True)
     assert dims(model.graph.input) == [["n0", 4]]
     assert dims(model.graph.output) == [["n1"]]
@@ -39,7 +39,7 @@ def test_the_dimension_that_differs_is_open():
 
 def test_the_model_is_right_at_every_size():
     sizes = (3, 5, 1)
-    whole = joined([flat(rows, 0) for rows in sizes])
+    whole = join_copies([flat(rows, 0) for rows in sizes])
     data = all_exporters()[DYNAMIC].export(whole, WEIGHTS, {}, 20)
     model = ReferenceEvaluator(onnx.load_from_string(data))
     rng = np.random.default_rng(random.Random(0).getrandbits(32))
@@ -51,12 +51,12 @@ def test_the_model_is_right_at_every_size():
 
 def test_a_size_in_a_constant_is_refused():
     with pytest.raises(SizeError, match="a constant depends on the size"):
-        emit_dynamic(joined([flat(3, -1), flat(5, -1)]), WEIGHTS, 20)
+        emit_dynamic(join_copies([flat(3, -1), flat(5, -1)]), WEIGHTS, 20)
 
 
 def test_sizes_that_are_all_the_same_are_refused():
     with pytest.raises(SizeError, match="no dimension of an input differs"):
-        emit_dynamic(joined([flat(3, 0), flat(3, 0)]), WEIGHTS, 20)
+        emit_dynamic(join_copies([flat(3, 0), flat(3, 0)]), WEIGHTS, 20)
 
 
 def test_other_operators_are_refused():
@@ -71,4 +71,4 @@ def test_other_operators_are_refused():
         weights=["w"],
     )
     with pytest.raises(SizeError, match="the lowering depends on the size"):
-        emit_dynamic(joined([one, other]), WEIGHTS, 20)
+        emit_dynamic(join_copies([one, other]), WEIGHTS, 20)

@@ -114,7 +114,7 @@ def test_attributes_without_an_onnx_form_are_refused(value):
 @pytest.mark.parametrize("dtype", list(DType))
 def test_constants_come_back(dtype):
     array = np.arange(6).reshape(2, 3).astype(dtype.numpy)
-    back = onnx.numpy_helper.to_array(protos.tensor("c", array))
+    back = onnx.numpy_helper.to_array(protos.constant_proto("c", array))
     assert back.dtype == dtype.numpy
     np.testing.assert_array_equal(back, array)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from nnfuzz.parts.leases import Leases
-from nnfuzz.records.lending import Lent, Report
+from nnfuzz.records.lending import Lent, NodeReport
 from nnfuzz.records.schedule import begins, epoch_of
 
 LIMIT, TERM = 90, 10.0
@@ -36,7 +36,7 @@ class Cluster(RuleBasedStateMachine):
         return Leases(Path(self.folder.name, "leases.sqlite"), LIMIT, TERM)
 
     def sync(self, node, **said) -> Lent:
-        lent = self.leases.sync(Report(node, begun=self.begun, **said), self.now)
+        lent = self.leases.sync(NodeReport(node, begun=self.begun, **said), self.now)
         self.known[node] |= {lease.first: lease.end for lease in lent.leases}
         for lease in lent.leases:
             assert epoch_of(lease.first) == epoch_of(lease.end - 1) <= self.begun
@@ -112,50 +112,50 @@ test_leases = Cluster.TestCase
 
 def test_a_silent_node_loses_its_ranges_and_what_it_decides(tmp_path):
     with Leases(tmp_path / "leases", LIMIT, TERM) as leases:
-        first = leases.sync(Report("a", begun=1, wants=16), 0.0)
+        first = leases.sync(NodeReport("a", begun=1, wants=16), 0.0)
         assert first.leads and [(x.first, x.end) for x in first.leases] == [(0, 8), (8, 16)]
-        second = leases.sync(Report("b", wants=1, ran=(0,)), 5.0)
+        second = leases.sync(NodeReport("b", wants=1, ran=(0,)), 5.0)
         assert not second.leads and second.leases[0].first == 16 and second.observed == 8
-        third = leases.sync(Report("b", wants=20), TERM + 1)
+        third = leases.sync(NodeReport("b", wants=20), TERM + 1)
         assert third.leads and [x.first for x in third.leases] == [0, 8, 16]
-        late = leases.sync(Report("a", ran=(8,), kept=(0, 8)), TERM + 2)
+        late = leases.sync(NodeReport("a", ran=(8,), kept=(0, 8)), TERM + 2)
         assert not late.leases and late.observed == 16
         assert [x.first for x in leases.held("b")] == [16] and leases.kept == 16
-        leases.sync(Report("b", kept=(16,)), TERM + 3)  # what it has shown was not told
+        leases.sync(NodeReport("b", kept=(16,)), TERM + 3)  # what it has shown was not told
         assert leases.held("b") and leases.kept == 16
 
 
 def test_one_finding_is_reduced_once(tmp_path):
     with Leases(tmp_path / "leases", LIMIT, TERM) as leases:
         same = (("x", "add"), ("y", "add"), ("z", "mul"))
-        assert leases.sync(Report("a", claims=same), 0.0).mine == ("x", "z")
-        other = leases.sync(Report("b", claims=same), 1.0)
+        assert leases.sync(NodeReport("a", claims=same), 0.0).mine == ("x", "z")
+        other = leases.sync(NodeReport("b", claims=same), 1.0)
         assert other.mine == other.taken == ()
-        assert leases.sync(Report("a", reduced=("x",)), 2.0).mine == ()
-        other = leases.sync(Report("b", claims=same), 3.0)
+        assert leases.sync(NodeReport("a", reduced=("x",)), 2.0).mine == ()
+        other = leases.sync(NodeReport("b", claims=same), 3.0)
         assert other.mine == ("y",) and other.taken == ("x",)
-        other = leases.sync(Report("b", claims=same), 2 * TERM)  # the other one is silent
+        other = leases.sync(NodeReport("b", claims=same), 2 * TERM)  # the other one is silent
         assert set(other.mine) == {"y", "z"} and other.taken == ("x",)
 
 
 def test_a_full_disk_changes_nothing_but_the_time(tmp_path):
     with Leases(tmp_path / "leases", LIMIT, TERM) as leases:
-        leases.sync(Report("a", begun=0, wants=4), 0.0)
+        leases.sync(NodeReport("a", begun=0, wants=4), 0.0)
         pages = leases._db.execute("PRAGMA page_count").fetchone()[0]
         leases._db.execute(f"PRAGMA max_page_count = {pages}")
         found = tuple((f"{number:0500}", "title") for number in range(40))
         for _ in range(2):
             with pytest.raises(sqlite3.OperationalError, match="full"):
-                leases.sync(Report("a", kept=(0,), ran=(0,), found=found), 1.0)
+                leases.sync(NodeReport("a", kept=(0,), ran=(0,), found=found), 1.0)
         assert leases.observed == leases.kept == 0
         leases._db.execute("PRAGMA max_page_count = 100000")
-        lent = leases.sync(Report("a", kept=(0,), ran=(0,), found=found), 2.0)
+        lent = leases.sync(NodeReport("a", kept=(0,), ran=(0,), found=found), 2.0)
         assert lent.observed and len(leases.findings()) == 40
 
 
 def test_nothing_more_is_lent_once_the_time_is_over(tmp_path):
     with Leases(tmp_path / "leases", None, TERM) as leases:
-        held = leases.sync(Report("a", begun=0, wants=4), 0.0).leases
+        held = leases.sync(NodeReport("a", begun=0, wants=4), 0.0).leases
         leases.closed = True
-        lent = leases.sync(Report("a", wants=9), 1.0)
+        lent = leases.sync(NodeReport("a", wants=9), 1.0)
         assert lent.over and lent.leases == held

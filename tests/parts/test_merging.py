@@ -21,7 +21,7 @@ from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import read_json
 from nnfuzz.library.campaign import Campaign, Request
 from nnfuzz.parts.depot import Depot
-from nnfuzz.parts.merging import REPLACED, MergeError, merge, settle
+from nnfuzz.parts.merging import REPLACED, MergeError, finish_replacement, merge
 from nnfuzz.parts.segments import publish
 from nnfuzz.records.config import ConfigError
 from nnfuzz.store.store import FILE
@@ -171,7 +171,7 @@ def test_a_kill_leaves_one_of_both(parts, tmp_path):
     merged(tmp_path / "c", parts[0])
     old = tmp_path / f"{REPLACED}c"
     (tmp_path / "c").rename(old)
-    settle(tmp_path / "c")
+    finish_replacement(tmp_path / "c")
     assert (tmp_path / "c" / FILE).exists() and not old.exists()
 
 

@@ -16,7 +16,7 @@ from nnfuzz.parts.depot import Depot
 from nnfuzz.parts.exchange import config_file
 from nnfuzz.parts.shared_leases import BEATS, SharedLeases
 from nnfuzz.records.config import CampaignConfig
-from nnfuzz.records.lending import Report
+from nnfuzz.records.lending import NodeReport
 from nnfuzz.records.schedule import begins, epoch_of
 
 LIMIT, TERM = 90, 10.0
@@ -63,7 +63,7 @@ class Cluster(RuleBasedStateMachine):
         self.begun = self.observed = -1
 
     def sync(self, node, **said):
-        lent = self.nodes[node].sync(Report(node, **said))
+        lent = self.nodes[node].sync(NodeReport(node, **said))
         self.known[node] |= {lease.first: lease.end for lease in lent.leases}
         for lease in lent.leases:
             assert epoch_of(lease.first) == epoch_of(lease.end - 1) <= self.begun
@@ -137,10 +137,10 @@ test_leases_of_unreliable_nodes = Cluster.TestCase
 def test_nodes_hold_different_ranges(files):
     files.decide(0)
     one, two = files.node("a"), files.node("b")
-    first, second = one.sync(Report("a", wants=5)), two.sync(Report("b", wants=99))
+    first, second = one.sync(NodeReport("a", wants=5)), two.sync(NodeReport("b", wants=99))
     assert first.leads and not second.leads
     assert sorted(firsts(first) + firsts(second)) == [0, 4, 8, 12]
-    assert firsts(one.sync(Report("a", wants=5))) == firsts(first)
+    assert firsts(one.sync(NodeReport("a", wants=5))) == firsts(first)
 
 
 def test_of_two_equal_claims_one_counts(files):
@@ -150,7 +150,7 @@ def test_of_two_equal_claims_one_counts(files):
         for node in "ba":
             files.depot.put(f"{thing}.lent.1.{node}", b"")
     one, two = files.node("a"), files.node("b")
-    first, second = one.sync(Report("a")), two.sync(Report("b"))
+    first, second = one.sync(NodeReport("a")), two.sync(NodeReport("b"))
     assert first.leads and firsts(first) == [0]
     assert not second.leads and not second.leases
 
@@ -159,44 +159,44 @@ def test_a_silent_node_loses_what_it_holds_and_finds_out(files):
     files.decide(0)
     files.decide(1)
     slow, other = files.node("a"), files.node("b")
-    had = firsts(slow.sync(Report("a", wants=16, claims=(("x", "add"),))))
+    had = firsts(slow.sync(NodeReport("a", wants=16, claims=(("x", "add"),))))
     for _ in range(4):  # less than a term
         files.now += TERM / 5
-        assert other.sync(Report("b", claims=(("x", "add"),))).mine == ()
+        assert other.sync(NodeReport("b", claims=(("x", "add"),))).mine == ()
     files.now += TERM / 2
-    lent = other.sync(Report("b", wants=99, claims=(("x", "add"),)))
+    lent = other.sync(NodeReport("b", wants=99, claims=(("x", "add"),)))
     assert lent.leads and set(firsts(lent)) >= set(had) and lent.mine == ("x",)
-    late = slow.sync(Report("a", ran=tuple(had), kept=tuple(had[:1])))
+    late = slow.sync(NodeReport("a", ran=tuple(had), kept=tuple(had[:1])))
     assert not late.leases and not late.leads
-    assert had[0] not in firsts(other.sync(Report("b")))
+    assert had[0] not in firsts(other.sync(NodeReport("b")))
 
 
 def test_a_node_that_has_left_is_not_waited_for(files):
     files.decide(0)
     one, two = files.node("a"), files.node("b")
-    held = one.sync(Report("a", wants=99)).leases
-    assert len(held) == 4 and not two.sync(Report("b", wants=99)).leases
-    one.sync(Report("a", leaves=True))
-    lent = two.sync(Report("b", wants=99))
+    held = one.sync(NodeReport("a", wants=99)).leases
+    assert len(held) == 4 and not two.sync(NodeReport("b", wants=99)).leases
+    one.sync(NodeReport("a", leaves=True))
+    lent = two.sync(NodeReport("b", wants=99))
     assert lent.leads and len(lent.leases) == 4
-    assert not one.sync(Report("a", wants=99)).leases  # it comes back
+    assert not one.sync(NodeReport("a", wants=99)).leases  # it comes back
 
 
 def test_one_finding_of_a_cluster_is_reduced_at_a_time(files):
     one, two = files.node("a"), files.node("b")
     same = (("x", "add"), ("y", "add"), ("z", "mul"))
-    assert one.sync(Report("a", claims=same)).mine == ("x", "z")
-    other = two.sync(Report("b", claims=same))
+    assert one.sync(NodeReport("a", claims=same)).mine == ("x", "z")
+    other = two.sync(NodeReport("b", claims=same))
     assert other.mine == other.taken == ()
-    one.sync(Report("a", reduced=("x",)))
-    other = two.sync(Report("b", claims=same))
+    one.sync(NodeReport("a", reduced=("x",)))
+    other = two.sync(NodeReport("b", claims=same))
     assert other.mine == ("y",) and other.taken == ("x",)
 
 
 def test_heartbeats_do_not_pile_up(files):
     node = files.node("a")
     for _ in range(30):
-        node.sync(Report("a"))
+        node.sync(NodeReport("a"))
         files.now += TERM / BEATS
     assert 1 <= len(files.depot.names("nodes")) <= 2
 
@@ -207,10 +207,10 @@ def test_foreign_files_and_a_higher_limit_change_nothing(files):
         files.depot.put(name, b"")
     files.depot.put("ranges/000000/0-4.lent.²·.b", b"")
     low = SharedLeases(Files(files.depot.url, 10).config, "a", TERM, lambda: 0.0, lambda s: None)
-    ends = [(lease.first, lease.end) for lease in low.sync(Report("a", wants=99)).leases]
+    ends = [(lease.first, lease.end) for lease in low.sync(NodeReport("a", wants=99)).leases]
     assert sorted(ends) == [(0, 4), (4, 8), (8, 10)]
     done = tuple(first for first, _ in ends)
-    assert low.sync(Report("a", ran=done, kept=done)).over
-    lent = files.node("b").sync(Report("b", wants=99))
+    assert low.sync(NodeReport("a", ran=done, kept=done)).over
+    lent = files.node("b").sync(NodeReport("b", wants=99))
     assert not lent.over and lent.observed == 8
     assert [(lease.first, lease.end) for lease in lent.leases] == [(8, 12), (12, 16)]

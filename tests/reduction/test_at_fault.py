@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from nnfuzz.backend.outcome import OutcomeKind, Stage
-from nnfuzz.reduction.candidate import Question
+from nnfuzz.reduction.candidate import CandidateQuestion
 from nnfuzz.reduction.case import CONFIRMATIONS, _confirming, _shortened
 from nnfuzz.reduction.diagnosis import diagnose
 from nnfuzz.reduction.known import Cause
@@ -59,7 +59,7 @@ class Pairs:
 def test_the_one_at_fault_fails_with_a_plain_operator(wrong, told):
     slots = Pairs(*wrong)
     best = slots.run(fails(graph(("Not", "x", "h"), ("Sign", "h", "y")), ()).case, (), None)
-    found = diagnose(slots, Question(("O0", "O1"), True), [best], best.failing[0][0], ())
+    found = diagnose(slots, CandidateQuestion(("O0", "O1"), True), [best], best.failing[0][0], ())
     assert tuple(map(str, found.explanations)) == ((told,) if told else ())
     assert [told in key.text for key in found.keys] == ([True] if told else [])
 
@@ -68,7 +68,7 @@ def test_a_fusion_needs_both():
     slots = Pairs("nothing but the two")
     made = graph(("Not", "x", "h"), ("Sign", "h", "y"))
     best = fails(made, ("Sign",))
-    found = diagnose(slots, Question(("O0", "O1"), True), [best], best.failing[0][0], ())
+    found = diagnose(slots, CandidateQuestion(("O0", "O1"), True), [best], best.failing[0][0], ())
     assert found.explanations == () and ("Where", "Sign") in slots.tried
 
 
@@ -79,7 +79,7 @@ def hangs(*levels):
 
 
 def test_what_hangs_everywhere_runs_at_one_level_and_in_a_hurry():
-    whole, tried = Question(("O0", "O1"), False), hangs("O0", "O1")
+    whole, tried = CandidateQuestion(("O0", "O1"), False), hangs("O0", "O1")
     question = _shortened(whole, tried.failing[0][0], tried)
     assert question.levels == ("O0",) and question.hurried
     first, *others = _confirming(whole, question)
@@ -88,7 +88,7 @@ def test_what_hangs_everywhere_runs_at_one_level_and_in_a_hurry():
 
 
 def test_what_hangs_when_optimised_needs_the_level_that_does_not():
-    whole, tried = Question(("O0", "O1"), False), hangs("O1")
+    whole, tried = CandidateQuestion(("O0", "O1"), False), hangs("O1")
     tried = replace(tried, outcomes=(outcome("O0"), *tried.outcomes))
     assert _shortened(whole, tried.failing[0][0], tried).levels == ("O0", "O1")
     assert _confirming(whole, whole) == [whole] * CONFIRMATIONS

@@ -12,7 +12,7 @@ from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.backend.plugin_files import namesake
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import NOBODY
-from nnfuzz.experiment.judgement import blamed
+from nnfuzz.experiment.judgement import accused_by
 from nnfuzz.findings.folder import read_finding, write_finding
 from nnfuzz.findings.reduced import problem_of, reduce_folder
 from nnfuzz.reduction.candidate import failure_key
@@ -204,7 +204,7 @@ def test_where_the_least_optimised_level_says_nothing_a_candidate_may_tell():
     for first in (outcome("O0"), crashed("O0")):
         outcomes = [first, crashed("O1")]
         (failure,) = failures(outcomes)
-        blame = blamed(outcomes, None, failure)
+        blame = accused_by(outcomes, None, failure)
         assert failure_key(failure, blame, outcomes, ["O0"]) == wanted
 
 

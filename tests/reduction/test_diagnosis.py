@@ -16,7 +16,7 @@ from nnfuzz.reduction.servers import Servers
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.identity import Probe
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.triage.keys import Key, KeyKind, same
+from nnfuzz.triage.keys import Key, KeyKind, have_one_cause
 from tests.reduction.conftest import judged_by
 from tests.reduction.faults import PLUGIN, Fault
 
@@ -76,7 +76,7 @@ def test_one_explanation_makes_two_operators_one_cause(bench):
     other, evidence = of(bench, "LogSoftmax", [cause], explained=True)
     assert texts(evidence) == ("LogSoftmax ignores axis",)
     assert Key(KeyKind.CAUSE, cause.refined) in evidence.keys
-    assert same(keys(one), keys(other))
+    assert have_one_cause(keys(one), keys(other))
     silent = replace(cause, explanations=())  # it showed too little
     _, evidence = of(bench, "LogSoftmax", [silent], explained=True)
     assert Key(KeyKind.CAUSE, cause.refined) in evidence.keys
@@ -84,7 +84,7 @@ def test_one_explanation_makes_two_operators_one_cause(bench):
 
 def test_one_line_that_says_the_same_of_two_operators_is_one_cause(bench):
     (one, _), (other, _) = of(bench, "Elu"), of(bench, "Selu")
-    assert same(keys(one), keys(other))
+    assert have_one_cause(keys(one), keys(other))
 
 
 def test_an_error_behind_a_wrong_result_has_its_cause(bench):
@@ -99,7 +99,7 @@ def test_an_error_behind_a_wrong_result_has_its_cause(bench):
         if found and found[0].failure.kind == "exception" and len(found[0].case.graph.nodes) > 1:
             assert found[1].follows == keyed(product, registry).refined.hash
             assert Key(KeyKind.CAUSE, found[1].follows) in keys(found[0])
-            assert same(keys(found[0]), keys(product))
+            assert have_one_cause(keys(found[0]), keys(product))
             return
     raise AssertionError("no case has an error behind a product")
 
@@ -118,7 +118,7 @@ def test_what_an_exporter_makes_of_an_operator_is_shown_by_the_operator_that_is_
             finding, _ = found
             kinds.add(finding.failure.kind)
             nodes = [node.op for node in finding.case.graph.nodes]
-            assert same(keys(finding), keys(product))
+            assert have_one_cause(keys(finding), keys(product))
             if finding.failure.kind == "mismatch":
                 assert nodes == ["MatMul"] and finding.case.exporter == "direct"
     assert kinds

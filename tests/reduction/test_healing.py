@@ -11,11 +11,11 @@ from nnfuzz.findings import keyed as identity
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
-from nnfuzz.reduction.healing import CONSTANT, OPERANDS, healed, narrowed, shared
+from nnfuzz.reduction.healing import CONSTANT, OPERANDS, healed, narrowest_cause, shared_key
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.identity import Numbered
 from nnfuzz.triage.hypothesis import Hypothesis
-from nnfuzz.triage.keys import same
+from nnfuzz.triage.keys import have_one_cause
 from tests.reduction.test_diagnosis import bench, reduced
 
 __all__ = ["bench"]
@@ -46,7 +46,7 @@ def keyed(bench, case):
 def test_an_attribute_that_only_the_lowering_sets_is_one_cause_of_many_operators(bench):
     wrong = [(name, {"axes": (), "keepdims": 0}) for name in ("ReduceMax", "ReduceSum")]
     found = [keyed(bench, case_of(bench, name, 1, **rest)) for name, rest in wrong]
-    assert same(*(keys for keys, _, _ in found))
+    assert have_one_cause(*(keys for keys, _, _ in found))
     for (name, _), (_, _, evidence) in zip(wrong, found, strict=True):
         assert [str(h) for h in evidence.explanations] == [f"{name} ignores noop_with_empty_axes"]
         assert evidence.heals == ("noop_with_empty_axes",)
@@ -59,16 +59,16 @@ def test_constants_and_operands_are_causes_of_their_own(bench):
     }
     found = {name: [keyed(bench, case) for case in listed] for name, listed in cases.items()}
     for name, pair in found.items():
-        assert same(*(keys for keys, _, _ in pair)), name
+        assert have_one_cause(*(keys for keys, _, _ in pair)), name
         assert all(name in evidence.heals for _, _, evidence in pair)
     assert found["constant"][0][2].explanations == ()  # not that it has the opposite sign
     assert found["constant"][0][1].parts["constant"] and found["operands"][0][1].parts["many"]
-    assert not same(found["constant"][0][0], found["operands"][0][0])
+    assert not have_one_cause(found["constant"][0][0], found["operands"][0][0])
 
 
 def test_deaths_without_a_word_in_one_small_family_are_one(bench):
     dead = [keyed(bench, case_of(bench, name, 1))[0] for name in ("HardSwish", "Mish")]
-    assert same(*dead)
+    assert have_one_cause(*dead)
     assert any("SIGSEGV in compile at Gated" in key.text for key in dead[0])
 
 
@@ -84,19 +84,19 @@ def test_deaths_without_a_word_in_one_small_family_are_one(bench):
     ],
 )
 def test_one_thing_that_heals_is_shared_by_the_operators_that_have_it(heals, operator, text):
-    claimed = shared(heals, operator, Hypothesis.parse("a family"))
+    claimed = shared_key(heals, operator, Hypothesis.parse("a family"))
     assert str(claimed or "") == text
 
 
 def test_of_several_things_that_heal_a_known_cause_chooses():
     both, known = ("strides", "dilations"), [("dilations",), ("constant", "strides"), ()]
-    assert narrowed(both, known) == ["dilations"]
-    assert narrowed(both, [*known, ("strides",)]) == both
-    assert narrowed(("strides",), known) == ("strides",)
+    assert narrowest_cause(both, known) == ["dilations"]
+    assert narrowest_cause(both, [*known, ("strides",)]) == both
+    assert narrowest_cause(("strides",), known) == ("strides",)
 
 
 def test_different_attributes_of_one_operator_are_different_causes():
-    texts = [shared([name], "Attention", None) for name in ("is_causal", "softcap")]
+    texts = [shared_key([name], "Attention", None) for name in ("is_causal", "softcap")]
     assert all(a != b for a, b in combinations(texts, 2))
     assert str(healed([CONSTANT], "Add")) == "Add is right where no operand is constant"
     assert str(healed(["mode", "axis"], "Pad")) == "Pad is right without mode or axis"

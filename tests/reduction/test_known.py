@@ -11,10 +11,10 @@ from nnfuzz.backend.plugin_files import namesake
 from nnfuzz.findings.folder import write_finding
 from nnfuzz.findings.keyed import keyed
 from nnfuzz.findings.reduced import reduce_folder
-from nnfuzz.reduction.candidate import Question, Tried
+from nnfuzz.reduction.candidate import CandidateQuestion, Tried
 from nnfuzz.reduction.case import ReduceConfig, Unexplained
 from nnfuzz.reduction.diagnosis import diagnose
-from nnfuzz.reduction.known import Cause, Known, occurrences
+from nnfuzz.reduction.known import Cause, KnownCauses, occurrences
 from nnfuzz.reduction.servers import Servers
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.identity import Numbered
@@ -76,7 +76,9 @@ def cause(operator):
 
 
 def known_of(slots, *causes, judged):
-    return Known(causes, slots, Question(("O0", "O1"), judged), WANTED, Stage.EXECUTE)
+    return KnownCauses(
+        causes, slots, CandidateQuestion(("O0", "O1"), judged), WANTED, Stage.EXECUTE
+    )
 
 
 @pytest.mark.parametrize(
@@ -120,7 +122,7 @@ def test_an_error_behind_a_known_wrong_result_is_explained_if_it_goes_with_it(ot
     whole = graph(("Erf", "x", "a"), (other, "a", "b"), ("Tan", "b", "y"))
     slots = Refusing("Erf")
     case = TestCase(Numbered(0, 0), whole, b"", {}, {}, {}, "direct", 20)
-    found = slots.run(case, (), Question(("O0",), False))
+    found = slots.run(case, (), CandidateQuestion(("O0",), False))
     asked = known_of(slots, replace(cause("Erf"), kind="mismatch"), judged=False)
     rest = asked.without(found)
     assert (asked.found is not None) == known and asked.recognises(rest) == known
@@ -159,7 +161,7 @@ def test_an_optimised_error_may_be_the_plain_one_in_other_words(wrong, follows):
     alone, both = run(("Mod", "x", "a")), run(("Mod", "x", "a"), ("Sign", "a", "y"))
     assert [mark for _, mark in both.failing] == ["bad", "wide"]
     failure = both.failing[1][0]
-    found = diagnose(slots, Question(("O0", "O1"), False), [both], failure, ())
+    found = diagnose(slots, CandidateQuestion(("O0", "O1"), False), [both], failure, ())
     plain = refined(alone.failing[0][0], alone.case.graph).hash
     assert found.follows == (plain if follows else "")
     last = run(("Sign", "x", "y"))

@@ -18,7 +18,7 @@ from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
 from nnfuzz.reduction.edit import MERGED, ORDER, Edit, groups
 from nnfuzz.reduction.passes import PASSES, applied
-from nnfuzz.reduction.shapes import Symbolic
+from nnfuzz.reduction.shapes import OpenSizes
 from nnfuzz.reduction.subject import Inapplicable, Subject
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
@@ -113,7 +113,7 @@ def test_reduction_without_a_question_reaches_one_node(subjects):
 def test_every_graph_has_a_symbolic_form(subjects):
     """And what it says of the present sizes is true."""
     for subject in subjects:
-        symbolic = Symbolic(subject.graph)
+        symbolic = OpenSizes(subject.graph)
         same = symbolic.concrete(symbolic.now)
         same.verify()
         assert [repr(n) for n in same.nodes] == [repr(n) for n in subject.graph.nodes]

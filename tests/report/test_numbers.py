@@ -18,7 +18,7 @@ from nnfuzz.findings.folder import read_finding, write_finding
 from nnfuzz.ir.view import GraphView
 from nnfuzz.records.finding import Origin
 from nnfuzz.report.numbers import assert_close
-from nnfuzz.report.text import impersonal, located, portable
+from nnfuzz.report.text import from_portable, impersonal, portable
 from nnfuzz.report.tracker import tracker_report
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.identity import Foreign, Numbered
@@ -156,7 +156,7 @@ def test_paths_are_told_without_their_machine(text, shown):
 
 def test_files_are_found_again_by_their_portable_path():
     for path in (Path.cwd() / "a/b.py", Path.home() / "x.py", Path("/opt/p.py")):
-        assert located(portable(str(path))) == str(path)
+        assert from_portable(portable(str(path))) == str(path)
     assert portable(str(Path.cwd() / "a/b.py")) == "a/b.py"
 
 

@@ -20,7 +20,7 @@ from nnfuzz.findings.folder import (
     rename_signature,
     write_finding,
 )
-from nnfuzz.findings.packed_folder import PACKED, is_packed, pack, unpack
+from nnfuzz.findings.packed_folder import PACKED, is_packed, pack_folder, unpack_folder
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def files(folder):
 def test_what_is_packed_is_read_and_comes_back(folder):
     before, whole, reduced = files(folder), read_finding(folder), read_finding(folder / REDUCED)
     graph = read_graph(folder)
-    pack(folder)
+    pack_folder(folder)
     assert [path.name for path in folder.iterdir()] == [PACKED]
     assert len((folder / PACKED).read_bytes()) < sum(map(len, before.values())) / 3
     assert is_finding(folder) and is_packed(folder)
@@ -46,9 +46,9 @@ def test_what_is_packed_is_read_and_comes_back(folder):
     assert read_finding(folder).case.digest() == whole.case.digest()
     assert read_finding(folder / REDUCED).case.digest() == reduced.case.digest()
     assert read_graph(folder) == graph
-    unpack(folder)
+    unpack_folder(folder)
     assert files(folder) == before
-    unpack(folder)
+    unpack_folder(folder)
     assert files(folder) == before
 
 
@@ -58,11 +58,11 @@ def test_a_kill_leaves_a_whole_archive_or_whole_files(folder, monkeypatch):
         killed.setattr(packed_folder.shutil, "rmtree", None)
         killed.setattr(packed_folder.Path, "unlink", None)
         with pytest.raises(TypeError):
-            pack(folder)
+            pack_folder(folder)
     assert is_packed(folder)
     (folder / "model.onnx").unlink()
     assert read_finding(folder).case.model == before[(folder / "model.onnx").relative_to(folder)]
-    pack(folder)
+    pack_folder(folder)
     assert [path.name for path in folder.iterdir()] == [PACKED]
     unlink = packed_folder.Path.unlink
 
@@ -74,9 +74,9 @@ def test_a_kill_leaves_a_whole_archive_or_whole_files(folder, monkeypatch):
     with monkeypatch.context() as killed:
         killed.setattr(packed_folder.Path, "unlink", last)
         with pytest.raises(KeyboardInterrupt):
-            unpack(folder)
+            unpack_folder(folder)
     assert is_packed(folder) and is_finding(folder)
-    unpack(folder)
+    unpack_folder(folder)
     assert files(folder) == before
 
 
@@ -85,7 +85,7 @@ def test_a_finding_that_is_packed_while_it_is_read_is_read(folder, monkeypatch):
 
     def late(place, trusted):
         if place == folder:
-            pack(folder)
+            pack_folder(folder)
         return read(place, trusted)
 
     monkeypatch.setattr(finding_folder, "_read", late)
@@ -93,7 +93,7 @@ def test_a_finding_that_is_packed_while_it_is_read_is_read(folder, monkeypatch):
 
 
 def test_a_new_signature_is_in_the_files(folder):
-    pack(folder)
+    pack_folder(folder)
     signature = replace(read_finding(folder).failure.signature, hash="0" * 12)
     rename_signature(folder, signature)
     assert not is_packed(folder)
@@ -117,7 +117,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_an_archive_of_somebody_else_writes_nothing_outside(folder, kind):
-    pack(folder)
+    pack_folder(folder)
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:xz") as archive:
         for item in HOSTILE[kind]:
@@ -129,7 +129,7 @@ def test_an_archive_of_somebody_else_writes_nothing_outside(folder, kind):
 
 
 def test_an_archive_that_is_cut_off_or_too_large_is_told(folder, monkeypatch):
-    pack(folder)
+    pack_folder(folder)
     data = (folder / PACKED).read_bytes()
     (folder / PACKED).write_bytes(data[:-20])
     with pytest.raises(FindingError, match="cut off"):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nnfuzz.findings.replay import Answer, regeneration, replay, replay_export
+from nnfuzz.findings.replay import ReplayResult, regeneration, replay, replay_export
 from nnfuzz.ir.view import NO_GRAPH
 from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.identity import Numbered
@@ -17,25 +17,25 @@ from .conftest import judge
 @pytest.mark.parametrize(
     "found, now, answer",
     [
-        ("value", "value", Answer.REPRODUCED),
-        ("value", "none", Answer.FIXED),
-        ("value", "shape", Answer.DIFFERENT),
-        ("raise", "raise", Answer.REPRODUCED),
-        ("raise", "raise_all", Answer.REPRODUCED),
-        ("raise", "unsupported", Answer.UNSUPPORTED),
-        ("abort", "abort", Answer.REPRODUCED),
+        ("value", "value", ReplayResult.REPRODUCED),
+        ("value", "none", ReplayResult.FIXED),
+        ("value", "shape", ReplayResult.DIFFERENT),
+        ("raise", "raise", ReplayResult.REPRODUCED),
+        ("raise", "raise_all", ReplayResult.REPRODUCED),
+        ("raise", "unsupported", ReplayResult.UNSUPPORTED),
+        ("abort", "abort", ReplayResult.REPRODUCED),
     ],
 )
 def test_answer(found, now, answer, finding_of, runner_of):
     finding = finding_of(f"planted,bug={found}")
     result = replay(finding, runner_of(f"planted,bug={now}"), judge)
     assert result.answer is answer
-    assert result.fails == (answer in (Answer.REPRODUCED, Answer.DIFFERENT))
+    assert result.fails == (answer in (ReplayResult.REPRODUCED, ReplayResult.DIFFERENT))
 
 
 def test_on_another_backend(finding_of, runner_of):
     result = replay(finding_of("planted,bug=value"), runner_of("onnxruntime"), judge)
-    assert result.answer is Answer.FIXED
+    assert result.answer is ReplayResult.FIXED
     assert {o.backend for o in result.result.outcomes} == {"onnxruntime"}
 
 
@@ -66,7 +66,7 @@ def test_exporter_failures_are_exported_again(finding_of):
     failure = export_failure("torchscript", "SomeError", "no cosh 1")
     finding = replace(finding, failure=failure, backend=None)
     again = NotProduced(Numbered(7, 3), "export", "no cosh 2", "SomeError")
-    assert replay_export(finding, Producer(again)).answer is Answer.REPRODUCED
+    assert replay_export(finding, Producer(again)).answer is ReplayResult.REPRODUCED
     other = NotProduced(Numbered(7, 3), "export", "no sinh", "SomeError")
-    assert replay_export(finding, Producer(other)).answer is Answer.DIFFERENT
-    assert replay_export(finding, Producer(finding.case)).answer is Answer.FIXED
+    assert replay_export(finding, Producer(other)).answer is ReplayResult.DIFFERENT
+    assert replay_export(finding, Producer(finding.case)).answer is ReplayResult.FIXED

@@ -15,7 +15,7 @@ from nnfuzz.backend.interface import read_interface
 from nnfuzz.cli.commands.rewrite import rules_told
 from nnfuzz.rewrite.catalogue import FEATURES, RULES, named, needs
 from nnfuzz.rewrite.draft import Draft
-from nnfuzz.rewrite.rewriting import Step, drawn, rewritten
+from nnfuzz.rewrite.rewriting import Step, draw_rewriting, rewritten
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
 
@@ -121,7 +121,7 @@ def test_branches_may_share_their_names(everything):
 def test_drawn_sequences_keep_the_meaning(everything):
     inputs, rules = inputs_of(everything), set()
     for seed in range(40):
-        other, steps = drawn(everything, random.Random(seed))
+        other, steps = draw_rewriting(everything, random.Random(seed))
         assert steps and rewritten(everything, steps) == (other, steps)
         rules |= {step.rule for step in steps}
         holds(everything, other, inputs, all(RULES[step.rule].bits for step in steps))

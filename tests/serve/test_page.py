@@ -24,12 +24,12 @@ from nnfuzz.report.page_figures import (
     PASSES,
     PATTERNS,
     TESTS,
-    Figures,
-    Growth,
+    CampaignFigures,
+    DiversityGrowth,
     TestLine,
 )
 from nnfuzz.report.templating import environment, seconds
-from nnfuzz.serve.page import Campaign, campaign_page, markdown_line
+from nnfuzz.serve.page import CampaignPage, campaign_page, markdown_line
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.triage.signature import Failure, Signature
 from tests.report.browser import CHROMIUM, DRIVER, Browser
@@ -138,7 +138,7 @@ def page(case, tmp_path_factory):
         "seed": 4,
         "config": {"note": HOSTILE},
     }
-    campaign = Campaign(folder, summary, rows, tests, {HOSTILE: HOSTILE}, {"death": 1})
+    campaign = CampaignPage(folder, summary, rows, tests, {HOSTILE: HOSTILE}, {"death": 1})
     path = folder / "report.html"
     path.write_text(campaign_page(campaign, path))
     return path
@@ -211,7 +211,7 @@ def test_the_page_tells_everything(page):
 def test_an_empty_campaign(tmp_path):
     summary = {"tests": 0, "seconds": 0, "tests_per_second": 0, "phase_ms": {}, "sut_share": 0}
     summary |= {"findings": 0, "occurrences": 0, "versions": {}, "seed": None, "config": {}}
-    text = campaign_page(Campaign(tmp_path, summary, [], [], {}, {}), tmp_path / "x.html")
+    text = campaign_page(CampaignPage(tmp_path, summary, [], [], {}, {}), tmp_path / "x.html")
     assert "Nothing has been found" in text
 
 
@@ -243,7 +243,7 @@ def test_answers_to_invalid_models_are_a_table(tmp_path):
     summary = {"tests": 2, "seconds": 1, "tests_per_second": 2, "phase_ms": {}, "sut_share": 0}
     summary |= {"findings": 0, "occurrences": 0, "versions": {}, "seed": None, "config": {}}
     summary["refusals"] = {"cycle": {"toy": {"refused": 3, "accepted": 1}}}
-    text = campaign_page(Campaign(tmp_path, summary, [], [], {}, {}), tmp_path / "x.html")
+    text = campaign_page(CampaignPage(tmp_path, summary, [], [], {}, {}), tmp_path / "x.html")
     cells = re.findall(r"<t[dh][^>]*>([^<]*)</t[dh]>", text.partition("Answers to invalid")[2])
     assert cells[:8] == ["fault", "backend", "accepted", "refused", "cycle", "toy", "1", "3"]
 
@@ -348,7 +348,7 @@ def test_markdown_lines_become_html():
 
 
 def test_figures_count_tests_by_their_worst_level():
-    figures = Figures(60.0)
+    figures = CampaignFigures(60.0)
     parts = features(branching())
     for kind in ("ok", "unsupported", "mismatch"):
         figures.add(TestLine(59.9, "run", {"b": {"O0": Brief("ok"), "O1": Brief(kind)}}, parts))
@@ -361,7 +361,7 @@ def test_figures_count_tests_by_their_worst_level():
 
 
 def test_figures_widen_as_a_campaign_goes_on():
-    figures = Figures(60.0)
+    figures = CampaignFigures(60.0)
     for second in range(300):
         figures.widen(float(second))
         figures.add(
@@ -373,7 +373,7 @@ def test_figures_widen_as_a_campaign_goes_on():
 
 
 def test_passes_are_counted_without_the_operators_that_they_changed():
-    figures = Figures(60.0)
+    figures = CampaignFigures(60.0)
     for fired in ("fuse(Add+Mul)", "fuse(Add+Relu)", "fold"):
         figures.add(TestLine(0.0, "run", {"b": {"O0": Brief("ok")}}, None, {"b": (fired,)}))
     assert figures.curves[PASSES].points()[-1] == (3, 2)
@@ -381,7 +381,7 @@ def test_passes_are_counted_without_the_operators_that_they_changed():
 
 
 def test_growth_is_thinned_and_ends_at_the_last_test():
-    growth = Growth()
+    growth = DiversityGrowth()
     for number in range(5000):
         growth.add({number // 2})
     points = growth.points()

@@ -16,11 +16,11 @@ from nnfuzz.cli.main import application as application_of_the_cli
 from nnfuzz.cli.main import run
 from nnfuzz.records.rows import Record
 from nnfuzz.serve.app import application
-from nnfuzz.serve.findings import chosen, number
+from nnfuzz.serve.findings import clamped_number, matching_rows
 from nnfuzz.serve.guard import is_loopback, own_names
 from nnfuzz.serve.server import ServeError, serve
 from nnfuzz.serve.stream import events, frame
-from nnfuzz.serve.watch import Snapshot, Watch
+from nnfuzz.serve.watch import PageSnapshot, Watch
 from tests.serve.conftest import EVIL, finding
 
 TOKEN = "a-token-of-some-length"
@@ -77,7 +77,7 @@ def test_only_the_own_script_may_run(client):
     ],
 )
 def test_filters(watch, query, expected):
-    assert [row["signature"] for row in chosen(watch.snapshot.rows, query)] == expected
+    assert [row["signature"] for row in matching_rows(watch.snapshot.rows, query)] == expected
 
 
 def test_findings_come_in_pages(client):
@@ -85,7 +85,11 @@ def test_findings_come_in_pages(client):
     assert re.findall(r'id="f-(\w+)"', text) == ["s1"]
     assert 'data-found="3" data-total="3"' in text
     assert client.get("/findings", params={"limit": "-1", "offset": "x"}).status_code == 200
-    assert [number(t, 5, 9) for t in ("7", "99", "-1", "x", "", None, "٣")] == [7, 9, *[5] * 5]
+    assert [clamped_number(t, 5, 9) for t in ("7", "99", "-1", "x", "", None, "٣")] == [
+        7,
+        9,
+        *[5] * 5,
+    ]
 
 
 def test_a_finding_with_its_files(client, watch):
@@ -193,7 +197,7 @@ def test_frames_keep_their_form():
 
 
 def test_events_tell_what_has_changed(watch):
-    snapshots = [Snapshot(1), Snapshot(1), Snapshot(2, state="ended")]
+    snapshots = [PageSnapshot(1), PageSnapshot(1), PageSnapshot(2, state="ended")]
     told = iter(snapshots)
     left = [len(snapshots)]
 

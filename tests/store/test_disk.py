@@ -72,7 +72,7 @@ def test_a_folder_that_cannot_be_packed_stays_and_is_told(folder, monkeypatch):
         raise OSError(28, "No space left on device")
 
     notes = []
-    monkeypatch.setattr("nnfuzz.store.disk.pack", full)
+    monkeypatch.setattr("nnfuzz.store.disk.pack_folder", full)
     with Store.open(folder) as store:
         assert DiskBudget(store, 1, notes.append).exceeded(0)
     assert any("No space left on device" in note for note in notes)

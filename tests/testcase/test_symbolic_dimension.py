@@ -4,7 +4,7 @@ import onnx
 import pytest
 
 from nnfuzz.backend.target import Target
-from nnfuzz.ir.sizes import by_copy, copies, merged, split
+from nnfuzz.ir.sizes import by_copy, copies, from_copies, name_and_copy
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.sandbox.record import pack, unpack
@@ -38,7 +38,9 @@ def test_the_model_has_the_first_copys_interface(producer, dynamic):
     for case in dynamic:
         model = onnx.load_from_string(case.model)
         assert len(copies(producer.load(case))) == 3
-        assert {v.name for v in model.graph.input} == {split(name)[0] for name in case.inputs}
+        assert {v.name for v in model.graph.input} == {
+            name_and_copy(name)[0] for name in case.inputs
+        }
         assert any(d.dim_param for v in model.graph.input for d in v.type.tensor_type.shape.dim)
 
 
@@ -52,7 +54,7 @@ def test_the_model_computes_what_is_expected_at_every_size(producer, dynamic):
         session = onnxruntime.InferenceSession(case.model, options)
         names = [output.name for output in session.get_outputs()]
         runs = [dict(zip(names, session.run(names, part))) for part in by_copy(case.inputs)]
-        verdict = producer.judge(case, {Target("onnxruntime"): merged(runs)})
+        verdict = producer.judge(case, {Target("onnxruntime"): from_copies(runs)})
         assert not any(verdict.mismatches.values())
 
 
@@ -71,7 +73,7 @@ def test_the_case_survives_its_frame(dynamic):
 def test_exposed_models_stay_dynamic(producer, dynamic):
     exposed = producer.expose(dynamic[0])
     outputs = [output.name for output in onnx.load_from_string(exposed.model).graph.output]
-    assert {split(name)[0] for name in exposed.expected} == set(outputs)
+    assert {name_and_copy(name)[0] for name in exposed.expected} == set(outputs)
 
 
 def test_probes_and_campaigns_without_the_option_are_static(producer):

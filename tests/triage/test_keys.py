@@ -14,8 +14,8 @@ from nnfuzz.triage.keys import (
     boilerplate,
     error_keys,
     grouped,
+    have_one_cause,
     last_clause,
-    same,
     unread_keys,
     wording,
 )
@@ -27,17 +27,17 @@ def key(text):
 
 
 def test_one_strong_key_or_two_weak_ones_make_two_findings_one():
-    assert same([key("frame:fuse")], [key("frame:fuse"), key("cause:a")])
-    assert not same([key("clause:it is bad")], [key("clause:it is bad")])
+    assert have_one_cause([key("frame:fuse")], [key("frame:fuse"), key("cause:a")])
+    assert not have_one_cause([key("clause:it is bad")], [key("clause:it is bad")])
     weak = [key("clause:it is bad"), key("location:a.cc")]
-    assert same(weak, [*weak, key("cause:b")])
-    assert not same(weak, [key("clause:it is good"), key("location:a.cc")])
+    assert have_one_cause(weak, [*weak, key("cause:b")])
+    assert not have_one_cause(weak, [key("clause:it is good"), key("location:a.cc")])
 
 
 def test_the_same_words_count_once():
     words = [key("clause:it was unwrapped while it was none"), key("said:it was unwrapped")]
-    assert not same(words, words)
-    assert same([*words, key("line:a.rs:1")], [*words, key("line:a.rs:1")])
+    assert not have_one_cause(words, words)
+    assert have_one_cause([*words, key("line:a.rs:1")], [*words, key("line:a.rs:1")])
 
 
 def test_groups_are_closed_and_named_by_their_first():
@@ -130,27 +130,29 @@ def keys(message, op="Gather", dtype="float32", line="", said="", **parts):
 
 def test_dtypes_of_the_model_are_parameters_and_operators_are_not():
     one = keys("there is no kernel for float32 here")
-    assert same(one, keys("there is no kernel for float64 here", dtype="float64"))
-    assert not same(keys("cannot lower the node Gather"), keys("cannot lower the node Abs", "Abs"))
+    assert have_one_cause(one, keys("there is no kernel for float64 here", dtype="float64"))
+    assert not have_one_cause(
+        keys("cannot lower the node Gather"), keys("cannot lower the node Abs", "Abs")
+    )
 
 
 def test_what_a_message_says_of_shapes_and_values_is_no_part_of_its_words():
     one = keys("expected dim and value, got ,I64 N and <shape>,I64", dtype="int64")
-    assert same(one, keys("expected dim and value, got ,F32 and <shape>,F32"))
-    assert not same(one, keys("expected dim and value, found ,F32 and <shape>,F32"))
+    assert have_one_cause(one, keys("expected dim and value, got ,F32 and <shape>,F32"))
+    assert not have_one_cause(one, keys("expected dim and value, found ,F32 and <shape>,F32"))
 
 
 def test_one_line_of_the_compiler_that_says_the_same_is_one_cause():
     one = keys("'Elu'", "Elu", line="lower.py:12", said="'<operator>'")
-    assert same(one, keys("'Celu'", "Celu", line="lower.py:12", said="'<operator>'"))
-    assert not same(one, keys("'Celu'", "Celu", line="lower.py:99", said="'<operator>'"))
-    assert same(one, keys("another text", "Elu", line="lower.py:12"))
+    assert have_one_cause(one, keys("'Celu'", "Celu", line="lower.py:12", said="'<operator>'"))
+    assert not have_one_cause(one, keys("'Celu'", "Celu", line="lower.py:99", said="'<operator>'"))
+    assert have_one_cause(one, keys("another text", "Elu", line="lower.py:12"))
 
 
 def test_a_crash_is_known_by_its_innermost_native_function():
     one = keys("", "Elu", signal="SIGSEGV", frames=["a", "ns::run", "ns::kernel"])
-    assert same(one, keys("", "Abs", signal="SIGSEGV", frames=["b", "ns::kernel"]))
-    assert not same(one, keys("", "Abs", signal="SIGABRT", frames=["b", "ns::kernel"]))
+    assert have_one_cause(one, keys("", "Abs", signal="SIGSEGV", frames=["b", "ns::kernel"]))
+    assert not have_one_cause(one, keys("", "Abs", signal="SIGABRT", frames=["b", "ns::kernel"]))
 
 
 def unread(*operators, stage=Stage.IMPORT, about="shape"):
@@ -165,9 +167,11 @@ def unread(*operators, stage=Stage.IMPORT, about="shape"):
 
 def test_whatever_an_importer_misses_of_a_result_it_is_one_cause():
     one = unread("ConcatFromSequence", "ArgMax")
-    assert same(one, unread("ConcatFromSequence", "QuantizeLinear", about="dtype"))
-    assert same(one, unread("ConcatFromSequence", "Loop", "ReduceMax", "DequantizeLinear"))
-    assert not same(one, unread("Loop", "ArgMax"))
+    assert have_one_cause(one, unread("ConcatFromSequence", "QuantizeLinear", about="dtype"))
+    assert have_one_cause(
+        one, unread("ConcatFromSequence", "Loop", "ReduceMax", "DequantizeLinear")
+    )
+    assert not have_one_cause(one, unread("Loop", "ArgMax"))
     assert unread("ConcatFromSequence", "ArgMax", stage=Stage.COMPILE) == set()
     assert unread("ConcatFromSequence", "ArgMax", about=None) == set()
 

@@ -14,8 +14,8 @@ from nnfuzz.ir.view import GraphView, NodeView, ValueView
 from nnfuzz.triage.general import (
     as_written,
     coarse_graph,
+    from_last_location,
     general_message,
-    located,
     onnx_type,
     sole_operator,
     sources,
@@ -346,7 +346,7 @@ def test_a_native_function_in_a_message_is_the_cause_whatever_the_operator():
 
     assert said("Quantize", "float") == said("Dequantize", "double")
     assert said("Quantize", "float") == said("Quantize", "float", Stage.COMPILE)
-    assert located("while running Quantize node") == ""
+    assert from_last_location("while running Quantize node") == ""
 
 
 def test_an_error_without_a_cause_before_it_keeps_operator_or_function():

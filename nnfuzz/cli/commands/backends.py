@@ -62,7 +62,7 @@ def backends(
     nnfuzz backends --prune          remove the environments; what is needed is made again
     """
     from nnfuzz.backend.registry import BackendRegistry
-    from nnfuzz.cli.backend_list import described, overview
+    from nnfuzz.cli.backend_list import backend_lines, overview
 
     if prune:
         _prune()
@@ -72,7 +72,7 @@ def backends(
         raise typer.Exit(_probe(registry, probe, plugin or [], exporter, opset, fresh, out))
     if names:
         for spec in map(registry.parse, names):
-            print("\n".join(described(registry, spec)))
+            print("\n".join(backend_lines(registry, spec)))
         return
     print("\n".join(overview(registry)))
     _print_environments()

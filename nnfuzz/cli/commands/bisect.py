@@ -13,7 +13,7 @@ from nnfuzz.cli.options import Original, Plugins
 
 if TYPE_CHECKING:
     from nnfuzz.backend.registry import BackendSpec
-    from nnfuzz.experiment.bisection import Bisection, Step
+    from nnfuzz.experiment.bisection import Bisection, BisectionStep
     from nnfuzz.records.finding import Finding
 
 
@@ -91,5 +91,5 @@ def _bisected(found: Finding, spec: BackendSpec, oldest: str, newest: str) -> li
         return releases.bisect(oldest, newest)
 
 
-def _show(step: Step) -> None:
+def _show(step: BisectionStep) -> None:
     typer.echo(f"{step.release}: {step.answer}" + (f" ({step.seen})" if step.seen else ""))

@@ -15,7 +15,7 @@ from nnfuzz.cli.fuzz_options import FuzzOptions
 from nnfuzz.cli.values import listed
 
 if TYPE_CHECKING:
-    from nnfuzz.campaign.session import Result
+    from nnfuzz.campaign.session import CampaignResult
     from nnfuzz.library.campaign import Allow, Request
     from nnfuzz.records.config import CampaignConfig
     from nnfuzz.store.summary import Summary
@@ -103,7 +103,7 @@ def _allow(request: Request) -> Allow:
     return Consent(request.out or Path(), request.plugins).require
 
 
-def _fuzz(request: Request, options: FuzzOptions) -> tuple[Result, CampaignConfig]:
+def _fuzz(request: Request, options: FuzzOptions) -> tuple[CampaignResult, CampaignConfig]:
     """Runs a session of a campaign and prints its summary."""
     from nnfuzz.cli.interrupt import Interrupt
     from nnfuzz.cli.progress import watcher
@@ -126,7 +126,7 @@ def _fuzz(request: Request, options: FuzzOptions) -> tuple[Result, CampaignConfi
 
 def _fuzz_on_ray(
     request: Request, options: FuzzOptions, address: str
-) -> tuple[Result, CampaignConfig]:
+) -> tuple[CampaignResult, CampaignConfig]:
     """Runs a campaign on a cluster, puts it together and prints its summary."""
     from nnfuzz.cli.cluster import Work, fuzz_on_cluster
     from nnfuzz.cli.summary import print_summary

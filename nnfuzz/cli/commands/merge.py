@@ -39,13 +39,13 @@ def merge(
     fuzz --resume; nnfuzz reduce decides which findings of different parts have one cause. Exit
     code 1 for findings, 0 for none, 2 if they are no parts of one campaign.
     """
-    from nnfuzz.campaign.session import Result
+    from nnfuzz.campaign.session import CampaignResult
     from nnfuzz.cli.summary import print_summary
     from nnfuzz.parts.merging import merge
     from nnfuzz.records.config import CampaignConfig
     from nnfuzz.store.summary import read_summary
 
     with merge(parts, out, tell) as store:
-        result = Result.of(store, read_summary(out))
+        result = CampaignResult.of(store, read_summary(out))
         print_summary(result, CampaignConfig.from_json(store.config()))
     raise typer.Exit(FINDINGS if result.findings else OK)

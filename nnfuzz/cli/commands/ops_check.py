@@ -168,7 +168,7 @@ def _write(page: Path, found: Sequence[Weighed], registry: OpRegistry, wanted: i
     """Writes the page, with the versions of all implementations. Raises: UsageError."""
     from importlib.metadata import PackageNotFoundError, version
 
-    from nnfuzz.cli.agreement import implementations, markdown
+    from nnfuzz.cli.agreement import agreement_page, implementations
 
     versions = []
     for name in ("torch", "onnx", *implementations(found)):
@@ -178,5 +178,5 @@ def _write(page: Path, found: Sequence[Weighed], registry: OpRegistry, wanted: i
             continue
     declared = [(name, d) for name in registry for d in registry.waivers.of(name)]
     with writing(page):
-        page.write_text(markdown(found, declared, wanted, ", ".join(versions)))
+        page.write_text(agreement_page(found, declared, wanted, ", ".join(versions)))
     print(f"wrote {page}: {len(found)} operators, {len(declared)} waivers")

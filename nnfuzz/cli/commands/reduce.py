@@ -15,8 +15,8 @@ from nnfuzz.cli.options import OwnBackend, Plugins
 
 if TYPE_CHECKING:
     from nnfuzz.records.finding import Finding
-    from nnfuzz.reduction.case import Reduction
-    from nnfuzz.reduction.engine import Progress
+    from nnfuzz.reduction.case import CaseReduction
+    from nnfuzz.reduction.engine import ReductionProgress
 
 
 def reduce(
@@ -88,16 +88,16 @@ def _finding(finding: Path, backend: str, plugin: list[Path], workers: int, budg
     raise typer.Exit(FINDINGS)
 
 
-def _silent(progress: Progress) -> None:
+def _silent(progress: ReductionProgress) -> None:
     pass
 
 
-def _shown(progress: Progress) -> None:
+def _shown(progress: ReductionProgress) -> None:
     line = f"{progress.run}/{progress.budget} candidates, {progress.nodes} nodes, {progress.by}"
     print(f"\r\x1b[K{line}", end="", file=sys.__stderr__, flush=True)
 
 
-def _report(folder: Path, done: Reduction, reduced: Finding) -> None:
+def _report(folder: Path, done: CaseReduction, reduced: Finding) -> None:
     from nnfuzz.findings.folder import REDUCED
     from nnfuzz.reduction.case import CONFIRMATIONS
 

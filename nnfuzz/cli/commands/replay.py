@@ -59,7 +59,7 @@ def replay(
 
 def _show(found: Finding, result: Replayed, elsewhere: str) -> None:
     """Prints the levels, the failures and the answer. elsewhere: another backend, or ""."""
-    from nnfuzz.findings.replay import Answer
+    from nnfuzz.findings.replay import ReplayResult
 
     typer.echo(f"finding: {found.signature}")
     for outcome in result.result.outcomes if result.result else ():
@@ -70,7 +70,7 @@ def _show(found: Finding, result: Replayed, elsewhere: str) -> None:
         typer.echo(f"{outcome.backend} {outcome.level}: {kind} ({stage})")
     for failure in result.failures:
         typer.echo(f"seen: {failure.signature}")
-    fixed = result.answer is Answer.FIXED
+    fixed = result.answer is ReplayResult.FIXED
     verdict = result.result.verdict if result.result else None
     if verdict and verdict.coverage:
         typer.echo(f"compared: {verdict.coverage}")

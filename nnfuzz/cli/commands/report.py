@@ -12,7 +12,7 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.cli.errors import tell, writing
 
 if TYPE_CHECKING:
-    from nnfuzz.serve.page import Campaign
+    from nnfuzz.serve.page import CampaignPage
     from nnfuzz.store.store import Store
 
 PAGE = "report.html"
@@ -45,11 +45,11 @@ def report(
     typer.echo(path)
 
 
-def read_campaign(store: Store) -> Campaign:
+def read_campaign(store: Store) -> CampaignPage:
     """The content of the page from the store; tests are read one by one as the page asks."""
     from collections import Counter
 
-    from nnfuzz.serve.page import Campaign
+    from nnfuzz.serve.page import CampaignPage
     from nnfuzz.store.statistics import Statistics
     from nnfuzz.store.summary import Summary
 
@@ -70,7 +70,7 @@ def read_campaign(store: Store) -> Campaign:
         config=config,
     )
     buckets = whole_or({}, store.occurrences.buckets, "the counts of failures", missing)
-    return Campaign(
+    return CampaignPage(
         folder=store.folder,
         summary=as_json(summary),
         findings=[as_json(row) for row in findings],

@@ -109,9 +109,9 @@ def _parsed(steps: str) -> list[Step]:
 
 def _made(data: bytes, steps: Sequence[Step], seed: int) -> Iterator[tuple[bytes, Sequence[Step]]]:
     """The model after the steps; without steps, after drawn ones, again and again."""
-    from nnfuzz.rewrite.rewriting import drawn, rewritten
+    from nnfuzz.rewrite.rewriting import draw_rewriting, rewritten
 
     if steps:
         yield rewritten(data, steps)
     for number in itertools.count():
-        yield drawn(data, random.Random(f"{seed}/{number}"))
+        yield draw_rewriting(data, random.Random(f"{seed}/{number}"))

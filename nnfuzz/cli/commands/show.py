@@ -66,11 +66,11 @@ def show(
 def read_graph(path: Path) -> GraphView:
     """The graph from a folder, a model or JSON. Raises: UsageError."""
     from nnfuzz.cli.onnx_graph import model_graph
-    from nnfuzz.findings.packed_folder import is_packed, unpacked
+    from nnfuzz.findings.packed_folder import is_packed, unpacked_files
     from nnfuzz.ir.view import GraphView
 
     if is_packed(path):
-        with unpacked(path) as files:
+        with unpacked_files(path) as files:
             return read_graph(files)
     file = next((path / name for name in FILES if (path / name).is_file()), path)
     if not file.is_file():

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.cli import completion
-from nnfuzz.cli.ci import JUnit, SummaryMd, shard, write, write_reports
+from nnfuzz.cli.ci import JUnit, SummaryMd, shard, write_reports, write_whole
 from nnfuzz.cli.declared import AMOUNT, OTHERS, REPORTED, TESTED
 from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, tell, writing
 from nnfuzz.cli.options import Levels, Plugins
@@ -105,7 +105,7 @@ def verify(
     notes = expected.notes(found)
     if results is not None:
         about = {"backend": str(spec), "folder": folder.resolve().name}
-        write(results, json.dumps(to_json(found, about), indent=1).encode() + b"\n")
+        write_whole(results, json.dumps(to_json(found, about), indent=1).encode() + b"\n")
     title = f"{folder.resolve().name}: {spec}" + (f", part {part}" if part else "")
     write_reports(found, title, title, notes, junit, summary_md)
     _summary(found)

@@ -11,7 +11,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import protos
 from nnfuzz.rewrite.draft import Draft, Nodes
-from nnfuzz.rewrite.region import Region, inner, kept_name, regions, repeatable
+from nnfuzz.rewrite.region import Region, kept_name, regions, renamed_nodes, repeatable
 from nnfuzz.rewrite.rule import models
 from nnfuzz.rewrite.rules.identities import MOVED, ints
 
@@ -67,7 +67,7 @@ def if_constant(draft: Draft, site: Region, rng: random.Random) -> None:
     Only the chosen branch counts."""
     emit, taken = draft.emitter(), rng.random() < 0.5
     condition = _condition(emit, draft, site, taken, rng)
-    nodes, names = inner(draft, site)
+    nodes, names = renamed_nodes(draft, site)
     types = [draft.types[name] for name in site.outputs]
     right = _body(draft, "taken", nodes, dict(zip(names, types)))
     other = draft.emitter()
@@ -118,7 +118,7 @@ def loop_once(draft: Draft, site: Region, rng: random.Random) -> None:
     """Nodes -> the body of a Loop that runs once, by its trip count, its condition or both. Results
     are its state behind the only iteration, or its scanned outputs without their axis of size 1."""
     emit = draft.emitter()
-    nodes, names = inner(draft, site)
+    nodes, names = renamed_nodes(draft, site)
     types = [draft.types[name] for name in site.outputs]
     by_count, carried = rng.random() < 0.7, rng.random() < 0.5
     once = emit.const(1, DType.INT64) if by_count else ""
@@ -173,7 +173,7 @@ def scan_once(draft: Draft, site: Region, rng: random.Random) -> None:
     emit, behind = draft.emitter(), draft.emitter()
     sequences = _scanned(draft, site)
     sequences = rng.sample(sequences, rng.randint(1, len(sequences)))
-    nodes, names = inner(draft, site)
+    nodes, names = renamed_nodes(draft, site)
     elements = {name: draft.fresh("element") for name in sequences}
     nodes = [kept_name(node, elements) for node in nodes]
     inputs = {elements[name]: draft.types[name] for name in sequences}

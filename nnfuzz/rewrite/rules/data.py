@@ -252,7 +252,7 @@ def unused_initializer(draft: Draft, site: int, rng: random.Random) -> None:
     dtype = rng.choice([DType.FLOAT32, DType.INT64, DType.FLOAT16, DType.BOOL, DType.UINT8])
     shape = rng.choice([(), (1,), (3, 5), (2, 0), (1000,)])
     array = np.zeros(shape, dtype.numpy)
-    draft.graph.initializer.append(protos.tensor(draft.fresh("unused"), array))
+    draft.graph.initializer.append(protos.constant_proto(draft.fresh("unused"), array))
 
 
 _SHAPED = {"Reshape": 1, "Expand": 1, "Tile": 1, "ConstantOfShape": 0}

@@ -25,7 +25,7 @@ from nnfuzz.base.text import visible
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.compare.mismatch import Accuracy, Distance, Element, Mismatch, MismatchKind, Verdict
-from nnfuzz.experiment.judgement import blamed, comparable_share, doubtful, with_mismatches
+from nnfuzz.experiment.judgement import accused_by, comparable_share, doubtful, with_mismatches
 from nnfuzz.feedback.support import signature_keys
 from nnfuzz.findings.reducer_job import ReduceFinding
 from nnfuzz.ir.edges import edge_keys
@@ -34,7 +34,7 @@ from nnfuzz.ir.view import GraphView
 from nnfuzz.records.rows import ReductionRow
 from nnfuzz.reduction.jobs import Prepare, Prepared
 from nnfuzz.sandbox import wire
-from nnfuzz.sandbox.events import Death, DeathKind, Fault
+from nnfuzz.sandbox.events import Death, DeathKind, WorkerFault
 from nnfuzz.sandbox.job import Job
 from nnfuzz.sandbox.record import pack, unpack
 from nnfuzz.sandbox.worker import StatusPage
@@ -118,7 +118,7 @@ def use_outcome(outcome: Outcome) -> None:
     _storable(as_json(outcome))
     for failure in failures([outcome], None, GRAPH):
         _storable([failure.signature.title, failure.signature.hash, failure.signature.parts])
-        blamed([outcome], None, failure)
+        accused_by([outcome], None, failure)
     doubtful(CASE, [outcome])
 
 
@@ -147,13 +147,13 @@ def use_verdict(verdict: Verdict) -> None:
     comparable_share(verdict, CASE.expected)
     for failure in failures(outcomes, verdict, GRAPH):
         _storable([failure.signature.title, failure.signature.parts])
-        blamed(outcomes, verdict, failure)
+        accused_by(outcomes, verdict, failure)
 
 
-def read_fault(header: dict[str, Any], blobs: dict[str, Any]) -> Fault:
+def read_fault(header: dict[str, Any], blobs: dict[str, Any]) -> WorkerFault:
     """Reads a fault as the sandbox does."""
-    texts = read_fields(Fault, header, "error_type", "message", "traceback")
-    return Fault(**texts, captured="", starting=False)
+    texts = read_fields(WorkerFault, header, "error_type", "message", "traceback")
+    return WorkerFault(**texts, captured="", starting=False)
 
 
 def answers() -> list[Answer]:

@@ -64,7 +64,7 @@ def message(rng: random.Random, job: int) -> bytes:
     except (wire.WireError, RecursionError):
         payload = b""
     number = job if rng.random() < 0.8 else rng.choice((0, job - 1, job + 1, 2**63))
-    pieces = channel.pack(rng.choice(KINDS), payload, number)
+    pieces = channel.pieces_of(rng.choice(KINDS), payload, number)
     data = b"".join(map(bytes, pieces))
     return scrambled(data, rng) if rng.random() < 0.5 else data
 

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from rich.console import Console
 
-from nnfuzz.experiment.blocking import Experiment
+from nnfuzz.experiment.blocking import BlockingExperiment
 from scripts.check.blame import OPTIONS, PLUGIN, Tally, cases, judge, operators_of, planted
 
 FAULTS = {fault.name: fault for fault in planted()}
@@ -33,7 +33,7 @@ def test_what_an_exporter_writes_badly_meets_no_fault_of_the_compiler():
 
 @pytest.fixture(scope="module")
 def run():
-    with Experiment([f"blamed{o}" for o in OPTIONS], [str(PLUGIN)], repeats=0) as run:
+    with BlockingExperiment([f"blamed{o}" for o in OPTIONS], [str(PLUGIN)], repeats=0) as run:
         yield run
 
 
