@@ -10,7 +10,7 @@ from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.target import CPU, Target
 from nnfuzz.compare.mismatch import Dispute, Mismatch
 from nnfuzz.experiment import result as engine
-from nnfuzz.library.model_check import ComputedOutput, Output, OutputState
+from nnfuzz.library.model_check import Computed, Output, State
 from nnfuzz.testcase.case import TestCase
 
 if TYPE_CHECKING:
@@ -81,28 +81,26 @@ class View:
 
     def _computed(
         self, name: str, outcome: Outcome, bounds: Envelope, result: engine.Result
-    ) -> ComputedOutput:
+    ) -> Computed:
         from nnfuzz.compare.criterion import distance
 
         who, given = label(outcome.target), (outcome.outputs or {}).get(name)
         if outcome.outputs is None:
-            return ComputedOutput(who, _fate(outcome))
+            return Computed(who, _fate(outcome))
         wrong = mismatch_of(result, outcome.target, name)
         dispute = result.verdict.disputes.get(name) if result.verdict else None
         beyond = None
         if self.criterion and given is not None:
             beyond = self.criterion.beyond(bounds, given)
         if wrong:
-            return ComputedOutput(who, OutputState.WRONG, wrong, beyond=beyond)
+            return Computed(who, State.WRONG, wrong, beyond=beyond)
         if dispute and outcome.target in dispute.suspects:
-            return ComputedOutput(who, OutputState.DISPUTED, beyond=beyond, said=str(dispute))
+            return Computed(who, State.DISPUTED, beyond=beyond, said=str(dispute))
         state = (
-            OutputState.RIGHT
-            if bounds.comparable.any() or not bounds.ref.size
-            else OutputState.NOT_COMPARED
+            State.RIGHT if bounds.comparable.any() or not bounds.ref.size else State.NOT_COMPARED
         )
         ulp = distance(bounds, given) if given is not None else None
-        return ComputedOutput(who, state, None, ulp, beyond)
+        return Computed(who, state, None, ulp, beyond)
 
     def _groups(
         self, name: str, bounds: Envelope, result: engine.Result
@@ -150,14 +148,14 @@ def unreached(case: TestCase, known: Iterable[str]) -> list[str]:
     return [name for name in read_interface(case.model)[1] if name not in there]
 
 
-def _undecided(outcome: Outcome, dispute: Dispute | None) -> ComputedOutput:
+def _undecided(outcome: Outcome, dispute: Dispute | None) -> Computed:
     """What a target makes of an output without a reference."""
     who = label(outcome.target)
     if outcome.outputs is None:
-        return ComputedOutput(who, _fate(outcome))
+        return Computed(who, _fate(outcome))
     if dispute and outcome.target in dispute.suspects:
-        return ComputedOutput(who, OutputState.DISPUTED, said=str(dispute))
-    return ComputedOutput(who, OutputState.NOT_COMPARED)
+        return Computed(who, State.DISPUTED, said=str(dispute))
+    return Computed(who, State.NOT_COMPARED)
 
 
 def _fate(outcome: Outcome) -> str:

@@ -12,7 +12,7 @@ from onnx import parser
 
 import nnfuzz
 from nnfuzz.backend.target import Target
-from nnfuzz.library.model_check import ComputedOutput, Output, OutputState, _of_node
+from nnfuzz.library.model_check import Computed, Output, State, _of_node
 from planted import one_node
 
 PLUGIN = Path(__file__).with_name("strange.py")
@@ -156,8 +156,8 @@ def test_without_targets_all_installed_compilers_run():
 
 def test_a_node_says_nothing_of_targets_that_do_not_run():
     computed = (
-        ComputedOutput("a O0", OutputState.RIGHT),
-        ComputedOutput("b O0", "exception in import"),
+        Computed("a O0", State.RIGHT),
+        Computed("b O0", "exception in import"),
     )
     value = Output("y", "float32[2]", 1.0, computed=computed, operator="Add")
     assert _of_node(value, {"b O0": "exception: no"}).endswith("Add -> y float32[2]: right")
