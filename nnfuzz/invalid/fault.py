@@ -5,6 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from nnfuzz.operators.draw import Sizes
+
+NODES = 3
+"""Operators per model: what refuses a model looks at one node, or at two that belong together."""
+SIZES = Sizes(max_dim=(1, 24, 12, 8, 6, 4, 4), max_numel=1 << 10)
+"""So small that models can be written out in a report: sizes are of no matter here."""
 PLANTED = "fault:"
 """Prefix of a fault's kind in the list of everything that was planted in a model."""
 LATE, INTERNAL, NOTHING = "late", "internal", "nothing"

@@ -18,11 +18,11 @@ from nnfuzz.backend.rewrite_support import not_taken
 from nnfuzz.backend.runner import BackendRunner, RunnerError, usable
 from nnfuzz.backend.target import DIRECT, ONNX
 from nnfuzz.generate.config import ENGINES, dtype_weights
+from nnfuzz.invalid.fault import NODES, SIZES
 from nnfuzz.library.steps import Note, ignore
 from nnfuzz.materialize.opsets import MIXED, OPSETS, default_opset, opset_range
 from nnfuzz.records.config import CampaignConfig, ConfigError, processes
 from nnfuzz.testcase.case import CaseConfig
-from nnfuzz.testcase.invalid import NODES, SIZES
 from nnfuzz.testcase.seeds import SeedError, digest, seed_files
 
 Specs = Sequence[BackendSpec]

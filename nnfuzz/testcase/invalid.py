@@ -8,15 +8,10 @@ from dataclasses import replace
 from nnfuzz.invalid.catalogue import KINDS, carriers, disrupted
 from nnfuzz.invalid.kinds import Kind
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.operators.draw import Sizes
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.case_generator import CaseGenerator, Report
 from nnfuzz.testcase.identity import Numbered, Probe
 
-NODES = 3
-"""Operators per model: what refuses a model looks at one node, or at two that belong together."""
-SIZES = Sizes(max_dim=(1, 24, 12, 8, 6, 4, 4), max_numel=1 << 10)
-"""So small that models can be written out in a report: sizes are of no matter here."""
 ATTEMPTS = 40
 """Models in which a place for a fault is looked for; most kinds find one in the first or second."""
 

@@ -19,8 +19,8 @@ from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.invalid.catalogue import KINDS
+from nnfuzz.invalid.fault import NODES, SIZES
 from nnfuzz.testcase.case import CaseConfig, TestCase
-from nnfuzz.testcase.invalid import NODES, SIZES
 from nnfuzz.testcase.producer import Producer
 from planted import careless
 from planted.careless import LAPSES, Lapse

@@ -8,10 +8,10 @@ import pytest
 from google.protobuf.message import DecodeError
 
 from nnfuzz.invalid.catalogue import KINDS, carriers, disrupted
+from nnfuzz.invalid.fault import NODES, SIZES
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.sandbox.record import pack, unpack
 from nnfuzz.testcase.case import CaseConfig, TestCase
-from nnfuzz.testcase.invalid import NODES, SIZES
 from nnfuzz.testcase.producer import Producer
 
 CONFIG = CaseConfig(
