@@ -46,7 +46,7 @@ def campaign(folder, tests=TESTS, stop=None, cache=None, start_line=None, **more
         tests = [(t.index, t.status, t.digest, t.items) for t in store.tests.rows()]
         findings = {row.signature: row.test for row in store.signatures.rows()}
         probes = store.connection.execute("SELECT * FROM probes").fetchall()
-        return (tests, avoided, findings, probes), list(result.summary.support_tables)
+        return (tests, avoided, findings, probes), result.summary.support_tables
 
 
 @pytest.fixture(scope="module")

@@ -15,11 +15,11 @@ from nnfuzz.sandbox.job import Job, Service, does
 from nnfuzz.sandbox.sandbox import (
     Death,
     DeathKind,
-    Fault,
     Limits,
     Progress,
     Reply,
     Sandbox,
+    WorkerFault,
     wait,
 )
 
@@ -212,7 +212,7 @@ def test_endless_output_ends_at_the_limit_and_leaves_others_alone(hasty, server)
 def test_an_exception_is_the_services_fault_and_its_process_is_not_used_again(sandbox):
     pid = fine(sandbox)
     event = sandbox.call(Misbehave("raise"))
-    assert isinstance(event, Fault)
+    assert isinstance(event, WorkerFault)
     assert (event.error_type, event.starting) == ("ValueError", False)
     assert event.message == "the compiler dislikes this model"
     assert "_raise" in event.traceback
@@ -242,7 +242,7 @@ def test_a_factory_that_raises_or_dies_is_told_apart(server):
     with Sandbox(SERVICE, {"fail": "raise"}, server=server) as sandbox:
         for _ in range(2):
             event = sandbox.call(Misbehave())
-            assert isinstance(event, Fault) and event.starting
+            assert isinstance(event, WorkerFault) and event.starting
     with Sandbox(SERVICE, {"fail": "segfault"}, server=server) as sandbox:
         for _ in range(2):
             event = sandbox.call(Misbehave())
