@@ -169,6 +169,7 @@ class Tvm(Backend):
     preload = ("tvm", "tvm.relax", "tvm.relax.frontend.onnx", "tvm.relax.backend.cpu_generic")
     install = 'pip install "nnfuzz[tvm]"'
     distribution = "apache-tvm"
+    older: ClassVar = {"0.26.0": "apache-tvm-ffi<0.1.13"}  # newer ones lack its symbols
     preferred_opset = 18
     environment: ClassVar = {"TVM_NUM_THREADS": "1"}
 
