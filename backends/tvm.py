@@ -230,6 +230,12 @@ class Tvm(Backend):
         program = self._build(module, level, [watch])
         return program, list(dict.fromkeys(watch.changed))
 
+    def known_passes(self, module: _Module, level: str) -> list[str]:
+        """Returns what the pipeline runs, without passes that consist of others."""
+        watch = _watch()
+        self._build(module, level, [watch])
+        return [name for name in dict.fromkeys(watch.ran) if name not in _WHOLE]
+
     def fired_passes(self, module: _Module, level: str) -> list[str]:
         """Compares the module before and after every pass; a pass that raises counts as well."""
         watch = _watch()
@@ -409,10 +415,12 @@ def _watch(patterns: bool = False) -> Any:
     class Watch:
         def __init__(self) -> None:
             self.changed: list[str] = []
+            self.ran: list[str] = []
             self.open: list[tuple[str, Any]] = []
 
         def run_before_pass(self, module: Any, info: Any) -> None:
             self.open.append((info.name, module))
+            self.ran.append(info.name)
 
         def run_after_pass(self, module: Any, info: Any) -> None:
             name, before = self.open.pop()

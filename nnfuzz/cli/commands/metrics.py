@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 MOST_SHOWN = 5
 """Files that are left out by name; of more of them, how many."""
+PLAIN_OPSET = 17
+"""Opset of the model whose build lists the passes; every release takes it."""
 WIDTH = 24
 """Characters of the name of a folder above its column."""
 
@@ -65,8 +67,9 @@ def metrics(
 
     Counted are the eleven measures of Isra, vertices and edges (GenCoG), dtypes, shapes and pairs
     of operators (HirGen), attributes with their values, and with --backend the passes of a compiler
-    that change the models. docs/METRICS.md has the definitions. What cannot be read is named and
-    left out.
+    that change the models, and those that never did, which fuzz --focus takes. What changed the
+    models of a campaign was recorded while it ran. docs/METRICS.md has the definitions. What cannot
+    be read is named and left out.
     """
     from nnfuzz.metrics.comparison import FolderComparison
 
@@ -74,8 +77,9 @@ def metrics(
     runners = _Runners(backend or [], plugin or [])
     with runners:
         found = [_counted(folder, only, runners.all) for folder in folders]
+        known_passes = runners.known_passes()
     vocabulary = _vocabulary([known for _, known in found], [one for one, _ in found], only)
-    comparison = FolderComparison([one for one, _ in found], vocabulary)
+    comparison = FolderComparison([one for one, _ in found], vocabulary, known_passes)
     _say_left_out(comparison.counted)
     if json:
         from json import dumps
@@ -108,6 +112,14 @@ class _Runners:
             self.all = [BackendRunner(spec, registry) for spec in specs]
         return self
 
+    def known_passes(self) -> dict[str, list[str]]:
+        """By compiler, all passes that it runs at its most optimised level, in its own words."""
+        from nnfuzz.backend.opsets import plain_model
+
+        model = plain_model(PLAIN_OPSET)
+        told = {r.name: r.known_passes(model, r.backend.default_levels()[-1]) for r in self.all}
+        return {name: known for name, known in told.items() if known is not None}
+
     def __exit__(self, *_: object) -> None:
         for runner in self.all:
             runner.close()
@@ -120,8 +132,6 @@ def _counted(
     from nnfuzz.store.store import FILE, Store
 
     if (folder / FILE).exists():
-        if runners:
-            raise UsageError(f"{folder} is a campaign, which has told of passes itself")
         with Store.open(folder, write=False) as store:
             return _of_campaign(folder, store, only)
     files = [folder] if folder.is_file() else _models(folder)
@@ -243,6 +253,11 @@ def _show(comparison: FolderComparison) -> None:
         group = measure.group
         table.add_row(shown, measure.name, *(value or "" for value in row.shown), measure.text)
     console.print(table)
+    for name, idle in comparison.idle_passes().items():
+        known = len(comparison.known_passes[name])
+        console.print(f"{known - len(idle)} of {known} passes of {name} changed a model.")
+        if idle:
+            console.print(f"Passes that never did (for --focus): {','.join(idle)}", soft_wrap=True)
     missing = comparison.missing()
     if missing and len(missing) < len(comparison.vocabulary):
         few = ", ".join(missing[:8]) + (", ..." if len(missing) > 8 else "")
