@@ -9,6 +9,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.axes import AXES, Along, positive
 from nnfuzz.operators.families.index import INDICES, Indexed, span
+from nnfuzz.operators.families.operand import Operands
 from nnfuzz.operators.families.shape import DataMovement, ZeroFilled
 from nnfuzz.operators.operator import In, operator
 
@@ -22,7 +23,7 @@ def _per_axis(draw_one):
 
 
 @operator
-class Slice(DataMovement):
+class Slice(Operands, DataMovement):
     """Ranges [start, end) along axes; a negative step walks down from `start`, `end` excluded.
 
     Starts and ends are positions; an end of -1 is the position before the first element. `style`:
@@ -85,13 +86,11 @@ class Slice(DataMovement):
 
     def onnx(self, emit, x):
         parts = list(self._parts(emit.type(x)))
-        columns = (
-            [self._start(size, start, step) for _, size, start, _, step in parts],
-            [self._end(size, end, step) for _, size, _, end, step in parts],
-            self.axes,
-            self.steps,
-        )
-        return emit("Slice", x, *(emit.const(list(c), DType.INT64) for c in columns))
+        starts = [self._start(size, start, step) for _, size, start, _, step in parts]
+        ends = [self._end(size, end, step) for _, size, _, end, step in parts]
+        bounds = [self.integers(emit, x, column) for column in (starts, ends)]
+        more = (emit.const(list(column), DType.INT64) for column in (self.axes, self.steps))
+        return emit("Slice", x, *bounds, *more)
 
     def _start(self, size, start, step):
         if self.style == "beyond" and step < 0 and start == size - 1:

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import torch
 
-from nnfuzz.ir.dtypes import ALL, DType
+from nnfuzz.ir.dtypes import ALL
 from nnfuzz.ir.expr import total
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.axes import Along
+from nnfuzz.operators.families.operand import Operands
 from nnfuzz.operators.families.shape import DataMovement, resized
 from nnfuzz.operators.families.window import per_axis
 from nnfuzz.operators.operator import In, operator
 
 
 @operator
-class Tile(DataMovement):
+class Tile(Operands, DataMovement):
     merges = ("Tile",)
     copies = True
     inputs = (In("T", ALL, (1, 5)),)
-    as_inputs = ("repeats",)
     repeats = per_axis(1, 1, 2, 3, same=0, skipped=0)
 
     def requires(self, x):
@@ -31,6 +31,9 @@ class Tile(DataMovement):
 
     def torch(self, x):
         return x.repeat(self.repeats)
+
+    def onnx(self, emit, x):
+        return emit("Tile", x, self.integers(emit, x, self.repeats))
 
 
 @operator
@@ -67,7 +70,7 @@ class Concat(Along, DataMovement):
 
 
 @operator
-class Split(Along, DataMovement):
+class Split(Along, Operands, DataMovement):
     """Two to four parts of any sizes along one axis; written with `num_outputs` where the sizes
     agree with it."""
 
@@ -100,6 +103,5 @@ class Split(Along, DataMovement):
         count = len(self.split)
         if emit.opset >= 18 and len(set(self.split)) == 1:
             return emit("Split", x, outputs=count, axis=self.axis, num_outputs=count)
-        return emit(
-            "Split", x, emit.const(list(self.split), DType.INT64), outputs=count, axis=self.axis
-        )
+        sizes = self.integers(emit, x, self.split)
+        return emit("Split", x, sizes, outputs=count, axis=self.axis)

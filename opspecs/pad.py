@@ -7,6 +7,7 @@ import torch
 from nnfuzz.ir.dtypes import ALL, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.operand import Operands
 from nnfuzz.operators.families.shape import DataMovement
 from nnfuzz.operators.intervals import Interval
 from nnfuzz.operators.operator import In, operator
@@ -38,7 +39,7 @@ def _slice(emit, x, axis, start, end):
 
 
 @operator
-class Pad(DataMovement):
+class Pad(Operands, DataMovement):
     """Extends each axis by a constant, or by mirrored, repeated or wrapped elements; negative
     padding crops.
 
@@ -121,7 +122,7 @@ class Pad(DataMovement):
     def onnx(self, emit, x):
         if self.mode == "wrap" and emit.opset < 19:
             return self._wrapped(emit, x)
-        pads = emit.const(list(self.pads), DType.INT64)
+        pads = self.integers(emit, x, self.pads)
         constant = (emit.const(self.value, emit.type(x).dtype),) if self.value else ()
         return emit("Pad", x, pads, *constant, mode=self.mode)
 

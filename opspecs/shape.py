@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from nnfuzz.ir.dtypes import ALL, DType
+from nnfuzz.ir.dtypes import ALL
 from nnfuzz.ir.expr import IntExpr, and_, maximum, or_, product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.axes import positive, signed
+from nnfuzz.operators.families.operand import Operands
 from nnfuzz.operators.families.shape import DataMovement, regrouped, same_product
 from nnfuzz.operators.operator import In, operator
 
@@ -19,7 +20,7 @@ def _copied(draw, op, first, *_):
 
 
 @operator
-class Reshape(DataMovement):
+class Reshape(Operands, DataMovement):
     """A tensor of any shape with the same number of elements. Source: ONNX Reshape-13."""
 
     merges = ("Reshape", "Transpose", "Flatten")
@@ -65,7 +66,7 @@ class Reshape(DataMovement):
         shape = [-1 if i == self.inferred else d for i, d in enumerate(self.shape)]
         shape = [0 if i in self.copied else d for i, d in enumerate(shape)]
         zeros = 1 if self.allowzero and emit.opset >= 14 else None
-        return emit("Reshape", x, emit.const(shape, DType.INT64), allowzero=zeros)
+        return emit("Reshape", x, self.integers(emit, x, shape), allowzero=zeros)
 
 
 @operator
@@ -194,12 +195,11 @@ def _expanded(draw, op, first, *_):
 
 
 @operator
-class Expand(DataMovement):
+class Expand(Operands, DataMovement):
     """Broadcast to a shape, both ways: a 1 in the shape keeps the input's size."""
 
     merges = ("Expand",)
     copies = True
-    as_inputs = ("shape",)
     shape = Choice(by=_expanded)
 
     def _pairs(self, x):
@@ -226,6 +226,9 @@ class Expand(DataMovement):
     def torch(self, x):
         new = len(self.shape) - x.dim()
         return x.expand([-1 if i >= new and d == 1 else d for i, d in enumerate(self.shape)])
+
+    def onnx(self, emit, x):
+        return emit("Expand", x, self.integers(emit, x, self.shape))
 
 
 @operator

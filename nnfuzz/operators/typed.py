@@ -19,10 +19,19 @@ if TYPE_CHECKING:
 
 MOST = 1 << 12
 """Inputs of an operator of a foreign model."""
+Place = tuple[str, int]
+"""A file, and a line in it."""
 
 
 class ConstraintError(ValueError):
-    """Inputs or attributes that an operator's `requires` does not admit."""
+    """Inputs or attributes that an operator's `requires` does not admit.
+
+    place: file and line of the condition in `requires` that does not hold; None for a pattern.
+    """
+
+    def __init__(self, text: str, place: Place | None = None) -> None:
+        super().__init__(text)
+        self.place = place
 
 
 class Typed(Attributed):
@@ -171,13 +180,25 @@ class Typed(Attributed):
                 raise ConstraintError(f"{self!r}: input {i} may not be {type_!r}")
             if not pattern.ranks[0] <= type_.rank <= pattern.deepest:
                 raise ConstraintError(f"{self!r}: input {i} may not have rank {type_.rank}")
-        for i, condition in enumerate(self.requires(*inputs)):
+        conditions = self.requires(*inputs)
+        for i, condition in enumerate(conditions):
             if isinstance(condition, BoolExpr):
                 raise ConstraintError(f"{self!r}: condition {i} is not concrete: {condition!r}")
             if not condition:
-                raise ConstraintError(f"{self!r} does not admit {list(inputs)}: condition {i}")
+                text = f"{self!r} does not admit {list(inputs)}: condition {i}"
+                raise ConstraintError(text, _place(conditions))
 
     @per_input
     def cost(self, *inputs: TensorType) -> int:
         """Floating-point operations for concrete inputs. Default: one per output element."""
         return sum(t.elements for t in self.type_transfer(*inputs))
+
+
+def _place(conditions: Iterable[Bool]) -> Place | None:
+    """Where a generator of conditions, or the one that it delegates to, stands at the moment."""
+    while (inner := getattr(conditions, "gi_yieldfrom", None)) is not None and hasattr(
+        inner, "gi_frame"
+    ):
+        conditions = inner
+    frame = getattr(conditions, "gi_frame", None)
+    return frame and (frame.f_code.co_filename, frame.f_lineno)
