@@ -47,6 +47,7 @@ class Pad(Operands, DataMovement):
     """
 
     merges = ("Pad", "Slice")
+    takes_empty = True
     inputs = (In("T", ALL, (1, 5)),)
     mode = Choice(("constant", "constant", "reflect", "edge", "wrap"))
     pads = Choice(by=_pads)
@@ -64,10 +65,12 @@ class Pad(Operands, DataMovement):
         yield len(self.pads) == 2 * x.rank
         for size, before, behind in self._sides(x):
             if self.mode == "constant":
-                yield size + before >= 1
-                yield size + behind >= 1
-                yield size + before + behind >= 1
+                yield size + before >= 0
+                yield size + behind >= 0
+                yield size + before + behind >= 0
                 continue
+            # There is nothing to repeat.
+            yield size >= 1
             yield before >= 0
             yield behind >= 0
             if self.mode != "edge":

@@ -86,6 +86,8 @@ class Growth:
 
     def insert(self, op: OpSpec, plan: Plan, types: Sequence[TensorType], smt: bool) -> bool:
         """Forward insertion: append a node that reads existing values and placeholders."""
+        if not op.takes_empty and any([t.is_empty for t in types]):
+            return False
         if self.config.avoid and self._avoided_behind(op, plan, types):
             return False
         constraints = _open(op.requires(*types))
@@ -182,7 +184,7 @@ class Growth:
         # Signatures speak of the first output; a mask or indices beside it may be excluded, too.
         if any(self.config.dtype_weight(t.dtype) is None for t in outputs[1:]):
             return None
-        limits = self._limits(outputs)
+        limits = self._limits(outputs, 0 if op.takes_empty and self.store.immediate else 1)
         if limits is None:
             return None
         free: list[Var] = []
@@ -203,15 +205,18 @@ class Growth:
         open_ = [e for e in expressions if not isinstance(e, int)]
         return [v for v in variables(*open_) if v not in self.store.env] if open_ else []
 
-    def _limits(self, outputs: Sequence[TensorType]) -> list[Bool] | None:
-        """Conditions that keep sizes within the limits; None if a dimension exceeds them."""
+    def _limits(self, outputs: Sequence[TensorType], least: int) -> list[Bool] | None:
+        """Conditions that keep sizes within the limits; None if a dimension exceeds them.
+
+        least: of plain sizes; sizes that are chosen yet are 1 or more.
+        """
         found: list[Bool] = []
         for type_ in outputs:
             shape = type_.shape
             top = self.config.sizes.dim(len(shape))
             for dim in shape:
                 if dim.__class__ is int:
-                    if not 1 <= dim <= top:
+                    if not least <= dim <= top:
                         return None
                 else:
                     open_ = _open((dim >= 1, dim <= top))

@@ -46,6 +46,12 @@ class Typed(Attributed):
     variadic: ClassVar[tuple[int, int] | None] = None
     output: ClassVar[str | DType] = "T"
 
+    takes_empty: ClassVar[bool] = False
+    """Whether inputs and outputs may have no elements, as a dimension of 0 makes them.
+
+    Meaning, intervals and domain then bear such tensors; `ops check` holds them against ONNX.
+    """
+
     @classmethod
     def patterns(cls, count: int) -> tuple[In, ...]:
         """The input patterns for an arity."""
@@ -180,6 +186,8 @@ class Typed(Attributed):
                 raise ConstraintError(f"{self!r}: input {i} may not be {type_!r}")
             if not pattern.ranks[0] <= type_.rank <= pattern.deepest:
                 raise ConstraintError(f"{self!r}: input {i} may not have rank {type_.rank}")
+            if not self.takes_empty and type_.is_empty:
+                raise ConstraintError(f"{self!r}: input {i} may not be empty")
         conditions = self.requires(*inputs)
         for i, condition in enumerate(conditions):
             if isinstance(condition, BoolExpr):

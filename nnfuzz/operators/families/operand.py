@@ -112,7 +112,7 @@ def _derived(emit: Any, number: int, sizes: dict[Size, int], always: bool) -> st
     for (name, axis), size in sizes.items():
         if size > 1 and number > size and number % size == 0:
             return str(emit("Mul", _read(emit, name, axis, 1), _constant(emit, number // size)))
-        if number > 1 and size % number == 0:
+        if size > number > 1 and size % number == 0:
             return str(emit("Div", _read(emit, name, axis, 1), _constant(emit, size // number)))
     if not always or not LEAST < number < MOST:
         return _constant(emit, number)
