@@ -30,7 +30,7 @@ from nnfuzz.cli.values import duration, listed, size
 
 def seconds(text: str) -> float:
     """A duration, or 0. Raises: UsageError."""
-    return 0.0 if text.strip().rstrip("s") == "0" else duration(text, "--probe")
+    return 0.0 if text.strip().rstrip("s") == "0" else duration(text, "--set probe")
 
 
 @dataclass(frozen=True, kw_only=True)
