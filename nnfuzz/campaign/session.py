@@ -7,7 +7,7 @@ import os
 import platform
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,6 +29,7 @@ from nnfuzz.feedback.throttle import Throttle
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.parts.exchange import Exchange, OwnExchange, SharedExchange
 from nnfuzz.parts.leased import Leased
+from nnfuzz.parts.segments import publish_again
 from nnfuzz.parts.shared_leases import SharedLeases
 from nnfuzz.records.config import CampaignConfig, ConfigError
 from nnfuzz.records.lending import Coordinator
@@ -110,9 +111,10 @@ def run_campaign(
     generated.
     """
     store.sessions.begin()
-    if not config.share:  # a published range is not run again
-        _try_again(store, config.seed, observer)
-    with _open(store, config, registry, observer, cache, stopped, coordinator) as session:
+    again = _try_again(store, config.seed, observer)
+    if again and config.share:
+        publish_again(store.folder)
+    with _open(store, config, registry, observer, cache, stopped, coordinator, again) as session:
         try:
             session.loop.run()
         finally:
@@ -124,8 +126,11 @@ def run_campaign(
     return result
 
 
-def _try_again(store: Store, seed: int, observer: Observer) -> None:
-    """Has the tests made again that a fault of nnfuzz has cost earlier sessions, and says so."""
+def _try_again(store: Store, seed: int, observer: Observer) -> list[int]:
+    """Has the tests made again that a fault of nnfuzz has cost earlier sessions, and says so.
+
+    Returns their indexes.
+    """
     again, failed = store.tests.forget_faults(seed)
     if again:
         told = counted(len(again), "test")
@@ -133,6 +138,7 @@ def _try_again(store: Store, seed: int, observer: Observer) -> None:
     if failed:
         told = ", ".join(map(str, failed[:SHOWN])) + (", ..." if len(failed) > SHOWN else "")
         observer.note(f"stepped over, after {MOST_FAULTS} faults of nnfuzz at each: tests {told}")
+    return again
 
 
 def run_probes(
@@ -217,6 +223,7 @@ def _open(
     cache: SupportCache,
     stopped: Callable[[], bool],
     coordinator: Coordinator | None = None,
+    again: Collection[int] = (),
     thorough: bool = False,
 ) -> Iterator[_Session]:
     with ExitStack() as stack:
@@ -257,7 +264,7 @@ def _open(
             ahead = AHEAD * max(config.workers, config.producers)
             note, node = observer.note, _name_of_node(store)
             lender = coordinator or SharedLeases(config, node)
-            leased = Leased(lender, config, store, shared, note, node, ahead, stopped)
+            leased = Leased(lender, config, store, shared, note, node, ahead, stopped, again)
         recorder = Recorder(
             store,
             config.known,

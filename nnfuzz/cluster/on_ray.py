@@ -322,7 +322,7 @@ def run(
     if hands > config.epoch:
         observer.note(
             f"nodes will often wait for each other: they can take {hands} tests, and an epoch has "
-            f"{config.epoch}; a new campaign with --epoch {4 * hands} keeps them busy"
+            f"{config.epoch}; a new campaign with --set epoch={4 * hands} keeps them busy"
         )
     cluster = Cluster(config, settings, work, on_gpu)
     try:
