@@ -78,10 +78,24 @@ def _judged(spec: type[OpSpec], opset: int, release: str | None = None) -> Mappi
     signatures = {signature_key(spec, *signature): signature for signature in spec.signatures()}
     if spec.since > opset:
         return dict.fromkeys(signatures, False)
-    named = spec.onnx is OpSpec.onnx and onnx.defs.has(spec.name)
     lacking = missing(release)
-    judge = _Schema(spec, opset, lacking) if named else _Lowering(spec, opset, lacking)
+    judge = (
+        _Schema(spec, opset, lacking)
+        if names_one_operator(spec)
+        else _Lowering(spec, opset, lacking)
+    )
     return {key: judge.admits(signature) for key, signature in signatures.items()}
+
+
+def names_one_operator(spec: type[OpSpec]) -> bool:
+    """Whether the lowering of a spec is the one ONNX operator of its name."""
+    return spec.onnx is OpSpec.onnx and bool(onnx.defs.has(spec.name))
+
+
+def lowered(spec: type[OpSpec], opset: int) -> list[onnx.ModelProto]:
+    """Models of single instances of an operator, which lower to different ONNX operators."""
+    found = _Lowering(spec, opset, ())
+    return [found.model(instance) for instance in found.instances]
 
 
 # -- one ONNX operator ------------------------------------------------------------------------
@@ -162,7 +176,7 @@ class _Lowering:
         for _ in range(DRAWS):
             instance = self._instance(signature)
             if instance is not None:
-                lowered = tuple(node.op_type for node in self._model(instance).graph.node)
+                lowered = tuple(node.op_type for node in self.model(instance).graph.node)
                 found.setdefault(lowered, instance)
         return list(found.values())
 
@@ -178,11 +192,11 @@ class _Lowering:
         types = (t.with_dtype(d) for t, d in zip(instance.types, dtypes))
         return OpInstance(op, tuple(types))
 
-    def _model(self, instance: OpInstance) -> onnx.ModelProto:
+    def model(self, instance: OpInstance) -> onnx.ModelProto:
         return one_node(instance, instance.op.type_transfer(*instance.types), self.opset)
 
     def _typed(self, instance: OpInstance) -> bool:
-        model = self._model(instance)
+        model = self.model(instance)
         if unknown_operators(model):  # inference passes over them
             return False
         if uses(model, self.lacking, self.opset):
