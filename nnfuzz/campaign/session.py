@@ -154,7 +154,7 @@ def run_probes(
             session.loop.probe(seconds)
         finally:
             session.save_support()
-        return session.result(), dict(session.prober.tables)
+        return session.result(), session.prober.of_all_versions()
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from contextlib import suppress
 from functools import cache
 
 import onnx
@@ -19,7 +19,6 @@ from nnfuzz.check.instances import OpInstance, SignatureTypes, fixed_output, sol
 from nnfuzz.check.late_schemas import TYPE, SchemaDifference, missing, uses
 from nnfuzz.check.reference_implementations import one_node, unknown_operators
 from nnfuzz.generate.catalog import signature_key
-from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.materialize.emit import OPSETS
 from nnfuzz.materialize.errors import GraphFault
@@ -47,16 +46,6 @@ def illegal(
         for key, legal in _judged(spec, opset, release).items()  # type: ignore[arg-type]
         if not legal
     )
-
-
-def admitted_by_schema(
-    config: GenerateConfig, specs: Iterable[type[OpSpec]], release: str | None = None
-) -> GenerateConfig:
-    """The configuration with the signatures refused that ONNX does not admit at its opset.
-
-    release: see `illegal`.
-    """
-    return replace(config, refused=config.refused | illegal(specs, config.opset, release))
 
 
 def legal_signatures(spec: type[OpSpec]) -> list[SignatureTypes]:
@@ -93,9 +82,15 @@ def names_one_operator(spec: type[OpSpec]) -> bool:
 
 
 def lowered(spec: type[OpSpec], opset: int) -> list[onnx.ModelProto]:
-    """Models of single instances of an operator, which lower to different ONNX operators."""
-    found = _Lowering(spec, opset, ())
-    return [found.model(instance) for instance in found.instances]
+    """Models of single instances of an operator, which lower to different ONNX operators; dtypes
+    that an opset lacks are often written in other ways, so each with the last dtypes too.
+    """
+    judge, models = _Lowering(spec, opset, ()), []
+    for instance in judge.instances:
+        models.append(judge.model(instance))
+        with suppress(GraphFault, ArithmeticError, LookupError, TypeError, ValueError):
+            models.append(judge.model(judge._retyped(instance, spec.signatures()[-1])))
+    return models
 
 
 # -- one ONNX operator ------------------------------------------------------------------------

@@ -6,17 +6,20 @@ same versions of ONNX's operators, so nothing needs to be asked again there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cache
 
 import onnx
 
-from nnfuzz.check.legality import lowered, names_one_operator
+from nnfuzz.check.legality import illegal, lowered, names_one_operator
+from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.materialize.emit import OPSETS
 from nnfuzz.materialize.walk import graphs
 from nnfuzz.operators.operator import OpSpec
 
 Version = tuple[int, ...]
+_REACHED = tuple(range(OPSETS[0], OPSETS[1] + 1))
 
 
 @cache
@@ -27,7 +30,8 @@ def version_of(spec: type[OpSpec], opset: int) -> Version:
     return tuple(_since(name, opset) for name in _written(spec))  # type: ignore[arg-type]
 
 
-def newest_of_version(spec: type[OpSpec], opset: int, opsets: Sequence[int]) -> int:
+@cache
+def newest_of_version(spec: type[OpSpec], opset: int, opsets: tuple[int, ...]) -> int:
     """The newest of some opsets up to which the version of an opset among them holds."""
     newest = opset
     for later in sorted(o for o in opsets if o > opset):
@@ -35,6 +39,22 @@ def newest_of_version(spec: type[OpSpec], opset: int, opsets: Sequence[int]) -> 
             break
         newest = later
     return newest
+
+
+def admitted_by_schema(
+    config: GenerateConfig, specs: Iterable[type[OpSpec]], release: str | None = None
+) -> GenerateConfig:
+    """The configuration with the signatures refused that ONNX does not admit at its opset.
+
+    Each version of an operator is judged once, at its newest opset. release: of onnx, whose schemas
+    count; None for the installed one.
+    """
+    judged: dict[int, list[type[OpSpec]]] = {}
+    for spec in specs:
+        opset = newest_of_version(spec, config.opset, _REACHED)  # type: ignore[arg-type]
+        judged.setdefault(opset, []).append(spec)
+    refused = (illegal(found, opset, release) for opset, found in judged.items())
+    return replace(config, refused=config.refused.union(*refused))
 
 
 @cache

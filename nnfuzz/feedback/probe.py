@@ -36,6 +36,7 @@ from nnfuzz.feedback.support import (
     ProbeAnswer,
     ProbeAnswers,
     Support,
+    SupportEntry,
     answer_of,
 )
 from nnfuzz.ir.support_key import SupportKey
@@ -98,6 +99,11 @@ class Prober:
     # -- the queue ----------------------------------------------------------------------------
 
     @property
+    def newest(self) -> list[SupportKey]:
+        """Of every signature the newest version with each exporter."""
+        return [k for keys in self._by_signature.values() for k in self._versions.newest(keys)]
+
+    @property
     def idle(self) -> bool:
         """Whether every requested probe has been answered."""
         return not self._chains
@@ -137,7 +143,7 @@ class Prober:
 
     def lacks_answers(self) -> bool:
         """Whether a signature would have to be probed whose first answer is not known."""
-        return any(self.backends(Probe(key, 0)) for key in self.keys)
+        return any(self.backends(Probe(key, 0)) for key in self.newest)
 
     def forget_waiting(self) -> None:
         """Drops the signatures of which no probe was begun; they may be requested again."""
@@ -310,15 +316,24 @@ class Prober:
 
     def refused(self) -> dict[SupportKey, str]:
         """Signatures and opsets that some backend refuses, with "backend: why"."""
-        found = self._with_status(UNSUPPORTED)
-        for name, table in self.tables.items():
-            for key in table.refused():
-                if any(self._runs(table, key)):
-                    older = table.undecided(self._versions.older(key))
-                    found |= {other: f"{name}: as at a newer version" for other in older}
+        found = {
+            key: f"{name}: {why}"
+            for name, table in self.of_all_versions().items()
+            for key, why in table.refused().items()
+        }
         for name, tally in self._tallies.items():
             for made_by, why in tally.refused().items():
                 found[SupportKey(made_by, "", "")] = f"{name}: {why}"
+        return found
+
+    def of_all_versions(self) -> dict[str, Support]:
+        """The tables by backend, with what they say of older versions (nnfuzz.feedback.opsets)."""
+        found = {}
+        for name, table in self.tables.items():
+            lacking = [key for key in table.refused() if any(self._runs(table, key))]
+            older = (k for key in lacking for k in table.undecided(self._versions.older(key)))
+            inferred = {key: SupportEntry(UNSUPPORTED, "as at a newer version") for key in older}
+            found[name] = Support(name, {**table.entries, **inferred})
         return found
 
     def _runs(self, table: Support, key: SupportKey) -> Iterator[bool]:

@@ -180,7 +180,7 @@ class TestCase:
     time. discarded: graphs that were
     given up for want of inputs before this one. plain: of a rewritten model what it was before,
     else empty; `exporter` then names the steps (nnfuzz.rewrite.forms). motifs: names of those
-    planted, with "~" behind it where one was mutated. generated_for: the exporter, or the writer
+    planted, with "~" and its kind behind a near miss. generated_for: the exporter, or the writer
     (nnfuzz.materialize.opsets), whose limits the graph keeps; its exporter is `exporter` unless the
     model has a symbolic dimension or was rewritten. fault:
     why the model must be refused; then graph and `plain` are what it was before, plain_inputs what

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from nnfuzz.backend.target import DIRECT
-from nnfuzz.check.legality import admitted_by_schema
-from nnfuzz.check.versions import newest_of_version, version_of
+from nnfuzz.check.versions import admitted_by_schema, newest_of_version, version_of
 from nnfuzz.generate.catalog import Catalog, NothingLeft
 from nnfuzz.generate.config import DTYPE_WEIGHTS, GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTargets
@@ -291,7 +290,7 @@ def _specs(config: CaseConfig, registry: OpRegistry) -> list[type[OpSpec]]:
     return [s for s in chosen.specs() if s.name not in excluded and s.since <= config.opset]
 
 
-def newest_signatures(config: CaseConfig, parts: Parts, opsets: Sequence[int]) -> list[str]:
+def newest_signatures(config: CaseConfig, parts: Parts, opsets: tuple[int, ...]) -> list[str]:
     """The keys of the signatures of operators that have another version at the next newer opset.
 
     config: of one opset. opsets: all that are drawn with it.
@@ -299,7 +298,7 @@ def newest_signatures(config: CaseConfig, parts: Parts, opsets: Sequence[int]) -
     specs = [
         spec
         for spec in _specs(config, parts.registry)
-        if newest_of_version(spec, config.opset, opsets) == config.opset
+        if newest_of_version(spec, config.opset, opsets) == config.opset  # type: ignore[arg-type]
     ]
     own = replace(config, refused=_holding(config.refused, config, parts.registry))
     try:
