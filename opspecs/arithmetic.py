@@ -26,7 +26,7 @@ from nnfuzz.operators.families.elementwise import (
 from nnfuzz.operators.intervals import Interval, corners, even, holds, uncertain
 from nnfuzz.operators.operator import ANY_RANGE, In, operator
 from nnfuzz.operators.rounding import SINGLE, stepwise
-from nnfuzz.operators.unexportable import HALF_PROMOTED, Unexportable
+from nnfuzz.operators.unexportable import CHAINED_BYTES, HALF_PROMOTED, Unexportable
 
 AWAY = 1e-3
 """Smallest absolute value of a denominator, so that quotients stay moderate."""
@@ -81,6 +81,7 @@ class Sign(Increasing):
 class Add(Modular):
     merges = ("Add", "Sub")
     edges = True
+    unexportable = (CHAINED_BYTES,)
     torch = staticmethod(torch.add)
     monotone = (1, 1)
 
@@ -92,6 +93,7 @@ class Add(Modular):
 class Sub(Modular):
     merges = ("Add",)
     edges = True
+    unexportable = (CHAINED_BYTES,)
     torch = staticmethod(torch.sub)
     monotone = (1, -1)
 
@@ -113,6 +115,7 @@ class Mul(Modular):
     merges = ("Mul", "Div")
     edges = True
     joining = "factor"
+    unexportable = (CHAINED_BYTES,)
     torch = staticmethod(torch.mul)
 
     def floating(self, a, b):
@@ -142,6 +145,7 @@ class Div(Arithmetic):
             "folds a quotient of two constants in float32 (torch 2.13)",
             dtypes=(DType.INT32, DType.INT64),
         ),
+        CHAINED_BYTES,
     )
 
     def torch(self, x, y):
