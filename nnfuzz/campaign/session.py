@@ -50,6 +50,7 @@ from nnfuzz.testcase.service import blames_settings
 from nnfuzz.triage.survey import declared
 from nnfuzz.upkeep.reducing import Reducer
 from nnfuzz.upkeep.rekeying import rekey
+from nnfuzz.upkeep.remerge import renew_variants
 
 AHEAD = 16
 """Tests per process that a node of a cluster has at hand: about a second of work."""
@@ -110,6 +111,7 @@ def run_campaign(
     generated.
     """
     store.sessions.begin()
+    renew_variants(store)  # an earlier session may have been killed between a reduction and this
     if not config.share:  # a published range is not run again
         _try_again(store, config.seed, observer)
     with _open(store, config, registry, observer, cache, stopped, coordinator) as session:
