@@ -81,7 +81,6 @@ class Sign(Increasing):
 class Add(Modular):
     merges = ("Add", "Sub")
     edges = True
-    unexportable = (CHAINED_BYTES,)
     torch = staticmethod(torch.add)
     monotone = (1, 1)
 
@@ -93,7 +92,6 @@ class Add(Modular):
 class Sub(Modular):
     merges = ("Add",)
     edges = True
-    unexportable = (CHAINED_BYTES,)
     torch = staticmethod(torch.sub)
     monotone = (1, -1)
 
@@ -115,7 +113,6 @@ class Mul(Modular):
     merges = ("Mul", "Div")
     edges = True
     joining = "factor"
-    unexportable = (CHAINED_BYTES,)
     torch = staticmethod(torch.mul)
 
     def floating(self, a, b):
