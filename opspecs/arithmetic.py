@@ -26,7 +26,7 @@ from nnfuzz.operators.families.elementwise import (
 from nnfuzz.operators.intervals import Interval, corners, even, holds, uncertain
 from nnfuzz.operators.operator import ANY_RANGE, In, operator
 from nnfuzz.operators.rounding import SINGLE, stepwise
-from nnfuzz.operators.unexportable import HALF_PROMOTED, Unexportable
+from nnfuzz.operators.unexportable import CHAINED_BYTES, HALF_PROMOTED, Unexportable
 
 AWAY = 1e-3
 """Smallest absolute value of a denominator, so that quotients stay moderate."""
@@ -142,6 +142,7 @@ class Div(Arithmetic):
             "folds a quotient of two constants in float32 (torch 2.13)",
             dtypes=(DType.INT32, DType.INT64),
         ),
+        CHAINED_BYTES,
     )
 
     def torch(self, x, y):

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from nnfuzz.check.legality import admitted_by_schema
+from nnfuzz.check.versions import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import ENGINES, GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTargets

@@ -23,7 +23,7 @@ from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.families.broadcast import aligned, broadcast_shape, narrowed, partner_shape
 from nnfuzz.operators.intervals import Interval, monotone, uncertain
 from nnfuzz.operators.operator import ANY_RANGE, In, OpSpec, Range, per_input
-from nnfuzz.operators.unexportable import SCALAR_DOUBLES
+from nnfuzz.operators.unexportable import CHAINED_BYTES, SCALAR_DOUBLES, Unexportable
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -118,7 +118,7 @@ class Broadcasting(Elementwise):
 
     inputs: ClassVar[tuple[In, ...]] = (In("T", NUMBERS), In("T"))
     takes_empty = True
-    unexportable = (SCALAR_DOUBLES,)
+    unexportable: ClassVar[tuple[Unexportable, ...]] = (SCALAR_DOUBLES,)
 
     @per_input
     def requires(self, *inputs: TensorType) -> Iterable[Bool]:
@@ -156,6 +156,7 @@ class Arithmetic(Binary):
 
     exactness = "rounded"
     joining = "term"
+    unexportable = (SCALAR_DOUBLES, CHAINED_BYTES)
 
     @per_input
     def interval(self, *intervals: Interval) -> Sequence[Interval]:
