@@ -158,6 +158,7 @@ class FuzzOptions:
         Recorded(),
     ] = None
     seed_models: Annotated[opt.SeedModels, Recorded()] = None
+    motif_files: Annotated[opt.MotifFiles, Recorded()] = None
     focus: Annotated[
         list[str] | None,
         MODELS.option(

@@ -7,6 +7,8 @@ Algorithm 1: every step picks an operator and tries to attach it, in front of a 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from nnfuzz.generate.catalog import Catalog, OpSignature, weighted
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTarget
@@ -34,6 +36,8 @@ PICKY_ATTEMPTS = 15
 other one."""
 ATTEMPTS_PER_COVERAGE_TARGET = 10
 ATTEMPTS_PER_MOTIF = 8
+FRESH_STARTS = 3
+"""New values from which a mined motif is tried where it does not fit behind one that is there."""
 START_RANKS = (4, 2, 3, 4, 1, 3, 2, 5, 4, 0)
 """Ranks of the first value, by frequency: those of images and matrices are the most frequent."""
 ANY_RANK = (0, 99)
@@ -213,22 +217,39 @@ class GraphGrower:
             if motif is None or mark is None:
                 return False
             try:
-                start = self._start_of(motif)
-                mutate_from = self.draw.chance(self.config.mutated) * self.draw.integer(
-                    1, motif.size
-                )
-                mutated = (
-                    plant(motif, self.catalog, self.growth, start, mutate_from) if start else None
-                )
+                for start_of in self._starts(motif):
+                    start = start_of(motif)
+                    mutate_from = self.draw.chance(self.config.mutated) * self.draw.integer(
+                        1, motif.size
+                    )
+                    mutated = (
+                        plant(motif, self.catalog, self.growth, start, mutate_from)
+                        if start
+                        else None
+                    )
+                    if mutated is not None:
+                        self.planted.append(motif.name + "~" * mutated)
+                        return True
+                    self.growth.restore(mark)
+                    mark = self.growth.mark()
             except MissingOperator:
-                mutated = None
                 options = [m for m in options if m is not motif]
-            if mutated is not None:
-                self.planted.append(motif.name + "~" * mutated)
-                return True
-            self.growth.restore(mark)
-            mark = self.growth.mark()
+                self.growth.restore(mark)
+                mark = self.growth.mark()
         return False
+
+    def _starts(self, motif: Motif) -> Sequence[Callable[[Motif], str | None]]:
+        """The ways to a value that a motif can start from, in the order in which they are tried."""
+        if motif.begin is None:
+            return (self._start_of,)
+        fresh = (self._fresh_start,) * FRESH_STARTS
+        return (self._start_of, *fresh) if self.growth.graph.nodes else fresh
+
+    def _fresh_start(self, motif: Motif) -> str | None:
+        """A new value from which a mined motif can start, or None."""
+        weights = {dtype: self.config.dtype_weight(dtype) or 0.0 for dtype in motif.dtypes}
+        type_ = motif.begin(self.draw, weights) if motif.begin else None
+        return self.growth.place(type_) if type_ else None
 
     def _start_of(self, motif: Motif) -> str | None:
         """The value that a motif starts from (a placeholder in an empty graph), or None if none
