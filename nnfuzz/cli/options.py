@@ -169,17 +169,15 @@ OwnBackend = Annotated[
 ]
 Original = Annotated[
     bool,
-    OTHERS.option(
+    OTHERS.flag(
         "Take the model that was generated, where the finding has a reduced one as well.",
-        "",
         "--original",
     ),
 ]
 Fresh = Annotated[
     bool,
-    SUPPORT.option(
+    SUPPORT.flag(
         "Run all probes, those as well whose answers earlier campaigns have left behind.",
-        "",
         "--fresh",
     ),
 ]

@@ -27,7 +27,7 @@ import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from nnfuzz.campaign.session import AHEAD
+from nnfuzz.campaign.opening import AHEAD
 from nnfuzz.cluster.node import Link, NodeStatus, run_node
 from nnfuzz.parts.leases import Leases
 from nnfuzz.records.config import CampaignConfig, ConfigError
@@ -322,7 +322,7 @@ def run(
     if hands > config.epoch:
         observer.note(
             f"nodes will often wait for each other: they can take {hands} tests, and an epoch has "
-            f"{config.epoch}; a new campaign with --epoch {4 * hands} keeps them busy"
+            f"{config.epoch}; a new campaign with --set epoch={4 * hands} keeps them busy"
         )
     cluster = Cluster(config, settings, work, on_gpu)
     try:

@@ -290,7 +290,7 @@ class Prober:
         return by_turns([key for key in self.keys if key.any_dtypes in lacking])
 
     def _keys_in(self, test: Observed) -> list[SupportKey]:
-        keys = (SupportKey.parse(item).with_exporter(test.exporter) for item in test.items)
+        keys = (SupportKey.parse(f"{test.exporter}:{item}") for item in test.items)
         return [key for key in keys if key in self._known]  # operators of seed models may not be
 
     # -- what generation is told --------------------------------------------------------------

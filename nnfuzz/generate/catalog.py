@@ -25,7 +25,7 @@ def signature_key(spec: type[OpSpec], binding: Mapping[str, DType], output: DTyp
     return f"{spec.name}({','.join(binding[v].value for v in spec.bound())})->{output.value}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class OpSignature:
     """An operator signature: one binding of its type variables, and the output's dtype.
 
@@ -40,7 +40,7 @@ class OpSignature:
 
     def settle(self, op: OpSpec) -> None:
         """Set the attribute that names the output's dtype, if the operator has one."""
-        if isinstance(op.output, str) and op.output in op.declared:
+        if op.output in op.declared:
             op.__dict__[op.output] = self.output
 
 

@@ -206,7 +206,7 @@ class MotifWriter:
         fitting = [
             s
             for s in self.catalog.signatures[call.spec]
-            if all(s.binding.get(v, d) is d for v, d in binding.items())
+            if {**s.binding, **binding} == {**binding, **s.binding}  # they agree where both bind
             and output in (None, s.output)
         ]
         return weighted(self.draw, fitting) if fitting else None

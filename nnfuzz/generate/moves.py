@@ -145,8 +145,7 @@ class GraphGrower:
             backward = self.draw.chance(self.config.backward)
             last = attempt == ATTEMPTS_PER_OPERATOR - 1
             for direction in (backward, not backward):
-                way = ways.get(direction)
-                done = way(spec, attempt) if way else None
+                done = ways[direction](spec, attempt) if direction in ways else None
                 if done:
                     return True
                 if done is None:
@@ -188,8 +187,7 @@ class GraphGrower:
         return len(self.growth.store.draws)
 
     def _dice(self, attempt: int) -> Draw:
-        draws = self.growth.store.draws
-        return draws[min(attempt, len(draws) - 1)]
+        return self.growth.store.draws[: attempt + 1][-1]
 
     def _arity(self, spec: type[OpSpec]) -> int:
         lo, hi = spec.arity()
@@ -277,8 +275,8 @@ class GraphGrower:
         there = growth.named.read(self.catalog.reads(spec), *spec.inputs[0].ranks)
         if not there:
             return None
-        signature = self.catalog.pick_reading(draw, spec, [dtype for dtype, _ in there])
-        kinds = next(kinds for dtype, kinds in there if dtype is signature.first)
+        signature = self.catalog.pick_reading(draw, spec, list(there))
+        kinds = there[signature.first]
         loose = draw.chance(self.config.chain)
         name = (growth.loose.pick(draw, kinds) if loose else None) or growth.named.pick(draw, kinds)
         assert name is not None, "there is a value of every kind"
@@ -312,12 +310,12 @@ class GraphGrower:
             return False
         key = vertex(op, types)
         again = key in self.growth.vertices
-        rejected = self._rejected[again].get(key)
-        if rejected is None:
-            rejected = self._rejected[again][key] = (again and self.draw.chance(REJECTED)) or (
+        rejected = self._rejected[again]
+        if key not in rejected:
+            rejected[key] = (again and self.draw.chance(REJECTED)) or (
                 rejects(self.draw, op, types, self.catalog.bits(op, signature))
             )
-        return rejected
+        return rejected[key]
 
     def _reuse(
         self, patterns: tuple[In, ...], plan: Plan, types: list[TensorType]
@@ -366,9 +364,10 @@ class GraphGrower:
         lo, hi = spec.inputs[0].ranks
         same_rank = spec.input_rank.__func__ is OpSpec.input_rank.__func__  # type: ignore[attr-defined]
         there = growth.free.read(outputs, *((lo, hi) if same_rank else ANY_RANK))
-        target = growth.free.pick(draw, [kind for _, kinds in there for kind in kinds])
-        if target is None:
+        if not there:
             return None
+        target = growth.free.pick(draw, [kind for kinds in there.values() for kind in kinds])
+        assert target is not None, "there is a placeholder of every kind"
         wanted = growth.graph.type(target)
         signature = self.catalog.pick_computing(draw, spec, wanted.dtype)
         rank = spec.input_rank(draw, wanted.rank)

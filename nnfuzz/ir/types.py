@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.ir.expr import Int, Var, concrete, evaluate, product
+from nnfuzz.ir.expr import Int, Var, evaluate, product
 
 
 @dataclass(slots=True, eq=False)
@@ -35,7 +35,10 @@ class TensorType:
     @property
     def sizes(self) -> tuple[int, ...]:
         """The shape of a concrete type. Raises: TypeError if a dimension is an expression."""
-        return concrete(self.shape)
+        for dim in self.shape:
+            if type(dim) is not int:
+                raise TypeError(f"{self!r} is not concrete")
+        return self.shape  # type: ignore[return-value]
 
     @property
     def elements(self) -> int:

@@ -6,9 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version
 from pathlib import Path
-from platform import python_version
 from typing import Any
 
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec, plugin_name
@@ -31,6 +29,7 @@ from nnfuzz.library.settings import (
 )
 from nnfuzz.library.steps import Note, Steps, ignore, no_steps
 from nnfuzz.library.support import Watcher, unsupported
+from nnfuzz.records.versions import library_versions
 from nnfuzz.testcase.case import CaseConfig, NotProduced
 from nnfuzz.testcase.client import ProducerSettingsError
 from nnfuzz.testcase.identity import TestId
@@ -38,7 +37,6 @@ from nnfuzz.testcase.identity import TestId
 DEFAULT_COUNT = 100
 USUAL = "onnxruntime"
 """What test_models.py runs in a corpus for no compiler, or for one that needs nnfuzz to run."""
-_LIBRARIES = ("nnfuzz", "torch", "onnx", "numpy", "z3-solver")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,13 +110,12 @@ def _plan(request: CorpusRequest, registry: BackendRegistry, specs: Specs) -> Co
         refused, versions = unsupported(registry, specs, config, request.watcher)
         config = replace(config, refused=refused)
     every = sys.maxsize if request.singles else DEFAULT_COUNT
-    libraries = {**{name: version(name) for name in _LIBRARIES}, "python": python_version()}
     foreign = " AND LicenseRef-seed-models" if config.seed_models else ""
     return CorpusPlan(
         request.count or every,
         request.seed,
         as_json(config),
-        {**libraries, **versions},
+        {**library_versions(), **versions},
         request.data_sets,
         request.max_bytes,
         extra={"singles": True} if request.singles else {},

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnfuzz.backend.contract import suggest
 from nnfuzz.backend.registry import plugin_name
+from nnfuzz.base.threads import one_thread
 from nnfuzz.base.writing import as_json
 from nnfuzz.library.case import TestCase
 from nnfuzz.library.plugins import known_plugins
@@ -88,16 +89,20 @@ class Generator:
             plugins=tuple(plugin_name(path) for path in known_plugins(plugins)),
             **settings,
         ).written_by({name: opset or default_opset(name) for name in names})
+        self._settings: dict[str, dict[str, Any]] = {}
 
     def __getitem__(self, index: int) -> TestCase:
-        """The test case of an index, from 0. Raises: NoTestCase, IndexError."""
+        """The test case of an index, from 0; made with one thread of PyTorch, whatever is set.
+
+        Raises: NoTestCase, IndexError.
+        """
         if index < 0:
             raise IndexError(f"there is no index {index}: a generator has no end")
-        made = self._producer.produce(index)
+        with one_thread():
+            made = self._producer.produce(index)
         if isinstance(made, NotProduced):
             raise NoTestCase(made)
-        config = self.config.only(made.generated_for or made.exporter)
-        return TestCase.of(made, as_json(config))
+        return TestCase.of(made, self._written(made.generated_for or made.exporter))
 
     def __iter__(self) -> Iterator[TestCase]:
         """All test cases from index 0. Raises: NoTestCase if the settings give none."""
@@ -114,6 +119,12 @@ class Generator:
                 failed = 0
                 yield case
             index += 1
+
+    def _written(self, exporter: str) -> dict[str, Any]:
+        """The settings of the test cases of an exporter, as JSON."""
+        if exporter not in self._settings:
+            self._settings[exporter] = as_json(self.config.only(exporter))
+        return self._settings[exporter]
 
     @cached_property
     def _producer(self) -> Producer:

@@ -68,7 +68,7 @@ def case_settings(asked: Mapping[str, Any], opset: int | None = None) -> dict[st
     if exporter := found.pop("exporter", None):
         found["exporters"] = exporter_names(exporter, opset or found.get("opset"))
     if (engine := found.get("engine")) is not None and engine not in ENGINES:
-        raise ConfigError(f"--engine: there is no engine {engine!r}; {suggest(engine, ENGINES)}")
+        raise ConfigError(f"there is no engine {engine!r}; {suggest(engine, ENGINES)}")
     try:
         only, without = found.pop("dtypes", ()), found.pop("exclude_dtypes", ())
         if weights := dtype_weights(only, without):

@@ -43,11 +43,8 @@ class Emitter:
         self, op_type: str, *inputs: str, outputs: int = 1, **attributes: Any
     ) -> str | tuple[str, ...]:
         names = tuple([self._name(op_type) for _ in range(outputs)])
-        proto = protos.node(op_type, _trimmed(inputs), names)
-        for key, value in attributes.items():
-            if value is not None:
-                proto.attribute.append(protos.attribute(key, value))
-        self.nodes.append(proto)
+        given = [protos.attribute(k, v) for k, v in attributes.items() if v is not None]
+        self.nodes.append(protos.node(op_type, _trimmed(inputs), names, given))
         return names[0] if outputs == 1 else names
 
     def const(self, value: Any, dtype: DType) -> str:
@@ -111,8 +108,8 @@ class Emitter:
 
     def _deliver(self, name: str, wanted: str, start: int, shared: bool) -> None:
         """Rename a value that the last nodes computed; copy any other one."""
-        made = not shared and any(name in proto.output for proto in self.nodes[start:])
-        if not made:
+        made = {output for proto in self.nodes[start:] for output in proto.output}
+        if shared or name not in made:
             self.nodes.append(protos.node("Identity", [name], [wanted]))
             return
         for proto in self.nodes[start:]:

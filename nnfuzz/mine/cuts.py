@@ -14,12 +14,10 @@ from nnfuzz.operators.motif_file import PatternNode
 
 LEAST, MOST = 2, 8
 """Nodes of a pattern."""
-MOST_A_SIZE = 120
+MOST_A_SIZE = 40
 """Cuts of one size that are taken of a graph; of more, a random choice."""
 MOST_READERS = 4
 """Two nodes that read the same value are neighbours if it has no more readers than that."""
-ROUNDS = 8
-"""Steps after which the neighbourhood of each node of a cut is known."""
 
 Fresh = Callable[[NodeView], Sequence[bool]]
 """For each input of a node, whether nothing may compute it (`In.fresh`)."""
@@ -206,7 +204,7 @@ def _ordered(nodes: Sequence[NodeView], kinds: Mapping[str, str]) -> list[NodeVi
     """
     colours = {id(node): node.op for node in nodes}
     makers = {name: (node, i) for node in nodes for i, name in enumerate(node.outputs)}
-    for _ in range(ROUNDS):
+    for _ in range(len(nodes)):
         colours = {id(n): _colour(n, nodes, makers, kinds, colours) for n in nodes}
     ordered: list[NodeView] = []
     defined, left = set(kinds), list(nodes)

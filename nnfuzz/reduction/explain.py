@@ -26,7 +26,7 @@ from nnfuzz.ir.graph import Graph, GraphError, Node
 from nnfuzz.operators.families.composite import Composite
 from nnfuzz.operators.operator import ConstraintError, OpSpec
 from nnfuzz.operators.registry import OpRegistry
-from nnfuzz.reduction.information import Explained, shown
+from nnfuzz.reduction.information import Explained, differences
 from nnfuzz.reduction.subject import Inapplicable, Subject, rebuilt, restricted
 from nnfuzz.reduction.values import simpler_values
 from nnfuzz.triage.general import schema_defaults, shared_attribute
@@ -64,7 +64,7 @@ def explained(
         kept = consistent(subject, truth, outputs, written)
     tried = [*_alternatives(subject), *written, *_relations(subject, truth, outputs)]
     named = {hypothesis: family_of(hypothesis, subject) for hypothesis in kept}
-    return Explained(named, len(tried), shown(truth, outputs), operand_family(subject))
+    return Explained(named, len(tried), differences(truth, outputs), operand_family(subject))
 
 
 def _envelopes(subject: Subject) -> Envelopes:

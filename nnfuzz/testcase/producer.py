@@ -86,8 +86,9 @@ class Producer:
         self._left_out = [f"exporter {name} is left out: {empty[name]}" for name in empty]
 
     def _read_motifs(self, config: CaseConfig) -> None:
-        """Adds the motifs of the configuration's files. Raises: Unreadable if they cannot be used, or
-        have changed since the campaign began.
+        """Adds the motifs of the configuration's files.
+
+        Raises: Unreadable if they cannot be used, or have changed since the campaign began.
         """
         files = config.motif_files
         if files == self._motif_files:

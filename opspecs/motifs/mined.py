@@ -1,4 +1,4 @@
-"""Patterns that `scripts/make/patterns.py` has mined from the tests of compilers, with their sources."""
+"""Patterns that `scripts/make/patterns.py` has mined from tests of compilers."""
 
 from __future__ import annotations
 

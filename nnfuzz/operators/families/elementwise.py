@@ -277,7 +277,12 @@ def _far_enough(
 
 def pointwise(op: OpSpec) -> bool:
     """Whether an operator maps element by element, so that scalars tell its range."""
-    return isinstance(op, Elementwise) and all(p.ranks[0] == 0 for p in op.inputs)
+    return _pointwise(type(op))  # type: ignore[arg-type]
+
+
+@lru_cache(maxsize=1 << 12)
+def _pointwise(spec: type[OpSpec]) -> bool:
+    return issubclass(spec, Elementwise) and all(p.ranks[0] == 0 for p in spec.inputs)
 
 
 # -- numbers ----------------------------------------------------------------------------------
