@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import string
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,8 +26,8 @@ from nnfuzz.operators.motif_file import (
 )
 
 LIMITS = Sizes()
-SMALL = 16
-"""Sizes of a model that are larger are replaced by smaller ones, if their letters admit them."""
+SMALL = (16, 8, 4, 2)
+"""The sizes of a pattern are at most so large: the first of these with which it is affordable."""
 JOINT = 6
 """Random choices of all letters at once with which a variant is tried."""
 BATCH = "n"
@@ -145,18 +145,30 @@ def _integers(value: Any, place: Place) -> Iterator[tuple[Place, int]]:
 
 def _with_letter(draft: _Draft, value: int) -> _Draft:
     """The draft with a new letter for a number, if the pattern is valid with other numbers."""
-    letter = next((x for x in LETTERS if x not in draft.usual), None)
-    if letter is None:
-        return draft
-    usual, least = {**draft.usual, letter: value}, {**draft.least, letter: value}
-    for places in _choices(draft, value):
-        sizes = {**draft.sizes, **{p: _divided(draft.sizes[p], value, letter) for p in places}}
-        trial = replace(draft, sizes=sizes, usual=usual, least=least)
-        if all(trial.valid({letter: number}) for number in (value + 1, 2 * value + 3)):
+    letter = next((x for x in LETTERS if x not in draft.usual), "")
+    for places in _choices(draft, value) if letter else ():
+        trial = _replaced(draft, value, letter, places)
+        if _is_free(trial, letter):
+            dims = _dims(places)
+            if len(dims) < len(places) and _is_free(_replaced(draft, value, letter, dims), letter):
+                return draft  # The attributes are of that size by chance.
             below = [number for number in (1, 2, 3) if number < value]
             lowest = next((n for n in below if trial.valid({letter: n})), value)
-            return replace(trial, least={**least, letter: lowest})
+            return replace(trial, least={**trial.least, letter: lowest})
     return draft
+
+
+def _replaced(draft: _Draft, value: int, letter: str, places: Iterable[Place]) -> _Draft:
+    """The draft with a letter in place of a number, or of a factor, at some places."""
+    sizes = {**draft.sizes, **{p: _divided(draft.sizes[p], value, letter) for p in places}}
+    usual, least = {**draft.usual, letter: value}, {**draft.least, letter: value}
+    return replace(draft, sizes=sizes, usual=usual, least=least)
+
+
+def _is_free(draft: _Draft, letter: str) -> bool:
+    """Whether the pattern is valid with numbers in place of a letter that are larger than usual."""
+    value = draft.usual[letter]
+    return all(draft.valid({letter: number}) for number in (value + 1, 2 * value + 3))
 
 
 def _with_batch(draft: _Draft) -> _Draft:
@@ -166,7 +178,7 @@ def _with_batch(draft: _Draft) -> _Draft:
         for place, size in draft.sizes.items()
         if size == Size(1) and place[-1] == 0 and not _is_weight(draft, place)
     ]
-    dims = [place for place in first if isinstance(place[0], str)]
+    dims = _dims(first)
     for places in (first, dims) if dims else ():
         sizes = {**draft.sizes, **dict.fromkeys(places, Size(1, (BATCH,)))}
         usual, least = {**draft.usual, BATCH: 1}, {**draft.least, BATCH: 1}
@@ -181,20 +193,28 @@ def _is_weight(draft: _Draft, place: Place) -> bool:
 
 
 def _choices(draft: _Draft, value: int) -> Iterator[list[Place]]:
-    """Places that may share a letter, the most likely choice first; each has a dimension."""
+    """Places that may share a letter, the fewest first; each choice has a dimension."""
     equal = [p for p, size in draft.sizes.items() if size.coefficient == value]
-    dims = [p for p in equal if isinstance(p[0], str)]
     multiples: dict[int, list[Place]] = {}
     for place, size in draft.sizes.items():
         if size.coefficient > value and size.coefficient % value == 0:
             multiples.setdefault(size.coefficient, []).append(place)
     every = [place for places in multiples.values() for place in places]
-    some = [[], *multiples.values(), *([every] if len(multiples) > 1 else [])]
-    for own in (equal, dims):
-        for more in some:
-            for added in (more, [p for p in more if isinstance(p[0], str)]):
-                if any(isinstance(place[0], str) for place in (*own, *added)):
-                    yield [*own, *added]
+    some = [*multiples.values(), *([every] if len(multiples) > 1 else [])]
+    seen: list[list[Place]] = []
+    attributes = dict.fromkeys(place[:2] for place in equal if place not in _dims(equal))
+    own = [_dims(equal)]
+    own += [[p for p in equal if p in own[0] or p[:2] == name] for name in attributes]
+    own += [equal]
+    for more in ([], *(_dims(places) for places in some), *some):
+        for places in ([*places, *more] for places in own if places):
+            if _dims(places) and places not in seen:
+                seen.append(places)
+                yield places
+
+
+def _dims(places: Iterable[Place]) -> list[Place]:
+    return [place for place in places if isinstance(place[0], str)]
 
 
 def _divided(size: Size, value: int, letter: str) -> Size:
@@ -202,13 +222,16 @@ def _divided(size: Size, value: int, letter: str) -> Size:
 
 
 def _small(draft: _Draft) -> _Draft:
-    """The draft with small values for letters whose value in the model is large."""
-    for letter, value in draft.usual.items():
-        below = range(min(value - 1, SMALL), draft.least[letter] - 1, -1)
-        if value > SMALL:
-            fitting = (n for n in (8, 4, *below) if n >= draft.least[letter])
-            number = next((n for n in fitting if draft.valid({letter: n})), value)
-            draft = replace(draft, usual={**draft.usual, letter: number})
+    """The draft with small values for letters whose values in the model make it large."""
+    for most in SMALL:
+        for letter, value in draft.usual.items():
+            if value > most:
+                below = range(most, draft.least[letter] - 1, -1)
+                number = next((n for n in below if draft.valid({letter: n})), value)
+                draft = replace(draft, usual={**draft.usual, letter: number})
+        graph = draft.graph({})
+        if graph is not None and _affordable(graph):
+            break
     return draft
 
 

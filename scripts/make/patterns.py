@@ -30,12 +30,12 @@ MOST = 900
 
 def sources(checkouts: Path) -> list[Source]:
     """A source for each folder of checkouts, and the package onnx."""
-    found = [source_of("onnx")]
+    found = []
     for folder in sorted(path for path in checkouts.iterdir() if path.is_dir()):
         source = source_of(str(folder))
         tests = tuple(file for file in source.scripts if "test" in str(file.relative_to(folder)))
         found.append(replace(source, label=folder.name.replace("+", "/"), scripts=tests))
-    return found
+    return [*found, source_of("onnx")]
 
 
 def main(
