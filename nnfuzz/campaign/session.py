@@ -110,4 +110,4 @@ def run_probes(
         finally:
             session.support.save()
         result = CampaignResult.of(store, session.summary())
-        return result, dict(session.prober.tables)
+        return result, session.prober.of_all_versions()

@@ -12,14 +12,14 @@ from collections.abc import Callable, Sequence
 from nnfuzz.generate.catalog import Catalog, OpSignature, weighted
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTarget
-from nnfuzz.generate.growth import Growth
-from nnfuzz.generate.motifs import MissingOperator, plant
+from nnfuzz.generate.growth import Growth, Mark
+from nnfuzz.generate.motifs import EXACT, MissingOperator, NearMiss, plant, ways
 from nnfuzz.generate.novelty import REJECTED, Vertex, rejects, vertex
 from nnfuzz.generate.placeholder import Placeholder, Plan, placeholders
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.draw import Draw
-from nnfuzz.operators.motif import Motif
+from nnfuzz.operators.motif import Motif, planted_name
 from nnfuzz.operators.operator import In, OpSpec, dtypes_of
 from nnfuzz.solve.store import ConstraintStore
 
@@ -36,6 +36,8 @@ PICKY_ATTEMPTS = 15
 other one."""
 ATTEMPTS_PER_COVERAGE_TARGET = 10
 ATTEMPTS_PER_MOTIF = 8
+BEHIND = 0.6
+"""Probability that a mined motif is tried behind a value that is there before it gets a new one."""
 FRESH_STARTS = 3
 """New values from which a mined motif is tried where it does not fit behind one that is there."""
 START_RANKS = (4, 2, 3, 4, 1, 3, 2, 5, 4, 0)
@@ -57,6 +59,8 @@ class GraphGrower:
         self.planted: list[str] = []
         self.goal = config.nodes
         self._picky = True
+        self._unwritable: set[str] = set()
+        """Motifs with an operator that the catalog lacks."""
         self._rejected: tuple[dict[Vertex, bool], dict[Vertex, bool]] = {}, {}
         """Decisions to reject vertices, for those that the graph lacks and for those that it has.
         """
@@ -79,7 +83,7 @@ class GraphGrower:
         while len(self.growth.graph.nodes) < self.goal:
             if places and places[0] <= len(self.growth.graph.nodes):
                 places.pop(0)
-                if self._plant():
+                if self.plant():
                     continue
             for attempt in range(ATTEMPTS_PER_NODE):
                 self._picky = attempt < PICKY_ATTEMPTS
@@ -205,7 +209,7 @@ class GraphGrower:
         most = self.config.nodes // 2
         return sorted(self.draw.integer(0, self.draw.integer(0, most)) for _ in range(count))
 
-    def _plant(self) -> bool:
+    def plant(self) -> bool:
         """Plant one of the motifs that fit behind one of the values, or change nothing."""
         room = self.goal - len(self.growth.graph.nodes)
         options = [m for m in self.catalog.motifs if m.size <= room]
@@ -214,26 +218,32 @@ class GraphGrower:
             motif = weighted(self.draw, options) if options else None
             if motif is None or mark is None:
                 return False
-            try:
-                for start_of in self._starts(motif):
-                    start = start_of(motif)
-                    mutate_from = self.draw.chance(self.config.mutated) * self.draw.integer(
-                        1, motif.size
-                    )
-                    mutated = (
-                        plant(motif, self.catalog, self.growth, start, mutate_from)
-                        if start
-                        else None
-                    )
-                    if mutated is not None:
-                        self.planted.append(motif.name + "~" * mutated)
-                        return True
-                    self.growth.restore(mark)
-                    mark = self.growth.mark()
-            except MissingOperator:
-                options = [m for m in options if m is not motif]
-                self.growth.restore(mark)
+            missing = self.draw.chance(self.config.missed)
+            for near in ways(self.draw, motif) if missing else (EXACT,):
+                if self._planted(motif, near, mark):
+                    return True
                 mark = self.growth.mark()
+                if motif.name in self._unwritable:
+                    options = [m for m in options if m is not motif]
+                    break
+        return False
+
+    def _planted(self, motif: Motif, near: NearMiss, mark: Mark) -> bool:
+        """Whether the motif was planted at one of its starts; if not, the graph is as before."""
+        for start_of in self._starts(motif)[: None if near is EXACT else 1]:
+            try:
+                start = start_of(motif)
+                missed = plant(motif, self.catalog, self.growth, start, near) if start else None
+            except MissingOperator:
+                self._unwritable.add(motif.name)
+                missed = None
+            if missed or (missed is not None and near is EXACT):
+                self.planted.append(planted_name(motif.name, missed))
+                return True
+            self.growth.restore(mark)
+            mark = self.growth.mark()
+            if motif.name in self._unwritable:
+                break
         return False
 
     def _starts(self, motif: Motif) -> Sequence[Callable[[Motif], str | None]]:
@@ -241,7 +251,8 @@ class GraphGrower:
         if motif.begin is None:
             return (self._start_of,)
         fresh = (self._fresh_start,) * FRESH_STARTS
-        return (self._start_of, *fresh) if self.growth.graph.nodes else fresh
+        behind = self.growth.graph.nodes and self.draw.chance(BEHIND)
+        return (self._start_of, *fresh) if behind else fresh
 
     def _fresh_start(self, motif: Motif) -> str | None:
         """A new value from which a mined motif can start, or None."""

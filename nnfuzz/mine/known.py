@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from nnfuzz.check.legality import admitted_by_schema
+from nnfuzz.check.versions import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.growth import Growth
@@ -55,7 +55,7 @@ def _planted(motif: Motif, catalog: Catalog, config: GenerateConfig, seed: int) 
     dtype = motif.dtypes[0]
     start = growth.place(TensorType(dtype, tuple(rng.randint(2, 8) for _ in range(rank))))
     try:
-        if start is None or plant(motif, catalog, growth, start, 0) is None:
+        if start is None or plant(motif, catalog, growth, start) is None:
             return None
     except MissingOperator:
         return None

@@ -8,7 +8,7 @@ import pytest
 
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.writing import as_json
-from nnfuzz.check.legality import admitted_by_schema
+from nnfuzz.check.versions import admitted_by_schema
 from nnfuzz.generate.catalog import MINED, Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.engines import engine
