@@ -130,7 +130,7 @@ class BackendService(Service):
         given = model if self._backend.form == ONNX else self._source(model)
         return self._backend.import_model(given)
 
-    def _loaded(self, model: bytes) -> Any:
+    def _loaded(self, model: bytes) -> object:
         """What the backend loads of a model whose interface it may ask for in vain."""
         try:
             return self._backend.load(OnnxModel(model))
@@ -236,7 +236,7 @@ class BackendService(Service):
             seconds[stage.value] = time.perf_counter() - start
             self._cpu += time.process_time() - cpu
 
-    def _classify(self, error: BaseException, stage: Stage) -> dict[str, Any]:
+    def _classify(self, error: BaseException, stage: Stage) -> dict[str, object]:
         """Kind, texts and complaint of what a stage has raised."""
         text = described(error, stage)
         complaint, kind = self._backend.complaint(text), OutcomeKind.EXCEPTION

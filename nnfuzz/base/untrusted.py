@@ -289,7 +289,7 @@ def as_far_as(items: Iterable[T], what: str, missing: list[str]) -> Iterator[T]:
         missing.append(f"{what}: {error}")
 
 
-def whole_or(default: Any, read: Callable[[], Any], what: str, missing: list[str]) -> Any:
+def whole_or(default: object, read: Callable[[], object], what: str, missing: list[str]) -> Any:
     """What `read` returns; if it cannot, the default, and `missing` tells of it."""
     try:
         with making_sense(what):

@@ -141,7 +141,9 @@ class CoordinatorActor:
 class NodeActor:
     """Runs a node; a restarted actor continues in the folder of the one before."""
 
-    def run(self, settings: dict[str, Any], campaign: str, coordinator: Any, place: Machine) -> int:
+    def run(
+        self, settings: dict[str, object], campaign: str, coordinator: Any, place: Machine
+    ) -> int:
         """Returns the number of tests. campaign: its name on the disks of nodes."""
 
         def call(report: NodeReport, status: NodeStatus) -> Lent:
@@ -210,7 +212,7 @@ class Cluster:
     """
 
     def __init__(
-        self, config: CampaignConfig, settings: dict[str, Any], work: Path, on_gpu: bool
+        self, config: CampaignConfig, settings: dict[str, object], work: Path, on_gpu: bool
     ) -> None:
         self._config = config
         self._settings = settings
@@ -301,7 +303,7 @@ class Cluster:
 
 def run(
     config: CampaignConfig,
-    settings: dict[str, Any],
+    settings: dict[str, object],
     work: Path,
     on_gpu: bool,
     observer: Observer,

@@ -130,7 +130,7 @@ def check_place(out: Path) -> bool:
     return MANIFEST in held
 
 
-def begin(out: Path, about: Mapping[str, Any], script: str = "") -> None:
+def begin(out: Path, about: Mapping[str, object], script: str = "") -> None:
     """Makes the folder with its manifest and explanations, unless it has them. script: the text of
     test_models.py.
     """
@@ -182,7 +182,7 @@ def _short(test: TestId) -> str:
     return str(test.index) if isinstance(test, Numbered) else str(test)
 
 
-def _difference(old: Any, new: Any) -> str:
+def _difference(old: object, new: object) -> str:
     """The differences between the settings of a folder and the wanted ones, by single values."""
     if isinstance(old, dict) and isinstance(new, dict):
         keys = [k for k in sorted({*old, *new}) if old.get(k) != new.get(k)]
@@ -190,5 +190,5 @@ def _difference(old: Any, new: Any) -> str:
     return f"{old!r} there, {new!r} wanted"
 
 
-def _text(data: Any) -> bytes:
+def _text(data: object) -> bytes:
     return (json.dumps(data, indent=1, sort_keys=True) + "\n").encode()

@@ -130,7 +130,7 @@ def pick(
     sources: Sequence[SourceTest],
     kept: Sequence[FindingTest],
     budget: Budget,
-    about: Mapping[str, Any],
+    about: Mapping[str, object],
     script: str = "",
 ) -> Selection:
     """Chooses tests and writes them into a new folder. about: fields of its manifest. script: the
@@ -163,7 +163,7 @@ def pick(
     return result
 
 
-def provenance(folder: Path) -> dict[str, Any]:
+def provenance(folder: Path) -> dict[str, object]:
     """The fields of a corpus's manifest on the origin of its tests, with the name of the folder.
 
     Raises: Unreadable.

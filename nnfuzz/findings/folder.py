@@ -197,7 +197,7 @@ def rename_signature(folder: Path, signature: Signature) -> None:
         write_atomically(report, told.encode())
 
 
-def _to_json(finding: Finding) -> dict[str, Any]:
+def _to_json(finding: Finding) -> dict[str, object]:
     case, failure = finding.case, finding.failure
     return {
         "schema": SCHEMA,

@@ -45,7 +45,7 @@ class Request:
     known: Path | None = None
     baseline: Path | None = None
     focus: tuple[str, ...] = ()
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict)
     note: Note = ignore
 
     def known_lines(self) -> tuple[str, ...]:
@@ -75,7 +75,7 @@ def _focus(
     registry: BackendRegistry,
     specs: tuple[BackendSpec, ...],
     given: Mapping[str, Any],
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The settings by which every model touches what is asked for. Raises: ConfigError."""
     settings = {**given, "exporters": given["exporters"][:1]}
     case = make_config(registry, specs, request.plugins, (), settings).case

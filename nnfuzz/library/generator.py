@@ -120,7 +120,7 @@ class Generator:
                 yield case
             index += 1
 
-    def _written(self, exporter: str) -> dict[str, Any]:
+    def _written(self, exporter: str) -> dict[str, object]:
         """The settings of the test cases of an exporter, as JSON."""
         if exporter not in self._settings:
             self._settings[exporter] = as_json(self.config.only(exporter))

@@ -81,7 +81,7 @@ class FolderComparison:
             "folders": [self._of(one) for one in self.counted],
         }
 
-    def _of(self, one: Counted) -> dict[str, Any]:
+    def _of(self, one: Counted) -> dict[str, object]:
         return {
             "name": one.name,
             "measures": {m.name: m.value for m in measures(one.tally, self.vocabulary)},

@@ -222,7 +222,7 @@ def check_settings(parts: Sequence[Store]) -> None:
             )
 
 
-def _settings(store: Store) -> dict[str, Any]:
+def _settings(store: Store) -> dict[str, object]:
     left_out = {*LIMITS, "shard"}
     config = as_json(CampaignConfig.from_json(store.config()))
     return {name: value for name, value in config.items() if name not in left_out}
@@ -273,7 +273,7 @@ def add(target: Store, part: Store, taken: Taken = NOTHING) -> None:
         target.signatures.take(row, reduction, suspects.get(row.signature, ""))
 
 
-def _order(row: FindingRow, reduction: ReductionRow | None) -> tuple[Any, ...]:
+def _order(row: FindingRow, reduction: ReductionRow | None) -> tuple[object, ...]:
     """Sort key: of two rows of a signature the lesser one stays. As in one campaign, that is a
     reduced one, else the first one in the order of tests and probes.
     """

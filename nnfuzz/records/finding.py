@@ -39,7 +39,7 @@ class Origin:
 
     def to_json(self) -> dict[str, Any]:
         """The fields that are set; those of the diagnosis stand beside the others."""
-        found: dict[str, Any] = {"epoch": self.epoch} if self.epoch is not None else {}
+        found: dict[str, object] = {"epoch": self.epoch} if self.epoch is not None else {}
         found |= {k: v for k in ("right_in", "grouping") if (v := getattr(self, k))}
         if self.bisection:
             found["bisection"] = as_json(self.bisection)
@@ -50,7 +50,7 @@ class Origin:
         return found
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Origin:
+    def from_json(cls, data: Mapping[str, object]) -> Origin:
         """The inverse of to_json; other entries are left out. Raises: Unreadable."""
         plain = [f.name for f in fields(cls) if f.name not in ("reduction", "diagnosis")]
         found = read_fields(cls, data, *plain)

@@ -22,7 +22,7 @@ LIMITS = Limits(seconds=120.0, still_seconds=120.0)
 PRELOAD = ("numpy", "onnx", "onnx.numpy_helper", "torch", "nnfuzz.reduction.service")
 
 
-def needed_operators(config: Mapping[str, Any]) -> dict[str, Any]:
+def needed_operators(config: Mapping[str, Any]) -> dict[str, object]:
     """What of a case's configuration still matters once the case is there: the plug-ins' operators,
     and a criterion of the user's own.
 

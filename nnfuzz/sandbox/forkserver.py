@@ -128,7 +128,7 @@ class ForkServer:
             return [sys.executable, "-m", zygote.__name__]
         return [str(self._home.python), "-I", zygote.__file__]  # deaf to PYTHONPATH
 
-    def _setup(self) -> dict[str, Any]:
+    def _setup(self) -> dict[str, object]:
         own = [os.path.abspath(entry) for entry in sys.path]
         return {
             "campaign": os.getpid(),

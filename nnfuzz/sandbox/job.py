@@ -32,7 +32,7 @@ class Job(Generic[A]):
     """
 
     answer: ClassVar[Any]
-    part: ClassVar[Any] = None
+    part: ClassVar[object] = None
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -62,7 +62,7 @@ class Job(Generic[A]):
         """The answer that a worker has sent. Raises: ValueError, TypeError or KeyError."""
         return self.accept(unpack(self.answer, header, blobs))
 
-    def read_part(self, number: int, header: Mapping[str, Any], blobs: Blobs) -> Any:
+    def read_part(self, number: int, header: Mapping[str, Any], blobs: Blobs) -> object:
         """What a worker has sent ahead. number: of parts before it. Raises: as `read_answer`."""
         if number >= self.parts:
             raise WireError("a part that nobody asked for")
@@ -102,7 +102,7 @@ class Service:
     A method takes the job and a Report, and returns the answer.
     """
 
-    _kinds: ClassVar[dict[str, tuple[type[Job[Any]], str]]] = {}
+    _kinds: ClassVar[dict[str, tuple[type[Job[object]], str]]] = {}
     """By the name of a kind of job: the kind, and the name of the method."""
 
     def __init_subclass__(cls, **options: Any) -> None:

@@ -36,7 +36,7 @@ def encode(header: dict[str, Any], blobs: Blobs | None = None) -> bytes:
 
     Raises: WireError for object or structured arrays and for a header that JSON cannot hold.
     """
-    entries: list[list[Any]] = []
+    entries: list[list[object]] = []
     buffers: list[Any] = []
     offset = 0
     for name, blob in (blobs or {}).items():

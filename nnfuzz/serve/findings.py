@@ -21,7 +21,7 @@ MOST_FILES = 100
 
 def matching_rows(
     rows: Iterable[Mapping[str, Any]], query: Mapping[str, str]
-) -> list[Mapping[str, Any]]:
+) -> list[Mapping[str, object]]:
     """Rows that match all filters and contain every word of the text, in the requested order."""
     wanted = {key: query[key] for key in FILTERS if query.get(key)}
     words = query.get("text", "").lower().split()
@@ -34,7 +34,7 @@ def matching_rows(
     return found
 
 
-def options(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+def options(rows: Iterable[Mapping[str, object]]) -> dict[str, list[str]]:
     """All values of each filter."""
     values: dict[str, set[str]] = {key: set() for key in FILTERS}
     for row in rows:

@@ -172,7 +172,7 @@ def _about(row: Mapping[str, Any]) -> str:
     ).lower()
 
 
-def _detail(finding: Finding, whole: Finding, folder: Path) -> dict[str, Any]:
+def _detail(finding: Finding, whole: Finding, folder: Path) -> dict[str, object]:
     nodes = [len(f.case.graph.nodes) for f in (finding, whole)]
     return {
         "symptom": markdown_line(symptom(finding, failing_outcome(finding))),
@@ -199,7 +199,7 @@ def _drawing(finding: Finding) -> Markup | None:
         return None
 
 
-def _accused(finding: Finding) -> dict[str, Any] | None:
+def _accused(finding: Finding) -> dict[str, object] | None:
     """The accused party, with evidence and ablations; None if no party is accused."""
     if finding.localisation:
         return {"ablation": (), **finding.localisation}

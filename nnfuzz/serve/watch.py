@@ -248,7 +248,7 @@ class Watch:
             self.snapshot = replace(now, number=now.number + 1, **changes)
 
 
-def _row(row: FindingRow, given_up: Iterable[str]) -> dict[str, Any]:
+def _row(row: FindingRow, given_up: Iterable[str]) -> dict[str, object]:
     status = GIVEN_UP if row.signature in given_up else WAITING
     told = {**plain_row(as_json(row)), "status": REDUCED if row.refined else status}
     return {**told, "about": f"{told['about']} {told['status']}"}

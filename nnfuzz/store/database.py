@@ -170,7 +170,7 @@ class Database:
         """Returns the written form of the campaign's CampaignConfig."""
         return self.meta("config")
 
-    def meta(self, key: str, default: Any = None) -> Any:
+    def meta(self, key: str, default: object = None) -> Any:
         """Returns a setting as JSON values. Raises: Unreadable."""
         row = self.execute("SELECT value FROM meta WHERE key = ?", key).fetchone()
         return parsed_json(row[0], self.folder / FILE) if row else default

@@ -7,7 +7,6 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -109,7 +108,7 @@ class CaseConfig:
         return replace(own, refused=_of(exporter, self.refused), avoid=_of(exporter, self.avoid))
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> CaseConfig:
+    def from_json(cls, data: Mapping[str, object]) -> CaseConfig:
         """Raises: Unreadable."""
         return read(cls, data)
 

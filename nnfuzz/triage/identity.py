@@ -138,7 +138,7 @@ Observed = (
 Identity = Observed | CauseIdentity
 
 
-def identity_of(parts: Mapping[str, Any]) -> Identity:
+def identity_of(parts: Mapping[str, object]) -> Identity:
     """Reads the written form."""
     try:
         return read(Observed, parts)  # type: ignore[arg-type]
@@ -146,7 +146,7 @@ def identity_of(parts: Mapping[str, Any]) -> Identity:
         return CauseIdentity(parts)
 
 
-def digest_of(parts: Mapping[str, Any]) -> str:
+def digest_of(parts: Mapping[str, object]) -> str:
     """The hash of a signature with this written form."""
     text = json.dumps({k: v for k, v in parts.items() if k != "others"}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:HASH_DIGITS]

@@ -190,7 +190,7 @@ def refined(failure: Failure, graph: GraphView, facts: TriageFacts | None = None
     return Signature(digest_of(parts), failure.signature.title, parts)
 
 
-def _apart(message: str, graph: GraphView, facts: TriageFacts) -> dict[str, Any]:
+def _apart(message: str, graph: GraphView, facts: TriageFacts) -> dict[str, object]:
     """Which rewrite of a collection it is: as an error says, whatever it was applied to, or else by
     the operators.
     """
@@ -290,7 +290,7 @@ def _where(graph: GraphView, facts: TriageFacts) -> dict[str, Any]:
     operators = {*graph.operators}
     sized = [SIZED] * (SIZED in pattern_of(graph).nodes)
     if facts.operator or len(operators) == 1:
-        found: dict[str, Any] = {"operator": facts.operator or min(operators)}
+        found: dict[str, object] = {"operator": facts.operator or min(operators)}
         return found | ({"sized": True} if sized else {})
     coarse = coarse_graph(graph)
     return {"nodes": signatures(coarse) + sized, "edges": list(pattern_of(coarse).edges)}
