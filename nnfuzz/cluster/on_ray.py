@@ -27,6 +27,7 @@ import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from nnfuzz.base.reading import JsonObject
 from nnfuzz.campaign.opening import AHEAD
 from nnfuzz.cluster.node import Link, NodeStatus, run_node
 from nnfuzz.parts.leases import Leases
@@ -227,7 +228,7 @@ class Cluster:
         self.coordinator = actor.remote(path, config.tests_limit, config.epoch)
         self.running: dict[Any, Machine] = {}
         """The future result of each running node."""
-        self.actors: dict[str, Any] = {}
+        self.actors: JsonObject = {}
         """Actors by the name of their node."""
         self._failed: defaultdict[str, list[float]] = defaultdict(list)
 

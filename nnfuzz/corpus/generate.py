@@ -7,10 +7,9 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from nnfuzz.base.files import PARTIAL, remove_partial, write_atomically
-from nnfuzz.base.reading import read
+from nnfuzz.base.reading import Json, JsonObject, read
 from nnfuzz.base.untrusted import making_sense, read_json
 from nnfuzz.corpus.entry import Entry
 from nnfuzz.corpus.layout import CASE, LICENSE, CorpusError, test_name, write_test
@@ -41,16 +40,16 @@ class CorpusPlan:
 
     count: int
     seed: int
-    config: Mapping[str, Any]
+    config: Mapping[str, Json]
     versions: Mapping[str, str]
     sets: int = 1
     most_bytes: int = 0
     tests: tuple[TestId, ...] = ()
     license: str = LICENSE
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Json] = field(default_factory=dict)
     script: str = ""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         limit = {"bytes": self.most_bytes} if self.most_bytes else {}
         return {
             "schema": SCHEMA,
@@ -109,7 +108,7 @@ def check_corpus(out: Path, plan: CorpusPlan) -> None:
     """
     if not check_place(out):
         return
-    found = read(dict[str, Any], read_json(out / MANIFEST))
+    found = read(JsonObject, read_json(out / MANIFEST))
     for key, value in json.loads(_text(plan.to_json())).items():
         if found.get(key) != value:
             raise CorpusError(

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.runner import RunnerError
 from nnfuzz.backend.target import DIRECT
-from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.reading import Json, Unreadable
 from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import CampaignResult, run_campaign
 from nnfuzz.feedback.support_cache import SupportCache
@@ -74,7 +74,7 @@ def _focus(
     request: Request,
     registry: BackendRegistry,
     specs: tuple[BackendSpec, ...],
-    given: Mapping[str, Any],
+    given: Mapping[str, Json],
 ) -> dict[str, object]:
     """The settings by which every model touches what is asked for. Raises: ConfigError."""
     settings = {**given, "exporters": given["exporters"][:1]}

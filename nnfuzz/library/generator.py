@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnfuzz.backend.contract import suggest
 from nnfuzz.backend.registry import plugin_name
+from nnfuzz.base.reading import JsonObject
 from nnfuzz.base.threads import one_thread
 from nnfuzz.base.writing import as_json
 from nnfuzz.library.case import TestCase
@@ -89,7 +90,7 @@ class Generator:
             plugins=tuple(plugin_name(path) for path in known_plugins(plugins)),
             **settings,
         ).written_by({name: opset or default_opset(name) for name in names})
-        self._settings: dict[str, dict[str, Any]] = {}
+        self._settings: dict[str, JsonObject] = {}
 
     def __getitem__(self, index: int) -> TestCase:
         """The test case of an index, from 0; made with one thread of PyTorch, whatever is set.

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from nnfuzz.base.files import PARTIAL, atomic_folder, copy_files, write_atomically
-from nnfuzz.base.reading import Unreadable, read
+from nnfuzz.base.reading import Json, Unreadable, read
 from nnfuzz.base.untrusted import below, making_sense, read_json
 from nnfuzz.base.writing import as_json
 from nnfuzz.parts.depot import Depot
@@ -325,7 +325,7 @@ def _versions(parts: Sequence[Mapping[str, str]]) -> dict[str, str]:
     return {name: " | ".join(sorted(versions)) for name, versions in sorted(found.items())}
 
 
-def _habits(parts: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+def _habits(parts: Sequence[Mapping[str, Json]]) -> dict[str, list[Any]]:
     found: dict[str, set[str]] = {}
     for habits in parts:
         for backend, own in habits.items():

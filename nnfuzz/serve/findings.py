@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
-from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.reading import Json, Unreadable
 from nnfuzz.base.untrusted import below
 
 FILTERS = ("backend", "kind", "stage", "accused", "status")
@@ -20,7 +19,7 @@ MOST_FILES = 100
 
 
 def matching_rows(
-    rows: Iterable[Mapping[str, Any]], query: Mapping[str, str]
+    rows: Iterable[Mapping[str, Json]], query: Mapping[str, str]
 ) -> list[Mapping[str, object]]:
     """Rows that match all filters and contain every word of the text, in the requested order."""
     wanted = {key: query[key] for key in FILTERS if query.get(key)}
@@ -85,10 +84,10 @@ def file_of_finding(campaign: Path, folder: str, name: str) -> Path:
     return path
 
 
-def _fits(row: Mapping[str, Any], wanted: Mapping[str, str]) -> bool:
+def _fits(row: Mapping[str, Json], wanted: Mapping[str, str]) -> bool:
     return all(value in _values(row, key) for key, value in wanted.items())
 
 
-def _values(row: Mapping[str, Any], key: str) -> Sequence[str]:
+def _values(row: Mapping[str, Json], key: str) -> Sequence[str]:
     """Values of a finding for a filter; it may occur under several labels of a compiler."""
     return row["backends"] if key == "backend" else (row[key],)

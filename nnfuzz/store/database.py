@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any, Self, TypeVar
 
-from nnfuzz.base.reading import MOST, Unreadable, read
+from nnfuzz.base.reading import MOST, JsonObject, Unreadable, read
 from nnfuzz.base.untrusted import below, parsed_json
 from nnfuzz.store.columns import SqlValue, column, records
 from nnfuzz.store.schema import FILE, FOLDERS, LOCK, PACKED, SCHEMA, TABLES
@@ -166,7 +166,7 @@ class Database:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def config(self) -> dict[str, Any]:
+    def config(self) -> JsonObject:
         """Returns the written form of the campaign's CampaignConfig."""
         return self.meta("config")
 
