@@ -18,6 +18,7 @@ from nnfuzz.records.observer import Observer, counted
 from nnfuzz.records.rows import FindingRow
 from nnfuzz.store.store import MOST_FAULTS, Store
 from nnfuzz.store.summary import Summary, write_summary
+from nnfuzz.upkeep.remerge import renew_variants
 
 SHOWN = 10  # indexes of tests that are named in one line
 
@@ -56,6 +57,7 @@ def run_campaign(
     generated.
     """
     store.sessions.begin()
+    renew_variants(store)  # an earlier session may have been killed between a reduction and this
     again = _try_again(store, config, observer)
     opening = Opening(store, config, registry, observer, cache, stopped, coordinator, again)
     with opened(opening) as session:
@@ -108,4 +110,4 @@ def run_probes(
         finally:
             session.support.save()
         result = CampaignResult.of(store, session.summary())
-        return result, dict(session.prober.tables)
+        return result, session.prober.of_all_versions()

@@ -28,6 +28,7 @@ from nnfuzz.library.settings import (
 )
 from nnfuzz.library.steps import Note, Steps, ignore, no_steps
 from nnfuzz.library.support import Watcher, unsupported
+from nnfuzz.materialize.opsets import opsets_up_to
 from nnfuzz.records.versions import library_versions
 from nnfuzz.testcase.case import CaseConfig, NotProduced
 from nnfuzz.testcase.client import ProducerSettingsError
@@ -102,6 +103,8 @@ def _plan(request: CorpusRequest, registry: BackendRegistry, specs: Specs) -> Co
     exporters = given.pop("exporters", None) or exporter_names(None, request.opset)
     given["plugins"] = tuple(map(plugin_name, request.plugins))
     opsets = {n: choose_opset(registry, specs, request.opset, n) for n in exporters}
+    if not request.opset and not given.get("seed_models"):
+        given["opsets"] = opsets_up_to(opsets)
     config = CaseConfig(**given).written_by(opsets)
     versions: dict[str, str] = {}
     if specs:
