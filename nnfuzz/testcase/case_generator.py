@@ -224,7 +224,8 @@ class CaseGenerator:
                 found = _at_edges(graph, random.Random(rng.random()), found)
             with case.phase("export"):
                 if died and exporter != DIRECT:
-                    raise ExportError(exporter, self.config.opset, ExporterDied(*died))
+                    cause = ExporterDied(*died)
+                    raise ExportError(exporter, self.config.opset, cause) from cause
                 export = self._exporters[exporter].export
                 model = export(graph, found.weights, found.inputs, self.config.opset)
                 plain = b""
