@@ -41,6 +41,11 @@ def run_fuzz(*options: object, **environment: str) -> None:
         raise subprocess.CalledProcessError(done.returncode, command)
 
 
+def set_options(**settings: object) -> list[str]:
+    """The options `--set NAME=VALUE` of `nnfuzz fuzz` for these settings."""
+    return [text for name, value in settings.items() for text in ("--set", f"{name}={value}")]
+
+
 def summary(folder: Path) -> dict[str, Any]:
     """summary.json of a campaign."""
     return json.loads((folder / "summary.json").read_text())

@@ -62,7 +62,7 @@ def test_the_action_verifies_models_and_sees_a_planted_failure(tmp_path):
 
 def test_the_action_fuzzes_without_models(tmp_path):
     pytest.importorskip("onnxruntime")
-    arguments = "--tests 2 --nodes 2 --exporter direct --probe 0 --no-reduce --seed 3"
+    arguments = "--tests 2 --nodes 2 --exporter direct --set probe=0 --set reduce=no --seed 3"
     done = step("Run", tmp_path, backend="onnxruntime", arguments=arguments)
     assert done.returncode in (0, 1), done.stderr
     assert (tmp_path / "step.md").read_text().startswith("## nnfuzz fuzz onnxruntime")

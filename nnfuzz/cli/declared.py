@@ -1,8 +1,8 @@
 """Options that are declared once: help, panel, `--set` name and what a campaign records follow.
 
 A record of options is a dataclass whose fields are annotated as typer's parameters are. Next to
-`option(...)` an annotation may hold `EXPERT`, which hides the option and makes it a setting for
-`--set NAME=VALUE`, and `Recorded(...)`, which says where a campaign keeps the value.
+`option(...)` an annotation may hold `Recorded(...)`, which says where a campaign keeps the value.
+`EXPERT` hides an option and makes it a setting for `--set NAME=VALUE`; `Setting(...)` is both.
 """
 
 from __future__ import annotations
@@ -23,11 +23,19 @@ class Panel:
 
     title: str
 
-    def option(self, help: str, metavar: str = "", *names: str, **more: Any) -> Any:
+    def option(self, help: str, metavar: str = "", *names: str, **more: object) -> Any:
         """An option for an annotation. metavar: "" for a flag. more: arguments of typer.Option."""
         more |= {"help": help, "metavar": metavar or None, "rich_help_panel": self.title}
         declared: Any = typer.Option
         return declared(*names, **more)
+
+    def share(self, help: str) -> object:
+        """An option for a number from 0 to 1."""
+        return self.option(help, "SHARE", min=0, max=1)
+
+    def flag(self, help: str, *names: str) -> object:
+        """An option without a value. names: "--name", or "--name/--no-name" for both answers."""
+        return self.option(help, "", *names, show_default=False)
 
 
 PANELS = (
@@ -63,7 +71,15 @@ class Recorded:
     read: Callable[[Any], Any] = same
 
 
-def recorded(options: Any) -> dict[str, Any]:
+class Setting(Recorded):
+    """Marks an option that a campaign keeps and that is hidden as `EXPERT` says."""
+
+
+RECORDED, SETTING = Recorded(), Setting()
+"""Of options that a campaign keeps as they were typed, under their own names."""
+
+
+def recorded(options: Any) -> dict[str, object]:
     """The settings that a record of options asks for; those that were not given are left out."""
     values = ((name, where, getattr(options, name)) for name, where in places(type(options)))
     given = ((name, where, value) for name, where, value in values if value not in (None, []))
@@ -81,7 +97,7 @@ def places(record: type) -> Iterator[tuple[str, Recorded]]:
 def taking(record: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Makes a command of a function of (context, options): its parameters are the record's fields.
 
-    Fields that are marked as `EXPERT` become hidden options.
+    Fields that are marked as `EXPERT` or `Setting` become hidden options.
     """
     hints = get_type_hints(record, include_extras=True)
     parameters = [
@@ -98,7 +114,7 @@ def taking(record: type) -> Callable[[Callable[..., None]], Callable[..., None]]
     )
 
     def decorated(function: Callable[..., None]) -> Callable[..., None]:
-        def command(context: typer.Context, **values: Any) -> None:
+        def command(context: typer.Context, **values: object) -> None:
             function(context, record(**values))
 
         command.__name__, command.__doc__ = function.__name__, function.__doc__
@@ -109,10 +125,10 @@ def taking(record: type) -> Callable[[Callable[..., None]], Callable[..., None]]
     return decorated
 
 
-def _hidden_if_expert(annotation: Any) -> Any:
+def _hidden_if_expert(annotation: object) -> object:
     kind, *marks = get_args(annotation)
     found = next(mark for mark in marks if isinstance(mark, OptionInfo))
-    if EXPERT in marks:
+    if any(mark == EXPERT or isinstance(mark, Setting) for mark in marks):
         found = copy(found)
         found.hidden = True
     return Annotated[kind, found]
@@ -124,7 +140,7 @@ def settings(command: Any) -> dict[str, Any]:
     return {param.opts[0].removeprefix("--"): param for param in options}
 
 
-def with_settings(command: Any, context: Any, given: dict[str, Any]) -> dict[str, Any]:
+def with_settings(command: object, context: Any, given: dict[str, Any]) -> dict[str, Any]:
     """What was parsed, with the values of `--set NAME=VALUE` under the names of their options.
 
     Notes on stderr that the old spelling of a setting, as an option, will go.

@@ -47,7 +47,9 @@ Exporter = Annotated[
 Opset = Annotated[
     int | None,
     WRITTEN.option(
-        "ONNX opset [default: the newest that each exporter writes and the backends take].", "N"
+        "ONNX opset of all models [default: each model has one of those that its exporter writes "
+        "and the backends take].",
+        "N",
     ),
 ]
 Seed = Annotated[
@@ -119,6 +121,13 @@ SeedModels = Annotated[
         "DIR",
     ),
 ]
+MotifFiles = Annotated[
+    Path | None,
+    MODELS.option(
+        "Plant the patterns of these motif files as well, which nnfuzz mine writes.",
+        "DIR",
+    ),
+]
 Plugins = Annotated[
     list[Path] | None,
     TESTED.option(
@@ -162,17 +171,15 @@ OwnBackend = Annotated[
 ]
 Original = Annotated[
     bool,
-    OTHERS.option(
+    OTHERS.flag(
         "Take the model that was generated, where the finding has a reduced one as well.",
-        "",
         "--original",
     ),
 ]
 Fresh = Annotated[
     bool,
-    SUPPORT.option(
+    SUPPORT.flag(
         "Run all probes, those as well whose answers earlier campaigns have left behind.",
-        "",
         "--fresh",
     ),
 ]

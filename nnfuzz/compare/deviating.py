@@ -1,8 +1,8 @@
-"""Envelopes of a graph on a compiler that computes in other dtypes by habit.
+"""Decides whether habits of a compiler, such as float64 computed in float32, explain its outputs.
 
-For floats the working precision of the envelope is the narrower one, and inputs may be rounded to
-it. Integers that depend on a number which the narrower type does not hold, or on a result that
-wrapped around, are incomparable, since the habit decides on them.
+The envelopes of a graph are computed anew under the habits. For floats, the working precision is
+that of the narrower dtype, and inputs may be rounded to it. An integer is not compared if it
+depends on a number that the narrower dtype does not hold, or on a sum that wrapped around.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from nnfuzz.operators.intervals import Interval
 from nnfuzz.operators.operator import flatten
 
 TF32_ROUNDOFF = 2.0**-10
-"""Unit roundoff of 10 bits of mantissa is 2^-11; each product has two rounded factors."""
+"""Relative error of a product in TF32: two factors with 10 bits of mantissa, each off by 2^-11."""
 Arrays = Mapping[str, np.ndarray]
 
 
@@ -45,29 +45,30 @@ def explains(
 def refuting(
     deviations: Collection[Deviation], graph: Graph, params: Arrays, outputs: Arrays
 ) -> set[str]:
-    """The outputs that a correct compiler with these habits does not return.
+    """Names of the outputs that no correct compiler with these habits returns.
 
     Raises: ReferenceFault.
     """
     admitted = deviating(deviations, graph, params)
     dtypes = {name: graph.type(name).dtype for name in graph.outputs}
-    found = {
+    refuted = {
         name
         for name, dtype in dtypes.items()
         if name not in outputs or not _agrees(admitted[name], outputs[name], dtype, deviations)
     }
-    rest = [name for name in dtypes if name not in found]
+    rest = [name for name in dtypes if name not in refuted]
     strange = {n: _strange(admitted[n], outputs[n], dtypes[n], deviations) for n in rest}
     strange = {name: mask for name, mask in strange.items() if mask.any()}
     if strange:
         undefined = {n: e.any for n, e in envelopes(graph, params).items()}
-        found |= {name for name, mask in strange.items() if not (mask <= undefined[name]).all()}
-    return found | _undecided(graph, params, {name: outputs[name] for name in rest})
+        refuted |= {name for name, mask in strange.items() if not (mask <= undefined[name]).all()}
+    return refuted | _without_decided(graph, params, {name: outputs[name] for name in rest})
 
 
-def _undecided(graph: Graph, params: Arrays, outputs: Arrays) -> set[str]:
-    """The outputs without the NaN or infinity that every compiler returns there, also in a narrower
-    type.
+def _without_decided(graph: Graph, params: Arrays, outputs: Arrays) -> set[str]:
+    """Names of the outputs that lack a NaN or infinity on which ONNX or IEEE 754 decides.
+
+    Every correct compiler returns it, in a narrower dtype as well.
     """
     if not beyond(params):
         return set()
@@ -83,24 +84,24 @@ def deviating(
 ) -> dict[str, Envelope]:
     """Envelopes of the outputs under the habits. Raises: ReferenceFault."""
     values = reference(graph, params)
-    model = _Habits(deviations)
+    habits = _Habits(deviations)
     with torch.inference_mode():
         intervals = {
-            name: model.entering(values[name], graph.type(name).dtype)
+            name: habits.of_input(values[name], graph.type(name).dtype)
             for name in (*graph.inputs, *graph.weights)
         }
         for node in graph.nodes:
-            node_intervals(graph, node, values, intervals, model.precisions(node))
+            node_intervals(graph, node, values, intervals, habits.precisions(node))
             for name in node.outputs:
                 dtype = graph.type(name).dtype
-                intervals[name] = model.leaving(values[name], intervals[name], dtype)
-                intervals[name] = model.wrapped(node, name, values, intervals, dtype)
+                intervals[name] = habits.of_result(values[name], intervals[name], dtype)
+                intervals[name] = habits.saturated(node, name, values, intervals, dtype)
     exact = {n: envelope(graph.type(n).dtype, values[n], intervals[n]) for n in graph.outputs}
-    return {n: replace(e, dtype=model.working(e.dtype)) for n, e in exact.items()}
+    return {n: replace(e, dtype=habits.working(e.dtype)) for n, e in exact.items()}
 
 
 class _Habits:
-    """The habits by dtype."""
+    """Changes precisions and intervals as a compiler's habits do."""
 
     def __init__(self, deviations: Collection[Deviation]) -> None:
         self._to = {(DType(d.dtype), d.to) for d in deviations}
@@ -112,35 +113,35 @@ class _Habits:
 
     def precisions(self, node: Node) -> Mapping[DType, Precision]:
         """The working precision at a node, by dtype."""
-        found = {**PRECISIONS, **self._narrow}
+        precisions = {**PRECISIONS, **self._narrow}
         if (DType.FLOAT32, TF32) in self._to and node.op.exactness == "sum":
-            full = found[DType.FLOAT32]
-            found[DType.FLOAT32] = Precision(
+            full = precisions[DType.FLOAT32]
+            precisions[DType.FLOAT32] = Precision(
                 full.dtype, max(full.u, TF32_ROUNDOFF), full.tiny, full.greatest, full.twice
             )
-        return found
+        return precisions
 
     def working(self, dtype: DType) -> DType:
         """The dtype in which a dtype is computed."""
         return DType.of(self._narrow[dtype].dtype) if dtype in self._narrow else dtype
 
-    def entering(self, value: Tensor, dtype: DType) -> Interval:
-        """An input or weight, as it is or rounded to the narrower type."""
+    def of_input(self, value: Tensor, dtype: DType) -> Interval:
+        """Interval of an input or weight, which may be rounded to the narrower dtype."""
         if dtype in self._narrow:
             rounded = value.to(self._narrow[dtype].dtype).to(value.dtype)
-            found = Interval(torch.minimum(value, rounded), torch.maximum(value, rounded))
-            return found.masked(~torch.isfinite(rounded))
-        return self.leaving(value, Interval(value, value), dtype)
+            either = Interval(torch.minimum(value, rounded), torch.maximum(value, rounded))
+            return either.masked(~torch.isfinite(rounded))
+        return self.of_result(value, Interval(value, value), dtype)
 
-    def leaving(self, value: Tensor, interval: Interval, dtype: DType) -> Interval:
-        """A result: integers that a narrower type does not hold are incomparable."""
+    def of_result(self, value: Tensor, interval: Interval, dtype: DType) -> Interval:
+        """Interval of a result; integers that the narrower dtype does not hold are not compared."""
         for own, to in self._to:
             if own is dtype and dtype.is_int and to != SATURATES:
-                # Of the carrier: what is done to a uint64 in full is right in int64, bit by bit.
+                # `value` is the carrier: for uint64 an int64 with the same bits.
                 interval = interval.masked(~torch.from_numpy(held(value.numpy(), DType(to))))
         return interval
 
-    def wrapped(
+    def saturated(
         self,
         node: Node,
         name: str,
@@ -148,8 +149,10 @@ class _Habits:
         intervals: Mapping[str, Interval],
         dtype: DType,
     ) -> Interval:
-        """The interval of a result that saturation may change: where wider integers give another
-        result, it may be the end of the range; unbounded where operands may be saturated.
+        """Interval of a result if integers may saturate instead of wrapping around.
+
+        Where the same operator gives another result in int64, the end of the dtype's range is
+        admitted, too. Such an element is not compared if an operand may be saturated already.
         """
         interval = intervals[name]
         if (dtype, SATURATES) not in self._to:
@@ -160,24 +163,24 @@ class _Habits:
             results = dict(zip(node.outputs, flatten(node.op.torch(*wide)), strict=True))
         except Exception:  # an operator that insists on its dtype does not wrap around
             return interval
-        found = results[name]
-        if found.shape != values[name].shape or found.is_floating_point():
+        wide_result = results[name]
+        if wide_result.shape != values[name].shape or wide_result.is_floating_point():
             return interval
         least, most = (int(end) for end in dtype.limits)
-        stopped = found.long().clamp(least, most).to(values[name].dtype)
-        if torch.equal(stopped, values[name]):
+        clamped = wide_result.long().clamp(least, most).to(values[name].dtype)
+        if torch.equal(clamped, values[name]):
             return interval
-        read = [intervals[n] for n in node.inputs]
-        if any(not given.exact or given.any is not None for given in read):
-            return interval.masked(stopped != values[name])
-        lo, hi = torch.minimum(interval.lo, stopped), torch.maximum(interval.hi, stopped)
+        operands = [intervals[n] for n in node.inputs]
+        if any(not operand.exact or operand.any is not None for operand in operands):
+            return interval.masked(clamped != values[name])
+        lo, hi = torch.minimum(interval.lo, clamped), torch.maximum(interval.hi, clamped)
         return Interval(lo, hi, interval.any)
 
 
 def _agrees(
     expected: Envelope, actual: np.ndarray, own: DType, deviations: Collection[Deviation]
 ) -> bool:
-    """Whether an output lies in the envelope, in its own dtype or in what that is computed in."""
+    """Whether an output lies in the envelope and has its own dtype or the one it is computed in."""
     admitted = {own.value, *(d.to for d in deviations if d.dtype == own.value)}
     if actual.shape != expected.ref.shape or DType.of(actual.dtype).value not in admitted:
         return False
@@ -187,16 +190,16 @@ def _agrees(
 def _strange(
     expected: Envelope, actual: np.ndarray, own: DType, deviations: Collection[Deviation]
 ) -> np.ndarray:
-    """Mask of wrong integers that none of the narrower types of their dtype yields."""
+    """Mask of the wrong integers that none of the narrower dtypes of the habits can hold."""
     whole = plain(actual)
     mine = [d.to for d in deviations if d.dtype == own.value and d.to != SATURATES]
     if not own.is_int or not mine or whole.dtype.kind not in "iu":
         return np.zeros(actual.shape, bool)
-    return (whole != expected.ref) & ~np.any([_yielded(whole, to) for to in mine], axis=0)
+    return (whole != expected.ref) & ~np.any([_held_by(whole, to) for to in mine], axis=0)
 
 
-def _yielded(whole: np.ndarray, to: str) -> np.ndarray:
-    """Mask of integers that a narrower type holds, extended by zeros or by its sign."""
+def _held_by(whole: np.ndarray, to: str) -> np.ndarray:
+    """Mask of the integers that a narrower dtype holds, signed or unsigned."""
     if DType(to).is_float:
         return held(whole, DType(to))
     signed = to.removeprefix("u")
@@ -210,26 +213,27 @@ def explanation(
     outputs: Arrays,
     wrong: Collection[str] = (),
 ) -> tuple[tuple[Deviation, ...], frozenset[str]]:
-    """The smallest set of a compiler's habits that explains its wrong outputs, empty if none does;
-    and the outputs that all habits in combination explain.
+    """Looks for the habits of a compiler that explain its wrong outputs.
 
-    wrong: names of outputs; default: those that leave the envelope. A habit accounts for an output
-    that is right under it and wrong without any.
+    wrong: names of outputs, by default those that leave the envelope. A habit explains an output
+    that is right under it and wrong without any habit.
 
+    Returns: a minimal set of habits that explains all wrong outputs, empty if there is none; and
+    the names of the outputs that all habits in combination explain.
     Raises: ReferenceFault.
     """
-    there = {value.type.dtype.value for value in graph.values.values()}
-    able = tuple(habit for habit in habits if habit.dtype in there)
-    if not able:
+    present = {value.type.dtype.value for value in graph.values.values()}
+    relevant = tuple(habit for habit in habits if habit.dtype in present)
+    if not relevant:
         return (), frozenset()
-    mine = refuting((), graph, params, outputs)
-    wrong = frozenset(wrong or mine)
-    mine &= wrong
-    for tried in dict.fromkeys([*((habit,) for habit in able), able]):
+    without_habits = refuting((), graph, params, outputs)
+    wrong = frozenset(wrong or without_habits)
+    without_habits &= wrong
+    for tried in dict.fromkeys([*((habit,) for habit in relevant), relevant]):
         refuted = refuting(tried, graph, params, outputs)
-        if not refuted and mine == wrong:
+        if not refuted and without_habits == wrong:
             return _needed(tried, graph, params, outputs), wrong
-    return (), frozenset(mine - refuted)
+    return (), frozenset(without_habits - refuted)
 
 
 def _needed(

@@ -1,10 +1,13 @@
-"""Where a failure comes from: which levels, which optimiser pass, which operator; and so, who.
+"""Localises a failure: which levels, which optimiser pass and which operator cause it.
 
-Experiments on one test case. Every level of the backend runs, and the pipeline that was drawn for
-the case; of the first one that fails, the steps are found that it takes, and passes are switched
-off until it no longer does; every value becomes an output, so that the first wrong
-one names its operator; and the model runs in wider dtypes, which tells a lack of precision, or a
-kernel of one dtype, from wrong logic.
+Four experiments are made on one test case:
+
+1. Every level of the backend runs, and the pipeline that was drawn for the case.
+2. The steps of the first level that fails are shortened to those that it needs, and passes are
+   switched off until it no longer fails.
+3. Every value becomes an output, so that the first wrong one names its operator.
+4. The model runs in wider dtypes, which separates a lack of precision, or a wrong kernel of one
+   dtype, from wrong logic.
 """
 
 from __future__ import annotations
@@ -35,11 +38,11 @@ from nnfuzz.triage.survey import patience
 
 FAILS, CURED = "fails", "ok"
 MOST_RUNS = 120
-"""Of the backend, over all of the ablation."""
+"""Runs of the backend that the first round of switching passes off may take."""
 
 
 class Workbench(Protocol):
-    """What a producer does for a search; ProducerClient is one."""
+    """The part of a producer's interface that localisation uses; ProducerClient has it."""
 
     @property
     def judge(self) -> ProducerJudge: ...
@@ -51,7 +54,7 @@ class Workbench(Protocol):
 
 @dataclass(frozen=True)
 class Ablation:
-    """One row: passes switched off, and what came of it (FAILS, CURED or another outcome)."""
+    """A run with some passes switched off. answer: FAILS, CURED or the kind of another outcome."""
 
     without: tuple[str, ...]
     answer: str
@@ -59,10 +62,13 @@ class Ablation:
 
 @dataclass(frozen=True)
 class Localisation:
-    """levels: outcome by level. level: the first that fails, with no more steps than it takes.
-    passes: which, when switched off, cure it, or the options among the steps. operator, value: the
-    first wrong value in topological order, and what computes it. party: the accused; evidence:
-    sentences. module: the test case as source of PyTorch, where the backend reads that.
+    """The origin of a failure, as far as experiments show it.
+
+    levels: level -> answer. level: the first one that fails, with only the steps that the failure
+    needs. party: the accused component. evidence: one sentence for each result. passes: those that
+    cure the failure when they are switched off, or else the options among the steps. value,
+    operator: the first wrong value in topological order and the operator that computes it, "" if
+    unknown. module: the test case as PyTorch source if the backend reads that, otherwise "".
     """
 
     levels: Mapping[str, str]
@@ -78,7 +84,11 @@ class Localisation:
 
 @dataclass
 class _Search:
-    """The experiments on one case, with a count of runs."""
+    """The experiments on one case.
+
+    states: how each target that has run did, at all of its passes. rows: runs with passes switched
+    off. good: answers that count as cured. seconds: time limit of one run.
+    """
 
     case: TestCase
     failure: Failure
@@ -90,9 +100,13 @@ class _Search:
     seconds: float = math.inf
 
     def answers(self, levels: Sequence[str], without: Collection[str] = ()) -> dict[str, str]:
-        """By level: FAILS if in the way of the failure, CURED if all is well, else what happens."""
-        how = levels, without, self.seconds
-        result = examine(self.case, self.runner, self.producer.judge, *how)
+        """Runs the levels without some passes; returns level -> answer.
+
+        An answer is FAILS for the failure in question, CURED for a right result, otherwise the kind
+        of the outcome.
+        """
+        limits = levels, without, self.seconds
+        result = examine(self.case, self.runner, self.producer.judge, *limits)
         ended = [sum(o.seconds.values()) for o in result.outcomes if o.ok]
         if self.failure.kind is OutcomeKind.TIMEOUT and ended:
             self.seconds = patience(max(ended))
@@ -100,32 +114,34 @@ class _Search:
         return {outcome.level: self._answer(outcome, result) for outcome in result.outcomes}
 
     def _answer(self, outcome: Outcome, result: Result) -> str:
-        seen = failures([outcome], result.verdict, self.case.graph)
-        if any(same_error(found, self.failure) for found in seen):
+        observed = failures([outcome], result.verdict, self.case.graph)
+        if any(same_error(other, self.failure) for other in observed):
             return FAILS
-        return str(seen[0].kind if seen else outcome.kind)
+        return str(observed[0].kind if observed else outcome.kind)
 
     @property
     def form(self) -> str:
         return form_of(self.case, self.runner)
 
     def blame(self, failing: Collection[str]) -> Blame:
-        """Whom the targets that have run accuse. failing: levels."""
+        """Returns the coordinate that the targets run so far accuse. failing: levels that fail."""
         compiler, levels = self.runner.spec.name, self.runner.backend.levels
         bad = [t for t in self.states if t.level in failing and t.form == self.form]
         return blame(self.states, compiler, bad, levels)
 
     def other_forms(self, level: str) -> None:
-        """Runs the direct form, and has somebody else look at the exported one: ONNX's reference
-        evaluator where values are wrong, else its checker.
+        """Runs the direct form, and has ONNX itself judge the exported form.
+
+        A wrong value is compared with ONNX's reference evaluator; for any other failure, ONNX's
+        checker examines the model.
         """
         with contextlib.suppress(ProducerError):
             made = self.producer.lower(self.case)
             result = examine(made, self.runner, self.producer.judge, [level])
             self.states |= {o.target: state_of(o) for o in result.outcomes}
         if self.failure.kind is not OutcomeKind.MISMATCH:
-            found = State.IMPORT if _invalid(self.case, self.failure) else State.RIGHT
-            self.states[Target("onnx.checker", form=self.case.exporter)] = found
+            state = State.IMPORT if _invalid(self.case, self.failure) else State.RIGHT
+            self.states[Target("onnx.checker", form=self.case.exporter)] = state
             return
         with contextlib.suppress(ProducerError):
             arbiter = self.producer.reference(self.case)
@@ -134,7 +150,10 @@ class _Search:
             self.states[arbiter.target] = state_of(arbiter)
 
     def usual_form(self, level: str) -> None:
-        """Runs what the backend reads unless an option says otherwise, ONNX in the direct form."""
+        """Runs the direct form in ONNX on a backend whose option `form` asks for another input.
+
+        Does nothing if the backend runs without that option.
+        """
         spec = self.runner.spec
         options = dict(spec.options)
         if options.pop(self.runner.backend.meant().get("form", ""), None) is None:
@@ -149,30 +168,35 @@ class _Search:
         return [level for level, answer in self.answers(levels).items() if answer == FAILS]
 
     def accused(self, level: str) -> tuple[str, tuple[str, ...], list[str]]:
-        """The level with no more steps than it takes; which options among them, or else passes,
-        are to blame; and sentences.
+        """Shortens a level that fails and looks for the cause within it.
+
+        Returns: the level with only the steps that the failure needs; the options among them, or
+        else the passes, that are to blame; and a sentence for each result.
         """
         drawn, level = Pipeline.parse(level), shorten_pipeline(level, self.failing)
-        steps, told = Pipeline.parse(level), []
+        steps, sentences = Pipeline.parse(level), []
         if len(steps.steps) < len(drawn.steps):
-            told.append(f"of the {len(drawn.steps)} steps of {drawn}, {level} has what it takes")
+            sentences.append(
+                f"of the {len(drawn.steps)} steps of {drawn}, {level} has what it takes"
+            )
         if steps.options:
-            return level, steps.options, told
+            return level, steps.options, sentences
         fired = self.runner.fired_passes(self.case.source(self.runner.reads), level)
         passes = self.culprits(level, fired) if fired else ()
-        return level, passes or steps.steps, [*told, _ablated(level, fired, passes)]
+        return level, passes or steps.steps, [*sentences, _ablated(level, fired, passes)]
 
     def cured(self, level: str, without: Collection[str]) -> bool:
+        """Whether the level does well without these passes; keeps the run as a row."""
         answer = self.answers([level], without)[level]
         self.rows.append(Ablation(tuple(without), answer))
         return answer in self.good
 
     def culprits(self, level: str, passes: Sequence[str]) -> tuple[str, ...]:
-        """The last pass that cures alone; else a set of passes none of which can be left out.
+        """Returns the last pass that cures the level alone, or else a minimal set that does.
 
-        passes: in the order in which they run. Without the last one that cures, all that ran
-        before it leaves the result right: an earlier one that cures as well only makes what the
-        last one then gets wrong.
+        passes: in the order in which they run. Of several that cure alone, the last is to blame:
+        the result is still right after all passes before it, so an earlier one only prepares the
+        model that the last one then breaks.
         """
         for name in list(reversed(passes))[:MOST_RUNS]:
             if self.cured(level, [name]):
@@ -190,10 +214,10 @@ class _Search:
 def localise(
     case: TestCase, failure: Failure, runner: BackendRunner, producer: Workbench
 ) -> Localisation | None:
-    """Runs the experiments on the backend of `runner`; None if the failure does not occur, or if
-    nobody knows who is right.
+    """Runs the experiments on the backend of `runner`.
 
-    Raises: RunnerError; whatever the producer raises.
+    Returns: None if the failure does not occur again, or if it is a dispute between targets.
+    Raises: RunnerError; the errors of the producer.
     """
     if failure.kind is OutcomeKind.DISPUTED:
         return None
@@ -203,30 +227,16 @@ def localise(
     failing = [level for level, answer in levels.items() if answer == FAILS]
     if not failing:
         return None
-    level = failing[0]
-    passes: tuple[str, ...] = ()
-    evidence = [_swept(levels, runner.name)]
+    evidence = [_levels_sentence(levels, runner.name)]
     accused = search.blame(failing)
-    right = accused.right if accused.coordinate is Coordinate.PIPELINE else None
-    drawn = Pipeline.parse(level)
-    if right or drawn.steps:  # what fails in another way without the steps is not to blame for them
-        search.good |= {levels[right.level if right else drawn.level]}
-        level, passes, told = search.accused(level)
-        evidence += told
+    level, passes, sentences = _in_pipeline(search, levels, failing[0], accused)
+    evidence += sentences
     operator = value = ""
     if failure.kind is OutcomeKind.MISMATCH:
         operator, value, sentence = _first_wrong(case, level, runner, producer)
         evidence += [sentence, *_in_wider_dtypes(case, level, runner, producer)]
-    if accused.coordinate is Coordinate.COMPILER and search.form not in OWN_FORMS:
-        search.other_forms(level)
-        accused = search.blame(failing)
-        evidence.append(accused.evidence)
-    if accused.coordinate is Coordinate.COMPILER and search.form in (MODULE, EXPORTED):
-        search.usual_form(level)
-        accused = search.blame(failing)
-        evidence.append(accused.evidence)
-    if accused.coordinate is Coordinate.FORM and (complaint := _invalid(case, failure)):
-        evidence.append(f"the checker of ONNX rejects what {case.exporter} wrote: {complaint}")
+    accused, sentences = _in_other_forms(search, failing, level, accused)
+    evidence += sentences
     party = _party(failure, accused, passes, runner.backend)
     return Localisation(
         levels,
@@ -241,13 +251,52 @@ def localise(
     )
 
 
-def same_error(found: Failure, wanted: Failure) -> bool:
-    """Whether two failures are of one kind, whatever the levels and operators."""
-    if (found.kind, found.stage) != (wanted.kind, wanted.stage):
+def _in_pipeline(
+    search: _Search, levels: Mapping[str, str], level: str, accused: Blame
+) -> tuple[str, tuple[str, ...], list[str]]:
+    """Shortens the failing level and finds its guilty passes if the pipeline can be to blame.
+
+    levels: level -> answer. Returns: as `_Search.accused`; the level itself, no passes and no
+    sentences if the failure does not depend on the pipeline.
+    """
+    right = accused.right if accused.coordinate is Coordinate.PIPELINE else None
+    drawn = Pipeline.parse(level)
+    if not (right or drawn.steps):
+        return level, (), []
+    # The steps are not to blame for a failure that occurs without them, too.
+    search.good |= {levels[right.level if right else drawn.level]}
+    return search.accused(level)
+
+
+def _in_other_forms(
+    search: _Search, failing: Collection[str], level: str, accused: Blame
+) -> tuple[Blame, list[str]]:
+    """Runs other forms of the model while the whole compiler is accused.
+
+    Returns: the blame that follows, and a sentence for each result.
+    """
+    sentences = []
+    if accused.coordinate is Coordinate.COMPILER and search.form not in OWN_FORMS:
+        search.other_forms(level)
+        accused = search.blame(failing)
+        sentences.append(accused.evidence)
+    if accused.coordinate is Coordinate.COMPILER and search.form in (MODULE, EXPORTED):
+        search.usual_form(level)
+        accused = search.blame(failing)
+        sentences.append(accused.evidence)
+    exporter = search.case.exporter
+    if accused.coordinate is Coordinate.FORM and (fault := _invalid(search.case, search.failure)):
+        sentences.append(f"the checker of ONNX rejects what {exporter} wrote: {fault}")
+    return accused, sentences
+
+
+def same_error(candidate: Failure, wanted: Failure) -> bool:
+    """Whether two failures agree in kind, stage and message; levels and operators may differ."""
+    if (candidate.kind, candidate.stage) != (wanted.kind, wanted.stage):
         return False
-    if found.kind is OutcomeKind.MISMATCH:
+    if candidate.kind is OutcomeKind.MISMATCH:
         return True
-    return _error(found.signature.identity) == _error(wanted.signature.identity)
+    return _error(candidate.signature.identity) == _error(wanted.signature.identity)
 
 
 def _error(identity: Identity) -> tuple[str, str, str]:
@@ -256,9 +305,9 @@ def _error(identity: Identity) -> tuple[str, str, str]:
     return identity.error or "", identity.signal or "", identity.message or ""
 
 
-def _swept(levels: Mapping[str, str], backend: str) -> str:
-    told = ", ".join(f"{level}: {answer}" for level, answer in levels.items())
-    return f"levels of {backend}: {told}"
+def _levels_sentence(levels: Mapping[str, str], backend: str) -> str:
+    answers = ", ".join(f"{level}: {answer}" for level, answer in levels.items())
+    return f"levels of {backend}: {answers}"
 
 
 def _ablated(level: str, fired: Sequence[str] | None, passes: Sequence[str]) -> str:
@@ -274,15 +323,19 @@ def _ablated(level: str, fired: Sequence[str] | None, passes: Sequence[str]) -> 
 def _first_wrong(
     case: TestCase, level: str, runner: BackendRunner, producer: Workbench
 ) -> tuple[str, str, str]:
-    """Operator and value, and a sentence; both empty if the error goes when values are outputs."""
+    """Returns the operator and the name of the first wrong value, and a sentence.
+
+    The first two are "" if the model cannot be exported with every value as an output, or if it is
+    right then.
+    """
     try:
-        shown = producer.expose(case)
+        exposed = producer.expose(case)
     except ProducerError:
         return "", "", "the model cannot be exported with every value as an output"
-    result = examine(shown, runner, producer.judge, [level])
+    result = examine(exposed, runner, producer.judge, [level])
     (outcome,) = result.outcomes
     wrong = {m.output for m in wrong_outputs(result.verdict) if m.target == outcome.target}
-    for node in shown.graph.nodes:
+    for node in exposed.graph.nodes:
         for name in node.outputs:
             if name in wrong:
                 sentence = f"with every value as an output, the first wrong one is {name}, "
@@ -295,27 +348,30 @@ def _first_wrong(
 def _in_wider_dtypes(
     case: TestCase, level: str, runner: BackendRunner, producer: Workbench
 ) -> list[str]:
-    """A sentence on the same model with wider floats; none if it has none, or none can be made."""
+    """Returns one sentence on the result of the same model with wider floats.
+
+    Returns none if the model has no floats to widen or cannot be made with them.
+    """
     try:
-        shown = producer.lift(case)
+        lifted = producer.lift(case)
     except ProducerError:
         return []
-    (outcome,) = examine(shown, runner, producer.judge, [level]).outcomes
-    then = shown.graph.dtypes
-    pairs = {(old, then[name]) for name, old in case.graph.dtypes.items() if old != then[name]}
-    told = " and ".join(f"{wide} for {narrow}" for narrow, wide in sorted(pairs))
+    (outcome,) = examine(lifted, runner, producer.judge, [level]).outcomes
+    after = lifted.graph.dtypes
+    pairs = {(old, after[name]) for name, old in case.graph.dtypes.items() if old != after[name]}
+    change = " and ".join(f"{wide} for {narrow}" for narrow, wide in sorted(pairs))
     if outcome.kind is OutcomeKind.MISMATCH:
-        return [f"with {told} the result is wrong as well"]
+        return [f"with {change} the result is wrong as well"]
     if not outcome.ok:
-        return [f"with {told}: {outcome.kind} in {outcome.stage}"]
-    return [f"with {told} the result is right"]
+        return [f"with {change}: {outcome.kind} in {outcome.stage}"]
+    return [f"with {change} the result is right"]
 
 
 def _invalid(case: TestCase, failure: Failure) -> str:
-    """What ONNX's checker says of an exporter's model that a backend refuses; "" if it is valid.
+    """Returns the message of ONNX's checker about an exported model that a backend refuses.
 
-    A model that fails as well when nnfuzz writes it itself is reduced in that form, and its
-    exporter is no longer in question.
+    Returns "" if the model is valid, was not refused, or was written by nnfuzz itself: reduction
+    prefers that form where the failure stays, so the exporter is then not in question.
     """
     refused = failure.stage in (Stage.IMPORT, Stage.COMPILE)
     if case.exporter in OWN_FORMS or failure.kind is not OutcomeKind.EXCEPTION or not refused:
@@ -324,7 +380,7 @@ def _invalid(case: TestCase, failure: Failure) -> str:
 
 
 def _party(failure: Failure, accused: Blame, passes: Sequence[str], backend: type[Backend]) -> str:
-    """The accused; of a compiler that raises, the stage says which part of it."""
+    """Returns the accused component; the stage names the part of a compiler that raised."""
     if passes and all("=" in name for name in passes):
         return f"option {', '.join(passes)}"
     if passes:
@@ -344,4 +400,4 @@ _PARTS = {
     Stage.IMPORT: "importer",
     Stage.COMPILE: "importer or code generation",
 }
-"""What does the work of a stage."""
+"""Stage -> the component that works in it."""

@@ -7,7 +7,7 @@ import math
 from bisect import bisect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Protocol, TypeVar
 
@@ -25,7 +25,7 @@ def signature_key(spec: type[OpSpec], binding: Mapping[str, DType], output: DTyp
     return f"{spec.name}({','.join(binding[v].value for v in spec.bound())})->{output.value}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class OpSignature:
     """An operator signature: one binding of its type variables, and the output's dtype.
 
@@ -40,8 +40,27 @@ class OpSignature:
 
     def settle(self, op: OpSpec) -> None:
         """Set the attribute that names the output's dtype, if the operator has one."""
-        if isinstance(op.output, str) and op.output in op.declared:
+        if op.output in op.declared:
             op.__dict__[op.output] = self.output
+
+
+MINED = 1.5
+"""How often mined motifs are picked, relative to all motifs that are written by hand together."""
+
+
+def _weighted_motifs(
+    motifs: Sequence[Motif],
+    table: dict[type[OpSpec], list[OpSignature]],
+    factors: Mapping[str, float],
+) -> list[Motif]:
+    """The motifs and the pairs with the weights by which they are picked. factors: by name."""
+    written = [motif for motif in motifs if not motif.mined]
+    mined = [motif for motif in motifs if motif.mined]
+    whole = sum(motif.weight for motif in written)
+    scale = (whole or 1.0) * MINED / (sum(motif.weight for motif in mined) or 1.0)
+    found = [*written, *pairs(table, whole)]
+    found += [replace(motif, weight=motif.weight * scale) for motif in mined]
+    return [replace(m, weight=m.weight * factors.get(m.name, 1.0)) for m in found]
 
 
 class Weighted(Protocol):
@@ -78,8 +97,14 @@ class _Table:
 
     def __init__(self, signatures: Sequence[OpSignature]) -> None:
         self.all = _Group(signatures)
-        self.by_first = _grouped(signatures, lambda s: s.first)
-        self.by_output = _grouped(signatures, lambda s: s.output)
+
+    @cached_property
+    def by_first(self) -> dict[DType, _Group]:
+        return _grouped(self.all.signatures, lambda s: s.first)
+
+    @cached_property
+    def by_output(self) -> dict[DType, _Group]:
+        return _grouped(self.all.signatures, lambda s: s.output)
 
 
 def _grouped(
@@ -115,9 +140,7 @@ class Catalog:
             found = [signature for signature in known if signature.key not in config.refused]
             if found:
                 table[spec] = found
-        weights, written = config.motif_weights, list(motifs)
-        written += pairs(table, sum(m.weight for m in written))
-        own = [replace(m, weight=m.weight * weights.get(m.name, 1.0)) for m in written]
+        own = _weighted_motifs(list(motifs), table, config.motif_weights)
         self._index(table, own, config.operator_weights)
 
     def _index(

@@ -20,10 +20,11 @@ from nnfuzz.backend.target import DIRECT, ONNX
 from nnfuzz.generate.config import ENGINES, dtype_weights
 from nnfuzz.invalid.fault import NODES, SIZES
 from nnfuzz.library.steps import Note, ignore
-from nnfuzz.materialize.opsets import MIXED, OPSETS, default_opset, opset_range
+from nnfuzz.materialize.opsets import MIXED, OPSETS, default_opset, opset_range, opsets_up_to
+from nnfuzz.operators.motif_file import motif_files
 from nnfuzz.records.config import CampaignConfig, ConfigError, processes
 from nnfuzz.testcase.case import CaseConfig
-from nnfuzz.testcase.seeds import SeedError, digest, seed_files
+from nnfuzz.testcase.seeds import digest, seed_files
 
 Specs = Sequence[BackendSpec]
 
@@ -58,8 +59,8 @@ def case_settings(asked: Mapping[str, Any], opset: int | None = None) -> dict[st
 
     exporter: a name, several with commas between, or "mixed"; becomes `exporters`, a tuple of
     names. dtypes, exclude_dtypes: names; become weights. seed_models: a folder; becomes files and
-    their digest, and makes "direct" the usual exporter. All else is kept. Raises: ConfigError for
-    an unknown name.
+    their digest, and makes "direct" the usual exporter. motif_files: a folder or a file; becomes
+    files and their digest. All else is kept. Raises: ConfigError for an unknown name.
     """
     found = dict(asked)
     if found.get("seed_models"):
@@ -67,7 +68,7 @@ def case_settings(asked: Mapping[str, Any], opset: int | None = None) -> dict[st
     if exporter := found.pop("exporter", None):
         found["exporters"] = exporter_names(exporter, opset or found.get("opset"))
     if (engine := found.get("engine")) is not None and engine not in ENGINES:
-        raise ConfigError(f"--engine: there is no engine {engine!r}; {suggest(engine, ENGINES)}")
+        raise ConfigError(f"there is no engine {engine!r}; {suggest(engine, ENGINES)}")
     try:
         only, without = found.pop("dtypes", ()), found.pop("exclude_dtypes", ())
         if weights := dtype_weights(only, without):
@@ -75,7 +76,10 @@ def case_settings(asked: Mapping[str, Any], opset: int | None = None) -> dict[st
         if folder := found.get("seed_models"):
             files = seed_files(folder)
             found |= {"seed_models": tuple(map(str, files)), "seed_digest": digest(files)}
-    except (ValueError, SeedError) as error:
+        if path := found.get("motif_files"):
+            files = motif_files(path)
+            found |= {"motif_files": tuple(map(str, files)), "motif_digest": digest(files)}
+    except ValueError as error:
         raise ConfigError(str(error)) from error
     return found
 
@@ -119,6 +123,8 @@ def make_config(
     case = {f.name: rest.pop(f.name) for f in fields(CaseConfig) if f.name in rest}
     case["plugins"] = tuple(plugin_name(path) for path in plugins)
     opsets = {name: choose_opset(registry, specs, opset, name) for name in names}
+    if not opset and "opsets" not in case and _draws_opsets(registry, specs, case):
+        case["opsets"] = opsets_up_to(opsets)
     case["onnx_release"] = onnx_release(registry, specs)
     if (case.get("rewrites") or case.get("edges")) and DIRECT in opsets:
         case["unrewritten"] = _unrewritten(registry, specs, opsets[DIRECT], note)
@@ -136,12 +142,14 @@ def make_config(
     )
 
 
-_OF_VALID = "exporters dynamic rewrites seed_models motifs pipelines regressions edges".split()
+_OF_VALID = (
+    "exporters dynamic rewrites seed_models motif_files motifs pipelines regressions edges".split()
+)
 """Settings that say how valid models are made and what becomes of their results."""
 
 
 def _for_invalid(
-    registry: BackendRegistry, specs: Specs, given: Mapping[str, Any]
+    registry: BackendRegistry, specs: Specs, given: Mapping[str, object]
 ) -> dict[str, Any]:
     """The settings of a campaign with models that must be refused. Raises: ConfigError."""
     if other := [name for name in _OF_VALID if given.get(name)]:
@@ -149,7 +157,12 @@ def _for_invalid(
         raise ConfigError(f"--invalid makes its models itself: leave out --{option}")
     if strange := [spec.label for spec in specs if _form(registry, spec) != ONNX]:
         raise ConfigError(f"--invalid needs backends that read ONNX, {strange[0]} does not")
-    settled: dict[str, Any] = {"probe_seconds": 0.0, "learn": False, "reduce": False, "throttle": 0}
+    settled: dict[str, object] = {
+        "probe_seconds": 0.0,
+        "learn": False,
+        "reduce": False,
+        "throttle": 0,
+    }
     settled |= {"full_check": 0.0, "pipelines": 0.0, "exporters": (DIRECT,)}
     usual = {"nodes": NODES, "sizes": SIZES, "motifs": 0.0, "dynamic": 0.0}
     return {**usual, **given, **settled}
@@ -198,6 +211,15 @@ def choose_opset(registry: BackendRegistry, specs: Specs, given: int | None, exp
             raise ConfigError(f"{spec.label} takes opsets up to {most}, not {preferred}")
         suitable.append(min(preferred, most))
     return given or min(suitable)
+
+
+def _draws_opsets(registry: BackendRegistry, specs: Specs, case: Mapping[str, Any]) -> bool:
+    """Whether each model gets an opset of its own: not where nobody reads it, where backends are
+    asked for one by their options, or where models are made of given ones or must be refused.
+    """
+    options = [registry.get(spec.name).parse_options(spec.options) for spec in specs]
+    given = any(own.opset for own in options) or case.get("seed_models") or case.get("invalid")
+    return not given and any(_form(registry, spec) == ONNX for spec in specs)
 
 
 def _newest_taken(registry: BackendRegistry, spec: BackendSpec, newest: int) -> int:

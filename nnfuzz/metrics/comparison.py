@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from nnfuzz.base.reading import JsonObject
 from nnfuzz.metrics.measures import Measure, boundary_share, histograms, measures
 from nnfuzz.metrics.tally import Tally
 from nnfuzz.metrics.vocabulary import OperatorVocabulary
@@ -84,7 +84,7 @@ class FolderComparison:
             n: [p for p in known if p not in fired[n]] for n, known in self.known_passes.items()
         }
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return {
             "schema": SCHEMA,
             "vocabulary": len(self.vocabulary),
@@ -94,7 +94,7 @@ class FolderComparison:
             "folders": [self._of(one) for one in self.counted],
         }
 
-    def _of(self, one: Counted) -> dict[str, Any]:
+    def _of(self, one: Counted) -> dict[str, object]:
         return {
             "name": one.name,
             "measures": {m.name: m.value for m in measures(one.tally, self.vocabulary)},

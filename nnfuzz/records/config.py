@@ -7,10 +7,9 @@ import random
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
 
 from nnfuzz.backend.registry import BackendSpec, labelled
-from nnfuzz.base.reading import Unreadable, read
+from nnfuzz.base.reading import Json, Unreadable, read
 from nnfuzz.base.shard import Shard
 from nnfuzz.base.writing import UNWRITTEN, as_json
 from nnfuzz.records.schedule import FIRST, LONGEST
@@ -149,12 +148,12 @@ class CampaignConfig:
                 "--regressions compares two releases of one compiler: -b NAME@1.2.3 -b NAME"
             )
         if not (1 <= self.workers <= MOST_WORKERS and 1 <= self.producers <= MOST_WORKERS):
-            raise ConfigError(f"--workers and --producers are between 1 and {MOST_WORKERS}")
+            raise ConfigError(f"settings workers and producers: from 1 to {MOST_WORKERS}")
         if self.epoch < FIRST:
-            raise ConfigError(f"--epoch is at least {FIRST}")
+            raise ConfigError(f"setting epoch: at least {FIRST} tests")
         for name in ("full_check", "pipelines"):
             if not 0 <= getattr(self, name) <= 1:
-                raise ConfigError(f"--{name.replace('_', '-')} is a share between 0 and 1")
+                raise ConfigError(f"setting {name.replace('_', '-')}: a share from 0 to 1")
 
     def sampled(self, index: int) -> bool:
         """Whether the index gets the full check even if its results agree at first sight."""
@@ -236,7 +235,7 @@ class CampaignConfig:
             dict.fromkeys([*self.case.plugins, *(p for s in self.backends for p in s.plugins)])
         )
 
-    def resumed_with(self, chosen: Mapping[str, Any]) -> CampaignConfig:
+    def resumed_with(self, chosen: Mapping[str, Json]) -> CampaignConfig:
         """This stored configuration with new limits. `chosen` holds the options given anew.
 
         Raises: ConfigError if an option contradicts the stored value, naming both.

@@ -1,5 +1,7 @@
-"""The operator at which a wrong result begins. A model may be wrong for several causes; reduction
-must not slip from the one that its finding is about to another one.
+"""Finds the operator at which a wrong result begins, so that reduction keeps it.
+
+A model may give wrong results for several causes; the reduced one must fail for the cause that its
+finding is about.
 """
 
 from __future__ import annotations
@@ -33,11 +35,11 @@ def exposed(
 def kept(
     slots: Slots, question: CandidateQuestion, tried: Tried, wanted: str
 ) -> Callable[[GraphView], bool]:
-    """A test whether a graph still has the operator at which the wrong result of a case begins.
+    """Returns a predicate: whether a graph still has the operator at which the wrong result begins.
 
-    It holds for every graph if the failure is no mismatch, if a habit of the compiler explains it,
-    or if the result is right as soon as all values are outputs: the cause may need several
-    operators.
+    The predicate accepts every graph if the failure is no mismatch, if a habit of the compiler
+    explains it, or if the result is right once all values are outputs: the failure may then need
+    several operators.
     """
     failure = next((f for f, mark in tried.failing if mark == wanted), None)
     if failure is None or failure.kind is not OutcomeKind.MISMATCH:
@@ -53,9 +55,11 @@ def kept(
 def _culprit(
     slots: Slots, question: CandidateQuestion, tried: Tried, failure: Failure
 ) -> NodeView | None:
-    """The node of the first wrong output if it is wrong when right values are fed; else the first
-    one that is wrong of those that the output depends on. None for a single node, which reduction
-    cannot lose, and where no node is wrong by itself.
+    """Returns the node at which the wrong result begins.
+
+    This is the node of the first wrong output if it is wrong by itself, with right inputs. If not,
+    it is the first node before it whose outputs are wrong. None for a graph of one node, which
+    reduction cannot lose, and if no node is wrong.
     """
     assert tried.case is not None
     graph = tried.case.graph
@@ -70,13 +74,13 @@ def _culprit(
     if first_wrong(alone.verdict, failure.targets, maker.outputs):
         return maker
     before = [name for node in upstream(graph, wrong.output).nodes for name in node.outputs]
-    shown = exposed(slots, replace(question, silent=()), tried)
-    first = first_wrong(shown.verdict, failure.targets, before)
+    with_all_outputs = exposed(slots, replace(question, silent=()), tried)
+    first = first_wrong(with_all_outputs.verdict, failure.targets, before)
     return graph.makers.get(first.output) if first and first.output in before else None
 
 
 def _is_of(culprit: NodeView, operator: str) -> bool:
-    """Whether an operator is the culprit, its plain mode, or a step of a body that it holds."""
+    """Whether an operator is the culprit, its plain mode, or an operator in the culprit's body."""
     held = re.findall(r"\w+", json.dumps(culprit.attributes))
     mode = 2 * len(operator) > len(culprit.op) and onnx_type(culprit.op, [operator])
     return operator in (culprit.op, *held) or bool(mode)  # ArgMax is no mode of Max

@@ -19,7 +19,7 @@ from nnfuzz.reduction.candidate import CandidateQuestion, Tried
 from nnfuzz.reduction.culprit import exposed
 from nnfuzz.reduction.edit import READERS, Edit, Group
 from nnfuzz.reduction.healing import CONSTANT, healing, narrowest_cause, shared_key
-from nnfuzz.reduction.information import Shown, enough
+from nnfuzz.reduction.information import Difference, enough
 from nnfuzz.reduction.known import Cause, causing, in_full
 from nnfuzz.reduction.slots import Slots
 from nnfuzz.testcase.case import TestCase
@@ -180,52 +180,57 @@ def _explained(failure: Failure, claimed: Hypothesis) -> str:
 def _explanations(
     slots: Slots, question: CandidateQuestion, history: Sequence[Tried], failure: Failure
 ) -> tuple[Mapping[Hypothesis, Hypothesis], Hypothesis | None]:
-    """Hypotheses that predict the wrong result, and those of other inputs, and that do so by more
-    than chance, with their families; and the family of an operator of many operands. What is small
-    may show too little: then a larger case of the same operators tells.
+    """Returns the hypotheses that predict the wrong results of several inputs, with their families.
+
+    Only hypotheses that agree by more than chance count. If the reduced case is too small to show
+    that, a larger case with the same operators decides. The second result is the family of an
+    operator with many operands.
     """
     if failure.kind is not OutcomeKind.MISMATCH:
         return {}, None
     held: Mapping[Hypothesis, Hypothesis] = {}
     operands: Hypothesis | None = None
-    tried, seen, grown = 0, set[Shown](), True
+    tried, observed, grown = 0, set[Difference](), True
     for case in _witnesses(history):
         for seed in range(MOST_REDRAWS + 1):
-            if seed > REDRAWS and (enough(seen, tried) or not grown):
+            if seed > REDRAWS and (enough(observed, tried) or not grown):
                 break
             edits = (Edit("redrawing", value=seed),) if seed else ()
             again = slots.run(case, edits, question)
             wrong = _outcome(again, failure)
             if again.case is None or wrong is None:
                 continue
-            found = slots.explain(again.case, wrong.outputs or {}, list(held))
-            held, tried = found.explanations, max(tried, found.tried)
-            operands = found.operands
-            more = {_apart(pair, seed) for pair in found.shown} - seen
-            seen, grown = seen | more, bool(more)
+            explained = slots.explain(again.case, wrong.outputs or {}, list(held))
+            held, tried = explained.explanations, max(tried, explained.tried)
+            operands = explained.operands
+            more = {_with_seed(pair, seed) for pair in explained.differences} - observed
+            observed, grown = observed | more, bool(more)
             if not held:
                 return {}, operands
-        if enough(seen, tried):
+        if enough(observed, tried):
             return held, operands
     return {}, operands
 
 
-def _apart(pair: Shown, seed: int) -> Shown:
-    """What is told apart by its place is so by the inputs as well."""
+def _with_seed(pair: Difference, seed: int) -> Difference:
+    """Makes a difference between booleans, which names its place, name its inputs as well."""
     kind, right, actual = pair
     return (f"{kind} {seed}", right, actual) if kind.startswith("bool") else pair
 
 
 def _witnesses(history: Sequence[Tried]) -> Iterator[TestCase]:
-    """The reduced case, and the first one with the same operators, of the same dtypes if any is."""
+    """Yields the reduced case, then the first larger one with the same operators.
+
+    A larger case with the same dtypes comes before others.
+    """
     best = history[-1]
     assert best.case is not None
     operators = [node.op for node in best.case.graph.nodes]
     cases = [tried.case for tried in history if tried.case and tried.digest != best.digest]
-    alike = [case for case in cases if [node.op for node in case.graph.nodes] == operators]
+    similar = [case for case in cases if [node.op for node in case.graph.nodes] == operators]
     dtypes = {*best.case.graph.dtypes.values()}
-    alike.sort(key=lambda case: {*case.graph.dtypes.values()} != dtypes)
-    yield from (best.case, *alike[:1])
+    similar.sort(key=lambda case: {*case.graph.dtypes.values()} != dtypes)
+    yield from (best.case, *similar[:1])
 
 
 def _outcome(tried: Tried, failure: Failure) -> Outcome | None:

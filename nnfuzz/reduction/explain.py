@@ -26,7 +26,7 @@ from nnfuzz.ir.graph import Graph, GraphError, Node
 from nnfuzz.operators.families.composite import Composite
 from nnfuzz.operators.operator import ConstraintError, OpSpec
 from nnfuzz.operators.registry import OpRegistry
-from nnfuzz.reduction.information import Explained, shown
+from nnfuzz.reduction.information import Explained, differences
 from nnfuzz.reduction.subject import Inapplicable, Subject, rebuilt, restricted
 from nnfuzz.reduction.values import simpler_values
 from nnfuzz.triage.general import schema_defaults, shared_attribute
@@ -64,7 +64,7 @@ def explained(
         kept = consistent(subject, truth, outputs, written)
     tried = [*_alternatives(subject), *written, *_relations(subject, truth, outputs)]
     named = {hypothesis: family_of(hypothesis, subject) for hypothesis in kept}
-    return Explained(named, len(tried), shown(truth, outputs), operand_family(subject))
+    return Explained(named, len(tried), differences(truth, outputs), operand_family(subject))
 
 
 def _envelopes(subject: Subject) -> Envelopes:
@@ -333,7 +333,7 @@ def _roundings(subject: Subject) -> Iterator[tuple[Hypothesis, Subject]]:
         yield claimed, replace(subject, params=params)
 
 
-def _others(op: OpSpec, name: str, value: Any, usual: Any) -> list[Any]:
+def _others(op: OpSpec, name: str, value: Any, usual: object) -> list[object]:
     """What an attribute may be taken for: its default in ONNX, or something simpler."""
     default = [] if usual is None or usual == value else [usual]
     return default + [v for v in simpler_values(op, name, value) if v != usual]

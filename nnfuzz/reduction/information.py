@@ -1,7 +1,7 @@
-"""How much a wrong result tells of how it came about, in bits.
+"""Measures in bits how much evidence a wrong result is for a hypothesis about its cause.
 
-A hypothesis that predicts every element may do so by chance. What differs from the right result in
-one element by one, or is 0, fits many hypotheses; several distinct numbers fit few.
+A hypothesis that predicts every element may do so by chance. An element that is 0, or off by one,
+fits many hypotheses; several distinct numbers fit few.
 """
 
 from __future__ import annotations
@@ -20,36 +20,42 @@ if TYPE_CHECKING:
     from nnfuzz.compare.envelope import Envelope
 
 SPARE_BITS = 3.0
-"""That one of the hypotheses that were tried agrees by chance has a probability of 1/8 at most."""
+"""With these, one of the tried hypotheses agrees by chance with a probability of at most 1/8."""
 FLOAT_BITS, FORM_BITS = 10.0, 8.0
-"""Of a float that nothing but the computation suggests (the mantissa of float16, the shortest type
-of which all digits are compared), and of a shape or dtype."""
-MOST_SHOWN = 64
+"""Bits of a float that only a computation yields (the mantissa of float16, the narrowest dtype
+whose digits are all compared), and bits of a shape or dtype."""
+MOST_DIFFERENCES = 64
 
-Shown = tuple[str, str, str]
-"""What kind of number differs (and where, of those that have two values), the right one, and the
-one that is there."""
+Difference = tuple[str, str, str]
+"""(kind, right number, actual number). kind: "float", "integer", "form" for a shape or dtype, or
+"bool" with the output and the index, since booleans have only two values."""
 
 
 @dataclass(frozen=True)
 class Explained:
-    """What holds of some hypotheses (nnfuzz.reduction.explain), with the family of each, how many
-    of them were tried, what is wrong in which ways, and the family of an operator of many operands.
+    """The hypotheses that predict a wrong result (nnfuzz.reduction.explain).
+
+    explanations: hypothesis -> its family. tried: number of hypotheses that were tried.
+    differences: see `differences`. operands: the family of an operator with many operands.
     """
 
     explanations: Mapping[Hypothesis, Hypothesis]
     tried: int
-    shown: list[Shown]
+    differences: list[Difference]
     operands: Hypothesis | None = None
 
 
-def shown(truth: Mapping[str, Envelope], outputs: Mapping[str, np.ndarray]) -> list[Shown]:
-    """The distinct ways in which elements differ, at most MOST_SHOWN."""
-    found = (pair for name, right in truth.items() for pair in _shown(name, right, outputs))
-    return sorted(set(found))[:MOST_SHOWN]
+def differences(
+    truth: Mapping[str, Envelope], outputs: Mapping[str, np.ndarray]
+) -> list[Difference]:
+    """The distinct ways in which elements differ, at most MOST_DIFFERENCES."""
+    every = (pair for name, right in truth.items() for pair in _differences(name, right, outputs))
+    return sorted(set(every))[:MOST_DIFFERENCES]
 
 
-def _shown(name: str, right: Envelope, outputs: Mapping[str, np.ndarray]) -> Iterator[Shown]:
+def _differences(
+    name: str, right: Envelope, outputs: Mapping[str, np.ndarray]
+) -> Iterator[Difference]:
     from nnfuzz.compare.verdict import mismatch, outside  # a judge's, with torch
 
     actual = outputs.get(name)
@@ -65,25 +71,24 @@ def _shown(name: str, right: Envelope, outputs: Mapping[str, np.ndarray]) -> Ite
         yield kind, str(right.ref[place].item()), str(values[place].item())
 
 
-def enough(pairs: Collection[Shown], tried: int) -> bool:
-    """Whether some differences are too many for a hypothesis, one of those that were tried, to
-    predict all of them by chance.
-    """
+def enough(pairs: Collection[Difference], tried: int) -> bool:
+    """Whether it is unlikely that one of `tried` hypotheses predicts the differences by chance."""
     return bits(pairs) >= math.log2(max(1, tried)) + SPARE_BITS
 
 
-def bits(pairs: Collection[Shown]) -> float:
-    """What it takes to predict some differences: as much as numbers of that kind may have values.
+def bits(pairs: Collection[Difference]) -> float:
+    """The information in some differences: log2 of the number of values that each could have.
 
-    0, 1, what is next to the right number and its negative are guessed: they are told apart only
-    from the other numbers that occur.
+    0, 1, -1, the neighbours and the negative of the right number are easily guessed. They count as
+    a choice between the numbers that occur in the differences, not between all numbers.
     """
-    there = {text for kind, *texts in pairs if kind in ("float", "integer") for text in texts}
-    guess = math.log2(max(2, len(there)))
+    occurring = {text for kind, *texts in pairs if kind in ("float", "integer") for text in texts}
+    guess = math.log2(max(2, len(occurring)))
     return sum(_bits(pair, guess) for pair in pairs)
 
 
-def _bits(pair: Shown, guess: float) -> float:
+def _bits(pair: Difference, guess: float) -> float:
+    """guess: bits of a number that is easily guessed."""
     kind, expected, actual = pair
     if kind == "form":
         return FORM_BITS

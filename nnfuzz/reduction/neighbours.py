@@ -1,8 +1,8 @@
-"""Plain operators in place of what reads a value, or of what makes it: which of two is at fault?
+"""Replaces one of two neighbouring operators by a plain one, to see which of them is at fault.
 
-Two operators that fail together only may do so since the first one leaves something behind that no
-output shows, or since the second one cannot take what is computed. What fails with a plain operator
-in the other's place does not need the other.
+If two operators fail only in combination, the first may leave a wrong state that no output shows,
+or the second may mishandle a computed operand. If the failure stays with a plain operator in place
+of one of them, that one is not needed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ WHERE = "Where"
 
 
 def read_by(subject: Subject, name: str, reader: str, registry: OpRegistry) -> Subject:
-    """What computes a value, and one of READERS behind it. Raises: Inapplicable."""
+    """The part of the graph that computes a value, followed by one of READERS.
+
+    Raises: Inapplicable.
+    """
     graph, type_ = subject.graph, subject.graph.type(name)
     spec, right, out = _spec(registry, reader), f"{name}_right", f"{name}_read"
     dtype = DType.FLOAT64 if type_.dtype.is_float else DType.INT64
@@ -39,7 +42,10 @@ def read_by(subject: Subject, name: str, reader: str, registry: OpRegistry) -> S
 
 
 def made_plainly(subject: Subject, node_name: str, registry: OpRegistry) -> Subject:
-    """A node that reads what Where chooses: the right values. Raises: Inapplicable."""
+    """The node alone, whose computed inputs become outputs of Where with the right values.
+
+    Raises: Inapplicable if no input of the node is computed.
+    """
     graph, node = subject.graph, subject.node(node_name)
     makers = graph.producer()
     values, nodes = dict(graph.values), []

@@ -7,11 +7,11 @@ import traceback
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import onnx
 
 from nnfuzz.backend.target import DIRECT
+from nnfuzz.base.reading import Json
 from nnfuzz.compare.cheap import beyond
 from nnfuzz.inputs.edges import at_edges
 from nnfuzz.inputs.search import NotFound, search
@@ -37,7 +37,7 @@ from nnfuzz.reduction.passes import applied, proposed
 from nnfuzz.reduction.subject import Inapplicable, Subject
 from nnfuzz.rewrite.forms import Written, parse_form, write_form
 from nnfuzz.sandbox.job import Report, does
-from nnfuzz.testcase.case import ModelError, TestCase
+from nnfuzz.testcase.case import CaseConfig, ModelError, TestCase
 from nnfuzz.testcase.foreign import case_of_model
 from nnfuzz.testcase.service import ProducerService
 from nnfuzz.testcase.single_node import single_node
@@ -48,8 +48,9 @@ from nnfuzz.triage.title import needed_attributes, unwritten
 class ReduceService(ProducerService):
     """A producer's service that also proposes and applies edits."""
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    def __init__(self, config: Mapping[str, Json]) -> None:
         super().__init__(0, config)
+        self.newest = CaseConfig.from_json(config).newest
         self.exporters = all_exporters()
 
     @does(Propose)
@@ -146,7 +147,8 @@ class ReduceService(ProducerService):
             if isinstance(found, NotFound):
                 raise Inapplicable(found.reason)
             params = {**found.inputs, **found.weights}
-        return Subject(graph, params, case.exporter, self.producer.edges or beyond(params))
+        edges = self.producer.edges or beyond(params)
+        return Subject(graph, params, case.exporter, edges, case.opset, self.newest)
 
     def _prepared(self, case: TestCase, edits: Group, below: tuple[int, ...] | None) -> Prepared:
         if edits and edits[0].by in EXPERIMENTS:
@@ -159,20 +161,20 @@ class ReduceService(ProducerService):
             raise Inapplicable("not simpler")
         if not edits and case.model:
             return Prepared(case, measure, subject.digest())
-        written, failed = self._exported(case, subject)
+        written, failed = self._exported(subject)
         if written.model and (why := invalid(written.model)) and not invalid(case.model):
             raise Inapplicable(f"ONNX's checker rejects the model: {why}")
         subject = replace(subject, exporter=written.form)
-        made = _as_case(case, subject, written, self._opset(case, subject))
+        made = _as_case(case, subject, written, self._opset(subject))
         return Prepared(made, subject.measure(), subject.digest(), failed)
 
-    def _opset(self, case: TestCase, subject: Subject) -> int:
-        return min(case.opset, self.exporters[parse_form(subject.exporter)[0]].opsets[1])
+    def _opset(self, subject: Subject) -> int:
+        return min(subject.opset, self.exporters[parse_form(subject.exporter)[0]].opsets[1])
 
-    def _exported(self, case: TestCase, subject: Subject) -> tuple[Written, ExporterError | None]:
+    def _exported(self, subject: Subject) -> tuple[Written, ExporterError | None]:
         """The model, or b"" and how the exporter failed. Raises: Inapplicable if we failed."""
         weights = {name: subject.params[name] for name in subject.graph.weights}
-        given = weights, subject.params, self._opset(case, subject)
+        given = weights, subject.params, self._opset(subject)
         try:
             written = write_form(subject.exporter, self.exporters, subject.graph, *given)
             if subject.exporter == DIRECT:
@@ -215,6 +217,6 @@ def describe(error: ExportError) -> ExporterError:
     return ExporterError(type(error).__name__, str(error), trace)
 
 
-def reduce_service(config: Mapping[str, Any]) -> ReduceService:
+def reduce_service(config: Mapping[str, Json]) -> ReduceService:
     """The factory that sandboxes name: "nnfuzz.reduction.service:reduce_service"."""
     return ReduceService(config)

@@ -66,8 +66,8 @@ class DiskBudget:
             if gained is None:
                 self._full = True
                 self._note(
-                    f"--disk is reached: {used >> 20} MB of findings and of what a campaign needs "
-                    "to go on; --resume with a higher one goes on"
+                    f"the setting disk is reached: findings and the data that the campaign needs "
+                    f"take {used >> 20} MB; to go on, --resume with a larger --set disk=SIZE"
                 )
             else:
                 used -= gained
@@ -113,7 +113,7 @@ class DiskBudget:
         """Says it once."""
         if what not in self._told:
             self._told.add(what)
-            self._note(f"--disk is reached: {what}")
+            self._note(f"the setting disk is reached: {what}")
 
     def used(self) -> int:
         """Bytes of the rows and of the folders of findings."""

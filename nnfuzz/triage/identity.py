@@ -10,12 +10,12 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, TypeGuard
+from dataclasses import dataclass, field, fields, replace
+from typing import TypeGuard
 
 from nnfuzz.backend.deviation import Deviation
 from nnfuzz.backend.outcome import OutcomeKind, Stage
-from nnfuzz.base.reading import Unreadable, read
+from nnfuzz.base.reading import Json, JsonObject, Unreadable, read
 from nnfuzz.base.writing import as_json
 from nnfuzz.triage.frames import is_native
 
@@ -39,7 +39,7 @@ class _Identity:
     kind: OutcomeKind | None = None
     levels: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return {name: as_json(value) for name, value in values.items() if value is not None}
 
@@ -51,7 +51,7 @@ class ErrorIdentity(_Identity):
     error: the class of an exception. signal: of a death; "" if it only exited. message: normalised.
     others: further complaints of the message and their places; they are not in the hash. about, at,
     location: see nnfuzz.backend.complaint. frames: outermost first, at most three. operators: the
-    only operator of a model whose process dies without a word.
+    one at which a process dies without a word (nnfuzz.experiment.beginnings).
     """
 
     message: str
@@ -73,7 +73,7 @@ class HabitIdentity(_Identity):
     habits: tuple[Deviation, ...]
     stage: Stage | None = None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return super().to_json() | {"habits": list(map(str, self.habits))}
 
 
@@ -121,9 +121,9 @@ class RefusalIdentity(_Identity):
 class CauseIdentity:
     """The cause of a reduced failure (nnfuzz.triage.refine), or the text of another version."""
 
-    parts: Mapping[str, Any] = field(hash=False)
+    parts: Mapping[str, Json] = field(hash=False)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return dict(self.parts)
 
 
@@ -138,7 +138,7 @@ Observed = (
 Identity = Observed | CauseIdentity
 
 
-def identity_of(parts: Mapping[str, Any]) -> Identity:
+def identity_of(parts: Mapping[str, object]) -> Identity:
     """Reads the written form."""
     try:
         return read(Observed, parts)  # type: ignore[arg-type]
@@ -146,7 +146,7 @@ def identity_of(parts: Mapping[str, Any]) -> Identity:
         return CauseIdentity(parts)
 
 
-def digest_of(parts: Mapping[str, Any]) -> str:
+def digest_of(parts: Mapping[str, object]) -> str:
     """The hash of a signature with this written form."""
     text = json.dumps({k: v for k, v in parts.items() if k != "others"}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:HASH_DIGITS]
@@ -190,6 +190,15 @@ def wordless(identity: Identity) -> bool:
     message = message_of(identity)
     speaks = bool(message) and not message.startswith("Fatal Python error: ")
     return _died(identity) and not (speaks and not corrupted(identity))
+
+
+def same_silent_death(one: Identity, other: Identity) -> bool:
+    """Whether two deaths say neither why nor where, and differ at most in that one has a place."""
+    if not (isinstance(one, ErrorIdentity) and isinstance(other, ErrorIdentity)):
+        return False
+    places = {one.operators, other.operators}
+    same = replace(one, operators=None) == replace(other, operators=None)
+    return wordless(one) and same and (len(places) == 1 or None in places)
 
 
 def _died(identity: Identity) -> TypeGuard[ErrorIdentity | RefusalIdentity]:

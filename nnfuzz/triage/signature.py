@@ -13,7 +13,6 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 from nnfuzz.backend.complaint import CompilerError, ComplaintKind, read_complaint
 from nnfuzz.backend.deviation import Deviation
@@ -21,6 +20,7 @@ from nnfuzz.backend.normalise import normalise
 from nnfuzz.backend.outcome import DIFFERENCES, Outcome, OutcomeKind, Stage
 from nnfuzz.backend.slips import slip
 from nnfuzz.backend.target import Pipeline, Target, levels_of
+from nnfuzz.base.reading import Json
 from nnfuzz.base.text import one_line
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.invalid.fault import Fault
@@ -62,7 +62,7 @@ class Signature:
 
     hash: str
     title: str
-    parts: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    parts: Mapping[str, Json] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         # It may come from a folder that anybody has written.
@@ -269,11 +269,19 @@ def _identity(
     if outcome.kind is OutcomeKind.TIMEOUT:
         return HangIdentity(kind=outcome.kind, stage=outcome.stage)
     identity = error_identity(outcome, names)
-    operators = {*graph.operators} if graph else set()
-    if outcome.kind is OutcomeKind.CRASH and len(operators) == 1 and wordless(identity):
-        # All that tells one wordless death from another: probes have one operator.
-        return replace(identity, operators=tuple(operators))
+    place = place_of_death(outcome, graph)
+    if place and wordless(identity):  # all that tells one wordless death from another
+        return replace(identity, operators=(place,))
     return identity
+
+
+def place_of_death(outcome: Outcome, graph: GraphView) -> str:
+    """The operator at which a process has died: the only one of a graph, or what beginnings of the
+    model have shown; "" if neither is known.
+    """
+    if outcome.kind is not OutcomeKind.CRASH:
+        return ""
+    return graph.operators[0] if len(graph.operators) == 1 else outcome.dies_at
 
 
 def words_of(graph: GraphView) -> list[str]:

@@ -1,8 +1,8 @@
-"""Asks a compiler for its habits: whether elementary operators keep all digits of their dtype.
+"""Finds out a compiler's habits: whether elementary operators keep all digits of their dtype.
 
-A compiler that computes Add, Sub and Mul of float64 in float32 does so everywhere, and a thousand
-wrong results are one finding. One that loses digits in a single operator has another bug. Tiny
-models of these operators, whose results are their inputs, tell the two apart.
+If Add, Sub and Mul of float64 are computed in float32, the compiler does so everywhere, and a
+thousand wrong results are one finding. If a single operator loses digits, that is another bug.
+Tiny models of these operators, which return their input unchanged, distinguish the two cases.
 """
 
 from __future__ import annotations
@@ -28,48 +28,49 @@ from nnfuzz.ir.dtypes import DType
 
 Arrays = Mapping[str, np.ndarray]
 Run = Callable[[bytes, Arrays], Arrays | None]
-"""Runs a model; None where the compiler does not take it or fails."""
+"""Runs an ONNX model and returns its outputs; None if the compiler refuses it or fails."""
 OPERATORS = ("Add", "Mul", "Sub", "Max")
 LOGICAL = ("And", "Or", "Xor")
 LEAST_SECONDS, HANGS = 1.0, 20.0
-"""A model hangs that takes as many seconds, and as many times as long as all before it."""
+"""A model counts as a hang after LEAST_SECONDS and HANGS times the longest time of those before."""
 FIRST_SECONDS = 5.0
-"""Of the first model, which loads the compiler; twice as long for the next while none answers."""
+"""Limit for the first model, which loads the compiler; it doubles until a model has returned."""
 OPSET, IR_VERSION = 17, 8
 
 
 def patience(usual: float) -> float:
-    """Seconds after which a model hangs whose like take `usual` ones at most."""
+    """Seconds after which a model is a hang, if similar ones take at most `usual` seconds."""
     return max(LEAST_SECONDS, HANGS * usual)
 
 
 def survey(run: Run) -> tuple[Deviation, ...]:
-    """The habits of a compiler: per dtype the mildest one that explains what is wrong with at
-    least half of the elementary operators that it takes.
+    """Returns the habits of a compiler.
+
+    For each dtype this is the mildest habit that explains the wrong results of at least half of
+    the elementary operators that the compiler takes.
     """
-    found = []
+    habits: list[Deviation] = []
     for dtype in dict.fromkeys(habit.dtype for habit in CONSIDERED):
         considered = [habit for habit in CONSIDERED if habit.dtype == dtype]
         rounding = [habit for habit in considered if habit.to not in (TF32, SATURATES)]
         operators = LOGICAL if dtype == DType.BOOL.value else OPERATORS
-        found += _shown(run, dtype, rounding, operators, _numbers(dtype))
+        habits += _observed(run, rounding, operators, _numbers(dtype))
         if Deviation(dtype, SATURATES) in considered:
             habit = Deviation(dtype, SATURATES)
-            found += _shown(run, dtype, [habit], ("Add",), _limits(dtype), addend=1)
-        if Deviation(dtype, TF32) in considered and not any(h.dtype == dtype for h in found):
+            habits += _observed(run, [habit], ("Add",), _limits(dtype), addend=1)
+        if Deviation(dtype, TF32) in considered and not any(h.dtype == dtype for h in habits):
             habit = Deviation(dtype, TF32)
-            found += _shown(run, dtype, [habit], ("MatMul",), np.diag(_numbers(dtype)))
-    return tuple(found)
+            habits += _observed(run, [habit], ("MatMul",), np.diag(_numbers(dtype)))
+    return tuple(habits)
 
 
 def learn_habits(runner: BackendRunner, seconds: float = math.inf) -> tuple[Deviation, ...]:
-    """Asks the compiler of a runner at its least optimised level, and notes what it finds there;
-    what the adapter declares counts as well.
+    """Surveys a runner's compiler at its least optimised level; sets and returns runner.habits.
 
-    Raises: RunnerError; AdapterFault if the adapter returns outputs of none of the models.
+    The habits that the adapter declares are included. A model that takes much longer than all
+    before it is stopped as a hang. seconds: no further model is run after this time.
 
-    A model that takes much longer than all before it hangs, and is not waited for. seconds: after
-    which nothing more is asked.
+    Raises: RunnerError; AdapterFault if the adapter returns the outputs of no model.
     """
     level = runner.backend.default_levels()[0]
     deadline = time.monotonic() + seconds
@@ -96,7 +97,7 @@ def learn_habits(runner: BackendRunner, seconds: float = math.inf) -> tuple[Devi
 
 
 def _check_outputs(runner: BackendRunner, outcomes: Sequence[Outcome]) -> None:
-    """Raises: AdapterFault if what ran returned wrong outputs, for each of the models."""
+    """Raises: AdapterFault if no model succeeded and one or more had malformed outputs."""
     lost = [o.message for o in outcomes if o.error_type.endswith(OutputError.__name__)]
     if lost and not any(outcome.ok for outcome in outcomes):
         raise AdapterFault(
@@ -108,8 +109,10 @@ def _check_outputs(runner: BackendRunner, outcomes: Sequence[Outcome]) -> None:
 
 @contextmanager
 def reading_onnx(runner: BackendRunner) -> Iterator[BackendRunner]:
-    """One of the same compiler that reads ONNX, if there is such: habits are those of the compiler,
-    whatever is imported, and a front end for PyTorch may take a hundred times as long for a model.
+    """Yields a runner of the same compiler that reads ONNX, or the runner itself if there is none.
+
+    Habits do not depend on the form of the model, and a front end for PyTorch may take a hundred
+    times as long.
     """
     if runner.reads == ONNX:
         yield runner
@@ -126,10 +129,10 @@ def reading_onnx(runner: BackendRunner) -> Iterator[BackendRunner]:
 def usual_seconds(
     runner: BackendRunner, levels: Sequence[str], most: float = math.inf
 ) -> dict[str, float]:
-    """Seconds that levels take for an elementary model once the compiler has loaded what it needs:
-    the last of two models counts. Without levels that hang on both.
+    """Returns level -> seconds for an elementary model after the compiler has loaded.
 
-    most: seconds that a level may take for the first one. Raises: RunnerError.
+    The second of two models counts. Levels that hang on both are missing. most: limit in seconds of
+    the first model. Raises: RunnerError.
     """
     limit = max(FIRST_SECONDS, patience(runner.elementary), min(most, 4 * FIRST_SECONDS))
     seconds: dict[str, float] = {}
@@ -150,22 +153,21 @@ def declared(backend: type[Backend]) -> tuple[Deviation, ...]:
     return tuple(Deviation(dtype, to) for dtype, to in backend.narrows.items())
 
 
-def _shown(
+def _observed(
     run: Run,
-    dtype: str,
     habits: list[Deviation],
     operators: tuple[str, ...],
     x: np.ndarray,
     addend: int = 0,
 ) -> list[Deviation]:
-    """The mildest of the habits of a dtype that is shown; as a list, empty for none.
+    """The mildest of some habits of one dtype that the results of operators show, or an empty list.
 
-    Where the first two of four operators keep all numbers, the others are not asked.
+    If the first two operators return x unchanged, the others are not run.
     """
-    asked, rest = operators[:2], operators[2:]
-    results = list(_results(run, asked, x, addend))
+    first, rest = operators[:2], operators[2:]
+    results = list(_results(run, first, x, addend))
     kept = [t.dtype == r.dtype and not _wrong(t, r).any() for t, r in results]
-    if len(kept) < len(asked) or not all(kept):
+    if len(kept) < len(first) or not all(kept):
         results += _results(run, rest, x, addend)
     if not results and not addend:
         results = list(_cast_to(run, x))
@@ -179,8 +181,9 @@ def _shown(
 def _results(
     run: Run, operators: tuple[str, ...], x: np.ndarray, addend: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Truth and result of each operator that the compiler takes, on operands that leave x as it is
-    but for the addend.
+    """Yields (right result, actual result) of each operator that the compiler takes.
+
+    The second operand is neutral, or `addend` for Add and Sub.
     """
     for operator in operators:
         y = _neutral(operator, x, addend)
@@ -192,7 +195,7 @@ def _results(
 
 
 def _cast_to(run: Run, x: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Truth and result of a Cast to the dtype of x, for compilers that take no inputs of it."""
+    """Yields (right, actual) result of a Cast to x's dtype, for compilers without inputs of it."""
     source = np.ones(x.shape, np.int32 if x.dtype.kind in "iu" else np.float32)
     if source.dtype != x.dtype:
         outputs = run(_cast(source.dtype.name, x.dtype.name, source.shape), {"x": source})
@@ -211,7 +214,11 @@ def _neutral(operator: str, x: np.ndarray, addend: int) -> np.ndarray:
 def _fits(
     habit: Deviation, x: np.ndarray, addend: int, truth: np.ndarray, result: np.ndarray
 ) -> bool:
-    """Whether a result is wrong, or of the narrower dtype, but only where the habit loses any."""
+    """Whether a habit explains a result.
+
+    The result must be wrong or of the narrower dtype, and every wrong element must be one that the
+    habit changes. truth, result: shape of x.
+    """
     off = _wrong(truth, result)
     narrower = result.dtype != truth.dtype and result.dtype.name == habit.to
     lost = _lost(habit, x, addend)
@@ -223,7 +230,7 @@ def _fits(
 
 
 def _wrong(truth: np.ndarray, result: np.ndarray) -> np.ndarray:
-    """Mask of the elements of a result that are not exact."""
+    """Mask of the elements that differ from the exact result."""
     wide = np.float64 if truth.dtype.kind not in "iu" else object
     return np.array(result.astype(wide) != truth.astype(wide))
 
@@ -246,7 +253,7 @@ def _roundoff(to: str) -> float:
 
 
 def _numbers(dtype: str) -> np.ndarray:
-    """Numbers that narrower types do not hold, each type others; all are exact in the dtype."""
+    """1-D array of numbers that the dtype holds exactly; each narrower dtype lacks some of them."""
     kind = DType(dtype)
     if kind is DType.BOOL:
         return np.array([True, False])
@@ -281,7 +288,7 @@ def _cast(source: str, dtype: str, shape: tuple[int, ...]) -> bytes:
 
 
 def _serialized(node: Any, source: str, dtype: str, shape: tuple[int, ...]) -> bytes:
-    """A model of one node. source, dtype: of its inputs, and of its output."""
+    """A serialized model of one node. source, dtype: dtypes of its inputs and of its output."""
     from onnx import helper
 
     types = [helper.np_dtype_to_tensor_dtype(DType(t).numpy) for t in (source, dtype)]

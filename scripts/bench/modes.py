@@ -33,10 +33,10 @@ from scripts.campaigns import FUZZ, summary
 
 MODES = {
     "plain": "",
-    "rewrites": "--rewrites 0.5",
+    "rewrites": "--set rewrites=0.5",
     "seeds": "--seed-models {seeds}",
     "edges": "--edges",
-    "guided": "--guidance",
+    "guided": "--set guidance=yes",
 }
 ENOUGH_MINUTES = 240  # of wall-clock time, for a campaign that is stuck
 TICK_SECONDS = 1.0
@@ -89,7 +89,7 @@ def main(
 
 def run(folder: Path, options: list[str], seconds: float) -> float:
     """Runs a campaign for some CPU seconds; returns the CPU seconds that it took."""
-    limit = ["--time", f"{ENOUGH_MINUTES}m", "--workers", "1", "--quiet"]
+    limit = ["--time", f"{ENOUGH_MINUTES}m", "--set", "workers=1", "--quiet"]
     command = [*FUZZ, "--out", str(folder), *options, *limit]
     spent = 0.0
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as campaign:

@@ -18,7 +18,7 @@ from typing import Annotated
 import typer
 
 from nnfuzz.store.store import Store
-from scripts.campaigns import run_fuzz, summary
+from scripts.campaigns import run_fuzz, set_options, summary
 
 LEFT_OUT = 0.1
 """Share of the first tests that are not counted."""
@@ -48,8 +48,20 @@ def main(
 def _rate(out: Path, backend: str, tests: int, seed: int, cores: list[int]) -> float:
     """Tests per second of a campaign on these cores, with one worker per core."""
     count = len(cores)
-    given = ("-b", backend, "--out", out, "--tests", tests, "--seed", seed, "--workers", count)
-    given += ("--producers", count, "--exporter", "direct", "--no-reduce", "--probe", 0, "--quiet")
+    given = (
+        "-b",
+        backend,
+        "--out",
+        out,
+        "--tests",
+        tests,
+        "--seed",
+        seed,
+        "--exporter",
+        "direct",
+        "--quiet",
+    )
+    given += (*set_options(workers=count, producers=count, reduce="no", probe=0),)
     os.sched_setaffinity(0, cores)  # of this thread; the campaign inherits it
     run_fuzz(*given)
     with Store.open(out, write=False) as store:
@@ -57,8 +69,8 @@ def _rate(out: Path, backend: str, tests: int, seed: int, cores: list[int]) -> f
     first = int(LEFT_OUT * len(ended))
     rate = (len(ended) - 1 - first) / (ended[-1] - ended[first])
     spent = summary(out)["cpu_ms"]
-    told = spent["own"] + spent["compilers"]
-    print(f"  {count} of each: {rate:.1f} tests/s, {told:.1f} ms of CPU per test", flush=True)
+    total = spent["own"] + spent["compilers"]
+    print(f"  {count} of each: {rate:.1f} tests/s, {total:.1f} ms of CPU per test", flush=True)
     return rate
 
 

@@ -17,7 +17,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-from scripts.campaigns import contents, differences, run_fuzz
+from scripts.campaigns import contents, differences, run_fuzz, set_options
 
 
 def main() -> int:
@@ -59,7 +59,7 @@ def _options() -> argparse.Namespace:
 
 
 def _campaign(options: argparse.Namespace, out: Path, workers: int, cache: Path) -> None:
-    processes = ("--workers", workers, "--producers", workers, "--quiet", *options.rest)
+    processes = (*set_options(workers=workers, producers=workers), "--quiet", *options.rest)
     given = ("-b", options.backend, "--tests", options.tests, "--seed", options.seed, "--out", out)
     run_fuzz(*given, *processes, XDG_CACHE_HOME=str(cache))
 

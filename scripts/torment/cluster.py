@@ -1,6 +1,6 @@
 """Runs one campaign in one process and on several nodes, and compares test cases and findings.
 
-python -m scripts.torment.cluster --tests 2000 --nodes 4 --kill -- --exporter direct --no-reduce
+python -m scripts.torment.cluster --tests 2000 --nodes 4 --kill -- --exporter direct --set reduce=no
 
 The nodes are those of on_cluster.py. With --kill, while the campaign runs: a node is killed
 with all its processes, then the coordinator, another node, and the process of a third one's actor;

@@ -27,7 +27,7 @@ from typing import Any
 
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.store.store import FILE, Store
-from scripts.campaigns import run_fuzz, summary
+from scripts.campaigns import run_fuzz, set_options, summary
 from scripts.torment.sleepers import DIE, HANG, LOSE
 
 PLUGIN = Path(__file__).with_name("sleepers.py")
@@ -114,7 +114,8 @@ def _campaign(
     """Returns the summary of a campaign on some cores. Raises: CalledProcessError if it fails."""
     backend = name if name == "awake" else f"{name},log={log}"
     given = ("-b", backend, "--quiet", "--plugin", PLUGIN, "--time", f"{options.seconds}s")
-    given += ("--seed", options.seed, "--probe", 0, "--no-reduce", "--out", out, *options.rest)
+    given += ("--seed", options.seed, "--out", out, *set_options(probe=0, reduce="no"))
+    given += tuple(options.rest)
     os.sched_setaffinity(0, cores)  # of this thread; the campaign inherits it
     run_fuzz(*given)
     return summary(out)

@@ -1,7 +1,7 @@
 """Fuzzes for hours and measures growth: memory by role, handles, temporary files and the disk.
 
-    python -m scripts.torment.soak --backend onnxruntime --minutes 120 --out soak -- --disk 1g
-    python -m scripts.torment.soak --minutes 240 --out soak -- --disk 1g       goes on up to 240
+    python -m scripts.torment.soak --backend onnxruntime --minutes 120 --out soak -- --set disk=1g
+    python -m scripts.torment.soak --minutes 240 --out soak -- --set disk=1g       goes on up to 240
     python -m scripts.torment.soak --out soak --tell                           what it has shown
 
 Prints a line per --every tests. Roles are the parent, its fork servers, producers (which also

@@ -92,9 +92,12 @@ def test_the_parent_of_a_campaign_works_without_torch():
         (("--operators", "Cnv"), "unknown operator 'Cnv'; did you mean Conv"),
         (("--exporter", "onnx"), "unknown exporter 'onnx'; known: torchscript"),
         (("--exporter", "torchscrip"), "exporter 'torchscrip'; did you mean 'torchscript'? known"),
-        (("--opset", "99"), "onnxruntime takes opsets up to 26, not 99"),
-        (("--opset", "12"), "exporter direct reaches the opsets"),
-        (("--exporter", "torchscript", "--opset", "25"), "exporter torchscript reaches the opsets"),
+        (("--set", "opset=99"), "onnxruntime takes opsets up to 26, not 99"),
+        (("--set", "opset=12"), "exporter direct reaches the opsets"),
+        (
+            ("--exporter", "torchscript", "--set", "opset=25"),
+            "exporter torchscript reaches the opsets",
+        ),
     ],
 )
 def test_what_no_model_can_be_made_of_leaves_no_campaign_behind(tmp_path, arguments, message):
@@ -114,16 +117,22 @@ def test_what_no_model_can_be_made_of_leaves_no_campaign_behind(tmp_path, argume
         (("-b", "onnxruntime", "--level", "O9"), "has no level 'O9'; did you mean 'O3'"),
         (("-b", "onnxruntime", "--time", "soon"), "write 90s, 10m"),
         (("-b", "onnxruntime", "--time", ""), "--time '' is no duration"),
-        (("-b", "onnxruntime", "--probe", "-1"), "--probe '-1' is no duration"),
+        (("-b", "onnxruntime", "--set", "probe=-1"), "--set probe '-1' is no duration"),
         (
             ("-b", "onnxruntime", "--known", "/no/such/file"),
             "--known /no/such/file cannot be read: No such file or directory: name a finding",
         ),
         (("-b", "onnxruntime", "--nodes", "100000"), "Invalid value for '--nodes'"),
-        (("-b", "onnxruntime", "--engine", "mutant"), "no engine 'mutant'; did you mean 'mutate'"),
-        (("-b", "onnxruntime", "--exclude-dtypes", "f32"), "there is no dtype 'f32'; there are"),
         (
-            ("-b", "onnxruntime", "--dtypes", "bool", "--exclude-dtypes", "bool"),
+            ("-b", "onnxruntime", "--set", "engine=mutant"),
+            "no engine 'mutant'; did you mean 'mutate'",
+        ),
+        (
+            ("-b", "onnxruntime", "--set", "exclude-dtypes=f32"),
+            "there is no dtype 'f32'; there are",
+        ),
+        (
+            ("-b", "onnxruntime", "--dtypes", "bool", "--set", "exclude-dtypes=bool"),
             "no dtype is left",
         ),
         (("-b", "onnxruntime", "--plugin", "/no/such/file.py"), "no such file"),
@@ -251,7 +260,7 @@ def test_no_time_for_a_single_test(tmp_path):
 
 
 def test_a_part_without_any_index_is_no_failure(tmp_path):
-    fuzz = ("fuzz", "-b", "onnxruntime", "--seed", "7", "--shard", "2/8", "--probe", "0")
+    fuzz = ("fuzz", "-b", "onnxruntime", "--seed", "7", "--shard", "2/8", "--set", "probe=0")
     done = nnfuzz(*fuzz, "--tests", "1", "--out", tmp_path / "out", "--quiet")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "part 2/8 of --tests 1 is empty" in done.stderr and "error" not in done.stderr
@@ -301,7 +310,7 @@ def test_the_reduction_phase_tells_its_own_time_left():
 def test_fuzzing_onnx_runtime_end_to_end(tmp_path):
     out = tmp_path / "out"
     module = [sys.executable, "-m", "nnfuzz.fuzz", "-b", "onnxruntime", "--tests", "5", "--seed"]
-    options = ["7", "--exporter", "direct", "--nodes", "3", "--probe", "0", "--out", str(out)]
+    options = ["7", "--exporter", "direct", "--nodes", "3", "--set", "probe=0", "--out", str(out)]
     done = subprocess.run([*module, *options], capture_output=True, text=True, timeout=120)
     assert done.returncode in (0, 1), done.stdout + done.stderr
     assert "5 tests" in done.stdout or "4 tests" in done.stdout

@@ -28,7 +28,19 @@ class Broken(OnnxRuntime):
     def build(self, module, level):
         raise ValueError("broken on purpose")
 '''
-FAST = ("--nodes", 2, "--exporter", "direct", "--probe", 0, "--no-reduce", "--quiet", "--seed", 1)
+FAST = (
+    "--nodes",
+    2,
+    "--exporter",
+    "direct",
+    "--quiet",
+    "--seed",
+    1,
+    "--set",
+    "probe=0",
+    "--set",
+    "reduce=no",
+)
 
 
 def fuzz(*arguments):

@@ -131,7 +131,16 @@ def test_a_finding_becomes_a_test_that_passes_once_the_bug_is_fixed(tmp_path, mo
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (tmp_path / "broken.py").write_text(BROKEN)
     fuzz = ("fuzz", "--plugin", "broken.py", "-b", "broken", "--tests", 2, "--nodes", 2)
-    options = ("--ops", "Add,Mul", "--dtypes", "float32", "--exporter", "direct", "--probe", 0)
+    options = (
+        "--ops",
+        "Add,Mul",
+        "--dtypes",
+        "float32",
+        "--exporter",
+        "direct",
+        "--set",
+        "probe=0",
+    )
     assert nnfuzz(*fuzz, *options, "--seed", 1, "--out", "campaign", "--quiet")[0] == 1
     nnfuzz("reduce", "campaign")  # what a busy machine has not reduced in time
     code, told = nnfuzz("select", "--from-findings", "campaign", "--out", "permanent")

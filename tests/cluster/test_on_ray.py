@@ -26,7 +26,7 @@ ROOT = Path(__file__).parent.parent.parent
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not here")
 def test_a_cluster_makes_what_one_process_makes(tmp_path):
     script = [sys.executable, "-m", "scripts.torment.cluster", "--tests", "60"]
-    fuzz = ["--exporter", "direct", "--nodes", "3", "--no-reduce", "--probe", "1s"]
+    fuzz = ["--exporter", "direct", "--nodes", "3", "--set", "reduce=no", "--set", "probe=1s"]
     done = subprocess.run(
         [*script, "--nodes", "2", "--out", str(tmp_path), "--", *fuzz],
         cwd=ROOT,

@@ -184,7 +184,9 @@ def test_what_only_statistics_need_goes_first_and_findings_never(folder):
         assert not DiskBudget(store, used - 1, notes.append).exceeded(10_000)
         assert {index for index, _ in store.tests.features()} <= failed
         assert DiskBudget(store, 1, notes.append).exceeded(10_000)
-        assert [note.partition(":")[0] for note in notes] == ["--disk is reached"] * len(notes)
+        assert [note.partition(":")[0] for note in notes] == ["the setting disk is reached"] * len(
+            notes
+        )
         assert store.signatures.rows() == rows
         assert [t.digest for t in store.tests.rows()] == [t.digest for t in tests]
     assert found(folder) == []

@@ -4,14 +4,14 @@ import numpy as np
 
 from nnfuzz.compare.envelope import Envelope
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.reduction.information import bits, enough, shown
+from nnfuzz.reduction.information import bits, differences, enough
 
 
 def differing(right, actual):
     right, actual = np.array(right), np.array(actual)
     none = np.zeros(right.shape, bool)
     exact = Envelope(DType.of(right.dtype), right, right, right, none)
-    return shown({"y": exact}, {"y": actual})
+    return differences({"y": exact}, {"y": actual})
 
 
 def test_each_distinct_difference_is_shown_once():
