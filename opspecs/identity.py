@@ -24,6 +24,7 @@ class Dropout(DataMovement):
     Source: ONNX Dropout-13.
     """
 
+    since = 12
     inputs = (In("T", FLOATS),)
     ratio = Real(0.0, 0.9)
     form = Choice(("plain", "ratio", "training_mode"))

@@ -36,6 +36,7 @@ class Resizing(DataMovement):
     the same source positions. Source: ONNX Resize-19; torch.nn.functional.interpolate.
     """
 
+    since = 13
     edges = False
     whole = method = ""
     named = 0
