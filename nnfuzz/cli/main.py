@@ -68,7 +68,7 @@ class _Nnfuzz(GroupedGroup):
             ctx.default_map = read_defaults(self)
         return super().parse_args(ctx, args)
 
-    def invoke(self, ctx: Any) -> Any:
+    def invoke(self, ctx: Any) -> object:
         """What a plug-in or a library raises to end the program is an error, no end of it.
 
         Click would make exit code 1, which says "it fails", of the end of a file and of Ctrl-C.

@@ -167,8 +167,10 @@ class Procedure:
         return verdict
 
     async def _defined(self, found: list[Failure]) -> list[Failure]:
-        """The failures without errors that a correct compiler may raise as well."""
-        errors = [f for f in found if f.stage is Stage.EXECUTE and f.kind in _RAISED]
+        """The failures without errors that a correct compiler may raise as well. It may raise them
+        where an operator is undefined; no input excuses a process that dies."""
+        raised = OutcomeKind.EXCEPTION
+        errors = [f for f in found if f.stage is Stage.EXECUTE and f.kind is raised]
         if not errors or not self.case.graph or self.case.fault:
             return found
         verdict = await self._judged((), ())
@@ -331,4 +333,3 @@ def _death(outcome: Outcome) -> Event:
 
 
 _DEATHS = (OutcomeKind.CRASH, OutcomeKind.TIMEOUT)
-_RAISED = (OutcomeKind.CRASH, OutcomeKind.EXCEPTION)

@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from nnfuzz.backend.plugin_files import plugin_files
 from nnfuzz.backend.registry import BackendSpec, plugin_name
 from nnfuzz.backend.target import Target
 from nnfuzz.base.files import atomic_folder, npz_bytes, write_atomically
-from nnfuzz.base.reading import Unreadable, read
+from nnfuzz.base.reading import Json, Unreadable, read
 from nnfuzz.base.untrusted import below, read_bytes, read_json, read_npz, read_text
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import Blame
@@ -77,14 +76,14 @@ class _Document:
     test: str
     exporter: str
     opset: int
-    config: Mapping[str, Any]
+    config: Mapping[str, Json]
     versions: Mapping[str, str]
     verdict: Verdict | None
     blame: Blame
-    localisation: Mapping[str, Any] | None
+    localisation: Mapping[str, Json] | None
     outcomes: tuple[Outcome, ...]
     graph: GraphView
-    campaign: Mapping[str, Any]
+    campaign: Mapping[str, Json]
     fault: Fault | None = None
 
 
@@ -197,7 +196,7 @@ def rename_signature(folder: Path, signature: Signature) -> None:
         write_atomically(report, told.encode())
 
 
-def _to_json(finding: Finding) -> dict[str, Any]:
+def _to_json(finding: Finding) -> dict[str, object]:
     case, failure = finding.case, finding.failure
     return {
         "schema": SCHEMA,

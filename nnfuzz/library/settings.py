@@ -143,7 +143,7 @@ _OF_VALID = "exporters dynamic rewrites seed_models motifs pipelines regressions
 
 
 def _for_invalid(
-    registry: BackendRegistry, specs: Specs, given: Mapping[str, Any]
+    registry: BackendRegistry, specs: Specs, given: Mapping[str, object]
 ) -> dict[str, Any]:
     """The settings of a campaign with models that must be refused. Raises: ConfigError."""
     if other := [name for name in _OF_VALID if given.get(name)]:
@@ -151,7 +151,12 @@ def _for_invalid(
         raise ConfigError(f"--invalid makes its models itself: leave out --{option}")
     if strange := [spec.label for spec in specs if _form(registry, spec) != ONNX]:
         raise ConfigError(f"--invalid needs backends that read ONNX, {strange[0]} does not")
-    settled: dict[str, Any] = {"probe_seconds": 0.0, "learn": False, "reduce": False, "throttle": 0}
+    settled: dict[str, object] = {
+        "probe_seconds": 0.0,
+        "learn": False,
+        "reduce": False,
+        "throttle": 0,
+    }
     settled |= {"full_check": 0.0, "pipelines": 0.0, "exporters": (DIRECT,)}
     usual = {"nodes": NODES, "sizes": SIZES, "motifs": 0.0, "dynamic": 0.0}
     return {**usual, **given, **settled}

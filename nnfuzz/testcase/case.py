@@ -7,7 +7,6 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -147,7 +146,7 @@ class CaseConfig:
         )
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> CaseConfig:
+    def from_json(cls, data: Mapping[str, object]) -> CaseConfig:
         """Raises: Unreadable."""
         return read(cls, data)
 

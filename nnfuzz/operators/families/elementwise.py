@@ -64,6 +64,7 @@ class Elementwise(OpSpec):
 class Unary(Elementwise):
     """One tensor in, one tensor of the same shape out."""
 
+    takes_empty = True
     inputs = (In("T", FLOATS),)
 
 
@@ -116,6 +117,7 @@ class Broadcasting(Elementwise):
     """Several tensors in, one tensor of their broadcast shape out."""
 
     inputs: ClassVar[tuple[In, ...]] = (In("T", NUMBERS), In("T"))
+    takes_empty = True
     unexportable: ClassVar[tuple[Unexportable, ...]] = (SCALAR_DOUBLES,)
 
     @per_input
