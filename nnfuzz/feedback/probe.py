@@ -84,6 +84,7 @@ class Prober:
         self.variables = variables
         self.answers = answers or ProbeAnswers()
         self._keep = keep
+        self._known = frozenset(keys)
         self._versions = VersionedKeys(keys)
         self._tallies = {name: OpsetTally() for name in levels}
         self._by_signature: dict[SupportKey, list[SupportKey]] = {}
