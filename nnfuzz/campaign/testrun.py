@@ -22,7 +22,7 @@ from nnfuzz.records.rows import EventRow
 from nnfuzz.sandbox.events import Death, DeathKind, Reply, Trouble, WorkerFault, event_line
 from nnfuzz.sandbox.exceptions import describe
 from nnfuzz.sandbox.job import Job
-from nnfuzz.store.recorder import Evidence
+from nnfuzz.store.evidence import Evidence
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.identity import TestId
 from nnfuzz.triage.signature import Failure, failures

@@ -14,9 +14,16 @@ from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis, KeptCase
 from nnfuzz.ir.features import Features, NodeFeatures
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
-from nnfuzz.records.rows import AvoidedRow, EventRow, FindingRow, Occurrence, Record, TestRow
-from nnfuzz.store.errors import Said
-from nnfuzz.store.recorder import mend
+from nnfuzz.records.rows import (
+    AvoidedRow,
+    ErrorText,
+    EventRow,
+    FindingRow,
+    Occurrence,
+    Record,
+    TestRow,
+)
+from nnfuzz.store.finding_folders import mend
 from nnfuzz.store.store import FILE, Store, StoreError
 from nnfuzz.testcase.identity import Numbered
 
@@ -49,11 +56,13 @@ def test_records_come_back(store):
 
 def test_error_texts_come_back_in_whole_and_are_kept_once(store):
     error = CompilerError(Stage.COMPILE, "E", "a line\n" * 900, "trace", bases=("E", "Exception"))
-    said = Said.of(error, ("line", "elsewhere"))
-    assert said.words == ("line",)
+    written = ErrorText.of(error, ("line", "elsewhere"))
+    assert written.words == ("line",)
     for index in (1, 2):
-        store.record(Record(TestRow(index, "run", 0, errors={("toy", "O0"): said})))
-    assert store.tests.errors.of_test(1) == store.tests.errors.of_test(2) == {("toy", "O0"): said}
+        store.record(Record(TestRow(index, "run", 0, errors={("toy", "O0"): written})))
+    assert (
+        store.tests.errors.of_test(1) == store.tests.errors.of_test(2) == {("toy", "O0"): written}
+    )
     assert store.tests.errors.of_test(3) == {}
     with sqlite3.connect(store.folder / FILE) as db:
         assert db.execute("SELECT count(*), max(length(text)) < 300 FROM texts").fetchone() == (
