@@ -118,11 +118,13 @@ def operators(figures: CampaignFigures) -> dict[str, object]:
 
 
 def answers(refusals: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[str, object]:
-    """What backends answered to models that they must refuse, as a table: a row has the kind of
-    fault, the backend, and tests by answer, the worst answer first. refusals: as in summary.json.
+    """The table of answers to invalid models.
+
+    refusals: as in summary.json. heads: the answers that occur, the worst first. rows: (kind of
+    fault, backend, number of tests for each answer).
     """
-    told = [counts for backends in refusals.values() for counts in backends.values()]
-    heads = [answer for answer in WORST_FIRST if any(counts.get(answer) for counts in told)]
+    every = [counts for backends in refusals.values() for counts in backends.values()]
+    heads = [answer for answer in WORST_FIRST if any(counts.get(answer) for counts in every)]
     rows = [
         (kind, backend, [counts.get(answer, 0) for answer in heads])
         for kind, backends in refusals.items()

@@ -93,8 +93,8 @@ class PageSnapshot:
 class Watch:
     """Watches the campaign in a folder; any thread may read `snapshot`.
 
-    name: for people. fetch: updates the folder if it is a copy. Raises: StoreError if there is no
-    campaign.
+    name: shown on the page. fetch: updates the folder if it is a copy. Raises: StoreError if there
+    is no campaign.
     """
 
     def __init__(self, folder: Path, name: str, fetch: Callable[[], None] = lambda: None) -> None:
@@ -131,7 +131,7 @@ class Watch:
                     with Store.open(self.folder, write=False) as store:
                         self._show(store, stamp)
                 self._change(state=_state(self.folder))
-        except Unreadable as error:  # it is being replaced, or damaged, or its disk is gone
+        except Unreadable as error:  # being replaced or damaged, or its disk is gone
             self._stamp = None
             self._change(missing=(str(error),), state=GONE)
 
@@ -157,12 +157,12 @@ class Watch:
 
     def _read_tests(self, store: Store, missing: list[str]) -> bool:
         """Reads new tests; returns whether there are more of them."""
-        told = "the tests and their graphs"
+        part = "the tests and their graphs"
         for gap in self._read.gaps()[-MOST_GAPS:]:
-            for index, line in as_far_as(store.lines(gap.start, gap.stop), told, missing):
+            for index, line in as_far_as(store.lines(gap.start, gap.stop), part, missing):
                 self._add(index, line)
         lines = store.lines(self._read.end, most=AT_A_TIME)
-        found = list(as_far_as(lines, told, missing))
+        found = list(as_far_as(lines, part, missing))
         for index, line in found:
             self._add(index, line)
         return len(found) == AT_A_TIME
@@ -250,22 +250,22 @@ class Watch:
 
 def _row(row: FindingRow, given_up: Iterable[str]) -> dict[str, Any]:
     status = GIVEN_UP if row.signature in given_up else WAITING
-    told = {**plain_row(as_json(row)), "status": REDUCED if row.refined else status}
-    return {**told, "about": f"{told['about']} {told['status']}"}
+    plain = {**plain_row(as_json(row)), "status": REDUCED if row.refined else status}
+    return {**plain, "about": f"{plain['about']} {plain['status']}"}
 
 
-def _sessions(told: Sequence[tuple[float, float, int]]) -> dict[str, object]:
+def _sessions(rows: Sequence[tuple[float, float, int]]) -> dict[str, object]:
     """The latest sessions, and the number of others."""
-    rows = [
+    latest = [
         {
             "began": _when(began),
             "seconds": lasted,
             "workers": workers,
             "last": _when(began + lasted),
         }
-        for began, lasted, workers in told[-MOST_SESSIONS:]
+        for began, lasted, workers in rows[-MOST_SESSIONS:]
     ]
-    return {"sessions": rows[::-1], "more": len(told) - len(rows)}
+    return {"sessions": latest[::-1], "more": len(rows) - len(latest)}
 
 
 def _when(moment: float) -> str:

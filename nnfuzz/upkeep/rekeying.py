@@ -167,7 +167,7 @@ def _failures(
     compilers: Mapping[str, str],
     registry: BackendRegistry,
 ) -> list[Failure]:
-    """The errors of a recorded test. Mismatches are left out: they need a verdict, which is not kept."""
+    """The errors of a recorded test; mismatches need a verdict, which is not kept."""
     words = {word for text in texts.values() for word in text.words}
     outcomes, found = [], []
     for label, levels in row.outcomes.items():
