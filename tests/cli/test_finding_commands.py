@@ -7,38 +7,13 @@ from xml.etree import ElementTree
 
 import pytest
 
-from nnfuzz.backend.registry import BackendRegistry
-from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.reading import Unreadable
-from nnfuzz.base.writing import as_json
 from nnfuzz.cli.main import application, run
-from nnfuzz.experiment.blocking import examine
 from nnfuzz.findings.folder import read_finding, write_finding
-from nnfuzz.records.finding import Finding, Origin
-from nnfuzz.reduction.figures import ReductionFigures
-from nnfuzz.testcase.case import CaseConfig
-from nnfuzz.testcase.client import ProducerClient
-from nnfuzz.testcase.identity import Numbered
 from tests.corpus.consumers import spoiled
 
-CONFIG = CaseConfig(nodes=3, exporter="direct", operators=("Add", "Mul", "Tanh", "Sub"))
 OPTIONS = ["--nodes", "3", "--exporter", "direct", "--operators", "Add,Mul,Tanh,Sub"]
 OPTIONS += ["--dtypes", "float32"]
-LIAR = '''
-from nnfuzz.backends.onnxruntime import OnnxRuntime
-
-
-class Liar(OnnxRuntime):
-    """ONNX Runtime with a wrong answer at O3."""
-
-    name = "liar"
-
-    def build(self, module, level):
-        right = super().build(module, level)
-        if level != "O3":
-            return right
-        return lambda inputs: {k: v + v.dtype.type(1) for k, v in right(inputs).items()}
-'''
 
 
 def command(*args):
@@ -49,68 +24,10 @@ def command(*args):
 
 
 @pytest.fixture(scope="module")
-def plugin(tmp_path_factory):
-    file = tmp_path_factory.mktemp("plugin") / "liar.py"
-    file.write_text(LIAR)
-    return file
-
-
-@pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     folder = tmp_path_factory.mktemp("corpus") / "models"
     assert command("generate", "--count", 3, "--seed", 5, *OPTIONS, "--out", folder) == 0
     return folder
-
-
-@pytest.fixture(scope="module")
-def finding(tmp_path_factory, plugin):
-    registry = BackendRegistry.discover([plugin])
-    spec = registry.spec("liar")
-    config = as_json(CONFIG)
-    with ProducerClient(5, config) as producer, BackendRunner(spec, registry) as runner:
-        case = producer.produce(Numbered(5, 0))
-        seen = examine(case, runner, producer.judge)
-    (failure,) = seen.failures
-    found = Finding(failure, case, seen.outcomes, spec, config, seen.verdict)
-    return write_finding(tmp_path_factory.mktemp("findings") / "f", found)
-
-
-def test_replay_reproduces_and_regenerates(finding, plugin, capsys):
-    assert command("replay", finding, "--regenerate", "--plugin", plugin) == 1
-    shown = capsys.readouterr().out
-    assert "byte for byte the same test case" in shown
-    assert "liar O3: mismatch (compare)" in shown and shown.endswith("reproduced\n")
-
-
-def test_replay_on_an_honest_backend(finding, capsys):
-    assert command("replay", finding, "--backend", "onnxruntime") == 0
-    assert capsys.readouterr().out.endswith("does not fail on onnxruntime\n")
-
-
-def test_a_reduced_finding_is_not_regenerated(finding, plugin, tmp_path, capsys):
-    reduced = replace(
-        read_finding(finding), origin=Origin(reduction=ReductionFigures(candidates=1))
-    )
-    folder = write_finding(tmp_path / "reduced", reduced)
-    assert command("replay", folder, "--regenerate", "--plugin", plugin) == 2
-    assert "has no seed" in capsys.readouterr().err
-
-
-def test_replay_takes_the_reduced_model_unless_the_original_is_asked_for(
-    finding, plugin, tmp_path, capsys
-):
-    folder = copytree(finding, tmp_path / "f")
-    found = read_finding(finding)
-    write_finding(
-        folder / "reduced", replace(found, origin=Origin(reduction=ReductionFigures(candidates=1)))
-    )
-    (folder / "reduced" / "model.onnx").write_bytes(b"")
-    assert command("replay", folder, "--plugin", plugin) == 2
-    told = capsys.readouterr().err
-    assert f"the reduced model is taken, {folder / 'reduced'}" in told
-    assert "reduced/model.onnx is missing or empty" in told
-    assert command("replay", folder, "--original", "--plugin", plugin) == 1
-    assert capsys.readouterr().out.endswith("reproduced\n")
 
 
 def test_a_fault_in_the_declared_inputs_is_no_damage(finding, plugin, tmp_path):
@@ -133,16 +50,6 @@ def test_a_fault_in_the_declared_inputs_is_no_damage(finding, plugin, tmp_path):
 def test_verify_of_a_model_points_to_check(finding, capsys):
     assert command("verify", finding / "model.onnx", "--backend", "onnxruntime") == 2
     assert f"nnfuzz check {finding / 'model.onnx'}" in capsys.readouterr().err
-
-
-def test_replay_of_nothing_is_usage(tmp_path, finding, capsys):
-    assert command("replay", tmp_path) == 2
-    assert capsys.readouterr().err.endswith("is not a finding: there is no finding.json in it\n")
-    (tmp_path / "findings").mkdir()
-    assert command("replay", tmp_path) == 2
-    assert f"those of a campaign are in {tmp_path / 'findings'}" in capsys.readouterr().err
-    assert command("replay", finding, "--backend", "nothing") == 2
-    assert "there is no backend 'nothing'" in capsys.readouterr().err
 
 
 def test_corpus_is_complete(corpus):

@@ -11,6 +11,7 @@ from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.blocking import examine
 from nnfuzz.records.finding import Finding
+from nnfuzz.reduction.subject import Subject
 from nnfuzz.sandbox.forkserver import ForkServer
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
@@ -97,3 +98,16 @@ def findings(producer, registry, server):
         if len(found) == 3:
             return found
     raise AssertionError("no test case has the pattern")
+
+
+@pytest.fixture(scope="module")
+def subjects():
+    producer = Producer(11, CaseConfig(nodes=7, exporter="direct"))
+    bodies = Producer(11, CaseConfig(nodes=3, exporter="direct", operators=("If", "Loop", "Scan")))
+    modes = Producer(
+        11, CaseConfig(nodes=1, exporter="direct", operators=("ScatterElementsReduce",))
+    )
+    made = [*(producer.produce(i) for i in range(24)), *(bodies.produce(i) for i in range(4))]
+    made += [modes.produce(i) for i in range(2)]
+    cases = [case for case in made if isinstance(case, TestCase)]
+    return [Subject(producer.load(c), {**c.inputs, **c.weights}, c.exporter) for c in cases]
