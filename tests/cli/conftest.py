@@ -5,6 +5,7 @@ import pytest
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.writing import as_json
+from nnfuzz.cli.main import application, run
 from nnfuzz.experiment.blocking import examine
 from nnfuzz.findings.folder import write_finding
 from nnfuzz.records.finding import Finding
@@ -50,3 +51,20 @@ def finding(tmp_path_factory, plugin):
     (failure,) = seen.failures
     found = Finding(failure, case, seen.outcomes, spec, config, seen.verdict)
     return write_finding(tmp_path_factory.mktemp("findings") / "f", found)
+
+
+OPTIONS = ["--nodes", "3", "--exporter", "direct", "--operators", "Add,Mul,Tanh,Sub"]
+
+
+def command(*args):
+    """Exit code of `nnfuzz ARGS`."""
+    with pytest.raises(SystemExit) as end:
+        run(lambda: application()([str(a) for a in args]))
+    return end.value.code
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpus") / "models"
+    assert command("generate", "--count", 3, "--seed", 5, *OPTIONS, "--out", folder) == 0
+    return folder

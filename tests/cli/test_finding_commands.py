@@ -3,31 +3,14 @@
 import json
 from dataclasses import replace
 from shutil import copytree
-from xml.etree import ElementTree
 
 import pytest
 
 from nnfuzz.base.reading import Unreadable
-from nnfuzz.cli.main import application, run
 from nnfuzz.findings.folder import read_finding, write_finding
-from tests.corpus.consumers import spoiled
+from tests.cli.conftest import OPTIONS, command
 
-OPTIONS = ["--nodes", "3", "--exporter", "direct", "--operators", "Add,Mul,Tanh,Sub"]
 OPTIONS += ["--dtypes", "float32"]
-
-
-def command(*args):
-    """Exit code of `nnfuzz ARGS`."""
-    with pytest.raises(SystemExit) as end:
-        run(lambda: application()([str(a) for a in args]))
-    return end.value.code
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("corpus") / "models"
-    assert command("generate", "--count", 3, "--seed", 5, *OPTIONS, "--out", folder) == 0
-    return folder
 
 
 def test_a_fault_in_the_declared_inputs_is_no_damage(finding, plugin, tmp_path):
@@ -114,51 +97,3 @@ def test_a_damaged_finding_is_told_in_one_line(
     assert command(name, folder) == 2
     told = capsys.readouterr().err
     assert told.startswith("error: ") and message in told and told.count("\n") == 1
-
-
-def test_verify_passes_and_fails(corpus, plugin, tmp_path, capsys):
-    assert command("verify", corpus, "--backend", "onnxruntime") == 0
-    assert "onnxruntime O3: 3 passed" in capsys.readouterr().out
-    junit = tmp_path / "deep" / "results.xml"
-    args = ["--backend", "liar", "--plugin", plugin, "--level", "O0,O3", "--junit", junit]
-    assert command("verify", corpus, *args) == 1
-    assert "liar O0: 3 passed\nliar O3: 3 failed\n" in capsys.readouterr().out
-    (suite,) = ElementTree.fromstring(junit.read_bytes())
-    assert suite.attrib["failures"] == "3" and suite.attrib["tests"] == "6"
-
-
-def test_a_failure_of_verify_becomes_a_finding_that_replays_and_reduces(
-    corpus, plugin, tmp_path, capsys
-):
-    models, out = tmp_path / "models", tmp_path / "found"
-    for test in sorted(corpus.glob("*/model.onnx"))[:2]:
-        copytree(test.parent, models / test.parent.name)
-    foreign = sorted(models.iterdir())[1]
-    (foreign / "nnfuzz.json").unlink()  # as others write tests
-    args = ["--backend", "liar", "--plugin", plugin, "--level", "O0,O3"]
-    assert command("verify", models, *args, "--findings", out) == 1
-    told = capsys.readouterr().out
-    for test in models.iterdir():
-        assert f"finding of {test.name}: {out / 'liar-mismatch-'}" in told
-    folder = next(out.iterdir())
-    assert read_finding(folder).failure.levels == ("O3",)
-    assert command("replay", folder, "--plugin", plugin) == 1
-    assert "reproduced" in capsys.readouterr().out
-    assert command("reduce", folder, "--plugin", plugin, "--budget", 30, "--workers", 1) == 1
-    assert read_finding(folder / "reduced").failure.kind == "mismatch"
-
-
-def test_verify_says_why_a_wrong_expectation_gives_no_finding(corpus, tmp_path, capsys):
-    models = tmp_path / "models"
-    spoiled(corpus, models)
-    for file in models.glob("*/nnfuzz.json"):
-        file.unlink()
-    args = ["--backend", "onnxruntime", "--findings", tmp_path / "found"]
-    assert command("verify", models, *args) == 1
-    assert "gives no finding: nnfuzz's own reference" in capsys.readouterr().err
-    assert not (tmp_path / "found").exists()
-
-
-def test_verify_of_nothing_is_usage(tmp_path, capsys):
-    assert command("verify", tmp_path, "--backend", "onnxruntime") == 2
-    assert "holds no tests" in capsys.readouterr().err

@@ -1,6 +1,5 @@
 """Finding folders: whole or absent, readable again, of use without nnfuzz."""
 
-import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,11 +9,9 @@ import pytest
 
 from nnfuzz.base.files import PARTIAL, atomic_folder, npz_bytes, remove_partial
 from nnfuzz.base.untrusted import read_npz
-from nnfuzz.base.writing import as_json
 from nnfuzz.findings.folder import (
     MAX_TEXT,
     FindingError,
-    folder_name,
     read_finding,
     write_finding,
 )
@@ -22,41 +19,6 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.identity import Numbered
 from nnfuzz.triage.signature import failures
-
-FILES = {
-    "model.onnx", "inputs.npz", "expected.npz", "actual.npz", "weights.npz", "finding.json",
-    "report.md", "repro.py",
-}  # fmt: skip
-
-
-def test_everything_comes_back(finding_of, tmp_path):
-    finding = finding_of("planted,bug=value")
-    folder = write_finding(tmp_path / "deep" / folder_name(finding.failure), finding)
-    assert {path.name for path in folder.iterdir()} == FILES | {"planted.py"}
-    assert read_finding(folder).backend.plugins == ()  # nobody said that it may run
-    back = read_finding(folder, lambda plugin: plugin)
-    assert back.failure == finding.failure
-    assert back.backend == replace(finding.backend, plugins=(str(folder / "planted.py"),))
-    assert back.verdict == finding.verdict
-    assert (back.config, back.origin) == (
-        json.loads(json.dumps(finding.config)),
-        finding.origin,
-    )
-    assert back.case.graph == finding.case.graph and back.case.model == finding.case.model
-    for group in ("inputs", "weights", "expected"):
-        for name, array in getattr(finding.case, group).items():
-            np.testing.assert_array_equal(getattr(back.case, group)[name], array)
-    for one, other in zip(back.outcomes, finding.outcomes, strict=True):
-        assert as_json(one) == as_json(other)
-        np.testing.assert_array_equal(one.outputs["y"], other.outputs["y"])
-    assert list(folder.parent.iterdir()) == [folder]
-
-
-def test_equal_findings_give_equal_bytes(finding_of, tmp_path):
-    finding = finding_of("planted,bug=value")
-    one, other = (write_finding(tmp_path / name, finding) for name in "ab")
-    for name in FILES:
-        assert (one / name).read_bytes() == (other / name).read_bytes()
 
 
 def test_hostile_text_stays_inside_of_its_place(finding_of, tmp_path):
@@ -76,16 +38,6 @@ def test_hostile_text_stays_inside_of_its_place(finding_of, tmp_path):
     assert report.count("````") == 2  # a longer fence than the one in the text
     compile((folder / "repro.py").read_text(), "repro.py", "exec")
     assert len(read_finding(folder).outcomes[1].captured) < MAX_TEXT + 100
-
-
-def test_an_existing_folder_is_left_alone(finding_of, tmp_path):
-    finding = finding_of("planted,bug=value")
-    folder = write_finding(tmp_path / "f", finding)
-    before = (folder / "finding.json").stat().st_mtime_ns
-    with pytest.raises(FileExistsError):
-        write_finding(folder, finding)
-    assert (folder / "finding.json").stat().st_mtime_ns == before
-    assert [p.name for p in tmp_path.iterdir()] == ["f"]
 
 
 def test_a_kill_leaves_no_half_folder(tmp_path):

@@ -88,3 +88,10 @@ def client_of(watch, token=None, base="http://localhost:8765", **more):
 @pytest.fixture
 def client(watch):
     return client_of(watch)
+
+
+@pytest.fixture
+def camp(store):
+    made = Watch(store.folder, "camp")
+    made.look()
+    return made

@@ -21,7 +21,6 @@ from nnfuzz.records.finding import Finding
 from nnfuzz.report.page_figures import (
     TestLine,
 )
-from nnfuzz.report.templating import environment, seconds
 from nnfuzz.serve.page import CampaignPage, campaign_page, markdown_line
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.triage.signature import Failure, Signature
@@ -338,15 +337,6 @@ def test_markdown_lines_become_html():
     line = r"a\_b `x|<i>` and ``y`z`` *compile* <b>"
     expected = "a_b <code>x|&lt;i&gt;</code> and <code>y`z</code> <em>compile</em> &lt;b&gt;"
     assert markdown_line(line) == expected
-
-
-def test_charts():
-    charts = environment(html=True).get_template("charts.svg.jinja").module
-    timeline, curve = charts.timeline, charts.curve
-    assert "3 &lt;b&gt; between 0 s and 2 s" in timeline({"<b>": [3, 0]}, 2.0)
-    assert timeline({}, 1.0).startswith("<svg")
-    assert "M46.0 128.0L" in curve("n", [(0, 0), (2, 5)])
-    assert [seconds(s) for s in (1.5, 600, 9000)] == ["1.5 s", "10 min", "2 h 30 min"]
 
 
 def test_json_of_the_configuration_is_shown(page):
