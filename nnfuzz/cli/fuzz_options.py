@@ -25,7 +25,7 @@ from nnfuzz.cli.declared import (
 from nnfuzz.cli.values import duration, listed, size
 
 
-def seconds(text: str) -> float:
+def probe_duration(text: str) -> float:
     """A duration, or 0. Raises: UsageError."""
     return 0.0 if text.strip().rstrip("s") == "0" else duration(text, "--set probe")
 
@@ -164,7 +164,7 @@ class FuzzOptions:
             "Every model touches one of these operators, or grows around a small one that one of "
             "these passes changes.",
             "A,B",
-            autocompletion=completion.operators,
+            autocompletion=completion.complete_operators,
         ),
     ] = None
     guidance: Annotated[
@@ -287,7 +287,7 @@ class FuzzOptions:
             "10s",
         ),
         EXPERT,
-        Recorded("probe_seconds", seconds),
+        Recorded("probe_seconds", probe_duration),
     ] = None
     learn: Annotated[
         bool | None,

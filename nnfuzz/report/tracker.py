@@ -14,7 +14,7 @@ from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.records.finding import Finding
 from nnfuzz.reduction.healing import healed
 from nnfuzz.report import text
-from nnfuzz.report.numbers import accuracy_rows, assert_close, operands, whole_arrays
+from nnfuzz.report.numbers import accuracy_rows, assert_close, operand_rows, whole_arrays
 from nnfuzz.report.repro import (
     exit_codes,
     failing_outcome,
@@ -27,7 +27,7 @@ from nnfuzz.report.standard import clauses, reference_value
 from nnfuzz.report.templating import environment
 from nnfuzz.rewrite.catalogue import named
 from nnfuzz.rewrite.forms import parse_form
-from nnfuzz.testcase.identity import Foreign
+from nnfuzz.testcase.identity import ForeignId
 from nnfuzz.triage.frames import foreign_traceback
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 from nnfuzz.triage.signature import FAILURES
@@ -60,7 +60,7 @@ def tracker_report(finding: Finding) -> str:
             close=assert_close(finding, wrong) if wrong and takes_module(finding) else "",
             clauses=clauses(finding),
             reference=reference_value(finding, wrong) if wrong and not case.fault else "",
-            operands=operands(finding, wrong) if wrong else [],
+            operands=operand_rows(finding, wrong) if wrong else [],
             arrays=whole_arrays(finding),
             grouping=finding.origin.grouping,
             bisections=finding.origin.bisection,
@@ -83,7 +83,7 @@ def tracker_report(finding: Finding) -> str:
             captured=outcome.captured if outcome and failed else "",
             hash=failure.signature.hash,
             test=case.id,
-            own=isinstance(case.id, Foreign),
+            own=isinstance(case.id, ForeignId),
             exporter=case.exporter,
             opset=case.opset,
         )

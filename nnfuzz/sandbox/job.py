@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin
 
 from nnfuzz.sandbox.record import pack, unpack
-from nnfuzz.sandbox.wire import Blobs, WireError, encode
+from nnfuzz.sandbox.wire import Blobs, WireError, encode_frame
 
 A = TypeVar("A")
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -83,7 +83,7 @@ class Report:
 
     def part(self, value: object) -> None:
         """Sends a part of the answer ahead, safe from a later death; restarts the job's clock."""
-        self._send(encode(*pack(type(value), value)))
+        self._send(encode_frame(*pack(type(value), value)))
 
 
 def does(kind: type[Job[Any]]) -> Callable[[Method], Method]:

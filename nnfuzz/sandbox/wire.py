@@ -31,7 +31,7 @@ class WireError(ValueError):
     """A value that cannot be put on the wire, or a frame that is corrupt."""
 
 
-def encode(header: dict[str, Any], blobs: Blobs | None = None) -> bytes:
+def encode_frame(header: dict[str, Any], blobs: Blobs | None = None) -> bytes:
     """Header and blobs -> one frame; dtype, byte order and shape of every array are kept.
 
     Raises: WireError for object or structured arrays and for a header that JSON cannot hold.
@@ -54,7 +54,7 @@ def encode(header: dict[str, Any], blobs: Blobs | None = None) -> bytes:
     return b"".join([_PREFIX.pack(MAGIC, len(index)), index, *buffers])
 
 
-def decode(frame: Any) -> tuple[dict[str, Any], dict[str, np.ndarray | bytes]]:
+def decode_frame(frame: Any) -> tuple[dict[str, Any], dict[str, np.ndarray | bytes]]:
     """Frame (any buffer) -> (header, blobs). Arrays are views into the frame, bytes are copies.
 
     Arrays are writable exactly when the frame's buffer is, and not if one element stands for all.

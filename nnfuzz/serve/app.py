@@ -43,7 +43,7 @@ TEXTS = frozenset({".md", ".py", ".json", ".txt"})
 _SANDBOX = "default-src 'none'; frame-ancestors 'none'; sandbox"
 
 
-def application(
+def pages_application(
     watch: Watch,
     names: frozenset[str],
     token: str | None,

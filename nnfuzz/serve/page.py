@@ -96,13 +96,15 @@ def campaign_page(campaign: CampaignPage, out: Path) -> str:
             missing=list(dict.fromkeys(campaign.missing)),
             script=Markup(script),
             script_hash=script_hash(script),
-            **drawn(figures, found_at, campaign.summary["seconds"]),
-            **operators(figures),
+            **figures_content(figures, found_at, campaign.summary["seconds"]),
+            **operators_content(figures),
         )
     )
 
 
-def drawn(figures: CampaignFigures, found_at: Iterable[float], seconds: float) -> dict[str, object]:
+def figures_content(
+    figures: CampaignFigures, found_at: Iterable[float], seconds: float
+) -> dict[str, object]:
     """Content of figures.html.jinja. found_at: times of findings. seconds: of the campaign."""
     return {
         "timeline": figures.shown(),
@@ -112,7 +114,7 @@ def drawn(figures: CampaignFigures, found_at: Iterable[float], seconds: float) -
     }
 
 
-def operators(figures: CampaignFigures) -> dict[str, object]:
+def operators_content(figures: CampaignFigures) -> dict[str, object]:
     """Content of operators.html.jinja."""
     return {"backends": figures.backends(), "heat": _heat(figures)}
 

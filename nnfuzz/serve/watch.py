@@ -28,7 +28,7 @@ from nnfuzz.records.rows import FindingRow
 from nnfuzz.report.page_figures import CampaignFigures, TestLine
 from nnfuzz.report.templating import environment, seconds
 from nnfuzz.serve.findings import options
-from nnfuzz.serve.page import drawn, operators, plain_row
+from nnfuzz.serve.page import figures_content, operators_content, plain_row
 from nnfuzz.store.sessions import HOST
 from nnfuzz.store.store import FILE, Store
 from nnfuzz.store.summary import SUMMARY, PartFigures
@@ -138,7 +138,7 @@ class Watch:
     def operators(self) -> str:
         """HTML of operators against backends."""
         with self._lock:
-            content = operators(self._figures)
+            content = operators_content(self._figures)
         return environment(html=True).get_template("operators.html.jinja").render(**content)
 
     def _show(self, store: Store, stamp: object) -> None:
@@ -184,7 +184,7 @@ class Watch:
         wall = whole_or(0.0, store.sessions.seconds_before, "the time", missing)
         found_at = [row["found_at"] for row in now.rows]
         content = {
-            **drawn(self._figures, found_at, wall),
+            **figures_content(self._figures, found_at, wall),
             "outcomes": self._outcomes,
             "shares": whole_or({}, store.sessions.sut_shares, "the time in compilers", missing),
             "sources": whole_or([], lambda: self._sources(store), "the parts", missing),

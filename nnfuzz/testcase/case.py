@@ -19,7 +19,7 @@ from nnfuzz.invalid.fault import PLANTED, Fault
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.operators.draw import Sizes
-from nnfuzz.sandbox.wire import encode
+from nnfuzz.sandbox.wire import encode_frame
 from nnfuzz.testcase.identity import TestId
 
 
@@ -174,7 +174,11 @@ class TestCase:
         """What a backend gets that reads a form: the model, or a frame of graph and weights (see
         nnfuzz.backend.modules).
         """
-        return self.model if form == ONNX else encode({"graph": self.graph.to_json()}, self.weights)
+        return (
+            self.model
+            if form == ONNX
+            else encode_frame({"graph": self.graph.to_json()}, self.weights)
+        )
 
     def digest(self) -> str:
         """16 hexadecimal digits over the graph, the model and all arrays: equal cases have one."""

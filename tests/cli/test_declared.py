@@ -8,7 +8,7 @@ import sys
 import pytest
 import typer
 
-from nnfuzz.cli.declared import settings
+from nnfuzz.cli.declared import expert_settings
 from nnfuzz.cli.main import application
 
 FUZZ = typer.main.get_command(application()).commands["fuzz"]
@@ -56,6 +56,6 @@ def test_all_settings_are_listed_with_their_meanings():
     command = [sys.executable, "-m", "nnfuzz", "settings"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    for name, param in settings(FUZZ).items():
+    for name, param in expert_settings(FUZZ).items():
         assert f"  {name}=" in done.stdout
         assert param.help.split()[0] in done.stdout

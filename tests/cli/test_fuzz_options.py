@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from nnfuzz.cli.declared import places, recorded, settings
+from nnfuzz.cli.declared import recorded, recorded_places, settings
 from nnfuzz.cli.fuzz_options import FuzzOptions
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.testcase.case import CaseConfig
@@ -22,7 +22,7 @@ def test_help_lists_few_options():
 
 def test_every_recorded_option_is_a_setting_of_a_campaign():
     known = {f.name for config in (CampaignConfig, CaseConfig) for f in fields(config)}
-    names = {where.name or name for name, where in places(FuzzOptions)}
+    names = {where.name or name for name, where in recorded_places(FuzzOptions)}
     assert names - known == {"exclude_dtypes"}  # becomes a part of `dtypes`
 
 

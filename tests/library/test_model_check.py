@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from nnfuzz.library.model_check import Computed, Output, State, _of_node
+from nnfuzz.library.model_check import Computed, Output, OutputState, _of_node
 
 
 def test_a_node_says_nothing_of_targets_that_do_not_run():
     computed = (
-        Computed("a O0", State.RIGHT),
+        Computed("a O0", OutputState.RIGHT),
         Computed("b O0", "exception in import"),
     )
     value = Output("y", "float32[2]", 1.0, computed=computed, operator="Add")

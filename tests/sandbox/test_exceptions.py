@@ -1,6 +1,6 @@
 """Exceptions as text."""
 
-from nnfuzz.sandbox.exceptions import TEXT_CHARS, describe, shortened
+from nnfuzz.sandbox.exceptions import TEXT_CHARS, described_error, shortened
 
 
 class Unprintable(Exception):
@@ -12,7 +12,7 @@ def raised(error):
     try:
         raise error
     except type(error) as caught:
-        return describe(caught)
+        return described_error(caught)
 
 
 def test_type_message_and_traceback():
@@ -29,7 +29,7 @@ def test_a_cause_is_part_of_the_traceback():
         except OSError as cause:
             raise RuntimeError("second") from cause
     except RuntimeError as error:
-        trace = describe(error)["traceback"]
+        trace = described_error(error)["traceback"]
     assert trace.index("first") < trace.index("second") and "^^^" not in trace
 
 

@@ -8,7 +8,7 @@ from nnfuzz.backend.registry import BackendSpec
 from nnfuzz.base.writing import as_json
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import EventRow, FindingRow, Occurrence, Record, ReductionRow, TestRow
-from nnfuzz.serve.app import application
+from nnfuzz.serve.app import pages_application
 from nnfuzz.serve.guard import own_names
 from nnfuzz.serve.watch import Watch
 from nnfuzz.store.store import Store
@@ -81,7 +81,7 @@ def watch(store):
 
 
 def client_of(watch, token=None, base="http://localhost:8765", **more):
-    app = application(watch, own_names("127.0.0.1"), token, **more)
+    app = pages_application(watch, own_names("127.0.0.1"), token, **more)
     return TestClient(app, base_url=base, follow_redirects=False)
 
 
