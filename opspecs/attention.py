@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -81,6 +82,7 @@ class Attention(Composite):
     window: Any = (None, None)
 
     @classmethod
+    @lru_cache
     def patterns(cls, count):
         past = (In("T", ranks=(4, 4)),) * 2 if count > 4 else ()
         return (*cls.inputs[: 3 if count in (3, 5) else 4], *past)

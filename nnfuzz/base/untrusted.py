@@ -180,13 +180,6 @@ def _named(member: str, bits: np.ndarray) -> tuple[str, np.ndarray]:
     return name, bits.view(kind)
 
 
-def parsed_array(data: bytes, of: object = "the array") -> np.ndarray:
-    """The array in an .npy file: numbers, as many as its shape says. Raises: Unreadable."""
-    import io
-
-    return _read_array(io.BytesIO(data), len(data), of)
-
-
 def _read_array(file: IO[bytes], total: int, of: object) -> np.ndarray:
     """The array in an .npy file of so many bytes, of which no more than a piece is read before its
     header is known to fit. Raises: Unreadable.

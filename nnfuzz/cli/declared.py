@@ -1,8 +1,8 @@
 """Options that are declared once: help, panel, `--set` name and what a campaign records follow.
 
 A record of options is a dataclass whose fields are annotated as typer's parameters are. Next to
-`option(...)` an annotation may hold `EXPERT`, which hides the option and makes it a setting for
-`--set NAME=VALUE`, and `Recorded(...)`, which says where a campaign keeps the value.
+`option(...)` an annotation may hold `Recorded(...)`, which says where a campaign keeps the value.
+`EXPERT` hides an option and makes it a setting for `--set NAME=VALUE`; `Setting(...)` is both.
 """
 
 from __future__ import annotations
@@ -28,6 +28,14 @@ class Panel:
         more |= {"help": help, "metavar": metavar or None, "rich_help_panel": self.title}
         declared: Any = typer.Option
         return declared(*names, **more)
+
+    def share(self, help: str) -> Any:
+        """An option for a number from 0 to 1."""
+        return self.option(help, "SHARE", min=0, max=1)
+
+    def flag(self, help: str, *names: str) -> Any:
+        """An option without a value. names: "--name", or "--name/--no-name" for both answers."""
+        return self.option(help, "", *names, show_default=False)
 
 
 PANELS = (
@@ -63,6 +71,14 @@ class Recorded:
     read: Callable[[Any], Any] = same
 
 
+class Setting(Recorded):
+    """Marks an option that a campaign keeps and that is hidden as `EXPERT` says."""
+
+
+RECORDED, SETTING = Recorded(), Setting()
+"""Of options that a campaign keeps as they were typed, under their own names."""
+
+
 def recorded(options: Any) -> dict[str, Any]:
     """The settings that a record of options asks for; those that were not given are left out."""
     values = (
@@ -83,7 +99,7 @@ def recorded_places(record: type) -> Iterator[tuple[str, Recorded]]:
 def taking(record: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Makes a command of a function of (context, options): its parameters are the record's fields.
 
-    Fields that are marked as `EXPERT` become hidden options.
+    Fields that are marked as `EXPERT` or `Setting` become hidden options.
     """
     hints = get_type_hints(record, include_extras=True)
     parameters = [
@@ -114,7 +130,7 @@ def taking(record: type) -> Callable[[Callable[..., None]], Callable[..., None]]
 def _hidden_if_expert(annotation: Any) -> Any:
     kind, *marks = get_args(annotation)
     found = next(mark for mark in marks if isinstance(mark, OptionInfo))
-    if EXPERT in marks:
+    if any(mark == EXPERT or isinstance(mark, Setting) for mark in marks):
         found = copy(found)
         found.hidden = True
     return Annotated[kind, found]

@@ -16,11 +16,14 @@ from nnfuzz.cli.declared import (
     MODELS,
     OTHERS,
     PROCESSES,
+    RECORDED,
     REPORTED,
+    SETTING,
     SUPPORT,
     TESTED,
     WRITTEN,
     Recorded,
+    Setting,
 )
 from nnfuzz.cli.values import duration, listed, size
 
@@ -38,16 +41,12 @@ class FuzzOptions:
     level: Annotated[opt.Levels, Recorded("levels", listed)] = None
     pipelines: Annotated[
         float | None,
-        TESTED.option(
+        TESTED.share(
             "Share of the tests that run at a pipeline of their own in place of the most "
             "optimised level: passes and options of the compiler, drawn for each, where a backend "
-            "has such [default: 0.5, 0 with --level].",
-            "SHARE",
-            min=0,
-            max=1,
+            "has such [default: 0.5, 0 with --level]."
         ),
-        EXPERT,
-        Recorded(),
+        SETTING,
     ] = None
     plugin: opt.Plugins = None
     time: Annotated[
@@ -68,20 +67,18 @@ class FuzzOptions:
     ] = None
     resume: Annotated[
         bool,
-        AMOUNT.option(
+        AMOUNT.flag(
             "Go on with the campaign in --out, under its own settings; limits, processes, "
             "--known and the setting reduce may be others. Hangs that are not confirmed yet are "
             "decided first.",
-            "",
             "--resume",
         ),
     ] = False
     pr: Annotated[
         bool,
-        AMOUNT.option(
+        AMOUNT.flag(
             "For a pull request: ten minutes unless --time or --tests says otherwise, and new "
             "findings of --baseline only; needs --baseline or --focus.",
-            "",
             "--pr",
         ),
     ] = False
@@ -92,7 +89,7 @@ class FuzzOptions:
             "K/N",
             "--shard",
         ),
-        Recorded(),
+        RECORDED,
     ] = None
     share: Annotated[
         str | None,
@@ -103,7 +100,7 @@ class FuzzOptions:
             "there.",
             "DIR|URL",
         ),
-        Recorded(),
+        RECORDED,
     ] = None
     ray: Annotated[
         str | None,
@@ -123,8 +120,7 @@ class FuzzOptions:
             "that is not enough, the campaign ends. Findings stay [default: no limit].",
             "10g",
         ),
-        EXPERT,
-        Recorded(read=partial(size, option="--set disk")),
+        Setting(read=partial(size, option="--set disk")),
     ] = None
     epoch: Annotated[
         int | None,
@@ -134,30 +130,25 @@ class FuzzOptions:
             "N",
             min=16,
         ),
-        EXPERT,
-        Recorded(),
+        SETTING,
     ] = None
-    seed: Annotated[opt.Seed, Recorded()] = None
-    nodes: Annotated[opt.Nodes, Recorded()] = None
-    engine: Annotated[opt.Engine, EXPERT, Recorded()] = None
+    seed: Annotated[opt.Seed, RECORDED] = None
+    nodes: Annotated[opt.Nodes, RECORDED] = None
+    engine: Annotated[opt.Engine, SETTING] = None
     operators: Annotated[opt.Operators, Recorded(read=listed)] = None
     exclude: Annotated[opt.Exclude, Recorded(read=listed)] = None
     dtypes: Annotated[opt.Dtypes, Recorded(read=listed)] = None
-    exclude_dtypes: Annotated[opt.ExcludeDtypes, EXPERT, Recorded(read=listed)] = None
-    motifs: Annotated[opt.Motifs, EXPERT, Recorded()] = None
+    exclude_dtypes: Annotated[opt.ExcludeDtypes, Setting(read=listed)] = None
+    motifs: Annotated[opt.Motifs, SETTING] = None
     dynamic: Annotated[
         float | None,
-        MODELS.option(
+        MODELS.share(
             "Share of the models that get a symbolic dimension, where they can, and are run at "
-            "three sizes [default: 0.05].",
-            "SHARE",
-            min=0,
-            max=1,
+            "three sizes [default: 0.05]."
         ),
-        EXPERT,
-        Recorded(),
+        SETTING,
     ] = None
-    seed_models: Annotated[opt.SeedModels, Recorded()] = None
+    seed_models: Annotated[opt.SeedModels, RECORDED] = None
     focus: Annotated[
         list[str] | None,
         MODELS.option(
@@ -169,52 +160,42 @@ class FuzzOptions:
     ] = None
     guidance: Annotated[
         bool | None,
-        MODELS.option(
+        MODELS.flag(
             "Generate more of what has shown something new: operators with new attributes and "
             "shapes, and what passes of the compiler change [default: no].",
-            "",
             "--guidance/--no-guidance",
         ),
-        EXPERT,
-        Recorded(),
+        SETTING,
     ] = None
     invalid: Annotated[
         bool | None,
-        MODELS.option(
+        MODELS.flag(
             "Models with one deliberate fault each, which a compiler must refuse with an error of "
             "its own: crashes, hangs, internal errors and acceptance are findings.",
-            "",
             "--invalid",
-            show_default=False,
         ),
-        Recorded(),
+        RECORDED,
     ] = None
     edges: Annotated[
         bool | None,
-        MODELS.option(
+        MODELS.flag(
             "Inputs with NaN, infinities, signed zeros and subnormals, and empty tensors; "
             "compared where ONNX or IEEE 754 decides. Without --operators, those alone that "
             "decide.",
-            "",
             "--edges",
-            show_default=False,
         ),
-        Recorded(),
+        RECORDED,
     ] = None
-    exporter: Annotated[opt.Exporter, Recorded()] = None
-    opset: Annotated[opt.Opset, EXPERT, Recorded()] = None
+    exporter: Annotated[opt.Exporter, RECORDED] = None
+    opset: Annotated[opt.Opset, SETTING] = None
     rewrites: Annotated[
         float | None,
-        WRITTEN.option(
+        WRITTEN.share(
             "Share of the models written by nnfuzz itself that are rewritten into other ones with "
             "the same meaning, by random rules (nnfuzz rewrite --list) [default: 0; with --edges "
-            "0.3, by those of empty tensors].",
-            "SHARE",
-            min=0,
-            max=1,
+            "0.3, by those of empty tensors]."
         ),
-        EXPERT,
-        Recorded(),
+        SETTING,
     ] = None
     known: Annotated[
         Path | None,
@@ -234,24 +215,21 @@ class FuzzOptions:
     ] = None
     regressions: Annotated[
         bool | None,
-        REPORTED.option(
+        REPORTED.flag(
             "Of two releases of one compiler (-b NAME@1.2.3 -b NAME): report only what one of "
             "them gets right and the other one wrong [default: everything].",
-            "",
             "--regressions/--no-regressions",
         ),
-        Recorded(),
+        RECORDED,
     ] = None
     reduce: Annotated[
         bool | None,
-        REPORTED.option(
+        REPORTED.flag(
             "Reduce findings on the way, in a fifth to a half of the time, and for a while at "
             "the end; merge those that are the same [default: yes].",
-            "",
             "--reduce/--no-reduce",
         ),
-        EXPERT,
-        Recorded(),
+        SETTING,
     ] = None
     throttle: Annotated[
         int | None,
@@ -261,23 +239,18 @@ class FuzzOptions:
             "N",
             min=0,
         ),
-        EXPERT,
-        Recorded(),
+        SETTING,
     ] = None
     full_check: Annotated[
         float | None,
-        REPORTED.option(
-            "Share of agreeing tests that the full oracle checks as well [default: 0.02].",
-            "SHARE",
-            min=0,
-            max=1,
+        REPORTED.share(
+            "Share of agreeing tests that the full oracle checks as well [default: 0.02]."
         ),
-        EXPERT,
-        Recorded(),
+        SETTING,
     ] = None
     junit: JUnit = None
     summary_md: SummaryMd = None
-    quiet: Annotated[bool, REPORTED.option("Nothing but the summary.", "", "--quiet", "-q")] = False
+    quiet: Annotated[bool, REPORTED.flag("Nothing but the summary.", "--quiet", "-q")] = False
     probe: Annotated[
         str | None,
         SUPPORT.option(
@@ -286,31 +259,26 @@ class FuzzOptions:
             "alone that refused tests give reason to.",
             "10s",
         ),
-        EXPERT,
-        Recorded("probe_seconds", probe_duration),
+        Setting("probe_seconds", probe_duration),
     ] = None
     learn: Annotated[
         bool | None,
-        SUPPORT.option(
+        SUPPORT.flag(
             "Stop generating what a backend turns out not to support [default: yes].",
-            "",
             "--learn/--no-learn",
         ),
-        EXPERT,
-        Recorded(),
+        SETTING,
     ] = None
     fresh: Annotated[opt.Fresh, EXPERT] = False
     workers: Annotated[
         int | None,
         PROCESSES.option("Processes per backend [default: by cores].", "N", min=1),
-        EXPERT,
-        Recorded(),
+        SETTING,
     ] = None
     producers: Annotated[
         int | None,
         PROCESSES.option("Processes that make models [default: by cores].", "N", min=1),
-        EXPERT,
-        Recorded(),
+        SETTING,
     ] = None
     set: Annotated[
         list[str] | None,

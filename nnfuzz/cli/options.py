@@ -47,7 +47,9 @@ Exporter = Annotated[
 Opset = Annotated[
     int | None,
     WRITTEN.option(
-        "ONNX opset [default: the newest that each exporter writes and the backends take].", "N"
+        "ONNX opset of all models [default: each model has one of those that its exporter writes "
+        "and the backends take].",
+        "N",
     ),
 ]
 Seed = Annotated[
@@ -164,17 +166,15 @@ OwnBackend = Annotated[
 ]
 Original = Annotated[
     bool,
-    OTHERS.option(
+    OTHERS.flag(
         "Take the model that was generated, where the finding has a reduced one as well.",
-        "",
         "--original",
     ),
 ]
 Fresh = Annotated[
     bool,
-    SUPPORT.option(
+    SUPPORT.flag(
         "Run all probes, those as well whose answers earlier campaigns have left behind.",
-        "",
         "--fresh",
     ),
 ]

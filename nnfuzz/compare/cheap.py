@@ -14,15 +14,6 @@ import numpy as np
 from nnfuzz.ir.dtypes import DType
 
 
-def cheap(
-    expected: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], ulps: float = 4
-) -> bool:
-    """Whether every expected output is there and agrees: shape, dtype, values."""
-    return all(
-        name in outputs and close(array, outputs[name], ulps) for name, array in expected.items()
-    )
-
-
 def close(expected: np.ndarray, actual: np.ndarray, ulps: float = 4) -> bool:
     """Whether two arrays agree: discrete ones bit for bit, floats to `ulps` of their dtype.
 

@@ -75,11 +75,5 @@ def node_values(graph: Graph, node: Node, inputs: list[Tensor]) -> list[Tensor]:
     return results
 
 
-def rounded_array(value: Tensor, dtype: DType) -> np.ndarray:
-    """A value of the reference rounded to its dtype, as an array."""
-    with np.errstate(over="ignore"):
-        return value.numpy().astype(dtype.numpy)
-
-
 def _brief(x: Tensor) -> str:
     return f"{str(x.dtype).removeprefix('torch.')}{list(x.shape)}"

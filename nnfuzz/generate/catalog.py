@@ -7,7 +7,7 @@ import math
 from bisect import bisect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Protocol, TypeVar
 
@@ -25,7 +25,7 @@ def signature_key(spec: type[OpSpec], binding: Mapping[str, DType], output: DTyp
     return f"{spec.name}({','.join(binding[v].value for v in spec.bound())})->{output.value}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class OpSignature:
     """An operator signature: one binding of its type variables, and the output's dtype.
 
@@ -40,7 +40,7 @@ class OpSignature:
 
     def settle(self, op: OpSpec) -> None:
         """Set the attribute that names the output's dtype, if the operator has one."""
-        if isinstance(op.output, str) and op.output in op.declared:
+        if op.output in op.declared:
             op.__dict__[op.output] = self.output
 
 
@@ -78,8 +78,14 @@ class _Table:
 
     def __init__(self, signatures: Sequence[OpSignature]) -> None:
         self.all = _Group(signatures)
-        self.by_first = _grouped(signatures, lambda s: s.first)
-        self.by_output = _grouped(signatures, lambda s: s.output)
+
+    @cached_property
+    def by_first(self) -> dict[DType, _Group]:
+        return _grouped(self.all.signatures, lambda s: s.first)
+
+    @cached_property
+    def by_output(self) -> dict[DType, _Group]:
+        return _grouped(self.all.signatures, lambda s: s.output)
 
 
 def _grouped(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import zlib
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -60,15 +61,14 @@ class CoverageTargets:
 
 def _targets_of(catalog: Catalog, spec: type[OpSpec]) -> Iterator[CoverageTarget]:
     signatures = catalog.signatures[spec]
-    groups: list[tuple[OpSignature, ...]] = []
+    groups: dict[tuple[OpSignature, ...], None] = {}  # each once: most outputs follow an input
     for variable in (*spec.bound(), None):
-        found: dict[DType, list[OpSignature]] = {}
+        found: defaultdict[DType, list[OpSignature]] = defaultdict(list)
         for signature in signatures:
-            dtype = signature.binding[variable] if variable else signature.output
-            found.setdefault(dtype, []).append(signature)
-        # Most outputs follow an input.
-        groups += [tuple(group) for group in found.values() if tuple(group) not in groups]
+            found[signature.binding[variable] if variable else signature.output].append(signature)
+        groups.update(dict.fromkeys(map(tuple, found.values())))
     lo, hi = spec.inputs[0].ranks
     ranks = range(lo, hi + 1)
-    for i in range(max(len(groups), len(ranks))):
-        yield CoverageTarget(spec, groups[i % len(groups)], ranks[i % len(ranks)])
+    every = range(max(len(groups), len(ranks)))
+    for _, group, rank in zip(every, itertools.cycle(groups), itertools.cycle(ranks)):
+        yield CoverageTarget(spec, group, rank)

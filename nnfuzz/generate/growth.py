@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -56,14 +57,17 @@ class Growth:
         """Values that will be outputs even if something reads them."""
         self.vertices: set[Vertex] = set()
         """The vertices of the nodes (nnfuzz.generate.novelty)."""
-        self._readers: dict[str, list[tuple[int, Node]]] = {}
+        self._readers: defaultdict[str, list[tuple[int, Node]]] = defaultdict(list)
         """Value -> nodes with their places in topological order, which may be negative."""
         self._first, self._last = 0, -1
         self._fresh = 0
+        self._empties = False
+        """Whether some value may have no elements."""
 
     def adopt(self, start: Graph) -> None:
         """Begin with a concrete graph. Its inputs and weights become placeholders."""
         self._fresh = len(start.values)
+        self._empties = any(value.type.is_empty for value in start.values.values())
         self.graph.values.update(start.values)
         indices = set(_index_inputs(start))
         for name in (*start.inputs, *start.weights):
@@ -86,6 +90,8 @@ class Growth:
 
     def insert(self, op: OpSpec, plan: Plan, types: Sequence[TensorType], smt: bool) -> bool:
         """Forward insertion: append a node that reads existing values and placeholders."""
+        if self._empties and not op.takes_empty and any([t.is_empty for t in types]):
+            return False
         if self.config.avoid and self._avoided_behind(op, plan, types):
             return False
         constraints = _open(op.requires(*types))
@@ -96,11 +102,13 @@ class Growth:
         derived = derive(op, types, inputs, cut)
         if derived is None:
             return False
-        news = {p: c for p, k, c in zip(plan, inputs, cut) if isinstance(p, str) and c is not k}
+        news = {}
+        if cut is not inputs:
+            news = {p: c for p, k, c in zip(plan, inputs, cut) if type(p) is str and c is not k}
         known = self._revised(news) if news else {}
         if known is None:
             return False
-        fresh = [t for p, t in zip(plan, types) if not isinstance(p, str)]
+        fresh = [t for p, t in zip(plan, types) if type(p) is not str]
         settled = self._extend(op, fresh, types, op.type_transfer(*types), constraints, smt)
         if settled is None:
             return False
@@ -112,9 +120,8 @@ class Growth:
         node = Node(op, tuple(names), tuple(produced))
         self.graph.nodes.append(node)
         self._read(self._last, node)
-        self.known.update(zip(names, cut))
-        self.known.update(known)
-        self._computed(op, produced, derived)
+        self.known.update(zip(names, cut), **known)
+        self._computed(op, produced, outputs, derived)
         return True
 
     def place(self, type_: TensorType, placeholder: Placeholder = FREE) -> str | None:
@@ -161,7 +168,7 @@ class Growth:
         self._read(self._first, node)
         self.known.update(known)
         self.known.update(zip(names, input_ranges(op, [self.known[name] for name in names])))
-        self._computed(op, produced[1:], derived)
+        self._computed(op, produced[1:], outputs[1:], derived)
         self.makers[target] = op.name
         del self.placeholders[target]
         self.free.discard(target)
@@ -180,9 +187,10 @@ class Growth:
         if op.refusal(self.config.exporter, self.config.opset, *types):
             return None
         # Signatures speak of the first output; a mask or indices beside it may be excluded, too.
-        if any(self.config.dtype_weight(t.dtype) is None for t in outputs[1:]):
-            return None
-        limits = self._limits(outputs)
+        for further in outputs[1:]:
+            if self.config.dtype_weight(further.dtype) is None:
+                return None
+        limits = self._limits(outputs, 0 if op.takes_empty and self.store.immediate else 1)
         if limits is None:
             return None
         free: list[Var] = []
@@ -203,16 +211,20 @@ class Growth:
         open_ = [e for e in expressions if not isinstance(e, int)]
         return [v for v in variables(*open_) if v not in self.store.env] if open_ else []
 
-    def _limits(self, outputs: Sequence[TensorType]) -> list[Bool] | None:
-        """Conditions that keep sizes within the limits; None if a dimension exceeds them."""
+    def _limits(self, outputs: Sequence[TensorType], least: int) -> list[Bool] | None:
+        """Conditions that keep sizes within the limits; None if a dimension exceeds them.
+
+        least: of plain sizes; sizes that are chosen yet are 1 or more.
+        """
         found: list[Bool] = []
         for type_ in outputs:
             shape = type_.shape
             top = self.config.sizes.dim(len(shape))
             for dim in shape:
                 if dim.__class__ is int:
-                    if not 1 <= dim <= top:
+                    if not least <= dim <= top:
                         return None
+                    self._empties = self._empties or dim == 0
                 else:
                     open_ = _open((dim >= 1, dim <= top))
                     if open_ is None:
@@ -240,10 +252,11 @@ class Growth:
     def _small(
         self, types: Sequence[TensorType], env: dict[Var, int], memo: dict[Any, Any]
     ) -> bool:
-        limit = self.config.sizes.max_numel
-        if not env:
-            return all([math.prod(t.shape) <= limit for t in types])
-        return all(math.prod(evaluate(d, env, memo) for d in t.shape) <= limit for t in types)
+        for type_ in types:
+            sizes = [evaluate(d, env, memo) for d in type_.shape] if env else type_.shape
+            if math.prod(sizes) > self.config.sizes.max_numel:
+                return False
+        return True
 
     # -- going back ---------------------------------------------------------------------------
 
@@ -271,7 +284,7 @@ class Growth:
     def _index(self) -> None:
         """Builds the indexes from the graph."""
         self.named, self.loose, self.free = TypedNames(), TypedNames(), TypedNames()
-        self._readers = {}
+        self._readers = defaultdict(list)
         for name, value in self.graph.values.items():
             self.named.add(name, _kind(value.type))
         for name in self.makers:
@@ -289,14 +302,20 @@ class Growth:
         """Notes what a node reads."""
         for name in dict.fromkeys(node.inputs):
             self.loose.discard(name)
-            self._readers.setdefault(name, []).append((place, node))
+            self._readers[name].append((place, node))
 
-    def _computed(self, op: OpSpec, names: Sequence[str], derived: Iterator[ValueRange]) -> None:
+    def _computed(
+        self,
+        op: OpSpec,
+        names: Sequence[str],
+        types: Sequence[TensorType],
+        derived: Iterator[ValueRange],
+    ) -> None:
         """Notes values that a new node computes and nothing reads yet."""
-        for name, known in zip(names, derived):
+        for name, type_, known in zip(names, types, derived):
             self.known[name] = known
             self.makers[name] = op.name
-            self.loose.add(name, _kind(self.graph.type(name)))
+            self.loose.add(name, _kind(type_))
 
     # -- edges to keep away from --------------------------------------------------------------
 
@@ -354,7 +373,7 @@ class Growth:
             name = f"{stem}{self._fresh}"
         self._fresh += 1
         self.graph.values[name] = Value(name, type_)
-        self.named.add(name, _kind(type_))
+        self.named.add(name, (type_.dtype, len(type_.shape)))
         return name
 
     def _declare_inputs(self, plan: Plan, types: Sequence[TensorType]) -> list[str]:
@@ -381,7 +400,7 @@ def _index_inputs(graph: Graph) -> Iterator[str]:
 
 
 def _kind(type_: TensorType) -> Kind:
-    return type_.dtype, type_.rank
+    return type_.dtype, len(type_.shape)
 
 
 def _open(constraints: Iterable[Bool]) -> list[Bool] | None:

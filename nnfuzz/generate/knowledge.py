@@ -96,7 +96,7 @@ def derive(
     moves = traits.indexed or (traits.movement and not op.mixes)  # type: ignore[attr-defined]
     if traits.movement:  # Some elements of each input come out.
         special += ranges
-    if any([k.special for k in inputs]):
+    if [k for k in inputs if k.special]:
         for variant in _variants(op, moves, inputs):
             if not op.feasible(*variant):
                 return None
@@ -148,7 +148,7 @@ def _traits(spec: type[OpSpec]) -> _Traits:
         demanding=spec.demanded is not OpSpec.demanded,
         certain=spec.certain is not OpSpec.certain,
         sized=spec.magnitude is not OpSpec.magnitude,
-        reads=any(p.index for p in spec.inputs),
+        reads=spec.reads_indices(),
     )
 
 
@@ -204,15 +204,18 @@ def _remote(op: OpSpec, traits: _Traits, moves: bool, inputs: Sequence[ValueRang
 
 def _copied(op: OpSpec, traits: _Traits, inputs: Sequence[ValueRange]) -> bool:
     """Whether output elements may be copies of each other, by this operator or an earlier one."""
-    enough = any if traits.movement else all
-    return op.copies or enough([known.copied for known in inputs])
+    copied = [known.copied for known in inputs]
+    return op.copies or (True in copied if traits.movement else False not in copied)
 
 
 def _whole(op: OpSpec, types: Sequence[TensorType], inputs: Sequence[ValueRange]) -> bool:
     """Whether every element of the first output is known to be a whole number."""
     if op.whole != "kept":
         return op.whole == "always"
-    return all(known.whole or not t.dtype.is_float for known, t in zip(inputs, types))
+    for known, type_ in zip(inputs, types):
+        if type_.dtype.is_float and not known.whole:
+            return False
+    return True
 
 
 def _chosen(
@@ -243,10 +246,10 @@ def _numbers(lo: float, hi: float) -> float:
     return math.floor(hi) - math.ceil(lo) + 1 if math.isfinite(hi - lo) else math.inf
 
 
-def input_ranges(op: OpSpec, inputs: Sequence[ValueRange]) -> list[ValueRange]:
-    """Ranges of the inputs of `op`, cut to the values that it admits."""
+def input_ranges(op: OpSpec, inputs: Sequence[ValueRange]) -> Sequence[ValueRange]:
+    """Ranges of the inputs of `op`, cut to the values that it admits; `inputs` if it admits all."""
     if not op.valid:
-        return list(inputs)
+        return inputs
     result = list(inputs)
     for i, (known, bounds) in enumerate(zip(inputs, op.valid)):
         if bounds is not None:
@@ -284,7 +287,7 @@ def _stored(dtype: DType, range_: Range) -> Range:
 def _outcome(op: OpSpec, dtype: DType, ranges: Sequence[Range], fixed: bool) -> Range:
     """The output's bounds; exact where every input is one number."""
     traits = _traits(type(op))  # type: ignore[arg-type]
-    if traits.pointwise and all([lo == hi for lo, hi in ranges]):
+    if traits.pointwise and False not in [lo == hi for lo, hi in ranges]:
         exact = _evaluated(op, [float(lo) for lo, _ in ranges])
         if exact is not None:
             return exact, exact
@@ -312,12 +315,12 @@ def _evaluated(op: OpSpec, numbers: Sequence[float]) -> float | None:
 
 def _ranges(inputs: Sequence[ValueRange]) -> list[Range]:
     """One tuple per distinct input, so that equal operands are identical objects."""
-    if len(inputs) == 1:
-        return [inputs[0].range]
-    if len(inputs) == 2:
-        one, two = inputs
-        first = (one.range[0], one.range[1])
-        return [first, first if one is two else (two.range[0], two.range[1])]
+    match inputs:
+        case [one]:
+            return [one.range]
+        case [one, two]:
+            first = (one.range[0], one.range[1])
+            return [first, first if one is two else (two.range[0], two.range[1])]
     own = {id(known): (known.range[0], known.range[1]) for known in inputs}
     return [own[id(known)] for known in inputs]
 

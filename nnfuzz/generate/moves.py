@@ -11,13 +11,13 @@ from nnfuzz.generate.catalog import Catalog, OpSignature, weighted
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTarget
 from nnfuzz.generate.growth import Growth
-from nnfuzz.generate.motifs import MissingOperator, plant
+from nnfuzz.generate.motifs import EXACT, MissingOperator, plant, ways
 from nnfuzz.generate.novelty import REJECTED, Vertex, rejects, vertex
 from nnfuzz.generate.placeholder import Placeholder, Plan, placeholders
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.draw import Draw
-from nnfuzz.operators.motif import Motif
+from nnfuzz.operators.motif import Motif, planted_name
 from nnfuzz.operators.operator import In, OpSpec, dtypes_of
 from nnfuzz.solve.store import ConstraintStore
 
@@ -75,7 +75,7 @@ class GraphGrower:
         while len(self.growth.graph.nodes) < self.goal:
             if places and places[0] <= len(self.growth.graph.nodes):
                 places.pop(0)
-                if self._plant():
+                if self.plant():
                     continue
             for attempt in range(ATTEMPTS_PER_NODE):
                 self._picky = attempt < PICKY_ATTEMPTS
@@ -141,8 +141,7 @@ class GraphGrower:
             backward = self.draw.chance(self.config.backward)
             last = attempt == ATTEMPTS_PER_OPERATOR - 1
             for direction in (backward, not backward):
-                way = ways.get(direction)
-                done = way(spec, attempt) if way else None
+                done = ways[direction](spec, attempt) if direction in ways else None
                 if done:
                     return True
                 if done is None:
@@ -184,8 +183,7 @@ class GraphGrower:
         return len(self.growth.store.draws)
 
     def _dice(self, attempt: int) -> Draw:
-        draws = self.growth.store.draws
-        return draws[min(attempt, len(draws) - 1)]
+        return self.growth.store.draws[: attempt + 1][-1]
 
     def _arity(self, spec: type[OpSpec]) -> int:
         lo, hi = spec.arity()
@@ -203,7 +201,7 @@ class GraphGrower:
         most = self.config.nodes // 2
         return sorted(self.draw.integer(0, self.draw.integer(0, most)) for _ in range(count))
 
-    def _plant(self) -> bool:
+    def plant(self) -> bool:
         """Plant one of the motifs that fit behind one of the values, or change nothing."""
         room = self.goal - len(self.growth.graph.nodes)
         options = [m for m in self.catalog.motifs if m.size <= room]
@@ -212,22 +210,21 @@ class GraphGrower:
             motif = weighted(self.draw, options) if options else None
             if motif is None or mark is None:
                 return False
-            try:
-                start = self._start_of(motif)
-                mutate_from = self.draw.chance(self.config.mutated) * self.draw.integer(
-                    1, motif.size
-                )
-                mutated = (
-                    plant(motif, self.catalog, self.growth, start, mutate_from) if start else None
-                )
-            except MissingOperator:
-                mutated = None
-                options = [m for m in options if m is not motif]
-            if mutated is not None:
-                self.planted.append(motif.name + "~" * mutated)
-                return True
-            self.growth.restore(mark)
-            mark = self.growth.mark()
+            missing = self.draw.chance(self.config.missed)
+            for near in ways(self.draw, motif) if missing else (EXACT,):
+                try:
+                    start = self._start_of(motif)
+                    missed = plant(motif, self.catalog, self.growth, start, near) if start else None
+                except MissingOperator:
+                    missed = None
+                    options = [m for m in options if m is not motif]
+                if missed or (missed is not None and near is EXACT):
+                    self.planted.append(planted_name(motif.name, missed))
+                    return True
+                self.growth.restore(mark)
+                mark = self.growth.mark()
+                if motif not in options:
+                    break
         return False
 
     def _start_of(self, motif: Motif) -> str | None:
@@ -256,8 +253,8 @@ class GraphGrower:
         there = growth.named.read(self.catalog.reads(spec), *spec.inputs[0].ranks)
         if not there:
             return None
-        signature = self.catalog.pick_reading(draw, spec, [dtype for dtype, _ in there])
-        kinds = next(kinds for dtype, kinds in there if dtype is signature.first)
+        signature = self.catalog.pick_reading(draw, spec, list(there))
+        kinds = there[signature.first]
         loose = draw.chance(self.config.chain)
         name = (growth.loose.pick(draw, kinds) if loose else None) or growth.named.pick(draw, kinds)
         assert name is not None, "there is a value of every kind"
@@ -291,12 +288,12 @@ class GraphGrower:
             return False
         key = vertex(op, types)
         again = key in self.growth.vertices
-        rejected = self._rejected[again].get(key)
-        if rejected is None:
-            rejected = self._rejected[again][key] = (again and self.draw.chance(REJECTED)) or (
+        rejected = self._rejected[again]
+        if key not in rejected:
+            rejected[key] = (again and self.draw.chance(REJECTED)) or (
                 rejects(self.draw, op, types, self.catalog.bits(op, signature))
             )
-        return rejected
+        return rejected[key]
 
     def _reuse(
         self, patterns: tuple[In, ...], plan: Plan, types: list[TensorType]
@@ -345,9 +342,10 @@ class GraphGrower:
         lo, hi = spec.inputs[0].ranks
         same_rank = spec.input_rank.__func__ is OpSpec.input_rank.__func__  # type: ignore[attr-defined]
         there = growth.free.read(outputs, *((lo, hi) if same_rank else ANY_RANK))
-        target = growth.free.pick(draw, [kind for _, kinds in there for kind in kinds])
-        if target is None:
+        if not there:
             return None
+        target = growth.free.pick(draw, [kind for kinds in there.values() for kind in kinds])
+        assert target is not None, "there is a placeholder of every kind"
         wanted = growth.graph.type(target)
         signature = self.catalog.pick_computing(draw, spec, wanted.dtype)
         rank = spec.input_rank(draw, wanted.rank)

@@ -21,18 +21,17 @@ class TypedNames:
 
     def add(self, name: str, kind: Kind) -> None:
         """Adds a name that is not there yet."""
-        names = self._by_kind.get(kind)
-        if names is None:
-            names = self._by_kind[kind] = []
+        if kind not in self._by_kind:
+            self._by_kind[kind] = []
             self._ranks.setdefault(kind[0], []).append(kind[1])
+        names = self._by_kind[kind]
         self._places[name] = names, len(names)
         names.append(name)
 
     def discard(self, name: str) -> None:
         """Removes a name, if it is there; the last one of its kind takes its place."""
-        found = self._places.pop(name, None)
-        if found is not None:
-            names, place = found
+        if name in self._places:
+            names, place = self._places.pop(name)
             last = names.pop()
             if last != name:
                 names[place] = last
@@ -42,15 +41,15 @@ class TypedNames:
         """The kinds with at least one name whose rank is within `[lo, hi]`."""
         return [kind for kind, names in self._by_kind.items() if names and lo <= kind[1] <= hi]
 
-    def read(self, dtypes: Iterable[DType], lo: int, hi: int) -> list[tuple[DType, list[Kind]]]:
-        """`kinds` by dtype, for those of the dtypes that have any."""
-        found = []
+    def read(self, dtypes: Iterable[DType], lo: int, hi: int) -> dict[DType, list[Kind]]:
+        """`kinds` by dtype, for those of the dtypes that have any, in the order of the dtypes."""
+        found = {}
         for dtype in dtypes:
-            ranks = self._ranks.get(dtype)
-            if ranks:
+            if dtype in self._ranks:
+                ranks = self._ranks[dtype]
                 kinds = [(dtype, r) for r in ranks if lo <= r <= hi and self._by_kind[dtype, r]]
                 if kinds:
-                    found.append((dtype, kinds))
+                    found[dtype] = kinds
         return found
 
     def of(self, kind: Kind) -> list[str]:
@@ -59,7 +58,7 @@ class TypedNames:
 
     def pick(self, draw: Draw, kinds: Iterable[Kind]) -> str | None:
         """One of the names of these kinds, each with the same probability; None without any."""
-        lists = [names for kind in kinds if (names := self._by_kind.get(kind))]
+        lists = [self._by_kind[kind] for kind in kinds if kind in self._by_kind]
         count = sum(map(len, lists))
         at = draw.integer(0, count - 1) if count > 1 else 0
         for names in lists:

@@ -49,9 +49,8 @@ class Program:
         self.parameters = [*graph.inputs, *graph.weights]
         self.dtypes: dict[str, DType] = {n: v.type.dtype for n, v in graph.values.items()}
         self._special = [type(node.op).domain is not OpSpec.domain for node in graph.nodes]
-        self._large = [
-            any(self.dtypes[name] is DType.UINT64 for name in node.inputs) for node in graph.nodes
-        ]
+        large = {name for name, dtype in self.dtypes.items() if dtype is DType.UINT64}
+        self._large = [bool(large) and not large.isdisjoint(n.inputs) for n in graph.nodes]
 
     def run(self, values: Values, start: int = 0) -> Violation | None:
         """Compute every value from the parameters in `values`, in place.
@@ -147,7 +146,7 @@ def index_ranges(graph: Graph) -> dict[str, tuple[float, float]]:
     """The closed range of each index input."""
     found: dict[str, tuple[float, float]] = {}
     for node in graph.nodes:
-        if any(p.index for p in node.op.inputs):
+        if node.op.reads_indices():
             for name, bounds in zip(node.inputs, _integer_ranges(node, graph)):
                 if bounds is not None:
                     lo, hi = found.get(name, bounds)
@@ -168,8 +167,10 @@ def within_ranges(tensors: Sequence[Tensor], valid: Sequence[Range | None]) -> b
     """Whether every element lies in the closed range of its tensor; NaN does not."""
     for tensor, bounds in zip(tensors, valid):
         if bounds is not None and tensor.numel():
-            least, most = torch.aminmax(tensor)
-            if not (bounds[0] <= least.item() and most.item() <= bounds[1]):
+            lo, hi = bounds
+            if lo > -math.inf and not lo <= tensor.min().item():
+                return False
+            if hi < math.inf and not tensor.max().item() <= hi:
                 return False
     return True
 

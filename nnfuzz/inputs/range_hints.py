@@ -105,7 +105,9 @@ def _cut(have: Range, bounds: Range) -> Range:
     return cut if cut[0] <= cut[1] else bounds
 
 
-def _options(op: OpSpec, dtypes: Sequence[DType], have: Sequence[Range]) -> list[list[Range]]:
+def _options(
+    op: OpSpec, dtypes: Sequence[DType], have: Sequence[Range]
+) -> Sequence[Sequence[Range]]:
     """Ranges to try for each input; the range of an index follows from shapes."""
     patterns = op.patterns(len(dtypes))
     if pointwise(op) and any(p.index for p in patterns):
@@ -122,14 +124,20 @@ def _alike(
     wanted: Range | None,
 ) -> list[Range] | None:
     """The first ranges, the same ones for every input, under which the node is valid; or None."""
-    count = max(map(len, options))
-    columns = [tuple(o[min(i, len(o) - 1)] for i in range(count)) for o in options]
+    columns = _columns(tuple(map(tuple, options)))
     if pointwise(op):
-        key = tuple(op.attributes.items()), tuple(dtypes), tuple(columns)
+        key = tuple(op.attributes.items()), tuple(dtypes), columns
         place = _first(type(op), *key, wanted)  # type: ignore[arg-type]
         return None if place is None else [column[place] for column in columns]
     alike = (list(ranges) for ranges in zip(*columns))
     return next((ranges for ranges in alike if _by_ranges(op, ranges, wanted)), None)
+
+
+@lru_cache(maxsize=1 << 12)
+def _columns(options: tuple[tuple[Range, ...], ...]) -> tuple[tuple[Range, ...], ...]:
+    """The options at equal length: the last one of a shorter list is repeated."""
+    count = max(map(len, options))
+    return tuple((*o, *o[-1:] * (count - len(o))) for o in options)
 
 
 def _mixed(
@@ -189,11 +197,12 @@ def _choices(dtype: DType) -> tuple[Range, ...]:
     return FLOAT_CHOICES if dtype.is_float else BOOL_CHOICES if dtype.is_bool else INTEGER_CHOICES
 
 
-def _narrowed(choices: Sequence[Range], have: Range) -> list[Range]:
-    """The choices within an existing hint; only the hint itself if it is bounded."""
+@lru_cache(maxsize=1 << 12)
+def _narrowed(choices: tuple[Range, ...], have: Range) -> tuple[Range, ...]:
+    """The choices within an existing hint, behind the hint itself if it is bounded."""
     own = [have] if have[0] > -math.inf or have[1] < math.inf else []
     cut = [(max(lo, have[0]), min(hi, have[1])) for lo, hi in choices]
-    return own + [(lo, hi) for lo, hi in cut if lo <= hi]
+    return (*own, *((lo, hi) for lo, hi in cut if lo <= hi))
 
 
 def _valid_on_samples(

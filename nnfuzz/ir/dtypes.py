@@ -23,6 +23,28 @@ _CARRIERS = {
     "float8_e5m2fnuz": "float32",
 }
 
+_ONNX = {
+    "float32": 1,
+    "uint8": 2,
+    "int8": 3,
+    "uint16": 4,
+    "int16": 5,
+    "int32": 6,
+    "int64": 7,
+    "bool": 9,
+    "float16": 10,
+    "float64": 11,
+    "uint32": 12,
+    "uint64": 13,
+    "bfloat16": 16,
+    "float8_e4m3fn": 17,
+    "float8_e4m3fnuz": 18,
+    "float8_e5m2": 19,
+    "float8_e5m2fnuz": 20,
+    "uint4": 21,
+    "int4": 22,
+}
+
 
 def _limits(dtype: np.dtype, is_float: bool) -> tuple[float, float]:
     if dtype == np.bool_:
@@ -70,20 +92,14 @@ class DType(Enum):
         self.carrier: str = _CARRIERS.get(name, name)
         """The name of the dtype in which PyTorch holds values of this dtype: itself, or a wider one
         where PyTorch has few kernels (see nnfuzz.operators.carriers)."""
+        self.carried = self.carrier != name
+        """Whether PyTorch holds values of this dtype in another one."""
+        self.onnx = _ONNX[name]
+        """The code of `onnx.TensorProto.DataType`."""
         self.unit_roundoff = float(ml_dtypes.finfo(self.numpy).eps) / 2 if self.is_float else 0.0
         """Half the distance from 1 to the next larger number; 0 for exact types."""
         self.limits: tuple[float, float] = _limits(self.numpy, self.is_float)
         """Smallest and largest finite value; for uint64 the largest one of its carrier."""
-
-    @property
-    def carried(self) -> bool:
-        """Whether PyTorch holds values of this dtype in another one."""
-        return self.carrier != self.value
-
-    @property
-    def onnx(self) -> int:
-        """The code of `onnx.TensorProto.DataType`."""
-        return _ONNX[self.value]
 
     @property
     def torch(self) -> TorchDType:
@@ -99,31 +115,10 @@ class DType(Enum):
 
         Raises: ValueError for a type nnfuzz does not know.
         """
-        found = _OF_NUMPY.get(dtype) if isinstance(dtype, np.dtype) else None
-        return found or cls(str(dtype).removeprefix("torch."))
+        if dtype in _OF_NUMPY:
+            return _OF_NUMPY[dtype]  # type: ignore[index]
+        return cls(str(dtype).removeprefix("torch."))
 
-
-_ONNX = {
-    "float32": 1,
-    "uint8": 2,
-    "int8": 3,
-    "uint16": 4,
-    "int16": 5,
-    "int32": 6,
-    "int64": 7,
-    "bool": 9,
-    "float16": 10,
-    "float64": 11,
-    "uint32": 12,
-    "uint64": 13,
-    "bfloat16": 16,
-    "float8_e4m3fn": 17,
-    "float8_e4m3fnuz": 18,
-    "float8_e5m2": 19,
-    "float8_e5m2fnuz": 20,
-    "uint4": 21,
-    "int4": 22,
-}
 
 _OF_NUMPY = {dtype.numpy: dtype for dtype in DType}
 

@@ -134,7 +134,9 @@ class BoolExpr(Expr):
 
 def bounds(value: Int) -> tuple[int, int]:
     """The inclusive interval of a value under the declared domains."""
-    return (value.lo, value.hi) if isinstance(value, IntExpr) else (value, value)
+    if type(value) is Var or type(value) is IntExpr:
+        return value.lo, value.hi
+    return value, value  # type: ignore[return-value]
 
 
 def _add(a: Int, b: Int) -> Int:
@@ -345,10 +347,10 @@ def evaluate(
     `memo`, if given, maps nodes to values already known under `env` and is filled further.
     Raises: KeyError naming a variable that `env` does not bind.
     """
+    if type(value) is Var:
+        return env[value]
     if not isinstance(value, Expr):
         return value
-    if isinstance(value, Var):
-        return env[value]
     if memo is None:
         memo = {}
     known = memo.get(value)
@@ -360,11 +362,11 @@ def evaluate(
 
 def concrete(values: Iterable[Int]) -> tuple[int, ...]:
     """The values, which are plain integers. Raises: TypeError if one is an expression."""
-    values = tuple(values)
-    sizes = tuple(value for value in values if isinstance(value, int))
-    if len(sizes) < len(values):
-        raise TypeError(f"{values} are not concrete")
-    return sizes
+    sizes = tuple(values)
+    for size in sizes:
+        if type(size) is not int:
+            raise TypeError(f"{sizes} are not concrete")
+    return sizes  # type: ignore[return-value]
 
 
 def variables(*values: Int | Bool | Expr) -> list[Var]:

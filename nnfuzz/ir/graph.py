@@ -120,7 +120,7 @@ class Graph:
         node.op.check(*types)
         inferred = node.op.type_transfer(*types)
         declared = self.types(node.outputs)
-        if len(inferred) != len(declared) or not all(a.same(b) for a, b in zip(inferred, declared)):
+        if [(t.dtype, t.shape) for t in inferred] != [(t.dtype, t.shape) for t in declared]:
             raise GraphError(f"{node!r} yields {inferred}, but {declared} is declared")
         for name in node.outputs:
             if name in seen:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.ir.expr import Int, Var, concrete, evaluate, product
+from nnfuzz.ir.expr import Int, Var, evaluate, product
 
 
 @dataclass(slots=True, eq=False)
@@ -33,9 +33,17 @@ class TensorType:
         return product(self.shape)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether a dimension is the plain integer 0, so that there are no elements."""
+        return any([d.__class__ is int and d == 0 for d in self.shape])
+
+    @property
     def sizes(self) -> tuple[int, ...]:
         """The shape of a concrete type. Raises: TypeError if a dimension is an expression."""
-        return concrete(self.shape)
+        for dim in self.shape:
+            if type(dim) is not int:
+                raise TypeError(f"{self!r} is not concrete")
+        return self.shape  # type: ignore[return-value]
 
     @property
     def elements(self) -> int:

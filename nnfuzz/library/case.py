@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -45,8 +45,7 @@ class TestCase(engine.TestCase):
         """The same test case with the methods of this class."""
         if isinstance(case, cls):
             return case
-        values = {f.name: getattr(case, f.name) for f in fields(engine.TestCase)}
-        return cls(**values, config=dict(config or {}))
+        return cls(**vars(case), config=dict(config or {}))
 
     @classmethod
     def from_onnx(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnfuzz.backend.contract import suggest
 from nnfuzz.backend.registry import plugin_name
+from nnfuzz.base.threads import one_thread
 from nnfuzz.base.writing import as_json
 from nnfuzz.library.case import TestCase
 from nnfuzz.library.plugins import known_plugins
@@ -64,20 +65,23 @@ class Generator:
         operators that are left out. dtypes: those that are drawn from; exclude_dtypes: those that
         never occur. exporter: what writes the models: "direct" (which alone has every operator and
         dtype), "torchscript", "dynamo", several of them by turns, or "mixed", the default of
-        campaigns. opset: default: the newest of the exporter. motifs: patterns per model, on
-        average. plugins: files or modules with further operators and motifs. settings: further
-        fields of nnfuzz.testcase.case.CaseConfig, such as `dynamic` or `sizes`.
+        campaigns. opset: default: each model has one of all that the exporter writes. motifs:
+        patterns per model, on average. plugins: files or modules with further operators and motifs.
+        settings: further fields of nnfuzz.testcase.case.CaseConfig, such as `dynamic` or `sizes`.
 
         Raises: TypeError for an unknown setting; ValueError, KeyError for an unknown dtype or
         exporter. An unknown operator is a KeyError of the first test case.
         """
         from nnfuzz.generate.config import dtype_weights
         from nnfuzz.materialize.opsets import MIXED as BOTH
-        from nnfuzz.materialize.opsets import default_opset
+        from nnfuzz.materialize.opsets import default_opset, opsets_up_to
 
         _check_settings(settings)
         names = (exporter,) if isinstance(exporter, str) else tuple(exporter)
         names = BOTH if names == (MIXED,) else names
+        newest = {name: opset or default_opset(name) for name in names}
+        if not opset:
+            settings.setdefault("opsets", opsets_up_to(newest))
         self.seed = seed
         self.config = CaseConfig(
             nodes=nodes,
@@ -87,17 +91,21 @@ class Generator:
             motifs=motifs,
             plugins=tuple(plugin_name(path) for path in known_plugins(plugins)),
             **settings,
-        ).written_by({name: opset or default_opset(name) for name in names})
+        ).written_by(newest)
+        self._settings: dict[str, dict[str, Any]] = {}
 
     def __getitem__(self, index: int) -> TestCase:
-        """The test case of an index, from 0. Raises: NoTestCase, IndexError."""
+        """The test case of an index, from 0; made with one thread of PyTorch, whatever is set.
+
+        Raises: NoTestCase, IndexError.
+        """
         if index < 0:
             raise IndexError(f"there is no index {index}: a generator has no end")
-        made = self._producer.produce(index)
+        with one_thread():
+            made = self._producer.produce(index)
         if isinstance(made, NotProduced):
             raise NoTestCase(made)
-        config = self.config.only(made.generated_for or made.exporter)
-        return TestCase.of(made, as_json(config))
+        return TestCase.of(made, self._written(made.generated_for or made.exporter))
 
     def __iter__(self) -> Iterator[TestCase]:
         """All test cases from index 0. Raises: NoTestCase if the settings give none."""
@@ -114,6 +122,12 @@ class Generator:
                 failed = 0
                 yield case
             index += 1
+
+    def _written(self, exporter: str) -> dict[str, Any]:
+        """The settings of the test cases of an exporter, as JSON."""
+        if exporter not in self._settings:
+            self._settings[exporter] = as_json(self.config.only(exporter))
+        return self._settings[exporter]
 
     @cached_property
     def _producer(self) -> Producer:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nnfuzz.backend.target import Target
+from nnfuzz.base.threads import one_thread
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.library.case import check_case, checked_arrays, operator_registry
 from nnfuzz.testcase.case import TestCase
@@ -28,7 +29,8 @@ class Oracle:
         verdict = nnfuzz.Oracle()(case, {"v3": array})
         assert verdict.ok, verdict
 
-    It computes in float64 with an interval around every value, in the calling process, by PyTorch.
+    It computes in float64 with an interval around every value, in the calling process, by PyTorch
+    with one thread.
     """
 
     def __init__(
@@ -80,10 +82,11 @@ class Oracle:
             Target.parse(target) if isinstance(target, str) else target: _outputs(case, arrays)
             for target, arrays in outputs.items()
         }
-        bounds = self._enclosure(case)
-        found = with_widths(judged(bounds, parsed), bounds)
-        right = {t: arrays for t, arrays in parsed.items() if not found.mismatches[t]}
-        differ = disputes(bounds, {**case.inputs, **case.weights}, right)
+        with one_thread():
+            bounds = self._enclosure(case)
+            found = with_widths(judged(bounds, parsed), bounds)
+            right = {t: arrays for t, arrays in parsed.items() if not found.mismatches[t]}
+            differ = disputes(bounds, {**case.inputs, **case.weights}, right)
         return replace(found, statistical=self._statistical, disputes=differ)
 
     def envelope(self, case: TestCase) -> dict[str, Envelope]:
@@ -94,7 +97,8 @@ class Oracle:
         Raises: ReferenceFault, TypeError for what is no test case.
         """
         check_case(case)
-        return self._enclosure(case).envelopes
+        with one_thread():
+            return self._enclosure(case).envelopes
 
     def _enclosure(self, case: TestCase) -> Enclosure:
         from nnfuzz.compare.edges import enclosure

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.target import CPU, Target
+from nnfuzz.base.threads import one_thread
 from nnfuzz.compare.mismatch import Dispute, Mismatch
 from nnfuzz.experiment import result as engine
 from nnfuzz.library.model_check import Computed, Output, OutputState
@@ -57,7 +58,8 @@ class View:
 
         case = result.case
         graph, params = self.graph(case), {**case.inputs, **case.weights}
-        enclosed = enclosure(graph, params, case.expected)
+        with one_thread():
+            enclosed = enclosure(graph, params, case.expected)
         bounds = enclosed.envelopes
         shares = {
             name: float(own.comparable.mean()) if own.ref.size else 1.0

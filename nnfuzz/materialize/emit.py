@@ -36,6 +36,8 @@ class Emitter:
         self.opset = opset
         self.nodes: list[onnx.NodeProto] = []
         self.initializers: list[onnx.TensorProto] = []
+        self.earlier: list[str] = []
+        """Values of the graph that exist before the node that is lowered."""
         self._types = types
         self._fresh = fresh or itertools.count(1)
 
@@ -43,11 +45,8 @@ class Emitter:
         self, op_type: str, *inputs: str, outputs: int = 1, **attributes: Any
     ) -> str | tuple[str, ...]:
         names = tuple([self._name(op_type) for _ in range(outputs)])
-        proto = protos.node(op_type, _trimmed(inputs), names)
-        for key, value in attributes.items():
-            if value is not None:
-                proto.attribute.append(protos.attribute(key, value))
-        self.nodes.append(proto)
+        given = [protos.attribute(k, v) for k, v in attributes.items() if v is not None]
+        self.nodes.append(protos.node(op_type, _trimmed(inputs), names, given))
         return names[0] if outputs == 1 else names
 
     def const(self, value: Any, dtype: DType) -> str:
@@ -100,6 +99,7 @@ class Emitter:
         Raises: GraphFault if the operator's lowering raises or yields too few outputs.
         """
         start = len(self.nodes)
+        self.earlier += node.inputs
         try:
             names = node.op.onnx(self, *node.inputs)
             names = [names] if isinstance(names, str) else list(names)
@@ -108,11 +108,12 @@ class Emitter:
         except Exception as error:
             detail = f"opset {self.opset}, {node!r}: {type(error).__name__}: {error}"
             raise GraphFault(node.op.name, "onnx", detail) from error
+        self.earlier += node.outputs
 
     def _deliver(self, name: str, wanted: str, start: int, shared: bool) -> None:
         """Rename a value that the last nodes computed; copy any other one."""
-        made = not shared and any(name in proto.output for proto in self.nodes[start:])
-        if not made:
+        made = {output for proto in self.nodes[start:] for output in proto.output}
+        if shared or name not in made:
             self.nodes.append(protos.node("Identity", [name], [wanted]))
             return
         for proto in self.nodes[start:]:

@@ -17,9 +17,16 @@ MAX_IR_VERSION = 13
 """The newest IR version that ONNX Runtime 1.31 loads; onnx 1.23 is at 14."""
 
 
-def node(op_type: str, inputs: Sequence[str], outputs: Sequence[str]) -> onnx.NodeProto:
-    """A node named after its first output, without attributes."""
-    return onnx.NodeProto(op_type=op_type, name=outputs[0], input=inputs, output=outputs)
+def node(
+    op_type: str,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    attributes: Sequence[AttributeProto] = (),
+) -> onnx.NodeProto:
+    """A node named after its first output."""
+    return onnx.NodeProto(
+        op_type=op_type, name=outputs[0], input=inputs, output=outputs, attribute=attributes
+    )
 
 
 def attribute(key: str, value: Any) -> AttributeProto:
@@ -28,20 +35,21 @@ def attribute(key: str, value: Any) -> AttributeProto:
     A sequence is of strings or numbers; of floats if one of its items is, of integers if empty.
     Raises: TypeError for anything else.
     """
-    if isinstance(value, DType):
-        return AttributeProto(name=key, type=AttributeProto.INT, i=value.onnx)
-    if isinstance(value, (bool, int, np.integer)):
-        return AttributeProto(name=key, type=AttributeProto.INT, i=int(value))
-    if isinstance(value, (float, np.floating)):
-        return AttributeProto(name=key, type=AttributeProto.FLOAT, f=float(value))
-    if isinstance(value, str):
-        return AttributeProto(name=key, type=AttributeProto.STRING, s=value.encode())
-    if isinstance(value, np.ndarray):
-        return AttributeProto(name=key, type=AttributeProto.TENSOR, t=constant_proto("", value))
-    if isinstance(value, onnx.GraphProto):
-        return AttributeProto(name=key, type=AttributeProto.GRAPH, g=value)
-    if isinstance(value, (list, tuple)):
-        return _sequence(key, value)
+    match value:
+        case DType():
+            return AttributeProto(name=key, type=AttributeProto.INT, i=value.onnx)
+        case int() | np.integer():
+            return AttributeProto(name=key, type=AttributeProto.INT, i=int(value))
+        case float() | np.floating():
+            return AttributeProto(name=key, type=AttributeProto.FLOAT, f=float(value))
+        case str():
+            return AttributeProto(name=key, type=AttributeProto.STRING, s=value.encode())
+        case np.ndarray():
+            return AttributeProto(name=key, type=AttributeProto.TENSOR, t=constant_proto("", value))
+        case onnx.GraphProto():
+            return AttributeProto(name=key, type=AttributeProto.GRAPH, g=value)
+        case list() | tuple():
+            return _sequence(key, value)
     raise TypeError(f"attribute {key}: {type(value).__name__} has no ONNX form")
 
 

@@ -67,7 +67,8 @@ class Attributed:
     def draw_given(cls, draw: Draw, given: Mapping[str, Any], *types: TensorType) -> Self:
         """`draw` with some attributes given; the others may depend on them."""
         op = cls.__new__(cls)
-        op.__dict__.update(given)
+        if given:
+            op.__dict__.update(given)
         for name, declaration in cls.declared.items():
             if name not in given:
                 op.__dict__[name] = declaration.draw(draw, name, op, types)
@@ -118,8 +119,10 @@ class Attributed:
 
 
 def _concrete(value: Any, env: Mapping[Var, int], memo: dict[Any, Any] | None) -> Any:
-    if isinstance(value, Expr):
-        return int(evaluate(value, env, memo))
-    if isinstance(value, tuple):
-        return tuple(_concrete(v, env, memo) for v in value)
-    return value
+    match value:
+        case Expr():
+            return int(evaluate(value, env, memo))
+        case tuple():
+            return tuple(_concrete(v, env, memo) for v in value)
+        case _:
+            return value

@@ -96,11 +96,15 @@ Attribute = Sym | Choice | Real
 
 def encode(value: Any) -> Any:
     """An attribute value as JSON: DType -> {"dtype": name}, tuple -> list, bodies as they say."""
-    if isinstance(value, DType):
-        return {"dtype": value.value}
-    if isinstance(value, tuple):
-        return [encode(v) for v in value]
-    return value.to_json() if hasattr(value, "to_json") else value
+    match value:
+        case DType():
+            return {"dtype": value.value}
+        case tuple():
+            return [encode(v) for v in value]
+        case int() | float() | str() | None:
+            return value
+        case _:
+            return value.to_json() if hasattr(value, "to_json") else value
 
 
 def decode(value: Any) -> Any:

@@ -194,9 +194,11 @@ class Body:
 
 def _unwrapped(result: Range, inputs: Sequence[Range]) -> Range:
     """The bounds of a result; none for integers, whose bounds are of type int, that may wrap."""
-    lo, hi = min(r[0] for r in inputs), max(r[1] for r in inputs)
-    integers = all(isinstance(end, int) for r in inputs for end in r)
-    return ANY_RANGE if integers and (result[0] < lo or result[1] > hi) else result
+    for lo, hi in inputs:
+        if type(lo) is float or type(hi) is float:
+            return result
+    least, most = min(r[0] for r in inputs), max(r[1] for r in inputs)
+    return ANY_RANGE if result[0] < least or result[1] > most else result
 
 
 class _Drawing:

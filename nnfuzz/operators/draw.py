@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -85,7 +84,8 @@ class Draw:
 
     def tensor(self, dtype: DType, rank: int) -> TensorType:
         """A tensor type whose dimensions are all fresh."""
-        return TensorType(dtype, tuple(self.dim(rank) for _ in range(rank)))
+        most = self.sizes.dim(rank)
+        return TensorType(dtype, tuple([self.var("d", 1, most) for _ in range(rank)]))
 
     def binned(self, lo: int, hi: int, kind: str = "size", bins: int = 7) -> tuple[int, int]:
         """A random bin within `[lo, hi]`: exponential, k of them (NNSmith, Algorithm 2).
@@ -100,12 +100,9 @@ class Draw:
                 left, right = self.binned(1, -lo, "size", bins)
                 return -right, -left
             return self.binned(1, hi, "size", bins)
-        span = hi - lo + 1
-        top = min(bins, max(1, math.ceil(math.log2(span + 1))))
-        i = self.integer(0, top - 1)
-        left = lo + (1 << i) - 1
-        right = hi if i == top - 1 else min(hi, lo + (1 << (i + 1)) - 2)
-        return min(left, hi), right
+        last = min(bins, (hi - lo + 1).bit_length()) - 1
+        i = self.integer(0, last)
+        return lo + (1 << i) - 1, hi if i == last else lo + (2 << i) - 2
 
     def value(self, lo: int, hi: int, kind: str = "size") -> int:
         """A value from a random bin of `[lo, hi]`."""

@@ -58,9 +58,10 @@ class Numeric:
     @per_input
     def feasible(self, *ranges: Range) -> bool:
         """Whether some values within the ranges give a finite result. Default: by `valid`."""
-        return all(
-            bounds is None or meets(range_, bounds) for range_, bounds in zip(ranges, self.valid)
-        )
+        for range_, bounds in zip(ranges, self.valid):
+            if bounds is not None and not meets(range_, bounds):
+                return False
+        return True
 
     @per_input
     def certain(self, *inputs: TensorType) -> tuple[Range, ...]:

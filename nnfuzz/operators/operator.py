@@ -10,7 +10,7 @@ The contract has four parts: attributes (`attributed.py`), types (`typed.py`), n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from nnfuzz.ir.dtypes import DType
@@ -144,9 +144,6 @@ def dtypes_of(spec: type[OpSpec], count: int, binding: Mapping[str, DType]) -> l
     return [binding[p.var] for p in spec.patterns(count)]
 
 
-def flatten(outputs: Tensor | Sequence[Tensor]) -> Iterator[Tensor]:
+def flatten(outputs: Tensor | Sequence[Tensor]) -> Sequence[Tensor]:
     """The outputs of `OpSpec.torch` as a sequence, whether it returned one tensor or several."""
-    if isinstance(outputs, Sequence):
-        yield from outputs
-    else:
-        yield outputs
+    return outputs if isinstance(outputs, (list, tuple)) else (outputs,)

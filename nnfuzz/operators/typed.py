@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from nnfuzz.ir.dtypes import DType
@@ -19,10 +20,21 @@ if TYPE_CHECKING:
 
 MOST = 1 << 12
 """Inputs of an operator of a foreign model."""
+Place = tuple[str, int]
+"""A file, and a line in it."""
+KEPT = 1 << 12
+"""Classes (with numbers of inputs) of which what their patterns imply is computed once."""
 
 
 class ConstraintError(ValueError):
-    """Inputs or attributes that an operator's `requires` does not admit."""
+    """Inputs or attributes that an operator's `requires` does not admit.
+
+    place: file and line of the condition in `requires` that does not hold; None for a pattern.
+    """
+
+    def __init__(self, text: str, place: Place | None = None) -> None:
+        super().__init__(text)
+        self.place = place
 
 
 class Typed(Attributed):
@@ -37,7 +49,14 @@ class Typed(Attributed):
     variadic: ClassVar[tuple[int, int] | None] = None
     output: ClassVar[str | DType] = "T"
 
+    takes_empty: ClassVar[bool] = False
+    """Whether inputs and outputs may have no elements, as a dimension of 0 makes them.
+
+    Meaning, intervals and domain then bear such tensors; `ops check` holds them against ONNX.
+    """
+
     @classmethod
+    @lru_cache(maxsize=KEPT)
     def patterns(cls, count: int) -> tuple[In, ...]:
         """The input patterns for an arity."""
         inputs = cls.inputs
@@ -46,15 +65,23 @@ class Typed(Attributed):
         return (inputs + (inputs[-1],) * (count - len(inputs)))[:count]
 
     @classmethod
+    @lru_cache(maxsize=KEPT)
     def arity(cls) -> tuple[int, int]:
         """The least and greatest number of inputs."""
         return cls.variadic or (len(cls.inputs), len(cls.inputs))
 
     @classmethod
+    @lru_cache(maxsize=KEPT)
     def most_inputs(cls) -> int:
         """The greatest number of inputs that it admits: more than are generated of the same."""
         most = cls.arity()[1]
         return MOST if most > len(cls.inputs) else most
+
+    @classmethod
+    @lru_cache(maxsize=KEPT)
+    def reads_indices(cls) -> bool:
+        """Whether the elements of some inputs are indices."""
+        return any(pattern.index for pattern in cls.inputs)
 
     @classmethod
     def bound(cls) -> dict[str, int]:
@@ -91,12 +118,24 @@ class Typed(Attributed):
     @per_input
     def output_dtype(self, *inputs: TensorType) -> DType:
         """The dtype of the (first) output."""
-        if isinstance(self.output, DType):
-            return self.output
-        for pattern, type_ in zip(self.patterns(len(inputs)), inputs):
-            if pattern.var == self.output:
-                return type_.dtype
-        return getattr(self, self.output)
+        position = self._followed(len(inputs))
+        if position is not None:
+            return inputs[position].dtype
+        return self.output if isinstance(self.output, DType) else getattr(self, self.output)
+
+    @classmethod
+    @lru_cache(maxsize=KEPT)
+    def _followed(cls, count: int) -> int | None:
+        """The position of the first input whose type variable is that of the output, if any."""
+        variables = [pattern.var for pattern in cls.patterns(count)]
+        return variables.index(cls.output) if cls.output in variables else None
+
+    @classmethod
+    @lru_cache(maxsize=KEPT)
+    def _admitted(cls, count: int) -> tuple[tuple[str, tuple[DType, ...], int, int], ...]:
+        """Per input: its type variable with the dtypes of that, least and greatest rank."""
+        dtypes = {pattern.var: pattern.dtypes for pattern in reversed(cls.inputs)}
+        return tuple((p.var, dtypes[p.var], p.ranks[0], p.deepest) for p in cls.patterns(count))
 
     @per_input
     def requires(self, *inputs: TensorType) -> Iterable[Bool]:
@@ -160,24 +199,41 @@ class Typed(Attributed):
 
         Raises: ConstraintError naming the operator and the condition.
         """
-        lo, hi = self.arity()[0], self.most_inputs()
-        if not lo <= len(inputs) <= hi:
-            raise ConstraintError(f"{self!r} takes {lo} to {hi} inputs, got {len(inputs)}")
+        count, lo, hi = len(inputs), self.arity()[0], self.most_inputs()
+        if not lo <= count <= hi:
+            raise ConstraintError(f"{self!r} takes {lo} to {hi} inputs, got {count}")
         bound: dict[str, DType] = {}
-        for i, (pattern, type_) in enumerate(zip(self.patterns(len(inputs)), inputs)):
-            expected = bound.setdefault(pattern.var, type_.dtype)
-            first = next(p for p in self.inputs if p.var == pattern.var)
-            if type_.dtype is not expected or type_.dtype not in first.dtypes:
+        for i, ((var, dtypes, least, most), type_) in enumerate(zip(self._admitted(count), inputs)):
+            dtype, rank = type_.dtype, len(type_.shape)
+            if var not in bound:
+                bound[var] = dtype
+            if bound[var] is not dtype or dtype not in dtypes:
                 raise ConstraintError(f"{self!r}: input {i} may not be {type_!r}")
-            if not pattern.ranks[0] <= type_.rank <= pattern.deepest:
-                raise ConstraintError(f"{self!r}: input {i} may not have rank {type_.rank}")
-        for i, condition in enumerate(self.requires(*inputs)):
+            if not least <= rank <= most:
+                raise ConstraintError(f"{self!r}: input {i} may not have rank {rank}")
+            if not self.takes_empty and type_.is_empty:
+                raise ConstraintError(f"{self!r}: input {i} may not be empty")
+        conditions = self.requires(*inputs)
+        for i, condition in enumerate(conditions):
+            if condition is True:
+                continue
             if isinstance(condition, BoolExpr):
                 raise ConstraintError(f"{self!r}: condition {i} is not concrete: {condition!r}")
             if not condition:
-                raise ConstraintError(f"{self!r} does not admit {list(inputs)}: condition {i}")
+                text = f"{self!r} does not admit {list(inputs)}: condition {i}"
+                raise ConstraintError(text, _place(conditions))
 
     @per_input
     def cost(self, *inputs: TensorType) -> int:
         """Floating-point operations for concrete inputs. Default: one per output element."""
         return sum(t.elements for t in self.type_transfer(*inputs))
+
+
+def _place(conditions: Iterable[Bool]) -> Place | None:
+    """Where a generator of conditions, or the one that it delegates to, stands at the moment."""
+    while (inner := getattr(conditions, "gi_yieldfrom", None)) is not None and hasattr(
+        inner, "gi_frame"
+    ):
+        conditions = inner
+    frame = getattr(conditions, "gi_frame", None)
+    return frame and (frame.f_code.co_filename, frame.f_lineno)

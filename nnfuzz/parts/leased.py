@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -80,8 +80,10 @@ class Leased:
         node: str,
         ahead: int,
         stopped: Callable[[], bool] = lambda: False,
+        again: Collection[int] = (),
     ) -> None:
         """node: a name that stays the same while its folder does. ahead: tests to have at hand.
+        again: indexes that this node has to repeat, whoever holds them.
 
         Raises: OSError if the coordinator does not answer.
         """
@@ -96,8 +98,9 @@ class Leased:
         self._ranges: dict[int, _Range] = {}
         self._handed: set[int] = set()
         """Indexes that are under way."""
+        self._again = set(again)
         self._waiting: list[int] = []
-        """Indexes of the ranges that are not under way, the lowest one last."""
+        """Indexes of the ranges and of `again` that are not under way, the lowest one last."""
         self._claims: dict[str, str] = {}
         self._mine: set[str] = set()
         self._reduced: set[str] = set()
@@ -131,7 +134,7 @@ class Leased:
     @property
     def over(self) -> bool:
         """Whether nothing is left to do in the whole campaign."""
-        return self._lent.over
+        return self._lent.over and not self._again
 
     @property
     def leads(self) -> bool:
@@ -148,6 +151,7 @@ class Leased:
     def add(self, index: int) -> None:
         """Records the end of a test."""
         self._handed.discard(index)
+        self._again.discard(index)
         for held in self._ranges.values():
             if held.lease.first <= index < held.lease.end:
                 held.left.discard(index)
@@ -286,9 +290,9 @@ class Leased:
         self._ranges = {
             lease.first: before.get(lease.first) or self._range(lease) for lease in leases
         }
-        if before.keys() != self._ranges.keys():
-            left = (index for held in self._ranges.values() for index in held.left)
-            self._waiting = sorted((i for i in left if i not in self._handed), reverse=True)
+        if before.keys() != self._ranges.keys() or self._again:
+            left = self._again.union(*(held.left for held in self._ranges.values()))
+            self._waiting = sorted(left - self._handed, reverse=True)
 
     def _held(self) -> int:
         """Tests in ranges of which some are not recorded."""

@@ -72,6 +72,11 @@ def publish(folder: Path, url: str) -> str | None:
     return name
 
 
+def publish_again(folder: Path) -> None:
+    """Has the next segment hold all rows once more, since some published ones have changed."""
+    (folder / NOTE).unlink(missing_ok=True)
+
+
 def still_taken(store: Store, before: Taken) -> Taken:
     """The rows that need not be copied again: `before`, unless the campaign was keyed anew since,
     which renames its occurrences.

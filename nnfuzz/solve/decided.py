@@ -50,7 +50,8 @@ class DecidedStore:
         if found is None or not accept(found, values):
             return False
         self.env = found
-        self.draws[-1].kinds.clear()  # nothing of what follows reads these variables
+        if free:
+            self.draws[-1].kinds.clear()  # nothing of what follows reads these variables
         return True
 
     def mark(self) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nnfuzz.ir.expr import Bool, BoolExpr, Expr, Int, Var
+from nnfuzz.ir.expr import Bool, BoolExpr, Expr, Int, IntExpr, Var
 
 
 class Contradiction(Exception):
@@ -32,20 +32,23 @@ class Domains:
         self.decided: list[Expr] = []
 
     def of(self, var: Var) -> tuple[int, int]:
-        value = self.fixed.get(var)
-        return self.box.get(var, (var.lo, var.hi)) if value is None else (value, value)
+        if var in self.fixed:
+            value = self.fixed[var]
+            return value, value
+        if var in self.box:
+            return self.box[var]
+        return var.lo, var.hi
 
     def bounds(self, e: Int) -> tuple[int, int]:
         """The interval of an integer expression under the current domains."""
-        if isinstance(e, int):
-            return e, e
-        op = e.op
-        if op == "var":
-            return self.of(e)  # type: ignore[arg-type]
-        value = self.values.get(e)
-        if value is not None:
+        if type(e) is Var:
+            return self.of(e)
+        if type(e) is not IntExpr:
+            return e, e  # type: ignore[return-value]
+        if e in self.values:
+            value = self.values[e]
             return value, value
-        lo, hi = self._chosen(e) if op == "ite" else self._combined(e, op)
+        lo, hi = self._chosen(e) if e.op == "ite" else self._combined(e, e.op)
         if lo == hi:
             self._decide(e, lo)
         return lo, hi

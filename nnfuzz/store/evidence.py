@@ -11,6 +11,7 @@ from nnfuzz.backend.target import Target
 from nnfuzz.compare.flip import NOBODY, Blame, right_release, state_of
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.experiment.result import Result
+from nnfuzz.materialize.opsets import exporter_of
 from nnfuzz.records.rows import EventRow
 from nnfuzz.records.schedule import place_of
 from nnfuzz.testcase.case import NotProduced, TestCase
@@ -56,7 +57,7 @@ class Evidence:
         if failed is None or failed.stage != Stage.EXPORT or failed.unsupported:
             return ()
         error = failed.error_type, failed.message, failed.traceback
-        return (export_failure(failed.generated_for, *error),)
+        return (export_failure(exporter_of(failed.generated_for), *error),)
 
     @property
     def flaky(self) -> tuple[Failure, ...]:
@@ -97,7 +98,7 @@ def _export_outcome(failed: NotProduced) -> Outcome:
     return Outcome(
         OutcomeKind.UNSUPPORTED if failed.unsupported else OutcomeKind.EXCEPTION,
         Stage.EXPORT,
-        Target(failed.generated_for, pipeline="export"),
+        Target(exporter_of(failed.generated_for), pipeline="export"),
         failed.error_type,
         failed.message,
         failed.traceback,

@@ -21,6 +21,7 @@ from nnfuzz.generate.emphasis import KeptCase
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.features import Features, features
 from nnfuzz.ir.view import NO_GRAPH, GraphView
+from nnfuzz.materialize.opsets import exporter_of
 from nnfuzz.records.order import by_value
 from nnfuzz.records.rows import (
     ErrorText,
@@ -55,6 +56,8 @@ DESIGN = "design"
 """The bucket of failures that a compiler's declared habits explain."""
 NO_CHANGE = "unchanged"
 """The bucket of failures that all releases share, in a campaign that looks for regressions."""
+
+
 WriteFinding = Callable[[Path, Failure, Evidence], None]
 
 
@@ -459,7 +462,7 @@ def _hangs(failure: Failure) -> bool:
 def _keepable(evidence: Evidence) -> KeptCase | None:
     """The graph of a test for guidance; None if it ran at several sizes."""
     case = evidence.result.case if evidence.result else None
-    if case is None or case.exporter != case.generated_for:
+    if case is None or case.exporter != exporter_of(case.generated_for):
         return None
     return KeptCase(case.id.index or 0, case.generated_for, case.graph)
 

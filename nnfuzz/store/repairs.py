@@ -7,9 +7,9 @@ from functools import partial
 
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.ir.features import Features
+from nnfuzz.store.campaign_tests import outcomes_of
 from nnfuzz.store.columns import loads
 from nnfuzz.store.database import Database
-from nnfuzz.store.tests import outcomes_of
 
 _NO_TEST = "idx NOT IN (SELECT idx FROM tests)"
 _NO_PACK = "NOT EXISTS (SELECT 1 FROM packed WHERE idx BETWEEN first AND last)"

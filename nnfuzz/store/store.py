@@ -21,6 +21,7 @@ from nnfuzz.ir.features import Features
 from nnfuzz.records.order import by_value
 from nnfuzz.records.rows import FindingRow, Observed, Record
 from nnfuzz.report.page_figures import TestLine
+from nnfuzz.store.campaign_tests import MOST_FAULTS, CampaignTests, outcomes_of
 from nnfuzz.store.columns import loads
 from nnfuzz.store.database import Database, StoreError
 from nnfuzz.store.events import Events
@@ -33,7 +34,6 @@ from nnfuzz.store.restraints import Restraints
 from nnfuzz.store.schema import FILE, LOCK
 from nnfuzz.store.sessions import Sessions
 from nnfuzz.store.signatures import Signatures
-from nnfuzz.store.tests import MOST_FAULTS, Tests, outcomes_of
 
 __all__ = ["FILE", "MOST_FAULTS", "Store", "StoreError"]
 _HABITS = "habits"
@@ -44,7 +44,7 @@ class Store(Database):
 
     def __init__(self, folder: Path, connection: sqlite3.Connection, lock: IO[str] | None = None):
         super().__init__(folder, connection, lock)
-        self.sessions, self.tests, self.events = Sessions(self), Tests(self), Events(self)
+        self.sessions, self.tests, self.events = Sessions(self), CampaignTests(self), Events(self)
         self.restraints, self.probes, self.hangs = Restraints(self), Probes(self), Hangs(self)
         self.occurrences, self.reductions = Occurrences(self), ReductionTable(self)
         self.signatures = Signatures(self, self.occurrences, self.reductions)

@@ -11,12 +11,12 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from nnfuzz.store.campaign_tests import OF_TESTS
 from nnfuzz.store.columns import dumps
 from nnfuzz.store.database import Database
 from nnfuzz.store.packed import PackedTest, Packs
 from nnfuzz.store.restraints import Restraints
 from nnfuzz.store.schema import FILE
-from nnfuzz.store.tests import OF_TESTS
 
 EPOCH_BYTES = 6
 """Of SHA-256, which names an epoch by what holds in it: SQLite's integers have eight."""
@@ -32,8 +32,6 @@ _KEYED = {
     ),
 }
 """Table -> its key and its other columns, the first of which decide which row stays."""
-LEFT_OUT = ("keepable",)
-"""Tables that only a campaign that goes on needs."""
 _NEW_OCCURRENCES = """(SELECT * FROM part.occurrences WHERE idx IS NULL
     OR idx IN (SELECT idx FROM temp.tests_of_part)
     OR idx IN (SELECT idx FROM part.hangs WHERE idx IS NOT NULL))"""
@@ -158,11 +156,12 @@ class _Addition:
         self._db.execute(
             "CREATE TEMP TABLE taken AS SELECT p.idx FROM tests_of_part p "
             "LEFT JOIN main.tests m USING (idx) WHERE m.idx IS NULL "
-            "OR (p.at, p.outcomes, p.seconds) < (m.at, m.outcomes, m.seconds)"
+            "OR (p.status = 'fault', p.at, p.outcomes, p.seconds) "
+            "< (m.status = 'fault', m.at, m.outcomes, m.seconds)"
         )
         query = """
             SELECT idx FROM tests_of_part p JOIN main.tests m USING (idx)
-            WHERE p.digest != m.digest ORDER BY idx"""
+            WHERE p.digest != m.digest AND 'fault' NOT IN (p.status, m.status) ORDER BY idx"""
         if different := self._db.execute(query).fetchone():
             raise DifferentTests(different[0])
         for table in OF_TESTS:
@@ -220,11 +219,17 @@ class _Addition:
                 self._db.execute("INSERT OR IGNORE INTO main.reductions VALUES (?, ?)", *row)
 
     def _add_events(self) -> None:
-        """Adds events, numbered by what they say, so that their order does not matter."""
+        """Adds events, numbered by their content, so that their order does not matter.
+
+        A fault after which the test was tried again replaces the same one of an earlier copy.
+        """
         columns = "at, test, kind, backend, stage, signal, message, details"
         query = f"SELECT {columns} FROM part.events WHERE id > ?"
         for row in self._db.execute(query, self._taken.event).fetchall():
             self._db.put_all("events", [(int(_digest([row])[:EVENT_DIGITS], 16), *row)])
+        self._db.execute("""
+            DELETE FROM main.events AS fault WHERE kind = 'fault' AND EXISTS (SELECT 1
+                FROM main.events WHERE kind = 'retried' AND at = fault.at AND test = fault.test)""")
 
 
 def _digest(rows: Iterable[Sequence[object]]) -> str:

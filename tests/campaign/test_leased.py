@@ -18,6 +18,7 @@ from test_epochs import campaign
 from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.cli.progress import Silent
+from nnfuzz.experiment.procedure import Procedure
 from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.parts.depot import Depot
 from nnfuzz.parts.leases import Leases
@@ -117,6 +118,40 @@ def test_a_part_that_is_lost_is_replaced(alone, tmp_path):
     assert whole(tmp_path) == alone
 
 
-def whole(folder):
+@pytest.mark.parametrize("earlier_copy", [False, True])
+def test_a_resumed_part_tries_faults_again(tmp_path, monkeypatch, earlier_copy):
+    """The rest of the part is published by then, and a copy of it may have been merged."""
+    compare = Procedure._compare
+
+    async def broken(self):
+        if self.case.id.index in (3, 41):
+            raise ZeroDivisionError("of ours")
+        await compare(self)
+
+    def session():
+        config, _ = drive.settings(TESTS, "fusing", "liar", share=str(tmp_path / "share"))
+        node(tmp_path / "c", SharedLeases(config, "one"))
+
+    monkeypatch.setattr(Procedure, "_compare", broken)
+    session()
+    monkeypatch.setattr(Procedure, "_compare", compare)
+    if earlier_copy:
+        assert faults(merged(tmp_path)) == ([3, 41], {"fault": 2})
+    session()
+    assert faults(merged(tmp_path)) == ([], {"retried": 2})
+    assert [index for index, *_ in gist(tmp_path / "whole")[0]] == [*range(TESTS)]
+
+
+def faults(folder):
+    """Indexes of tests that a fault of nnfuzz ended; the number of events by kind."""
+    with Store.open(folder, write=False) as store:
+        return [t.index for t in store.tests.rows() if t.status == "fault"], store.events.counts()
+
+
+def merged(folder):
     merge([folder / "share"], folder / "whole", print).close()
-    return gist(folder / "whole")
+    return folder / "whole"
+
+
+def whole(folder):
+    return gist(merged(folder))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nnfuzz.check.round_trip import round_trips
 from nnfuzz.operators.registry import OpRegistry
+from tests.check.round_trip import round_trips
 
 REGISTRY = OpRegistry.load()
 SOME_LOST = frozenset(

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from nnfuzz.compare.cheap import cheap, close
+from nnfuzz.compare.cheap import close
 
 INF, NAN = np.inf, np.nan
 
@@ -45,12 +45,10 @@ def test_discrete_outputs_are_bit_exact():
     assert not close(np.array([True]), np.array([False]))
 
 
-def test_shape_dtype_and_presence_count():
+def test_shape_and_dtype_count():
     x = np.zeros((2, 3), np.float32)
     assert not close(x, x.reshape(3, 2))
     assert not close(x, x.astype(np.float64))
-    assert not cheap({"y": x}, {})
-    assert cheap({"y": x}, {"y": x, "extra": x})
 
 
 def test_torch_is_not_imported():

@@ -100,7 +100,7 @@ def server():
 def findings(producer, registry, server):
     """The first three findings of the wrong rule at O1."""
     found = []
-    for index in range(400):
+    for index in range(1600):
         finding = finding_of(producer, registry, server, index)
         if finding is not None:
             found.append(finding)
@@ -119,7 +119,11 @@ def subjects():
     made = [*(producer.produce(i) for i in range(24)), *(bodies.produce(i) for i in range(4))]
     made += [modes.produce(i) for i in range(2)]
     cases = [case for case in made if isinstance(case, TestCase)]
-    return [Subject(producer.load(c), {**c.inputs, **c.weights}, c.exporter) for c in cases]
+    settled = [{**c.inputs, **c.weights} for c in cases]
+    return [
+        Subject(producer.load(c), params, c.exporter, opset=c.opset, newest=26)
+        for c, params in zip(cases, settled)
+    ]
 
 
 @pytest.fixture(scope="module")

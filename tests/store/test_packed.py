@@ -40,7 +40,7 @@ def read(store):
         lines,
         some,
         {*store.tests.done()},
-        list(store.tests.digests()),
+        [(t.index, t.digest) for t in store.tests.rows()],
         store.observed(5, 70),
         counts,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from nnfuzz.ir.expr import Int, maximum
@@ -10,8 +11,8 @@ from nnfuzz.operators.draw import Draw
 
 def aligned(shapes: Sequence[Sequence[Int]]) -> list[list[Int]]:
     """The dimensions that broadcasting lines up, innermost first; ranks may differ."""
-    rank = max(map(len, shapes))
-    return [[s[-i] for s in shapes if len(s) >= i] for i in range(1, rank + 1)]
+    places = itertools.zip_longest(*map(reversed, shapes))
+    return [[dim for dim in dims if dim is not None] for dims in places]
 
 
 def broadcast_shape(shapes: Sequence[Sequence[Int]]) -> tuple[Int, ...]:
@@ -20,9 +21,16 @@ def broadcast_shape(shapes: Sequence[Sequence[Int]]) -> tuple[Int, ...]:
     for dims in aligned(shapes):
         out = dims[0]
         for dim in dims[1:]:
-            out = maximum(out, dim)
+            out = wider(out, dim)
         result.append(out)
     return tuple(reversed(result))
+
+
+def wider(a: Int, b: Int) -> Int:
+    """The size that two compatible sizes broadcast to: 1 yields to any other, also to 0."""
+    if a.__class__ is int and b.__class__ is int:
+        return b if a == 1 else a
+    return maximum(a, b)
 
 
 def narrowed(draw: Draw, shape: Sequence[Int]) -> tuple[Int, ...]:

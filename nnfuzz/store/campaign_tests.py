@@ -29,10 +29,8 @@ Outcomes = dict[str, dict[str, Brief]]
 """Backend -> level -> what is kept of the outcome."""
 
 
-class Tests(Table):
+class CampaignTests(Table):
     """Everything that is kept of single tests."""
-
-    __test__ = False
 
     def __init__(self, db: Database) -> None:
         super().__init__(db)
@@ -125,11 +123,6 @@ class Tests(Table):
         query = "SELECT count(*) FROM tests WHERE idx >= ? AND idx < ?"
         count = int(self._db.value(query, first, end_of(end)))
         return count + sum(map(len, self.packs.indexes(first, end)))
-
-    def digests(self) -> Iterator[tuple[int, str]]:
-        """Yields index and digest of every test."""
-        rows = self._db.execute("SELECT idx, digest FROM tests ORDER BY idx")
-        yield from self.packs.among(rows, 0, None, lambda row: (row.idx, row.digest))
 
     def features(self) -> Iterator[tuple[int, Features]]:
         """Yields index and features of every graph that was kept, by index."""
