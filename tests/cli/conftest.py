@@ -53,7 +53,16 @@ def finding(tmp_path_factory, plugin):
     return write_finding(tmp_path_factory.mktemp("findings") / "f", found)
 
 
-OPTIONS = ["--nodes", "3", "--exporter", "direct", "--operators", "Add,Mul,Tanh,Sub"]
+OPTIONS = [
+    "--nodes",
+    "3",
+    "--exporter",
+    "direct",
+    "--operators",
+    "Add,Mul,Tanh,Sub",
+    "--dtypes",
+    "float32",
+]
 
 
 def command(*args):

@@ -10,8 +10,6 @@ from nnfuzz.base.reading import Unreadable
 from nnfuzz.findings.folder import read_finding, write_finding
 from tests.cli.conftest import OPTIONS, command
 
-OPTIONS += ["--dtypes", "float32"]
-
 
 def test_a_fault_in_the_declared_inputs_is_no_damage(finding, plugin, tmp_path):
     from nnfuzz.cli.consent import Consent

@@ -150,12 +150,6 @@ def reductions(findings, reduced):
     return [reduced(finding, ReduceConfig(2)) for finding in findings]
 
 
-OPERATORS = ("Softmax", "LogSoftmax", "Elu", "Selu", "MatMul", "Add")
-
-
-CONFIG = CaseConfig(nodes=3, exporter="direct", operators=OPERATORS, dtypes={"float32": 1})
-
-
 ADD_CLIP = {
     "arguments": 2,
     "steps": [["Add", {}, [0, 1]], ["Clip", {"min": -2.5, "max": 4.0}, [2]]],

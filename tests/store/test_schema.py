@@ -11,6 +11,7 @@ from nnfuzz.store.store import FILE, Store, StoreError
 from tests.store.test_packed import copy, packed_whole, read
 
 
+@pytest.mark.usefixtures("small_packs")
 def test_a_campaign_of_the_version_before_goes_on(made, tmp_path):
     folder = copy(made, "part", tmp_path)
     db = sqlite3.connect(folder / FILE)
