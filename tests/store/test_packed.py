@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 import sys
 import zlib
 from pathlib import Path
 
 import pytest
+
+from nnfuzz.store.schema import SCHEMA
+from nnfuzz.store.store import StoreError
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -186,3 +190,21 @@ def test_a_campaign_goes_on_under_its_budget(made, tmp_path):
     assert told[:2] == ["lose their statistics", "are packed"] and "--resume" in notes[2]
     with Store.open(folder) as store:
         assert DiskBudget(store, 1, notes.append, guided=True).exceeded(10_000)
+
+
+def test_a_campaign_of_the_version_before_goes_on(made, tmp_path):
+    folder = copy(made, "part", tmp_path)
+    db = sqlite3.connect(folder / FILE)
+    db.executescript(f"DROP TABLE packed; PRAGMA user_version = {SCHEMA - 1}")
+    db.close()
+    with Store.open(folder, write=False) as store:
+        before = read(store)
+    with Store.open(folder) as store:
+        assert read(store) == before and packed_whole(store)
+    with Store.open(folder, write=False) as store:
+        assert read(store) == before
+    db = sqlite3.connect(folder / FILE)
+    db.executescript(f"PRAGMA user_version = {SCHEMA + 1}")
+    db.close()
+    with pytest.raises(StoreError, match="schema"):
+        Store.open(folder, write=False)
