@@ -26,7 +26,7 @@ from nnfuzz.materialize.static import OnnxImportError
 from nnfuzz.operators import carriers
 from nnfuzz.operators.opaque import Opaque
 from nnfuzz.operators.registry import OpRegistry
-from nnfuzz.sandbox.wire import MAGIC, WireError, decode_frame
+from nnfuzz.sandbox.wire import MAGIC, WireError, decode
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -149,7 +149,7 @@ def read_source(data: bytes, plugins: Sequence[str] = (), device: str = "cpu") -
     if not data.startswith(MAGIC):
         return _imported(data, registry, device)
     try:
-        header, blobs = decode_frame(bytearray(data))
+        header, blobs = decode(bytearray(data))
     except WireError as error:
         raise InputError(f"no test case: {error}") from error
     graph = Graph.from_json(header["graph"], registry.get)

@@ -84,6 +84,7 @@ class Prober:
         self.variables = variables
         self.answers = answers or ProbeAnswers()
         self._keep = keep
+        self._known = frozenset(keys)
         self._versions = VersionedKeys(keys)
         self._tallies = {name: OpsetTally() for name in levels}
         self._by_signature: dict[SupportKey, list[SupportKey]] = {}
@@ -362,8 +363,8 @@ class Prober:
 
     def decided(self) -> int:
         """How many signatures are known to be supported or not on every backend."""
-        unknown = {key for table in self.tables.values() for key in table.undecided(self.keys)}
-        return len(self.keys) - len(unknown)
+        by_backend = (table.decided() for table in self.tables.values())
+        return len(self._known.intersection(*by_backend))
 
 
 def named_in(keys: Sequence[SupportKey], messages: Iterable[str]) -> list[SupportKey]:

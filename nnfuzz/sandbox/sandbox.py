@@ -124,7 +124,7 @@ class Sandbox:
         """Sets what the factory gets in workers that start from now on."""
         memory = 2 * self.limits.memory_bytes
         setup = {"service": self._service, "arguments": arguments, "memory_bytes": memory}
-        self._setup = wire.encode_frame({**setup, "explains": bool(self.limits.still_seconds)})
+        self._setup = wire.encode({**setup, "explains": bool(self.limits.still_seconds)})
 
     @property
     def busy(self) -> bool:
@@ -199,7 +199,7 @@ class Sandbox:
             raise RuntimeError(f"sandbox {self.name} is busy: wait for its event first")
         self.start()
         seconds = min(seconds, self.limits.seconds)
-        self._send(_InHand(job, take, wire.encode_frame(*job.to_frame()), seconds))
+        self._send(_InHand(job, take, wire.encode(*job.to_frame()), seconds))
 
     def expire(self, why: str) -> None:
         """Ends the job in hand as if its time were over. why: for people."""
@@ -298,7 +298,7 @@ class Sandbox:
         """The one place where answers are read. Raises: whatever a damaged one causes."""
         if kind == channel.READY and not process.ready and not number:
             # As the worker says: by now it may be deep in its first job.
-            told = read(int, wire.decode_frame(payload)[0]["private_bytes"])
+            told = read(int, wire.decode(payload)[0]["private_bytes"])
             process.ready, process.baseline = True, min(told, process.private_bytes())
             if self._job is not None:
                 self._job.baseline = process.baseline
@@ -309,7 +309,7 @@ class Sandbox:
         job, starting = self._job, not process.ready
         if job is None or number != (0 if starting else process.jobs):
             raise wire.WireError("an answer that nobody waits for")
-        header, blobs = wire.decode_frame(payload)
+        header, blobs = wire.decode(payload)
         if kind == channel.PARTIAL and not starting:
             part = job.job.read_part(job.parts, header, blobs)
             event: Event = Progress(job.take(part), captured)

@@ -112,18 +112,18 @@ def _serve(sock: socket.socket, status: StatusPage, marks: int, scratch: Path) -
             os.write(marks, MARK)
         channel.send(sock, kind, payload, number)
 
-    setup, _ = wire.decode_frame(channel.receive(sock)[1])
+    setup, _ = wire.decode(channel.receive(sock)[1])
     try:
         service = build_service(setup["service"], setup["arguments"])
     except Exception as error:
-        answer(channel.FAULT, wire.encode_frame(described_error(error)))
+        answer(channel.FAULT, wire.encode(described_error(error)))
         return
     # After the imports: some libraries install handlers of their own.
     faulthandler.enable(file=2, all_threads=False)
     if setup["explains"]:  # see Sandbox._expire
         faulthandler.register(WHERE, file=2, all_threads=False)
     ready = {"private_bytes": private_bytes(os.getpid())}
-    channel.send(sock, channel.READY, wire.encode_frame(ready))
+    channel.send(sock, channel.READY, wire.encode(ready))
 
     def enter(stage: str) -> None:
         status.stage = stage
@@ -134,7 +134,7 @@ def _serve(sock: socket.socket, status: StatusPage, marks: int, scratch: Path) -
         number += 1
         enter_scratch(scratch)
         status.begin(number)
-        header, blobs = wire.decode_frame(frame)
+        header, blobs = wire.decode(frame)
         del frame
         limit_memory(setup["memory_bytes"])
         kind, payload = _handle(service, header, blobs, report, status)
@@ -150,14 +150,14 @@ def _handle(
     status: StatusPage,
 ) -> tuple[bytes, bytes]:
     try:
-        return channel.REPLY, wire.encode_frame(*service.handle(header, blobs, report))
+        return channel.REPLY, wire.encode(*service.handle(header, blobs, report))
     except MemoryError:
         status.set_out_of_memory()
         os._exit(1)
     except SystemExit:
         raise
     except BaseException as error:
-        return channel.FAULT, wire.encode_frame(described_error(error))
+        return channel.FAULT, wire.encode(described_error(error))
 
 
 def limit_memory(growth: int) -> None:

@@ -19,7 +19,7 @@ from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.materialize.opsets import exporter_of, opset_of, writer
 from nnfuzz.operators.draw import Sizes
-from nnfuzz.sandbox.wire import encode_frame
+from nnfuzz.sandbox.wire import encode
 from nnfuzz.testcase.identity import TestId
 
 
@@ -226,11 +226,7 @@ class TestCase:
         """What a backend gets that reads a form: the model, or a frame of graph and weights (see
         nnfuzz.backend.modules).
         """
-        return (
-            self.model
-            if form == ONNX
-            else encode_frame({"graph": self.graph.to_json()}, self.weights)
-        )
+        return self.model if form == ONNX else encode({"graph": self.graph.to_json()}, self.weights)
 
     def digest(self) -> str:
         """16 hexadecimal digits over the graph, the model and all arrays: equal cases have one."""

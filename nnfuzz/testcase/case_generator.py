@@ -31,7 +31,7 @@ from nnfuzz.ir.sizes import join_copies
 from nnfuzz.ir.support_key import SupportKey, operators_in
 from nnfuzz.ir.view import NO_GRAPH
 from nnfuzz.materialize.dynamic import SizeError, emit_dynamic
-from nnfuzz.materialize.errors import ExportError, OpsetError
+from nnfuzz.materialize.errors import ExporterDied, ExportError, OpsetError
 from nnfuzz.materialize.exporters import Exporter
 from nnfuzz.materialize.opsets import DYNAMIC, exporter_of, opset_of, opset_range
 from nnfuzz.operators.motif import Motif
@@ -130,12 +130,17 @@ class CaseGenerator:
         gone = {*(operators_in(config.refused) - left), *config.unrewritten}
         return tuple(name for name in wanted if not any(needs(RULES[name], what) for what in gone))
 
-    def produce(self, index: int, report: Report) -> TestCase | NotProduced:
-        """The test case of an index, or why there is none. Never raises for a bad case."""
+    def produce(
+        self, index: int, report: Report, died: tuple[str, str] | None = None
+    ) -> TestCase | NotProduced:
+        """The test case of an index, or why there is none. Never raises for a bad case.
+
+        died: see nnfuzz.testcase.jobs.Produce.
+        """
         rng, id_ = random.Random(f"{self.seed}/{index}"), Numbered(self.seed, index)
         if self.config.restrains(self.seed, index):
-            return self._make(id_, rng, self.narrowed, self.restrained, report)
-        return self._make(id_, rng, self.targets, self.generate, report)
+            return self._make(id_, rng, self.narrowed, self.restrained, report, died)
+        return self._make(id_, rng, self.targets, self.generate, report, died)
 
     def _corpus(self, index: int) -> Sequence[Kept]:
         """What the graph of an index may start from; a function of it, as the graph is.
@@ -174,13 +179,15 @@ class CaseGenerator:
         found = search(made.graph, random.Random(rng.random()), DRAWS_ONLY)
         return [Kept(made.graph, found.values, made.motifs)] if isinstance(found, Found) else ()
 
-    def probe(self, probe: Probe, report: Report) -> TestCase | NotProduced:
+    def probe(
+        self, probe: Probe, report: Report, died: tuple[str, str] | None = None
+    ) -> TestCase | NotProduced:
         """A test case of a single operator with the probe's signature. Raises: KeyError."""
         signature = str(probe.key.signature)
         rng = random.Random(f"probe/{signature}/{probe.instance}")
         config = replace(self._unguided, nodes=PROBE_NODES, refused=frozenset())
         targets = CoverageTargets(self.catalog.only(signature))
-        return self._make(probe, rng, targets, config, report)
+        return self._make(probe, rng, targets, config, report, died)
 
     def _make(
         self,
@@ -189,6 +196,7 @@ class CaseGenerator:
         targets: CoverageTargets,
         config: GenerateConfig,
         report: Report,
+        died: tuple[str, str] | None = None,
     ) -> TestCase | NotProduced:
         case = _Attempt(id_, self.config.writer, report)
         corpus: Sequence[Kept] = ()  # probes start from none, and have no target
@@ -215,6 +223,9 @@ class CaseGenerator:
             if self.config.edges:
                 found = _at_edges(graph, random.Random(rng.random()), found)
             with case.phase("export"):
+                if died and exporter != DIRECT:
+                    cause = ExporterDied(*died)
+                    raise ExportError(exporter, self.config.opset, cause) from cause
                 export = self._exporters[exporter].export
                 model = export(graph, found.weights, found.inputs, self.config.opset)
                 plain = b""

@@ -109,7 +109,7 @@ def _frame(index: bytes, body: bytes = b"") -> bytes:
 
 
 def _part(header, blobs=None) -> None:
-    _send(channel.PARTIAL, wire.encode_frame({"value": {**OUTCOME, **header}}, blobs))
+    _send(channel.PARTIAL, wire.encode({"value": {**OUTCOME, **header}}, blobs))
 
 
 def _blob(entry: str, body: bytes = bytes(16)) -> None:
@@ -133,7 +133,7 @@ def header_is_a_list(outputs):
 
 
 def truncated_frame(outputs):
-    _send(channel.REPLY, wire.encode_frame({}, {"y": np.ones(100)})[:-64])
+    _send(channel.REPLY, wire.encode({}, {"y": np.ones(100)})[:-64])
 
 
 def huge_index(outputs):
@@ -231,17 +231,17 @@ def one_part_too_many(outputs):
 
 
 def early_reply(outputs):
-    _send(channel.REPLY, wire.encode_frame(NOTHING))
+    _send(channel.REPLY, wire.encode(NOTHING))
 
 
 def two_replies(outputs):
     _part({})
-    _send(channel.REPLY, wire.encode_frame(NOTHING))
-    _send(channel.REPLY, wire.encode_frame(NOTHING))
+    _send(channel.REPLY, wire.encode(NOTHING))
+    _send(channel.REPLY, wire.encode(NOTHING))
 
 
 def reply_to_another_job(outputs):
-    _send(channel.REPLY, wire.encode_frame(NOTHING), _job() + 7)
+    _send(channel.REPLY, wire.encode(NOTHING), _job() + 7)
 
 
 def ready_again(outputs):
@@ -253,7 +253,7 @@ def unknown_kind_of_message(outputs):
 
 
 def fault_without_fields(outputs):
-    _send(channel.FAULT, wire.encode_frame({"error_type": []}))
+    _send(channel.FAULT, wire.encode({"error_type": []}))
 
 
 def message_of_terabytes(outputs):
@@ -309,13 +309,13 @@ def raw_surrogates(outputs):
     told += '"target": "attacker@1/cpu/O1",'
     index = told.encode() + b'"message": "\xed\xb3\xbf \\udcff \\ud800"}}, "blobs": []}'
     _send(channel.PARTIAL, _frame(index))
-    _send(channel.REPLY, wire.encode_frame(NOTHING))
+    _send(channel.REPLY, wire.encode(NOTHING))
 
 
 def answer_and_linger(outputs):
     """The next job waits for a worker that is not done with this one."""
     _part({})
-    _send(channel.REPLY, wire.encode_frame(NOTHING))
+    _send(channel.REPLY, wire.encode(NOTHING))
     time.sleep(1)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from nnfuzz.cli.declared import recorded, recorded_places, settings
+from nnfuzz.cli.declared import expert_settings, recorded, recorded_places
 from nnfuzz.cli.fuzz_options import FuzzOptions
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.testcase.case import CaseConfig
@@ -17,7 +17,7 @@ MOST = 28
 def test_help_lists_few_options():
     shown = [p for p in FUZZ.params if not p.hidden]
     assert len(shown) <= MOST
-    assert len(shown) + len(settings(FUZZ)) == len(fields(FuzzOptions))
+    assert len(shown) + len(expert_settings(FUZZ)) == len(fields(FuzzOptions))
 
 
 def test_every_recorded_option_is_a_setting_of_a_campaign():

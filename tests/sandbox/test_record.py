@@ -42,7 +42,7 @@ class Whole:
 
 
 def through(kind, value):
-    return unpack(kind, *wire.decode_frame(wire.encode_frame(*pack(kind, value))))
+    return unpack(kind, *wire.decode(wire.encode(*pack(kind, value))))
 
 
 def whole(**changes) -> Whole:

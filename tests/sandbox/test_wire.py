@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from nnfuzz.sandbox.wire import ALIGNMENT, WireError, decode_frame, encode_frame, stand_in
+from nnfuzz.sandbox.wire import ALIGNMENT, WireError, decode, encode, stand_in
 
 DTYPES = [
     np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64,
@@ -20,7 +20,7 @@ DTYPES = [
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 4), (2, 3, 4)])
 def test_every_dtype_and_shape_survives(dtype, shape):
     array = np.ones(shape).astype(dtype)
-    _, blobs = decode_frame(encode_frame({}, {"a": array}))
+    _, blobs = decode(encode({}, {"a": array}))
     assert blobs["a"].dtype == array.dtype
     assert blobs["a"].shape == shape
     assert blobs["a"].tobytes() == array.tobytes()
@@ -42,8 +42,8 @@ arrays = hnp.arrays(
     st.dictionaries(st.text(), arrays | st.binary()),
 )
 def test_round_trip(header, blobs):
-    frame = encode_frame(header, blobs)
-    got, back = decode_frame(frame)
+    frame = encode(header, blobs)
+    got, back = decode(frame)
     assert got == json.loads(json.dumps(header))
     assert list(back) == list(blobs)
     for name, blob in blobs.items():
@@ -56,36 +56,34 @@ def test_round_trip(header, blobs):
 
 def test_a_stand_in_takes_no_memory_and_keeps_dtype_and_shape():
     huge = stand_in(np.broadcast_to(np.float16(1), (1 << 20, 1 << 20)))
-    frame = encode_frame({}, {"a": huge, "b": np.broadcast_to(np.int8(7), (2, 3))})
+    frame = encode({}, {"a": huge, "b": np.broadcast_to(np.int8(7), (2, 3))})
     assert len(frame) < 1000
-    _, blobs = decode_frame(frame)
+    _, blobs = decode(frame)
     assert (blobs["a"].dtype, blobs["a"].shape) == (np.float16, (1 << 20, 1 << 20))
     np.testing.assert_array_equal(blobs["b"], np.full((2, 3), 7, np.int8))
 
 
 def test_arrays_are_aligned_views_of_the_frame():
-    frame = encode_frame(
-        {"text": "ä"}, {"b": b"123", "a": np.arange(5.0), "c": np.ones((2, 2), "f4")}
-    )
+    frame = encode({"text": "ä"}, {"b": b"123", "a": np.arange(5.0), "c": np.ones((2, 2), "f4")})
     buffer = np.frombuffer(frame, np.uint8)
-    _, blobs = decode_frame(frame)
+    _, blobs = decode(frame)
     for name in "ac":
         assert (blobs[name].ctypes.data - buffer.ctypes.data) % ALIGNMENT == 0
         assert not blobs[name].flags.writeable
-    assert decode_frame(bytearray(frame))[1]["a"].flags.writeable
+    assert decode(bytearray(frame))[1]["a"].flags.writeable
 
 
 def test_strided_arrays_are_made_contiguous():
     array = np.arange(12).reshape(3, 4).T[::2]
-    np.testing.assert_array_equal(decode_frame(encode_frame({}, {"a": array}))[1]["a"], array)
+    np.testing.assert_array_equal(decode(encode({}, {"a": array}))[1]["a"], array)
 
 
 @given(st.data())
 def test_a_truncated_frame_is_an_error(data):
-    frame = encode_frame({"k": [1, 2]}, {"a": np.arange(7), "b": b"12345"})
+    frame = encode({"k": [1, 2]}, {"a": np.arange(7), "b": b"12345"})
     cut = data.draw(st.integers(0, len(frame) - 60))
     with pytest.raises(WireError):
-        decode_frame(frame[:cut])
+        decode(frame[:cut])
 
 
 @pytest.mark.parametrize(
@@ -99,9 +97,9 @@ def test_a_truncated_frame_is_an_error(data):
     ],
 )
 def test_a_damaged_frame_is_an_error(old, new, complaint):
-    frame = encode_frame({}, {"a": np.arange(7)}).replace(old, new, 1)
+    frame = encode({}, {"a": np.arange(7)}).replace(old, new, 1)
     with pytest.raises(WireError, match=complaint):
-        decode_frame(frame)
+        decode(frame)
 
 
 @pytest.mark.parametrize(
@@ -109,9 +107,9 @@ def test_a_damaged_frame_is_an_error(old, new, complaint):
 )
 def test_what_has_no_wire_form_is_refused_by_name(blob):
     with pytest.raises(WireError, match="'culprit'"):
-        encode_frame({}, {"culprit": blob})
+        encode({}, {"culprit": blob})
 
 
 def test_a_header_outside_of_json_is_refused():
     with pytest.raises(WireError, match="JSON"):
-        encode_frame({"array": np.ones(2)}, {})
+        encode({"array": np.ones(2)}, {})

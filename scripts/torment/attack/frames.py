@@ -134,7 +134,7 @@ def use_produced(made: TestCase | NotProduced) -> None:
         export_failure(made.generated_for, made.error_type, made.message, made.traceback)
         _storable(vars(made))
     else:
-        wire.encode_frame(*pack(TestCase, made))
+        wire.encode(*pack(TestCase, made))
         doubtful(made, [Outcome(OutcomeKind.OK, Stage.EXECUTE, TARGET, outputs={"y": X})])
         failures([BAD], None, made.graph)
 
@@ -179,19 +179,19 @@ def answers() -> list[Answer]:
 def frames() -> Iterator[Attack]:
     kinds = answers()
     for kind in kinds:  # unchanged, all of them are taken
-        kind.use(kind.reading(*wire.decode_frame(wire.encode_frame(kind.header, kind.blobs))))
+        kind.use(kind.reading(*wire.decode(wire.encode(kind.header, kind.blobs))))
 
     def attack(rng: random.Random) -> str:
         kind = rng.choice(kinds)
         try:
             header = mutated(kind.header, rng) if rng.random() < 0.7 else kind.header
-            frame = wire.encode_frame(header, kind.blobs)
+            frame = wire.encode(header, kind.blobs)
         except (RecursionError, wire.WireError):
             return ""  # no frame can hold it
         if header is kind.header or rng.random() < 0.3:
             frame = scrambled(frame, rng)
         try:
-            value = kind.reading(*wire.decode_frame(frame))
+            value = kind.reading(*wire.decode(frame))
         except Exception:
             return ""  # the sandbox ends the worker
         kind.use(value)

@@ -60,7 +60,7 @@ def message(rng: random.Random, job: int) -> bytes:
     outputs = {"y": X, "z": np.arange(3, dtype=np.int8)}
     header, blobs = pack(Outcome, replace(GOOD, outputs=outputs))
     try:
-        payload = wire.encode_frame(mutated(header, rng) if rng.random() < 0.5 else header, blobs)
+        payload = wire.encode(mutated(header, rng) if rng.random() < 0.5 else header, blobs)
     except (wire.WireError, RecursionError):
         payload = b""
     number = job if rng.random() < 0.8 else rng.choice((0, job - 1, job + 1, 2**63))
