@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 
@@ -51,12 +51,12 @@ class SupportKey:
     @cached_property
     def signature(self) -> SupportKey:
         """The key for every exporter."""
-        return replace(self, exporter="") if self.exporter else self
+        return self.with_exporter("")
 
     @cached_property
     def any_dtypes(self) -> SupportKey:
         """The key for all dtypes."""
-        return replace(self, dtypes="") if self.dtypes else self
+        return SupportKey(self.exporter, self.operator, "") if self.dtypes else self
 
     @property
     def is_edge(self) -> bool:
@@ -65,7 +65,9 @@ class SupportKey:
 
     def with_exporter(self, exporter: str) -> SupportKey:
         """The key for one exporter alone; for all of them if the name is empty."""
-        return self if exporter == self.exporter else replace(self, exporter=exporter)
+        if exporter == self.exporter:
+            return self
+        return SupportKey(exporter, self.operator, self.dtypes)
 
 
 def operators_in(texts: Iterable[str]) -> set[str]:
