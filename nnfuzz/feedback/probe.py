@@ -87,6 +87,8 @@ class Prober:
         self._queue: deque[Probe] = deque()
         self._chains: dict[SupportKey, _Chain] = {}
         self._asked: set[SupportKey] = set()
+        self._decided: tuple[list[int], int] = [-1], 0
+        """How often each table had changed when decided signatures were counted, and the count."""
 
     # -- the queue ----------------------------------------------------------------------------
 
@@ -319,9 +321,15 @@ class Prober:
         }
 
     def decided(self) -> int:
-        """How many signatures are known to be supported or not on every backend."""
-        unknown = {key for table in self.tables.values() for key in table.undecided(self.keys)}
-        return len(self.keys) - len(unknown)
+        """How many signatures are known to be supported or not on every backend.
+
+        They are counted again when a table has changed: every snapshot of a campaign asks.
+        """
+        changes = [table.changes for table in self.tables.values()]
+        if self._decided[0] != changes:
+            unknown = {key for table in self.tables.values() for key in table.undecided(self.keys)}
+            self._decided = changes, len(self.keys) - len(unknown)
+        return self._decided[1]
 
 
 def named_in(keys: Sequence[SupportKey], messages: Iterable[str]) -> list[SupportKey]:

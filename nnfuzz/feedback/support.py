@@ -80,10 +80,11 @@ class SupportEntry:
 
 @dataclass
 class Support:
-    """The support table of one backend."""
+    """The support table of one backend. changes: how often runs and answers changed `entries`."""
 
     backend: str
     entries: dict[SupportKey, SupportEntry] = field(default_factory=dict)
+    changes: int = field(default=0, compare=False)
 
     def undecided(self, keys: Iterable[SupportKey]) -> list[SupportKey]:
         """The signatures without a status."""
@@ -91,7 +92,9 @@ class Support:
 
     def add_run(self, keys: Iterable[SupportKey]) -> None:
         """Records that a model with these signatures ran at every level."""
-        self.entries.update((key, SupportEntry(OK)) for key in self.undecided(keys))
+        if new := self.undecided(keys):
+            self.changes += 1
+            self.entries.update((key, SupportEntry(OK)) for key in new)
 
     def add_answer(self, key: SupportKey, answer: ProbeAnswer, enough: int = INSTANCES) -> bool:
         """Records the answer of a probe; returns whether a decision needs another probe.
@@ -101,6 +104,7 @@ class Support:
         entry = self.entries.setdefault(key, SupportEntry())
         if entry.status or answer.kind == NOTHING:
             return False
+        self.changes += 1
         if answer.kind == OK:
             self.entries[key] = SupportEntry(OK)
             return False
