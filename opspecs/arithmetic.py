@@ -26,7 +26,7 @@ from nnfuzz.operators.families.elementwise import (
 from nnfuzz.operators.intervals import Interval, corners, even, holds, uncertain
 from nnfuzz.operators.operator import ANY_RANGE, In, operator
 from nnfuzz.operators.rounding import SINGLE, stepwise
-from nnfuzz.operators.unexportable import HALF_PROMOTED, Unexportable
+from nnfuzz.operators.unexportable import CHAINED_BYTES, HALF_PROMOTED, Unexportable
 
 AWAY = 1e-3
 """Smallest absolute value of a denominator, so that quotients stay moderate."""
@@ -142,13 +142,13 @@ class Div(Arithmetic):
             "folds a quotient of two constants in float32 (torch 2.13)",
             dtypes=(DType.INT32, DType.INT64),
         ),
+        CHAINED_BYTES,
     )
 
     def torch(self, x, y):
-        return torch.div(x, y, rounding_mode=None if x.is_floating_point() else "trunc")
-
-    def interval(self, x, y):
-        return super().interval(x, y if x.lo.is_floating_point() else nonzero(y))
+        if x.is_floating_point():
+            return torch.div(x, y)
+        return torch.div(x, divisors(x, y), rounding_mode="trunc")
 
     def floating(self, a, b):
         quotient = corners(torch.div, a, b)
@@ -208,9 +208,17 @@ def undividable(x, y):
     return over | holds(y)
 
 
-def nonzero(y):
-    """Integers without the zeros, which PyTorch refuses to divide by."""
-    return Interval(y.lo.masked_fill(y.lo == 0, 1), y.hi.masked_fill(y.hi == 0, 1), y.any)
+def divisors(x, y):
+    """The divisors of integers, with 1 in place of those whose quotient is undefined: PyTorch
+    raises for 0, and the process dies (SIGFPE) where the least integer is divided by -1.
+
+    Exported models divide by what they are given.
+    """
+    if torch.jit.is_tracing() or torch.compiler.is_exporting():  # type: ignore[attr-defined]
+        return y
+    least = torch.iinfo(x.dtype).min
+    undefined = (y == 0) | ((x == least) & (y == -1)) if least < 0 else y == 0
+    return torch.where(undefined, 1, y)
 
 
 @operator
@@ -225,6 +233,7 @@ class Mod(Binary):
     fmod = Choice(lambda op, x, *_: (0, 1) if x.dtype.is_float else (0,))
 
     def torch(self, x, y):
+        y = y if x.is_floating_point() else divisors(x, y)
         return torch.fmod(x, y) if self.fmod else torch.remainder(x, y)
 
     def onnx(self, emit, x, y):
@@ -237,7 +246,7 @@ class Mod(Binary):
         is uncertain and may be 0 belongs to a quotient that rounding takes across an integer.
         """
         if not x.lo.is_floating_point():
-            return [uncertain(self.torch, x, nonzero(y))]
+            return [uncertain(self.torch, x, y)]
         integer = torch.trunc if self.fmod else torch.floor
         whole = corners(lambda a, b: integer(a / b), x, y)
         interval = corners(lambda a, b: a - whole.lo * b, x, y)

@@ -35,6 +35,7 @@ class Shaped(OpSpec):
     """Base of operators that read only the shape of their input: the output is always exact."""
 
     edges = True
+    takes_empty = True
     inputs = (In("T", ALL),)
     modular = True
     constant = True

@@ -13,6 +13,7 @@ from nnfuzz.operators.operator import In, operator
 
 @operator
 class Identity(DataMovement):
+    takes_empty = True
     torch = staticmethod(torch.clone)
 
 
@@ -24,6 +25,7 @@ class Dropout(DataMovement):
     Source: ONNX Dropout-13.
     """
 
+    takes_empty = True
     inputs = (In("T", FLOATS),)
     ratio = Real(0.0, 0.9)
     form = Choice(("plain", "ratio", "training_mode"))

@@ -9,6 +9,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.axes import AXES, Along, positive
 from nnfuzz.operators.families.index import INDICES, Indexed, span
+from nnfuzz.operators.families.operand import Operands
 from nnfuzz.operators.families.shape import DataMovement, ZeroFilled
 from nnfuzz.operators.operator import In, operator
 
@@ -21,8 +22,22 @@ def _per_axis(draw_one):
     return Choice(by=lambda draw, op, *_: tuple(draw_one(draw, s) for s in op.steps))
 
 
+def _ends(draw, op, *_):
+    """Draws the end of each range; now and then a range is empty."""
+    ends = [draw.var("to", 1 if step > 0 else -1, 96) for step in op.steps]
+    if ends and draw.chance(0.06):
+        at = draw.integer(0, len(ends) - 1)
+        ends[at] = op.starts[at]
+    return tuple(ends)
+
+
+def _clamped(start, end, step):
+    """The end of a range; that of an empty one is its start."""
+    return max(start, end) if step > 0 else min(start, end)
+
+
 @operator
-class Slice(DataMovement):
+class Slice(Operands, DataMovement):
     """Ranges [start, end) along axes; a negative step walks down from `start`, `end` excluded.
 
     Starts and ends are positions; an end of -1 is the position before the first element. `style`:
@@ -31,11 +46,12 @@ class Slice(DataMovement):
     """
 
     merges = ("Slice", "Pad")
+    takes_empty = True
     inputs = (In("T", ALL, (1, 5)),)
     axes = AXES
     steps = Choice(by=lambda draw, op, *_: tuple(draw.choice(STEPS) for _ in op.axes))
     starts = _per_axis(lambda draw, step: draw.var("from", 0, 95))
-    ends = _per_axis(lambda draw, step: draw.var("to", 1 if step > 0 else -1, 96))
+    ends = Choice(by=_ends)
     style = Choice(("plain", "negative", "beyond"))
 
     @classmethod
@@ -46,7 +62,8 @@ class Slice(DataMovement):
         steps = fields.get("steps") or (1,) * len(starts)
         sizes = [takes[0].shape[a] for a in axes]
         parts = [slice(*p).indices(s) for *p, s in zip(starts, ends, steps, sizes)]
-        first, last = (tuple(part[i] for part in parts) for i in (0, 1))
+        first = tuple(part[0] for part in parts)
+        last = tuple(_clamped(*part) for part in parts)
         return cls(axes=axes, steps=steps, starts=first, ends=last, style="plain")
 
     def _parts(self, x):
@@ -60,10 +77,15 @@ class Slice(DataMovement):
         yield len(self.axes) == len(self.starts) == len(self.ends) == len(self.steps)
         yield 0 not in self.steps
         for _, size, start, end, step in self._parts(x):
-            yield start < size
             yield start >= 0
-            yield end <= size if step > 0 else end < start
-            yield end > start if step > 0 else end >= -1
+            if step > 0:
+                yield start <= size
+                yield end <= size
+                yield end >= start
+            else:
+                yield start < size
+                yield end >= -1
+                yield end <= start
 
     def type_transfer(self, x):
         shape = list(x.shape)
@@ -76,8 +98,8 @@ class Slice(DataMovement):
         for axis, start, end, step in zip(self.axes, self.starts, self.ends, self.steps):
             axis %= x.dim()
             before = (slice(None),) * axis
-            if step > 0:
-                x = x[(*before, slice(start, end, step))]
+            if step > 0 or start == end:
+                x = x[(*before, slice(start, end, abs(step)))]
             else:
                 last = start - (start - end - 1) // -step * -step
                 x = x[(*before, slice(last, start + 1, -step))].flip(axis)
@@ -85,18 +107,18 @@ class Slice(DataMovement):
 
     def onnx(self, emit, x):
         parts = list(self._parts(emit.type(x)))
-        columns = (
-            [self._start(size, start, step) for _, size, start, _, step in parts],
-            [self._end(size, end, step) for _, size, _, end, step in parts],
-            self.axes,
-            self.steps,
-        )
-        return emit("Slice", x, *(emit.const(list(c), DType.INT64) for c in columns))
+        starts = [self._start(*part[1:]) for part in parts]
+        ends = [self._end(size, end, step) for _, size, _, end, step in parts]
+        bounds = [self.integers(emit, x, column) for column in (starts, ends)]
+        more = (emit.const(list(column), DType.INT64) for column in (self.axes, self.steps))
+        return emit("Slice", x, *bounds, *more)
 
-    def _start(self, size, start, step):
-        if self.style == "beyond" and step < 0 and start == size - 1:
+    def _start(self, size, start, end, step):
+        """A range that is empty may begin behind its end."""
+        last = size - 1 if step < 0 else size
+        if self.style == "beyond" and (start == last if step < 0 else start == end):
             return FAR
-        return start - size if self.style == "negative" else start
+        return start - size if self.style == "negative" and start < size else start
 
     def _end(self, size, end, step):
         if end == -1:

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import torch
 
-from nnfuzz.ir.dtypes import ALL, DType
+from nnfuzz.ir.dtypes import ALL
 from nnfuzz.ir.expr import total
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.axes import Along
+from nnfuzz.operators.families.operand import Operands
 from nnfuzz.operators.families.shape import DataMovement, resized
 from nnfuzz.operators.families.window import per_axis
 from nnfuzz.operators.operator import In, operator
 
 
 @operator
-class Tile(DataMovement):
+class Tile(Operands, DataMovement):
     merges = ("Tile",)
+    takes_empty = True
     copies = True
     inputs = (In("T", ALL, (1, 5)),)
-    as_inputs = ("repeats",)
     repeats = per_axis(1, 1, 2, 3, same=0, skipped=0)
 
     def requires(self, x):
         yield len(self.repeats) == x.rank
-        yield all(r >= 1 for r in self.repeats)
+        yield all(r >= 0 for r in self.repeats)
 
     def type_transfer(self, x):
         return [x.with_shape([d * r for d, r in zip(x.shape, self.repeats)])]
@@ -32,12 +33,16 @@ class Tile(DataMovement):
     def torch(self, x):
         return x.repeat(self.repeats)
 
+    def onnx(self, emit, x):
+        return emit("Tile", x, self.integers(emit, x, self.repeats))
+
 
 @operator
 class Concat(Along, DataMovement):
     merges = ("Split", "Concat")
+    takes_empty = True
     inputs = (In("T", ALL, (1, 5)), In("T", ranks=(1, 5)))
-    variadic = (2, 4)
+    variadic = (1, 4)
 
     def requires(self, first, *others):
         yield from super().requires(first)
@@ -66,20 +71,27 @@ class Concat(Along, DataMovement):
         return torch.cat(xs, self.axis)
 
 
+def _parts(draw, *_):
+    """Sizes of two to four parts; one of them is 0 now and then."""
+    parts = [draw.var("s", 1, 48) for _ in range(draw.integer(2, 4))]
+    if draw.chance(0.06):
+        parts[draw.integer(0, len(parts) - 1)] = 0
+    return tuple(parts)
+
+
 @operator
-class Split(Along, DataMovement):
+class Split(Along, Operands, DataMovement):
     """Two to four parts of any sizes along one axis; written with `num_outputs` where the sizes
     agree with it."""
 
     merges = ("Concat",)
+    takes_empty = True
     inputs = (In("T", ALL, (1, 5)),)
-    split = Choice(
-        by=lambda draw, *_: tuple(draw.var("s", 1, 48) for _ in range(draw.integer(2, 4)))
-    )
+    split = Choice(by=_parts)
 
     def requires(self, x):
         yield from super().requires(x)
-        yield all(not isinstance(s, int) or s >= 1 for s in self.split)
+        yield all(not isinstance(s, int) or s >= 0 for s in self.split)
         yield total(self.split) == x.shape[self.axis]
 
     def type_transfer(self, x):
@@ -100,6 +112,5 @@ class Split(Along, DataMovement):
         count = len(self.split)
         if emit.opset >= 18 and len(set(self.split)) == 1:
             return emit("Split", x, outputs=count, axis=self.axis, num_outputs=count)
-        return emit(
-            "Split", x, emit.const(list(self.split), DType.INT64), outputs=count, axis=self.axis
-        )
+        sizes = self.integers(emit, x, self.split)
+        return emit("Split", x, sizes, outputs=count, axis=self.axis)

@@ -33,6 +33,7 @@ class MatMul(Summing):
     Source: ONNX MatMul-13; numpy.matmul.
     """
 
+    takes_empty = True
     inputs = (In("T", (*FLOATS, DType.INT32, DType.INT64), (1, 5)), In("T", ranks=(1, 5)))
 
     def requires(self, a, b):
@@ -77,6 +78,7 @@ class Gemm(Summing):
     Source: ONNX Gemm-13.
     """
 
+    takes_empty = True
     unexportable = (SCALAR_DOUBLE,)
     inputs = (
         In("T", FLOATS, (2, 2)),

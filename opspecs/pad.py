@@ -7,6 +7,7 @@ import torch
 from nnfuzz.ir.dtypes import ALL, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.operand import Operands
 from nnfuzz.operators.families.shape import DataMovement
 from nnfuzz.operators.intervals import Interval
 from nnfuzz.operators.operator import In, operator
@@ -38,7 +39,7 @@ def _slice(emit, x, axis, start, end):
 
 
 @operator
-class Pad(DataMovement):
+class Pad(Operands, DataMovement):
     """Extends each axis by a constant, or by mirrored, repeated or wrapped elements; negative
     padding crops.
 
@@ -46,6 +47,7 @@ class Pad(DataMovement):
     """
 
     merges = ("Pad", "Slice")
+    takes_empty = True
     inputs = (In("T", ALL, (1, 5)),)
     mode = Choice(("constant", "constant", "reflect", "edge", "wrap"))
     pads = Choice(by=_pads)
@@ -63,10 +65,12 @@ class Pad(DataMovement):
         yield len(self.pads) == 2 * x.rank
         for size, before, behind in self._sides(x):
             if self.mode == "constant":
-                yield size + before >= 1
-                yield size + behind >= 1
-                yield size + before + behind >= 1
+                yield size + before >= 0
+                yield size + behind >= 0
+                yield size + before + behind >= 0
                 continue
+            # There is nothing to repeat.
+            yield size >= 1
             yield before >= 0
             yield behind >= 0
             if self.mode != "edge":
@@ -121,7 +125,7 @@ class Pad(DataMovement):
     def onnx(self, emit, x):
         if self.mode == "wrap" and emit.opset < 19:
             return self._wrapped(emit, x)
-        pads = emit.const(list(self.pads), DType.INT64)
+        pads = self.integers(emit, x, self.pads)
         constant = (emit.const(self.value, emit.type(x).dtype),) if self.value else ()
         return emit("Pad", x, pads, *constant, mode=self.mode)
 

@@ -51,12 +51,15 @@ class Pool(Window):
         yield from self.window_fits(x)
         counts = self.window_counts(x)
         for count, (size, window, stride, dilation, before, behind) in zip(counts, self.axes(x)):
+            # ONNX Runtime and PyTorch demand that every window reaches beyond the padding.
             yield before < window
+            # The same behind the input.
             yield behind < window
             if dilation > 1:
+                # A window that lies in the padding as a whole has no mean and no maximum.
                 yield or_(before == 0, size >= dilation)
             if self.ceil_mode and stride > 1:
-                # Whether a window may start in the padding behind differs between versions.
+                # From opset 22 on, a window that starts in the padding behind is ignored.
                 yield (count - 1) * stride < size + before
 
     def type_transfer(self, x):
@@ -105,12 +108,12 @@ class MaxPool(Pool):
 class AveragePool(Averaging, Pool):
     """The mean over each window, or over its unpadded part (count_include_pad = 0).
 
-    With ceil_mode, a window overhangs the padded input only where the overhang is not counted:
-    opsets differ in how it counts. Source: ONNX AveragePool-11; torch.nn.functional.avg_pool2d.
+    With ceil_mode, a window may overhang the padded input; what lies beyond is never counted.
+    Source: ONNX AveragePool-22; torch.nn.functional.avg_pool2d.
     """
 
     monotone = (1,)
-    count_include_pad = chosen(lambda op: (0,) if op.ceil_mode else (0, 1))
+    count_include_pad = Choice((0, 1))
 
     def _sliding(self, x, padding, include):
         n = x.dim() - 2
@@ -145,7 +148,7 @@ class AveragePool(Averaging, Pool):
 
     @property
     def varying(self):
-        return not self.count_include_pad and any(self.pads)
+        return bool(self.ceil_mode) or (not self.count_include_pad and any(self.pads))
 
     def partial(self, x):
         if self.varying or self.terms(x) < 3:
@@ -162,15 +165,9 @@ class AveragePoolDilated(AveragePool):
     auto_pad = NO_AUTO_PAD
     dilations = per_axis(2, 2, 1, 3)
 
-    def requires(self, x):
-        # What lies beyond the padding counts in no implementation, and in `terms` it does.
-        yield not (self.ceil_mode and self.count_include_pad)
-        yield from super().requires(x)
-
     def torch(self, x):
-        if self.count_include_pad:
-            return self.window_sums(x) / self.terms(x)
-        return self.window_sums(x) / self.window_sums(torch.ones_like(x[:1, :1]))
+        counted = float(self.count_include_pad)
+        return self.window_sums(x) / self.window_sums(torch.ones_like(x[:1, :1]), counted)
 
     def onnx(self, emit, x):
         return emit("AveragePool", x, **self.onnx_attributes())

@@ -8,6 +8,7 @@ from nnfuzz.ir.dtypes import ALL
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.axes import AXES, positive
+from nnfuzz.operators.families.operand import Operands
 from nnfuzz.operators.families.shape import DataMovement, ZeroFilled
 from nnfuzz.operators.operator import In, operator
 
@@ -78,14 +79,13 @@ class SpaceToDepth(Blocks):
 
 
 @operator
-class CenterCropPad(ZeroFilled, DataMovement):
+class CenterCropPad(ZeroFilled, Operands, DataMovement):
     """The middle of each axis, surrounded by zeros where the target is larger.
 
     Source: ONNX CenterCropPad-18.
     """
 
     since = 18
-    as_inputs = ("shape",)
     inputs = (In("T", ALL, (1, 5)),)
     axes = AXES
     shape = Choice(by=lambda draw, op, first, *_: tuple(draw.dim(first.rank) for _ in op.axes))
@@ -114,3 +114,6 @@ class CenterCropPad(ZeroFilled, DataMovement):
             before[axis], after[axis] = (size - have) // 2, (size - have + 1) // 2
             x = torch.cat([x.new_zeros(before), x, x.new_zeros(after)], axis)
         return x
+
+    def onnx(self, emit, x):
+        return emit("CenterCropPad", x, self.integers(emit, x, self.shape), axes=self.axes)

@@ -37,6 +37,7 @@ def total(x, axes, keepdim):
 
 @operator
 class ReduceSum(Reduction, Summing):
+    takes_empty = True
     unexportable = (HALF_PROMOTED,)
     inputs = (In("T", SUMMED),)
     axes_input = 13

@@ -10,6 +10,7 @@ import torch
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.axes import sizes
+from nnfuzz.operators.families.operand import Operands
 from nnfuzz.operators.families.resample import cubic, interpolation, nearest, positions, triangle
 from nnfuzz.operators.families.shape import DataMovement
 from nnfuzz.operators.families.sums import largest
@@ -29,7 +30,7 @@ LONGEST = 4096
 TRANSFORMATIONS = ("half_pixel", "half_pixel", "pytorch_half_pixel", "asymmetric", *ENDS)
 
 
-class Resizing(DataMovement):
+class Resizing(Operands, DataMovement):
     """(N, C, *S) -> (N, C, *S'); S' = floor(S * scale).
 
     The scales have exact reciprocals or are small integers, so that every implementation computes
@@ -100,7 +101,7 @@ class Resizing(DataMovement):
         options["extrapolation_value"] = self.beyond or None
         if self.by_size:
             wanted = self.type_transfer(emit.type(x))[0].shape[first:]
-            goal = ["", emit.const(list(wanted), DType.INT64)]
+            goal = ["", self.integers(emit, x, wanted)]
         else:
             goal = [emit.const([1, 1, *self.scales][first:], DType.FLOAT32)]
         return emit("Resize", x, region, *goal, mode=self.method, **options)

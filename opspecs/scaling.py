@@ -206,6 +206,8 @@ class MeanVarianceNormalization(Unary):
     (onnx 1.23). Source: ONNX MeanVarianceNormalization-13.
     """
 
+    takes_empty = False
+
     inputs = (In("T", FLOATS, (1, 5)),)
     axes = AXES
     differing = True
@@ -264,6 +266,7 @@ class LRN(Unary):
     Images only, because runtimes implement no other rank. Source: ONNX LRN-13.
     """
 
+    takes_empty = False
     weight = 1.8  # few values have such a type
     unexportable = DECOMPOSED
     inputs = (In("T", FLOATS, (4, 4)),)

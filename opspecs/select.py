@@ -7,14 +7,15 @@ import torch
 from nnfuzz.ir.dtypes import NUMBERS, DType
 from nnfuzz.operators.attributes import Choice, Sym
 from nnfuzz.operators.families.axes import AXIS
+from nnfuzz.operators.families.operand import Operands
 from nnfuzz.operators.families.shape import resized
 from nnfuzz.operators.families.sorting import in_order, parted, settled
 from nnfuzz.operators.intervals import Interval
-from nnfuzz.operators.operator import In, OpSpec, operator
+from nnfuzz.operators.operator import In, operator
 
 
 @operator
-class TopK(OpSpec):
+class TopK(Operands):
     """The k largest or smallest elements along an axis and their positions; the first of equal
     ones.
 
@@ -56,7 +57,7 @@ class TopK(OpSpec):
         return x.gather(self.axis, places), places
 
     def onnx(self, emit, x):
-        k = emit.const([self.k], DType.INT64)
+        k = self.integers(emit, x, [self.k])
         if self.sorted:
             return emit("TopK", x, k, outputs=2, axis=self.axis, largest=self.largest)
         attributes = {"axis": self.axis, "largest": self.largest, "sorted": 0}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from nnfuzz.ir.dtypes import ALL, DType
-from nnfuzz.ir.expr import IntExpr, and_, maximum, or_, product
+from nnfuzz.ir.dtypes import ALL
+from nnfuzz.ir.expr import IntExpr, and_, or_, product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.axes import positive, signed
+from nnfuzz.operators.families.broadcast import wider
+from nnfuzz.operators.families.operand import Operands
 from nnfuzz.operators.families.shape import DataMovement, regrouped, same_product
 from nnfuzz.operators.operator import In, operator
 
@@ -19,12 +21,15 @@ def _copied(draw, op, first, *_):
 
 
 @operator
-class Reshape(DataMovement):
+class Reshape(Operands, DataMovement):
     """A tensor of any shape with the same number of elements. Source: ONNX Reshape-13."""
 
     merges = ("Reshape", "Transpose", "Flatten")
+    takes_empty = True
     shape = Choice(by=lambda draw, op, first, *_: regrouped(draw, first.shape))
-    inferred = Choice(by=lambda draw, op, *_: draw.integer(-1, len(op.shape) - 1))
+    inferred = Choice(
+        by=lambda draw, op, first, *_: -1 if first.is_empty else draw.integer(-1, len(op.shape) - 1)
+    )
     allowzero = Choice(lambda op, *_: (0, 0, 1) if op.inferred < 0 else (0,), default=0)
     """`allowzero`, which has no effect without a 0 in the shape and is invalid beside a -1."""
     copied = Choice(by=_copied, default=())
@@ -39,6 +44,21 @@ class Reshape(DataMovement):
             yield axis < min(x.rank, len(self.shape))
             yield self.shape[axis] == x.shape[axis]
         yield same_product(self.shape, x.shape)
+        if x.is_empty:
+            # Beside a 0, no other size follows from the number of elements.
+            yield self.inferred < 0 or self.shape[self.inferred] == 0
+            yield self.inferred < 0 or self.shape.count(0) == 1
+            # Without `allowzero`, a 0 copies a size.
+            yield self.allowzero or all(d or x.shape[i : i + 1] == (0,) for i, d in self._given())
+
+    def _given(self):
+        """The sizes that the model gives, with their axes."""
+        return ((i, d) for i, d in enumerate(self.shape) if i != self.inferred)
+
+    def refusal(self, exporter, opset, *inputs):
+        """`allowzero` came with opset 14."""
+        moved = self.allowzero and opset < 14 and any(t.is_empty for t in inputs)
+        return "a 0 copies a size" if moved else super().refusal(exporter, opset, *inputs)
 
     def type_transfer(self, x):
         return [x.with_shape(self.shape)]
@@ -65,12 +85,13 @@ class Reshape(DataMovement):
         shape = [-1 if i == self.inferred else d for i, d in enumerate(self.shape)]
         shape = [0 if i in self.copied else d for i, d in enumerate(shape)]
         zeros = 1 if self.allowzero and emit.opset >= 14 else None
-        return emit("Reshape", x, emit.const(shape, DType.INT64), allowzero=zeros)
+        return emit("Reshape", x, self.integers(emit, x, shape), allowzero=zeros)
 
 
 @operator
 class Transpose(DataMovement):
     merges = ("Transpose",)
+    takes_empty = True
     perm = Choice(by=lambda draw, op, first, *_: tuple(draw.shuffled(range(first.rank))))
 
     @classmethod
@@ -101,6 +122,7 @@ def _squeezed(draw, op, first, *_):
 @operator
 class Squeeze(DataMovement):
     merges = ("Unsqueeze", "Squeeze")
+    takes_empty = True
     inputs = (In("T", ALL, (1, 5)),)
     as_inputs = ("axes",)
     axes = Choice(by=_squeezed)
@@ -147,6 +169,7 @@ def _unsqueezed(draw, op, first, *_):
 @operator
 class Unsqueeze(DataMovement):
     merges = ("Squeeze", "Unsqueeze")
+    takes_empty = True
     inputs = (In("T", ALL, (0, 4)),)
     as_inputs = ("axes",)
     axes = Choice(by=_unsqueezed)
@@ -194,12 +217,12 @@ def _expanded(draw, op, first, *_):
 
 
 @operator
-class Expand(DataMovement):
+class Expand(Operands, DataMovement):
     """Broadcast to a shape, both ways: a 1 in the shape keeps the input's size."""
 
     merges = ("Expand",)
+    takes_empty = True
     copies = True
-    as_inputs = ("shape",)
     shape = Choice(by=_expanded)
 
     def _pairs(self, x):
@@ -207,13 +230,13 @@ class Expand(DataMovement):
 
     def requires(self, x):
         yield len(self.shape) >= x.rank
-        yield from (s >= 1 for s in self.shape)
+        yield from (s >= 0 for s in self.shape)
         for d, s in self._pairs(x):
             if d is not s:
                 yield or_(d == s, d == 1, s == 1)
 
     def type_transfer(self, x):
-        tail = [maximum(d, s) for d, s in self._pairs(x)]
+        tail = [wider(d, s) for d, s in self._pairs(x)]
         return [x.with_shape((*self.shape[: len(self.shape) - x.rank], *reversed(tail)))]
 
     @classmethod
@@ -227,12 +250,16 @@ class Expand(DataMovement):
         new = len(self.shape) - x.dim()
         return x.expand([-1 if i >= new and d == 1 else d for i, d in enumerate(self.shape)])
 
+    def onnx(self, emit, x):
+        return emit("Expand", x, self.integers(emit, x, self.shape))
+
 
 @operator
 class Flatten(DataMovement):
     """A matrix whose rows are the axes before `axis`, and whose columns are the others."""
 
     merges = ("Reshape",)
+    takes_empty = True
     axis = Choice(by=lambda draw, op, first, *_: draw.integer(-first.rank, first.rank))
 
     def requires(self, x):

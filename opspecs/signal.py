@@ -32,6 +32,7 @@ class CosineWindow(Unary):
     a constant. `measured` takes the length from the tensor itself. Source: ONNX HannWindow-17.
     """
 
+    takes_empty = False
     since = 17
     inputs = (In("T", (DType.FLOAT32, DType.FLOAT64), (1, 5)),)
     coefficients: tuple[float, ...] = ()

@@ -58,7 +58,8 @@ class Outcome:
     where there was an error. `label` is that of the backend (nnfuzz.backend.registry.labelled)
     where it is not the compiler's name. `baseline`: of a level that shows nothing of the backend's
     own (Backend.baseline). `passes`: names of those that changed the model, where that was asked
-    for and the backend tells (Backend.build_watched).
+    for and the backend tells (Backend.build_watched). `dies_at`: the operator of the graph at which
+    the process dies, where its death says nothing and beginnings of the model were run.
     """
 
     kind: OutcomeKind
@@ -77,6 +78,7 @@ class Outcome:
     baseline: bool = False
     passes: tuple[str, ...] | None = None
     over_memory_limit: bool = False
+    dies_at: str = ""
 
     @property
     def backend(self) -> str:

@@ -164,7 +164,7 @@ class Loop:
         self._probing = self._suspects.waited_for = True
         deadline = time.monotonic() + seconds
         self.prober.ask_known()
-        self.prober.ask(by_turns(self.prober.keys))
+        self.prober.ask(by_turns(self.prober.newest))
         while not self._stopped() and (not self.prober.idle or self._busy()):
             if time.monotonic() >= deadline:
                 self.prober.forget_waiting()

@@ -112,6 +112,21 @@ def broken(spec: type[OpSpec], signature: SignatureTypes, draw: Draw) -> OpInsta
     return _settled(op, types, rest, draw)
 
 
+def emptied(
+    spec: type[OpSpec], signature: SignatureTypes, rank: int, draw: Draw
+) -> OpInstance | None:
+    """An application to inputs of which a size is 0, with attributes for these; whether it is
+    admitted is for `check` to say. None if attributes cannot be drawn for it.
+    """
+    dtypes = dtypes_of(spec, draw.integer(*spec.arity()), signature[0])
+    sizes = [draw.integer(1, 4) for _ in range(rank)]
+    sizes[draw.integer(0, rank - 1)] = 0
+    first = TensorType(dtypes[0], tuple(sizes))
+    op = fixed_output(spec.draw(draw, first), signature[1])
+    types = op.complete(draw, first, dtypes)
+    return _settled(op, types, list(op.requires(*types)), draw)
+
+
 def fixed_output(op: OpSpec, output: DType) -> OpSpec:
     """Set the attribute that names the output's dtype, if the operator has one."""
     if isinstance(op.output, str) and op.output in op.declared:

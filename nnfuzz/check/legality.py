@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from contextlib import suppress
 from functools import cache
 
 import onnx
@@ -19,7 +19,6 @@ from nnfuzz.check.instances import OpInstance, SignatureTypes, fixed_output, sol
 from nnfuzz.check.late_schemas import TYPE, SchemaDifference, missing, uses
 from nnfuzz.check.reference_implementations import one_node, unknown_operators
 from nnfuzz.generate.catalog import signature_key
-from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.materialize.emit import OPSETS
 from nnfuzz.materialize.errors import GraphFault
@@ -49,16 +48,6 @@ def illegal(
     )
 
 
-def admitted_by_schema(
-    config: GenerateConfig, specs: Iterable[type[OpSpec]], release: str | None = None
-) -> GenerateConfig:
-    """The configuration with the signatures refused that ONNX does not admit at its opset.
-
-    release: see `illegal`.
-    """
-    return replace(config, refused=config.refused | illegal(specs, config.opset, release))
-
-
 def legal_signatures(spec: type[OpSpec]) -> list[SignatureTypes]:
     """The signatures of an operator that have a valid model at the newest opset."""
     judged = _judged(spec, OPSETS[1])  # type: ignore[arg-type]
@@ -78,10 +67,30 @@ def _judged(spec: type[OpSpec], opset: int, release: str | None = None) -> Mappi
     signatures = {signature_key(spec, *signature): signature for signature in spec.signatures()}
     if spec.since > opset:
         return dict.fromkeys(signatures, False)
-    named = spec.onnx is OpSpec.onnx and onnx.defs.has(spec.name)
     lacking = missing(release)
-    judge = _Schema(spec, opset, lacking) if named else _Lowering(spec, opset, lacking)
+    judge = (
+        _Schema(spec, opset, lacking)
+        if names_one_operator(spec)
+        else _Lowering(spec, opset, lacking)
+    )
     return {key: judge.admits(signature) for key, signature in signatures.items()}
+
+
+def names_one_operator(spec: type[OpSpec]) -> bool:
+    """Whether the lowering of a spec is the one ONNX operator of its name."""
+    return spec.onnx is OpSpec.onnx and bool(onnx.defs.has(spec.name))
+
+
+def lowered(spec: type[OpSpec], opset: int) -> list[onnx.ModelProto]:
+    """Models of single instances of an operator, which lower to different ONNX operators; dtypes
+    that an opset lacks are often written in other ways, so each with the last dtypes too.
+    """
+    judge, models = _Lowering(spec, opset, ()), []
+    for instance in judge.instances:
+        models.append(judge.model(instance))
+        with suppress(GraphFault, ArithmeticError, LookupError, TypeError, ValueError):
+            models.append(judge.model(judge._retyped(instance, spec.signatures()[-1])))
+    return models
 
 
 # -- one ONNX operator ------------------------------------------------------------------------
@@ -162,7 +171,7 @@ class _Lowering:
         for _ in range(DRAWS):
             instance = self._instance(signature)
             if instance is not None:
-                lowered = tuple(node.op_type for node in self._model(instance).graph.node)
+                lowered = tuple(node.op_type for node in self.model(instance).graph.node)
                 found.setdefault(lowered, instance)
         return list(found.values())
 
@@ -178,11 +187,11 @@ class _Lowering:
         types = (t.with_dtype(d) for t, d in zip(instance.types, dtypes))
         return OpInstance(op, tuple(types))
 
-    def _model(self, instance: OpInstance) -> onnx.ModelProto:
+    def model(self, instance: OpInstance) -> onnx.ModelProto:
         return one_node(instance, instance.op.type_transfer(*instance.types), self.opset)
 
     def _typed(self, instance: OpInstance) -> bool:
-        model = self._model(instance)
+        model = self.model(instance)
         if unknown_operators(model):  # inference passes over them
             return False
         if uses(model, self.lacking, self.opset):

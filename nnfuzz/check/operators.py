@@ -89,6 +89,7 @@ class _Check:
             ("backward", self.backward, self.instances),
             ("tightness", self.tightness, self.instances * 3),
             ("rejection", self.rejection, self.instances),
+            ("empty", self.empty, self.instances * self.spec.takes_empty),
             ("patterns", self.patterns, 1),
         ):
             for signature in self.dealt(count):
@@ -278,6 +279,25 @@ class _Check:
             return defined and self.values_agree(instance, arrays, model, opset)[0] is True
         except Exception:
             return False
+
+    # -- empty tensors ------------------------------------------------------------------------
+
+    def empty(self, signature: SignatureTypes) -> None:
+        """Admitted instances without elements run and have the types and values claimed."""
+        lo, hi = self.spec.inputs[0].ranks
+        rank = self.draw.integer(max(lo, 1), min(hi, RANKS))
+        instance = draws.emptied(self.spec, signature, rank, self.draw)
+        if instance is None or is_rejected(instance):
+            return
+        opsets = [o for o in self.legal if not instance.op.refusal("direct", o, *instance.types)]
+        if not opsets:
+            return
+        outputs = instance.op.type_transfer(*instance.types)
+        arrays, _ = references.inputs_for(instance, self.values)
+        if self.agrees_torch(instance, arrays, outputs):
+            self.report.empty += 1
+            self.legal = opsets
+            self.agrees_onnx(instance, arrays, outputs)
 
     # -- rejection ----------------------------------------------------------------------------
 

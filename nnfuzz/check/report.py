@@ -23,6 +23,7 @@ class CheckReport:
     understands differently. broken: instances with one broken condition. torch_rejects: broken
     ones that PyTorch rejects as well. needless: broken ones that both judges accept, so that the
     condition is too strict. unconfirmed: solved instances whose values no ONNX runtime can compute.
+    empty: instances without elements that were checked.
     outside: solved instances that were not run, since no input within the domain was found. notes:
     how often a runtime could not run an instance or differed.
     """
@@ -39,6 +40,7 @@ class CheckReport:
     needless: int = 0
     unconfirmed: int = 0
     outside: int = 0
+    empty: int = 0
     seconds: float = 0.0
     problems: list[str] = field(default_factory=list)
     notes: Counter[str] = field(default_factory=Counter)
@@ -62,7 +64,7 @@ class CheckReport:
 
 COLUMNS = (
     "operator, forward, backward, unsolved, unconfirmed, accepted, refused, torch only, broken, "
-    "torch rejects, needless, problems"
+    "torch rejects, needless, empty, problems"
 ).split(", ")
 
 
@@ -77,7 +79,7 @@ def report_table(reports: Iterable[CheckReport]) -> Table:
         share = f"{r.refused} ({r.refused_share:.0%})" if r.refused else "0"
         counts = (r.forward, r.backward, r.unsolved, r.unconfirmed)
         tight = (r.accepted, share, r.torch_only)
-        rest = (r.broken, r.torch_rejects, r.needless, len(r.problems))
+        rest = (r.broken, r.torch_rejects, r.needless, r.empty, len(r.problems))
         result.add_row(r.operator, *map(str, (*counts, *tight, *rest)), style="" if r.ok else "red")
     return result
 

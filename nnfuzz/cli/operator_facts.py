@@ -87,7 +87,7 @@ def operator_facts(specs: Iterable[type[OpSpec]]) -> list[OperatorFacts]:
 
 def _written(specs: Iterable[type[OpSpec]], exporter: str) -> frozenset[str]:
     """The signatures that generation uses with an exporter, at the opset it has by default."""
-    from nnfuzz.check.legality import admitted_by_schema
+    from nnfuzz.check.versions import admitted_by_schema
     from nnfuzz.generate.catalog import Catalog, NothingLeft
     from nnfuzz.generate.config import GenerateConfig
 

@@ -47,7 +47,9 @@ Exporter = Annotated[
 Opset = Annotated[
     int | None,
     WRITTEN.option(
-        "ONNX opset [default: the newest that each exporter writes and the backends take].", "N"
+        "ONNX opset of all models [default: each model has one of those that its exporter writes "
+        "and the backends take].",
+        "N",
     ),
 ]
 Seed = Annotated[

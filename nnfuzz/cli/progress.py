@@ -17,6 +17,7 @@ from nnfuzz.records.rows import FindingRow
 
 if TYPE_CHECKING:
     from nnfuzz.records.config import CampaignConfig
+    from nnfuzz.testcase.case import CaseConfig
 
 LINE_SECONDS = 10.0
 MOST_NODES = 16
@@ -108,8 +109,14 @@ def subject(config: CampaignConfig) -> str:
         levels = backend.having(config.levels) if config.levels else backend.default_levels()
         release = "" if spec.release else known_release(backend)
         parts.append(f"{spec}{release and f' {release}'} ({', '.join(levels)})")
-    written = [f"{name} (opset {config.case.only(name).opset})" for name in config.case.exporters]
+    written = [f"{name} ({_opsets(config.case, name)})" for name in config.case.exporters]
     return f"{' and '.join(parts)}, models by {' and '.join(written)}"
+
+
+def _opsets(case: CaseConfig, exporter: str) -> str:
+    """The opset of an exporter's models, or those that are drawn for them."""
+    newest, *older = case.drawing(exporter) or (case.only(exporter).opset,)
+    return f"opsets {older[-1]} to {newest}" if older else f"opset {newest}"
 
 
 def line(s: CampaignSnapshot) -> str:

@@ -27,7 +27,7 @@ import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from nnfuzz.campaign.session import AHEAD
+from nnfuzz.campaign.opening import AHEAD
 from nnfuzz.cluster.node import Link, NodeStatus, run_node
 from nnfuzz.parts.leases import Leases
 from nnfuzz.records.config import CampaignConfig, ConfigError

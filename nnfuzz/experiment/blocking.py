@@ -99,7 +99,8 @@ def examine(
     """Runs the case once at the given levels (default: the backend's pair) and judges it in full.
 
     without: passes to switch off. seconds: see BackendRunner.submit. producer: has ONNX's reference
-    evaluator vote where levels differ and nobody knows who is right; None for no such vote. rival:
+    evaluator vote where levels differ and nobody knows who is right, and silent deaths located;
+    None for neither. rival:
     another backend that runs the case at its usual levels and has a vote as well. Raises:
     OptionError for an unknown level, RunnerError, and whatever `judge` raises.
     """
@@ -107,7 +108,8 @@ def examine(
     order = {runner.spec.name: runner.backend.levels}
     run = Run(runner.name, case, levels, without=tuple(without), seconds=seconds)
     runs = [Run(rival.name, case, rival.backend.default_levels()), run] if rival else [run]
-    plan = Plan(runs, levels=order, habits={runner.name: runner.habits})
+    habits = {runner.name: runner.habits}
+    plan = Plan(runs, levels=order, habits=habits, locates=producer is not None)
     runners = {own.name: own for own in (rival, runner) if own}
     return finished(Procedure(case, plan, Blocking(runners, judge, producer)).result())
 

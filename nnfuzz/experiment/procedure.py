@@ -1,7 +1,7 @@
 """The experiment: a case runs on targets, is compared, judged, repeated, and blamed on somebody.
 
-    run -> cheap comparison -> judge -> failures -> repetition in fresh processes
-        -> the targets that isolate the fault -> result
+    run -> cheap comparison -> judge -> failures -> where a silent death begins
+        -> repetition in fresh processes -> the targets that isolate the fault -> result
 
 The sequence is one coroutine over `Services`; who drives it decides what runs at the same time.
 """
@@ -17,6 +17,7 @@ from nnfuzz.backend.runner import RunnerError
 from nnfuzz.backend.target import DIRECT, EXPORTED, MODULE, is_rewritten
 from nnfuzz.compare.flip import Blame, Coordinate
 from nnfuzz.compare.mismatch import Verdict
+from nnfuzz.experiment.beginnings import operator_of_death
 from nnfuzz.experiment.judgement import (
     accused_by,
     comparable_share,
@@ -34,6 +35,7 @@ from nnfuzz.experiment.result import Event, Judging, Plan, Result, Run, Services
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.sandbox.events import Death, Trouble, event_line
 from nnfuzz.testcase.case import TestCase
+from nnfuzz.triage.identity import wordless
 from nnfuzz.triage.signature import Failure, failures
 
 FAULT, DEATH, FLAKY, UNDEFINED = "fault", "death", "flaky", "undefined"
@@ -77,8 +79,7 @@ class Procedure:
         self.settling = True
         await self._compare()
         self._outcomes = excused(self._outcomes)
-        found = failures(self._outcomes, self._verdict, self.case.graph, self.case.fault)
-        found = await self._defined(found)
+        found = await self._defined(await self._located(self._failures()))
         doubts = await self._repeated(found)
         confirmed = [d.failure for d in doubts if d.certain]
         blames = {f.signature.hash: self._blame(f) for f in confirmed}
@@ -166,8 +167,10 @@ class Procedure:
         return verdict
 
     async def _defined(self, found: list[Failure]) -> list[Failure]:
-        """The failures without errors that a correct compiler may raise as well."""
-        errors = [f for f in found if f.stage is Stage.EXECUTE and f.kind in _RAISED]
+        """The failures without errors that a correct compiler may raise as well. It may raise them
+        where an operator is undefined; no input excuses a process that dies."""
+        raised = OutcomeKind.EXCEPTION
+        errors = [f for f in found if f.stage is Stage.EXECUTE and f.kind is raised]
         if not errors or not self.case.graph or self.case.fault:
             return found
         verdict = await self._judged((), ())
@@ -175,6 +178,55 @@ class Procedure:
             return found
         self._events += [_undefined(failure) for failure in errors]
         return [failure for failure in found if failure not in errors]
+
+    def _failures(self) -> list[Failure]:
+        return failures(self._outcomes, self._verdict, self.case.graph, self.case.fault)
+
+    # -- where does it die? -------------------------------------------------------------------
+
+    async def _located(self, found: list[Failure]) -> list[Failure]:
+        """The failures, with the operators at which processes die without a word."""
+        silent = [f for f in found if self._dies_anywhere(f)] if self.plan.locates else []
+        for failure in silent:
+            place = await self._place_of_death(failure)
+            self._outcomes = [
+                replace(o, dies_at=place) if o.target in failure.targets else o
+                for o in self._outcomes
+            ]
+        return self._failures() if silent else found
+
+    def _dies_anywhere(self, failure: Failure) -> bool:
+        """Whether a process dies of a valid model and no operator is known for it."""
+        return (
+            failure.kind is OutcomeKind.CRASH
+            and self.case.fault is None
+            and len(self.case.graph.operators) > 1
+            and wordless(failure.signature.identity)
+        )
+
+    async def _place_of_death(self, failure: Failure) -> str:
+        """The operator at which the most optimised failing level dies; "" if that is not clear."""
+
+        async def dies(case: TestCase, fresh: bool) -> bool:
+            run = Run(failure.backend, case, failure.levels[-1:], fresh=fresh, until=failure.stage)
+            found = await self.services.run(run)
+            return not isinstance(found, RunnerError) and any(
+                (o.kind, o.stage) == (failure.kind, failure.stage) for o in found
+            )
+
+        case = await self._with_known_names(failure.targets[0].form)
+        return await operator_of_death(case, dies) if case else ""
+
+    async def _with_known_names(self, form: str) -> TestCase | None:
+        """The case with a model that has the graph's names of values, or without a model for what
+        reads the graph; None if there is none.
+        """
+        if form in (MODULE, EXPORTED):
+            return replace(self.case, model=b"")
+        if form == DIRECT:
+            return self.case
+        direct = await self.services.direct(self.case)
+        return direct if isinstance(direct, TestCase) else None
 
     # -- does it happen again? ----------------------------------------------------------------
 
@@ -281,4 +333,3 @@ def _death(outcome: Outcome) -> Event:
 
 
 _DEATHS = (OutcomeKind.CRASH, OutcomeKind.TIMEOUT)
-_RAISED = (OutcomeKind.CRASH, OutcomeKind.EXCEPTION)

@@ -76,6 +76,7 @@ class Plan:
     runs: what runs at first. repeats: in how many fresh processes a failure must occur in the same
     way. isolates: whether a failure is worth the targets that tell whose fault it is. levels: by
     compiler, the least optimised first. habits: by backend; what they explain is one failure.
+    locates: whether beginnings of a model run of which a process dies without a word.
     """
 
     runs: Sequence[Run]
@@ -84,6 +85,7 @@ class Plan:
     isolates: Callable[[Failure], bool] = lambda failure: False
     levels: Mapping[str, Sequence[str]] = field(default_factory=dict)
     habits: Mapping[str, Habits] = field(default_factory=dict)
+    locates: bool = True
 
 
 class Services(Protocol):

@@ -28,6 +28,7 @@ from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis, KeptCase
 from nnfuzz.ir.features import Features
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.metrics.patterns import PassPattern, pass_patterns
+from nnfuzz.operators.motif import pattern_name
 
 DISCOUNT = 0.9
 """Factor on the weight of earlier tests at each epoch: a half after seven of them."""
@@ -205,7 +206,7 @@ class Guidance:
             self._operators.add(op, by_operator[op])
         for dtype in sorted({node.dtypes.partition(",")[0] for node in nodes}):
             self._dtypes.add(dtype, by_dtype[dtype])
-        for motif in sorted({name.rstrip("~") for name in test.motifs}):
+        for motif in sorted(set(map(pattern_name, test.motifs))):
             self._motifs.add(motif, worth)
         self._ways.add("mutate" if test.mutated else "make", worth)
         self._planted.add("some" if test.motifs else "none", worth)

@@ -134,13 +134,17 @@ class Learner:
         return EpochConfig(refused, written, tuple(avoided), emphasis) if changed else None
 
     def _new_refusals(self) -> dict[SupportKey, str]:
-        """The newly unsupported signatures with the reasons; none if nothing would be left."""
+        """The newly unsupported signatures and opsets with the reasons; none if nothing would be
+        left.
+        """
         reasons = self._prober.refused()
         new = reasons.keys() - self.refused
         avoided = {SupportKey.parse(row.item) for row in self._throttle.avoided}
         if not new or not self._prober.left(self.refused | new) - avoided:
             return {}
-        count = len(self.refused | new)
+        for key in sorted(key for key in new if not key.operator):
+            self._note(f"{key.exporter} is no longer drawn: {reasons[key]}")
+        count = len([key for key in self.refused | new if key.operator])
         if count > REPORTED_GROWTH * self._reported:
             self._reported = count
             self._note(

@@ -11,18 +11,21 @@ count at the same index, however long they take.
 
 Exporters write operators in different ways, so keys name the exporter here. The keys of one
 signature are probed one after the other: another exporter is asked for where a backend refuses the
-models of the first one, and then one refusal is enough.
+models of the first one, and then one refusal is enough. Where the opset is drawn, keys name a
+version of the operator as well (nnfuzz.feedback.opsets): the newest one is probed, older ones only
+where tests give reason to.
 """
 
 from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from nnfuzz.backend.outcome import DIFFERENCES, Outcome, OutcomeKind
+from nnfuzz.feedback.opsets import OpsetTally, VersionedKeys
 from nnfuzz.feedback.statements import Statements
 from nnfuzz.feedback.support import (
     FAILING,
@@ -33,6 +36,7 @@ from nnfuzz.feedback.support import (
     ProbeAnswer,
     ProbeAnswers,
     Support,
+    SupportEntry,
     answer_of,
 )
 from nnfuzz.ir.support_key import SupportKey
@@ -80,10 +84,14 @@ class Prober:
         self.variables = variables
         self.answers = answers or ProbeAnswers()
         self._keep = keep
-        self._known = frozenset(keys)
+        self._versions = VersionedKeys(keys)
+        self._tallies = {name: OpsetTally() for name in levels}
         self._by_signature: dict[SupportKey, list[SupportKey]] = {}
         for key in keys:
             self._by_signature.setdefault(key.signature, []).append(key)
+        self._by_operator: dict[SupportKey, list[SupportKey]] = {}
+        for key in keys:
+            self._by_operator.setdefault(key.any_dtypes, []).append(key)
         self._queue: deque[Probe] = deque()
         self._chains: dict[SupportKey, _Chain] = {}
         self._asked: set[SupportKey] = set()
@@ -91,6 +99,11 @@ class Prober:
         """How often each table had changed when decided signatures were counted, and the count."""
 
     # -- the queue ----------------------------------------------------------------------------
+
+    @property
+    def newest(self) -> list[SupportKey]:
+        """Of every signature the newest version with each exporter."""
+        return [k for keys in self._by_signature.values() for k in self._versions.newest(keys)]
 
     @property
     def idle(self) -> bool:
@@ -132,7 +145,7 @@ class Prober:
 
     def lacks_answers(self) -> bool:
         """Whether a signature would have to be probed whose first answer is not known."""
-        return any(self.backends(Probe(key, 0)) for key in self.keys)
+        return any(self.backends(Probe(key, 0)) for key in self.newest)
 
     def forget_waiting(self) -> None:
         """Drops the signatures of which no probe was begun; they may be requested again."""
@@ -220,7 +233,8 @@ class Prober:
 
     def _promising(self, signature: SupportKey) -> SupportKey | None:
         """The signature with the first exporter for which no backend has failed."""
-        return next((key for key in self._by_signature[signature] if not self._bad(key)), None)
+        keys = self._versions.newest(self._by_signature[signature])
+        return next((key for key in keys if not self._bad(key)), None)
 
     def _lacked_elsewhere(self, table: Support, key: SupportKey) -> bool:
         """Whether a backend lacks the signature with some exporter."""
@@ -243,7 +257,8 @@ class Prober:
         wanted: dict[SupportKey, None] = {}
         for statements in self._statements.values():
             statements.settle()
-        keyed = [(test, self._keys_in(test)) for test in tests]
+        keyed = [(test, self._versions.of_test(test.items, test.exporter)) for test in tests]
+        self._count(tests)
         for test, keys in keyed:
             for name, levels in test.outcomes.items():
                 if name in self.tables and levels and all(kind in _RAN for kind, _ in levels):
@@ -291,15 +306,42 @@ class Prober:
         lacking = {key.any_dtypes for table in self.tables.values() for key in table.refused()}
         return by_turns([key for key in self.keys if key.any_dtypes in lacking])
 
-    def _keys_in(self, test: Observed) -> list[SupportKey]:
-        keys = (SupportKey.parse(f"{test.exporter}:{item}") for item in test.items)
-        return [key for key in keys if key in self._known]  # operators of seed models may not be
+    def _count(self, tests: Iterable[Observed]) -> None:
+        """Counts which opsets the backends take."""
+        for test in tests:
+            for name, levels in test.outcomes.items():
+                if levels and name in self._tallies:
+                    refused = all(kind == OutcomeKind.UNSUPPORTED for kind, _ in levels)
+                    self._tallies[name].add(test.exporter, refused)
 
     # -- what generation is told --------------------------------------------------------------
 
     def refused(self) -> dict[SupportKey, str]:
-        """Signatures that some backend refuses, with "backend: why"."""
-        return self._with_status(UNSUPPORTED)
+        """Signatures and opsets that some backend refuses, with "backend: why"."""
+        found = {
+            key: f"{name}: {why}"
+            for name, table in self.of_all_versions().items()
+            for key, why in table.refused().items()
+        }
+        for name, tally in self._tallies.items():
+            for made_by, why in tally.refused().items():
+                found[SupportKey(made_by, "", "")] = f"{name}: {why}"
+        return found
+
+    def of_all_versions(self) -> dict[str, Support]:
+        """The tables by backend, with what they say of older versions (nnfuzz.feedback.opsets)."""
+        found = {}
+        for name, table in self.tables.items():
+            lacking = [key for key in table.refused() if any(self._runs(table, key))]
+            older = (k for key in lacking for k in table.undecided(self._versions.older(key)))
+            inferred = {key: SupportEntry(UNSUPPORTED, "as at a newer version") for key in older}
+            found[name] = Support(name, {**table.entries, **inferred})
+        return found
+
+    def _runs(self, table: Support, key: SupportKey) -> Iterator[bool]:
+        """Whether a version of an operator ran with some dtypes."""
+        for other in self._by_operator[key.any_dtypes]:
+            yield other in table.entries and table.entries[other].status == OK
 
     def failing(self) -> dict[SupportKey, str]:
         """Signatures of which every probe failed on some backend, with "backend: why"."""

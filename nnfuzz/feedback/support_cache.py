@@ -19,6 +19,7 @@ from nnfuzz.base.reading import read
 from nnfuzz.base.writing import as_json
 from nnfuzz.feedback.support import FAILING, OK, ProbeAnswer, ProbeAnswers, Support, SupportEntry
 from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.materialize.opsets import exporter_of
 from nnfuzz.records.config import CampaignConfig
 
 _GENERAL = tuple(BackendOptions.__dataclass_fields__)  # limits, not behaviour
@@ -30,7 +31,8 @@ KnownAnswers = Mapping[tuple[SupportKey, int], Mapping[str, ProbeAnswer]]
 
 @dataclass(frozen=True)
 class SupportFile:
-    """The support table of a backend with one exporter and opset; its keys name no exporter.
+    """The support table of a backend with one exporter and opset; its keys name no exporter. Where
+    the opset is drawn, operators stand in the table of the newest opset that has their version.
 
     versions: of the backend's compiler and the libraries that it loads. signatures: how many the
     campaign had with this exporter. entries: for people (`nnfuzz ops`). answers: of each instance
@@ -190,23 +192,25 @@ class SupportTables:
     ) -> None:
         """versions: of the compilers by backend. libraries: versions of what makes test cases."""
         self._cache = cache
-        self._files: list[tuple[Path, SupportFile]] = []
+        self._files: list[tuple[Path, str, SupportFile]] = []
         about = {"specs": specs_digest(config.case.plugins), "libraries": dict(libraries)}
         for spec in config.backends:
             options = {k: v for k, v in spec.options.items() if k not in _GENERAL}
             plain, own = replace(spec, options=options), versions[spec.label]
-            for name in config.case.exporters:
-                opset = config.case.only(name).opset
-                path = cache.path(plain, own, {**about, "exporter": name, "opset": opset})
-                self._files.append((path, SupportFile(spec.label, own, name, opset)))
+            # The newest opset comes last, since people ask for the table that was saved last.
+            writers = (w for e in config.case.exporters for w in reversed(config.case.writers(e)))
+            for name in writers:
+                exporter, opset = exporter_of(name), config.case.only(name).opset
+                path = cache.path(plain, own, {**about, "exporter": exporter, "opset": opset})
+                self._files.append((path, name, SupportFile(spec.label, own, exporter, opset)))
 
     def load(self, answers: ProbeAnswers) -> list[tuple[Path, int]]:
         """Adds the known answers; returns the path of each table that has some, and how many."""
         used = []
-        for path, file in self._files:
+        for path, name, file in self._files:
             known = self._cache.load(path)
             for (key, instance), levels in known.items():
-                answers.add(file.backend, key.with_exporter(file.exporter), instance, levels)
+                answers.add(file.backend, key.with_exporter(name), instance, levels)
             used += [(path, len(known))] if known else []
         return used
 
@@ -214,20 +218,20 @@ class SupportTables:
         self, tables: Mapping[str, Support], answers: ProbeAnswers, keys: Iterable[SupportKey]
     ) -> None:
         """Adds what the campaign has learnt. keys: all of its signatures."""
-        exporters = Counter(key.exporter for key in keys)
-        for path, file in self._files:
+        counts = Counter(key.exporter for key in keys)
+        for path, name, file in (found for found in self._files if counts[found[1]]):
             entries = {
                 key.signature: entry
                 for key, entry in tables[file.backend].entries.items()
-                if key.exporter == file.exporter
+                if key.exporter == name
             }
             known = {
                 (key.signature, instance): levels
                 for (key, instance), levels in answers.of(file.backend).items()
-                if key.exporter == file.exporter
+                if key.exporter == name
             }
-            count = exporters[file.exporter]
-            self._cache.save(path, replace(file, entries=entries, signatures=count), known)
+            table = replace(file, entries=entries, signatures=counts[name])
+            self._cache.save(path, table, known)
 
 
 def specs_digest(plugins: Iterable[str] = (), further: Iterable[str] = ()) -> str:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.materialize.opsets import exporter_of
 from nnfuzz.records.rows import AvoidedRow, Observed
 
 SIGNATURE_SHARE, EDGE_SHARE = 0.25, 0.1
@@ -159,7 +160,7 @@ class Throttle:
             return
         groups = _groups(test)
         for item in map(SupportKey.parse, test.items):
-            for key in {item, item.with_exporter(test.exporter)}:
+            for key in {item, *map(item.with_exporter, _written_by(test))}:
                 watch = self._watches.get(key)
                 if watch and test.epoch >= watch.since:
                     watch.tests += 1
@@ -284,7 +285,7 @@ def _groups(test: Observed) -> dict[_Group, str]:
     """The groups that the failures of a test belong to, each with the last of its signatures."""
     groups: dict[_Group, str] = {}
     for signature, kind in test.failures.items():
-        exporter = test.exporter if kind.endswith(" export") else ""
+        exporter = exporter_of(test.exporter) if kind.endswith(" export") else ""
         groups |= dict.fromkeys((_Group(exporter, signature), _Group(exporter, kind)), signature)
     return groups
 
@@ -292,7 +293,12 @@ def _groups(test: Observed) -> dict[_Group, str]:
 def _test(test: Observed) -> _Test:
     items = tuple(dict.fromkeys(map(SupportKey.parse, test.items)))
     named = dict.fromkeys((*items, *(item.any_dtypes for item in items)))
-    return _Test(test.exporter, items, tuple(named), _groups(test))
+    return _Test(exporter_of(test.exporter), items, tuple(named), _groups(test))
+
+
+def _written_by(test: Observed) -> tuple[str, str]:
+    """The exporter of a test, and its writer: what always fails is avoided for a writer alone."""
+    return exporter_of(test.exporter), test.exporter
 
 
 def _needed(item: SupportKey) -> float:

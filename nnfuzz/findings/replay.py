@@ -17,7 +17,7 @@ from nnfuzz.findings.reduced import rival_of
 from nnfuzz.records.finding import Finding
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.client import ProducerClient
-from nnfuzz.triage.identity import habits_of
+from nnfuzz.triage.identity import habits_of, same_silent_death
 from nnfuzz.triage.signature import Failure, export_failure
 
 
@@ -118,9 +118,15 @@ def _levels(finding: Finding, runner: BackendRunner) -> Sequence[str]:
 
 
 def _same(one: Failure, other: Failure) -> bool:
-    """Whether the signatures agree, or one habit of a finding that older rules gave several."""
-    habits = (set(habits_of(failure.signature.identity)) for failure in (one, other))
-    return one.signature.hash == other.signature.hash or bool(set.intersection(*habits))
+    """Whether the signatures agree, or one habit of a finding that older rules gave several, or
+    deaths without a word of which not both are located.
+    """
+    mine, theirs = (failure.signature.identity for failure in (one, other))
+    return (
+        one.signature.hash == other.signature.hash
+        or same_silent_death(mine, theirs)
+        or not set(habits_of(mine)).isdisjoint(habits_of(theirs))
+    )
 
 
 def _alike(one: Failure, other: Failure) -> bool:

@@ -28,5 +28,6 @@ def write_variants(campaign: Path, folder: str, variants: Sequence[Variant]) -> 
     for path in (campaign / folder / "report.md", campaign / folder / REDUCED / "report.md"):
         if path.is_file():
             text = read_text(below(campaign, str(path.relative_to(campaign))))
-            text = text.partition(HEADING)[0]
-            write_atomically(path, (text + HEADING + section).encode())
+            renewed = text.partition(HEADING)[0] + HEADING + section
+            if renewed != text:
+                write_atomically(path, renewed.encode())

@@ -7,7 +7,7 @@ import math
 from bisect import bisect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Protocol, TypeVar
 
@@ -78,8 +78,14 @@ class _Table:
 
     def __init__(self, signatures: Sequence[OpSignature]) -> None:
         self.all = _Group(signatures)
-        self.by_first = _grouped(signatures, lambda s: s.first)
-        self.by_output = _grouped(signatures, lambda s: s.output)
+
+    @cached_property
+    def by_first(self) -> dict[DType, _Group]:
+        return _grouped(self.all.signatures, lambda s: s.first)
+
+    @cached_property
+    def by_output(self) -> dict[DType, _Group]:
+        return _grouped(self.all.signatures, lambda s: s.output)
 
 
 def _grouped(

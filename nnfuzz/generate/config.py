@@ -60,8 +60,8 @@ class GenerateConfig:
     reuse: probability that a further input is an existing value rather than a placeholder.
     smt: probability of asking Z3 for an insertion that the witness does not admit.
     chain: probability of preferring a value that nothing reads yet, which makes graphs deep.
-    motifs: motifs per graph, on average; graphs have room for them or go without. mutated:
-    probability that a motif is mutated in one place.
+    motifs: motifs per graph, on average; graphs have room for them or go without. missed:
+    probability that a motif is planted as a near miss (nnfuzz.generate.misses).
     weights: probability that a placeholder is a weight. bins: k of the attribute binning.
     solver_budget: Z3 checks per graph for insertions. resources: Z3 resource units per check.
     refused: signatures ("Add(float16)->float16") that a backend does not support, or that ONNX does
@@ -79,7 +79,7 @@ class GenerateConfig:
     smt: float = 0.2
     chain: float = 0.6
     motifs: float = 1.5
-    mutated: float = 0.35
+    missed: float = 0.5
     weights: float = 0.5
     bins: int = 7
     solver_budget: int = 2

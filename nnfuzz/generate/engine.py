@@ -29,7 +29,7 @@ class Kept:
 class Generated:
     """A generated concrete graph with its cost.
 
-    motifs: names of those in it; with "~" behind it where a motif was mutated in one place.
+    motifs: names of those in it; with "~" and the kind behind it where it is a near miss.
     resizable: the graph before it became concrete, where that is known. known: tensors of values
     that are as they were in the graph that this one was made from.
     """

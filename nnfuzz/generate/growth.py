@@ -61,10 +61,13 @@ class Growth:
         """Value -> nodes with their places in topological order, which may be negative."""
         self._first, self._last = 0, -1
         self._fresh = 0
+        self._empties = False
+        """Whether some value may have no elements."""
 
     def adopt(self, start: Graph) -> None:
         """Begin with a concrete graph. Its inputs and weights become placeholders."""
         self._fresh = len(start.values)
+        self._empties = any(value.type.is_empty for value in start.values.values())
         self.graph.values.update(start.values)
         indices = set(_index_inputs(start))
         for name in (*start.inputs, *start.weights):
@@ -87,6 +90,8 @@ class Growth:
 
     def insert(self, op: OpSpec, plan: Plan, types: Sequence[TensorType], smt: bool) -> bool:
         """Forward insertion: append a node that reads existing values and placeholders."""
+        if self._empties and not op.takes_empty and any([t.is_empty for t in types]):
+            return False
         if self.config.avoid and self._avoided_behind(op, plan, types):
             return False
         constraints = _open(op.requires(*types))
@@ -185,7 +190,7 @@ class Growth:
         for further in outputs[1:]:
             if self.config.dtype_weight(further.dtype) is None:
                 return None
-        limits = self._limits(outputs)
+        limits = self._limits(outputs, 0 if op.takes_empty and self.store.immediate else 1)
         if limits is None:
             return None
         free: list[Var] = []
@@ -206,16 +211,20 @@ class Growth:
         open_ = [e for e in expressions if not isinstance(e, int)]
         return [v for v in variables(*open_) if v not in self.store.env] if open_ else []
 
-    def _limits(self, outputs: Sequence[TensorType]) -> list[Bool] | None:
-        """Conditions that keep sizes within the limits; None if a dimension exceeds them."""
+    def _limits(self, outputs: Sequence[TensorType], least: int) -> list[Bool] | None:
+        """Conditions that keep sizes within the limits; None if a dimension exceeds them.
+
+        least: of plain sizes; sizes that are chosen yet are 1 or more.
+        """
         found: list[Bool] = []
         for type_ in outputs:
             shape = type_.shape
             top = self.config.sizes.dim(len(shape))
             for dim in shape:
                 if dim.__class__ is int:
-                    if not 1 <= dim <= top:
+                    if not least <= dim <= top:
                         return None
+                    self._empties = self._empties or dim == 0
                 else:
                     open_ = _open((dim >= 1, dim <= top))
                     if open_ is None:

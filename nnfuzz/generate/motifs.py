@@ -1,19 +1,20 @@
-"""Plants motifs (nnfuzz.operators.motif) in a growing graph, some of them changed in one place."""
+"""Plants motifs (nnfuzz.operators.motif) in a growing graph, half of them as near misses."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from nnfuzz.generate.catalog import Catalog, OpSignature, weighted
 from nnfuzz.generate.growth import Growth
-from nnfuzz.generate.mutations import MUTATIONS, Call
+from nnfuzz.generate.misses import KINDS, Call
 from nnfuzz.generate.placeholder import TOGETHER, Placeholder, Plan, placeholders
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Int
 from nnfuzz.ir.graph import Node
 from nnfuzz.ir.types import TensorType
-from nnfuzz.operators.draw import Draw
+from nnfuzz.operators.draw import Draw, NoOptionError
 from nnfuzz.operators.motif import Misfit, Motif, Operand
 from nnfuzz.operators.operator import In
 
@@ -22,35 +23,65 @@ class MissingOperator(Misfit):
     """An operator of the motif is not in the catalog."""
 
 
-def plant(
-    motif: Motif, catalog: Catalog, growth: Growth, start: str, mutate_from: int
-) -> bool | None:
-    """Writes a motif behind a value. Returns whether it was mutated, or None if it does not fit.
+@dataclass(frozen=True)
+class NearMiss:
+    """How a motif is to miss its pattern.
 
-    mutate_from: operator from which on to look for a place to mutate, from 1; 0 for never.
+    kinds: of nnfuzz.generate.misses, the first of which that fits is taken; none: the motif stays
+    as it is. start: the operator of the motif from which on a place is looked for, from 1.
+    """
+
+    kinds: Sequence[str] = ()
+    start: int = 1
+
+
+EXACT = NearMiss()
+TRIED = 10
+"""Kinds of near misses that are tried until one fits; at most half of all fit most motifs."""
+
+
+def ways(draw: Draw, motif: Motif) -> list[NearMiss]:
+    """How to try to make a near miss of a motif, the first that succeeds being taken: each of some
+    kinds at a random place or behind it, then anywhere. So all kinds that fit a motif occur about
+    equally often, also those that fit a single place.
+    """
+    place = draw.integer(1, motif.size)
+    kinds = draw.shuffled(tuple(KINDS))[:TRIED]
+    return [*(NearMiss((k,), start) for k in kinds for start in dict.fromkeys((place, 1))), EXACT]
+
+
+def plant(
+    motif: Motif, catalog: Catalog, growth: Growth, start: str, near: NearMiss = EXACT
+) -> str | None:
+    """Writes a motif behind a value. Returns the kind of near miss that it became, "" if it is the
+    pattern itself, or None if it does not fit.
+
     Raises: MissingOperator. In both cases the graph is left partly written: see Growth.restore.
     """
-    writer = MotifWriter(catalog, growth, mutate_from)
+    writer = MotifWriter(catalog, growth, near)
     try:
         motif.write(writer, start)
     except MissingOperator:
         raise
     except Misfit:
         return None
-    return writer.mutated
+    return writer.missed
 
 
 class MotifWriter:
     """The implementation of nnfuzz.operators.motif.Writer on a growing graph."""
 
-    def __init__(self, catalog: Catalog, growth: Growth, mutate_from: int = 0) -> None:
+    def __init__(self, catalog: Catalog, growth: Growth, near: NearMiss = EXACT) -> None:
         self.catalog = catalog
         self.growth = growth
         self.draw = growth.store.writing
-        self.mutated = False
+        self.missed = ""
+        """The kind of near miss that was made."""
+        self.constants: list[str] = []
+        """The weights that hold the numbers of the operators so far."""
         self._constant = self.draw.chance(TOGETHER)
         """Whether the parameters of all nodes are constants."""
-        self._mutate_from = mutate_from
+        self._near = near
         self._step = 0
 
     def type(self, name: str) -> TensorType:
@@ -60,7 +91,7 @@ class MotifWriter:
         nodes = self.growth.graph.nodes
         found = next((node for node in reversed(nodes) if name in node.outputs), None)
         if found is None:
-            raise KeyError(name)
+            raise Misfit(f"nothing computes {name}")
         return found
 
     def shape(self, name: str) -> tuple[Int, ...]:
@@ -85,19 +116,26 @@ class MotifWriter:
         call = Call(spec, operands, attributes)
         self._step += 1
         outputs = None
-        if not self.mutated and 0 < self._mutate_from <= self._step:
-            outputs = self._mutate(call)
+        if not self.missed and self._near.start <= self._step:
+            outputs = self._missing(call)
         outputs = outputs or self.insert(call)
         if outputs is None:
             raise Misfit(f"{op}{operands} {attributes}")
         return outputs[0] if len(outputs) == 1 else outputs
 
-    def _mutate(self, call: Call) -> tuple[str, ...] | None:
-        for mutation in self.draw.shuffled(MUTATIONS):
-            outputs = mutation(self, call)
+    def _missing(self, call: Call) -> tuple[str, ...] | None:
+        """The outputs of another form of the call; None where no kind fits."""
+        for name in self._near.kinds:
+            mark = self.growth.mark()
+            try:
+                outputs = KINDS[name](self, call)
+            except (Misfit, IndexError, ArithmeticError):
+                # A number that the dtype lacks, an axis that is not there, no groups.
+                outputs = None
             if outputs is not None:
-                self.mutated = True
+                self.missed = name
                 return outputs
+            self.growth.restore(mark)
         return None
 
     # -- insertion ----------------------------------------------------------------------------
@@ -112,7 +150,11 @@ class MotifWriter:
         tries = ((style, self.draw), ("one", self.draw), ("one", self.growth.store.draws[-1]))
         try:
             if any(self._inserted(call, *how) for how in tries):
-                return self.growth.graph.nodes[-1].outputs
+                node = self.growth.graph.nodes[-1]
+                self.constants += [n for n, o in zip(node.inputs, call.operands) if _number(o)]
+                return node.outputs
+        except NoOptionError:
+            return None
         except IndexError:
             if not call.attributes:
                 raise  # Else they name an axis that is not there: those of another operator may.
@@ -122,7 +164,7 @@ class MotifWriter:
         spec, (least, most) = call.spec, call.spec.arity()
         count = max(len(call.operands), least)
         patterns = spec.patterns(count)
-        binding = self._binding(call) if count <= most else None
+        binding = self.binding(call) if count <= most else None
         signature = None if binding is None else self._signature(call, binding)
         if binding is None or signature is None:
             return False
@@ -172,7 +214,7 @@ class MotifWriter:
     def _given(self, operand: Operand) -> TensorType:
         return self.type(operand) if isinstance(operand, str) else operand  # type: ignore[return-value]
 
-    def _binding(self, call: Call) -> dict[str, DType] | None:
+    def binding(self, call: Call) -> dict[str, DType] | None:
         """The type variables of the operands; those of constants alone get a fitting dtype."""
         binding: dict[str, DType] = {}
         patterns = call.spec.patterns(max(len(call.operands), len(call.spec.inputs)))

@@ -11,13 +11,13 @@ from nnfuzz.generate.catalog import Catalog, OpSignature, weighted
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTarget
 from nnfuzz.generate.growth import Growth
-from nnfuzz.generate.motifs import MissingOperator, plant
+from nnfuzz.generate.motifs import EXACT, MissingOperator, plant, ways
 from nnfuzz.generate.novelty import REJECTED, Vertex, rejects, vertex
 from nnfuzz.generate.placeholder import Placeholder, Plan, placeholders
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.draw import Draw
-from nnfuzz.operators.motif import Motif
+from nnfuzz.operators.motif import Motif, planted_name
 from nnfuzz.operators.operator import In, OpSpec, dtypes_of
 from nnfuzz.solve.store import ConstraintStore
 
@@ -75,7 +75,7 @@ class GraphGrower:
         while len(self.growth.graph.nodes) < self.goal:
             if places and places[0] <= len(self.growth.graph.nodes):
                 places.pop(0)
-                if self._plant():
+                if self.plant():
                     continue
             for attempt in range(ATTEMPTS_PER_NODE):
                 self._picky = attempt < PICKY_ATTEMPTS
@@ -201,7 +201,7 @@ class GraphGrower:
         most = self.config.nodes // 2
         return sorted(self.draw.integer(0, self.draw.integer(0, most)) for _ in range(count))
 
-    def _plant(self) -> bool:
+    def plant(self) -> bool:
         """Plant one of the motifs that fit behind one of the values, or change nothing."""
         room = self.goal - len(self.growth.graph.nodes)
         options = [m for m in self.catalog.motifs if m.size <= room]
@@ -210,22 +210,21 @@ class GraphGrower:
             motif = weighted(self.draw, options) if options else None
             if motif is None or mark is None:
                 return False
-            try:
-                start = self._start_of(motif)
-                mutate_from = self.draw.chance(self.config.mutated) * self.draw.integer(
-                    1, motif.size
-                )
-                mutated = (
-                    plant(motif, self.catalog, self.growth, start, mutate_from) if start else None
-                )
-            except MissingOperator:
-                mutated = None
-                options = [m for m in options if m is not motif]
-            if mutated is not None:
-                self.planted.append(motif.name + "~" * mutated)
-                return True
-            self.growth.restore(mark)
-            mark = self.growth.mark()
+            missing = self.draw.chance(self.config.missed)
+            for near in ways(self.draw, motif) if missing else (EXACT,):
+                try:
+                    start = self._start_of(motif)
+                    missed = plant(motif, self.catalog, self.growth, start, near) if start else None
+                except MissingOperator:
+                    missed = None
+                    options = [m for m in options if m is not motif]
+                if missed or (missed is not None and near is EXACT):
+                    self.planted.append(planted_name(motif.name, missed))
+                    return True
+                self.growth.restore(mark)
+                mark = self.growth.mark()
+                if motif not in options:
+                    break
         return False
 
     def _start_of(self, motif: Motif) -> str | None:

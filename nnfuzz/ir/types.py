@@ -33,6 +33,11 @@ class TensorType:
         return product(self.shape)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether a dimension is the plain integer 0, so that there are no elements."""
+        return any([d.__class__ is int and d == 0 for d in self.shape])
+
+    @property
     def sizes(self) -> tuple[int, ...]:
         """The shape of a concrete type. Raises: TypeError if a dimension is an expression."""
         for dim in self.shape:

@@ -79,7 +79,7 @@ def _focus(
     """The settings by which every model touches what is asked for. Raises: ConfigError."""
     settings = {**given, "exporters": given["exporters"][:1]}
     case = make_config(registry, specs, request.plugins, (), settings).case
-    case = replace(case, dynamic=0.0)
+    case = replace(case, dynamic=0.0, opsets={})  # models that others start from have one opset
     folder = cache_folder() / "focus"
     try:
         models = focused(request.focus, registry, specs, case, folder, request.note)

@@ -6,9 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version
 from pathlib import Path
-from platform import python_version
 from typing import Any
 
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec, plugin_name
@@ -31,6 +29,8 @@ from nnfuzz.library.settings import (
 )
 from nnfuzz.library.steps import Note, Steps, ignore, no_steps
 from nnfuzz.library.support import Watcher, unsupported
+from nnfuzz.materialize.opsets import opsets_up_to
+from nnfuzz.records.versions import library_versions
 from nnfuzz.testcase.case import CaseConfig, NotProduced
 from nnfuzz.testcase.client import ProducerSettingsError
 from nnfuzz.testcase.identity import TestId
@@ -38,7 +38,6 @@ from nnfuzz.testcase.identity import TestId
 DEFAULT_COUNT = 100
 USUAL = "onnxruntime"
 """What test_models.py runs in a corpus for no compiler, or for one that needs nnfuzz to run."""
-_LIBRARIES = ("nnfuzz", "torch", "onnx", "numpy", "z3-solver")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +104,8 @@ def _plan(request: CorpusRequest, registry: BackendRegistry, specs: Specs) -> Co
     exporters = given.pop("exporters", None) or exporter_names(None, request.opset)
     given["plugins"] = tuple(map(plugin_name, request.plugins))
     opsets = {n: choose_opset(registry, specs, request.opset, n) for n in exporters}
+    if not request.opset and not given.get("seed_models"):
+        given["opsets"] = opsets_up_to(opsets)
     config = CaseConfig(**given).written_by(opsets)
     versions: dict[str, str] = {}
     if specs:
@@ -112,13 +113,12 @@ def _plan(request: CorpusRequest, registry: BackendRegistry, specs: Specs) -> Co
         refused, versions = unsupported(registry, specs, config, request.watcher)
         config = replace(config, refused=refused)
     every = sys.maxsize if request.singles else DEFAULT_COUNT
-    libraries = {**{name: version(name) for name in _LIBRARIES}, "python": python_version()}
     foreign = " AND LicenseRef-seed-models" if config.seed_models else ""
     return CorpusPlan(
         request.count or every,
         request.seed,
         as_json(config),
-        {**libraries, **versions},
+        {**library_versions(), **versions},
         request.data_sets,
         request.max_bytes,
         extra={"singles": True} if request.singles else {},

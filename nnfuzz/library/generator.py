@@ -65,20 +65,23 @@ class Generator:
         operators that are left out. dtypes: those that are drawn from; exclude_dtypes: those that
         never occur. exporter: what writes the models: "direct" (which alone has every operator and
         dtype), "torchscript", "dynamo", several of them by turns, or "mixed", the default of
-        campaigns. opset: default: the newest of the exporter. motifs: patterns per model, on
-        average. plugins: files or modules with further operators and motifs. settings: further
-        fields of nnfuzz.testcase.case.CaseConfig, such as `dynamic` or `sizes`.
+        campaigns. opset: default: each model has one of all that the exporter writes. motifs:
+        patterns per model, on average. plugins: files or modules with further operators and motifs.
+        settings: further fields of nnfuzz.testcase.case.CaseConfig, such as `dynamic` or `sizes`.
 
         Raises: TypeError for an unknown setting; ValueError, KeyError for an unknown dtype or
         exporter. An unknown operator is a KeyError of the first test case.
         """
         from nnfuzz.generate.config import dtype_weights
         from nnfuzz.materialize.opsets import MIXED as BOTH
-        from nnfuzz.materialize.opsets import default_opset
+        from nnfuzz.materialize.opsets import default_opset, opsets_up_to
 
         _check_settings(settings)
         names = (exporter,) if isinstance(exporter, str) else tuple(exporter)
         names = BOTH if names == (MIXED,) else names
+        newest = {name: opset or default_opset(name) for name in names}
+        if not opset:
+            settings.setdefault("opsets", opsets_up_to(newest))
         self.seed = seed
         self.config = CaseConfig(
             nodes=nodes,
@@ -88,7 +91,7 @@ class Generator:
             motifs=motifs,
             plugins=tuple(plugin_name(path) for path in known_plugins(plugins)),
             **settings,
-        ).written_by({name: opset or default_opset(name) for name in names})
+        ).written_by(newest)
         self._settings: dict[str, dict[str, Any]] = {}
 
     def __getitem__(self, index: int) -> TestCase:

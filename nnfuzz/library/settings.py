@@ -19,7 +19,7 @@ from nnfuzz.backend.target import DIRECT, ONNX
 from nnfuzz.generate.config import ENGINES, dtype_weights
 from nnfuzz.invalid.fault import NODES, SIZES
 from nnfuzz.library.steps import Note, ignore
-from nnfuzz.materialize.opsets import MIXED, OPSETS, default_opset, opset_range
+from nnfuzz.materialize.opsets import MIXED, OPSETS, default_opset, opset_range, opsets_up_to
 from nnfuzz.records.config import CampaignConfig, ConfigError, processes
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.seeds import SeedError, digest, seed_files
@@ -118,6 +118,8 @@ def make_config(
     case = {f.name: rest.pop(f.name) for f in fields(CaseConfig) if f.name in rest}
     case["plugins"] = tuple(plugin_name(path) for path in plugins)
     opsets = {name: choose_opset(registry, specs, opset, name) for name in names}
+    if not opset and "opsets" not in case and _draws_opsets(registry, specs, case):
+        case["opsets"] = opsets_up_to(opsets)
     case["onnx_release"] = onnx_release(registry, specs)
     if (case.get("rewrites") or case.get("edges")) and DIRECT in opsets:
         case["unrewritten"] = _unrewritten(registry, specs, opsets[DIRECT], note)
@@ -199,6 +201,15 @@ def choose_opset(registry: BackendRegistry, specs: Specs, given: int | None, exp
             raise ConfigError(f"{spec.label} takes opsets up to {most}, not {preferred}")
         suitable.append(min(preferred, most))
     return given or min(suitable)
+
+
+def _draws_opsets(registry: BackendRegistry, specs: Specs, case: Mapping[str, Any]) -> bool:
+    """Whether each model gets an opset of its own: not where nobody reads it, where backends are
+    asked for one by their options, or where models are made of given ones or must be refused.
+    """
+    options = [registry.get(spec.name).parse_options(spec.options) for spec in specs]
+    given = any(own.opset for own in options) or case.get("seed_models") or case.get("invalid")
+    return not given and any(_form(registry, spec) == ONNX for spec in specs)
 
 
 def _newest_taken(registry: BackendRegistry, spec: BackendSpec, newest: int) -> int:

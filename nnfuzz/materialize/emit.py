@@ -36,6 +36,8 @@ class Emitter:
         self.opset = opset
         self.nodes: list[onnx.NodeProto] = []
         self.initializers: list[onnx.TensorProto] = []
+        self.earlier: list[str] = []
+        """Values of the graph that exist before the node that is lowered."""
         self._types = types
         self._fresh = fresh or itertools.count(1)
 
@@ -97,6 +99,7 @@ class Emitter:
         Raises: GraphFault if the operator's lowering raises or yields too few outputs.
         """
         start = len(self.nodes)
+        self.earlier += node.inputs
         try:
             names = node.op.onnx(self, *node.inputs)
             names = [names] if isinstance(names, str) else list(names)
@@ -105,6 +108,7 @@ class Emitter:
         except Exception as error:
             detail = f"opset {self.opset}, {node!r}: {type(error).__name__}: {error}"
             raise GraphFault(node.op.name, "onnx", detail) from error
+        self.earlier += node.outputs
 
     def _deliver(self, name: str, wanted: str, start: int, shared: bool) -> None:
         """Rename a value that the last nodes computed; copy any other one."""

@@ -112,12 +112,12 @@ def kinds(arrays: Arrays) -> dict[str, tuple[DType, tuple[int, ...]]]:
 
 
 def expressed(type_: onnx.TypeProto | None) -> TensorType | None:
-    """The type as nnfuzz has it; None for what is no tensor, open, empty or of a foreign dtype."""
+    """The type as nnfuzz has it; None for what is no tensor, open or of a foreign dtype."""
     if type_ is None or not is_static(type_):
         return None
     dtype = next((d for d in DType if d.onnx == type_.tensor_type.elem_type), None)
     shape = tuple(d.dim_value for d in type_.tensor_type.shape.dim)
-    return None if dtype is None or min(shape, default=1) < 1 else TensorType(dtype, shape)
+    return None if dtype is None or min(shape, default=0) < 0 else TensorType(dtype, shape)
 
 
 def tensor_type(code: int, dims: Iterable[int]) -> onnx.TypeProto:

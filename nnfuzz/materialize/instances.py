@@ -37,35 +37,60 @@ class BoundOperator:
     outputs: list[str]
 
 
+class Unmatched(ValueError):
+    """An instance that is not the node; the message says in which respect."""
+
+
 def by_name(source: StaticModel, node: onnx.NodeProto, spec: type[OpSpec]) -> BoundOperator | None:
     """The instance whose attributes the spec reads itself, by their names unless it says how."""
-    fields, inputs = _fields(source, node, spec)
     try:
-        takes = [source.types[n] for n in inputs]
-        gives = [source.types[n] for n in node.output if n]
-        return _checked(source, node, spec.from_onnx(fields, takes, gives), inputs)
+        return _read(source, node, spec)
     except Exception:
         return None
+
+
+def _read(source: StaticModel, node: onnx.NodeProto, spec: type[OpSpec]) -> BoundOperator:
+    """`by_name`. Raises: any exception."""
+    fields, inputs = _fields(source, node, spec)
+    takes = [source.types[n] for n in inputs]
+    gives = [source.types[n] for n in node.output if n]
+    return _checked(source, node, spec.from_onnx(fields, takes, gives), inputs)
 
 
 def by_lowering(
     source: StaticModel, node: onnx.NodeProto, spec: type[OpSpec]
 ) -> BoundOperator | None:
     """The instance whose attributes are those under which it lowers to the node."""
-    fields = _all_fields(source, node)
     for inputs in _operands(source, node, spec):
-        takes = [source.types[n] for n in inputs]
-        gives = [source.types[n] for n in node.output if n]
-
         try:
-            measure = partial(_distance, source, node, inputs)
-            op, distance = guessed(spec, fields, takes, gives, measure)
-            found = _checked(source, node, op, inputs) if distance < MISTYPED else None
+            return _guess(source, node, spec, inputs)
         except Exception:
             continue
-        if found is not None:
-            return found
     return None
+
+
+def _guess(
+    source: StaticModel, node: onnx.NodeProto, spec: type[OpSpec], inputs: list[str]
+) -> BoundOperator:
+    """`by_lowering` for some inputs of the node. Raises: any exception."""
+    takes = [source.types[n] for n in inputs]
+    gives = [source.types[n] for n in node.output if n]
+    measure = partial(_distance, source, node, inputs)
+    op, distance = guessed(spec, _all_fields(source, node), takes, gives, measure)
+    if distance >= MISTYPED:
+        raise Unmatched("no attributes under which it lowers to the node")
+    return _checked(source, node, op, inputs)
+
+
+def refusals(source: StaticModel, node: onnx.NodeProto, spec: type[OpSpec]) -> Iterator[Exception]:
+    """Why no instance of a spec is the node: an exception for each way to read its attributes."""
+    ways = [partial(_read, source, node, spec)]
+    ways += [partial(_guess, source, node, spec, i) for i in _operands(source, node, spec)]
+    for way in ways:
+        try:
+            way()
+        except Exception as error:
+            yield error
 
 
 def _distance(
@@ -92,34 +117,40 @@ def _measured(
 
 def _checked(
     source: StaticModel, node: onnx.NodeProto, op: OpSpec, inputs: list[str]
-) -> BoundOperator | None:
-    """The instance if it is admitted, has the types of the node, and means the same."""
+) -> BoundOperator:
+    """The instance. Raises: ConstraintError, Unmatched unless it is admitted, has the types of the
+    node, and means the same.
+    """
     takes = [source.types[n] for n in inputs]
     op.check(*takes)
-    if not _declared(op):
-        return None
+    for attribute in _undeclared(op):
+        raise Unmatched(f"{attribute} has another value than the only one declared")
     names = lowering(op, inputs, source).names(node)
     if {n for n in node.output if n} - {*names}:
-        return None
+        raise Unmatched("it lacks an output of the node")
     inferred = op.type_transfer(*takes)
     same = all(t.same(source.types[n]) for n, t in zip(names, inferred, strict=True) if n)
-    if not same or not means(op, inputs, source, node):
-        return None
+    if not same:
+        raise Unmatched("its outputs have other types")
+    if not means(op, inputs, source, node):
+        raise Unmatched("it lowers to what means something else")
     if not _runs(op, takes, inferred):
-        return None
+        raise Unmatched("its reference does not yield the inferred shapes")
     spare = [n or f"{node.output[0]}/{i}" for i, n in enumerate(names)]
     source.types.update((n, t) for n, t in zip(spare, inferred) if n not in source.types)
     return BoundOperator(op, inputs, spare)
 
 
-def _declared(op: OpSpec) -> bool:
-    """Whether no attribute that has one option only, here, has another value."""
+def _undeclared(op: OpSpec) -> Iterator[str]:
+    """Attributes that have one option only, here, and have another value."""
     fixed = (
         (name, declared.options)
         for name, declared in op.declared.items()
         if isinstance(declared, Choice) and isinstance(declared.options, tuple)
     )
-    return all(len(set(only)) > 1 or op.attributes[name] in only for name, only in fixed)
+    for name, only in fixed:
+        if len(set(only)) == 1 and op.attributes[name] not in only:
+            yield name
 
 
 def _runs(op: OpSpec, takes: Sequence[TensorType], gives: Sequence[TensorType]) -> bool:

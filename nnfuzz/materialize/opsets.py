@@ -26,11 +26,38 @@ LATER_BY_CONVERSION = {"dynamo": 20}
 """Exporters that reach their last opsets by converting what they made for an earlier one."""
 
 
+AT = "@"
+"""Stands between an exporter and an opset in the name of a writer, such as "direct@17"."""
+
+
+def writer(exporter: str, opset: int) -> str:
+    """The name of an exporter at one of the opsets that are drawn for it."""
+    return f"{exporter}{AT}{opset}"
+
+
+def exporter_of(name: str) -> str:
+    """The exporter of a writer; of an exporter that writes a single opset the name itself."""
+    return name.partition(AT)[0]
+
+
+def opset_of(name: str) -> int:
+    """The opset of a writer; 0 for the name of an exporter. Raises: ValueError."""
+    return int(name.partition(AT)[2] or 0)
+
+
 def opset_range(exporter: str) -> tuple[int, int]:
     """Lowest and highest opset. Raises: KeyError naming the known exporters."""
     if exporter not in OPSETS:
         raise KeyError(f"unknown exporter {exporter!r}; known: {', '.join(OPSETS)}")
     return OPSETS[exporter]
+
+
+def opsets_up_to(newest: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    """By exporter, all opsets that it writes up to the newest one that is wanted.
+
+    Raises: KeyError for an unknown exporter.
+    """
+    return {name: tuple(range(opset_range(name)[0], last + 1)) for name, last in newest.items()}
 
 
 def default_opset(exporter: str) -> int:

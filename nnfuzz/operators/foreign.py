@@ -29,6 +29,7 @@ class Foreign(OpSpec):
     """
 
     inputs = (In("T", ALL),)
+    takes_empty = True
     variadic = (0, 256)
     weight = 0.0
     unexportable = (Unexportable("torchscript", _WHY), Unexportable("dynamo", _WHY))

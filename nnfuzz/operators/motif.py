@@ -29,6 +29,20 @@ Operand = str | float | TensorType
 """An existing value by name, a constant of that value, or a new weight of that type."""
 
 
+MISSED = "~"
+"""Stands in the name of a planted motif before the kind of near miss that it became."""
+
+
+def planted_name(motif: str, missed: str) -> str:
+    """How a motif is called in a test that has it, such as "gelu_erf~swapped"."""
+    return f"{motif}{MISSED}{missed}" if missed else motif
+
+
+def pattern_name(planted: str) -> str:
+    """The motif of which something planted is an instance or a near miss."""
+    return planted.partition(MISSED)[0]
+
+
 class Misfit(Exception):
     """The motif does not fit here: an operator is missing, or its constraints cannot hold."""
 
@@ -52,7 +66,7 @@ class Writer(Protocol):
         """The type of a value; dimensions may be expressions."""
 
     def node(self, name: str) -> Node:
-        """The node that computes a value. Raises: KeyError if none does."""
+        """The node that computes a value. Raises: Misfit if none does."""
 
     def shape(self, name: str) -> tuple[Int, ...]:
         """Its dimensions."""

@@ -20,12 +20,21 @@ if TYPE_CHECKING:
 
 MOST = 1 << 12
 """Inputs of an operator of a foreign model."""
+Place = tuple[str, int]
+"""A file, and a line in it."""
 KEPT = 1 << 12
 """Classes (with numbers of inputs) of which what their patterns imply is computed once."""
 
 
 class ConstraintError(ValueError):
-    """Inputs or attributes that an operator's `requires` does not admit."""
+    """Inputs or attributes that an operator's `requires` does not admit.
+
+    place: file and line of the condition in `requires` that does not hold; None for a pattern.
+    """
+
+    def __init__(self, text: str, place: Place | None = None) -> None:
+        super().__init__(text)
+        self.place = place
 
 
 class Typed(Attributed):
@@ -39,6 +48,12 @@ class Typed(Attributed):
     inputs: ClassVar[tuple[In, ...]] = (In(),)
     variadic: ClassVar[tuple[int, int] | None] = None
     output: ClassVar[str | DType] = "T"
+
+    takes_empty: ClassVar[bool] = False
+    """Whether inputs and outputs may have no elements, as a dimension of 0 makes them.
+
+    Meaning, intervals and domain then bear such tensors; `ops check` holds them against ONNX.
+    """
 
     @classmethod
     @lru_cache(maxsize=KEPT)
@@ -196,15 +211,29 @@ class Typed(Attributed):
                 raise ConstraintError(f"{self!r}: input {i} may not be {type_!r}")
             if not least <= rank <= most:
                 raise ConstraintError(f"{self!r}: input {i} may not have rank {rank}")
-        for i, condition in enumerate(self.requires(*inputs)):
+            if not self.takes_empty and type_.is_empty:
+                raise ConstraintError(f"{self!r}: input {i} may not be empty")
+        conditions = self.requires(*inputs)
+        for i, condition in enumerate(conditions):
             if condition is True:
                 continue
             if isinstance(condition, BoolExpr):
                 raise ConstraintError(f"{self!r}: condition {i} is not concrete: {condition!r}")
             if not condition:
-                raise ConstraintError(f"{self!r} does not admit {list(inputs)}: condition {i}")
+                text = f"{self!r} does not admit {list(inputs)}: condition {i}"
+                raise ConstraintError(text, _place(conditions))
 
     @per_input
     def cost(self, *inputs: TensorType) -> int:
         """Floating-point operations for concrete inputs. Default: one per output element."""
         return sum(t.elements for t in self.type_transfer(*inputs))
+
+
+def _place(conditions: Iterable[Bool]) -> Place | None:
+    """Where a generator of conditions, or the one that it delegates to, stands at the moment."""
+    while (inner := getattr(conditions, "gi_yieldfrom", None)) is not None and hasattr(
+        inner, "gi_frame"
+    ):
+        conditions = inner
+    frame = getattr(conditions, "gi_frame", None)
+    return frame and (frame.f_code.co_filename, frame.f_lineno)

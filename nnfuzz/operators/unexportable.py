@@ -67,6 +67,14 @@ DECOMPOSED = tuple(
     for exporter in ("torchscript", "dynamo")
 )
 
+CHAINED_BYTES = Unexportable(
+    "torchscript",
+    "widens the first of several sums of 8 or 16 bits, and not the others, at opset 13 "
+    "(torch 2.13)",
+    dtypes=(DType.INT8, DType.INT16, DType.UINT8, DType.UINT16),
+    below=14,
+)
+
 HALF_PROMOTED = Unexportable(
     "dynamo",
     "casts 16-bit floats to float32 in front of abs, amax, amin, sum, prod and cumsum, and not "

@@ -66,7 +66,8 @@ class TestRow:
 class Observed:
     """What an epoch learns from one test, or from one probe.
 
-    exporter: whose models it is made for. items: the operator signatures and the edges of its
+    exporter: whose models it is made for, with the opset where that was drawn (a writer, see
+    nnfuzz.materialize.opsets). items: the operator signatures and the edges of its
     graph, in order. outcomes: backend -> (kind, message) per level. failures: confirmed ones, by
     signature; "BACKEND KIND STAGE" of each.
     """

@@ -13,7 +13,7 @@ ORDER = (
     *("direct", "rewrites", "halves", "neighbourhoods", "hoisting", "outputs", "prefixes"),
     "replacements",
     *("bypasses", "pairs", "inlining", "constants", "operands", "sharing", "unfreezing"),
-    *("plain", "attributes", "dtypes", "numbers", "shrinking", "ranks", "elements"),
+    *("plain", "attributes", "dtypes", "numbers", "shrinking", "ranks", "elements", "opsets"),
 )
 """Names of the passes, in the order in which they run; nnfuzz.reduction.passes implements them.
 Numbers are simplified before dimensions shrink, since of equal numbers any may go."""

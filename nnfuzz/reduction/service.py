@@ -37,7 +37,7 @@ from nnfuzz.reduction.passes import applied, proposed
 from nnfuzz.reduction.subject import Inapplicable, Subject
 from nnfuzz.rewrite.forms import Written, parse_form, write_form
 from nnfuzz.sandbox.job import Report, does
-from nnfuzz.testcase.case import ModelError, TestCase
+from nnfuzz.testcase.case import CaseConfig, ModelError, TestCase
 from nnfuzz.testcase.foreign import case_of_model
 from nnfuzz.testcase.service import ProducerService
 from nnfuzz.testcase.single_node import single_node
@@ -50,6 +50,7 @@ class ReduceService(ProducerService):
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__(0, config)
+        self.newest = CaseConfig.from_json(config).newest
         self.exporters = all_exporters()
 
     @does(Propose)
@@ -146,7 +147,8 @@ class ReduceService(ProducerService):
             if isinstance(found, NotFound):
                 raise Inapplicable(found.reason)
             params = {**found.inputs, **found.weights}
-        return Subject(graph, params, case.exporter, self.producer.edges or beyond(params))
+        edges = self.producer.edges or beyond(params)
+        return Subject(graph, params, case.exporter, edges, case.opset, self.newest)
 
     def _prepared(self, case: TestCase, edits: Group, below: tuple[int, ...] | None) -> Prepared:
         if edits and edits[0].by in EXPERIMENTS:
@@ -159,20 +161,20 @@ class ReduceService(ProducerService):
             raise Inapplicable("not simpler")
         if not edits and case.model:
             return Prepared(case, measure, subject.digest())
-        written, failed = self._exported(case, subject)
+        written, failed = self._exported(subject)
         if written.model and (why := invalid(written.model)) and not invalid(case.model):
             raise Inapplicable(f"ONNX's checker rejects the model: {why}")
         subject = replace(subject, exporter=written.form)
-        made = _as_case(case, subject, written, self._opset(case, subject))
+        made = _as_case(case, subject, written, self._opset(subject))
         return Prepared(made, subject.measure(), subject.digest(), failed)
 
-    def _opset(self, case: TestCase, subject: Subject) -> int:
-        return min(case.opset, self.exporters[parse_form(subject.exporter)[0]].opsets[1])
+    def _opset(self, subject: Subject) -> int:
+        return min(subject.opset, self.exporters[parse_form(subject.exporter)[0]].opsets[1])
 
-    def _exported(self, case: TestCase, subject: Subject) -> tuple[Written, ExporterError | None]:
+    def _exported(self, subject: Subject) -> tuple[Written, ExporterError | None]:
         """The model, or b"" and how the exporter failed. Raises: Inapplicable if we failed."""
         weights = {name: subject.params[name] for name in subject.graph.weights}
-        given = weights, subject.params, self._opset(case, subject)
+        given = weights, subject.params, self._opset(subject)
         try:
             written = write_form(subject.exporter, self.exporters, subject.graph, *given)
             if subject.exporter == DIRECT:

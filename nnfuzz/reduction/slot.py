@@ -108,6 +108,7 @@ class Slot(Worker[Candidate, Tried], Asking):
             isolates=lambda failure: question.isolates,
             levels={self.runner.spec.name: self.runner.backend.levels},
             habits={self.runner.name: question.habits},
+            locates=False,
         )
         result = await Procedure(case, plan, self).result()
         ended = (sum(o.seconds.values()) for o in result.outcomes if o.ok)
@@ -119,7 +120,7 @@ class Slot(Worker[Candidate, Tried], Asking):
         failures = [f for f in result.failures if f.backend == run.backend]
         seen = with_keys(failures, result.blame, mine, question.silent)
         if seen and rival and not beside:
-            again = Plan([replace(run, backend=rival.name)], judging)
+            again = Plan([replace(run, backend=rival.name)], judging, locates=False)
             told = (await Procedure(case, again, self).result()).outcomes
             right = {outcome.level for outcome in told if outcome.ok}
             seen = [(failure, key) for failure, key in seen if right.issuperset(failure.levels)]

@@ -33,12 +33,16 @@ class Inapplicable(ValueError):
 @dataclass(frozen=True, eq=False)
 class Subject:
     """params: inputs and weights by name, in the dtypes of the graph. edges: whether values may be
-    NaN and infinite, as in the tests of a campaign at edges."""
+    NaN and infinite, as in the tests of a campaign at edges. opset: of the model. newest: the
+    newest opset that it may be written for; 0 where the opset is to stay.
+    """
 
     graph: Graph
     params: Mapping[str, np.ndarray]
     exporter: str = "direct"
     edges: bool = False
+    opset: int = 0
+    newest: int = 0
 
     @cached_property
     def values(self) -> dict[str, np.ndarray]:
@@ -82,11 +86,14 @@ class Subject:
             len(graph.weights),
             int(self.exporter != "direct") + self.exporter.count(REWRITES),
             sum(array_cost(array) for array in arrays),
+            max(self.newest - self.opset, 0),
         )
 
     def digest(self) -> str:
         """A hash of everything that decides what the backend sees."""
-        state = hashlib.sha256(json.dumps([self.exporter, self.graph.to_json()]).encode())
+        state = hashlib.sha256(
+            json.dumps([self.exporter, self.opset, self.graph.to_json()]).encode()
+        )
         for name in (*self.graph.inputs, *self.graph.weights):
             state.update(np.ascontiguousarray(self.params[name]).tobytes())
         return state.hexdigest()

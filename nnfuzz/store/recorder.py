@@ -31,6 +31,7 @@ from nnfuzz.generate.emphasis import KeptCase
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.features import Features, features
 from nnfuzz.ir.view import NO_GRAPH, GraphView
+from nnfuzz.materialize.opsets import exporter_of
 from nnfuzz.records.order import by_value
 from nnfuzz.records.rows import (
     EventRow,
@@ -106,7 +107,7 @@ class Evidence:
         if failed is None or failed.stage != Stage.EXPORT or failed.unsupported:
             return ()
         error = failed.error_type, failed.message, failed.traceback
-        return (export_failure(failed.generated_for, *error),)
+        return (export_failure(exporter_of(failed.generated_for), *error),)
 
     @property
     def flaky(self) -> tuple[Failure, ...]:
@@ -147,7 +148,7 @@ def _export_outcome(failed: NotProduced) -> Outcome:
     return Outcome(
         OutcomeKind.UNSUPPORTED if failed.unsupported else OutcomeKind.EXCEPTION,
         Stage.EXPORT,
-        Target(failed.generated_for, pipeline="export"),
+        Target(exporter_of(failed.generated_for), pipeline="export"),
         failed.error_type,
         failed.message,
         failed.traceback,
@@ -553,7 +554,7 @@ def _hangs(failure: Failure) -> bool:
 def _keepable(evidence: Evidence) -> KeptCase | None:
     """The graph of a test, unless it is at several sizes."""
     case = evidence.result.case if evidence.result else None
-    if case is None or case.exporter != case.generated_for:
+    if case is None or case.exporter != exporter_of(case.generated_for):
         return None
     return KeptCase(case.id.index or 0, case.generated_for, case.graph)
 

@@ -44,8 +44,8 @@ class Statistics:
     """Counts over all sessions of a campaign.
 
     outcomes: by kind, one per (test, backend, level). not_run: indexes without a test, by reason.
-    motifs: planted ones by name, with "~" behind it where one was changed in a place. comparable:
-    shares of outputs, to four places.
+    motifs: planted ones by name, with "~" and the kind behind it where one is a near miss.
+    comparable: shares of outputs, to four places.
     """
 
     def __init__(self) -> None:

@@ -18,6 +18,7 @@ from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis
 from nnfuzz.invalid.fault import PLANTED, Fault
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import NO_GRAPH, GraphView
+from nnfuzz.materialize.opsets import exporter_of, opset_of, writer
 from nnfuzz.operators.draw import Sizes
 from nnfuzz.sandbox.wire import encode
 from nnfuzz.testcase.identity import TestId
@@ -38,6 +39,9 @@ class CaseConfig:
     engine: what makes graphs (nnfuzz.generate.engines). exporter, opset: how models are written.
     onnx_release: of onnx, whose schemas count (nnfuzz.check.late_schemas); None: the installed one.
     others: further exporters, each with its opset; they take turns (nnfuzz.testcase.producer).
+    opsets: by exporter, the opsets of which one is drawn for each model; an exporter that is not
+    named here writes every model at its opset. newest: the newest of all opsets that are drawn, in
+    the configuration of one test case, which reduction tries last; 0 where the opset is given.
     among: where only one of them is looked at, how many they are. operators: names to generate
     from; empty means all. exclude: names left out. refused: written signatures
     (nnfuzz.ir.support_key) that one of the chosen backends does not support. avoid: signatures and
@@ -73,6 +77,8 @@ class CaseConfig:
     opset: int = 20
     onnx_release: str | None = None
     others: tuple[tuple[str, int], ...] = ()
+    opsets: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    newest: int = 0
     among: int = 1
     operators: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -101,12 +107,41 @@ class CaseConfig:
         (exporter, opset), *others = opsets.items()
         return replace(self, exporter=exporter, opset=opset, others=tuple(others))
 
-    def only(self, exporter: str) -> CaseConfig:
-        """The configuration of the test cases of one of the exporters. Raises: KeyError."""
-        opset = {self.exporter: self.opset, **dict(self.others)}[exporter]
-        among = max(self.among, len(self.exporters))
-        own = replace(self, exporter=exporter, opset=opset, others=(), among=among)
-        return replace(own, refused=_of(exporter, self.refused), avoid=_of(exporter, self.avoid))
+    def drawing(self, exporter: str) -> tuple[int, ...]:
+        """The opsets that are drawn for an exporter, the newest first, without those that a backend
+        refuses as a whole unless it refuses all; none where the opset is given.
+        """
+        every = sorted(self.opsets.get(exporter, ()), reverse=True)
+        refused = set(self.refused)
+        left = tuple(o for o in every if str(opset_key(exporter, o)) not in refused)
+        return left or tuple(every)
+
+    def writers(self, exporter: str) -> tuple[str, ...]:
+        """The exporter at each opset that is drawn, the newest first; itself if none is drawn."""
+        return tuple(writer(exporter, o) for o in self.drawing(exporter)) or (exporter,)
+
+    @property
+    def writer(self) -> str:
+        """What makes the models of a configuration of one exporter: the exporter, or the writer
+        where the opset was drawn.
+        """
+        return writer(self.exporter, self.opset) if self.newest else self.exporter
+
+    def only(self, name: str) -> CaseConfig:
+        """The configuration of the test cases of an exporter, or of a writer. Raises: KeyError."""
+        exporter = exporter_of(name)
+        given = {self.exporter: self.opset, **dict(self.others)}[exporter]
+        return replace(
+            self,
+            exporter=exporter,
+            opset=opset_of(name) or given,
+            others=(),
+            opsets={},
+            newest=max((self.newest, *(o for found in self.opsets.values() for o in found))),
+            among=max(self.among, len(self.exporters)),
+            refused=_of(name, self.refused),
+            avoid=_of(name, self.avoid),
+        )
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> CaseConfig:
@@ -114,10 +149,24 @@ class CaseConfig:
         return read(cls, data)
 
 
-def _of(exporter: str, keys: Iterable[str]) -> tuple[str, ...]:
-    """The keys that hold for an exporter, without its name."""
-    parsed = map(SupportKey.parse, keys)
-    return tuple(str(key.signature) for key in parsed if key.exporter in ("", exporter))
+def opset_key(exporter: str, opset: int) -> SupportKey:
+    """The key of everything that an exporter writes at an opset: a backend may refuse all of it."""
+    return SupportKey(writer(exporter, opset), "", "")
+
+
+def _of(name: str, keys: Iterable[str]) -> tuple[str, ...]:
+    """The keys that hold for an exporter or a writer, without its name; and those of the same
+    exporter at the opset of a writer and at newer ones as they are: which of them hold depends on
+    the versions of operators (nnfuzz.check.versions).
+    """
+    exporter, opset = exporter_of(name), opset_of(name)
+    found: list[str] = []
+    for key in map(SupportKey.parse, keys):
+        if key.exporter in ("", exporter):
+            found.append(str(key.signature))
+        elif key.operator and exporter_of(key.exporter) == exporter:
+            found += [str(key)] if opset_of(key.exporter) >= opset else []
+    return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -131,8 +180,9 @@ class TestCase:
     time. discarded: graphs that were
     given up for want of inputs before this one. plain: of a rewritten model what it was before,
     else empty; `exporter` then names the steps (nnfuzz.rewrite.forms). motifs: names of those
-    planted, with "~" behind it where one was mutated. generated_for: the exporter whose limits the
-    graph keeps; it is `exporter` unless the model has a symbolic dimension or was rewritten. fault:
+    planted, with "~" and its kind behind a near miss. generated_for: the exporter, or the writer
+    (nnfuzz.materialize.opsets), whose limits the graph keeps; its exporter is `exporter` unless the
+    model has a symbolic dimension or was rewritten. fault:
     why the model must be refused; then graph and `plain` are what it was before, plain_inputs what
     `plain` is run with, and there is nothing to expect.
     """

@@ -7,7 +7,7 @@ import random
 import time
 import traceback
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from nnfuzz.backend.target import DIRECT
-from nnfuzz.check.legality import admitted_by_schema
-from nnfuzz.generate.catalog import Catalog
+from nnfuzz.check.versions import admitted_by_schema, newest_of_version, version_of
+from nnfuzz.generate.catalog import Catalog, NothingLeft
 from nnfuzz.generate.config import DTYPE_WEIGHTS, GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTargets
 from nnfuzz.generate.emphasis import NO_EMPHASIS
@@ -33,7 +33,7 @@ from nnfuzz.ir.view import NO_GRAPH
 from nnfuzz.materialize.dynamic import SizeError, emit_dynamic
 from nnfuzz.materialize.errors import ExportError, OpsetError
 from nnfuzz.materialize.exporters import Exporter
-from nnfuzz.materialize.opsets import DYNAMIC, opset_range
+from nnfuzz.materialize.opsets import DYNAMIC, exporter_of, opset_of, opset_range
 from nnfuzz.operators.motif import Motif
 from nnfuzz.operators.operator import OpSpec
 from nnfuzz.operators.registry import OpRegistry
@@ -88,6 +88,10 @@ class CaseGenerator:
         opsets = opset_range(config.exporter)
         if not opsets[0] <= config.opset <= opsets[1]:
             raise OpsetError(f"exporter {config.exporter}", config.opset, opsets)
+        refused, avoid = (
+            _holding(keys, config, parts.registry) for keys in (config.refused, config.avoid)
+        )
+        config = replace(config, refused=refused, avoid=avoid)
         self.seed = seed
         self.config = config
         self.specs = _specs(config, parts.registry)
@@ -98,7 +102,7 @@ class CaseGenerator:
         self.targets = CoverageTargets(self.catalog)
         self.seeds = parts.seeds.load(config)
         self.corpus = [Kept(graph) for graph in self.seeds.graphs]
-        self.kept = [case for case in config.emphasis.kept if case.exporter == config.exporter]
+        self.kept = [case for case in config.emphasis.kept if case.exporter == config.writer]
         self._registry = parts.registry
         avoided = frozenset(key for key in config.avoid if not SupportKey.parse(key).is_edge)
         self.restrained = replace(
@@ -186,7 +190,7 @@ class CaseGenerator:
         config: GenerateConfig,
         report: Report,
     ) -> TestCase | NotProduced:
-        case = _Attempt(id_, self.config.exporter, report)
+        case = _Attempt(id_, self.config.writer, report)
         corpus: Sequence[Kept] = ()  # probes start from none, and have no target
         target, sized = None, False
         if isinstance(id_, Numbered):
@@ -234,7 +238,7 @@ class CaseGenerator:
             solver_checks=made.solver_checks,
             discarded=case.discarded,
             motifs=made.motifs,
-            generated_for=self.config.exporter,
+            generated_for=self.config.writer,
             plain=plain,
         )
 
@@ -284,6 +288,40 @@ def _specs(config: CaseConfig, registry: OpRegistry) -> list[type[OpSpec]]:
     chosen = registry.select(config.operators or usual)
     excluded = set(registry.select(config.exclude))
     return [s for s in chosen.specs() if s.name not in excluded and s.since <= config.opset]
+
+
+def newest_signatures(config: CaseConfig, parts: Parts, opsets: tuple[int, ...]) -> list[str]:
+    """The keys of the signatures of operators that have another version at the next newer opset.
+
+    config: of one opset. opsets: all that are drawn with it.
+    """
+    specs = [
+        spec
+        for spec in _specs(config, parts.registry)
+        if newest_of_version(spec, config.opset, opsets) == config.opset  # type: ignore[arg-type]
+    ]
+    own = replace(config, refused=_holding(config.refused, config, parts.registry))
+    try:
+        admitted = admitted_by_schema(_generate(own), specs, config.onnx_release)
+        return Catalog(specs, admitted).signature_keys()
+    except NothingLeft:
+        return []
+
+
+def _holding(keys: Iterable[str], config: CaseConfig, registry: OpRegistry) -> tuple[str, ...]:
+    """Of some written keys those that hold at the opset of a configuration, without exporters: one
+    of a newer opset does where the operator has the same version there.
+    """
+    found: list[str] = []
+    for key in map(SupportKey.parse, keys):
+        marked = opset_of(key.exporter)
+        if not marked:
+            found.append(str(key))
+        elif exporter_of(key.exporter) == config.exporter and key.operator in registry:
+            spec = registry.get(key.operator)
+            if version_of(spec, marked) == version_of(spec, config.opset):  # type: ignore[arg-type]
+                found.append(str(key.signature))
+    return tuple(found)
 
 
 def _generate(config: CaseConfig) -> GenerateConfig:

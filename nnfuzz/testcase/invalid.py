@@ -39,7 +39,7 @@ def produce_invalid(generator: CaseGenerator, index: int, report: Report) -> Tes
     if isinstance(base, NotProduced) and base.stage == "fault":
         return replace(base, id=id_)
     why = f"none of {ATTEMPTS} models has a place for the fault {kind.name}"
-    return NotProduced(id_, "generate", why, generated_for=generator.config.exporter)
+    return NotProduced(id_, "generate", why, generated_for=generator.config.writer)
 
 
 def _keys(generator: CaseGenerator, kind: Kind) -> list[str]:

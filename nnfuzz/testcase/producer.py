@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -28,13 +30,13 @@ from nnfuzz.ir.graph import Graph, pruned
 from nnfuzz.ir.support_key import operators_in
 from nnfuzz.materialize.exporters import all_exporters
 from nnfuzz.materialize.module import execute, tensors
-from nnfuzz.materialize.opsets import opset_range
+from nnfuzz.materialize.opsets import opset_of, opset_range, writer
 from nnfuzz.operators.carriers import array
 from nnfuzz.operators.motif import load_motifs
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.rewrite.forms import write_form
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
-from nnfuzz.testcase.case_generator import CaseGenerator, Parts, Report
+from nnfuzz.testcase.case_generator import CaseGenerator, Parts, Report, newest_signatures
 from nnfuzz.testcase.foreign import computed, with_outputs
 from nnfuzz.testcase.identity import Foreign, Numbered, Probe, TestId
 from nnfuzz.testcase.invalid import produce_invalid
@@ -44,7 +46,8 @@ from nnfuzz.testcase.seeds import SeedLibrary
 class Producer:
     """Makes the test cases of one campaign; each depends on (seed, index, config) only.
 
-    There is a `CaseGenerator` per exporter; they take turns by index.
+    There is a `CaseGenerator` for each exporter, and for each opset that is drawn for it. Exporters
+    take turns by index, and an index has its opset by chance.
     """
 
     def __init__(self, seed: int, config: CaseConfig) -> None:
@@ -67,26 +70,68 @@ class Producer:
         """
         self.edges = config.edges
         self.criterion = Criterion.parse(config.tolerance) if config.tolerance else None
-        self.generators: dict[str, CaseGenerator] = {}
+        self._config = config
+        self._generators: dict[str, CaseGenerator] = {}
+        self._drawn: dict[str, tuple[str, ...]] = {}
         plain = replace(config, refused=(), avoid=(), emphasis=NO_EMPHASIS)
         if plain != self._plain:
             self._plain, self._probing = plain, {}
         empty: dict[str, NothingLeft] = {}
         for name in config.exporters:
             try:
-                self.generators[name] = CaseGenerator(self.seed, config.only(name), self._parts)
+                self._drawn[name] = self._having_named(config.writers(name))
+                self._first(self._drawn[name])
             except NothingLeft as error:
+                del self._drawn[name]
                 empty[name] = error
-        if not self.generators:
+        if not self._drawn:
             told = "; ".join(f"exporter {name}: {error}" for name, error in empty.items())
             raise NothingLeft(f"{told} (nnfuzz ops says what exporters write)")
         self._wanted = config.operators
         self._left_out = [f"exporter {name} is left out: {empty[name]}" for name in empty]
 
+    def _having_named(self, writers: tuple[str, ...]) -> tuple[str, ...]:
+        """The writers, each as often as its opset has operators that were asked for by name, so
+        that a campaign that aims at a new operator does not spend most tests where there is none.
+        """
+        named = [self.registry.get(name).since for name in self._config.operators]
+        if not named or len(writers) == 1:
+            return writers
+        counts = {w: sum(since <= opset_of(w) for since in named) for w in writers}
+        return tuple(w for w in writers for _ in range(counts[w])) or writers
+
+    def _first(self, writers: Iterable[str]) -> CaseGenerator:
+        """The generator of the first of some writers for which any operator is left.
+
+        Raises: NothingLeft if there is none.
+        """
+        why = NothingLeft("no opset is left")
+        for name in writers:
+            try:
+                return self._generator(name)
+            except NothingLeft as error:
+                why = error
+        raise why
+
+    def _generator(self, name: str) -> CaseGenerator:
+        """The generator of a writer, made when it is first needed. Raises: NothingLeft."""
+        if name not in self._generators:
+            own = self._config.only(name)
+            self._generators[name] = CaseGenerator(self.seed, own, self._parts)
+        return self._generators[name]
+
+    @property
+    def generators(self) -> dict[str, CaseGenerator]:
+        """The generators of all writers for which any operator is left."""
+        for name in (name for names in self._drawn.values() for name in names):
+            with suppress(NothingLeft):
+                self._generator(name)
+        return self._generators
+
     @property
     def notes(self) -> tuple[str, ...]:
         """What users should know of what they have asked for, one line each."""
-        seeds = (note for generator in self.generators.values() for note in generator.seeds.notes)
+        seeds = (note for names in self._drawn.values() for note in self._first(names).seeds.notes)
         used = {name for keys in self.signatures().values() for name in operators_in(keys)}
         wanted = self.registry.select(self._wanted).specs() if self._wanted else ()
         unused = [spec.name for spec in wanted if spec.name not in used]
@@ -95,19 +140,30 @@ class Producer:
         return tuple(dict.fromkeys(notes))
 
     def signatures(self) -> dict[str, list[str]]:
-        """Per exporter, the keys of all operator signatures that generation may use."""
-        return {
-            name: generator.catalog.signature_keys() for name, generator in self.generators.items()
-        }
+        """Per exporter, the keys of all operator signatures that generation may use; of opsets that
+        are drawn, each signature at the newest opset of every version of its operator.
+        """
+        found: dict[str, list[str]] = {}
+        for exporter in self._drawn:
+            opsets = self._config.drawing(exporter)
+            if not opsets:
+                found[exporter] = self._generator(exporter).catalog.signature_keys()
+            for opset in opsets:
+                own = self._config.only(writer(exporter, opset))
+                found[own.writer] = newest_signatures(own, self._parts, opsets)
+        return {name: keys for name, keys in found.items() if keys}
 
     def variables(self) -> dict[str, list[int]]:
         """Per operator, the first input that binds each type variable, in a key's order."""
-        specs = (spec for generator in self.generators.values() for spec in generator.specs)
+        specs = (spec for names in self._drawn.values() for spec in self._first(names).specs)
         return {spec.name: list(spec.bound().values()) for spec in specs}
 
     def generator_for(self, index: int) -> CaseGenerator:
         """The generator that makes the test case of an index."""
-        return list(self.generators.values())[(self.seed + index) % len(self.generators)]
+        turns = list(self._drawn.values())
+        writers = turns[(self.seed + index) % len(turns)]
+        start = zlib.crc32(f"{self.seed}/{index}/opset".encode()) % len(writers)
+        return self._first((*writers[start:], *writers[:start]))
 
     def produce(self, index: int, report: Report = lambda stage: None) -> TestCase | NotProduced:
         """The test case of an index, or why there is none. Never raises for a bad case."""

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeGuard
 
 from nnfuzz.backend.deviation import Deviation
@@ -51,7 +51,7 @@ class ErrorIdentity(_Identity):
     error: the class of an exception. signal: of a death; "" if it only exited. message: normalised.
     others: further complaints of the message and their places; they are not in the hash. about, at,
     location: see nnfuzz.backend.complaint. frames: outermost first, at most three. operators: the
-    only operator of a model whose process dies without a word.
+    one at which a process dies without a word (nnfuzz.experiment.beginnings).
     """
 
     message: str
@@ -190,6 +190,15 @@ def wordless(identity: Identity) -> bool:
     message = message_of(identity)
     speaks = bool(message) and not message.startswith("Fatal Python error: ")
     return _died(identity) and not (speaks and not corrupted(identity))
+
+
+def same_silent_death(one: Identity, other: Identity) -> bool:
+    """Whether two deaths say neither why nor where, and differ at most in that one has a place."""
+    if not (isinstance(one, ErrorIdentity) and isinstance(other, ErrorIdentity)):
+        return False
+    places = {one.operators, other.operators}
+    same = replace(one, operators=None) == replace(other, operators=None)
+    return wordless(one) and same and (len(places) == 1 or None in places)
 
 
 def _died(identity: Identity) -> TypeGuard[ErrorIdentity | RefusalIdentity]:

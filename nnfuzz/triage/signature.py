@@ -269,11 +269,19 @@ def _identity(
     if outcome.kind is OutcomeKind.TIMEOUT:
         return HangIdentity(kind=outcome.kind, stage=outcome.stage)
     identity = error_identity(outcome, names)
-    operators = {*graph.operators} if graph else set()
-    if outcome.kind is OutcomeKind.CRASH and len(operators) == 1 and wordless(identity):
-        # All that tells one wordless death from another: probes have one operator.
-        return replace(identity, operators=tuple(operators))
+    place = place_of_death(outcome, graph)
+    if place and wordless(identity):  # all that tells one wordless death from another
+        return replace(identity, operators=(place,))
     return identity
+
+
+def place_of_death(outcome: Outcome, graph: GraphView) -> str:
+    """The operator at which a process has died: the only one of a graph, or what beginnings of the
+    model have shown; "" if neither is known.
+    """
+    if outcome.kind is not OutcomeKind.CRASH:
+        return ""
+    return graph.operators[0] if len(graph.operators) == 1 else outcome.dies_at
 
 
 def words_of(graph: GraphView) -> list[str]:

@@ -2,8 +2,8 @@
 
 The rules are versioned by a digest of their sources, those of the compilers' adapters included,
 which read complaints. An error's signature follows from what the compiler said, which the campaign
-keeps for every test; that of a mismatch or a probe from the folder of its finding, so that all
-occurrences stay together. What is reduced is merged anew from its reduced model.
+keeps for every test; that of a mismatch, a silent death or a probe from the folder of its finding,
+so that all occurrences stay together. What is reduced is merged anew from its reduced model.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import Said, TestRow
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.identity import Numbered, TestId
+from nnfuzz.triage.identity import wordless
 from nnfuzz.triage.signature import Failure, export_failure, failures
 from nnfuzz.upkeep.remerge import remerge, renew_variants
 
@@ -149,6 +150,7 @@ def _by_texts(store: Store, compilers: Mapping[str, str], registry: BackendRegis
         if row.index in rows:
             test, said = rows[row.index], store.tests.errors.of_test(row.index)
             now = _failures(row, said, compilers, registry) if said else []
+            now = [failure for failure in now if not wordless(failure.signature.identity)]
             for signature, kind, levels in old[test]:
                 failure = next((f for f in now if _is(f, kind, levels)), None)
                 found |= {(signature, test): failure} if failure else {}

@@ -32,7 +32,7 @@ from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.ir.support_key import operators_in
 from nnfuzz.library.settings import exporter_names
 from nnfuzz.materialize.errors import ExportError
-from nnfuzz.materialize.opsets import default_opset
+from nnfuzz.materialize.opsets import default_opset, opsets_up_to
 from nnfuzz.reduction.cuts import apply_neighbourhoods
 from nnfuzz.reduction.edit import Edit
 from nnfuzz.reduction.subject import Inapplicable, Subject, node_id
@@ -113,7 +113,8 @@ def main(
 ) -> None:
     torch.set_num_threads(1)
     opsets = {name: opset or default_opset(name) for name in exporter_names(exporter, opset)}
-    config = CaseConfig(nodes=nodes).written_by(opsets)
+    drawn = {} if opset else opsets_up_to(opsets)
+    config = CaseConfig(nodes=nodes, opsets=drawn).written_by(opsets)
     producer = Producer(seed, config)
     registry = BackendRegistry.discover()
     outcomes, exporters, operators = Counter(), Counter(), Counter()

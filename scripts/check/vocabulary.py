@@ -23,7 +23,8 @@ from nnfuzz.generate.engine import Generated
 from nnfuzz.generate.engines import engine
 from nnfuzz.ir.support_key import operators_in
 from nnfuzz.library.settings import exporter_names
-from nnfuzz.materialize.opsets import default_opset
+from nnfuzz.materialize.opsets import default_opset, opsets_up_to
+from nnfuzz.operators.motif import pattern_name
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.case_generator import CaseGenerator
 from nnfuzz.testcase.producer import Producer
@@ -41,7 +42,7 @@ class Tally:
         self._ranks: defaultdict[str, Counter[int]] = defaultdict(Counter)
 
     def add(self, made: Generated) -> None:
-        self.motifs.update(name.rstrip("~") for name in made.motifs)
+        self.motifs.update(pattern_name(name) for name in made.motifs)
         for node in made.graph.nodes:
             name, types = node.op.name, made.graph.types(node.inputs)
             self.operators[name] += 1
@@ -79,7 +80,8 @@ def main(
     opset: Opset = None,
 ) -> None:
     opsets = {name: opset or default_opset(name) for name in exporter_names(exporter, opset)}
-    config = CaseConfig(nodes=nodes).written_by(opsets)
+    drawn = {} if opset else opsets_up_to(opsets)
+    config = CaseConfig(nodes=nodes, opsets=drawn).written_by(opsets)
     producer, tally = Producer(seed, config), Tally()
     for index in track(range(count), "generating"):
         generator = producer.generator_for(index)

@@ -45,7 +45,9 @@ import typer
 
 from nnfuzz.cli.cluster import Work
 from nnfuzz.findings.packed_folder import is_packed, unpacked_files
+from nnfuzz.library.campaign import refuse_finished
 from nnfuzz.parts.leases import Leases
+from nnfuzz.records.config import CampaignConfig, ConfigError
 from nnfuzz.sandbox.forkserver import MARK
 from nnfuzz.store.store import Store, StoreError
 from planted import standstills
@@ -78,8 +80,10 @@ RAYS = {
 """Command lines of processes of a cluster; Ray's own are not killed one by one."""
 NAMED = 3  # how often each kind of other processes is killed, beside WEIGHTS
 BINARY = (".onnx", ".npz")
-PASSING = re.compile(r"0x[0-9a-f]+|[-+]?\d+\.\d+(e-?\d+)?")
-"""Parts of texts in which equal findings differ: addresses, and seconds of a run."""
+PASSING = re.compile(
+    r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?|0x[0-9a-f]+|[-+]?\d+(\.\d+)?e-?\d+|[-+]?\d+\.\d+"
+)
+"""Parts of texts in which equal findings differ: times of day, addresses, seconds of a run."""
 PATIENCE = 900.0  # seconds without a new test, after which a campaign is taken to be stuck
 DISK_BYTES = 256 << 20
 
@@ -287,7 +291,7 @@ def torment(
     environment = _environment(token, scratch)
     full, good = 0, {0, 1}
     try:
-        while True:
+        while not _is_finished(folder):
             resume = _is_there(folder)
             with start(folder, resume, environment) as process:
                 done.sessions += 1
@@ -303,7 +307,8 @@ def torment(
                     done.trouble.append(f"exit code {process.returncode}")
                 if files := [path.name for path in (scratch / "tmp").iterdir()]:
                     done.trouble.append(f"temporary files: {files}")
-                return done
+                break
+        return done
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -363,6 +368,16 @@ def _recorded(folder: Path) -> int:
 def _is_there(folder: Path) -> bool:
     """Whether there is a campaign to resume."""
     return any(place.exists() and any(place.iterdir()) for place in (folder, Work(folder).folder))
+
+
+def _is_finished(folder: Path) -> bool:
+    """Whether a campaign whose parent was killed had come to its limits and its summary before."""
+    try:
+        with suppress(StoreError, OSError), Store.open(folder, write=False) as store:
+            refuse_finished(store, CampaignConfig.from_json(store.config()))
+    except ConfigError:
+        return True
+    return False
 
 
 def _begun(folder: Path) -> bool:

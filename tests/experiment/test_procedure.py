@@ -10,7 +10,7 @@ from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.experiment.pending import Pending, finished
-from nnfuzz.experiment.procedure import UNDEFINED, Procedure
+from nnfuzz.experiment.procedure import DEATH, UNDEFINED, Procedure
 from nnfuzz.experiment.result import Judging, Plan, Run
 from nnfuzz.invalid.fault import Fault
 from nnfuzz.ir.support_key import SupportKey
@@ -59,6 +59,14 @@ def test_an_error_counts_where_the_model_is_sure_to_be_defined(case, ended, defi
     result = finished(Procedure(case, plan, Answers(ended, defined)).result())
     assert len(result.failures) == found
     assert [e.kind for e in result.events] == [UNDEFINED] * (1 - found)
+
+
+def test_no_input_excuses_a_process_that_dies(case):
+    died = replace(RAISED, kind=OutcomeKind.CRASH, signal="SIGFPE")
+    plan = Plan([Run("c", case, ("O0",))], Judging.NEVER)
+    result = finished(Procedure(case, plan, Answers(died, defined=False)).result())
+    assert len(result.failures) == 1
+    assert [e.kind for e in result.events] == [DEATH]
 
 
 class Answered(Answers):

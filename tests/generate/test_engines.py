@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from nnfuzz.check.legality import admitted_by_schema
+from nnfuzz.check.versions import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import ENGINES, GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTargets
@@ -102,7 +102,10 @@ def test_sizes_are_kept(graphs):
             assert node.op.cost(*graph.types(node.inputs)) <= sizes.max_flops
         for value in graph.values.values():
             assert value.type.numel <= sizes.max_numel
-            assert all(d >= 1 for d in value.type.shape)
+            assert all(d >= 0 for d in value.type.shape)
+        empty = {name for name, value in graph.values.items() if value.type.is_empty}
+        touching = [n for n in graph.nodes if not empty.isdisjoint((*n.inputs, *n.outputs))]
+        assert all(node.op.takes_empty for node in touching)
 
 
 def test_no_operator_starves(graphs):

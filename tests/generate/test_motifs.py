@@ -7,18 +7,19 @@ from types import ModuleType
 
 import pytest
 
-from nnfuzz.check.legality import admitted_by_schema
+from nnfuzz.check.versions import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.engines import MADE, engine
 from nnfuzz.generate.growth import Growth
-from nnfuzz.generate.motifs import MissingOperator, MotifWriter, plant
+from nnfuzz.generate.misses import KINDS
+from nnfuzz.generate.motifs import EXACT, MissingOperator, MotifWriter, NearMiss, plant
 from nnfuzz.inputs.search import Found, search
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.draw import Draw
-from nnfuzz.operators.motif import Misfit, Motif, load_motifs, motif
+from nnfuzz.operators.motif import Misfit, Motif, load_motifs, motif, pattern_name
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.solve.session import Session
 
@@ -41,14 +42,14 @@ def impossible(m, x):
     m("Tanh", m("Reshape", x, shape=(*m.shape(x), 2)))
 
 
-def planted(found, seed: int, start: TensorType, mutate_from: int = 0):
+def planted(found, seed: int, start: TensorType, near: NearMiss = EXACT):
     """The growth with a motif behind a placeholder, and what `plant` said."""
     draw = Draw(random.Random(seed))
     with Session(draw) as session:
         growth = Growth(session, WIDE)
         name = growth.place(start)
         assert name is not None
-        return growth, plant(found, CATALOG, growth, name, mutate_from)
+        return growth, plant(found, CATALOG, growth, name, near)
 
 
 def starts(found, draw: Draw) -> TensorType:
@@ -83,7 +84,7 @@ def test_a_motif_can_be_written_within_its_size(found):
 
 def test_constants_have_their_value_wherever_they_are_needed():
     growth, changed = planted(gate, 0, TensorType(DType.FLOAT32, (2, 3)))
-    assert changed is False
+    assert changed == ""
     assert [node.op.name for node in growth.graph.nodes] == ["Tanh", "Add", "Mul"]
     (constant,) = [p for p in growth.placeholders.values() if p.range]
     assert constant.range == (1.0, 1.0)
@@ -92,17 +93,16 @@ def test_constants_have_their_value_wherever_they_are_needed():
 def test_one_place_is_changed_in_every_way_there_is():
     seen = Counter()
     for seed in range(60):
-        growth, changed = planted(gate, seed, TensorType(DType.FLOAT32, (2, 3)), mutate_from=1)
-        assert changed
+        near = NearMiss(Draw(random.Random(seed)).shuffled(tuple(KINDS)))
+        growth, changed = planted(gate, seed, TensorType(DType.FLOAT32, (2, 3)), near)
+        assert changed in KINDS
         names = [node.op.name for node in growth.graph.nodes]
         seen["exposed"] += bool(growth.exposed)
         seen["longer"] += len(names) > 3
         seen["other operator"] += len(names) == 3 and names != ["Tanh", "Add", "Mul"]
-    for seed in range(30):
-        growth, _ = planted(gate, seed, TensorType(DType.FLOAT32, (2, 3)), mutate_from=2)
-        ranges = [p.range for p in growth.placeholders.values() if p.range]
-        seen["other constant"] += ranges != [(1.0, 1.0)]
-    assert all(seen[kind] for kind in ("exposed", "longer", "other operator", "other constant"))
+        seen[changed] += 1
+    assert all(seen[kind] for kind in ("exposed", "longer", "other operator"))
+    assert len(seen) > 12  # kinds that fit the first operator
 
 
 @motif(size=2)
@@ -131,7 +131,7 @@ def test_what_does_not_fit_leaves_no_trace():
     growth, _ = planted(gate, 1, TensorType(DType.FLOAT32, (2, 3)))
     mark = growth.mark()
     before = growth.graph.concrete(growth.store.env).to_json(), dict(growth.placeholders)
-    assert plant(impossible, CATALOG, growth, growth.graph.nodes[-1].outputs[0], 0) is None
+    assert plant(impossible, CATALOG, growth, growth.graph.nodes[-1].outputs[0]) is None
     growth.restore(mark)
     after = growth.graph.concrete(growth.store.env).to_json(), growth.placeholders
     assert before == after
@@ -153,8 +153,8 @@ def test_graphs_with_motifs_verify_and_have_the_asked_size(made):
         assert len(found.graph.nodes) == CONFIG.nodes
     names = Counter(name for found in made for name in found.motifs)
     assert 0.9 < names.total() / len(made) <= 1
-    changed = sum(count for name, count in names.items() if name.endswith("~"))
-    assert 0.15 < changed / names.total() < 0.5
+    changed = sum(count for name, count in names.items() if "~" in name)
+    assert 0.3 < changed / names.total() < 0.65
 
 
 def test_the_same_seed_plants_the_same(name, made):
@@ -179,7 +179,7 @@ def test_motifs_of_operators_that_are_left_out_are_left_out(name):
     for seed in range(60):
         found = engine(name, catalog, CONFIG).next(random.Random(seed))
         assert {node.op.name for node in found.graph.nodes} <= set(PLAIN)
-        names.update(name.rstrip("~") for name in found.motifs)
+        names.update(pattern_name(name) for name in found.motifs)
     assert "gelu_erf" in names or "gelu_tanh" in names
     assert "attention" not in names
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from onnx import parser
 
-from nnfuzz.check.legality import admitted_by_schema
+from nnfuzz.check.versions import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.symbolic import Symbolic

@@ -13,6 +13,7 @@ from nnfuzz.check import reference_implementations as references
 from nnfuzz.check.instances import OpInstance
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.intervals import Interval
 from nnfuzz.operators.operator import ConstraintError
 from nnfuzz.operators.registry import OpRegistry
 
@@ -157,3 +158,16 @@ def test_the_slope_of_prelu_broadcasts_one_way_only():
 def test_float_attributes_mean_the_float32_that_onnx_stores():
     y = op("LeakyRelu", alpha=0.1).torch(torch.tensor([-1.0], dtype=torch.float64))
     assert y.item() == -0.10000000149011612
+
+
+@pytest.mark.parametrize("name", ["Div", "Mod"])
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int32, torch.int64])
+def test_undefined_quotients_of_integers_neither_raise_nor_kill(name, dtype):
+    """PyTorch raises for a divisor of 0, and dies (SIGFPE) of the least integer by -1."""
+    least = torch.iinfo(dtype).min
+    x, y = torch.tensor([7, least, 7, -7], dtype=dtype), torch.tensor([0, -1, 2, 2], dtype=dtype)
+    divided = op(name, **({"fmod": 0} if name == "Mod" else {}))
+    assert divided.torch(x, y)[2:].tolist() == ([3, -3] if name == "Div" else [1, 1])
+    intervals = Interval(x, x), Interval(y, y)
+    assert divided.undefined(*intervals).tolist() == [True, True, False, False]
+    assert len(divided.interval(*intervals)) == 1

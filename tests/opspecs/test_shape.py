@@ -47,7 +47,32 @@ def test_expand_goes_both_ways():
     with pytest.raises(ConstraintError):
         op.check(t(3, 2))
     with pytest.raises(ConstraintError):
-        Expand(shape=(4, 0)).check(t(1))
+        Expand(shape=(4, -1)).check(t(1))
+
+
+def test_a_size_of_0_is_the_broadcast_of_0_and_1():
+    op = Expand(shape=(4, 0))
+    op.check(t(1))
+    assert op.type_transfer(t(1))[0].same(t(4, 0))
+    assert op.torch(ramp(1)).shape == (4, 0)
+    with pytest.raises(ConstraintError):
+        op.check(t(3))
+
+
+@pytest.mark.parametrize(
+    ("shape", "allowzero", "admitted"),
+    [((0, 4), 0, True), ((4, 0), 0, False), ((4, 0), 1, True), ((2, 0), 1, True)],
+)
+def test_without_allowzero_a_0_copies_a_size(shape, allowzero, admitted):
+    op = Reshape(shape=shape, inferred=-1, allowzero=allowzero)
+    if admitted:
+        op.check(t(0, 4))
+        assert op.torch(ramp(0, 4)).shape == shape
+    else:
+        with pytest.raises(ConstraintError):
+            op.check(t(0, 4))
+    assert bool(op.refusal("direct", 13, t(0, 4))) == bool(allowzero)
+    assert not op.refusal("direct", 14, t(0, 4))
 
 
 def test_squeeze_needs_ones():

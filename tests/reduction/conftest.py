@@ -90,7 +90,7 @@ def server():
 def findings(producer, registry, server):
     """The first three findings of the wrong rule at O1."""
     found = []
-    for index in range(400):
+    for index in range(1600):
         finding = finding_of(producer, registry, server, index)
         if finding is not None:
             found.append(finding)

@@ -99,7 +99,7 @@ def test_a_budget_holds_and_the_result_still_fails(findings, reduced, budget):
 
 def test_an_exception_keeps_its_message(producer, registry, server, reduced):
     options = {"raises": True, "where": "always"}
-    made = (finding_of(producer, registry, server, i, **options) for i in range(200))
+    made = (finding_of(producer, registry, server, i, **options) for i in range(1600))
     finding = next(f for f in made if f is not None)
     done = reduced(finding, ReduceConfig(2))
     assert done.after[0] == 2
@@ -144,7 +144,7 @@ def test_a_failure_that_is_gone_is_no_reduction(findings, registry, reduced):
 
 def test_a_failure_that_needs_many_nodes_keeps_them(producer, registry, server, reduced):
     """More than the sub-graphs that are tried by themselves: single nodes go instead."""
-    made = (finding_of(producer, registry, server, i, least=6) for i in range(200))
+    made = (finding_of(producer, registry, server, i, least=6) for i in range(1600))
     finding = next(f for f in made if f is not None)
     done = reduced(finding, ReduceConfig(2))
     assert done.after[0] in (5, 6)

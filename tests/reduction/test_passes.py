@@ -39,7 +39,11 @@ def subjects():
     made = [*(producer.produce(i) for i in range(24)), *(bodies.produce(i) for i in range(4))]
     made += [modes.produce(i) for i in range(2)]
     cases = [case for case in made if isinstance(case, TestCase)]
-    return [Subject(producer.load(c), {**c.inputs, **c.weights}, c.exporter) for c in cases]
+    settled = [{**c.inputs, **c.weights} for c in cases]
+    return [
+        Subject(producer.load(c), params, c.exporter, opset=c.opset, newest=26)
+        for c, params in zip(cases, settled)
+    ]
 
 
 def state(subject: Subject) -> tuple:

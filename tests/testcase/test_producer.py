@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -164,6 +165,54 @@ def test_exporters_take_turns_by_index():
         assert producer.lower(case)
         alone = Producer(3, MIXED.only(case.generated_for)).produce(case.id.index)
         assert alone.model == case.model and alone.graph == case.graph
+
+
+DRAWN = replace(MIXED, opsets={"direct": tuple(range(13, 27)), "torchscript": tuple(range(13, 21))})
+
+
+def test_every_index_has_an_opset_of_its_own():
+    producer = Producer(3, DRAWN)
+    names = Counter(producer.generator_for(index).config.writer for index in range(400))
+    assert set(names) == {name for e in DRAWN.exporters for name in DRAWN.writers(e)}
+    assert max(names.values()) < 3 * 400 / (2 * 8)  # none is preferred
+    for case in filter(lambda c: isinstance(c, TestCase), map(producer.produce, range(12))):
+        (imported,) = onnx.load_from_string(case.model).opset_import
+        assert imported.version == case.opset and case.generated_for.endswith(f"@{case.opset}")
+        assert all(producer.registry.get(node.op).since <= case.opset for node in case.graph.nodes)
+        alone = DRAWN.only(case.generated_for)
+        assert alone.newest == 26 and Producer(3, alone).produce(case.id.index).model == case.model
+
+
+def test_signatures_are_named_after_the_newest_opset_of_their_version():
+    found = Producer(3, DRAWN).signatures()
+    having = [name for name, keys in found.items() if "Acos(float32)->float32" in keys]
+    assert having == ["direct@26", "direct@21", "torchscript@20"]
+    key = SupportKey.parse("direct@21:Acos(float32)->float32")
+    case = Producer(3, DRAWN).made(Probe(key, 0))
+    assert case.opset == 21 and case.generated_for == "direct@21"
+
+
+def test_a_version_that_is_refused_is_left_out_where_it_holds():
+    refused = replace(DRAWN, refused=("direct@21:Acos(float32)->float32",))
+    producer = Producer(3, refused)
+    keys = {
+        opset: producer._generator(f"direct@{opset}").catalog.signature_keys()
+        for opset in (15, 21, 22)
+    }
+    assert [o for o, found in keys.items() if "Acos(float32)->float32" in found] == [22]
+
+
+def test_an_opset_that_is_refused_is_not_drawn():
+    refused = replace(DRAWN, refused=tuple(f"direct@{opset}:" for opset in range(13, 26)))
+    assert refused.writers("direct") == ("direct@26",)
+    every = replace(DRAWN, refused=tuple(f"direct@{opset}:" for opset in range(13, 27)))
+    assert len(every.writers("direct")) == 14
+
+
+def test_operators_that_are_asked_for_decide_on_the_opsets():
+    producer = Producer(3, replace(DRAWN, operators=("Attention",), others=()))
+    opsets = {producer.generator_for(index).config.opset for index in range(40)}
+    assert opsets == {23, 24, 25, 26}
 
 
 def test_refusals_may_concern_one_exporter():

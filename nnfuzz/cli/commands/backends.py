@@ -115,7 +115,8 @@ def _probe(
     from nnfuzz.store.store import Store
 
     specs = chosen_backends(registry, texts, tell)
-    given = {"exporters": exporter_names(exporter, opset), "opset": opset}
+    exporters = exporter_names(exporter, opset)
+    given: dict[str, object] = {"exporters": exporters, "opset": opset, "opsets": {}}
     config = make_config(registry, specs, plugins, (), given, tell)
     folder = out or default_folder(specs, "probe-")
     cache = SupportCache(cache_folder(), ignored=fresh)

@@ -82,7 +82,8 @@ def check(
     unconfirmed: ran, but no ONNX runtime can compute them. accepted: random instances that PyTorch
     and ONNX take; refused: those of them that the spec refuses; torch only: refused, and not what
     ONNX means either. broken: instances with one broken condition; torch rejects: those that
-    PyTorch rejects; needless: those that both take, so that the condition asks for too much.
+    PyTorch rejects; needless: those that both take, so that the condition asks for too much; empty:
+    instances without elements that were checked.
     """
     from nnfuzz.check.arbitration import weigh
     from nnfuzz.check.operators import check_operators

@@ -21,9 +21,16 @@ def broadcast_shape(shapes: Sequence[Sequence[Int]]) -> tuple[Int, ...]:
     for dims in aligned(shapes):
         out = dims[0]
         for dim in dims[1:]:
-            out = maximum(out, dim)
+            out = wider(out, dim)
         result.append(out)
     return tuple(reversed(result))
+
+
+def wider(a: Int, b: Int) -> Int:
+    """The size that two compatible sizes broadcast to: 1 yields to any other, also to 0."""
+    if a.__class__ is int and b.__class__ is int:
+        return b if a == 1 else a
+    return maximum(a, b)
 
 
 def narrowed(draw: Draw, shape: Sequence[Int]) -> tuple[Int, ...]:

@@ -23,7 +23,7 @@ from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.families.broadcast import aligned, broadcast_shape, narrowed, partner_shape
 from nnfuzz.operators.intervals import Interval, monotone, uncertain
 from nnfuzz.operators.operator import ANY_RANGE, In, OpSpec, Range, per_input
-from nnfuzz.operators.unexportable import SCALAR_DOUBLES
+from nnfuzz.operators.unexportable import CHAINED_BYTES, SCALAR_DOUBLES, Unexportable
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -64,6 +64,7 @@ class Elementwise(OpSpec):
 class Unary(Elementwise):
     """One tensor in, one tensor of the same shape out."""
 
+    takes_empty = True
     inputs = (In("T", FLOATS),)
 
 
@@ -116,7 +117,8 @@ class Broadcasting(Elementwise):
     """Several tensors in, one tensor of their broadcast shape out."""
 
     inputs: ClassVar[tuple[In, ...]] = (In("T", NUMBERS), In("T"))
-    unexportable = (SCALAR_DOUBLES,)
+    takes_empty = True
+    unexportable: ClassVar[tuple[Unexportable, ...]] = (SCALAR_DOUBLES,)
 
     @per_input
     def requires(self, *inputs: TensorType) -> Iterable[Bool]:
@@ -154,6 +156,7 @@ class Arithmetic(Binary):
 
     exactness = "rounded"
     joining = "term"
+    unexportable = (SCALAR_DOUBLES, CHAINED_BYTES)
 
     @per_input
     def interval(self, *intervals: Interval) -> Sequence[Interval]:

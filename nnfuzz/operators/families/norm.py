@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 class AlongAxis(Along, Unary):
     """One tensor in, one of the same shape out; elements mix along one axis."""
 
+    takes_empty = False
     inputs = (In("T", FLOATS, (1, 5)),)
     sharp = False
 

@@ -103,6 +103,8 @@ def regrouped(draw: Draw, shape: Sequence[Int], most: int = 5) -> tuple[Int, ...
 
 def split(draw: Draw, size: Int) -> list[Int]:
     """Two sizes whose product may be the given one: divisors of a number, variables otherwise."""
+    if size.__class__ is int and size == 0:
+        return draw.shuffled([0, draw.integer(0, 8)])
     if isinstance(size, int):
         inner = [f for f in range(2, size) if size % f == 0]
         factor = draw.choice(inner or [1, size])

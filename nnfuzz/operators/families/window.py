@@ -205,12 +205,12 @@ class Window(OpSpec):
         pairs = [(self.pads[i], self.pads[n + i]) for i in reversed(range(n))]
         return torch.nn.functional.pad(x, list(itertools.chain(*pairs)), value=value)
 
-    def window_sums(self, x: Tensor) -> Tensor:
-        """The sum over each window; padding, and what a window overhangs by, counts as 0."""
+    def window_sums(self, x: Tensor, padding: float = 0.0) -> Tensor:
+        """The sum over each window; what a window overhangs the padding by counts as 0."""
         import torch
 
         type_ = TensorType(DType.of(x.dtype), sizes(x))
-        y = torch.nn.functional.pad(self.padded(x, 0.0), self._overhang(type_))
+        y = torch.nn.functional.pad(self.padded(x, padding), self._overhang(type_))
         n = x.dim() - 2
         conv = (torch.conv1d, torch.conv2d, torch.conv3d)[n - 1]
         windows = concrete(self.window_shape(type_))

@@ -1,0 +1,348 @@
+"""Puts the parts of a campaign together: workers, what is known of compilers, leases, the loop."""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.campaign.backend_pool import BackendPool
+from nnfuzz.campaign.epochs import EpochDecider, Epochs
+from nnfuzz.campaign.loop import STANDSTILLS, Loop
+from nnfuzz.campaign.producer_pool import PoolError, ProducerPool
+from nnfuzz.campaign.watchdog import Watchdog
+from nnfuzz.campaign.writer import finding_writer
+from nnfuzz.feedback.guidance import Guidance, NoFeedback
+from nnfuzz.feedback.probe import Prober
+from nnfuzz.feedback.support import ProbeAnswers
+from nnfuzz.feedback.support_cache import SupportCache, SupportTables
+from nnfuzz.feedback.throttle import Throttle
+from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.parts.exchange import Exchange, OwnExchange, SharedExchange
+from nnfuzz.parts.leased import Leased
+from nnfuzz.parts.shared_leases import SharedLeases
+from nnfuzz.records.config import CampaignConfig, ConfigError
+from nnfuzz.records.lending import Coordinator
+from nnfuzz.records.observer import Observer, counted
+from nnfuzz.records.versions import VersionsByBackend, library_versions
+from nnfuzz.sandbox.events import Reply, WorkerFault, event_line
+from nnfuzz.store.changes import keep_releases
+from nnfuzz.store.recorder import Recorder
+from nnfuzz.store.store import Store
+from nnfuzz.store.summary import OwnFigures, Summary, known_unseen, summarise
+from nnfuzz.testcase.jobs import ListVocabulary
+from nnfuzz.testcase.service import blames_settings
+from nnfuzz.triage.survey import declared
+from nnfuzz.upkeep.reducing import Reducer
+from nnfuzz.upkeep.rekeying import rekey
+
+AHEAD = 16
+"""Tests per process that a node of a cluster has at hand: about a second of work."""
+KEPT_HANGS = 32
+"""Suspected hangs of one backend that wait in memory, with models and inputs, for their turn in a
+campaign that the clock ends. A turn takes minutes, and --resume goes on with the others."""
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What a session begins with.
+
+    coordinator: lends ranges of indexes to this node of a cluster. again: indexes of tests that are
+    to be repeated. thorough: whether probes run at every level, and nothing but probes is run.
+    """
+
+    store: Store
+    config: CampaignConfig
+    registry: BackendRegistry
+    observer: Observer
+    cache: SupportCache
+    stopped: Callable[[], bool] = lambda: False
+    coordinator: Coordinator | None = None
+    again: Collection[int] = ()
+    thorough: bool = False
+
+
+@dataclass(frozen=True)
+class Session:
+    """The parts of a campaign that is under way."""
+
+    config: CampaignConfig
+    store: Store
+    recorder: Recorder
+    loop: Loop
+    support: Knowledge
+    leased: Leased | None
+    watchdog: Watchdog
+
+    @property
+    def prober(self) -> Prober:
+        return self.support.prober
+
+    def summary(self) -> Summary:
+        """The summary of the campaign up to now."""
+        reducer = self.loop.reducer
+        self.store.sessions.touch()
+        own = OwnFigures(
+            self.recorder.figures.full_checks,
+            self.recorder.figures.full_check_finds,
+            reducer.spent,
+            reducer.after_campaign,
+            reducer.missing(os.cpu_count() or 1),
+            {pool.name: pool.hung for pool in self.loop.backends if pool.hung},
+            self._standstills(),
+            self.loop.cpu_ms(),
+        )
+        return summarise(
+            self.store,
+            self.config,
+            self.recorder.figures,
+            own,
+            self.loop.epochs.avoided,
+            known_unseen=known_unseen(self.store, self.config),
+            support_tables=self.support.used,
+        )
+
+    def _standstills(self) -> dict[str, int]:
+        """By what did not answer, the campaign's own thread included."""
+        found, own = self.loop.standstills, self.watchdog.standstills
+        if own:
+            found["campaign"] += own
+            self.watchdog.standstills = 0
+            self.store.set_meta(STANDSTILLS, found)
+        return dict(found)
+
+
+@contextmanager
+def opened(opening: Opening) -> Iterator[Session]:
+    """The parts of a campaign, which are closed in the end.
+
+    Raises: as nnfuzz.campaign.session.run_campaign does.
+    """
+    with ExitStack() as stack:
+        workers = Workers(opening, stack)
+        support = Knowledge(opening, workers)
+        rekey(opening.store, opening.config, opening.registry, opening.observer.note)
+        exchange, leased = _exchange(opening, support.versions)
+        recorder = _recorder(opening, workers, support, leased)
+        slowest = max(pool.pace.ceiling for pool in workers.pools)
+        reducer = Reducer(opening.config, recorder, opening.observer.note, leased, slowest)
+        stack.callback(reducer.close)
+        epochs = _epochs(opening, workers, support.prober, recorder, exchange, leased)
+        loop = Loop(
+            opening.config,
+            recorder,
+            workers.producers,
+            workers.pools,
+            support.prober,
+            opening.observer,
+            reducer,
+            epochs,
+            opening.stopped,
+            leased,
+        )
+        watchdog = workers.watchdog
+        yield Session(opening.config, opening.store, recorder, loop, support, leased, watchdog)
+
+
+# -- workers ----------------------------------------------------------------------------------
+
+
+class Workers:
+    """The processes that make test cases and those that run them, from here on being started."""
+
+    def __init__(self, opening: Opening, stack: ExitStack) -> None:
+        """stack: closes them."""
+        config = opening.config
+        self.producers = ProducerPool(config.producer, config.seed, config.producers, config.case)
+        stack.callback(self.producers.close)
+        self.pools: list[BackendPool] = []
+        backlog = KEPT_HANGS if config.timed else math.inf
+        for spec in config.backends:
+            pool = BackendPool(spec, opening.registry, config.levels, config.workers, backlog)
+            self.pools.append(pool)
+            stack.callback(pool.close)
+        servers = [self.producers.server, *(pool.server for pool in self.pools)]
+        self.watchdog = Watchdog(
+            opening.observer.note, lambda: sum(server.looks for server in servers)
+        )
+        stack.enter_context(self.watchdog)
+        opening.store.sessions.account(
+            config.workers, lambda: {pool.name: pool.seconds for pool in self.pools}
+        )
+
+    def versions(self) -> VersionsByBackend:
+        """Asks every compiler. Raises: RunnerError."""
+        return VersionsByBackend(
+            {pool.name: pool.versions() for pool in self.pools}, library_versions()
+        )
+
+
+# -- what is known of compilers ---------------------------------------------------------------
+
+
+class Knowledge:
+    """What compilers are and support, as far as that is known when a session begins.
+
+    used: the support tables of earlier campaigns, with their numbers of entries.
+    """
+
+    def __init__(self, opening: Opening, workers: Workers) -> None:
+        """Raises: RunnerError, ConfigError, PoolError."""
+        config, store = opening.config, opening.store
+        self.versions = workers.versions()
+        store.set_meta("versions", self.versions.flat())
+        if config.regressions:
+            keep_releases(store, config, opening.registry)
+        versions = self.versions
+        self.tables = SupportTables(opening.cache, config, versions.backends, versions.libraries)
+        answers = ProbeAnswers()
+        self.used = tuple(
+            {"path": str(path), "entries": entries} for path, entries in self.tables.load(answers)
+        )
+        store.probes.load(answers)
+        if not opening.thorough:
+            opening.observer.note(_first_steps(config))
+            if not config.case.invalid:
+                _ask_for_habits(opening, workers.pools)  # producers import PyTorch meanwhile
+        self.prober = _prober(opening, workers, answers)
+        if opening.thorough and self.prober.lacks_answers():
+            _ask_for_habits(opening, workers.pools)
+
+    def save(self) -> None:
+        """Writes the support tables for later campaigns."""
+        self.tables.save(self.prober.tables, self.prober.answers, self.prober.keys)
+
+
+def _first_steps(config: CampaignConfig) -> str:
+    """What happens before and beside the first tests, and for how long, for people."""
+    within = f" (for at most {config.first_seconds:.0f} s)" if config.timed else ""
+    probes, begins = "", f"begins with elementary models, which show how a compiler rounds{within}"
+    if config.tests_limit is not None:
+        probes = f"at most {counted(config.probes_before(0), 'probe')} of what it supports"
+    elif config.probe_seconds:
+        probes = f"probes of what it supports, for at most {config.first_probing:.0f} s at first"
+    return f"{begins}; then tests{probes and ', and beside them '}{probes}"
+
+
+def _ask_for_habits(opening: Opening, pools: Sequence[BackendPool]) -> None:
+    """Asks every compiler what it computes otherwise everywhere, and keeps it for reductions.
+
+    Raises: RunnerError.
+    """
+    for pool in pools:
+        habits = pool.learn_habits(opening.config.first_seconds)
+        if pool.hung:
+            models = counted(pool.hung, "elementary model")
+            opening.observer.note(f"{pool.name}: {models} took too long and was not waited for")
+        if habits:
+            listed = "; ".join(map(str, habits))
+            note = f"{pool.name}: {listed}. What only this explains is one finding"
+            opening.observer.note(note)
+    opening.store.set_habits({pool.name: pool.habits for pool in pools})
+
+
+def _prober(opening: Opening, workers: Workers, answers: ProbeAnswers) -> Prober:
+    """Asks a producer which signatures there are with which exporters.
+
+    Raises: ConfigError, PoolError.
+    """
+    event = workers.producers.call(ListVocabulary())
+    if not isinstance(event, Reply):
+        if isinstance(event, WorkerFault) and event.starting and blames_settings(event.error_type):
+            raise ConfigError(event.message.strip("'\""))
+        raise PoolError(f"producers cannot work: {event_line(event)}\n{event.captured}")
+    for note in event.value.notes:
+        opening.observer.note(note)
+    signatures = event.value.signatures.items()
+    keys = [SupportKey.parse(f"{name}:{text}") for name, texts in signatures for text in texts]
+    levels = {
+        pool.name: pool.levels if opening.thorough else pool.levels[:1] for pool in workers.pools
+    }
+    return Prober(levels, keys, event.value.variables, answers, opening.store.probes.add)
+
+
+# -- what other nodes share -------------------------------------------------------------------
+
+
+def _exchange(opening: Opening, versions: VersionsByBackend) -> tuple[Exchange, Leased | None]:
+    """What nodes learn from each other, and this node's leases if there are others.
+
+    Raises: OSError if no coordinator answers.
+    """
+    config, store = opening.config, opening.store
+    if not config.share:
+        return OwnExchange(config, store), None
+    exchange, node = SharedExchange(config, versions.flat()), _name_of_node(store)
+    leased = Leased(
+        opening.coordinator or SharedLeases(config, node),
+        config,
+        store,
+        exchange,
+        opening.observer.note,
+        node,
+        AHEAD * max(config.workers, config.producers),
+        opening.stopped,
+        opening.again,
+    )
+    return exchange, leased
+
+
+def _name_of_node(store: Store) -> str:
+    """Another one in every folder, and the same one in every session."""
+    name = str(store.meta("node", "") or secrets.token_hex(8))
+    store.set_meta("node", name)
+    return name
+
+
+# -- what records and decides -----------------------------------------------------------------
+
+
+def _recorder(
+    opening: Opening, workers: Workers, support: Knowledge, leased: Leased | None
+) -> Recorder:
+    config, store = opening.config, opening.store
+    registry, versions = opening.registry, support.versions.backends
+    kinds = {pool.name: registry.get(pool.spec.name) for pool in workers.pools}
+    recorder = Recorder(
+        store,
+        config.known,
+        finding_writer(config, registry, versions, store.restraints.settings_in),
+        opening.observer.finding,
+        support.prober.variables,
+        {name: declared(backend) for name, backend in kinds.items()},
+        config.regressions,
+        config.part,
+        leased,
+        config.epoch,
+    )
+    if leased:
+        recorder.elsewhere = leased.elsewhere
+    for pool in workers.pools:
+        ran = recorder.figures.by_backend.get(pool.name)
+        pool.works |= bool(ran and ran["ok"])
+    return recorder
+
+
+def _epochs(
+    opening: Opening,
+    workers: Workers,
+    prober: Prober,
+    recorder: Recorder,
+    exchange: Exchange,
+    leased: Leased | None,
+) -> Epochs:
+    config = opening.config
+    throttle = Throttle(config.throttle, prober.left(()), _unrestrained(config))
+    feedback = Guidance() if config.guidance else NoFeedback()
+    decider = EpochDecider(config, recorder, prober, throttle, opening.observer, feedback, exchange)
+    return Epochs(config, opening.store, workers.producers, exchange, decider, leased)
+
+
+def _unrestrained(config: CampaignConfig) -> Callable[[int], bool]:
+    """Whether the test of an index is made without restraint."""
+    case = replace(config.case, avoid=("anything",))
+    return lambda index: not case.restrains(config.seed, index)

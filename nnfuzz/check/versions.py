@@ -1,0 +1,80 @@
+"""The version of an operator at an opset: a compiler that takes one version may lack another.
+
+What is observed at one opset holds for every other opset at which the operator is written by the
+same versions of ONNX's operators, so nothing needs to be asked again there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import cache
+
+import onnx
+
+from nnfuzz.check.legality import illegal, lowered, names_one_operator
+from nnfuzz.generate.config import GenerateConfig
+from nnfuzz.materialize.emit import OPSETS
+from nnfuzz.materialize.walk import graphs
+from nnfuzz.operators.operator import OpSpec
+
+Version = tuple[int, ...]
+_REACHED = tuple(range(OPSETS[0], OPSETS[1] + 1))
+
+
+@cache
+def version_of(spec: type[OpSpec], opset: int) -> Version:
+    """The versions at an opset of the ONNX operators that a spec is lowered to, sorted by name;
+    0 for one that the opset does not have.
+    """
+    return tuple(_since(name, opset) for name in _written(spec))  # type: ignore[arg-type]
+
+
+@cache
+def newest_of_version(spec: type[OpSpec], opset: int, opsets: tuple[int, ...]) -> int:
+    """The newest of some opsets up to which the version of an opset among them holds."""
+    newest = opset
+    for later in sorted(o for o in opsets if o > opset):
+        if version_of(spec, later) != version_of(spec, opset):  # type: ignore[arg-type]
+            break
+        newest = later
+    return newest
+
+
+def admitted_by_schema(
+    config: GenerateConfig, specs: Iterable[type[OpSpec]], release: str | None = None
+) -> GenerateConfig:
+    """The configuration with the signatures refused that ONNX does not admit at its opset.
+
+    Each version of an operator is judged once, at its newest opset. release: of onnx, whose schemas
+    count; None for the installed one.
+    """
+    judged: dict[int, list[type[OpSpec]]] = {}
+    for spec in specs:
+        opset = newest_of_version(spec, config.opset, _REACHED)  # type: ignore[arg-type]
+        judged.setdefault(opset, []).append(spec)
+    refused = (illegal(found, opset, release) for opset, found in judged.items())
+    return replace(config, refused=config.refused.union(*refused))
+
+
+@cache
+def _written(spec: type[OpSpec]) -> tuple[str, ...]:
+    """The ONNX operators of a spec's lowering, at the oldest opset and at the newest."""
+    if names_one_operator(spec):
+        return (spec.name,)
+    oldest = max(OPSETS[0], spec.since)
+    return tuple(sorted({name for opset in (oldest, OPSETS[1]) for name in _names(spec, opset)}))
+
+
+def _names(spec: type[OpSpec], opset: int) -> Iterator[str]:
+    for model in lowered(spec, opset):
+        for graph in graphs(model.graph):
+            yield from (node.op_type for node in graph.node)
+
+
+@cache
+def _since(name: str, opset: int) -> int:
+    try:
+        return int(onnx.defs.get_schema(name, max_inclusive_version=opset).since_version)
+    except onnx.defs.SchemaError:
+        return 0

@@ -1,0 +1,99 @@
+"""At which operator a process dies that says nothing: found by running beginnings of the model.
+
+A signal without a word is the same for every cause. The shortest beginning of the model that dies
+in the same way ends with the operator that tells one such death from another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import cached_property
+
+import onnx
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.types import TensorType
+from nnfuzz.ir.view import GraphView
+from nnfuzz.materialize import protos
+from nnfuzz.testcase.case import TestCase
+
+Dies = Callable[[TestCase, bool], Awaitable[bool]]
+"""Whether a process dies of a case; the flag asks for a fresh process."""
+
+
+class Beginnings:
+    """The beginnings of a case in the direct form, whose model has the graph's names of values, or
+    of a case without a model, for what reads the graph.
+
+    Each ends behind one more operator of the graph, has all inputs, and nothing to compare with:
+    its outputs are what none of its operators reads.
+    """
+
+    def __init__(self, case: TestCase) -> None:
+        self._case = case
+
+    def __len__(self) -> int:
+        return len(self._case.graph.nodes)
+
+    def operator(self, count: int) -> str:
+        """The last operator of the beginning of `count` operators."""
+        return self._case.graph.nodes[count - 1].op
+
+    def case(self, count: int) -> TestCase:
+        """The beginning of `count` operators. Raises: KeyError if the model lacks a value of it."""
+        graph = self._case.graph
+        nodes = graph.nodes[:count]
+        read = {name for node in nodes for name in node.inputs}
+        ends = tuple(name for node in nodes for name in node.outputs if name not in read)
+        cut = replace(graph, nodes=nodes, outputs=ends)
+        model = self._model(cut) if self._case.model else b""
+        return replace(self._case, graph=cut, model=model, expected={})
+
+    def _model(self, graph: GraphView) -> bytes:
+        """The model as far as it computes the outputs of a graph."""
+        model = onnx.ModelProto()
+        model.CopyFrom(self._proto)
+        last = max(self._positions[name] for name in graph.outputs)
+        del model.graph.node[last + 1 :]
+        del model.graph.output[:]
+        model.graph.output.extend(self._declarations[name] for name in graph.outputs)
+        return model.SerializeToString()
+
+    @cached_property
+    def _proto(self) -> onnx.ModelProto:
+        return onnx.load_model_from_string(self._case.model)
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        """Of each value the position of the node that computes it."""
+        nodes = enumerate(self._proto.graph.node)
+        return {name: position for position, node in nodes for name in node.output}
+
+    @cached_property
+    def _declarations(self) -> dict[str, onnx.ValueInfoProto]:
+        shapes = self._case.graph.shapes
+        return {
+            name: protos.value_info(name, TensorType(DType(dtype), shapes[name]))
+            for name, dtype in self._case.graph.dtypes.items()
+        }
+
+
+async def operator_of_death(case: TestCase, dies: Dies) -> str:
+    """The operator at which a process dies of a case (see `Beginnings`); "" if runs disagree.
+
+    It takes a logarithm of the number of operators, and one fresh process to confirm.
+    """
+    beginnings = Beginnings(case)
+    survived, died = 0, len(beginnings)
+    try:
+        while died - survived > 1:
+            middle = (survived + died) // 2
+            if await dies(beginnings.case(middle), False):
+                died = middle
+            else:
+                survived = middle
+        confirmed = await dies(beginnings.case(died), True)
+    except KeyError:  # the exporter of the model has other names
+        return ""
+    return beginnings.operator(died) if confirmed else ""

@@ -1,0 +1,23 @@
+"""Near misses: a motif that differs in one place from the pattern that optimisers look for.
+
+What a fusion must check is what it forgets. Each kind of near miss is a function that inserts
+another form of one operator that a motif requests. It returns the outputs, or None if there is
+nothing to change or the change does not fit; what it inserted until then is taken back. To add a
+kind, write such a function in one of the modules and list it in its KINDS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from nnfuzz.generate.misses import attributes, constants, operands, surroundings
+from nnfuzz.generate.misses.call import Call, Inserting, Kind
+
+KINDS: Mapping[str, Kind] = {
+    kind.__name__: kind
+    for module in (attributes, constants, operands, surroundings)
+    for kind in module.KINDS
+}
+"""By the name under which a test says what was changed: "gelu_erf~swapped"."""
+
+__all__ = ["KINDS", "Call", "Inserting", "Kind"]

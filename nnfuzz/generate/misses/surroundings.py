@@ -1,0 +1,163 @@
+"""Near misses around an operator of a pattern: what stands in between, reads it, or is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from nnfuzz.generate.misses.call import (
+    Call,
+    Inserting,
+    Kind,
+    Outputs,
+    behind,
+    inserted,
+    rewired,
+    same_type,
+)
+from nnfuzz.generate.misses.operands import unary
+from nnfuzz.ir.dtypes import FLOATS, DType
+from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.families.shape import DataMovement
+from nnfuzz.operators.motif import Operand
+from nnfuzz.operators.operator import OpSpec
+
+SCALES = (0.05, 1 / 64, 0.25)
+"""Of a bias that is stored in integers."""
+STORED = 100
+"""The greatest number in such a bias."""
+
+
+def identity(m: Inserting, call: Call) -> Outputs:
+    """An Identity stands in front of the operator or behind it."""
+    return _between(m, call, "Identity")
+
+
+def dropout(m: Inserting, call: Call) -> Outputs:
+    """A Dropout that drops nothing stands in front of the operator or behind it."""
+    return _between(m, call, "Dropout", mask=False)
+
+
+def cast_to_same(m: Inserting, call: Call) -> Outputs:
+    """A Cast to the same dtype stands in front of the operator or behind it."""
+    return _between(m, call, "Cast", to=lambda type_: type_.dtype)
+
+
+def cast_and_back(m: Inserting, call: Call) -> Outputs:
+    """Two Casts, to another floating dtype and back, stand behind the operator."""
+    outputs = m.insert(call)
+    if not outputs or m.type(outputs[0]).dtype not in FLOATS:
+        return None
+    dtype = m.type(outputs[0]).dtype
+    other = m.draw.choice([d for d in FLOATS if d is not dtype])
+    there = inserted(m, "Cast", outputs[0], to=other)
+    return behind(outputs, there and inserted(m, "Cast", there, to=dtype))
+
+
+def reshape_to_same(m: Inserting, call: Call) -> Outputs:
+    """A Reshape to the same shape stands in front of the operator or behind it."""
+    return _between(m, call, "Reshape", shape=lambda type_: type_.shape)
+
+
+def function_between(m: Inserting, call: Call) -> Outputs:
+    """A function stands behind the operator."""
+    outputs = m.insert(call)
+    return behind(outputs, unary(m, outputs[0])) if outputs else None
+
+
+def second_reader(m: Inserting, call: Call) -> Outputs:
+    """The result has another reader."""
+    outputs = m.insert(call)
+    return outputs if outputs and unary(m, outputs[0]) else None
+
+
+def exposed(m: Inserting, call: Call) -> Outputs:
+    """The result is an output of the model, whatever reads it."""
+    outputs = m.insert(call)
+    m.growth.exposed.update((outputs or ())[:1])
+    return outputs
+
+
+def sibling(m: Inserting, call: Call) -> Outputs:
+    """Another operator of the same family takes the place; not of data movement, whose
+    shapes would not fit."""
+    bases = call.spec.__bases__
+    if issubclass(call.spec, DataMovement) or bases == (OpSpec,):
+        return None
+    family = [s for s in m.catalog.signatures if s.__bases__ == bases and s is not call.spec]
+    if not family:
+        return None
+    spec = m.draw.choice(family)
+    kept = {n: v for n, v in call.attributes.items() if n in spec.declared}
+    return m.insert(replace(call, spec=spec, attributes=kept))
+
+
+def left_out(m: Inserting, call: Call) -> Outputs:
+    """The operator is left out where its result has the type of an operand: a bias, for example."""
+    mark = m.growth.mark()
+    outputs = m.insert(call)
+    if not outputs:
+        return None
+    result = m.type(outputs[0])
+    m.growth.restore(mark)
+    same = [o for o in call.operands if isinstance(o, str) and same_type(m.type(o), result)]
+    return (same[0], *outputs[1:]) if same and len(outputs) == 1 else None
+
+
+def bias_added(m: Inserting, call: Call) -> Outputs:
+    """A bias is added to the result: a row, a column, of a higher rank, or as large as it is."""
+    outputs = m.insert(call)
+    if not outputs or m.type(outputs[0]).dtype not in FLOATS:
+        return None
+    type_ = m.type(outputs[0])
+    shape = type_.shape
+    shapes = [shape, shape[-1:], (1, *shape[-1:]), (*shape[1:2], *(1,) * (len(shape) - 2))]
+    bias: Operand = replace(type_, shape=m.draw.choice(shapes))
+    pair = (outputs[0], bias) if m.draw.chance(0.7) else (bias, outputs[0])
+    return behind(outputs, inserted(m, "Add", *pair))
+
+
+def bias_quantised(m: Inserting, call: Call) -> Outputs:
+    """A bias that is stored in int32 with its scale is added to the result."""
+    outputs = m.insert(call)
+    if not outputs or m.type(outputs[0]).dtype not in FLOATS or not m.type(outputs[0]).rank:
+        return None
+    type_ = m.type(outputs[0])
+    stored = m.shared(TensorType(DType.INT32, type_.shape[-1:]), -STORED, STORED)
+    scale = m.shared(replace(type_, shape=()), m.draw.choice(SCALES))
+    bias = inserted(m, "DequantizeLinear", stored, scale)
+    return behind(outputs, bias and inserted(m, "Add", outputs[0], bias))
+
+
+def _between(m: Inserting, call: Call, operator: str, **attributes: Any) -> Outputs:
+    """An operator stands in front of an operand or behind the result. attributes: values, or how
+    they follow from the type of what the operator reads.
+    """
+
+    def through(name: str) -> str | None:
+        given = {n: v(m.type(name)) if callable(v) else v for n, v in attributes.items()}
+        return inserted(m, operator, name, **given)
+
+    places = call.places(str)
+    if places and m.draw.chance(0.5):
+        place = m.draw.choice(places)
+        return rewired(m, call, place, through(call.operands[place]))  # type: ignore[arg-type]
+    outputs = m.insert(call)
+    return behind(outputs, through(outputs[0])) if outputs else None
+
+
+KINDS: Sequence[Kind] = (
+    identity,
+    dropout,
+    cast_to_same,
+    cast_and_back,
+    reshape_to_same,
+    function_between,
+    second_reader,
+    exposed,
+    sibling,
+    left_out,
+    bias_added,
+    bias_quantised,
+)

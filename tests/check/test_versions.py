@@ -1,0 +1,43 @@
+"""Versions of operators."""
+
+from __future__ import annotations
+
+import pytest
+
+from nnfuzz.check.legality import illegal
+from nnfuzz.check.versions import newest_of_version, version_of
+from nnfuzz.operators.registry import OpRegistry
+
+OPSETS = tuple(range(13, 27))
+
+
+@pytest.fixture(scope="module")
+def registry():
+    return OpRegistry.load()
+
+
+@pytest.mark.parametrize(
+    "name, opset, newest",
+    [("Acos", 13, 21), ("Acos", 22, 26), ("MatMul", 13, 26), ("ReduceSumSquare", 17, 17)],
+)
+def test_the_newest_opset_of_a_version(registry, name, opset, newest):
+    assert newest_of_version(registry.get(name), opset, OPSETS) == newest
+
+
+def test_a_lowering_of_several_operators_changes_with_each_of_them(registry):
+    spec = registry.get("Mish")  # one operator from opset 18 on, three before
+    assert version_of(spec, 17) != version_of(spec, 18)
+    assert newest_of_version(spec, 18, OPSETS) == 21
+
+
+def test_every_operator_has_a_version_at_each_opset_from_its_first(registry):
+    for spec in registry.specs():
+        assert all(any(version_of(spec, opset)) for opset in OPSETS if opset >= spec.since)
+
+
+def test_what_is_legal_is_so_at_every_opset_of_a_version(registry):
+    for spec in registry.specs():
+        for opset in OPSETS:
+            if opset >= spec.since:
+                newest = newest_of_version(spec, opset, OPSETS)
+                assert illegal([spec], opset) == illegal([spec], newest), (spec.name, opset)

@@ -1,0 +1,111 @@
+"""What answers at one opset say of others."""
+
+from __future__ import annotations
+
+from nnfuzz.feedback.opsets import EXPECTED, OpsetTally, VersionedKeys
+from nnfuzz.feedback.probe import Prober
+from nnfuzz.feedback.support import INSTANCES, OK, UNSUPPORTED, ProbeAnswer, ProbeAnswers
+from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.records.rows import Observed
+
+FLOAT, DOUBLE = "Acos(float32)->float32", "Acos(float64)->float64"
+TEXTS = [
+    *(f"direct@{opset}:{item}" for opset in (26, 21) for item in (FLOAT, DOUBLE)),
+    *(f"torchscript@20:{item}" for item in (FLOAT, DOUBLE)),
+    "direct@26:Relu(float32)->float32",
+]
+KEYS = [SupportKey.parse(text) for text in TEXTS]
+NO = ProbeAnswer(UNSUPPORTED, "unsupported in import at O0: no kernel")
+MANY = int(EXPECTED)
+
+
+def written(keys):
+    return list(map(str, keys))
+
+
+def test_a_test_has_the_newest_opset_of_a_version_in_its_keys():
+    versions = VersionedKeys(KEYS)
+    items = [FLOAT, "Relu(float32)->float32", "Acos->Relu(float32)", "Sin(float32)->float32"]
+    assert written(versions.of_test(items, "direct@24")) == [
+        *(f"direct@26:{FLOAT}", "direct@26:Relu(float32)->float32")
+    ]
+    assert written(versions.of_test([FLOAT], "direct@13")) == [f"direct@21:{FLOAT}"]
+    assert written(versions.of_test([FLOAT], "torchscript@14")) == [f"torchscript@20:{FLOAT}"]
+    pinned = VersionedKeys([SupportKey.parse(f"direct:{FLOAT}")])
+    assert written(pinned.of_test([FLOAT], "direct")) == [f"direct:{FLOAT}"]
+
+
+def test_the_newest_and_the_older_versions_of_a_signature():
+    versions = VersionedKeys(KEYS)
+    assert written(versions.newest(KEYS[:6:2])) == [f"direct@26:{FLOAT}", f"torchscript@20:{FLOAT}"]
+    assert written(versions.older(KEYS[0])) == [f"direct@21:{FLOAT}"]
+    assert not [*versions.older(KEYS[2])]
+
+
+def prober(*supported: str, refused: str = f"direct@26:{DOUBLE}") -> Prober:
+    """A prober after answers on the newest version."""
+    answers = ProbeAnswers()
+    for text in supported:
+        answers.add("toy", SupportKey.parse(text), 0, {"O0": ProbeAnswer(OK)})
+    for number in range(INSTANCES):
+        answers.add("toy", SupportKey.parse(refused), number, {"O0": NO})
+    found = Prober({"toy": ("O0",)}, KEYS, {}, answers)
+    found.ask_known()
+    return found
+
+
+def test_a_refused_dtype_is_refused_at_older_versions_too():
+    found = prober(f"direct@26:{FLOAT}").refused()
+    assert written(sorted(found)) == [f"direct@21:{DOUBLE}", f"direct@26:{DOUBLE}"]
+
+
+def test_older_versions_stay_where_the_version_itself_is_lacking():
+    assert written(prober().refused()) == [f"direct@26:{DOUBLE}"]
+
+
+def test_only_the_newest_version_is_probed_unless_tests_ask_for_others():
+    found = Prober({"toy": ("O0",)}, KEYS, {})
+    found.ask_all()
+    asked = {str(probe.key) for probe in iter(found.next, None)}
+    assert asked == {text for text in TEXTS if text.startswith("direct@26")}
+
+
+def observed(made_by: str, kind: str, items=(FLOAT,)) -> Observed:
+    return Observed(0, 0, "run", made_by, items, {"toy": ((kind, "no such thing"),)}, {})
+
+
+def test_a_test_vouches_for_its_version_and_asks_about_it():
+    found = Prober({"toy": ("O0",)}, KEYS, {})
+    assert found.learn([observed("direct@22", "ok")], 10) == 0
+    assert found.tables["toy"].entries[KEYS[0]].status == OK
+    assert found.learn([observed("direct@15", "unsupported")], 10) == 1
+    assert str(found.next().key) == f"direct@21:{FLOAT}"
+
+
+def test_an_opset_of_which_nothing_is_taken_is_refused():
+    found = Prober({"toy": ("O0",)}, KEYS, {})
+    tests = [observed(f"direct@{opset}", "ok") for opset in (20, 21) for _ in range(MANY)]
+    found.learn([*tests, *[observed("direct@26", "unsupported")] * MANY], 10)
+    opsets = {str(key): why for key, why in found.refused().items() if not key.operator}
+    assert opsets == {"direct@26:": f"toy: none of {MANY} models of opset 26 was taken"}
+
+
+def test_an_opset_is_not_refused_by_chance():
+    tally = OpsetTally()
+    for made_by, refused in [("direct@20", False), ("direct@20", True), ("direct@26", True)]:
+        for _ in range(MANY):
+            tally.add(made_by, refused)
+    assert not tally.refused()  # half of the models is refused everywhere
+    for _ in range(MANY):
+        tally.add("direct@26", True)
+    assert tally.refused()
+    tally.add("direct@26", False)
+    assert not tally.refused()
+
+
+def test_given_opsets_are_not_counted():
+    tally = OpsetTally()
+    for name, refused in [("direct", True), ("direct@20", False)]:
+        for _ in range(9):
+            tally.add(name, refused)
+    assert not tally.refused()
