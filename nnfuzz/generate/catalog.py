@@ -44,6 +44,25 @@ class OpSignature:
             op.__dict__[op.output] = self.output
 
 
+MINED = 1.5
+"""How often mined motifs are picked, relative to all motifs that are written by hand together."""
+
+
+def _weighted_motifs(
+    motifs: Sequence[Motif],
+    table: dict[type[OpSpec], list[OpSignature]],
+    factors: Mapping[str, float],
+) -> list[Motif]:
+    """The motifs and the pairs with the weights by which they are picked. factors: by name."""
+    written = [motif for motif in motifs if not motif.mined]
+    mined = [motif for motif in motifs if motif.mined]
+    whole = sum(motif.weight for motif in written)
+    scale = (whole or 1.0) * MINED / (sum(motif.weight for motif in mined) or 1.0)
+    found = [*written, *pairs(table, whole)]
+    found += [replace(motif, weight=motif.weight * scale) for motif in mined]
+    return [replace(m, weight=m.weight * factors.get(m.name, 1.0)) for m in found]
+
+
 class Weighted(Protocol):
     """Anything that is picked in proportion to a weight."""
 
@@ -121,9 +140,7 @@ class Catalog:
             found = [signature for signature in known if signature.key not in config.refused]
             if found:
                 table[spec] = found
-        weights, written = config.motif_weights, list(motifs)
-        written += pairs(table, sum(m.weight for m in written))
-        own = [replace(m, weight=m.weight * weights.get(m.name, 1.0)) for m in written]
+        own = _weighted_motifs(list(motifs), table, config.motif_weights)
         self._index(table, own, config.operator_weights)
 
     def _index(

@@ -103,6 +103,12 @@ class MotifWriter:
     def dim(self, rank: int) -> Int:
         return self.draw.dim(rank)
 
+    def free(self, type_: TensorType) -> str:
+        name = self.growth.place(type_)
+        if name is None:
+            raise Misfit(f"{type_} is too large")
+        return name
+
     def shared(self, type_: TensorType, *ends: float) -> str:
         name = self.growth.place(type_, _parameter(type_.dtype, *ends))
         if name is None or not all(_holds(type_.dtype, end) for end in ends):

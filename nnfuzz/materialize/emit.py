@@ -42,7 +42,7 @@ class Emitter:
         self._fresh = fresh or itertools.count(1)
 
     def __call__(
-        self, op_type: str, *inputs: str, outputs: int = 1, **attributes: Any
+        self, op_type: str, *inputs: str, outputs: int = 1, **attributes: object
     ) -> str | tuple[str, ...]:
         names = tuple([self._name(op_type) for _ in range(outputs)])
         given = [protos.attribute(k, v) for k, v in attributes.items() if v is not None]

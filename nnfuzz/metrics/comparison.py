@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from nnfuzz.base.reading import JsonObject
 from nnfuzz.metrics.measures import Measure, boundary_share, histograms, measures
 from nnfuzz.metrics.tally import Tally
 from nnfuzz.metrics.vocabulary import OperatorVocabulary
@@ -73,7 +73,7 @@ class FolderComparison:
         present = {op for one in self.counted for op in one.tally.operators}
         return sorted(set(self.vocabulary.degrees) - present)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return {
             "schema": SCHEMA,
             "vocabulary": len(self.vocabulary),
@@ -81,7 +81,7 @@ class FolderComparison:
             "folders": [self._of(one) for one in self.counted],
         }
 
-    def _of(self, one: Counted) -> dict[str, Any]:
+    def _of(self, one: Counted) -> dict[str, object]:
         return {
             "name": one.name,
             "measures": {m.name: m.value for m in measures(one.tally, self.vocabulary)},

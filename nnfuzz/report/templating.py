@@ -49,7 +49,7 @@ def seconds(value: float) -> str:
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def _quoted(context: Context, value: Any) -> Any:
+def _quoted(context: Context, value: Any) -> object:
     """A value that no filter has made anything of, so that it stays inside of its place."""
     if value is None or isinstance(value, int | float | Quoted | Markup):
         return value

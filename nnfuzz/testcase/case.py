@@ -7,7 +7,6 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -50,7 +49,8 @@ class CaseConfig:
     dtypes: relative frequencies by dtype name, in place of the default ones; 0: only where an
     operator admits nothing else; None: never. motifs: motifs per graph, on
     average (nnfuzz.generate.config). seed_models: ONNX files, one of which each graph starts from;
-    seed_digest: of their contents (nnfuzz.testcase.seeds).
+    seed_digest: of their contents (nnfuzz.testcase.seeds). motif_files: with patterns that are
+    planted (nnfuzz.operators.motif_file); motif_digest: of their contents.
     dynamic: share of test cases whose model gets a symbolic dimension, where it can. rewrites:
     share of those in the direct form whose model is rewritten (nnfuzz.rewrite); None: none, or with
     `edges` a usual share, by the rules of empty tensors alone; unrewritten: what
@@ -88,6 +88,8 @@ class CaseConfig:
     plugins: tuple[str, ...] = ()
     seed_models: tuple[str, ...] = ()
     seed_digest: str = ""
+    motif_files: tuple[str, ...] = ()
+    motif_digest: str = ""
     dtypes: Mapping[str, float | None] = field(default_factory=dict)
     sizes: Sizes = field(default_factory=Sizes)
     emphasis: Emphasis = NO_EMPHASIS
@@ -144,7 +146,7 @@ class CaseConfig:
         )
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> CaseConfig:
+    def from_json(cls, data: Mapping[str, object]) -> CaseConfig:
         """Raises: Unreadable."""
         return read(cls, data)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from nnfuzz.backend.deviation import NO_HABITS, Habits
 from nnfuzz.backend.outcome import Outcome
-from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.reading import Json, Unreadable
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.sandbox.events import Death, Limits, Reply, Trouble, WorkerFault, event_line
 from nnfuzz.sandbox.forkserver import ForkServer
@@ -58,7 +58,7 @@ class ProducerClient:
     def __init__(
         self,
         seed: int,
-        config: Mapping[str, Any],
+        config: Mapping[str, Json],
         server: ForkServer | None = None,
         limits: Limits = LIMITS,
     ) -> None:
