@@ -194,7 +194,7 @@ class BackendService(Service):
         except _Stopped as stop:
             return self._outcome(level, seconds, **stop.fields)
         passes = None if fired is None else tuple(fired)
-        told: JsonObject = {"outputs": outputs, "passes": passes}
+        told: dict[str, Any] = {"outputs": outputs, "passes": passes}
         return self._outcome(level, seconds, kind=OutcomeKind.OK, stage=Stage.EXECUTE, **told)
 
     def _accepted(

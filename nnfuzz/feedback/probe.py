@@ -84,6 +84,7 @@ class Prober:
         self.variables = variables
         self.answers = answers or ProbeAnswers()
         self._keep = keep
+        self._known = frozenset(keys)
         self._versions = VersionedKeys(keys)
         self._tallies = {name: OpsetTally() for name in levels}
         self._by_signature: dict[SupportKey, list[SupportKey]] = {}
@@ -95,8 +96,6 @@ class Prober:
         self._queue: deque[Probe] = deque()
         self._chains: dict[SupportKey, _Chain] = {}
         self._asked: set[SupportKey] = set()
-        self._decided: tuple[list[int], int] = [-1], 0
-        """How often each table had changed when decided signatures were counted, and the count."""
 
     # -- the queue ----------------------------------------------------------------------------
 
@@ -364,15 +363,9 @@ class Prober:
         return all(key in refused for key in self._by_signature.get(signature, ()))
 
     def decided(self) -> int:
-        """How many signatures are known to be supported or not on every backend.
-
-        They are counted again when a table has changed: every snapshot of a campaign asks.
-        """
-        changes = [table.changes for table in self.tables.values()]
-        if self._decided[0] != changes:
-            unknown = {key for table in self.tables.values() for key in table.undecided(self.keys)}
-            self._decided = changes, len(self.keys) - len(unknown)
-        return self._decided[1]
+        """How many signatures are known to be supported or not on every backend."""
+        by_backend = (table.decided() for table in self.tables.values())
+        return len(self._known.intersection(*by_backend))
 
 
 def named_in(keys: Sequence[SupportKey], messages: Iterable[str]) -> list[SupportKey]:

@@ -80,21 +80,22 @@ class SupportEntry:
 
 @dataclass
 class Support:
-    """The support table of one backend. changes: how often runs and answers changed `entries`."""
+    """The support table of one backend."""
 
     backend: str
     entries: dict[SupportKey, SupportEntry] = field(default_factory=dict)
-    changes: int = field(default=0, compare=False)
 
     def undecided(self, keys: Iterable[SupportKey]) -> list[SupportKey]:
         """The signatures without a status."""
         return [k for k in keys if k not in self.entries or not self.entries[k].status]
 
+    def decided(self) -> set[SupportKey]:
+        """The signatures with a status."""
+        return {key for key, entry in self.entries.items() if entry.status}
+
     def add_run(self, keys: Iterable[SupportKey]) -> None:
         """Records that a model with these signatures ran at every level."""
-        if new := self.undecided(keys):
-            self.changes += 1
-            self.entries.update((key, SupportEntry(OK)) for key in new)
+        self.entries.update((key, SupportEntry(OK)) for key in self.undecided(keys))
 
     def add_answer(self, key: SupportKey, answer: ProbeAnswer, enough: int = INSTANCES) -> bool:
         """Records the answer of a probe; returns whether a decision needs another probe.
@@ -104,7 +105,6 @@ class Support:
         entry = self.entries.setdefault(key, SupportEntry())
         if entry.status or answer.kind == NOTHING:
             return False
-        self.changes += 1
         if answer.kind == OK:
             self.entries[key] = SupportEntry(OK)
             return False

@@ -103,14 +103,3 @@ def test_answers_are_known_once_all_levels_are():
     answers.add("toy", KEY, 1, {ProbeAnswers.ANY: ProbeAnswer(UNSUPPORTED)})
     assert answers.get("toy", KEY, 1, ["O0", "O1"]) == ProbeAnswer(UNSUPPORTED)
     assert answers.of("toy").keys() == {(KEY, 0), (KEY, 1)} and answers.of("other") == {}
-
-
-def test_a_table_counts_what_changes_its_entries() -> None:
-    table, key = Support("toy"), SupportKey.parse("direct:Add(float32)->float32")
-    table.add_answer(key, ProbeAnswer(NOTHING))
-    assert table.changes == 0
-    table.add_answer(key, ProbeAnswer(UNSUPPORTED, "no"))
-    assert table.changes == 1
-    table.add_run([key])
-    table.add_run([key])
-    assert table.changes == 2 and not table.undecided([key])
