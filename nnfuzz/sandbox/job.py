@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin
 
 from nnfuzz.base.reading import Json, JsonObject
 from nnfuzz.sandbox.record import pack, unpack
-from nnfuzz.sandbox.wire import Blobs, WireError, encode
+from nnfuzz.sandbox.wire import Blobs, NamedBlobs, WireError, encode
 
 A = TypeVar("A")
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -54,7 +54,7 @@ class Job(Generic[A]):
         """The answer. Raises: ValueError if it cannot be one to this job."""
         return answer
 
-    def to_frame(self) -> tuple[JsonObject, JsonObject]:
+    def to_frame(self) -> tuple[JsonObject, NamedBlobs]:
         """Header and blobs for nnfuzz.sandbox.wire."""
         header, blobs = pack(type(self), self)
         return {"job": type(self).__name__, **header}, blobs
@@ -113,7 +113,7 @@ class Service:
 
     def handle(
         self, header: Mapping[str, Json], blobs: Blobs, report: Report
-    ) -> tuple[JsonObject, JsonObject]:
+    ) -> tuple[JsonObject, NamedBlobs]:
         """Does a job; both ends as header and blobs. Raises: whatever its method raises."""
         if header["job"] not in self._kinds:
             raise ValueError(f"{type(self).__name__} does no job {header['job']!r}")

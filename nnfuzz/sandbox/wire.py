@@ -27,6 +27,8 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"))
 _PREFIX = struct.Struct("<4sI")
 
 Blobs = Mapping[str, "np.ndarray | bytes"]
+NamedBlobs = dict[str, "np.ndarray | bytes"]
+"""Blobs to which others are added."""
 
 
 class WireError(ValueError):
@@ -56,7 +58,7 @@ def encode(header: JsonObject, blobs: Blobs | None = None) -> bytes:
     return b"".join([_PREFIX.pack(MAGIC, len(index)), index, *buffers])
 
 
-def decode(frame: Any) -> tuple[JsonObject, dict[str, np.ndarray | bytes]]:
+def decode(frame: Any) -> tuple[JsonObject, NamedBlobs]:
     """Frame (any buffer) -> (header, blobs). Arrays are views into the frame, bytes are copies.
 
     Arrays are writable exactly when the frame's buffer is, and not if one element stands for all.
@@ -71,7 +73,7 @@ def decode(frame: Any) -> tuple[JsonObject, dict[str, np.ndarray | bytes]]:
         raise WireError(f"the frame's index is damaged: {type(error).__name__}") from error
 
 
-def _decoded(view: memoryview) -> tuple[JsonObject, dict[str, np.ndarray | bytes]]:
+def _decoded(view: memoryview) -> tuple[JsonObject, NamedBlobs]:
     magic, length = _PREFIX.unpack_from(view)
     start = _PREFIX.size + length
     if magic != MAGIC or length > MAX_INDEX_BYTES or start > len(view):

@@ -41,6 +41,7 @@ class CaseConfig:
     opsets: by exporter, the opsets of which one is drawn for each model; an exporter that is not
     named here writes every model at its opset. newest: the newest of all opsets that are drawn, in
     the configuration of one test case, which reduction tries last; 0 where the opset is given.
+    drawn: in such a configuration all opsets that are drawn for its exporter.
     among: where only one of them is looked at, how many they are. operators: names to generate
     from; empty means all. exclude: names left out. refused: written signatures
     (nnfuzz.ir.support_key) that one of the chosen backends does not support. avoid: signatures and
@@ -79,6 +80,7 @@ class CaseConfig:
     others: tuple[tuple[str, int], ...] = ()
     opsets: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     newest: int = 0
+    drawn: tuple[int, ...] = ()
     among: int = 1
     operators: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -139,6 +141,7 @@ class CaseConfig:
             opset=opset_of(name) or given,
             others=(),
             opsets={},
+            drawn=self.drawing(exporter) or self.drawn,
             newest=max((self.newest, *(o for found in self.opsets.values() for o in found))),
             among=max(self.among, len(self.exporters)),
             refused=_of(name, self.refused),

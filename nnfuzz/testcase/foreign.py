@@ -19,7 +19,7 @@ from nnfuzz.backend.target import DIRECT
 from nnfuzz.ir.graph import Graph, pruned
 from nnfuzz.materialize.importing import ImportedModel, import_onnx, rename
 from nnfuzz.materialize.module import execute, tensors
-from nnfuzz.materialize.opsets import opset_range
+from nnfuzz.materialize.opsets import READ_FROM, opset_range
 from nnfuzz.materialize.sizing import UNKNOWN_SIZE
 from nnfuzz.materialize.static import OnnxImportError
 from nnfuzz.materialize.walk import reads
@@ -27,7 +27,7 @@ from nnfuzz.operators.carriers import array
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.testcase.case import ModelError, NoReference, TestCase
 from nnfuzz.testcase.foreign_inputs import NoInputs, found_inputs
-from nnfuzz.testcase.identity import Foreign
+from nnfuzz.testcase.identity import ForeignId
 
 Arrays = Mapping[str, np.ndarray]
 LARGER = (32, 48, 224, 512)
@@ -110,7 +110,7 @@ def _case(
         inputs = {name: _filled(name, declared[name], found, imported) for name in declared}
     _check_shapes(graph, inputs, imported.constants)
     return TestCase(
-        id=Foreign(seed),
+        id=ForeignId(seed),
         graph=graph.view(),
         model=data,
         inputs=dict(inputs),
@@ -124,7 +124,7 @@ def _case(
 def _opset(model: onnx.ModelProto) -> int:
     """That of the model, or the nearest one that graphs are written at."""
     versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
-    least, most = opset_range(DIRECT)
+    least, most = READ_FROM, opset_range(DIRECT)[1]
     return min(max(versions[0] if versions else most, least), most)
 
 

@@ -38,7 +38,7 @@ from nnfuzz.rewrite.forms import write_form
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.case_generator import CaseGenerator, Parts, Report, newest_signatures
 from nnfuzz.testcase.foreign import computed, with_outputs
-from nnfuzz.testcase.identity import Foreign, Numbered, Probe, TestId
+from nnfuzz.testcase.identity import ForeignId, Numbered, Probe, TestId
 from nnfuzz.testcase.invalid import produce_invalid
 from nnfuzz.testcase.seeds import SeedLibrary, digest
 
@@ -183,23 +183,36 @@ class Producer:
         start = zlib.crc32(f"{self.seed}/{index}/opset".encode()) % len(writers)
         return self._first((*writers[start:], *writers[:start]))
 
-    def produce(self, index: int, report: Report = lambda stage: None) -> TestCase | NotProduced:
-        """The test case of an index, or why there is none. Never raises for a bad case."""
+    def produce(
+        self,
+        index: int,
+        report: Report = lambda stage: None,
+        died: tuple[str, str] | None = None,
+    ) -> TestCase | NotProduced:
+        """The test case of an index, or why there is none. Never raises for a bad case.
+
+        died: see nnfuzz.testcase.jobs.Produce.
+        """
         generator = self.generator_for(index)
         if generator.config.invalid:
             return produce_invalid(generator, index, report)
-        return generator.produce(index, report)
+        return generator.produce(index, report, died)
 
-    def made(self, id_: TestId, report: Report = lambda stage: None) -> TestCase | NotProduced:
+    def made(
+        self,
+        id_: TestId,
+        report: Report = lambda stage: None,
+        died: tuple[str, str] | None = None,
+    ) -> TestCase | NotProduced:
         """The test case that is meant, or why there is none.
 
         Raises: KeyError for a probe of an unknown exporter or signature, ValueError for a test of
         another seed or a foreign model.
         """
         if isinstance(id_, Probe):
-            return self._of_probes(id_.key.exporter).probe(id_, report)
+            return self._of_probes(id_.key.exporter).probe(id_, report, died)
         if isinstance(id_, Numbered) and id_.seed == self.seed:
-            return self.produce(id_.index, report)
+            return self.produce(id_.index, report, died)
         raise ValueError(f"{id_} is not made by a producer of seed {self.seed}")
 
     def _of_probes(self, exporter: str) -> CaseGenerator:
@@ -245,7 +258,7 @@ class Producer:
         """
         graph = self.load(case)
         names = [name for node in graph.nodes for name in node.outputs]
-        if isinstance(case.id, Foreign):
+        if isinstance(case.id, ForeignId):
             values = execute(graph, tensors({**case.inputs, **case.weights}))
             theirs = computed(case.model)
             arrays = {n: array(values[n], graph.type(n).dtype) for n in names if n in theirs}

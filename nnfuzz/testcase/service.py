@@ -57,7 +57,7 @@ class ProducerService(Service):
 
     @does(Produce)
     def produce(self, job: Produce, report: Report) -> TestCase | NotProduced:
-        return self.producer.made(job.test, report)
+        return self.producer.made(job.test, report, job.died)
 
     @does(ListVocabulary)
     def vocabulary(self, job: ListVocabulary, report: Report) -> Vocabulary:

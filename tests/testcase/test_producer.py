@@ -17,12 +17,9 @@ from nnfuzz.ir.features import features
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.sandbox.record import pack, unpack
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
-from nnfuzz.testcase.identity import Probe
-from nnfuzz.testcase.jobs import ComputeReference
+from nnfuzz.testcase.identity import Numbered, Probe
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.testcase.service import ProducerService
-
-CONFIG = CaseConfig(nodes=5, exporter="direct")
+from tests.testcase.conftest import CONFIG
 
 LOW, HIGH = (Target("toy", pipeline=level, form="torchscript") for level in ("O0", "O3"))
 
@@ -30,16 +27,6 @@ LOW, HIGH = (Target("toy", pipeline=level, form="torchscript") for level in ("O0
 def accused(verdict):
     states = {t: State.WRONG if wrong else State.RIGHT for t, wrong in verdict.mismatches.items()}
     return blame(states, "toy", levels=("O0", "O3")).coordinate
-
-
-@pytest.fixture(scope="module")
-def producer() -> Producer:
-    return Producer(3, CONFIG)
-
-
-@pytest.fixture(scope="module")
-def case(producer) -> TestCase:
-    return next(c for c in map(producer.produce, range(20)) if isinstance(c, TestCase))
 
 
 def outputs(case: TestCase) -> dict[str, np.ndarray]:
@@ -110,14 +97,6 @@ def test_the_direct_form_acquits_the_backend(producer, case):
     verdict = producer.judge(case, {LOW: wrong, direct: outputs(case)})
     assert accused(verdict) == "form"
     assert accused(producer.judge(case, {LOW: wrong, direct: wrong})) == "compiler"
-
-
-def test_the_reference_evaluator_computes_what_is_expected(case):
-    service = ProducerService(0, as_json(CaseConfig(exporter="direct")))
-    job = ComputeReference(case)
-    outcome = job.read_answer(*service.handle(*job.to_frame(), lambda stage: None))
-    assert outcome.target.form == case.exporter
-    assert outcome.outputs is None or outcome.outputs.keys() == case.expected.keys()
 
 
 def test_a_probe_is_the_operator_alone(producer):
@@ -278,3 +257,17 @@ def test_mutated_cases_are_a_function_of_the_index_alone():
     assert found == {i: forwards.produce(i).digest() for i in range(20)}
     parent, child = (forwards.produce(i).graph for i in (8, 9))
     assert {n.outputs for n in parent.nodes} & {n.outputs for n in child.nodes}
+
+
+def test_an_exporter_whose_process_has_died_has_failed():
+    died = "SIGFPE", "Fatal Python error: Floating point exception"
+    failed = Producer(0, CaseConfig(exporter="torchscript")).made(Numbered(0, 1), died=died)
+    assert isinstance(failed, NotProduced) and failed.stage == "export" and failed.graph
+    assert "ExporterDied: the process died of SIGFPE" in failed.message
+    assert died[1] in failed.traceback and not failed.unsupported
+
+
+def test_a_model_that_nnfuzz_writes_itself_is_no_exporters():
+    died = "SIGFPE", ""
+    made = Producer(0, CaseConfig(exporter="direct")).made(Numbered(0, 1), died=died)
+    assert isinstance(made, TestCase)
