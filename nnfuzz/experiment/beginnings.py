@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import cached_property
-
-import onnx
+from typing import TYPE_CHECKING
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.ir.view import GraphView
-from nnfuzz.materialize import protos
 from nnfuzz.testcase.case import TestCase
+
+if TYPE_CHECKING:  # it takes time to load, and few campaigns need it
+    import onnx
 
 Dies = Callable[[TestCase, bool], Awaitable[bool]]
 """Whether a process dies of a case; the flag asks for a fresh process."""
@@ -52,6 +53,8 @@ class Beginnings:
 
     def _model(self, graph: GraphView) -> bytes:
         """The model as far as it computes the outputs of a graph."""
+        import onnx
+
         model = onnx.ModelProto()
         model.CopyFrom(self._proto)
         last = max(self._positions[name] for name in graph.outputs)
@@ -62,6 +65,8 @@ class Beginnings:
 
     @cached_property
     def _proto(self) -> onnx.ModelProto:
+        import onnx
+
         return onnx.load_model_from_string(self._case.model)
 
     @cached_property
@@ -72,6 +77,8 @@ class Beginnings:
 
     @cached_property
     def _declarations(self) -> dict[str, onnx.ValueInfoProto]:
+        from nnfuzz.materialize import protos
+
         shapes = self._case.graph.shapes
         return {
             name: protos.value_info(name, TensorType(DType(dtype), shapes[name]))
