@@ -27,6 +27,7 @@ from nnfuzz.backend.interface import InputError, OnnxModel
 from nnfuzz.backend.jobs import (
     AskVersions,
     FiredPasses,
+    KnownPasses,
     RunLevels,
     Versions,
     WatchedPasses,
@@ -94,6 +95,10 @@ class BackendService(Service):
     @does(WatchedPasses)
     def watched_passes(self, job: WatchedPasses, report: Report) -> list[str]:
         return list(self._backend.build_watched(self._imported(job.model).module, job.level)[1])
+
+    @does(KnownPasses)
+    def known_passes(self, job: KnownPasses, report: Report) -> list[str]:
+        return self._backend.known_passes(self._imported(job.model).module, job.level)
 
     @does(WriteCode)
     def code(self, job: WriteCode, report: Report) -> str:

@@ -355,11 +355,12 @@ class Prober:
 
     def left(self, refused: Collection[SupportKey]) -> set[SupportKey]:
         """The signatures, without exporters, that some exporter is left for."""
-        return {
-            signature
-            for signature, keys in self._by_signature.items()
-            if signature not in refused and not all(key in refused for key in keys)
-        }
+        lacking = {key.signature for key in refused}
+        gone = {s for s in lacking if s in refused or self._refused_everywhere(s, refused)}
+        return set(self._by_signature) - gone
+
+    def _refused_everywhere(self, signature: SupportKey, refused: Collection[SupportKey]) -> bool:
+        return all(key in refused for key in self._by_signature.get(signature, ()))
 
     def decided(self) -> int:
         """How many signatures are known to be supported or not on every backend."""

@@ -31,9 +31,7 @@ from nnfuzz.findings.packed_folder import is_packed, unpack_folder, unpacked_fil
 from nnfuzz.invalid.fault import Fault
 from nnfuzz.ir.view import GraphView
 from nnfuzz.records.finding import Finding, Origin
-from nnfuzz.report.repro import repro_script
 from nnfuzz.report.text import from_portable, homely, impersonal, impersonal_json, portable, trimmed
-from nnfuzz.report.tracker import tracker_report
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.identity import parse_id
 from nnfuzz.triage.signature import Failure, Signature
@@ -100,6 +98,9 @@ def write_finding(folder: str | Path, finding: Finding, program: str | None = No
     source of plug-ins is copied, see `plugin_files`.
     Raises: FileExistsError if the folder is there already, OSError.
     """
+    from nnfuzz.report.repro import repro_script  # these two import jinja2 and onnx
+    from nnfuzz.report.tracker import tracker_report
+
     folder = Path(folder)
     own = finding.backend.plugins if finding.backend else ()
     plugins = plugin_files([*own, *finding.config.get("plugins", ())], ["repro.py"])

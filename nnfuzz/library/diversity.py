@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
+from nnfuzz.backend.opsets import plain_model
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.reading import Unreadable
@@ -23,6 +24,9 @@ from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.records.config import ConfigError
 from nnfuzz.store.store import FILE, Store
 
+PLAIN_OPSET = 17
+"""Opset of the model whose build names the passes; every release takes it."""
+
 
 def compare_folders(
     folders: Sequence[Path],
@@ -33,15 +37,18 @@ def compare_folders(
 ) -> FolderComparison:
     """The measures of all folders, of ONNX models or of campaigns.
 
-    operators: those that are counted; all if empty. backends: compilers whose passes are counted.
+    operators: those that are counted; all if empty. backends: compilers whose passes are
+    counted and listed; those of a campaign were recorded by it.
     Raises: ConfigError for a folder without models, or a backend that tells no passes; Unreadable,
     RunnerError.
     """
     with ExitStack() as stack:
         runners = _runners(stack, backends, plugins)
         found = [_counted(folder, operators, runners, steps) for folder in folders]
+        passes = _known_passes(runners)
     counted = [one for one, _ in found]
-    return FolderComparison(counted, _vocabulary([known for _, known in found], counted, operators))
+    vocabulary = _vocabulary([known for _, known in found], counted, operators)
+    return FolderComparison(counted, vocabulary, passes)
 
 
 def _runners(
@@ -57,13 +64,18 @@ def _runners(
     return [stack.enter_context(BackendRunner(spec, registry)) for spec in specs]
 
 
+def _known_passes(runners: Sequence[BackendRunner]) -> dict[str, list[str]]:
+    """By compiler, all passes that it runs at its most optimised level, where it names them."""
+    model = plain_model(PLAIN_OPSET)
+    named = {r.name: r.known_passes(model, r.backend.default_levels()[-1]) for r in runners}
+    return {name: known for name, known in named.items() if known is not None}
+
+
 def _counted(
     folder: Path, only: Sequence[str], runners: Sequence[BackendRunner], steps: Steps
 ) -> tuple[Counted, OperatorVocabulary]:
     """The measures of a folder, and the operators that it could have."""
     if (folder / FILE).exists():
-        if runners:
-            raise ConfigError(f"{folder} is a campaign, which has told of passes itself")
         with Store.open(folder, write=False) as store:
             return _of_campaign(folder, store, only)
     files = [folder] if folder.is_file() else sorted(filter(Path.is_file, folder.rglob("*.onnx")))

@@ -14,7 +14,6 @@ from packaging.version import Version
 from nnfuzz.backend.contract import meant, suggest
 from nnfuzz.backend.opsets import newest_opset
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec, plugin_name
-from nnfuzz.backend.rewrite_support import not_taken
 from nnfuzz.backend.runner import BackendRunner, RunnerError, usable
 from nnfuzz.backend.target import DIRECT, ONNX
 from nnfuzz.generate.config import ENGINES, dtype_weights
@@ -183,6 +182,8 @@ def _unrewritten(
     registry: BackendRegistry, specs: Specs, opset: int, note: Note
 ) -> tuple[str, ...]:
     """What one of the backends does not take, and no rewrite may bring in. Raises: RunnerError."""
+    from nnfuzz.backend.rewrite_support import not_taken  # with every rule: slow to import
+
     found: dict[str, None] = {}
     for spec in specs:
         if _form(registry, spec) != ONNX:

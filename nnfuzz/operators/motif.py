@@ -90,7 +90,7 @@ class Writer(Protocol):
         """A fresh dimension of a tensor of that rank."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Motif:
     """A motif and where it can stand.
 

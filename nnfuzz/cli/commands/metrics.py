@@ -38,7 +38,7 @@ def metrics(
         MODELS.option(
             "Count these operators alone [default: all, against those that ONNX has].",
             "A,B",
-            autocompletion=completion.operators,
+            autocompletion=completion.complete_operators,
         ),
     ] = None,
     json: Annotated[
@@ -60,8 +60,9 @@ def metrics(
 
     Counted are the eleven measures of Isra, vertices and edges (GenCoG), dtypes, shapes and pairs
     of operators (HirGen), attributes with their values, and with --backend the passes of a compiler
-    that change the models. docs/METRICS.md has the definitions. What cannot be read is named and
-    left out.
+    that change the models, and those that never did, which fuzz --focus takes. What changed the
+    models of a campaign was recorded while it ran. docs/METRICS.md has the definitions. What cannot
+    be read is named and left out.
     """
     from nnfuzz.cli.progress import steps
     from nnfuzz.library.diversity import compare_folders
@@ -114,6 +115,11 @@ def _show(comparison: FolderComparison) -> None:
         group = measure.group
         table.add_row(shown, measure.name, *(value or "" for value in row.shown), measure.text)
     console.print(table)
+    for name, idle in comparison.idle_passes().items():
+        known = len(comparison.known_passes[name])
+        console.print(f"{known - len(idle)} of {known} passes of {name} changed a model.")
+        if idle:
+            console.print(f"Passes that never did (for --focus): {','.join(idle)}", soft_wrap=True)
     missing = comparison.missing()
     if missing and len(missing) < len(comparison.vocabulary):
         few = ", ".join(missing[:8]) + (", ..." if len(missing) > 8 else "")
