@@ -25,6 +25,8 @@ CONFIG = CaseConfig(nodes=3, exporter="direct", operators=("Add", "Mul", "Tanh",
 OPTIONS = ["--nodes", "3", "--exporter", "direct", "--operators", "Add,Mul,Tanh,Sub"]
 OPTIONS += ["--dtypes", "float32"]
 LIAR = '''
+import numpy as np
+
 from nnfuzz.backends.onnxruntime import OnnxRuntime
 
 
@@ -37,7 +39,8 @@ class Liar(OnnxRuntime):
         right = super().build(module, level)
         if level != "O3":
             return right
-        return lambda inputs: {k: v + v.dtype.type(1) for k, v in right(inputs).items()}
+        one = lambda v: np.asarray(v + v.dtype.type(1))
+        return lambda inputs: {k: one(v) for k, v in right(inputs).items()}
 '''
 
 
