@@ -294,6 +294,14 @@ class OnnxRuntime(Backend):
         names = [name for name in fired if name not in _ALWAYS]
         return program, [f"{n}({group})" if group else n for n in names for group in groups]
 
+    def known_passes(self, module: bytes, level: str) -> list[str]:
+        """Returns the transformers in the log; their rules are not in it."""
+        return [
+            n
+            for n in dict.fromkeys(n for n, _ in self._logged(module, level)[1])
+            if n not in _ALWAYS
+        ]
+
     def fired_passes(self, module: bytes, level: str) -> list[str]:
         """Returns the transformers in the log, in the order of their last change (a level repeats
         them until nothing changes), each followed by its rules.

@@ -169,6 +169,7 @@ class Tvm(Backend):
     preload = ("tvm", "tvm.relax", "tvm.relax.frontend.onnx", "tvm.relax.backend.cpu_generic")
     install = 'pip install "nnfuzz[tvm]"'
     distribution = "apache-tvm"
+    older: ClassVar = {"0.26.0": "apache-tvm-ffi<0.1.13"}  # newer ones lack its symbols
     preferred_opset = 18
     environment: ClassVar = {"TVM_NUM_THREADS": "1"}
 
@@ -228,6 +229,12 @@ class Tvm(Backend):
         watch = _watch(patterns=True)
         program = self._build(module, level, [watch])
         return program, list(dict.fromkeys(watch.changed))
+
+    def known_passes(self, module: _Module, level: str) -> list[str]:
+        """Returns what the pipeline runs, without passes that consist of others."""
+        watch = _watch()
+        self._build(module, level, [watch])
+        return [name for name in dict.fromkeys(watch.ran) if name not in _WHOLE]
 
     def fired_passes(self, module: _Module, level: str) -> list[str]:
         """Compares the module before and after every pass; a pass that raises counts as well."""
@@ -408,10 +415,12 @@ def _watch(patterns: bool = False) -> Any:
     class Watch:
         def __init__(self) -> None:
             self.changed: list[str] = []
+            self.ran: list[str] = []
             self.open: list[tuple[str, Any]] = []
 
         def run_before_pass(self, module: Any, info: Any) -> None:
             self.open.append((info.name, module))
+            self.ran.append(info.name)
 
         def run_after_pass(self, module: Any, info: Any) -> None:
             name, before = self.open.pop()

@@ -14,7 +14,7 @@ Names are imported when they are first used: `import nnfuzz` costs nothing.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nnfuzz.moved import keep_old_names
 
@@ -61,7 +61,7 @@ __all__ = [*_HOMES]
 keep_old_names()
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(import_module(_HOMES[name]), name)

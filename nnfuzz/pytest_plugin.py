@@ -82,7 +82,7 @@ class Corpus:
         if missing:
             raise pytest.UsageError(f"backend {self.spec.name} cannot be used: {missing}")
 
-    def pytest_collect_file(self, file_path: Path, parent: Any) -> pytest.File | None:
+    def pytest_collect_file(self, file_path: Path, parent: object) -> pytest.File | None:
         if file_path.name == MODEL and file_path.is_relative_to(self.root):
             return ModelFile.from_parent(parent, path=file_path, corpus=self)
         return None

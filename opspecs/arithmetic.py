@@ -310,8 +310,18 @@ class Pow(Broadcasting):
     Source: ONNX Pow-13; integer bases are left out: large powers are undefined for them.
     """
 
+    since = 12
     merges = ("Sqrt",)
     inputs = (In("T", FLOATS), In("E", (*FLOATS, DType.INT32, DType.INT64)))
+    unexportable = (
+        *Broadcasting.unexportable,
+        Unexportable(
+            "torchscript",
+            "gives exponents the base's dtype, which opsets below 15 lack there (torch 2.13)",
+            dtypes=(DType.BFLOAT16,),
+            below=15,
+        ),
+    )
 
     def torch(self, x, y):
         # Explicitly, since PyTorch lets the dtype of a tensor of rank 0 yield to the other's.

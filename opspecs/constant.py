@@ -234,6 +234,7 @@ class Range(Filled):
 class Constant(Shaped):
     """Random numbers in the node itself, instead of an initializer. Source: ONNX Constant-13."""
 
+    since = 12
     weight = 0.3
     whole = "always"
     seed = Choice(by=lambda draw, *_: draw.integer(0, 999))

@@ -25,6 +25,7 @@ class Einsum(Summing):
     Source: ONNX Einsum-12.
     """
 
+    since = 12
     inputs = (In("T", (*FLOATS, DType.INT32, DType.INT64), (1, 5)),)
     variadic = (1, 3)
     equation = Choice(by=lambda draw, op, first, *_: drawn(draw, first.rank))

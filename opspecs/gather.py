@@ -58,6 +58,7 @@ class GatherND(Indexed):
     Source: ONNX GatherND-13.
     """
 
+    since = 12
     copies = True
     unexportable = DECOMPOSED
     inputs = (In("T", ALL, (1, 5)), In("I", INDICES[:1], (1, 6), index=True))

@@ -25,6 +25,7 @@ class Dropout(DataMovement):
     Source: ONNX Dropout-13.
     """
 
+    since = 12
     takes_empty = True
     inputs = (In("T", FLOATS),)
     ratio = Real(0.0, 0.9)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from nnfuzz.ir.dtypes import ALL
+from nnfuzz.ir.dtypes import ALL, DType
 from nnfuzz.ir.expr import total
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
@@ -112,5 +112,8 @@ class Split(Along, Operands, DataMovement):
         count = len(self.split)
         if emit.opset >= 18 and len(set(self.split)) == 1:
             return emit("Split", x, outputs=count, axis=self.axis, num_outputs=count)
-        sizes = self.integers(emit, x, self.split)
+        # Below opset 13 they become an attribute (nnfuzz.materialize.older).
+        computed = emit.opset >= 13
+        given = self.split
+        sizes = self.integers(emit, x, given) if computed else emit.const(given, DType.INT64)
         return emit("Split", x, sizes, outputs=count, axis=self.axis)

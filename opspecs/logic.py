@@ -52,11 +52,13 @@ class Less(Comparison):
 
 @operator
 class GreaterOrEqual(Comparison):
+    since = 12
     torch = staticmethod(torch.ge)
 
 
 @operator
 class LessOrEqual(Comparison):
+    since = 12
     torch = staticmethod(torch.le)
     monotone = (-1, 1)
 

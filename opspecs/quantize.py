@@ -41,6 +41,7 @@ class QuantizeLinear(Scaled):
     Targets of 8-bit floats have no zero point. Source: ONNX QuantizeLinear-13, -19, -21.
     """
 
+    since = 13
     merges = ("DequantizeLinear",)
     inputs = (
         In("T", WORKING),
@@ -141,6 +142,7 @@ class DequantizeLinear(Scaled):
     Source: ONNX DequantizeLinear-13, -19, -21.
     """
 
+    since = 13
     merges = ("QuantizeLinear",)
     inputs = (
         In("Q", (*SMALL, DType.INT32)),

@@ -25,6 +25,7 @@ class Celu(Increasing):
     """x, or alpha (exp(x / alpha) - 1) where x < 0; a composition unless float32. Source: ONNX
     Celu-12."""
 
+    since = 12
     unexportable = (SCALAR_DOUBLES,)
     kinked = True
     alpha = Real(0.1, 2.0)

@@ -37,6 +37,7 @@ class Resizing(Operands, DataMovement):
     the same source positions. Source: ONNX Resize-19; torch.nn.functional.interpolate.
     """
 
+    since = 13
     edges = False
     whole = method = ""
     named = 0

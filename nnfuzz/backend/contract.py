@@ -363,6 +363,14 @@ class Backend(ABC):
         """
         raise NotImplementedError(f"{self.name} does not tell what its passes do")
 
+    def known_passes(self, module: Any, level: str) -> list[str]:
+        """Names of all passes that run on the way to `level`, whether or not they change anything.
+
+        The compiler itself names them, in its log or trace of the build, in the words of
+        `build_watched`. Optional. Raises: NotImplementedError.
+        """
+        raise NotImplementedError(f"{self.name} does not name the passes that it runs")
+
     def build_without(self, module: Any, level: str, passes: Collection[str]) -> Program:
         """The same as `build` with some passes of `fired_passes` switched off. Optional."""
         raise NotImplementedError(f"{self.name} cannot switch passes off")

@@ -42,6 +42,14 @@ class WatchedPasses(Job[list[str]]):
 
 
 @dataclass(frozen=True)
+class KnownPasses(Job[list[str]]):
+    """See Backend.known_passes. model: in the form that the backend reads."""
+
+    model: bytes
+    level: str
+
+
+@dataclass(frozen=True)
 class WriteCode(Job[str]):
     """A model as source of PyTorch, see nnfuzz.backend.modules.TorchSource.code."""
 

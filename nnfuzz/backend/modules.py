@@ -21,7 +21,7 @@ from nnfuzz.backend.target import DIRECT
 from nnfuzz.ir.graph import Graph, pruned
 from nnfuzz.materialize.importing import import_onnx, rename
 from nnfuzz.materialize.module import Interpreter
-from nnfuzz.materialize.opsets import opset_range
+from nnfuzz.materialize.opsets import READ_FROM, opset_range
 from nnfuzz.materialize.static import OnnxImportError
 from nnfuzz.operators import carriers
 from nnfuzz.operators.opaque import Opaque
@@ -163,7 +163,7 @@ def _imported(data: bytes, registry: OpRegistry, device: str) -> TorchSource:
 
     inputs, outputs = read_interface(data)
     model = onnx.load_model_from_string(data)
-    least, most = opset_range(DIRECT)
+    least, most = READ_FROM, opset_range(DIRECT)[1]
     opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), most)
     try:
         made = import_onnx(model, registry, min(max(opset, least), most))

@@ -15,13 +15,13 @@ def newest_opset(runner: BackendRunner, opsets: Iterable[int]) -> int | None:
     """
     level = runner.backend.default_levels()[0]
     for opset in opsets:
-        (outcome,) = runner.run(_plain(opset), {"x": np.ones(1, np.float32)}, [level])
+        (outcome,) = runner.run(plain_model(opset), {"x": np.ones(1, np.float32)}, [level])
         if outcome.ok:
             return opset
     return None
 
 
-def _plain(opset: int) -> bytes:
+def plain_model(opset: int) -> bytes:
     """A serialised model, y = Relu(x)."""
     from onnx import TensorProto, helper
 

@@ -46,7 +46,7 @@ class BackendSpec:
     """
 
     name: str
-    options: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, object] = field(default_factory=dict)
     plugins: tuple[str, ...] = ()
     label: str = field(default="", compare=False)
     release: str = ""

@@ -160,14 +160,30 @@ def _environment(backend: type[Backend], release: str, note: Callable[[str], Non
     if not backend.distribution:
         raise ReleaseError(f"backend {backend.name} does not say which distribution it is of")
     wanted = requirements(backend, release)
+    modules = ("numpy", "ml_dtypes", "onnx", *backend.preload)
+    return environment_of(backend.distribution, release, wanted, modules, note)
+
+
+def environment_of(
+    distribution: str,
+    release: str,
+    packages: tuple[str, ...],
+    modules: tuple[str, ...],
+    note: Callable[[str], None],
+) -> Environment:
+    """Makes the environment that holds some packages if there is none, and returns it.
+
+    packages: what an installer is asked for. modules: those that must be importable there.
+    Raises: ReleaseError.
+    """
     machine = (*sys.version_info[:2], platform.machine())
-    digest = hashlib.sha256(repr((wanted, machine)).encode()).hexdigest()[:8]
-    place = folder() / backend.distribution / f"{release}-{digest}"
-    found = Environment(backend.distribution, release, place)
+    digest = hashlib.sha256(repr((packages, machine)).encode()).hexdigest()[:8]
+    place = folder() / distribution / f"{release}-{digest}"
+    found = Environment(distribution, release, place)
     if not found.python.exists():
         with _locked(place, note):
             if not found.python.exists():  # nobody else has made it meanwhile
-                _make(backend, found, wanted, note)
+                _make(modules, found, packages, note)
     return found
 
 
@@ -189,7 +205,7 @@ def _locked(place: Path, note: Callable[[str], None]) -> Iterator[None]:
 
 
 def _make(
-    backend: type[Backend],
+    modules: tuple[str, ...],
     wanted: Environment,
     packages: tuple[str, ...],
     note: Callable[[str], None],
@@ -205,7 +221,7 @@ def _make(
     said = ""
     for commands in _installers(draft, packages):
         shutil.rmtree(draft, ignore_errors=True)  # a killed process may have left one
-        said = _first_failure([*commands, _imports(draft, backend)])
+        said = _first_failure([*commands, _imports(draft, modules)])
         if not said:
             shutil.rmtree(wanted.folder, ignore_errors=True)  # its Python is gone
             os.replace(draft, wanted.folder)
@@ -253,10 +269,9 @@ def _uv() -> str | None:
     return shutil.which("uv", path=os.pathsep.join([beside, os.environ.get("PATH", "")]))
 
 
-def _imports(draft: Path, backend: type[Backend]) -> list[str]:
-    """A command that fails where the compiler cannot be imported."""
-    names = ", ".join(("numpy", "ml_dtypes", "onnx", *backend.preload))
-    return [str(draft / "bin" / "python"), "-I", "-c", f"import {names}"]
+def _imports(draft: Path, modules: tuple[str, ...]) -> list[str]:
+    """A command that fails where one of the modules cannot be imported."""
+    return [str(draft / "bin" / "python"), "-I", "-c", f"import {', '.join(modules)}"]
 
 
 def _first_failure(commands: list[list[str]]) -> str:

@@ -18,6 +18,7 @@ from nnfuzz.backend.deviation import Deviation
 from nnfuzz.backend.jobs import (
     AskVersions,
     FiredPasses,
+    KnownPasses,
     RunLevels,
     WatchedPasses,
     WriteCode,
@@ -205,6 +206,10 @@ class BackendRunner:
     def told_passes(self, model: bytes, level: str) -> list[str] | None:
         """Those that certainly changed it (Backend.build_watched); None as well if it fails."""
         return self._answer(WatchedPasses(model, level))
+
+    def known_passes(self, model: bytes, level: str) -> list[str] | None:
+        """All passes that run on the way to a level; None if the backend cannot name them."""
+        return self._answer(KnownPasses(model, level))
 
     def code(self, source: bytes) -> str:
         """A test case as source of PyTorch, see nnfuzz.backend.modules.TorchSource.code; "" if it

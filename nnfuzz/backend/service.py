@@ -27,6 +27,7 @@ from nnfuzz.backend.interface import InputError, OnnxModel
 from nnfuzz.backend.jobs import (
     AskVersions,
     FiredPasses,
+    KnownPasses,
     RunLevels,
     Versions,
     WatchedPasses,
@@ -36,6 +37,7 @@ from nnfuzz.backend.outcome import MEMORY_LIMIT, Outcome, OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendSpec
 from nnfuzz.backend.slips import innermost
 from nnfuzz.backend.target import ONNX
+from nnfuzz.base.reading import JsonObject
 from nnfuzz.ir.sizes import by_copy, from_copies
 from nnfuzz.sandbox.events import reads_as_out_of_memory
 from nnfuzz.sandbox.job import Report, Service, does
@@ -61,7 +63,7 @@ _NOT_THE_COMPILER = (
 class _Stopped(Exception):
     """A stage failed; carries the outcome's fields."""
 
-    def __init__(self, fields: dict[str, Any]):
+    def __init__(self, fields: JsonObject):
         super().__init__()
         self.fields = fields
 
@@ -72,7 +74,7 @@ class BackendService(Service):
     adapter: see BackendSpec.load. abroad: whether this is an environment of its own.
     """
 
-    def __init__(self, spec: dict[str, Any], adapter: str = "", abroad: bool = False):
+    def __init__(self, spec: JsonObject, adapter: str = "", abroad: bool = False):
         self._spec = BackendSpec.from_json(spec)
         self._backend: Backend = self._spec.load(adapter)
         self._abroad = abroad
@@ -93,6 +95,10 @@ class BackendService(Service):
     @does(WatchedPasses)
     def watched_passes(self, job: WatchedPasses, report: Report) -> list[str]:
         return list(self._backend.build_watched(self._imported(job.model).module, job.level)[1])
+
+    @does(KnownPasses)
+    def known_passes(self, job: KnownPasses, report: Report) -> list[str]:
+        return self._backend.known_passes(self._imported(job.model).module, job.level)
 
     @does(WriteCode)
     def code(self, job: WriteCode, report: Report) -> str:
@@ -130,7 +136,7 @@ class BackendService(Service):
         given = model if self._backend.form == ONNX else self._source(model)
         return self._backend.import_model(given)
 
-    def _loaded(self, model: bytes) -> Any:
+    def _loaded(self, model: bytes) -> object:
         """What the backend loads of a model whose interface it may ask for in vain."""
         try:
             return self._backend.load(OnnxModel(model))
@@ -236,7 +242,7 @@ class BackendService(Service):
             seconds[stage.value] = time.perf_counter() - start
             self._cpu += time.process_time() - cpu
 
-    def _classify(self, error: BaseException, stage: Stage) -> dict[str, Any]:
+    def _classify(self, error: BaseException, stage: Stage) -> dict[str, object]:
         """Kind, texts and complaint of what a stage has raised."""
         text = described(error, stage)
         complaint, kind = self._backend.complaint(text), OutcomeKind.EXCEPTION

@@ -18,7 +18,11 @@ from typing import Any, TypeVar
 from nnfuzz.base.text import visible
 
 T = TypeVar("T")
-Reader = Callable[[Any], Any]
+Json = Any
+"""A JSON value without a declared type: None, a truth value, a number, a text, a list or a dict."""
+JsonObject = dict[str, Json]
+"""A JSON object without a declared type, as it stands in a file or crosses a pipe."""
+Reader = Callable[[Json], Any]
 """Turns a JSON value into one of its type. Raises: _Misfit."""
 _LISTS, _OBJECTS = (list, tuple), (dict, Mapping)
 UNWRITTEN: Mapping[str, bool] = types.MappingProxyType({"written": False})
@@ -53,7 +57,7 @@ class _Misfit(Exception):
         return f"{''.join(reversed(self.where)) or 'it'}{self.problem}"
 
 
-def read(kind: type[T], value: Any) -> T:
+def read(kind: type[T], value: Json) -> T:
     """A JSON value as a value of a type.
 
     kind: str, int, float, bool, None, Any, an enumeration, a union, tuple, list or dict of such; a
@@ -63,7 +67,7 @@ def read(kind: type[T], value: Any) -> T:
     return _readable(_reader_of(kind), value)
 
 
-def read_fields(kind: type, data: Mapping[str, Any], *names: str) -> dict[str, Any]:
+def read_fields(kind: type, data: Mapping[str, Json], *names: str) -> JsonObject:
     """The named fields of a dataclass, where they are there; default: all, and nothing else.
 
     Raises: Unreadable.
@@ -72,7 +76,7 @@ def read_fields(kind: type, data: Mapping[str, Any], *names: str) -> dict[str, A
     return _readable(lambda value: _fields(kind, value), told)
 
 
-def _readable(reader: Reader, value: Any) -> Any:
+def _readable(reader: Reader, value: Json) -> Any:
     try:
         return reader(value)
     except _Misfit as misfit:
@@ -107,13 +111,13 @@ def _reader(kind: Any, inner: tuple[Any, ...]) -> Reader:
 # -- plain values -----------------------------------------------------------------------------
 
 
-def _text(value: Any) -> str:
+def _text(value: Json) -> str:
     if not isinstance(value, str):
         raise _unlike(str, value)
     return value if value.isprintable() else visible(value)
 
 
-def _integer(value: Any) -> int:
+def _integer(value: Json) -> int:
     if type(value) is not int:
         raise _unlike(int, value)
     if not -(2**64) < value < 2**64:
@@ -121,7 +125,7 @@ def _integer(value: Any) -> int:
     return value
 
 
-def _number(value: Any) -> float:
+def _number(value: Json) -> float:
     if type(value) is int:
         return _built(float, value)  # too large a number is no float
     if type(value) is not float:
@@ -131,13 +135,13 @@ def _number(value: Any) -> float:
     return value
 
 
-def _truth(value: Any) -> bool:
+def _truth(value: Json) -> bool:
     if type(value) is not bool:
         raise _unlike(bool, value)
     return value
 
 
-def _nothing(value: Any) -> None:
+def _nothing(value: Json) -> None:
     if value is not None:
         raise _unlike(types.NoneType, value)
 
@@ -152,7 +156,7 @@ _PLAIN: Mapping[Any, Reader] = {
 }
 
 
-def _any(value: Any, depth: int) -> Any:
+def _any(value: Json, depth: int) -> Any:
     if depth <= 0:
         raise _unlike("less deeply nested", "...")
     if isinstance(value, _OBJECTS):
@@ -176,7 +180,7 @@ def _first(kinds: Sequence[Any]) -> Reader:
         ]
         return orders[given]
 
-    def reader(value: Any) -> Any:
+    def reader(value: Json) -> Any:
         problem = None
         given = type(value)
         for _, read_as in orders.get(given) or in_order(given):
@@ -190,7 +194,7 @@ def _first(kinds: Sequence[Any]) -> Reader:
 
 
 def _repeated(item: Reader, make: Callable[[list[Any]], Any]) -> Reader:
-    def reader(value: Any) -> Any:
+    def reader(value: Json) -> Any:
         if not isinstance(value, _LISTS):
             raise _unlike(list, value)
         found: list[Any] = []
@@ -205,7 +209,7 @@ def _repeated(item: Reader, make: Callable[[list[Any]], Any]) -> Reader:
 
 
 def _listed(items: Sequence[Reader]) -> Reader:
-    def reader(value: Any) -> Any:
+    def reader(value: Json) -> Any:
         if not isinstance(value, _LISTS):
             raise _unlike(list, value)
         if len(items) != len(value):
@@ -222,7 +226,7 @@ def _listed(items: Sequence[Reader]) -> Reader:
 
 
 def _mapped(key_reader: Reader, item: Reader) -> Reader:
-    def reader(value: Any) -> Any:
+    def reader(value: Json) -> Any:
         if not isinstance(value, _OBJECTS):
             raise _unlike(dict, value)
         found = {}
@@ -237,7 +241,7 @@ def _mapped(key_reader: Reader, item: Reader) -> Reader:
     return reader
 
 
-def _made(kind: Any, value: Any) -> Any:
+def _made(kind: Any, value: Json) -> Any:
     """A value of a class."""
     if issubclass(kind, Enum):
         return _built(kind, value)
@@ -251,7 +255,7 @@ def _dataclass(kind: Any) -> Reader:
     make, parse = _maker(kind), getattr(kind, "parse", None)
     names: tuple[str, ...] = ()
 
-    def reader(value: Any) -> Any:
+    def reader(value: Json) -> Any:
         nonlocal names
         if isinstance(value, str) and parse:
             return _built(parse, visible(value))
@@ -267,7 +271,7 @@ def _dataclass(kind: Any) -> Reader:
     return reader
 
 
-def _maker(kind: Any) -> Callable[[dict[str, Any]], Any]:
+def _maker(kind: Any) -> Callable[[JsonObject], Any]:
     """Makes a value of a dataclass; where all that its constructor does is to set fields, without
     it, since setting those of a frozen one takes longer than everything else about a small value.
     """
@@ -276,7 +280,7 @@ def _maker(kind: Any) -> Callable[[dict[str, Any]], Any]:
     plain = plain and "__slots__" not in vars(kind)
     count, new = len(own), object.__new__
 
-    def make(fields: dict[str, Any]) -> Any:
+    def make(fields: JsonObject) -> Any:
         if plain and len(fields) == count:
             made = new(kind)
             made.__dict__.update(fields)
@@ -286,7 +290,7 @@ def _maker(kind: Any) -> Callable[[dict[str, Any]], Any]:
     return make
 
 
-def _fields(kind: Any, data: Mapping[str, Any]) -> dict[str, Any]:
+def _fields(kind: Any, data: Mapping[str, Json]) -> JsonObject:
     readers = _readers(kind)
     for name in data:
         if name not in readers:
@@ -312,14 +316,14 @@ def _readers(kind: type) -> dict[str, Reader | None]:
     }
 
 
-def _built(make: Callable[[Any], Any], value: Any) -> Any:
+def _built(make: Callable[[Any], Any], value: Json) -> Any:
     try:
         return make(value)
     except (ValueError, TypeError, OverflowError) as error:
         raise _Misfit(f": {error}") from error
 
 
-def _unlike(wanted: Any, value: Any) -> _Misfit:
+def _unlike(wanted: Any, value: Json) -> _Misfit:
     """What to raise for another value than what is wanted."""
     wanted = getattr(wanted, "__name__", wanted)
     got = repr(value) if isinstance(value, str | int | float) else type(value).__name__

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from nnfuzz.base.bounds import check_bounds
-from nnfuzz.base.reading import Unreadable, read
+from nnfuzz.base.reading import Json, Unreadable, read
 
 if TYPE_CHECKING:
     from zipfile import ZipFile, ZipInfo
@@ -118,12 +118,12 @@ def read_text(path: str | Path) -> str:
         return read_bytes(path, MAX_TEXT_BYTES).decode()
 
 
-def read_json(path: str | Path) -> Any:
+def read_json(path: str | Path) -> Json:
     """The document in a file. Raises: Unreadable."""
     return parsed_json(read_text(path), path)
 
 
-def parsed_json(text: str | bytes, of: object = "the text") -> Any:
+def parsed_json(text: str | bytes, of: object = "the text") -> Json:
     """A JSON document of no great depth; texts in it are valid Unicode.
 
     Raises: Unreadable.
@@ -133,7 +133,7 @@ def parsed_json(text: str | bytes, of: object = "the text") -> Any:
         value = json.loads(text)
         if _LONE_SURROGATE.search(text):
             value = json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
-        return read(Any, value)
+        return read(Json, value)
 
 
 def read_npz(path: str | Path) -> dict[str, np.ndarray]:
@@ -289,7 +289,7 @@ def as_far_as(items: Iterable[T], what: str, missing: list[str]) -> Iterator[T]:
         missing.append(f"{what}: {error}")
 
 
-def whole_or(default: Any, read: Callable[[], Any], what: str, missing: list[str]) -> Any:
+def whole_or(default: object, read: Callable[[], object], what: str, missing: list[str]) -> Any:
     """What `read` returns; if it cannot, the default, and `missing` tells of it."""
     try:
         with making_sense(what):

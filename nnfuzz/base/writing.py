@@ -14,11 +14,11 @@ from enum import Enum
 from functools import cache
 from typing import Any, TypeVar
 
-from nnfuzz.base.reading import UNWRITTEN
+from nnfuzz.base.reading import UNWRITTEN, Json, JsonObject
 
 __all__ = ["ROUNDED", "UNWRITTEN", "as_json", "as_list", "fields_as_json"]
 C = TypeVar("C", bound=type)
-Writer = Callable[[Any], Any]
+Writer = Callable[[Any], Json]
 ROUNDED = types.MappingProxyType({"digits": 3})
 """Metadata of a field with seconds, which are written to the millisecond."""
 _AS_LIST = "__written_as_list__"
@@ -30,7 +30,7 @@ def as_list(cls: C) -> C:
     return cls
 
 
-def as_json(value: Any) -> Any:
+def as_json(value: Any) -> Json:
     """Returns the value as dicts, lists, strings, numbers and None.
 
     Raises: TypeError for a value that has no written form, such as an array.
@@ -38,7 +38,7 @@ def as_json(value: Any) -> Any:
     return _writer(value.__class__)(value)
 
 
-def fields_as_json(value: Any, kind: type | None = None) -> dict[str, Any]:
+def fields_as_json(value: Any, kind: type | None = None) -> JsonObject:
     """Returns the fields of a dataclass by name, whatever its class is marked with.
 
     kind: a base class, of which only the fields are written.
@@ -66,23 +66,23 @@ def _writer(kind: Any) -> Writer:
     raise TypeError(f"{kind.__name__} has no written form")
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any) -> Json:
     return value
 
 
-def _enum(value: Any) -> Any:
+def _enum(value: Any) -> Json:
     return value.value
 
 
-def _mapping(value: Any) -> dict[Any, Any]:
+def _mapping(value: Any) -> dict[Json, Json]:
     return {as_json(key): as_json(item) for key, item in value.items()}
 
 
-def _sequence(value: Any) -> list[Any]:
+def _sequence(value: Any) -> list[Json]:
     return [as_json(item) for item in value]
 
 
-def _by_method(value: Any) -> Any:
+def _by_method(value: Any) -> Json:
     return value.to_json()
 
 
@@ -91,12 +91,12 @@ def _is_list(kind: type) -> bool:
 
 
 @cache
-def _object_writer(kind: Any) -> Callable[[Any], dict[str, Any]]:
+def _object_writer(kind: Any) -> Callable[[Any], JsonObject]:
     written = [f for f in dataclasses.fields(kind) if UNWRITTEN.items() - f.metadata.items()]
     names = [f.name for f in written]
     rounded = {f.name: f.metadata["digits"] for f in written if "digits" in f.metadata}
 
-    def as_object(value: Any) -> dict[str, Any]:
+    def as_object(value: Any) -> JsonObject:
         found = {name: as_json(getattr(value, name)) for name in names}
         return found | {name: round(found[name], digits) for name, digits in rounded.items()}
 

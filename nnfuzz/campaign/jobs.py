@@ -94,7 +94,7 @@ class JobSource:
         self._prober = prober
         self._produced = produced
         self._turn = False
-        self._returned: deque[TestId] = deque()
+        self._returned: deque[Produce] = deque()
         self._returns: Counter[TestId] = Counter()
 
     @property
@@ -107,14 +107,14 @@ class JobSource:
         """Whether some index was not asked for yet."""
         return bool(self._returned) or self._indexes.left
 
-    def put_back(self, test: TestId) -> bool:
+    def put_back(self, job: Produce) -> bool:
         """Has a job done again whose worker was killed from outside; False if that was done
         MOST_RETURNS times: then the job itself may make somebody kill its workers.
         """
-        self._returns[test] += 1
-        if self._returns[test] > MOST_RETURNS:
+        self._returns[job.test] += 1
+        if self._returns[job.test] > MOST_RETURNS:
             return False
-        self._returned.append(test)
+        self._returned.append(job)
         return True
 
     @property
@@ -125,7 +125,7 @@ class JobSource:
     def test(self) -> ProducerOrder | None:
         """The next test case, or every other time a probe while there are any."""
         if self._returned:
-            return self.job(self._returned.popleft())
+            return self._order(self._returned.popleft())
         self._turn = not self._turn
         if (self._turn or self.waits) and len(self._prober) and self._room():
             return self.probe()
@@ -135,14 +135,19 @@ class JobSource:
 
     def probe(self) -> ProducerOrder | None:
         if self._returned:
-            return self.job(self._returned.popleft())
+            return self._order(self._returned.popleft())
         probe = self._prober.next()
         return None if probe is None else self.job(probe)
 
     def job(self, test: TestId) -> ProducerOrder:
-        return ProducerOrder(Produce(test), partial(self._ended, test))
+        return self._order(Produce(test))
 
-    def _ended(self, test: TestId, event: Ended, epoch: int, seconds: float) -> None:
+    def _order(self, job: Produce) -> ProducerOrder:
+        return ProducerOrder(job, partial(self._ended, job))
+
+    def _ended(self, job: Produce, event: Ended, epoch: int, seconds: float) -> None:
         killed = isinstance(event, Death) and event.from_outside
-        if not (killed and self.put_back(test)):
-            self._produced(test, event, epoch)
+        if without_exporter := job.after(event):
+            self._returned.append(without_exporter)
+        elif not (killed and self.put_back(job)):
+            self._produced(job.test, event, epoch)

@@ -127,7 +127,7 @@ class ProducerPool(Pool[Producer, ProducerOrder, Ended]):
         name = f"producer {number}"
         return Producer(Sandbox(s.service, self._arguments(), limits, (), name, self.server))
 
-    def _arguments(self) -> dict[str, Any]:
+    def _arguments(self) -> dict[str, object]:
         """What the factory of the service is called with."""
         return {"seed": self.seed, "config": as_json(self._config)}
 

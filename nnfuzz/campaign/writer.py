@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.base.reading import JsonObject
 from nnfuzz.base.writing import as_json
 from nnfuzz.findings.folder import write_finding
 from nnfuzz.records.config import CampaignConfig
@@ -21,7 +21,7 @@ def finding_writer(
     config: CampaignConfig,
     registry: BackendRegistry,
     versions: Mapping[str, Mapping[str, str]],
-    restraints_in: Callable[[int], dict[str, Any]],
+    restraints_in: Callable[[int], JsonObject],
 ) -> Callable[[Path, Failure, Evidence], None]:
     """A function that writes the folder of a failure.
 

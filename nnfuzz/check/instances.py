@@ -11,7 +11,6 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Bool, Expr, Var, evaluate, not_, variables
@@ -136,7 +135,7 @@ def fixed_output(op: OpSpec, output: DType) -> OpSpec:
 
 def symbols(op: OpSpec, types: Sequence[TensorType]) -> list[Var]:
     """The variables of an operator's attributes and its inputs' shapes."""
-    values: list[Any] = list(itertools.chain.from_iterable(t.shape for t in types))
+    values: list[object] = list(itertools.chain.from_iterable(t.shape for t in types))
     for value in op.attributes.values():
         values += value if isinstance(value, tuple) else [value]
     return variables(*(v for v in values if isinstance(v, Expr)))

@@ -65,7 +65,7 @@ def legal_opsets(spec: type[OpSpec], signature: SignatureTypes) -> list[int]:
 def _judged(spec: type[OpSpec], opset: int, release: str | None = None) -> Mapping[str, bool]:
     """Whether each signature, by its key, has a valid model."""
     signatures = {signature_key(spec, *signature): signature for signature in spec.signatures()}
-    if spec.since > opset:
+    if spec.since > opset or not _defined(spec, opset):
         return dict.fromkeys(signatures, False)
     lacking = missing(release)
     judge = (
@@ -79,6 +79,17 @@ def _judged(spec: type[OpSpec], opset: int, release: str | None = None) -> Mappi
 def names_one_operator(spec: type[OpSpec]) -> bool:
     """Whether the lowering of a spec is the one ONNX operator of its name."""
     return spec.onnx is OpSpec.onnx and bool(onnx.defs.has(spec.name))
+
+
+def _defined(spec: type[OpSpec], opset: int) -> bool:
+    """Whether the opset has the ONNX operator of a spec's name, if it lowers to that."""
+    if not names_one_operator(spec):
+        return True
+    try:
+        onnx.defs.get_schema(spec.name, max_inclusive_version=opset)
+    except onnx.defs.SchemaError:
+        return False
+    return True
 
 
 def lowered(spec: type[OpSpec], opset: int) -> list[onnx.ModelProto]:

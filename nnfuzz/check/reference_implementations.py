@@ -68,7 +68,7 @@ def in_domain(op: OpSpec, arrays: Sequence[np.ndarray]) -> bool:
     return all(bool((term <= 0).all()) for term in op.domain(*torch_tensors(arrays)))
 
 
-def _ranges(instance: OpInstance) -> list[Any]:
+def _ranges(instance: OpInstance) -> list[object]:
     """Per input, the range of its integers, or bounds of what is valid where both are finite."""
     valid = [r if r and math.isfinite(r[1] - r[0]) else None for r in instance.op.valid]
     given = instance.op.integer_range(*instance.types)

@@ -24,11 +24,11 @@ class StandardImplementation(OpRun):
 
     op_domain = ""
 
-    def compute(self, *args: Any, **attributes: Any) -> Any:
+    def compute(self, *args: object, **attributes: object) -> object:
         """One output, or a tuple; inputs that are left out are None, attributes have defaults."""
         raise NotImplementedError
 
-    def _run(self, *args: Any, **attributes: Any) -> tuple[np.ndarray, ...]:
+    def _run(self, *args: Any, **attributes: object) -> tuple[np.ndarray, ...]:
         attributes = {k: _plain(v) for k, v in attributes.items() if k != "attributes"}
         found = self.compute(*[_wide(a) for a in args], **attributes)
         outputs = found if isinstance(found, tuple) else (found,)
@@ -43,7 +43,7 @@ def standard_implementations_of(module: ModuleType) -> list[type[OpRun]]:
     return [c for c in found if issubclass(c, OpRun) and c.__module__ == module.__name__]
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any) -> object:
     """An attribute with floats of Python, which do not draw the rest into float32."""
     if isinstance(value, list | tuple):
         return [_plain(v) for v in value]
@@ -54,5 +54,5 @@ def _is_float(value: Any) -> bool:
     return value is not None and is_floating(np.asarray(value))
 
 
-def _wide(value: Any) -> Any:
+def _wide(value: Any) -> object:
     return np.asarray(value).astype(np.float64) if _is_float(value) else value

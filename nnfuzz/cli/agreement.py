@@ -111,7 +111,7 @@ def entry(name: str, waiver: Waiver) -> list[str]:
     return [first, f"Decided by {waiver.clause}{stop}{known}"]
 
 
-def _waiver(name: str, waiver: Waiver, said: Arbitration | None) -> dict[str, Any]:
+def _waiver(name: str, waiver: Waiver, said: Arbitration | None) -> dict[str, object]:
     told: dict[str, Any] = {"entry": "\n".join(entry(name, waiver)), "said": said, "example": ()}
     if said and (example := said.examples.get(waiver)):
         counts = {"shown": said.waived[waiver], "settled": said.settled[waiver]}

@@ -89,7 +89,7 @@ def _levels(backend: type[Backend]) -> str:
     return " ".join(f"{level}*" if level in default else level for level in backend.levels)
 
 
-def _own(backend: type[Backend]) -> list[Field[Any]]:
+def _own(backend: type[Backend]) -> list[Field[object]]:
     """The options that not every backend has with this default."""
     common = {option.name: option.default for option in fields(BackendOptions)}
     return [o for o in fields(backend.Options) if common.get(o.name, o) != o.default]

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nnfuzz.base.writing import as_json
 from nnfuzz.cli.errors import UsageError, tell, writing
@@ -69,7 +69,7 @@ def fuzz_on_cluster(
     resumes: bool,
     quiet: bool,
     address: str,
-    given: Mapping[str, Any],
+    given: Mapping[str, object],
 ) -> tuple[CampaignResult, CampaignConfig]:
     """Runs a session and writes the merged campaign.
 

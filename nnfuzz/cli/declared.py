@@ -23,17 +23,17 @@ class Panel:
 
     title: str
 
-    def option(self, help: str, metavar: str = "", *names: str, **more: Any) -> Any:
+    def option(self, help: str, metavar: str = "", *names: str, **more: object) -> Any:
         """An option for an annotation. metavar: "" for a flag. more: arguments of typer.Option."""
         more |= {"help": help, "metavar": metavar or None, "rich_help_panel": self.title}
         declared: Any = typer.Option
         return declared(*names, **more)
 
-    def share(self, help: str) -> Any:
+    def share(self, help: str) -> object:
         """An option for a number from 0 to 1."""
         return self.option(help, "SHARE", min=0, max=1)
 
-    def flag(self, help: str, *names: str) -> Any:
+    def flag(self, help: str, *names: str) -> object:
         """An option without a value. names: "--name", or "--name/--no-name" for both answers."""
         return self.option(help, "", *names, show_default=False)
 
@@ -79,7 +79,7 @@ RECORDED, SETTING = Recorded(), Setting()
 """Of options that a campaign keeps as they were typed, under their own names."""
 
 
-def recorded(options: Any) -> dict[str, Any]:
+def recorded(options: Any) -> dict[str, object]:
     """The settings that a record of options asks for; those that were not given are left out."""
     values = ((name, where, getattr(options, name)) for name, where in places(type(options)))
     given = ((name, where, value) for name, where, value in values if value not in (None, []))
@@ -114,7 +114,7 @@ def taking(record: type) -> Callable[[Callable[..., None]], Callable[..., None]]
     )
 
     def decorated(function: Callable[..., None]) -> Callable[..., None]:
-        def command(context: typer.Context, **values: Any) -> None:
+        def command(context: typer.Context, **values: object) -> None:
             function(context, record(**values))
 
         command.__name__, command.__doc__ = function.__name__, function.__doc__
@@ -125,7 +125,7 @@ def taking(record: type) -> Callable[[Callable[..., None]], Callable[..., None]]
     return decorated
 
 
-def _hidden_if_expert(annotation: Any) -> Any:
+def _hidden_if_expert(annotation: object) -> object:
     kind, *marks = get_args(annotation)
     found = next(mark for mark in marks if isinstance(mark, OptionInfo))
     if any(mark == EXPERT or isinstance(mark, Setting) for mark in marks):
@@ -140,7 +140,7 @@ def settings(command: Any) -> dict[str, Any]:
     return {param.opts[0].removeprefix("--"): param for param in options}
 
 
-def with_settings(command: Any, context: Any, given: dict[str, Any]) -> dict[str, Any]:
+def with_settings(command: object, context: Any, given: dict[str, Any]) -> dict[str, Any]:
     """What was parsed, with the values of `--set NAME=VALUE` under the names of their options.
 
     Notes on stderr that the old spelling of a setting, as an option, will go.

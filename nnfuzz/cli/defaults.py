@@ -24,7 +24,7 @@ from nnfuzz.cli.errors import UsageError
 FILE = "nnfuzz.toml"
 
 
-def read_defaults(group: Any, file: Path = Path(FILE)) -> dict[str, Any]:
+def read_defaults(group: object, file: Path = Path(FILE)) -> dict[str, object]:
     """The file as click's default map, checked: command -> parameter -> value.
 
     group: the click command that has the sub-commands. {} if there is no file. Raises: UsageError
@@ -41,10 +41,10 @@ def read_defaults(group: Any, file: Path = Path(FILE)) -> dict[str, Any]:
         raise UsageError(f"{file}: {error}") from error
 
 
-def _commands(command: Any, table: Mapping[str, Any], path: str) -> dict[str, Any]:
+def _commands(command: object, table: Mapping[str, object], path: str) -> dict[str, object]:
     """The options of a command and the tables of its sub-commands. Raises: UsageError."""
     inner = getattr(command, "commands", {})
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for key, value in table.items():
         if key not in inner:
             found |= _option(command, key, value, path)
@@ -55,7 +55,7 @@ def _commands(command: Any, table: Mapping[str, Any], path: str) -> dict[str, An
     return found
 
 
-def _option(command: Any, key: str, value: Any, path: str) -> dict[str, Any]:
+def _option(command: Any, key: str, value: Any, path: str) -> dict[str, object]:
     """{parameter: value} of one key; click says what is wrong with a value. Raises: UsageError."""
     known = {name: param for param in command.params for name in _names(param) if path}
     param = known.get(key.replace("_", "-"))

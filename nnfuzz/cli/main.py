@@ -21,6 +21,7 @@ from nnfuzz.cli.commands.fuzz import fuzz
 from nnfuzz.cli.commands.generate import generate
 from nnfuzz.cli.commands.merge import merge
 from nnfuzz.cli.commands.metrics import metrics
+from nnfuzz.cli.commands.mine import mine
 from nnfuzz.cli.commands.ops_check import ops
 from nnfuzz.cli.commands.publish import publish
 from nnfuzz.cli.commands.reduce import reduce
@@ -68,7 +69,7 @@ class _Nnfuzz(GroupedGroup):
             ctx.default_map = read_defaults(self)
         return super().parse_args(ctx, args)
 
-    def invoke(self, ctx: Any) -> Any:
+    def invoke(self, ctx: Any) -> object:
         """What a plug-in or a library raises to end the program is an error, no end of it.
 
         Click would make exit code 1, which says "it fails", of the end of a file and of Ctrl-C.
@@ -98,7 +99,7 @@ def application() -> typer.Typer:
     app.callback()(_top)
     fuzzing = (fuzz, settings, merge, publish, doctor)
     findings = (replay, reduce, bisect, report, serve, metrics, file, show)
-    for command in (*fuzzing, check, *findings, generate, select, verify, rewrite, backends):
+    for command in (*fuzzing, check, *findings, generate, mine, select, verify, rewrite, backends):
         app.command(command.__name__, cls=Grouped)(command)
     app.add_typer(ops, name="ops")
     return app

@@ -30,7 +30,7 @@ class Grouped(TyperCommand):
         names = {n for p in self.params if str(p.metavar).startswith("[") for n in p.opts}
         parse = parser.parse_args
 
-        def parse_args(args: list[str]) -> tuple[dict[str, Any], list[str], list[Any]]:
+        def parse_args(args: list[str]) -> tuple[dict[str, object], list[str], list[object]]:
             given, rest, order = parse(_completed(args, names))
             return with_settings(self, ctx, given), rest, order
 
@@ -46,7 +46,7 @@ class Grouped(TyperCommand):
                 error.message += _meant(error.message)
             raise
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
+    def format_options(self, ctx: object, formatter: object) -> None:
         write_options(self, ctx, formatter)
 
 

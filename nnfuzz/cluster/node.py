@@ -8,9 +8,10 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.base.reading import Json
 from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.feedback.support_cache import SupportCache
@@ -77,7 +78,7 @@ class Link:
             self._notes.append(text)
 
 
-def run_node(settings: Mapping[str, Any], folder: Path, link: Link, cores: int) -> int:
+def run_node(settings: Mapping[str, Json], folder: Path, link: Link, cores: int) -> int:
     """Runs or resumes the campaign in a node's folder until the coordinator ends it; returns the
     number of its tests.
 

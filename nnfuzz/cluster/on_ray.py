@@ -27,6 +27,7 @@ import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from nnfuzz.base.reading import JsonObject
 from nnfuzz.campaign.opening import AHEAD
 from nnfuzz.cluster.node import Link, NodeStatus, run_node
 from nnfuzz.parts.leases import Leases
@@ -141,7 +142,9 @@ class CoordinatorActor:
 class NodeActor:
     """Runs a node; a restarted actor continues in the folder of the one before."""
 
-    def run(self, settings: dict[str, Any], campaign: str, coordinator: Any, place: Machine) -> int:
+    def run(
+        self, settings: dict[str, object], campaign: str, coordinator: Any, place: Machine
+    ) -> int:
         """Returns the number of tests. campaign: its name on the disks of nodes."""
 
         def call(report: NodeReport, status: NodeStatus) -> Lent:
@@ -210,7 +213,7 @@ class Cluster:
     """
 
     def __init__(
-        self, config: CampaignConfig, settings: dict[str, Any], work: Path, on_gpu: bool
+        self, config: CampaignConfig, settings: dict[str, object], work: Path, on_gpu: bool
     ) -> None:
         self._config = config
         self._settings = settings
@@ -225,7 +228,7 @@ class Cluster:
         self.coordinator = actor.remote(path, config.tests_limit, config.epoch)
         self.running: dict[Any, Machine] = {}
         """The future result of each running node."""
-        self.actors: dict[str, Any] = {}
+        self.actors: JsonObject = {}
         """Actors by the name of their node."""
         self._failed: defaultdict[str, list[float]] = defaultdict(list)
 
@@ -301,7 +304,7 @@ class Cluster:
 
 def run(
     config: CampaignConfig,
-    settings: dict[str, Any],
+    settings: dict[str, object],
     work: Path,
     on_gpu: bool,
     observer: Observer,

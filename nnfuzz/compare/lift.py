@@ -61,5 +61,5 @@ def _lifted(op: OpSpec) -> OpSpec:
     return type(op)(**{k: _attribute(v) for k, v in op.attributes.items()})
 
 
-def _attribute(value: Any) -> Any:
+def _attribute(value: Any) -> object:
     return _wider(value) if isinstance(value, DType) else value

@@ -7,10 +7,9 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from nnfuzz.base.files import PARTIAL, remove_partial, write_atomically
-from nnfuzz.base.reading import read
+from nnfuzz.base.reading import Json, JsonObject, read
 from nnfuzz.base.untrusted import making_sense, read_json
 from nnfuzz.corpus.entry import Entry
 from nnfuzz.corpus.layout import CASE, LICENSE, CorpusError, test_name, write_test
@@ -41,16 +40,16 @@ class CorpusPlan:
 
     count: int
     seed: int
-    config: Mapping[str, Any]
+    config: Mapping[str, Json]
     versions: Mapping[str, str]
     sets: int = 1
     most_bytes: int = 0
     tests: tuple[TestId, ...] = ()
     license: str = LICENSE
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Json] = field(default_factory=dict)
     script: str = ""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         limit = {"bytes": self.most_bytes} if self.most_bytes else {}
         return {
             "schema": SCHEMA,
@@ -109,7 +108,7 @@ def check_corpus(out: Path, plan: CorpusPlan) -> None:
     """
     if not check_place(out):
         return
-    found = read(dict[str, Any], read_json(out / MANIFEST))
+    found = read(JsonObject, read_json(out / MANIFEST))
     for key, value in json.loads(_text(plan.to_json())).items():
         if found.get(key) != value:
             raise CorpusError(
@@ -130,7 +129,7 @@ def check_place(out: Path) -> bool:
     return MANIFEST in held
 
 
-def begin(out: Path, about: Mapping[str, Any], script: str = "") -> None:
+def begin(out: Path, about: Mapping[str, object], script: str = "") -> None:
     """Makes the folder with its manifest and explanations, unless it has them. script: the text of
     test_models.py.
     """
@@ -182,7 +181,7 @@ def _short(test: TestId) -> str:
     return str(test.index) if isinstance(test, Numbered) else str(test)
 
 
-def _difference(old: Any, new: Any) -> str:
+def _difference(old: object, new: object) -> str:
     """The differences between the settings of a folder and the wanted ones, by single values."""
     if isinstance(old, dict) and isinstance(new, dict):
         keys = [k for k in sorted({*old, *new}) if old.get(k) != new.get(k)]
@@ -190,5 +189,5 @@ def _difference(old: Any, new: Any) -> str:
     return f"{old!r} there, {new!r} wanted"
 
 
-def _text(data: Any) -> bytes:
+def _text(data: object) -> bytes:
     return (json.dumps(data, indent=1, sort_keys=True) + "\n").encode()

@@ -16,9 +16,8 @@ from dataclasses import dataclass, replace
 from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
-from nnfuzz.base.reading import Unreadable, read
+from nnfuzz.base.reading import JsonObject, Unreadable, read
 from nnfuzz.base.untrusted import read_json, read_text
 from nnfuzz.base.writing import as_json
 from nnfuzz.corpus.verify import LevelResult, Status
@@ -69,7 +68,7 @@ def load(path: Path) -> list[KnownTest]:
 
 def _pattern(words: Sequence[str], why: str, line: str, where: str) -> KnownTest:
     test, *rest = words
-    values: dict[str, Any] = {}
+    values: JsonObject = {}
     for word in rest:
         name, equals, value = word.partition("=")
         if not equals or name not in FIELDS or not value:
@@ -141,7 +140,7 @@ def _place(result: LevelResult) -> tuple[str, str, str]:
     return result.test, result.backend, result.level
 
 
-def to_json(results: Iterable[LevelResult], about: Mapping[str, object]) -> dict[str, Any]:
+def to_json(results: Iterable[LevelResult], about: Mapping[str, object]) -> JsonObject:
     """The content of the file that --results writes and --baseline reads."""
     return {"schema": SCHEMA, **about, "results": [as_json(result) for result in results]}
 
@@ -153,7 +152,7 @@ def baseline(path: Path) -> dict[tuple[str, str, str], str]:
     """
     data = read_json(path)
     try:
-        fields = read(dict[str, Any], data)
+        fields = read(JsonObject, data)
         if fields.get("schema") != SCHEMA:
             raise Unreadable(f"its schema is {fields.get('schema')!r}, not {SCHEMA}")
         results = read(tuple[LevelResult, ...], fields.get("results"))

@@ -17,7 +17,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -212,7 +211,7 @@ def write_test(parent: Path, case: TestCase | Entry, name: str = "") -> Path:
     return parent / name
 
 
-def _about(case: TestCase) -> dict[str, Any]:
+def _about(case: TestCase) -> dict[str, object]:
     return {
         "schema": SCHEMA,
         "test": str(case.id),
@@ -233,7 +232,7 @@ def _write_tolerances(folder: Path, whole: Tolerance, outputs: Mapping[str, Tole
     )
 
 
-def _text(data: Any) -> str:
+def _text(data: object) -> str:
     return json.dumps(data, indent=1) + "\n"
 
 

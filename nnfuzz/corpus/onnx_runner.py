@@ -7,7 +7,7 @@ from typing import Any
 from unittest import mock
 
 
-def onnx_backend_test(backend: Any, folder: str | Path, **settings: Any) -> Any:
+def onnx_backend_test(backend: Any, folder: str | Path, **settings: Any) -> object:
     """ONNX's `BackendTest` of a backend, with the tests of a folder in place of ONNX's own.
 
         import onnxruntime.backend, nnfuzz

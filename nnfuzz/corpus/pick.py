@@ -7,12 +7,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from nnfuzz.backend.outcome import OutcomeKind, parsed_pass
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.files import atomic_folder, write_atomically
-from nnfuzz.base.reading import read
+from nnfuzz.base.reading import JsonObject, read
 from nnfuzz.base.untrusted import below, read_bytes, read_json
 from nnfuzz.corpus.coverage import coverage_table, covered
 from nnfuzz.corpus.entry import Entry
@@ -130,7 +129,7 @@ def pick(
     sources: Sequence[SourceTest],
     kept: Sequence[FindingTest],
     budget: Budget,
-    about: Mapping[str, Any],
+    about: Mapping[str, object],
     script: str = "",
 ) -> Selection:
     """Chooses tests and writes them into a new folder. about: fields of its manifest. script: the
@@ -163,7 +162,7 @@ def pick(
     return result
 
 
-def provenance(folder: Path) -> dict[str, Any]:
+def provenance(folder: Path) -> dict[str, object]:
     """The fields of a corpus's manifest on the origin of its tests, with the name of the folder.
 
     Raises: Unreadable.
@@ -171,6 +170,6 @@ def provenance(folder: Path) -> dict[str, Any]:
     file = folder / MANIFEST
     if not file.exists():
         return {"folder": folder.name}
-    found = read(dict[str, Any], read_json(file))
+    found = read(JsonObject, read_json(file))
     wanted = ("license", "seed", "config", "versions", "data_sets", "sources")
     return {"folder": folder.name, **{k: found[k] for k in wanted if k in found}}

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from nnfuzz.base.reading import Json
 from nnfuzz.corpus.entry import Entry
 from nnfuzz.corpus.jobs import CompleteEntry, ListInstances, ListKeys, MakeEntry
 from nnfuzz.ir.support_key import SupportKey
@@ -37,7 +38,9 @@ class _Order(Generic[J]):
 class Producers(Pool[JobWorker[_Order[Any]], _Order[Any], Ended]):
     """Any number of workers, each with the same settings. A context manager."""
 
-    def __init__(self, seed: int, config: Mapping[str, Any], processes: int, sets: int = 1) -> None:
+    def __init__(
+        self, seed: int, config: Mapping[str, Json], processes: int, sets: int = 1
+    ) -> None:
         """sets: data sets per test case."""
         arguments = {"seed": seed, "config": dict(config)}
         self._sets = sets

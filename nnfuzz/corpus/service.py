@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping
-from typing import Any
 
+from nnfuzz.base.reading import Json
 from nnfuzz.compare.edges import enclosure
 from nnfuzz.compare.envelope import Envelope
 from nnfuzz.corpus.entry import Arrays, Entry
@@ -29,7 +29,7 @@ tried, and how many are tried at most. Most modes have two or three values."""
 class CorpusService(Service):
     """One per worker; loads operator specs once."""
 
-    def __init__(self, seed: int, config: Mapping[str, Any]) -> None:
+    def __init__(self, seed: int, config: Mapping[str, Json]) -> None:
         self.producer = Producer(seed, CaseConfig.from_json(config))
 
     @does(ListKeys)
@@ -102,6 +102,6 @@ class CorpusService(Service):
                     yield found.inputs, found.outputs, bounds
 
 
-def corpus_service(seed: int, config: Mapping[str, Any]) -> CorpusService:
+def corpus_service(seed: int, config: Mapping[str, Json]) -> CorpusService:
     """The factory that sandboxes name."""
     return CorpusService(seed, config)

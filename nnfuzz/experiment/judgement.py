@@ -9,7 +9,6 @@ import zlib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 
@@ -177,6 +176,6 @@ def same_outputs(one: Outcome, other: Outcome) -> bool:
     return all(_digest(one.outputs[k]) == _digest(other.outputs[k]) for k in one.outputs)
 
 
-def _digest(array: np.ndarray) -> tuple[Any, ...]:
+def _digest(array: np.ndarray) -> tuple[object, ...]:
     told = array[(0,) * array.ndim] if is_one(array) else array
     return array.dtype, array.shape, zlib.crc32(np.ascontiguousarray(told).tobytes())

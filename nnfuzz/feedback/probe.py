@@ -84,6 +84,7 @@ class Prober:
         self.variables = variables
         self.answers = answers or ProbeAnswers()
         self._keep = keep
+        self._known = frozenset(keys)
         self._versions = VersionedKeys(keys)
         self._tallies = {name: OpsetTally() for name in levels}
         self._by_signature: dict[SupportKey, list[SupportKey]] = {}
@@ -354,16 +355,17 @@ class Prober:
 
     def left(self, refused: Collection[SupportKey]) -> set[SupportKey]:
         """The signatures, without exporters, that some exporter is left for."""
-        return {
-            signature
-            for signature, keys in self._by_signature.items()
-            if signature not in refused and not all(key in refused for key in keys)
-        }
+        lacking = {key.signature for key in refused}
+        gone = {s for s in lacking if s in refused or self._refused_everywhere(s, refused)}
+        return set(self._by_signature) - gone
+
+    def _refused_everywhere(self, signature: SupportKey, refused: Collection[SupportKey]) -> bool:
+        return all(key in refused for key in self._by_signature.get(signature, ()))
 
     def decided(self) -> int:
         """How many signatures are known to be supported or not on every backend."""
-        unknown = {key for table in self.tables.values() for key in table.undecided(self.keys)}
-        return len(self.keys) - len(unknown)
+        by_backend = (table.decided() for table in self.tables.values())
+        return len(self._known.intersection(*by_backend))
 
 
 def named_in(keys: Sequence[SupportKey], messages: Iterable[str]) -> list[SupportKey]:

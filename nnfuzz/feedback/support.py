@@ -89,6 +89,10 @@ class Support:
         """The signatures without a status."""
         return [k for k in keys if k not in self.entries or not self.entries[k].status]
 
+    def decided(self) -> set[SupportKey]:
+        """The signatures with a status."""
+        return {key for key, entry in self.entries.items() if entry.status}
+
     def add_run(self, keys: Iterable[SupportKey]) -> None:
         """Records that a model with these signatures ran at every level."""
         self.entries.update((key, SupportEntry(OK)) for key in self.undecided(keys))

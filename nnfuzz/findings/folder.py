@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from nnfuzz.backend.plugin_files import plugin_files
 from nnfuzz.backend.registry import BackendSpec, plugin_name
 from nnfuzz.backend.target import Target
 from nnfuzz.base.files import atomic_folder, npz_bytes, write_atomically
-from nnfuzz.base.reading import Unreadable, read
+from nnfuzz.base.reading import Json, Unreadable, read
 from nnfuzz.base.untrusted import below, read_bytes, read_json, read_npz, read_text
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import Blame
@@ -32,9 +31,7 @@ from nnfuzz.findings.packed_folder import is_packed, unpack_folder, unpacked_fil
 from nnfuzz.invalid.fault import Fault
 from nnfuzz.ir.view import GraphView
 from nnfuzz.records.finding import Finding, Origin
-from nnfuzz.report.repro import repro_script
 from nnfuzz.report.text import from_portable, homely, impersonal, impersonal_json, portable, trimmed
-from nnfuzz.report.tracker import tracker_report
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.identity import parse_id
 from nnfuzz.triage.signature import Failure, Signature
@@ -77,14 +74,14 @@ class _Document:
     test: str
     exporter: str
     opset: int
-    config: Mapping[str, Any]
+    config: Mapping[str, Json]
     versions: Mapping[str, str]
     verdict: Verdict | None
     blame: Blame
-    localisation: Mapping[str, Any] | None
+    localisation: Mapping[str, Json] | None
     outcomes: tuple[Outcome, ...]
     graph: GraphView
-    campaign: Mapping[str, Any]
+    campaign: Mapping[str, Json]
     fault: Fault | None = None
 
 
@@ -101,6 +98,9 @@ def write_finding(folder: str | Path, finding: Finding, program: str | None = No
     source of plug-ins is copied, see `plugin_files`.
     Raises: FileExistsError if the folder is there already, OSError.
     """
+    from nnfuzz.report.repro import repro_script  # these two import jinja2 and onnx
+    from nnfuzz.report.tracker import tracker_report
+
     folder = Path(folder)
     own = finding.backend.plugins if finding.backend else ()
     plugins = plugin_files([*own, *finding.config.get("plugins", ())], ["repro.py"])
@@ -197,7 +197,7 @@ def rename_signature(folder: Path, signature: Signature) -> None:
         write_atomically(report, told.encode())
 
 
-def _to_json(finding: Finding) -> dict[str, Any]:
+def _to_json(finding: Finding) -> dict[str, object]:
     case, failure = finding.case, finding.failure
     return {
         "schema": SCHEMA,
@@ -235,6 +235,7 @@ def _from_document(data: _Document, folder: Path, trusted: Trust) -> Finding:
     known = CaseConfig.from_json(config)
     config["plugins"] = list(_trusted(known.plugins, folder, trusted))
     config["seed_models"] = [from_portable(path) for path in known.seed_models]
+    config["motif_files"] = [from_portable(path) for path in known.motif_files]
     return Finding(
         failure,
         _case(data, folder),
@@ -321,7 +322,8 @@ def _impersonal(finding: Finding, plugins: Mapping[str, str]) -> Finding:
     if backend is not None:
         backend = replace(backend, plugins=tuple(names[plugin] for plugin in backend.plugins))
     config["plugins"] = [names[plugin] for plugin in config.get("plugins", ())]
-    config["seed_models"] = [portable(path) for path in config.get("seed_models", ())]
+    for paths in ("seed_models", "motif_files"):
+        config[paths] = [portable(path) for path in config.get(paths, ())]
     return replace(
         finding,
         outcomes=tuple(_trimmed(outcome) for outcome in finding.outcomes),

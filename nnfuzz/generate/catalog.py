@@ -44,6 +44,27 @@ class OpSignature:
             op.__dict__[op.output] = self.output
 
 
+MINED = 1.5
+"""How often mined motifs are picked, relative to all motifs that are written by hand together."""
+
+
+def _weighted_motifs(
+    motifs: Sequence[Motif],
+    table: dict[type[OpSpec], list[OpSignature]],
+    factors: Mapping[str, float],
+) -> list[Motif]:
+    """The motifs and the pairs with the weights by which they are picked. factors: by name."""
+    written = [motif for motif in motifs if not motif.mined]
+    mined = [motif for motif in motifs if motif.mined]
+    whole = sum(motif.weight for motif in written)
+    scale = (whole or 1.0) * MINED / (sum(motif.weight for motif in mined) or 1.0)
+    found = [*written, *pairs(table, whole)]
+    found += [replace(motif, weight=motif.weight * scale) for motif in mined]
+    return [
+        replace(m, weight=m.weight * factors[m.name]) if m.name in factors else m for m in found
+    ]
+
+
 class Weighted(Protocol):
     """Anything that is picked in proportion to a weight."""
 
@@ -97,6 +118,12 @@ def _grouped(
     return {dtype: _Group(group) for dtype, group in found.items()}
 
 
+@lru_cache(maxsize=1 << 12)
+def _indexed(signatures: tuple[OpSignature, ...]) -> _Table:
+    """Kept, since most operators have the same signatures at every opset and in every epoch."""
+    return _Table(signatures)
+
+
 class NothingLeft(ValueError):
     """No operator is left to generate from."""
 
@@ -121,9 +148,7 @@ class Catalog:
             found = [signature for signature in known if signature.key not in config.refused]
             if found:
                 table[spec] = found
-        weights, written = config.motif_weights, list(motifs)
-        written += pairs(table, sum(m.weight for m in written))
-        own = [replace(m, weight=m.weight * weights.get(m.name, 1.0)) for m in written]
+        own = _weighted_motifs(list(motifs), table, config.motif_weights)
         self._index(table, own, config.operator_weights)
 
     def _index(
@@ -138,19 +163,25 @@ class Catalog:
         self.signatures = table
         self.motifs = tuple(motifs)
         self._by_name = {spec.name: spec for spec in table}
-        self._tables = {spec: _Table(found) for spec, found in table.items()}
+        self._tables: dict[type[OpSpec], _Table] = {}
         self._specs = list(table)
         each = [spec.weight * weights.get(spec.name, 1.0) for spec in self._specs]
         self._cumulative = list(itertools.accumulate(each))
-        whole = self._cumulative[-1]
-        self._rarity = {
-            spec: math.log2(whole / own * self._tables[spec].all.weight) if own else math.inf
-            for spec, own in zip(self._specs, each)
-        }
+        self._weights = dict(zip(self._specs, each))
+
+    def _table(self, spec: type[OpSpec]) -> _Table:
+        """The signatures of an operator, indexed when it is first picked."""
+        if spec not in self._tables:
+            self._tables[spec] = _indexed(tuple(self.signatures[spec]))
+        return self._tables[spec]
 
     def bits(self, op: OpSpec, signature: OpSignature) -> float:
         """The negative binary logarithm of the probability that it is what is drawn."""
-        return self._rarity[type(op)] - math.log2(signature.weight)
+        own, whole = self._weights[type(op)], self._cumulative[-1]
+        if not own:
+            return math.inf
+        among = self._table(type(op)).all.weight
+        return math.log2(whole / own * among) - math.log2(signature.weight)
 
     def signature_keys(self) -> list[str]:
         """The key of every admissible signature, in order of registration."""
@@ -183,26 +214,26 @@ class Catalog:
 
     def outputs(self, spec: type[OpSpec]) -> Iterable[DType]:
         """The dtypes of the operator's first output."""
-        return self._tables[spec].by_output
+        return self._table(spec).by_output
 
     def pick_signature(self, draw: Draw, spec: type[OpSpec]) -> OpSignature:
         """A random signature of the operator."""
-        return self._tables[spec].all.pick(draw)
+        return self._table(spec).all.pick(draw)
 
     def reads(self, spec: type[OpSpec]) -> Iterable[DType]:
         """The dtypes of the operator's first input."""
-        return self._tables[spec].by_first
+        return self._table(spec).by_first
 
     def pick_reading(self, draw: Draw, spec: type[OpSpec], dtypes: Sequence[DType]) -> OpSignature:
         """A random signature whose first input has one of the dtypes, all of them in `reads`."""
-        by_first = self._tables[spec].by_first
+        by_first = self._table(spec).by_first
         if len(dtypes) == 1:
             return by_first[dtypes[0]].pick(draw)
         return weighted(draw, [by_first[dtype] for dtype in dtypes]).pick(draw)
 
     def pick_computing(self, draw: Draw, spec: type[OpSpec], dtype: DType) -> OpSignature | None:
         """A random signature with that output, or None."""
-        group = self._tables[spec].by_output.get(dtype)
+        group = self._table(spec).by_output.get(dtype)
         return group.pick(draw) if group else None
 
 
@@ -221,18 +252,22 @@ def _signatures(
 
     Kept, since a campaign makes catalogs that differ in what is refused at every epoch.
     """
-    config = GenerateConfig(dtype_weights=dict(weights), exporter=exporter, opset=opset)
+    wanted = _wanted(spec, weights)  # type: ignore[arg-type]
+    return tuple(s for s in wanted if not _unexportable(spec, exporter, opset, s))
+
+
+@lru_cache(maxsize=1 << 12)
+def _wanted(
+    spec: type[OpSpec], weights: tuple[tuple[str, float | None], ...]
+) -> tuple[OpSignature, ...]:
+    """The signatures with the wanted dtypes: the same objects for every exporter and opset."""
+    config = GenerateConfig(dtype_weights=dict(weights))
     found = []
     forced = _forced(spec, config)
     for binding, output in spec.signatures():
-        key = signature_key(spec, binding, output)
-        dtypes = dict.fromkeys((*binding.values(), output))
-        known = not unknown_dtype(config.exporter, dtypes)
-        if known and not _unexportable(spec, config, list(binding.values())):
-            weight = _weight(spec, binding, output, forced, config)
-            if not weight:
-                continue
-            first = binding[spec.inputs[0].var]
+        weight = _weight(spec, binding, output, forced, config)
+        if weight:
+            key, first = signature_key(spec, binding, output), binding[spec.inputs[0].var]
             found.append(OpSignature(binding, output, first, key, weight))
     return tuple(found)
 
@@ -278,9 +313,10 @@ def _weight(
     return math.prod(weight or 1.0 for weight in weights.values())
 
 
-def _unexportable(spec: type[OpSpec], config: GenerateConfig, dtypes: list[DType]) -> bool:
+def _unexportable(spec: type[OpSpec], exporter: str, opset: int, signature: OpSignature) -> bool:
     """Whether inputs of no rank at all can be exported; Growth looks at ranks."""
-    return any(
-        not declared.scalars and declared.concerns(config.exporter, config.opset, dtypes)
+    dtypes = list(signature.binding.values())
+    return unknown_dtype(exporter, (*dtypes, signature.output)) or any(
+        not declared.scalars and declared.concerns(exporter, opset, dtypes)
         for declared in spec.unexportable
     )

@@ -10,9 +10,8 @@ from __future__ import annotations
 import itertools
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from nnfuzz.generate.catalog import Catalog, OpSignature
 from nnfuzz.ir.dtypes import DType
@@ -45,7 +44,8 @@ class CoverageTargets:
     @cached_property
     def all(self) -> list[CoverageTarget]:
         """Every dtype of every required input and output, and every rank of a first input."""
-        by_operator = [list(_targets_of(self.catalog, spec)) for spec in self.catalog.signatures]
+        signatures = self.catalog.signatures
+        by_operator = [_targets_of(spec, tuple(found)) for spec, found in signatures.items()]  # type: ignore[arg-type]
         # Those of one operator are far apart.
         return [t for layer in itertools.zip_longest(*by_operator) for t in layer if t is not None]
 
@@ -59,8 +59,11 @@ class CoverageTargets:
         return self.all[(number + offset) % len(self.all)]
 
 
-def _targets_of(catalog: Catalog, spec: type[OpSpec]) -> Iterator[CoverageTarget]:
-    signatures = catalog.signatures[spec]
+@lru_cache(maxsize=1 << 12)
+def _targets_of(
+    spec: type[OpSpec], signatures: tuple[OpSignature, ...]
+) -> tuple[CoverageTarget, ...]:
+    """Kept, since most operators have the same signatures at every opset and in every epoch."""
     groups: dict[tuple[OpSignature, ...], None] = {}  # each once: most outputs follow an input
     for variable in (*spec.bound(), None):
         found: defaultdict[DType, list[OpSignature]] = defaultdict(list)
@@ -70,5 +73,5 @@ def _targets_of(catalog: Catalog, spec: type[OpSpec]) -> Iterator[CoverageTarget
     lo, hi = spec.inputs[0].ranks
     ranks = range(lo, hi + 1)
     every = range(max(len(groups), len(ranks)))
-    for _, group, rank in zip(every, itertools.cycle(groups), itertools.cycle(ranks)):
-        yield CoverageTarget(spec, group, rank)
+    turns = zip(every, itertools.cycle(groups), itertools.cycle(ranks))
+    return tuple(CoverageTarget(spec, group, rank) for _, group, rank in turns)

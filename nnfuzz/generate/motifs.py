@@ -14,7 +14,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Int
 from nnfuzz.ir.graph import Node
 from nnfuzz.ir.types import TensorType
-from nnfuzz.operators.draw import Draw
+from nnfuzz.operators.draw import Draw, NoOptionError
 from nnfuzz.operators.motif import Misfit, Motif, Operand
 from nnfuzz.operators.operator import In
 
@@ -103,6 +103,12 @@ class MotifWriter:
     def dim(self, rank: int) -> Int:
         return self.draw.dim(rank)
 
+    def free(self, type_: TensorType) -> str:
+        name = self.growth.place(type_)
+        if name is None:
+            raise Misfit(f"{type_} is too large")
+        return name
+
     def shared(self, type_: TensorType, *ends: float) -> str:
         name = self.growth.place(type_, _parameter(type_.dtype, *ends))
         if name is None or not all(_holds(type_.dtype, end) for end in ends):
@@ -153,6 +159,8 @@ class MotifWriter:
                 node = self.growth.graph.nodes[-1]
                 self.constants += [n for n, o in zip(node.inputs, call.operands) if _number(o)]
                 return node.outputs
+        except NoOptionError:
+            return None
         except IndexError:
             if not call.attributes:
                 raise  # Else they name an axis that is not there: those of another operator may.

@@ -7,11 +7,13 @@ Algorithm 1: every step picks an operator and tries to attach it, in front of a 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from nnfuzz.generate.catalog import Catalog, OpSignature, weighted
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTarget
-from nnfuzz.generate.growth import Growth
-from nnfuzz.generate.motifs import EXACT, MissingOperator, plant, ways
+from nnfuzz.generate.growth import Growth, Mark
+from nnfuzz.generate.motifs import EXACT, MissingOperator, NearMiss, plant, ways
 from nnfuzz.generate.novelty import REJECTED, Vertex, rejects, vertex
 from nnfuzz.generate.placeholder import Placeholder, Plan, placeholders
 from nnfuzz.ir.graph import Graph
@@ -34,6 +36,10 @@ PICKY_ATTEMPTS = 15
 other one."""
 ATTEMPTS_PER_COVERAGE_TARGET = 10
 ATTEMPTS_PER_MOTIF = 8
+BEHIND = 0.6
+"""Probability that a mined motif is tried behind a value that is there before it gets a new one."""
+FRESH_STARTS = 3
+"""New values from which a mined motif is tried where it does not fit behind one that is there."""
 START_RANKS = (4, 2, 3, 4, 1, 3, 2, 5, 4, 0)
 """Ranks of the first value, by frequency: those of images and matrices are the most frequent."""
 ANY_RANK = (0, 99)
@@ -53,6 +59,8 @@ class GraphGrower:
         self.planted: list[str] = []
         self.goal = config.nodes
         self._picky = True
+        self._unwritable: set[str] = set()
+        """Motifs with an operator that the catalog lacks."""
         self._rejected: tuple[dict[Vertex, bool], dict[Vertex, bool]] = {}, {}
         """Decisions to reject vertices, for those that the graph lacks and for those that it has.
         """
@@ -212,20 +220,45 @@ class GraphGrower:
                 return False
             missing = self.draw.chance(self.config.missed)
             for near in ways(self.draw, motif) if missing else (EXACT,):
-                try:
-                    start = self._start_of(motif)
-                    missed = plant(motif, self.catalog, self.growth, start, near) if start else None
-                except MissingOperator:
-                    missed = None
-                    options = [m for m in options if m is not motif]
-                if missed or (missed is not None and near is EXACT):
-                    self.planted.append(planted_name(motif.name, missed))
+                if self._planted(motif, near, mark):
                     return True
-                self.growth.restore(mark)
                 mark = self.growth.mark()
-                if motif not in options:
+                if motif.name in self._unwritable:
+                    options = [m for m in options if m is not motif]
                     break
         return False
+
+    def _planted(self, motif: Motif, near: NearMiss, mark: Mark) -> bool:
+        """Whether the motif was planted at one of its starts; if not, the graph is as before."""
+        for start_of in self._starts(motif)[: None if near is EXACT else 1]:
+            try:
+                start = start_of(motif)
+                missed = plant(motif, self.catalog, self.growth, start, near) if start else None
+            except MissingOperator:
+                self._unwritable.add(motif.name)
+                missed = None
+            if missed or (missed is not None and near is EXACT):
+                self.planted.append(planted_name(motif.name, missed))
+                return True
+            self.growth.restore(mark)
+            mark = self.growth.mark()
+            if motif.name in self._unwritable:
+                break
+        return False
+
+    def _starts(self, motif: Motif) -> Sequence[Callable[[Motif], str | None]]:
+        """The ways to a value that a motif can start from, in the order in which they are tried."""
+        if motif.begin is None:
+            return (self._start_of,)
+        fresh = (self._fresh_start,) * FRESH_STARTS
+        behind = self.growth.graph.nodes and self.draw.chance(BEHIND)
+        return (self._start_of, *fresh) if behind else fresh
+
+    def _fresh_start(self, motif: Motif) -> str | None:
+        """A new value from which a mined motif can start, or None."""
+        weights = {dtype: self.config.dtype_weight(dtype) or 0.0 for dtype in motif.dtypes}
+        type_ = motif.begin(self.draw, weights) if motif.begin else None
+        return self.growth.place(type_) if type_ else None
 
     def _start_of(self, motif: Motif) -> str | None:
         """The value that a motif starts from (a placeholder in an empty graph), or None if none

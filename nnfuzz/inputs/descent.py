@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Collection, Mapping
-from typing import Any
 
 import numpy as np
 import torch
@@ -39,11 +38,11 @@ class _As(torch.autograd.Function):
     """Autograd function: the value of one tensor with the derivative of another."""
 
     @staticmethod
-    def forward(ctx: Any, proxy: Tensor, value: Tensor) -> Tensor:
+    def forward(ctx: object, proxy: Tensor, value: Tensor) -> Tensor:
         return value
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: object, gradient: Tensor) -> tuple[Tensor, None]:
         return gradient, None
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import torch
@@ -221,7 +220,7 @@ def _valid_on_samples(
 @lru_cache(maxsize=1 << 14)
 def _pointwise_valid(
     spec: type[OpSpec],
-    attributes: tuple[tuple[str, Any], ...],
+    attributes: tuple[tuple[str, object], ...],
     dtypes: tuple[DType, ...],
     ranges: tuple[Range, ...],
     wanted: Range | None,
@@ -235,7 +234,7 @@ def _pointwise_valid(
 @lru_cache(maxsize=1 << 14)
 def _first(
     spec: type[OpSpec],
-    attributes: tuple[tuple[str, Any], ...],
+    attributes: tuple[tuple[str, object], ...],
     dtypes: tuple[DType, ...],
     columns: tuple[tuple[Range, ...], ...],
     wanted: Range | None,
@@ -258,7 +257,7 @@ def _rows(dtype: DType, ranges: tuple[Range, ...], position: int) -> torch.Tenso
 @lru_cache(maxsize=1 << 12)
 def _table(
     spec: type[OpSpec],
-    attributes: tuple[tuple[str, Any], ...],
+    attributes: tuple[tuple[str, object], ...],
     dtypes: tuple[DType, ...],
     options: tuple[tuple[Range, ...], ...],
     wanted: Range | None,

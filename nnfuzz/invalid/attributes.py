@@ -14,7 +14,7 @@ from nnfuzz.invalid.site import NoPlace, Site
 
 ATTRIBUTE = "onnx.proto, AttributeProto"
 SIGNATURE = f"{NODES}: the attributes and their types must satisfy the signature of the operator"
-VALUES: Mapping[AttributeProto.AttributeType, Any] = {
+VALUES: Mapping[AttributeProto.AttributeType, object] = {
     AttributeProto.FLOAT: 1.5,
     AttributeProto.INT: 1,
     AttributeProto.STRING: "text",
@@ -139,29 +139,29 @@ def words(*wrong: str) -> Wrong:
     return lambda right: ("sometimes", "", *wrong)
 
 
-def positive(right: Any) -> Sequence[Any]:
+def positive(right: Any) -> Sequence[object]:
     """Wrong values for numbers that must be at least 1."""
     if isinstance(right, int):
         return (0, -1, *_BIG[1::2])
     return [[*right[:-1], wrong] for wrong in (0, -1, -(2**31), -(2**63))]
 
 
-def one_per_axis(right: Sequence[Any]) -> Sequence[Any]:
+def one_per_axis(right: Sequence[object]) -> Sequence[object]:
     """Wrong values for a list that must have one element for each axis."""
     return [*positive(right), [*right, 1], list(right[:-1])]
 
 
-def wrong_pads(right: Sequence[Any]) -> Sequence[Any]:
+def wrong_pads(right: Sequence[object]) -> Sequence[object]:
     """Wrong values for pads, which must be at least 0, with a begin and an end for each axis."""
     return [[*right, 0], list(right[:-1]), [-1, *right[1:]], [*right[:-1], -(2**31)]]
 
 
-def permutation(right: Sequence[int]) -> Sequence[Any]:
+def permutation(right: Sequence[int]) -> Sequence[object]:
     found = [[*right[:-1], len(right)], [*right, len(right)], [-1, *right[1:]], list(right[:-1])]
     return [*found, [right[0]] * len(right)] if len(right) > 1 else found
 
 
-def data_type(right: Any) -> Sequence[Any]:
+def data_type(right: object) -> Sequence[object]:
     return (0, -1, 999, 2**31 - 1, 2**40)
 
 

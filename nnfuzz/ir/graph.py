@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from nnfuzz.base.reading import Json, JsonObject
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Var
 from nnfuzz.ir.types import TensorType
@@ -158,12 +159,12 @@ class Graph:
             dict(view.prescribed),
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Plain dicts, lists, strings and numbers. The graph must be concrete."""
         return self.view().to_json()
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any], lookup: SpecByName) -> Graph:
+    def from_json(cls, data: Mapping[str, Json], lookup: SpecByName) -> Graph:
         """Inverse of `to_json`; see `of`. Raises: GraphError for an unknown schema; KeyError."""
         return cls.of(GraphView.from_json(data), lookup)
 

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 
-@dataclass(frozen=True)
-class SupportKey:
+class SupportKey(str):
     """An operator signature or an edge between two operators, for one exporter or for all.
 
-    exporter: empty if the key holds for every exporter. operator: the operator's name; of an edge
-    "Relu->Conv". dtypes: of a signature "(float16)->float16"; of an edge "(float32)"; empty if the
-    key stands for all dtypes. `str` writes a key as "direct:Add(float16)->float16", `parse` reads
-    it, and keys sort as they are written.
+    A key is the text "direct:Add(float16)->float16", since a campaign looks up some thousands of
+    keys for every test. exporter: empty if the key holds for every exporter. operator: the
+    operator's name; of an edge "Relu->Conv". dtypes: of a signature "(float16)->float16"; of an
+    edge "(float32)"; empty if the key stands for all dtypes.
     """
 
     exporter: str
     operator: str
     dtypes: str
+
+    def __new__(cls, exporter: str, operator: str, dtypes: str) -> SupportKey:
+        key = super().__new__(
+            cls, f"{exporter}:{operator}{dtypes}" if exporter else operator + dtypes
+        )
+        key.exporter, key.operator, key.dtypes = exporter, operator, dtypes
+        return key
+
+    def __reduce__(self) -> tuple[type, tuple[str, str, str]]:
+        return SupportKey, (self.exporter, self.operator, self.dtypes)
 
     @classmethod
     @lru_cache(maxsize=1 << 16)
@@ -34,29 +42,15 @@ class SupportKey:
         """The key of an operator by the dtypes of its type variables and of its output."""
         return cls("", operator, f"({','.join(inputs)})->{output}")
 
-    def __str__(self) -> str:
-        return self._text
-
-    def __lt__(self, other: SupportKey) -> bool:
-        return self._text < other._text
-
-    def __hash__(self) -> int:
-        return hash(self._text)
-
-    @cached_property
-    def _text(self) -> str:
-        mark = f"{self.exporter}:" if self.exporter else ""
-        return f"{mark}{self.operator}{self.dtypes}"
-
     @cached_property
     def signature(self) -> SupportKey:
         """The key for every exporter."""
-        return replace(self, exporter="") if self.exporter else self
+        return self.with_exporter("")
 
     @cached_property
     def any_dtypes(self) -> SupportKey:
         """The key for all dtypes."""
-        return replace(self, dtypes="") if self.dtypes else self
+        return SupportKey(self.exporter, self.operator, "") if self.dtypes else self
 
     @property
     def is_edge(self) -> bool:
@@ -65,7 +59,8 @@ class SupportKey:
 
     def with_exporter(self, exporter: str) -> SupportKey:
         """The key for one exporter alone; for all of them if the name is empty."""
-        return self if exporter == self.exporter else replace(self, exporter=exporter)
+        same = exporter == self.exporter
+        return self if same else SupportKey(exporter, self.operator, self.dtypes)
 
 
 def operators_in(texts: Iterable[str]) -> set[str]:

@@ -10,9 +10,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
-from nnfuzz.base.reading import Unreadable, read
+from nnfuzz.base.reading import Json, JsonObject, Unreadable, read
 from nnfuzz.ir.dtypes import DType
 
 SCHEMA = 1
@@ -46,7 +45,7 @@ class NodeView:
     op: str
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
-    attributes: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    attributes: Mapping[str, Json] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ class GraphView:
         """Their names in order, each once."""
         return tuple(dict.fromkeys(node.op for node in self.nodes))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Plain dicts, lists, strings and numbers."""
         ranges = {name: list(range_) for name, range_ in self.prescribed.items()}
         return {
@@ -106,7 +105,7 @@ class GraphView:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> GraphView:
+    def from_json(cls, data: Mapping[str, Json]) -> GraphView:
         """The inverse of to_json. Raises: SchemaError, Unreadable."""
         return read(cls, data)._of_this_schema()
 

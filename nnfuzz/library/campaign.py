@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.runner import RunnerError
 from nnfuzz.backend.target import DIRECT
-from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.reading import Json, Unreadable
 from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import CampaignResult, run_campaign
 from nnfuzz.feedback.support_cache import SupportCache
@@ -45,7 +45,7 @@ class Request:
     known: Path | None = None
     baseline: Path | None = None
     focus: tuple[str, ...] = ()
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict)
     note: Note = ignore
 
     def known_lines(self) -> tuple[str, ...]:
@@ -74,8 +74,8 @@ def _focus(
     request: Request,
     registry: BackendRegistry,
     specs: tuple[BackendSpec, ...],
-    given: Mapping[str, Any],
-) -> dict[str, Any]:
+    given: Mapping[str, Json],
+) -> dict[str, object]:
     """The settings by which every model touches what is asked for. Raises: ConfigError."""
     settings = {**given, "exporters": given["exporters"][:1]}
     case = make_config(registry, specs, request.plugins, (), settings).case

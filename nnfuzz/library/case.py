@@ -6,13 +6,13 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from nnfuzz.base.bounds import Unusable, blaming, check_bounds, check_sense
 from nnfuzz.base.notebook import html_titled
-from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.reading import Json, Unreadable
 from nnfuzz.base.untrusted import parsed_model, read_model
 from nnfuzz.ir.sizes import operators
 from nnfuzz.library.plugins import known_plugins
@@ -38,10 +38,10 @@ class TestCase(engine.TestCase):
 
     __test__ = False  # not a pytest class
 
-    config: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Json] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, case: engine.TestCase, config: Mapping[str, Any] | None = None) -> Self:
+    def of(cls, case: engine.TestCase, config: Mapping[str, Json] | None = None) -> Self:
         """The same test case with the methods of this class."""
         if isinstance(case, cls):
             return case

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec, plugin_name
 from nnfuzz.backend.runner import BackendRunner
@@ -61,7 +60,7 @@ class CorpusRequest:
     opset: int | None = None
     backends: tuple[str, ...] = ()
     plugins: tuple[Path, ...] = ()
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict)
     note: Note = ignore
     steps: Steps = no_steps
 

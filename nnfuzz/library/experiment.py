@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nnfuzz.backend.outcome import OutcomeKind
@@ -118,9 +118,8 @@ class Experiment(blocking.BlockingExperiment):
     ) -> Result:
         given = case.config if isinstance(case, TestCase) else {}
         found = replace(found, case=TestCase.of(found.case, given))
-        told = {f.name: getattr(found, f.name) for f in fields(result.Result)}
         failures = tuple(self._known(failure, found) for failure in failed)
-        return Result(**{**told, "failures": failures})
+        return Result(**{**vars(found), "failures": failures})
 
     def votes(self, case: engine.TestCase, names: Collection[str], seed: int = 0) -> Result:
         """The targets against each other in outputs that have no reference: what differs by more
@@ -172,8 +171,7 @@ class Experiment(blocking.BlockingExperiment):
             versions=self._versions[failure.backend],
             blame=found.blame(failure),
         )
-        told = {f.name: getattr(failure, f.name) for f in fields(signature.Failure)}
-        return Failure(**told, finding=finding)
+        return Failure(**vars(failure), finding=finding)
 
 
 def check_targets(targets: object) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -31,8 +31,7 @@ class Finding(engine.Finding):
     @classmethod
     def of(cls, finding: engine.Finding) -> Self:
         """The same finding with the methods of this class."""
-        values = {f.name: getattr(finding, f.name) for f in fields(engine.Finding)}
-        return cls(**{**values, "case": TestCase.of(finding.case, finding.config)})
+        return cls(**{**vars(finding), "case": TestCase.of(finding.case, finding.config)})
 
     def save(self, folder: str | Path) -> Path:
         """Writes a finding's folder inside of `folder`; returns its path.

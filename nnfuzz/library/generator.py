@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnfuzz.backend.contract import suggest
 from nnfuzz.backend.registry import plugin_name
+from nnfuzz.base.reading import JsonObject
 from nnfuzz.base.threads import one_thread
 from nnfuzz.base.writing import as_json
 from nnfuzz.library.case import TestCase
@@ -92,7 +93,7 @@ class Generator:
             plugins=tuple(plugin_name(path) for path in known_plugins(plugins)),
             **settings,
         ).written_by(newest)
-        self._settings: dict[str, dict[str, Any]] = {}
+        self._settings: dict[str, JsonObject] = {}
 
     def __getitem__(self, index: int) -> TestCase:
         """The test case of an index, from 0; made with one thread of PyTorch, whatever is set.
@@ -123,7 +124,7 @@ class Generator:
                 yield case
             index += 1
 
-    def _written(self, exporter: str) -> dict[str, Any]:
+    def _written(self, exporter: str) -> dict[str, object]:
         """The settings of the test cases of an exporter, as JSON."""
         if exporter not in self._settings:
             self._settings[exporter] = as_json(self.config.only(exporter))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from nnfuzz.backend.registry import BackendRegistry
-from nnfuzz.base.reading import Unreadable, read
+from nnfuzz.base.reading import JsonObject, Unreadable, read
 from nnfuzz.base.untrusted import read_json
 from nnfuzz.findings.keyed import known_by
 from nnfuzz.records.config import ConfigError
@@ -41,7 +40,7 @@ def baseline_failures(path: Path) -> tuple[str, ...]:
             raise ConfigError(f"--baseline {path} is no campaign: there is no summary.json in it")
         return _known_in(path) if there else ()
     try:
-        rows = read(dict[str, Any], read_json(path))["signatures"]
+        rows = read(JsonObject, read_json(path))["signatures"]
         hashes = [{row["signature"], row["refined"], *row["duplicates"]} for row in rows]
     except (Unreadable, KeyError, TypeError) as error:
         raise ConfigError(f"--baseline {path} is no summary.json of a campaign: {error}") from error

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nnfuzz.backend.outcome import OutcomeKind
+from nnfuzz.base.reading import JsonObject
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import ENOUGH, Mismatch, Number
 from nnfuzz.library.case import TestCase
@@ -278,11 +279,11 @@ class ModelCheck:
 
     __repr__ = __str__
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Everything but the arrays, as values that JSON has."""
         from dataclasses import asdict
 
-        def place(own: Place) -> dict[str, Any]:
+        def place(own: Place) -> JsonObject:
             kept = {k: v for k, v in vars(own).items() if k not in ("finding", "wrong")}
             wrong = asdict(own.wrong) if own.wrong else None
             return {**kept, "wrong": wrong, "signature": as_json(own.finding.signature)}

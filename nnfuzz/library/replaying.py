@@ -7,10 +7,13 @@ from pathlib import Path
 
 from nnfuzz.backend.interface import check_inputs, read_interface
 from nnfuzz.backend.outcome import OutcomeKind, Stage
-from nnfuzz.backend.registry import BackendSpec
+from nnfuzz.backend.registry import BackendRegistry, BackendSpec
+from nnfuzz.backend.releases import releases_of
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.untrusted import making_sense, parsed_model
+from nnfuzz.experiment.bisection import Bisection, BisectionStep
 from nnfuzz.findings import replay as engine
+from nnfuzz.findings.bisection import Releases
 from nnfuzz.findings.folder import FindingError, Trust, read_finding
 from nnfuzz.findings.reduced import reduce_folder
 from nnfuzz.findings.replay import Replayed, regeneration, replay_export
@@ -83,6 +86,38 @@ def replay(
             producer.check(finding.case)
         with BackendRunner(spec) as runner:
             return engine.replay(finding, runner, producer.judge, producer)
+
+
+def bisect_finding(
+    finding: Finding,
+    spec: BackendSpec,
+    oldest: str = "",
+    newest: str = "",
+    note: Note = ignore,
+    answered: Callable[[BisectionStep], None] = lambda step: None,
+) -> list[Bisection]:
+    """With which release of the compiler a finding came, and with which it went.
+
+    oldest, newest: releases between which to look (nnfuzz.findings.bisection.Releases.bisect).
+    answered: receives the answer of each release.
+    Raises: FindingError if there are no such releases, NotReproduced, RunnerError, ProducerError.
+    """
+    registry = BackendRegistry.discover(spec.plugins)
+    backend = registry.get(spec.name)
+    if not backend.distribution:
+        raise FindingError(
+            f"{spec.name} names no package (Backend.distribution), so it has no releases to bisect"
+        )
+    listed = releases_of(backend)
+    for asked in filter(None, (oldest, newest)):
+        if asked not in listed:
+            raise FindingError(f"{spec.name} has no release {asked}; there are {', '.join(listed)}")
+    note(f"finding: {finding.signature}")
+    with ProducerClient(finding.case.id.seed, finding.config) as producer:
+        if not finding.case.fault:
+            producer.check(finding.case)
+        releases = Releases(finding, spec, registry, producer.judge, listed, answered)
+        return releases.bisect(oldest, newest)
 
 
 def reduce_in_folder(

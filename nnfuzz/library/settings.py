@@ -14,16 +14,16 @@ from packaging.version import Version
 from nnfuzz.backend.contract import meant, suggest
 from nnfuzz.backend.opsets import newest_opset
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec, plugin_name
-from nnfuzz.backend.rewrite_support import not_taken
 from nnfuzz.backend.runner import BackendRunner, RunnerError, usable
 from nnfuzz.backend.target import DIRECT, ONNX
 from nnfuzz.generate.config import ENGINES, dtype_weights
 from nnfuzz.invalid.fault import NODES, SIZES
 from nnfuzz.library.steps import Note, ignore
 from nnfuzz.materialize.opsets import MIXED, OPSETS, default_opset, opset_range, opsets_up_to
+from nnfuzz.operators.motif_file import motif_files
 from nnfuzz.records.config import CampaignConfig, ConfigError, processes
 from nnfuzz.testcase.case import CaseConfig
-from nnfuzz.testcase.seeds import SeedError, digest, seed_files
+from nnfuzz.testcase.seeds import digest, seed_files
 
 Specs = Sequence[BackendSpec]
 
@@ -58,8 +58,8 @@ def case_settings(asked: Mapping[str, Any], opset: int | None = None) -> dict[st
 
     exporter: a name, several with commas between, or "mixed"; becomes `exporters`, a tuple of
     names. dtypes, exclude_dtypes: names; become weights. seed_models: a folder; becomes files and
-    their digest, and makes "direct" the usual exporter. All else is kept. Raises: ConfigError for
-    an unknown name.
+    their digest, and makes "direct" the usual exporter. motif_files: a folder or a file; becomes
+    files and their digest. All else is kept. Raises: ConfigError for an unknown name.
     """
     found = dict(asked)
     if found.get("seed_models"):
@@ -75,7 +75,10 @@ def case_settings(asked: Mapping[str, Any], opset: int | None = None) -> dict[st
         if folder := found.get("seed_models"):
             files = seed_files(folder)
             found |= {"seed_models": tuple(map(str, files)), "seed_digest": digest(files)}
-    except (ValueError, SeedError) as error:
+        if path := found.get("motif_files"):
+            files = motif_files(path)
+            found |= {"motif_files": tuple(map(str, files)), "motif_digest": digest(files)}
+    except ValueError as error:
         raise ConfigError(str(error)) from error
     return found
 
@@ -138,12 +141,14 @@ def make_config(
     )
 
 
-_OF_VALID = "exporters dynamic rewrites seed_models motifs pipelines regressions edges".split()
+_OF_VALID = (
+    "exporters dynamic rewrites seed_models motif_files motifs pipelines regressions edges".split()
+)
 """Settings that say how valid models are made and what becomes of their results."""
 
 
 def _for_invalid(
-    registry: BackendRegistry, specs: Specs, given: Mapping[str, Any]
+    registry: BackendRegistry, specs: Specs, given: Mapping[str, object]
 ) -> dict[str, Any]:
     """The settings of a campaign with models that must be refused. Raises: ConfigError."""
     if other := [name for name in _OF_VALID if given.get(name)]:
@@ -151,7 +156,12 @@ def _for_invalid(
         raise ConfigError(f"--invalid makes its models itself: leave out --{option}")
     if strange := [spec.label for spec in specs if _form(registry, spec) != ONNX]:
         raise ConfigError(f"--invalid needs backends that read ONNX, {strange[0]} does not")
-    settled: dict[str, Any] = {"probe_seconds": 0.0, "learn": False, "reduce": False, "throttle": 0}
+    settled: dict[str, object] = {
+        "probe_seconds": 0.0,
+        "learn": False,
+        "reduce": False,
+        "throttle": 0,
+    }
     settled |= {"full_check": 0.0, "pipelines": 0.0, "exporters": (DIRECT,)}
     usual = {"nodes": NODES, "sizes": SIZES, "motifs": 0.0, "dynamic": 0.0}
     return {**usual, **given, **settled}
@@ -172,6 +182,8 @@ def _unrewritten(
     registry: BackendRegistry, specs: Specs, opset: int, note: Note
 ) -> tuple[str, ...]:
     """What one of the backends does not take, and no rewrite may bring in. Raises: RunnerError."""
+    from nnfuzz.backend.rewrite_support import not_taken  # with every rule: slow to import
+
     found: dict[str, None] = {}
     for spec in specs:
         if _form(registry, spec) != ONNX:

@@ -33,7 +33,7 @@ def source_of(item: object) -> str:
     return "from __future__ import annotations\n\n" + "\n\n".join(copied.values()) + "\n"
 
 
-def _copy(item: Any, names: dict[str, Any], copied: dict[str, str]) -> None:
+def _copy(item: object, names: dict[str, object], copied: dict[str, str]) -> None:
     """Adds what a definition uses, then itself."""
     node = _definition(item)
     copied[node.name] = ""  # it may use itself
@@ -77,11 +77,11 @@ def _used(node: ast.AST) -> Iterator[str]:
             yield found.id
 
 
-def _code_owner(item: Any) -> Any:
+def _code_owner(item: object) -> Any:
     return item.write if isinstance(item, Motif) else item
 
 
-def _definition(item: Any) -> ast.ClassDef | ast.FunctionDef:
+def _definition(item: object) -> ast.ClassDef | ast.FunctionDef:
     """The statement that defines a class or function, without our decorator.
 
     Found through the code of a function, since `inspect` does not know classes of notebooks; a

@@ -59,7 +59,7 @@ def shortcuts() -> Sequence[Patch]:
     build = decomp.create_onnx_friendly_decomposition_table
 
     @functools.lru_cache(maxsize=8)
-    def table(operators: frozenset[Any]) -> dict[Any, Any]:
+    def table(operators: frozenset[object]) -> dict[Any, Any]:
         return build(set(operators))
 
     return [

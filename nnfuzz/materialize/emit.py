@@ -13,10 +13,10 @@ from onnx import numpy_helper
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.ir.types import TensorType
-from nnfuzz.materialize import protos
+from nnfuzz.materialize import older, protos
 from nnfuzz.materialize.errors import GraphFault, OpsetError
 from nnfuzz.materialize.opsets import opset_range
-from nnfuzz.materialize.walk import bodies
+from nnfuzz.materialize.walk import bodies, reads
 
 DEFAULT_OPSET = 20
 OPSETS = opset_range("direct")
@@ -40,9 +40,30 @@ class Emitter:
         """Values of the graph that exist before the node that is lowered."""
         self._types = types
         self._fresh = fresh or itertools.count(1)
+        self._numbers: dict[str, np.ndarray] = {}
 
     def __call__(
-        self, op_type: str, *inputs: str, outputs: int = 1, **attributes: Any
+        self, op_type: str, *inputs: str, outputs: int = 1, **attributes: object
+    ) -> str | tuple[str, ...]:
+        if self.opset < older.CHANGED:
+            return self._older(op_type, inputs, outputs, attributes)
+        return self._node(op_type, inputs, outputs, attributes)
+
+    def _older(
+        self, op_type: str, inputs: Sequence[str], outputs: int, attributes: Mapping[str, Any]
+    ) -> str | tuple[str, ...]:
+        """Raises: KeyError where the form of an old opset needs what is not known."""
+        axis = attributes.get("axis", -1)
+        if op_type in older.FLATTENING and axis != -1:
+            order = older.exchanged_with_last(axis, self.type(inputs[0]).rank)
+            first = inputs[0] if order is None else self("Transpose", inputs[0], perm=order)
+            made = self._node(op_type, [str(first)], 1, {**attributes, "axis": -1})
+            return made if order is None else self("Transpose", str(made), perm=order)
+        own = older.with_attribute(op_type, inputs, attributes, self._numbers.__getitem__)
+        return self._node(op_type, own[0], outputs, own[1])
+
+    def _node(
+        self, op_type: str, inputs: Sequence[str], outputs: int, attributes: Mapping[str, Any]
     ) -> str | tuple[str, ...]:
         names = tuple([self._name(op_type) for _ in range(outputs)])
         given = [protos.attribute(k, v) for k, v in attributes.items() if v is not None]
@@ -51,8 +72,9 @@ class Emitter:
 
     def const(self, value: Any, dtype: DType) -> str:
         """The name of an initializer that holds a number, a (nested) list or an array."""
-        name = self._name("c")
-        self.initializers.append(protos.constant_proto(name, np.asarray(value, dtype=dtype.numpy)))
+        name, array = self._name("c"), np.asarray(value, dtype=dtype.numpy)
+        self._numbers[name] = array
+        self.initializers.append(protos.constant_proto(name, array))
         return name
 
     def type(self, name: str) -> TensorType:
@@ -181,7 +203,9 @@ def emit_model(
         output=protos.declarations(types, graph.outputs),
         initializer=[_weight(name, types[name], weights[name]) for name in graph.weights],
     )
-    proto.initializer.extend(emit.initializers)
+    read = {name for node in emit.nodes for name in reads(node)}  # not what became attributes
+    kept = (c for c in emit.initializers if opset >= older.CHANGED or c.name in read)
+    proto.initializer.extend(kept)
     return protos.model(proto, opset)
 
 

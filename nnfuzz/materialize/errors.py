@@ -31,6 +31,14 @@ def _unsupported(cause: BaseException) -> bool:
     )
 
 
+class ExporterDied(Exception):
+    """The process died in which an exporter wrote a model; `words` are its last ones."""
+
+    def __init__(self, signal: str, words: str) -> None:
+        super().__init__(f"the process died of {signal}")
+        self.add_note(words)
+
+
 class GraphFault(MaterializeError):
     """A defect of an operator spec or of generation, never an outcome of anything under test.
 

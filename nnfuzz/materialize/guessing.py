@@ -24,7 +24,7 @@ Measure = Callable[[OpSpec], float]
 
 def guessed(
     spec: type[OpSpec],
-    fields: Mapping[str, Any],
+    fields: Mapping[str, object],
     takes: Sequence[TensorType],
     gives: Sequence[TensorType],
     measure: Measure,
@@ -64,9 +64,9 @@ def _candidates(
     name: str,
     declared: Attribute,
     op: OpSpec,
-    fields: Mapping[str, Any],
+    fields: Mapping[str, object],
     takes: Sequence[TensorType],
-    pool: Sequence[Any],
+    pool: Sequence[object],
 ) -> list[Any]:
     """Values of one attribute to try, the likely ones first, without repetitions."""
     found = [fields[name]] if name in fields else []
@@ -101,7 +101,7 @@ def _fits(declared: Sym | Real, value: Any) -> bool:
 
 
 def _pool(
-    fields: Mapping[str, Any], takes: Sequence[TensorType], gives: Sequence[TensorType]
+    fields: Mapping[str, object], takes: Sequence[TensorType], gives: Sequence[TensorType]
 ) -> Iterator[Any]:
     """Candidates for every attribute: values of the node, their parts, dtypes and shapes."""
     for value in fields.values():

@@ -9,10 +9,14 @@ OPSETS: Mapping[str, tuple[int, int]] = {
     "torchscript": (13, 20),
     # Beyond 23 its converter leaves some models at 18 without a word.
     "dynamo": (18, 23),
-    # Specs lower to 13 and later; ONNX Runtime 1.31 refuses 27.
-    "direct": (13, 26),
+    # Specs lower to 11 and later; ONNX Runtime 1.31 refuses 27.
+    "direct": (11, 26),
 }
 """Exporter -> lowest and highest opset."""
+
+READ_FROM = 13
+"""The oldest opset at which nodes of foreign models are compared with lowerings; models of older
+ones are converted to it."""
 
 DYNAMIC = "direct-dynamic"
 """Direct emission with symbolic dimensions. Some test cases get it whatever the exporter is, none

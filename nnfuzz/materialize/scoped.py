@@ -73,7 +73,7 @@ class Shortened:
     def silence(self) -> tuple[Patch, ...]:
         return patches(self._silence)
 
-    def __call__(self, *call: Any) -> bytes:
+    def __call__(self, *call: object) -> bytes:
         """The arguments and the result are those of `stock`."""
         if self.shortcuts:
             try:
@@ -107,7 +107,7 @@ def unlogged() -> Iterator[None]:
 class Overlay:
     """A module seen through replacements of some of its attributes."""
 
-    def __init__(self, module: Any, **replacements: Any) -> None:
+    def __init__(self, module: Any, **replacements: object) -> None:
         """Raises: AttributeError if the module has no attribute of a replacement's name."""
         for name in replacements:
             getattr(module, name)
@@ -120,7 +120,7 @@ class Overlay:
         return value
 
 
-def do_nothing(*args: Any) -> None:
+def do_nothing(*args: object) -> None:
     """Stands in for a function that only checks, prints or annotates."""
 
 

@@ -127,7 +127,7 @@ def _create_node(jit: Any) -> Any:
         kind: str,
         inputs: Sequence[Any],
         attributes: dict[str, Any],
-        params_dict: dict[Any, Any],
+        params_dict: dict[object, object],
         opset_version: int,
         n_outputs: int,
         shape_inference: bool = True,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from nnfuzz.base.reading import JsonObject
 from nnfuzz.metrics.measures import Measure, boundary_share, histograms, measures
 from nnfuzz.metrics.tally import Tally
 from nnfuzz.metrics.vocabulary import OperatorVocabulary
@@ -50,6 +50,8 @@ class FolderComparison:
 
     counted: Sequence[Counted]
     vocabulary: OperatorVocabulary
+    known_passes: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """By compiler, all passes that it says it runs."""
 
     def rows(self) -> list[MeasureRow]:
         """Every measure that at least one folder has, in order."""
@@ -73,15 +75,26 @@ class FolderComparison:
         present = {op for one in self.counted for op in one.tally.operators}
         return sorted(set(self.vocabulary.degrees) - present)
 
-    def to_json(self) -> dict[str, Any]:
+    def idle_passes(self) -> dict[str, list[str]]:
+        """By compiler, the passes that it runs and that changed no model of any folder."""
+        fired = {
+            n: {p for one in self.counted for p in one.tally.passes[n]} for n in self.known_passes
+        }
+        return {
+            n: [p for p in known if p not in fired[n]] for n, known in self.known_passes.items()
+        }
+
+    def to_json(self) -> JsonObject:
         return {
             "schema": SCHEMA,
             "vocabulary": len(self.vocabulary),
             "missing_operators": self.missing(),
+            "known_passes": {name: list(known) for name, known in self.known_passes.items()},
+            "idle_passes": self.idle_passes(),
             "folders": [self._of(one) for one in self.counted],
         }
 
-    def _of(self, one: Counted) -> dict[str, Any]:
+    def _of(self, one: Counted) -> dict[str, object]:
         return {
             "name": one.name,
             "measures": {m.name: m.value for m in measures(one.tally, self.vocabulary)},

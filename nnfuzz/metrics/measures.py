@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from nnfuzz.metrics.tally import Tally
 from nnfuzz.metrics.vocabulary import OperatorVocabulary
@@ -123,7 +122,7 @@ def boundary_share(counts: Mapping[str, int]) -> float | None:
     return sum(numbers.get(value, 0) for value in BOUNDARY) / total if total else None
 
 
-def histograms(tally: Tally) -> list[dict[str, Any]]:
+def histograms(tally: Tally) -> list[dict[str, object]]:
     """For each attribute the nodes by class of value, and the boundary share."""
     return [
         {

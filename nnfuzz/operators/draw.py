@@ -31,6 +31,10 @@ class Sizes:
         return self.max_dim[min(rank, len(self.max_dim) - 1)]
 
 
+class NoOptionError(IndexError):
+    """There is nothing to choose from: an operator does not take operands of these types."""
+
+
 @dataclass
 class Draw:
     """Random choices for one test case; the same `rng` state gives the same choices.
@@ -47,7 +51,9 @@ class Draw:
         return self.rng.random() < probability
 
     def choice(self, options: Sequence[T]) -> T:
-        """Raises: IndexError when there is no option."""
+        """Raises: NoOptionError when there is no option."""
+        if not options:
+            raise NoOptionError
         return options[int(self.rng.random() * len(options))]
 
     def shuffled(self, items: Sequence[T]) -> list[T]:

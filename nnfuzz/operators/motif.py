@@ -11,7 +11,7 @@ operator; the nodes are ordinary ones, so nothing downstream of generation knows
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from nnfuzz.ir.graph import Node
     from nnfuzz.operators.draw import Draw
 
+Begin = Callable[["Draw", Mapping[DType, float]], TensorType | None]
 Operand = str | float | TensorType
 """An existing value by name, a constant of that value, or a new weight of that type."""
 
@@ -80,16 +81,24 @@ class Writer(Protocol):
         ends: the value of all its elements, or the least and the greatest; none: any.
         """
 
+    def free(self, type_: TensorType) -> str:
+        """A new value that several operators can read: an input, a weight, or what nodes that are
+        inserted later compute.
+        """
+
     def dim(self, rank: int) -> Int:
         """A fresh dimension of a tensor of that rank."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Motif:
     """A motif and where it can stand.
 
     name: of the function. size: the most nodes that it writes. dtypes, ranks (inclusive): of the
     value that it starts from. weight: how often it is picked, relative to the others.
+    begin: draws the type of a new value that it can start from, or None, for weights of dtypes;
+    None for a motif that starts from any value. mined: whether it was cut out of a model
+    (nnfuzz.operators.mined); such motifs share a weight of their own.
     """
 
     name: str
@@ -98,6 +107,8 @@ class Motif:
     dtypes: tuple[DType, ...] = FLOATS
     ranks: tuple[int, int] = (1, 5)
     weight: float = 1.0
+    begin: Begin | None = None
+    mined: bool = False
 
 
 def motif(

@@ -45,7 +45,7 @@ class OpSpec(Typed, Numeric):
     operator_name: ClassVar[str]
     """The name, in a class that `operator` has marked."""
 
-    since: ClassVar[int] = 13
+    since: ClassVar[int] = 11
     """The first ai.onnx opset that `onnx` lowers to."""
 
     weight: ClassVar[float] = 1.0

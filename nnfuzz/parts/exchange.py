@@ -17,10 +17,10 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Protocol
+from typing import Protocol
 
 from nnfuzz.base.index_set import IndexSet
-from nnfuzz.base.reading import Unreadable, read
+from nnfuzz.base.reading import JsonObject, Unreadable, read
 from nnfuzz.base.untrusted import parsed_json
 from nnfuzz.base.writing import as_json
 from nnfuzz.feedback.learning import EpochConfig, EpochObservations
@@ -191,7 +191,7 @@ def observations_of(
 
 def _read_observations(data: bytes) -> EpochObservations:
     """Reads a file of `SharedExchange.add`. Raises: Unreadable."""
-    fields = read(dict[str, Any], parsed_json(data))
+    fields = read(JsonObject, parsed_json(data))
     if "seen" in fields:  # until 2026-11 the name of `coverage`
         fields["coverage"] = fields.pop("seen")
     return read(EpochObservations, fields)

@@ -272,7 +272,7 @@ class Leases:
         if self._fact("leader", "") == node:
             self._set("leader", "")
 
-    def _fact(self, name: str, default: Any) -> Any:
+    def _fact(self, name: str, default: object) -> Any:
         found = self._db.execute("SELECT value FROM facts WHERE name = ?", [name]).fetchone()
         return found[0] if found else default
 

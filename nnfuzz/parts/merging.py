@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from nnfuzz.base.files import PARTIAL, atomic_folder, copy_files, write_atomically
-from nnfuzz.base.reading import Unreadable, read
+from nnfuzz.base.reading import Json, Unreadable, read
 from nnfuzz.base.untrusted import below, making_sense, read_json
 from nnfuzz.base.writing import as_json
 from nnfuzz.parts.depot import Depot
@@ -222,7 +222,7 @@ def check_settings(parts: Sequence[Store]) -> None:
             )
 
 
-def _settings(store: Store) -> dict[str, Any]:
+def _settings(store: Store) -> dict[str, object]:
     left_out = {*LIMITS, "shard"}
     config = as_json(CampaignConfig.from_json(store.config()))
     return {name: value for name, value in config.items() if name not in left_out}
@@ -273,7 +273,7 @@ def add(target: Store, part: Store, taken: Taken = NOTHING) -> None:
         target.signatures.take(row, reduction, suspects.get(row.signature, ""))
 
 
-def _order(row: FindingRow, reduction: ReductionRow | None) -> tuple[Any, ...]:
+def _order(row: FindingRow, reduction: ReductionRow | None) -> tuple[object, ...]:
     """Sort key: of two rows of a signature the lesser one stays. As in one campaign, that is a
     reduced one, else the first one in the order of tests and probes.
     """
@@ -325,7 +325,7 @@ def _versions(parts: Sequence[Mapping[str, str]]) -> dict[str, str]:
     return {name: " | ".join(sorted(versions)) for name, versions in sorted(found.items())}
 
 
-def _habits(parts: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+def _habits(parts: Sequence[Mapping[str, Json]]) -> dict[str, list[Any]]:
     found: dict[str, set[str]] = {}
     for habits in parts:
         for backend, own in habits.items():

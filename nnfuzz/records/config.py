@@ -7,10 +7,9 @@ import random
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
 
 from nnfuzz.backend.registry import BackendSpec, labelled
-from nnfuzz.base.reading import Unreadable, read
+from nnfuzz.base.reading import Json, Unreadable, read
 from nnfuzz.base.shard import Shard
 from nnfuzz.base.writing import UNWRITTEN, as_json
 from nnfuzz.records.schedule import FIRST, LONGEST
@@ -236,7 +235,7 @@ class CampaignConfig:
             dict.fromkeys([*self.case.plugins, *(p for s in self.backends for p in s.plugins)])
         )
 
-    def resumed_with(self, chosen: Mapping[str, Any]) -> CampaignConfig:
+    def resumed_with(self, chosen: Mapping[str, Json]) -> CampaignConfig:
         """This stored configuration with new limits. `chosen` holds the options given anew.
 
         Raises: ConfigError if an option contradicts the stored value, naming both.

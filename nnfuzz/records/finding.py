@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
 
 from nnfuzz.backend.outcome import Outcome
 from nnfuzz.backend.registry import BackendSpec
-from nnfuzz.base.reading import read_fields
+from nnfuzz.base.reading import Json, JsonObject, read_fields
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import NOBODY, Blame
 from nnfuzz.compare.mismatch import Verdict
@@ -37,9 +36,9 @@ class Origin:
     reduction: ReductionFigures | None = None
     diagnosis: Diagnosis = NOTHING
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The fields that are set; those of the diagnosis stand beside the others."""
-        found: dict[str, Any] = {"epoch": self.epoch} if self.epoch is not None else {}
+        found: dict[str, object] = {"epoch": self.epoch} if self.epoch is not None else {}
         found |= {k: v for k in ("right_in", "grouping") if (v := getattr(self, k))}
         if self.bisection:
             found["bisection"] = as_json(self.bisection)
@@ -50,7 +49,7 @@ class Origin:
         return found
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Origin:
+    def from_json(cls, data: Mapping[str, object]) -> Origin:
         """The inverse of to_json; other entries are left out. Raises: Unreadable."""
         plain = [f.name for f in fields(cls) if f.name not in ("reduction", "diagnosis")]
         found = read_fields(cls, data, *plain)
@@ -63,7 +62,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class _Entries:
-    reduction: Mapping[str, Any]
+    reduction: Mapping[str, Json]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,11 +79,11 @@ class Finding:
     case: TestCase
     outcomes: tuple[Outcome, ...]
     backend: BackendSpec | None
-    config: Mapping[str, Any]
+    config: Mapping[str, Json]
     verdict: Verdict | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     origin: Origin = field(default_factory=Origin)
-    localisation: Mapping[str, Any] | None = None
+    localisation: Mapping[str, Json] | None = None
     blame: Blame = NOBODY
 
     @property

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 from nnfuzz.backend.complaint import CompilerError
 from nnfuzz.backend.outcome import Brief
+from nnfuzz.base.reading import JsonObject
 from nnfuzz.base.writing import fields_as_json
 from nnfuzz.generate.emphasis import KeptCase
 from nnfuzz.ir.features import Features
@@ -141,7 +141,7 @@ class Grouping:
         )
         return "; ".join(f"{count} {how}" for count, how in ways if count)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The fields; "alike" is the name of `similar` in summaries."""
         found = fields_as_json(self)
         return found | {"alike": found.pop("similar")}
@@ -186,7 +186,7 @@ class FindingRow:
         """The signature of the cause; "" before the finding is reduced."""
         return self.grouping.refined
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """One object of all fields; "grouping" is the sentence on how they came together."""
         found = fields_as_json(self)
         return found | found.pop("grouping") | {"grouping": str(self.grouping)}

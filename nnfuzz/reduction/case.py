@@ -7,12 +7,12 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from nnfuzz.backend.outcome import DIFFERENCES, OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.runner import limits_of
 from nnfuzz.backend.target import Pipeline
+from nnfuzz.base.reading import Json
 from nnfuzz.experiment.pipelines import shorten_pipeline
 from nnfuzz.ir.sizes import operators
 from nnfuzz.reduction.candidate import CandidateQuestion, Tried, with_failure_keys
@@ -73,7 +73,7 @@ class Problem:
     case: TestCase
     failure: Failure
     backend: BackendSpec | None
-    config: Mapping[str, Any]
+    config: Mapping[str, Json]
     levels: tuple[str, ...] = ()
     exporter_accused: bool = False
     rival: BackendSpec | None = None

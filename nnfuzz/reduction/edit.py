@@ -40,7 +40,7 @@ class Edit:
     target: str = ""
     value: Any = None
 
-    def focused(self, place: Sequence[Any]) -> Edit:
+    def focused(self, place: Sequence[object]) -> Edit:
         """The edit with a place, [output, index], instead of FOCUS."""
         if not isinstance(self.value, list):
             return self

@@ -333,7 +333,7 @@ def _roundings(subject: Subject) -> Iterator[tuple[Hypothesis, Subject]]:
         yield claimed, replace(subject, params=params)
 
 
-def _others(op: OpSpec, name: str, value: Any, usual: Any) -> list[Any]:
+def _others(op: OpSpec, name: str, value: Any, usual: object) -> list[object]:
     """What an attribute may be taken for: its default in ONNX, or something simpler."""
     default = [] if usual is None or usual == value else [usual]
     return default + [v for v in simpler_values(op, name, value) if v != usual]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
 
 from nnfuzz.base.reading import read_fields
 from nnfuzz.base.writing import ROUNDED
@@ -49,6 +48,6 @@ class ReductionFigures:
     passes: Mapping[str, Counter] = field(default_factory=dict)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> ReductionFigures:
+    def from_json(cls, data: Mapping[str, object]) -> ReductionFigures:
         """Fields of other versions are left out. Raises: Unreadable."""
         return cls(**read_fields(cls, data, *(f.name for f in fields(cls))))

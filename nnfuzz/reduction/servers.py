@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
 
 from nnfuzz.backend.deviation import Habits
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.runner import BackendRunner, fork_server_of, limits_of
+from nnfuzz.base.reading import Json
 from nnfuzz.base.writing import as_json
 from nnfuzz.sandbox.events import Limits
 from nnfuzz.sandbox.forkserver import ForkServer
@@ -22,7 +22,7 @@ LIMITS = Limits(seconds=120.0, still_seconds=120.0)
 PRELOAD = ("numpy", "onnx", "onnx.numpy_helper", "torch", "nnfuzz.reduction.service")
 
 
-def needed_operators(config: Mapping[str, Any]) -> dict[str, Any]:
+def needed_operators(config: Mapping[str, Json]) -> dict[str, object]:
     """What of a case's configuration still matters once the case is there: the plug-ins' operators,
     and a criterion of the user's own.
 
@@ -68,7 +68,7 @@ class Servers:
         self,
         backend: BackendSpec | None,
         registry: BackendRegistry,
-        config: Mapping[str, Any] | None = None,
+        config: Mapping[str, Json] | None = None,
     ) -> None:
         self._registry, self._arguments = registry, {"config": needed_operators(config or {})}
         self.service = ForkServer(PRELOAD, warm=(SERVICE, self._arguments))

@@ -7,11 +7,11 @@ import traceback
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import onnx
 
 from nnfuzz.backend.target import DIRECT
+from nnfuzz.base.reading import Json
 from nnfuzz.compare.cheap import beyond
 from nnfuzz.inputs.edges import at_edges
 from nnfuzz.inputs.search import NotFound, search
@@ -48,7 +48,7 @@ from nnfuzz.triage.title import needed_attributes, unwritten
 class ReduceService(ProducerService):
     """A producer's service that also proposes and applies edits."""
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    def __init__(self, config: Mapping[str, Json]) -> None:
         super().__init__(0, config)
         self.newest = CaseConfig.from_json(config).newest
         self.exporters = all_exporters()
@@ -217,6 +217,6 @@ def describe(error: ExportError) -> ExporterError:
     return ExporterError(type(error).__name__, str(error), trace)
 
 
-def reduce_service(config: Mapping[str, Any]) -> ReduceService:
+def reduce_service(config: Mapping[str, Json]) -> ReduceService:
     """The factory that sandboxes name: "nnfuzz.reduction.service:reduce_service"."""
     return ReduceService(config)

@@ -85,7 +85,7 @@ class OpenSizes:
         }
         return type(op)(**{**op.attributes, **changed}) if changed else op
 
-    def _open(self, place: str, value: Any, least: int) -> Any:
+    def _open(self, place: str, value: Any, least: int) -> object:
         if isinstance(value, tuple):
             return tuple(self._open(f"{place}.{i}", v, least) for i, v in enumerate(value))
         return self._var(place, least, value) if isinstance(value, int) and value >= 0 else value
@@ -134,7 +134,7 @@ class OpenSizes:
         return {**{v: v.lo for v in self.now}, **model}
 
     def _holds(self, constraints: list[BoolExpr], found: Mapping[Var, int]) -> bool:
-        memo: dict[Any, Any] = {}
+        memo: dict[object, object] = {}
         return all(evaluate(c, found, memo) for c in constraints)
 
     def concrete(self, env: Mapping[Var, int]) -> Graph:
@@ -299,7 +299,7 @@ def _without_axis(op: OpSpec, rank: int, axis: int) -> Iterator[OpSpec]:
     yield type(op)(**changed)
 
 
-def _shorter(name: str, value: Any, rank: int, axis: int) -> Any:
+def _shorter(name: str, value: Any, rank: int, axis: int) -> object:
     """Raises: ValueError if the attribute is about that axis itself."""
     if name == "axis" and value is not None:
         at = value % rank
@@ -320,7 +320,7 @@ def _shorter(name: str, value: Any, rank: int, axis: int) -> Any:
     return value
 
 
-def _sliced_less(op: OpSpec, rank: int, axis: int) -> dict[str, Any]:
+def _sliced_less(op: OpSpec, rank: int, axis: int) -> dict[str, object]:
     """Starts, ends and steps that go with the axes that stay."""
     stay = [i for i, a in enumerate(op.attributes["axes"]) if a % rank != axis]
     names = ("starts", "ends", "steps")

@@ -51,7 +51,7 @@ def declaration(op: OpSpec, name: str) -> Attribute:
         return found
 
 
-def value_cost(name: str, value: Any, declared: Any = None) -> int:
+def value_cost(name: str, value: Any, declared: object = None) -> int:
     """Of one attribute."""
     if isinstance(value, Body):
         return sum(3 + attribute_cost(step.op) for step in value.steps)

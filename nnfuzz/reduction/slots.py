@@ -10,13 +10,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from nnfuzz.backend.deviation import Habits
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.base.reading import Json
 from nnfuzz.reduction.candidate import CandidateQuestion, Tried
 from nnfuzz.reduction.edit import Group
 from nnfuzz.reduction.figures import Spent
@@ -46,7 +47,7 @@ class Slots(Pool[Slot, Candidate, Tried]):
 
     def __init__(
         self,
-        config: Mapping[str, Any],
+        config: Mapping[str, Json],
         backend: BackendSpec | None,
         workers: int,
         registry: BackendRegistry | None = None,

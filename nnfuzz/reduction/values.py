@@ -37,12 +37,12 @@ def propose_attributes(subject: Subject) -> Iterator[Edit]:
                     yield Edit("attributes", node_id(node), [name, encode(simpler)])
 
 
-def simpler_values(op: OpSpec, name: str, value: Any) -> list[Any]:
+def simpler_values(op: OpSpec, name: str, value: Any) -> list[object]:
     declared = declaration(op, name)
     cost = value_cost(name, value, declared)
     if not cost:
         return []
-    found: list[Any]
+    found: list[object]
     if isinstance(value, Body):
         found = list(_of_body(value))
     elif isinstance(value, tuple) and any(isinstance(v, str) for v in value):
@@ -83,7 +83,7 @@ def _admitted(declared: Attribute, value: Any) -> bool:
     return all(declared.lo <= v <= declared.hi for v in values)
 
 
-def _less(name: str, value: Any) -> list[Any]:
+def _less(name: str, value: Any) -> list[object]:
     """Simpler numbers; 0 and 1 first."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return []

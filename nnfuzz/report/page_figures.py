@@ -114,7 +114,7 @@ class DiversityGrowth:
 
     def __init__(self) -> None:
         self.tests = 0
-        self._seen: set[Any] = set()
+        self._seen: set[object] = set()
         self._points: list[tuple[int, int]] = [(0, 0)]
         self._stride = 1
 

@@ -190,7 +190,7 @@ def failing_outcome(finding: Finding) -> Outcome | None:
     return None
 
 
-def accepted_bounds(worst: Element, dtype: np.dtype) -> tuple[Any, Any]:
+def accepted_bounds(worst: Element, dtype: np.dtype) -> tuple[object, object]:
     """What the verdict accepts for an element: its envelope and one unit in the last place.
 
     The rule of nnfuzz.compare.verdict.outside.
@@ -235,7 +235,7 @@ def _expected(finding: Finding, wrong: WrongOutput | None) -> np.ndarray | None:
     return finding.case.expected.get(wrong.output, returned.get(wrong.output))
 
 
-def _worst(finding: Finding, wrong: WrongOutput | None) -> dict[str, Any] | None:
+def _worst(finding: Finding, wrong: WrongOutput | None) -> dict[str, object] | None:
     """Python expressions for the expected value and its bounds. exact: whether they are one.
     signed: whether a zero was wrong by its sign alone. nan: whether NaN is expected.
     """
@@ -259,7 +259,7 @@ def _number(value: Any) -> str:
     return text.Quoted(repr(value) if finite else f"float({str(value)!r})")
 
 
-def _spec_json(finding: Finding) -> dict[str, Any]:
+def _spec_json(finding: Finding) -> dict[str, object]:
     return as_json(finding.backend) if finding.backend else {}
 
 

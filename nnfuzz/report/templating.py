@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import pass_context
 from markupsafe import Markup
 
 from nnfuzz.base.text import visible
@@ -24,7 +23,7 @@ def environment(html: bool = False, own: bool = False) -> Environment:
     Every text is quoted for its place: by a filter, or else by `_quoted`. own: the values are
     nnfuzz's own, and may have Markdown in them.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
 
     env = Environment(
         loader=PackageLoader("nnfuzz.report"),
@@ -33,7 +32,7 @@ def environment(html: bool = False, own: bool = False) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
         autoescape=html,
-        finalize=None if own else _quoted,
+        finalize=None if own else pass_context(_quoted),
     )
     for filter_ in (text.inline, text.code, text.fenced, text.python, text.docstring, seconds):
         env.filters[filter_.__name__] = filter_
@@ -50,8 +49,7 @@ def seconds(value: float) -> str:
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
 
-@pass_context
-def _quoted(context: Context, value: Any) -> Any:
+def _quoted(context: Context, value: Any) -> object:
     """A value that no filter has made anything of, so that it stays inside of its place."""
     if value is None or isinstance(value, int | float | Quoted | Markup):
         return value

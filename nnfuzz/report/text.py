@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from nnfuzz.base.reading import Json
 from nnfuzz.base.text import one_line, visible
 
 _SOURCE = Path(__file__).parents[2]
@@ -50,7 +51,7 @@ def impersonal(text: str) -> str:
     return _HOMES.sub("~", _TEMPORARY.sub("TMP", text.replace(f"{temporary}/", "/tmp/")))
 
 
-def impersonal_json(value: Any) -> Any:
+def impersonal_json(value: Json) -> Json:
     """A JSON value with `impersonal` applied to every string in it."""
     if isinstance(value, str):
         return impersonal(value)

@@ -6,9 +6,9 @@ import math
 import operator
 import platform
 from pathlib import Path
-from typing import Any
 
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
+from nnfuzz.base.reading import JsonObject
 from nnfuzz.ir.sizes import by_copy
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.records.finding import Finding
@@ -239,7 +239,7 @@ def _what(wrong: WrongOutput) -> str:
     return "non-finite values" if wrong.kind == "nonfinite" else "wrong values"
 
 
-def _values(finding: Finding) -> list[dict[str, Any]]:
+def _values(finding: Finding) -> list[JsonObject]:
     """A row for every wrong output at the first failing level."""
     failure = finding.failure
     if failure.kind is not OutcomeKind.MISMATCH:

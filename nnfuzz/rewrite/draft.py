@@ -201,12 +201,14 @@ class Nodes(Emitter):
         super().__init__(draft.opset, draft.types)
         self._draft = draft
 
-    def one(self, op_type: str, *inputs: str, **attributes: Any) -> str:
+    def one(self, op_type: str, *inputs: str, **attributes: object) -> str:
         """Appends a node with one output; returns the name of the output."""
         (name,) = self.several(op_type, 1, *inputs, **attributes)
         return name
 
-    def several(self, op_type: str, count: int, *inputs: str, **attributes: Any) -> tuple[str, ...]:
+    def several(
+        self, op_type: str, count: int, *inputs: str, **attributes: object
+    ) -> tuple[str, ...]:
         """Appends a node with `count` outputs; returns their names."""
         made = self(op_type, *inputs, outputs=count, **attributes)
         return (made,) if isinstance(made, str) else made

@@ -98,7 +98,7 @@ def _sites(draft: Draft, rule: Rule, near: bool) -> Sequence[Any]:
     return [s for s in sites if draft.changed & _names(draft, s)] if near else sites
 
 
-def _names(draft: Draft, site: Any) -> set[str]:
+def _names(draft: Draft, site: object) -> set[str]:
     """Names of the values at a site."""
     if isinstance(site, tuple):
         return set().union(*(_names(draft, part) for part in site))
@@ -119,13 +119,13 @@ def _applied(draft: Draft, step: Step) -> bool:
     return bool(sites)
 
 
-def _rank(draft: Draft, step: Step, site: Any) -> tuple[int, str]:
+def _rank(draft: Draft, step: Step, site: object) -> tuple[int, str]:
     """Sort key of a site: the least one is taken, also in a smaller model that still has it."""
     told = _told(draft, site)
     return zlib.crc32(f"{step} {told}".encode()), told
 
 
-def _told(draft: Draft, site: Any) -> str:
+def _told(draft: Draft, site: object) -> str:
     """A site by the names of its values, which do not depend on positions."""
     if isinstance(site, tuple):
         return " ".join(_told(draft, part) for part in site)

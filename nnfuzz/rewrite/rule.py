@@ -97,7 +97,7 @@ def models(
 
 
 def _rule(
-    told: Callable[..., Any],
+    told: Callable[..., object],
     family: str,
     sites: Sites,
     apply: Apply,

@@ -17,9 +17,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
-from nnfuzz.base.reading import read
+from nnfuzz.base.reading import JsonObject, read
 from nnfuzz.base.text import visible
 from nnfuzz.sandbox import zygote
 from nnfuzz.sandbox.events import Standstill
@@ -79,7 +79,7 @@ class ForkServer:
         self,
         preload: Iterable[str] = (),
         environment: Mapping[str, str] | None = None,
-        warm: tuple[str, dict[str, Any]] | None = None,
+        warm: tuple[str, JsonObject] | None = None,
         home: Home | None = None,
         name: str = "",
     ):
@@ -128,7 +128,7 @@ class ForkServer:
             return [sys.executable, "-m", zygote.__name__]
         return [str(self._home.python), "-I", zygote.__file__]  # deaf to PYTHONPATH
 
-    def _setup(self) -> dict[str, Any]:
+    def _setup(self) -> dict[str, object]:
         own = [os.path.abspath(entry) for entry in sys.path]
         return {
             "campaign": os.getpid(),

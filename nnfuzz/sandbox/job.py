@@ -18,8 +18,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin
 
+from nnfuzz.base.reading import Json, JsonObject
 from nnfuzz.sandbox.record import pack, unpack
-from nnfuzz.sandbox.wire import Blobs, WireError, encode
+from nnfuzz.sandbox.wire import Blobs, NamedBlobs, WireError, encode
 
 A = TypeVar("A")
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -32,7 +33,7 @@ class Job(Generic[A]):
     """
 
     answer: ClassVar[Any]
-    part: ClassVar[Any] = None
+    part: ClassVar[object] = None
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -53,16 +54,16 @@ class Job(Generic[A]):
         """The answer. Raises: ValueError if it cannot be one to this job."""
         return answer
 
-    def to_frame(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def to_frame(self) -> tuple[JsonObject, NamedBlobs]:
         """Header and blobs for nnfuzz.sandbox.wire."""
         header, blobs = pack(type(self), self)
         return {"job": type(self).__name__, **header}, blobs
 
-    def read_answer(self, header: Mapping[str, Any], blobs: Blobs) -> A:
+    def read_answer(self, header: Mapping[str, Json], blobs: Blobs) -> A:
         """The answer that a worker has sent. Raises: ValueError, TypeError or KeyError."""
         return self.accept(unpack(self.answer, header, blobs))
 
-    def read_part(self, number: int, header: Mapping[str, Any], blobs: Blobs) -> Any:
+    def read_part(self, number: int, header: Mapping[str, Json], blobs: Blobs) -> object:
         """What a worker has sent ahead. number: of parts before it. Raises: as `read_answer`."""
         if number >= self.parts:
             raise WireError("a part that nobody asked for")
@@ -102,7 +103,7 @@ class Service:
     A method takes the job and a Report, and returns the answer.
     """
 
-    _kinds: ClassVar[dict[str, tuple[type[Job[Any]], str]]] = {}
+    _kinds: ClassVar[dict[str, tuple[type[Job[object]], str]]] = {}
     """By the name of a kind of job: the kind, and the name of the method."""
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -111,8 +112,8 @@ class Service:
         cls._kinds = {**cls._kinds, **{kind.__name__: (kind, n) for n, kind in marked.items()}}
 
     def handle(
-        self, header: Mapping[str, Any], blobs: Blobs, report: Report
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        self, header: Mapping[str, Json], blobs: Blobs, report: Report
+    ) -> tuple[JsonObject, NamedBlobs]:
         """Does a job; both ends as header and blobs. Raises: whatever its method raises."""
         if header["job"] not in self._kinds:
             raise ValueError(f"{type(self).__name__} does no job {header['job']!r}")

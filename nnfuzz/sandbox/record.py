@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from nnfuzz.base.reading import Unreadable, read, read_fields
+from nnfuzz.base.reading import Json, JsonObject, Unreadable, read, read_fields
 from nnfuzz.base.text import visible
 from nnfuzz.base.writing import as_json
-from nnfuzz.sandbox.wire import Blobs
+from nnfuzz.sandbox.wire import Blobs, NamedBlobs
 
 T = TypeVar("T")
 _UNIONS = (typing.Union, types.UnionType)
@@ -26,13 +26,13 @@ _PRESENT = True
 """Stands in the JSON for what is among the blobs."""
 
 
-def pack(kind: Any, value: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def pack(kind: Any, value: Any) -> tuple[JsonObject, NamedBlobs]:
     """A value of a type -> header and blobs for nnfuzz.sandbox.wire."""
-    blobs: dict[str, Any] = {}
+    blobs: NamedBlobs = {}
     return {"value": _form(kind).write(value, blobs, "")}, blobs
 
 
-def unpack(kind: Any, header: Mapping[str, Any], blobs: Blobs) -> Any:
+def unpack(kind: Any, header: Mapping[str, Json], blobs: Blobs) -> Any:
     """The inverse of `pack`. Raises: ValueError, TypeError or KeyError for any other content."""
     return _form(kind).read(header["value"], blobs, "")
 
@@ -45,8 +45,8 @@ class _Form:
     of its blobs begin with.
     """
 
-    write: Callable[[Any, dict[str, Any], str], Any]
-    read: Callable[[Any, Blobs, str], Any]
+    write: Callable[[Any, NamedBlobs, str], Json]
+    read: Callable[[Json, Blobs, str], Any]
 
 
 @cache
@@ -73,7 +73,7 @@ def _has_blobs(kind: Any) -> bool:
 
 
 def _blob(kind: type) -> _Form:
-    def write(value: Any, blobs: dict[str, Any], path: str) -> bool:
+    def write(value: Any, blobs: NamedBlobs, path: str) -> bool:
         blobs[path] = value
         return _PRESENT
 
@@ -81,11 +81,11 @@ def _blob(kind: type) -> _Form:
 
 
 def _arrays() -> _Form:
-    def write(value: Mapping[str, np.ndarray], blobs: dict[str, Any], path: str) -> bool:
+    def write(value: Mapping[str, np.ndarray], blobs: NamedBlobs, path: str) -> bool:
         blobs.update({_inside(path, name): array for name, array in value.items()})
         return _PRESENT
 
-    def read_arrays(json: Any, blobs: Blobs, path: str) -> dict[str, np.ndarray]:
+    def read_arrays(json: Json, blobs: Blobs, path: str) -> dict[str, np.ndarray]:
         start = _inside(path, "")
         named = ((k.removeprefix(start), v) for k, v in blobs.items() if k.startswith(start))
         return {visible(name): _of_kind(np.ndarray, array) for name, array in named}
@@ -103,11 +103,11 @@ def _union(kinds: tuple[Any, ...]) -> _Form:
             lambda json, *place: None if json is None else only.read(json, *place),
         )
 
-    def write(value: Any, blobs: dict[str, Any], path: str) -> Any:
+    def write(value: Any, blobs: NamedBlobs, path: str) -> Json:
         name = next(name for name, kind in named.items() if isinstance(value, kind))
         return {name: _form(named[name]).write(value, blobs, path)}
 
-    def read_one(json: Any, blobs: Blobs, path: str) -> Any:
+    def read_one(json: Json, blobs: Blobs, path: str) -> Any:
         ((name, content),) = json.items()
         return _form(named[name]).read(content, blobs, path)
 
@@ -120,10 +120,10 @@ def _tuple(kinds: tuple[Any, ...]) -> _Form:
     def form(place: int) -> _Form:
         return _form(kinds[0] if repeated else kinds[place])
 
-    def write(value: Any, blobs: dict[str, Any], path: str) -> list[Any]:
+    def write(value: Any, blobs: NamedBlobs, path: str) -> list[Json]:
         return [form(i).write(item, blobs, _inside(path, i)) for i, item in enumerate(value)]
 
-    def read_all(json: Any, blobs: Blobs, path: str) -> tuple[Any, ...]:
+    def read_all(json: Json, blobs: Blobs, path: str) -> tuple[object, ...]:
         items = _of_kind(list, json)
         if not repeated and len(items) != len(kinds):
             raise Unreadable(f"{path} should be {len(kinds)} items, not {len(items)}")
@@ -137,13 +137,13 @@ def _dataclass(kind: Any) -> _Form:
     forms = {f.name: _form(hints[f.name]) for f in dataclasses.fields(kind) if f.init}
     held = {name for name in forms if _has_blobs(hints[name])}
 
-    def write(value: Any, blobs: dict[str, Any], path: str) -> dict[str, Any]:
+    def write(value: Any, blobs: NamedBlobs, path: str) -> JsonObject:
         return {
             name: form.write(getattr(value, name), blobs, _inside(path, name))
             for name, form in forms.items()
         }
 
-    def read_all(json: Any, blobs: Blobs, path: str) -> Any:
+    def read_all(json: Json, blobs: Blobs, path: str) -> Any:
         items = _of_kind(dict, json).items()
         plain = read_fields(kind, {name: v for name, v in items if name not in held})
         rest = ((name, v) for name, v in items if name in held)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from nnfuzz.base.reading import read, read_fields
+from nnfuzz.base.reading import JsonObject, read, read_fields
 from nnfuzz.base.text import visible
 from nnfuzz.sandbox import channel, wire
 from nnfuzz.sandbox.events import (
@@ -100,7 +100,7 @@ class Sandbox:
     def __init__(
         self,
         service: str,
-        arguments: dict[str, Any] | None = None,
+        arguments: JsonObject | None = None,
         limits: Limits | None = None,
         preload: Iterable[str] = (),
         name: str = "",
@@ -120,7 +120,7 @@ class Sandbox:
         self._looked = 0.0
         self._standstills: list[Standstill] = []
 
-    def rearm(self, arguments: dict[str, Any]) -> None:
+    def rearm(self, arguments: JsonObject) -> None:
         """Sets what the factory gets in workers that start from now on."""
         memory = 2 * self.limits.memory_bytes
         setup = {"service": self._service, "arguments": arguments, "memory_bytes": memory}

@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from nnfuzz.base.reading import Json, JsonObject
+
 MAGIC = b"NNF1"
 ALIGNMENT = 64
 MAX_INDEX_BYTES = 16 << 20
@@ -25,18 +27,20 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"))
 _PREFIX = struct.Struct("<4sI")
 
 Blobs = Mapping[str, "np.ndarray | bytes"]
+NamedBlobs = dict[str, "np.ndarray | bytes"]
+"""Blobs to which others are added."""
 
 
 class WireError(ValueError):
     """A value that cannot be put on the wire, or a frame that is corrupt."""
 
 
-def encode(header: dict[str, Any], blobs: Blobs | None = None) -> bytes:
+def encode(header: JsonObject, blobs: Blobs | None = None) -> bytes:
     """Header and blobs -> one frame; dtype, byte order and shape of every array are kept.
 
     Raises: WireError for object or structured arrays and for a header that JSON cannot hold.
     """
-    entries: list[list[Any]] = []
+    entries: list[list[object]] = []
     buffers: list[Any] = []
     offset = 0
     for name, blob in (blobs or {}).items():
@@ -54,7 +58,7 @@ def encode(header: dict[str, Any], blobs: Blobs | None = None) -> bytes:
     return b"".join([_PREFIX.pack(MAGIC, len(index)), index, *buffers])
 
 
-def decode(frame: Any) -> tuple[dict[str, Any], dict[str, np.ndarray | bytes]]:
+def decode(frame: Any) -> tuple[JsonObject, NamedBlobs]:
     """Frame (any buffer) -> (header, blobs). Arrays are views into the frame, bytes are copies.
 
     Arrays are writable exactly when the frame's buffer is, and not if one element stands for all.
@@ -69,7 +73,7 @@ def decode(frame: Any) -> tuple[dict[str, Any], dict[str, np.ndarray | bytes]]:
         raise WireError(f"the frame's index is damaged: {type(error).__name__}") from error
 
 
-def _decoded(view: memoryview) -> tuple[dict[str, Any], dict[str, np.ndarray | bytes]]:
+def _decoded(view: memoryview) -> tuple[JsonObject, NamedBlobs]:
     magic, length = _PREFIX.unpack_from(view)
     start = _PREFIX.size + length
     if magic != MAGIC or length > MAX_INDEX_BYTES or start > len(view):
@@ -90,7 +94,7 @@ def _decoded(view: memoryview) -> tuple[dict[str, Any], dict[str, np.ndarray | b
     return header, blobs
 
 
-def _json(data: bytes) -> Any:
+def _json(data: bytes) -> Json:
     """A JSON value whose texts can be encoded again: lone surrogates become "?"."""
     text = data.decode(errors="replace")
     value = json.loads(text)

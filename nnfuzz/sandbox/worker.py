@@ -23,6 +23,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from nnfuzz.base.reading import JsonObject
 from nnfuzz.base.text import visible
 from nnfuzz.sandbox import channel, wire
 from nnfuzz.sandbox.capture import MARK
@@ -238,7 +239,7 @@ def enter_scratch(scratch: Path) -> None:
         os.chdir(scratch)
 
 
-def build_service(service: str, arguments: dict[str, Any]) -> Service:
+def build_service(service: str, arguments: JsonObject) -> Service:
     """Calls the factory "pkg.module:factory" of a service."""
     module, _, factory = service.partition(":")
     return getattr(importlib.import_module(module), factory)(**arguments)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
-from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.reading import Json, Unreadable
 from nnfuzz.base.untrusted import below
 
 FILTERS = ("backend", "kind", "stage", "accused", "status")
@@ -20,8 +19,8 @@ MOST_FILES = 100
 
 
 def matching_rows(
-    rows: Iterable[Mapping[str, Any]], query: Mapping[str, str]
-) -> list[Mapping[str, Any]]:
+    rows: Iterable[Mapping[str, Json]], query: Mapping[str, str]
+) -> list[Mapping[str, object]]:
     """Rows that match all filters and contain every word of the text, in the requested order."""
     wanted = {key: query[key] for key in FILTERS if query.get(key)}
     words = query.get("text", "").lower().split()
@@ -34,7 +33,7 @@ def matching_rows(
     return found
 
 
-def options(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+def options(rows: Iterable[Mapping[str, object]]) -> dict[str, list[str]]:
     """All values of each filter."""
     values: dict[str, set[str]] = {key: set() for key in FILTERS}
     for row in rows:
@@ -85,10 +84,10 @@ def file_of_finding(campaign: Path, folder: str, name: str) -> Path:
     return path
 
 
-def _fits(row: Mapping[str, Any], wanted: Mapping[str, str]) -> bool:
+def _fits(row: Mapping[str, Json], wanted: Mapping[str, str]) -> bool:
     return all(value in _values(row, key) for key, value in wanted.items())
 
 
-def _values(row: Mapping[str, Any], key: str) -> Sequence[str]:
+def _values(row: Mapping[str, Json], key: str) -> Sequence[str]:
     """Values of a finding for a filter; it may occur under several labels of a compiler."""
     return row["backends"] if key == "backend" else (row[key],)

@@ -15,12 +15,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 from urllib.parse import quote
 
 from markupsafe import Markup
 
-from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.reading import Json, JsonObject, Unreadable
 from nnfuzz.base.text import visible
 from nnfuzz.base.untrusted import MAX_TEXT_BYTES, below, read_bytes
 from nnfuzz.findings.folder import read_finding, smallest
@@ -56,8 +55,8 @@ class CampaignPage:
     """
 
     folder: Path
-    summary: Mapping[str, Any]
-    findings: Sequence[Mapping[str, Any]]
+    summary: Mapping[str, Json]
+    findings: Sequence[Mapping[str, Json]]
     tests: Iterable[TestLine]
     unsupported: Mapping[str, str]
     events: Mapping[str, int]
@@ -131,7 +130,7 @@ def answers(refusals: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[str
     return {"heads": heads, "rows": rows}
 
 
-def plain_row(row: Mapping[str, Any]) -> dict[str, Any]:
+def plain_row(row: Mapping[str, Json]) -> JsonObject:
     """A row of the table of findings, without details from its folder. row: see Campaign."""
     shown = {**_MERGED, **row, "level": row["level"].replace(",", ", ")}
     shown["variants"] = [dict(variant) for variant in row.get("variants", ())]
@@ -140,9 +139,7 @@ def plain_row(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**shown, "about": _about(shown)}
 
 
-def finding_row(
-    row: Mapping[str, Any], campaign: Path, link: Callable[[Path], str]
-) -> dict[str, Any]:
+def finding_row(row: Mapping[str, Json], campaign: Path, link: Callable[[Path], str]) -> JsonObject:
     """A row of the table of findings with details from its folder. link: folder -> its link."""
     folder, shown = campaign / row["folder"], plain_row(row)
     for variant in shown["variants"]:
@@ -162,7 +159,7 @@ def finding_row(
     return shown
 
 
-def _about(row: Mapping[str, Any]) -> str:
+def _about(row: Mapping[str, Json]) -> str:
     """Text that a search reads: names of the finding and its variants, not its files."""
     own = (row[key] for key in ("title", "pattern", "signature", "refined", "folder", "party"))
     facts = (row[key] for key in FILTERS)
@@ -172,7 +169,7 @@ def _about(row: Mapping[str, Any]) -> str:
     ).lower()
 
 
-def _detail(finding: Finding, whole: Finding, folder: Path) -> dict[str, Any]:
+def _detail(finding: Finding, whole: Finding, folder: Path) -> dict[str, object]:
     nodes = [len(f.case.graph.nodes) for f in (finding, whole)]
     return {
         "symptom": markdown_line(symptom(finding, failing_outcome(finding))),
@@ -199,7 +196,7 @@ def _drawing(finding: Finding) -> Markup | None:
         return None
 
 
-def _accused(finding: Finding) -> dict[str, Any] | None:
+def _accused(finding: Finding) -> dict[str, object] | None:
     """The accused party, with evidence and ablations; None if no party is accused."""
     if finding.localisation:
         return {"ablation": (), **finding.localisation}

@@ -19,7 +19,7 @@ from typing import Any
 from markupsafe import Markup
 
 from nnfuzz.base.index_set import IndexSet
-from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.reading import JsonObject, Unreadable
 from nnfuzz.base.shard import Shard
 from nnfuzz.base.untrusted import as_far_as, making_sense, whole_or
 from nnfuzz.base.writing import as_json
@@ -71,7 +71,7 @@ class PageSnapshot:
     about: Mapping[str, object] = field(default_factory=dict)
     state: str = ""
     tiles: tuple[tuple[str, str], ...] = ()
-    rows: tuple[dict[str, Any], ...] = ()
+    rows: tuple[JsonObject, ...] = ()
     folders: frozenset[str] = frozenset()
     growth: Markup = _NOTHING
     figures: Markup = _NOTHING
@@ -248,7 +248,7 @@ class Watch:
             self.snapshot = replace(now, number=now.number + 1, **changes)
 
 
-def _row(row: FindingRow, given_up: Iterable[str]) -> dict[str, Any]:
+def _row(row: FindingRow, given_up: Iterable[str]) -> dict[str, object]:
     status = GIVEN_UP if row.signature in given_up else WAITING
     told = {**plain_row(as_json(row)), "status": REDUCED if row.refined else status}
     return {**told, "about": f"{told['about']} {told['status']}"}

@@ -46,7 +46,7 @@ def column(value: object) -> SqlValue:
 
 
 def records(
-    kind: Callable[..., R], names: Iterable[str], rows: Iterable[tuple[Any, ...]]
+    kind: Callable[..., R], names: Iterable[str], rows: Iterable[tuple[object, ...]]
 ) -> Iterator[R]:
     """Makes a record of each row. Equal texts are one object, which saves most of the memory.
 
@@ -64,7 +64,7 @@ def records(
 
 
 @cache
-def _readers(kind: Any) -> dict[str, Callable[[Any], Any] | None]:
+def _readers(kind: Any) -> dict[str, Callable[[object], object] | None]:
     """How the column of each field is read; None where the record has the column's own value."""
     hints = typing.get_type_hints(kind)
     return {field.name: _reader(hints[field.name]) for field in dataclasses.fields(kind)}

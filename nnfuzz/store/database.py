@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any, Self, TypeVar
 
-from nnfuzz.base.reading import MOST, Unreadable, read
+from nnfuzz.base.reading import MOST, JsonObject, Unreadable, read
 from nnfuzz.base.untrusted import below, parsed_json
 from nnfuzz.store.columns import SqlValue, column, records
 from nnfuzz.store.schema import FILE, FOLDERS, LOCK, PACKED, SCHEMA, TABLES
@@ -166,11 +166,11 @@ class Database:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def config(self) -> dict[str, Any]:
+    def config(self) -> JsonObject:
         """Returns the written form of the campaign's CampaignConfig."""
         return self.meta("config")
 
-    def meta(self, key: str, default: Any = None) -> Any:
+    def meta(self, key: str, default: object = None) -> Any:
         """Returns a setting as JSON values. Raises: Unreadable."""
         row = self.execute("SELECT value FROM meta WHERE key = ?", key).fetchone()
         return parsed_json(row[0], self.folder / FILE) if row else default

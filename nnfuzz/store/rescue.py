@@ -6,7 +6,6 @@ import contextlib
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from nnfuzz.store.database import StoreError
 from nnfuzz.store.schema import SCHEMA, TABLES
@@ -57,7 +56,7 @@ def _copy(path: Path, into: Path) -> None:
             raise StoreError(f"of {path} not even the settings of the campaign can be read")
 
 
-def _readable(db: sqlite3.Connection, table: str, keys: list[str]) -> Iterator[tuple[Any, ...]]:
+def _readable(db: sqlite3.Connection, table: str, keys: list[str]) -> Iterator[tuple[object, ...]]:
     """The rows up to the first damaged page, from both ends; some may come twice."""
     for direction in ("ASC", "DESC"):
         order = ", ".join(f"{key} {direction}" for key in keys)

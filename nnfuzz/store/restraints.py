@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from nnfuzz.base.writing import as_json
 from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis
@@ -63,7 +62,7 @@ class Restraints(Table):
             ORDER BY min(epoch), item"""
         return list(self._db.records(AvoidedRow, query))
 
-    def settings_in(self, epoch: int) -> dict[str, Any]:
+    def settings_in(self, epoch: int) -> dict[str, object]:
         """Returns the fields of CaseConfig that an epoch sets."""
         avoided = tuple(row.item for row in self.avoided_in(epoch))
         refused, emphasis = self.refused_in(epoch), self.emphasis_in(epoch)

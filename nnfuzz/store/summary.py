@@ -164,7 +164,7 @@ def summarise(
     figures: Statistics,
     own: OwnFigures,
     avoided: Sequence[AvoidedRow] | None = None,
-    **more: Any,
+    **more: object,
 ) -> Summary:
     """Makes the summary of a campaign from its tables and from what stands in none of them.
 

@@ -7,7 +7,6 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -42,6 +41,7 @@ class CaseConfig:
     opsets: by exporter, the opsets of which one is drawn for each model; an exporter that is not
     named here writes every model at its opset. newest: the newest of all opsets that are drawn, in
     the configuration of one test case, which reduction tries last; 0 where the opset is given.
+    drawn: in such a configuration all opsets that are drawn for its exporter.
     among: where only one of them is looked at, how many they are. operators: names to generate
     from; empty means all. exclude: names left out. refused: written signatures
     (nnfuzz.ir.support_key) that one of the chosen backends does not support. avoid: signatures and
@@ -50,7 +50,8 @@ class CaseConfig:
     dtypes: relative frequencies by dtype name, in place of the default ones; 0: only where an
     operator admits nothing else; None: never. motifs: motifs per graph, on
     average (nnfuzz.generate.config). seed_models: ONNX files, one of which each graph starts from;
-    seed_digest: of their contents (nnfuzz.testcase.seeds).
+    seed_digest: of their contents (nnfuzz.testcase.seeds). motif_files: with patterns that are
+    planted (nnfuzz.operators.motif_file); motif_digest: of their contents.
     dynamic: share of test cases whose model gets a symbolic dimension, where it can. rewrites:
     share of those in the direct form whose model is rewritten (nnfuzz.rewrite); None: none, or with
     `edges` a usual share, by the rules of empty tensors alone; unrewritten: what
@@ -79,6 +80,7 @@ class CaseConfig:
     others: tuple[tuple[str, int], ...] = ()
     opsets: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     newest: int = 0
+    drawn: tuple[int, ...] = ()
     among: int = 1
     operators: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -88,6 +90,8 @@ class CaseConfig:
     plugins: tuple[str, ...] = ()
     seed_models: tuple[str, ...] = ()
     seed_digest: str = ""
+    motif_files: tuple[str, ...] = ()
+    motif_digest: str = ""
     dtypes: Mapping[str, float | None] = field(default_factory=dict)
     sizes: Sizes = field(default_factory=Sizes)
     emphasis: Emphasis = NO_EMPHASIS
@@ -137,6 +141,7 @@ class CaseConfig:
             opset=opset_of(name) or given,
             others=(),
             opsets={},
+            drawn=self.drawing(exporter) or self.drawn,
             newest=max((self.newest, *(o for found in self.opsets.values() for o in found))),
             among=max(self.among, len(self.exporters)),
             refused=_of(name, self.refused),
@@ -144,7 +149,7 @@ class CaseConfig:
         )
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> CaseConfig:
+    def from_json(cls, data: Mapping[str, object]) -> CaseConfig:
         """Raises: Unreadable."""
         return read(cls, data)
 

@@ -31,8 +31,9 @@ from nnfuzz.ir.sizes import join_copies
 from nnfuzz.ir.support_key import SupportKey, operators_in
 from nnfuzz.ir.view import NO_GRAPH
 from nnfuzz.materialize.dynamic import SizeError, emit_dynamic
-from nnfuzz.materialize.errors import ExportError, OpsetError
+from nnfuzz.materialize.errors import ExporterDied, ExportError, OpsetError
 from nnfuzz.materialize.exporters import Exporter
+from nnfuzz.materialize.older import CHANGED
 from nnfuzz.materialize.opsets import DYNAMIC, exporter_of, opset_of, opset_range
 from nnfuzz.operators.motif import Motif
 from nnfuzz.operators.operator import OpSpec
@@ -58,6 +59,7 @@ KEPT = 4
 QUICK = SearchConfig(restarts=2, steps=12)
 EMPTY = 0.3
 """Share of the models with edge values that get empty tensors as well, unless one is given."""
+SCARCE = 4.0
 DIMENSIONS = 4
 """How many dimensions of a graph may become symbolic ones before it is exported without any."""
 
@@ -96,7 +98,8 @@ class CaseGenerator:
         self.config = config
         self.specs = _specs(config, parts.registry)
         self._exporters = parts.exporters
-        self.generate = admitted_by_schema(_generate(config), self.specs, config.onnx_release)
+        weighed = replace(_generate(config), operator_weights=_operator_weights(config, self.specs))
+        self.generate = admitted_by_schema(weighed, self.specs, config.onnx_release)
         self._unguided = replace(self.generate, **_plain(config))
         self.catalog = Catalog(self.specs, self.generate, parts.motifs)
         self.targets = CoverageTargets(self.catalog)
@@ -130,12 +133,17 @@ class CaseGenerator:
         gone = {*(operators_in(config.refused) - left), *config.unrewritten}
         return tuple(name for name in wanted if not any(needs(RULES[name], what) for what in gone))
 
-    def produce(self, index: int, report: Report) -> TestCase | NotProduced:
-        """The test case of an index, or why there is none. Never raises for a bad case."""
+    def produce(
+        self, index: int, report: Report, died: tuple[str, str] | None = None
+    ) -> TestCase | NotProduced:
+        """The test case of an index, or why there is none. Never raises for a bad case.
+
+        died: see nnfuzz.testcase.jobs.Produce.
+        """
         rng, id_ = random.Random(f"{self.seed}/{index}"), Numbered(self.seed, index)
         if self.config.restrains(self.seed, index):
-            return self._make(id_, rng, self.narrowed, self.restrained, report)
-        return self._make(id_, rng, self.targets, self.generate, report)
+            return self._make(id_, rng, self.narrowed, self.restrained, report, died)
+        return self._make(id_, rng, self.targets, self.generate, report, died)
 
     def _corpus(self, index: int) -> Sequence[Kept]:
         """What the graph of an index may start from; a function of it, as the graph is.
@@ -174,13 +182,15 @@ class CaseGenerator:
         found = search(made.graph, random.Random(rng.random()), DRAWS_ONLY)
         return [Kept(made.graph, found.values, made.motifs)] if isinstance(found, Found) else ()
 
-    def probe(self, probe: Probe, report: Report) -> TestCase | NotProduced:
+    def probe(
+        self, probe: Probe, report: Report, died: tuple[str, str] | None = None
+    ) -> TestCase | NotProduced:
         """A test case of a single operator with the probe's signature. Raises: KeyError."""
         signature = str(probe.key.signature)
         rng = random.Random(f"probe/{signature}/{probe.instance}")
         config = replace(self._unguided, nodes=PROBE_NODES, refused=frozenset())
         targets = CoverageTargets(self.catalog.only(signature))
-        return self._make(probe, rng, targets, config, report)
+        return self._make(probe, rng, targets, config, report, died)
 
     def _make(
         self,
@@ -189,6 +199,7 @@ class CaseGenerator:
         targets: CoverageTargets,
         config: GenerateConfig,
         report: Report,
+        died: tuple[str, str] | None = None,
     ) -> TestCase | NotProduced:
         case = _Attempt(id_, self.config.writer, report)
         corpus: Sequence[Kept] = ()  # probes start from none, and have no target
@@ -215,6 +226,9 @@ class CaseGenerator:
             if self.config.edges:
                 found = _at_edges(graph, random.Random(rng.random()), found)
             with case.phase("export"):
+                if died and exporter != DIRECT:
+                    cause = ExporterDied(*died)
+                    raise ExportError(exporter, self.config.opset, cause) from cause
                 export = self._exporters[exporter].export
                 model = export(graph, found.weights, found.inputs, self.config.opset)
                 plain = b""
@@ -256,7 +270,8 @@ class CaseGenerator:
         share = self.config.rewrites
         if share is None:
             share = EMPTY if self.config.edges else 0.0
-        if self.config.invalid or not self._rules or rng.random() >= share:
+        old = self.config.opset < CHANGED  # rules write nodes as later opsets have them
+        if self.config.invalid or old or not self._rules or rng.random() >= share:
             return model, b"", DIRECT
         after, steps = draw_rewriting(model, rng, self._rules)
         return after, model if steps else b"", form_name(DIRECT, steps)
@@ -336,6 +351,18 @@ def _generate(config: CaseConfig) -> GenerateConfig:
         operator_weights=config.emphasis.operators,
         motif_weights=config.emphasis.motifs,
     )
+
+
+def _operator_weights(config: CaseConfig, specs: Sequence[type[OpSpec]]) -> dict[str, float]:
+    """Factors on the frequencies of operators: those that few of the drawn opsets have are the more
+    frequent where they are, up to SCARCE times; then what guidance asks for.
+    """
+    found = {}
+    for spec in specs:
+        having = sum(opset >= spec.since for opset in config.drawn)
+        scarcity = min(len(config.drawn) / having, SCARCE) if having else 1.0
+        found[spec.name] = scarcity * config.emphasis.operators.get(spec.name, 1.0)
+    return {name: weight for name, weight in found.items() if weight != 1.0}
 
 
 def _plain(config: CaseConfig) -> dict[str, Any]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from nnfuzz.backend.deviation import NO_HABITS, Habits
 from nnfuzz.backend.outcome import Outcome
-from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.reading import Json, Unreadable
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.sandbox.events import Death, Limits, Reply, Trouble, WorkerFault, event_line
 from nnfuzz.sandbox.forkserver import ForkServer
@@ -58,7 +58,7 @@ class ProducerClient:
     def __init__(
         self,
         seed: int,
-        config: Mapping[str, Any],
+        config: Mapping[str, Json],
         server: ForkServer | None = None,
         limits: Limits = LIMITS,
     ) -> None:
@@ -74,12 +74,15 @@ class ProducerClient:
         return client
 
     def produce(self, id_: TestId) -> TestCase | NotProduced:
-        """The test case that is meant. A producer that dies is a NotProduced.
+        """The test case that is meant. A producer or exporter that dies is a NotProduced.
 
         Raises: ProducerUnavailable, ProducerSettingsError.
         """
+        job = Produce(id_)
         try:
-            return self._call(Produce(id_))
+            event = working(self._sandbox.call(job))
+            without_exporter = job.after(event)
+            return self._call(without_exporter) if without_exporter else _value(event)
         except ProducerUnavailable:
             raise
         except ProducerError as error:
@@ -136,12 +139,16 @@ class ProducerClient:
         self.close()
 
     def _call(self, job: Job[A]) -> A:
-        event = working(self._sandbox.call(job))
-        if isinstance(event, WorkerFault):
-            raise ProducerError(f"{event_line(event)}\n{event.traceback}")
-        if isinstance(event, Death):
-            raise ProducerError(f"{event_line(event)}\n{event.captured}")
-        return event.value
+        return _value(working(self._sandbox.call(job)))
+
+
+def _value(event: Reply[A] | Trouble) -> A:
+    """The answer. Raises: ProducerError if there is none."""
+    if isinstance(event, WorkerFault):
+        raise ProducerError(f"{event_line(event)}\n{event.traceback}")
+    if isinstance(event, Death):
+        raise ProducerError(f"{event_line(event)}\n{event.captured}")
+    return event.value
 
 
 def working(event: Reply[A] | Trouble) -> Reply[A] | Trouble:

@@ -19,7 +19,7 @@ from nnfuzz.backend.target import DIRECT
 from nnfuzz.ir.graph import Graph, pruned
 from nnfuzz.materialize.importing import ImportedModel, import_onnx, rename
 from nnfuzz.materialize.module import execute, tensors
-from nnfuzz.materialize.opsets import opset_range
+from nnfuzz.materialize.opsets import READ_FROM, opset_range
 from nnfuzz.materialize.sizing import UNKNOWN_SIZE
 from nnfuzz.materialize.static import OnnxImportError
 from nnfuzz.materialize.walk import reads
@@ -124,7 +124,7 @@ def _case(
 def _opset(model: onnx.ModelProto) -> int:
     """That of the model, or the nearest one that graphs are written at."""
     versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
-    least, most = opset_range(DIRECT)
+    least, most = READ_FROM, opset_range(DIRECT)[1]
     return min(max(versions[0] if versions else most, least), most)
 
 

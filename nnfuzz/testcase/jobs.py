@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from nnfuzz.backend.deviation import NO_HABITS, Deviation, Habits
-from nnfuzz.backend.outcome import Outcome, OutcomeKind
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
 from nnfuzz.compare.mismatch import Verdict
+from nnfuzz.sandbox.events import Death, DeathKind
 from nnfuzz.sandbox.job import Job
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.identity import TestId
@@ -21,13 +22,24 @@ REFERENCE = "onnx.reference"
 
 @dataclass(frozen=True)
 class Produce(Job[TestCase | NotProduced]):
-    """Makes the test case of an id."""
+    """Makes the test case of an id. died: signal and last words of the process in which its
+    exporter wrote the model before: PyTorch's are not asked again, and the test ends there.
+    """
 
     test: TestId
+    died: tuple[str, str] | None = None
 
     @property
     def about(self) -> str:
         return str(self.test)
+
+    def after(self, event: object) -> Produce | None:
+        """The job without the exporter, if that is what its process died of; else None."""
+        if self.died or not isinstance(event, Death) or event.stage != Stage.EXPORT:
+            return None
+        if event.kind is not DeathKind.CRASH or event.from_outside:
+            return None
+        return replace(self, died=(event.signal, event.captured))
 
     def accept(self, answer: TestCase | NotProduced) -> TestCase | NotProduced:
         return made_for(self.test, answer)

@@ -32,7 +32,7 @@ from nnfuzz.materialize.exporters import all_exporters
 from nnfuzz.materialize.module import execute, tensors
 from nnfuzz.materialize.opsets import opset_of, opset_range, writer
 from nnfuzz.operators.carriers import array
-from nnfuzz.operators.motif import load_motifs
+from nnfuzz.operators.mined import all_motifs, check_patterns, mined_motifs
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.rewrite.forms import write_form
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
@@ -40,7 +40,7 @@ from nnfuzz.testcase.case_generator import CaseGenerator, Parts, Report, newest_
 from nnfuzz.testcase.foreign import computed, with_outputs
 from nnfuzz.testcase.identity import Foreign, Numbered, Probe, TestId
 from nnfuzz.testcase.invalid import produce_invalid
-from nnfuzz.testcase.seeds import SeedLibrary
+from nnfuzz.testcase.seeds import SeedLibrary, digest
 
 
 class Producer:
@@ -56,7 +56,8 @@ class Producer:
         self.seed = seed
         self.registry = OpRegistry.load(plugins)
         self.exporters = all_exporters()
-        motifs = load_motifs(plugins)
+        motifs = all_motifs(plugins)
+        self._motif_files: tuple[str, ...] = ()
         library = SeedLibrary(self.registry)
         self._parts = Parts(self.registry, motifs, self.exporters, library)
         self._plain = config
@@ -68,6 +69,7 @@ class Producer:
 
         What has been read and learnt already is kept. Raises: as the constructor does.
         """
+        self._read_motifs(config)
         self.edges = config.edges
         self.criterion = Criterion.parse(config.tolerance) if config.tolerance else None
         self._config = config
@@ -89,6 +91,22 @@ class Producer:
             raise NothingLeft(f"{told} (nnfuzz ops says what exporters write)")
         self._wanted = config.operators
         self._left_out = [f"exporter {name} is left out: {empty[name]}" for name in empty]
+
+    def _read_motifs(self, config: CaseConfig) -> None:
+        """Adds the motifs of the configuration's files.
+
+        Raises: Unreadable if they cannot be used, or have changed since the campaign began.
+        """
+        files = config.motif_files
+        if files == self._motif_files:
+            return
+        if digest(files) != config.motif_digest:
+            raise Unreadable("the motif files have changed since the campaign began")
+        check_patterns(files, self.registry.get)
+        known = {motif.name for motif in self._parts.motifs}
+        more = [motif for motif in mined_motifs(files) if motif.name not in known]
+        self._parts = replace(self._parts, motifs=[*self._parts.motifs, *more])
+        self._motif_files = files
 
     def _having_named(self, writers: tuple[str, ...]) -> tuple[str, ...]:
         """The writers, each as often as its opset has operators that were asked for by name, so
@@ -165,23 +183,36 @@ class Producer:
         start = zlib.crc32(f"{self.seed}/{index}/opset".encode()) % len(writers)
         return self._first((*writers[start:], *writers[:start]))
 
-    def produce(self, index: int, report: Report = lambda stage: None) -> TestCase | NotProduced:
-        """The test case of an index, or why there is none. Never raises for a bad case."""
+    def produce(
+        self,
+        index: int,
+        report: Report = lambda stage: None,
+        died: tuple[str, str] | None = None,
+    ) -> TestCase | NotProduced:
+        """The test case of an index, or why there is none. Never raises for a bad case.
+
+        died: see nnfuzz.testcase.jobs.Produce.
+        """
         generator = self.generator_for(index)
         if generator.config.invalid:
             return produce_invalid(generator, index, report)
-        return generator.produce(index, report)
+        return generator.produce(index, report, died)
 
-    def made(self, id_: TestId, report: Report = lambda stage: None) -> TestCase | NotProduced:
+    def made(
+        self,
+        id_: TestId,
+        report: Report = lambda stage: None,
+        died: tuple[str, str] | None = None,
+    ) -> TestCase | NotProduced:
         """The test case that is meant, or why there is none.
 
         Raises: KeyError for a probe of an unknown exporter or signature, ValueError for a test of
         another seed or a foreign model.
         """
         if isinstance(id_, Probe):
-            return self._of_probes(id_.key.exporter).probe(id_, report)
+            return self._of_probes(id_.key.exporter).probe(id_, report, died)
         if isinstance(id_, Numbered) and id_.seed == self.seed:
-            return self.produce(id_.index, report)
+            return self.produce(id_.index, report, died)
         raise ValueError(f"{id_} is not made by a producer of seed {self.seed}")
 
     def _of_probes(self, exporter: str) -> CaseGenerator:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
+from nnfuzz.base.reading import Json
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.sandbox.job import Report, Service, does
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
@@ -49,7 +49,7 @@ def blames_settings(error_type: str) -> bool:
 class ProducerService(Service):
     """One per worker; loads operator specs once."""
 
-    def __init__(self, seed: int, config: Mapping[str, Any]) -> None:
+    def __init__(self, seed: int, config: Mapping[str, Json]) -> None:
         from nnfuzz.testcase.producer import Producer
 
         gc.set_threshold(*COLLECTED)
@@ -57,7 +57,7 @@ class ProducerService(Service):
 
     @does(Produce)
     def produce(self, job: Produce, report: Report) -> TestCase | NotProduced:
-        return self.producer.made(job.test, report)
+        return self.producer.made(job.test, report, job.died)
 
     @does(ListVocabulary)
     def vocabulary(self, job: ListVocabulary, report: Report) -> Vocabulary:
@@ -110,6 +110,6 @@ def _reference(case: TestCase) -> Outcome:
     return Outcome(OutcomeKind.OK, Stage.EXECUTE, target, outputs=outputs)
 
 
-def producer_service(seed: int, config: Mapping[str, Any]) -> ProducerService:
+def producer_service(seed: int, config: Mapping[str, Json]) -> ProducerService:
     """The factory that sandboxes name: "nnfuzz.testcase.service:producer_service"."""
     return ProducerService(seed, config)

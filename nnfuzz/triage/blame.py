@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
 from nnfuzz.backend.outcome import Stage
 from nnfuzz.backend.target import rules_of
@@ -45,7 +44,7 @@ def blamed(
     operator: str = "",
     branches: bool = False,
     types: Mapping[str, str] = NO_TYPES,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Parts that replace those of an error with a message; None: not part of it.
 
     operator: the only one of the ONNX model, "" if there are several. branches: whether an
@@ -111,7 +110,7 @@ def blamed(
     return _said(general) | ({"behind": behind} if behind else {"operator": own})
 
 
-def _said(general: str) -> dict[str, Any]:
+def _said(general: str) -> dict[str, object]:
     """The message in general words instead of what a complaint says of this model."""
     return {"message": general, "about": None, "at": None, "location": None}
 
@@ -123,7 +122,7 @@ def _unlike(message: str, graph: GraphView) -> bool:
     return sum(bool(re.search(rf"\b{dtype}\b", message)) for dtype in read) > 1
 
 
-def _suspects(what: str, at: Sequence[str], graph: GraphView) -> dict[str, Any] | None:
+def _suspects(what: str, at: Sequence[str], graph: GraphView) -> dict[str, object] | None:
     """Parts for a complaint about an input that is not as in the model.
 
     at: the operators that the compiler says it failed at.
@@ -133,7 +132,7 @@ def _suspects(what: str, at: Sequence[str], graph: GraphView) -> dict[str, Any] 
     return _result(what, before_last(graph, what)) if what in _INPUTS else None
 
 
-def _result(what: str, suspects: Sequence[str]) -> dict[str, Any] | None:
+def _result(what: str, suspects: Sequence[str]) -> dict[str, object] | None:
     return dict.fromkeys(_ERROR) | {RESULT: what, "of": list(suspects)} if suspects else None
 
 

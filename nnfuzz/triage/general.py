@@ -258,7 +258,7 @@ def operands(graph: GraphView, operator: str) -> int:
     return max((len(node.inputs) for node in graph.nodes), default=0) if variadic else 0
 
 
-def schema_defaults(operator: str) -> dict[str, Any]:
+def schema_defaults(operator: str) -> dict[str, object]:
     """The attributes of an ONNX operator, by name, with their defaults; None where there is none.
 
     Empty if ONNX has no such operator.
@@ -272,7 +272,7 @@ def schema_defaults(operator: str) -> dict[str, Any]:
     return {name: _default(attribute) for name, attribute in declared.items()}
 
 
-def _default(attribute: Any) -> Any:
+def _default(attribute: Any) -> object:
     from onnx import helper
 
     value = attribute.default_value

@@ -11,11 +11,11 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 from nnfuzz.backend.deviation import Deviation
 from nnfuzz.backend.outcome import OutcomeKind, Stage
-from nnfuzz.base.reading import Unreadable, read
+from nnfuzz.base.reading import Json, JsonObject, Unreadable, read
 from nnfuzz.base.writing import as_json
 from nnfuzz.triage.frames import is_native
 
@@ -39,7 +39,7 @@ class _Identity:
     kind: OutcomeKind | None = None
     levels: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return {name: as_json(value) for name, value in values.items() if value is not None}
 
@@ -73,7 +73,7 @@ class HabitIdentity(_Identity):
     habits: tuple[Deviation, ...]
     stage: Stage | None = None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return super().to_json() | {"habits": list(map(str, self.habits))}
 
 
@@ -121,9 +121,9 @@ class RefusalIdentity(_Identity):
 class CauseIdentity:
     """The cause of a reduced failure (nnfuzz.triage.refine), or the text of another version."""
 
-    parts: Mapping[str, Any] = field(hash=False)
+    parts: Mapping[str, Json] = field(hash=False)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return dict(self.parts)
 
 
@@ -138,7 +138,7 @@ Observed = (
 Identity = Observed | CauseIdentity
 
 
-def identity_of(parts: Mapping[str, Any]) -> Identity:
+def identity_of(parts: Mapping[str, object]) -> Identity:
     """Reads the written form."""
     try:
         return read(Observed, parts)  # type: ignore[arg-type]
@@ -146,7 +146,7 @@ def identity_of(parts: Mapping[str, Any]) -> Identity:
         return CauseIdentity(parts)
 
 
-def digest_of(parts: Mapping[str, Any]) -> str:
+def digest_of(parts: Mapping[str, object]) -> str:
     """The hash of a signature with this written form."""
     text = json.dumps({k: v for k, v in parts.items() if k != "others"}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:HASH_DIGITS]

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from nnfuzz.backend.outcome import Stage
 from nnfuzz.ir.dtypes import DType
@@ -90,7 +90,7 @@ class Key:
 
 
 def error_keys(
-    failure: Failure, refined: Mapping[str, Any], graph: GraphView, line: str = ""
+    failure: Failure, refined: Mapping[str, object], graph: GraphView, line: str = ""
 ) -> set[Key]:
     """The keys of an error: its last clause, its place, its operators, the frame of a crash, and
     what it says where, dtypes and operators aside.
@@ -116,7 +116,7 @@ def error_keys(
     return {Key(key.kind, f"{failure.compiler} {key.text}") for key in found}
 
 
-def unread_keys(failure: Failure, refined: Mapping[str, Any], written: GraphView) -> set[Key]:
+def unread_keys(failure: Failure, refined: Mapping[str, object], written: GraphView) -> set[Key]:
     """The key of an importer's error about what other operators made: the first of these.
 
     An importer that knows nothing of a result complains of its dtype, its rank or its sizes, as the

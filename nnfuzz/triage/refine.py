@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
-from typing import Any
 
 from nnfuzz.backend.deviation import Deviation
 from nnfuzz.backend.outcome import OutcomeKind
+from nnfuzz.base.reading import JsonObject
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.sizes import name_and_copy
@@ -190,7 +190,7 @@ def refined(failure: Failure, graph: GraphView, facts: TriageFacts | None = None
     return Signature(digest_of(parts), failure.signature.title, parts)
 
 
-def _apart(message: str, graph: GraphView, facts: TriageFacts) -> dict[str, Any]:
+def _apart(message: str, graph: GraphView, facts: TriageFacts) -> dict[str, object]:
     """Which rewrite of a collection it is: as an error says, whatever it was applied to, or else by
     the operators.
     """
@@ -201,7 +201,7 @@ def _apart(message: str, graph: GraphView, facts: TriageFacts) -> dict[str, Any]
     return {"message": from_last_location(message) or general_message(message, dtypes, operators)}
 
 
-def _mismatch(failure: Failure, graph: GraphView, facts: TriageFacts) -> dict[str, Any]:
+def _mismatch(failure: Failure, graph: GraphView, facts: TriageFacts) -> JsonObject:
     """Parts that replace those of a mismatch; None: not part of it."""
     kind = failure.signature.parts.get("wrong", "")
     if kind in _NUMBERS and graph:
@@ -283,14 +283,14 @@ def _first(
     return first, dtypes.get(first.output, "") if first else ""
 
 
-def _where(graph: GraphView, facts: TriageFacts) -> dict[str, Any]:
+def _where(graph: GraphView, facts: TriageFacts) -> JsonObject:
     """The only operator; or the pattern without the exact dtypes."""
     if not graph:
         return {}
     operators = {*graph.operators}
     sized = [SIZED] * (SIZED in pattern_of(graph).nodes)
     if facts.operator or len(operators) == 1:
-        found: dict[str, Any] = {"operator": facts.operator or min(operators)}
+        found: dict[str, object] = {"operator": facts.operator or min(operators)}
         return found | ({"sized": True} if sized else {})
     coarse = coarse_graph(graph)
     return {"nodes": signatures(coarse) + sized, "edges": list(pattern_of(coarse).edges)}

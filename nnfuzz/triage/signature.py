@@ -13,7 +13,6 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 from nnfuzz.backend.complaint import CompilerError, ComplaintKind, read_complaint
 from nnfuzz.backend.deviation import Deviation
@@ -21,6 +20,7 @@ from nnfuzz.backend.normalise import normalise
 from nnfuzz.backend.outcome import DIFFERENCES, Outcome, OutcomeKind, Stage
 from nnfuzz.backend.slips import slip
 from nnfuzz.backend.target import Pipeline, Target, levels_of
+from nnfuzz.base.reading import Json
 from nnfuzz.base.text import one_line
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.invalid.fault import Fault
@@ -62,7 +62,7 @@ class Signature:
 
     hash: str
     title: str
-    parts: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    parts: Mapping[str, Json] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         # It may come from a folder that anybody has written.

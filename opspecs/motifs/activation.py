@@ -106,3 +106,17 @@ def repeated_function(m, x):
         )
     )
     m(twice, m(once, x))
+
+
+@motif(size=5)
+def prelu(m, x):
+    """relu(x) - slope * relu(-x), with a slope for all or one along the last axis."""
+    slope = 0.25 if m.draw.chance(0.5) else m.weight(x, m.shape(x)[-1])
+    below = m("Mul", m("Relu", m("Neg", x)), slope)
+    m("Sub", m("Relu", x), below)
+
+
+@motif(size=4)
+def elu(m, x):
+    """x where it is positive, else exp(x) - 1."""
+    m("Where", m("Greater", x, 0.0), x, m("Sub", m("Exp", x), 1.0))

@@ -93,6 +93,23 @@ def reshaped_product(m, x):
     m("Reshape", y, shape=(rows, m.shape(y)[-1]))
 
 
+@motif(size=3, ranks=(2, 2))
+def matmul_bn(m, x):
+    """A product, sometimes with a bias, and a BatchNormalization that folds into its weight."""
+    y = _projected(m, x)
+    if m.draw.chance(0.4):
+        y = m("Add", y, m.weight(y, m.shape(y)[-1]))
+    m("BatchNormalization", y)
+
+
+@motif(size=3, ranks=(2, 2))
+def gemm_transpose(m, x):
+    """Gemm of a transposed operand, or with its result transposed."""
+    if m.draw.chance(0.5):
+        return m("Gemm", m("Transpose", x, perm=(1, 0)))
+    return m("Transpose", m("Gemm", x), perm=(1, 0))
+
+
 # -- convolutions -----------------------------------------------------------------------------
 
 

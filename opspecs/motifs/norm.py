@@ -92,3 +92,42 @@ def variance(m, x):
     """mean(x^2) - mean(x)^2, whose operands cancel."""
     mean = m("ReduceMean", x, **LAST)
     m("Sub", m("ReduceMean", m("Mul", x, x), **LAST), m("Mul", mean, mean))
+
+
+@motif(size=5, ranks=(3, 4), weight=2.0)
+def group_norm(m, x):
+    """InstanceNormalization of groups of channels between two Reshapes, scaled and shifted."""
+    batch, channels, *rest = m.shape(x)
+    groups, inner = m.draw.choice((1, 2, 4)), m.draw.var("f", 1, 64)
+    y = m("InstanceNormalization", m("Reshape", x, shape=(batch, groups, inner)))
+    y = m("Reshape", y, shape=(batch, channels, *rest))
+    column = m.weight(x, channels, *(1,) * len(rest))
+    m("Add", m("Mul", y, column), column)
+
+
+@motif(size=7, ranks=(2, 5))
+def mean_variance_norm(m, x):
+    """x less its mean by its standard deviation, over the spatial axes or the last one."""
+    rank = len(m.shape(x))
+    axes = tuple(range(2, rank)) if rank > 2 and m.draw.chance(0.6) else (-1,)
+    given = {**LAST, "axes": axes}
+    centred = m("Sub", x, m("ReduceMean", x, **given))
+    spread = m("Sqrt", m("ReduceMean", _squared(m, centred), **given))
+    m("Div", centred, m("Add", spread, _epsilon(m)))
+
+
+@motif(size=3, ranks=(1, 5))
+def biased_softmax(m, x):
+    """Softmax of a sum with a bias of the same rank or a lower one, as attention masks are."""
+    shape = m.shape(x)
+    bias = m.draw.choice((shape, shape[-1:], (1,) * (len(shape) - 1) + shape[-1:]))
+    m("Softmax", m("Add", x, m.weight(x, *bias)), axis=m.draw.choice((-1, -1, len(shape) - 1)))
+
+
+@motif(size=3, ranks=(2, 5))
+def merged_reductions(m, x):
+    """Two reductions in a row, of different axes."""
+    kind = m.draw.choice(("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd"))
+    keepdims = int(m.draw.chance(0.6))
+    y = m(kind, x, axes=(-1,), keepdims=keepdims)
+    m(kind, y, axes=(-2,) if keepdims else (-1,), keepdims=keepdims)

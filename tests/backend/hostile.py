@@ -266,6 +266,9 @@ class Hostile(Backend):
             misbehave("os_exit" if how == "segfault" else "raise")
         return self.build(module, level), ["tidy(Identity)", "tidy(Identity)", "fold"]
 
+    def known_passes(self, module, level):
+        return ["tidy", "fold", "tile"]
+
     def build(self, module, level):
         how, stage, where = module
         if (stage, where) == ("compile", level):

@@ -218,6 +218,7 @@ def test_passes_are_told_of_the_last_level_where_that_is_asked_for(runner):
     assert [outcome.passes for outcome in asked] == [None, None, ("tidy(Identity)", "fold")]
     assert [outcome.passes for outcome in plain] == [None] * 3
     assert set(runner.told_passes(fine, "O2")) == {"tidy(Identity)", "fold"}
+    assert runner.known_passes(fine, "O2") == ["tidy", "fold", "tile"]
 
 
 @pytest.mark.parametrize("how", ["segfault", "raise"])

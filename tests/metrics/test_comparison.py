@@ -29,3 +29,14 @@ def test_two_folders_are_told_side_by_side():
     assert first["attributes"][0]["values"] == {"0": 1}
     page = both.page()
     assert "a&lt;b&gt;" in page and "<b>" not in page and "torn" in page and "fuse" in page
+
+
+def test_passes_that_run_and_changed_no_model_of_any_folder_are_idle():
+    one, two = Tally(), Tally()
+    one.add(graph(4), {"toy": ["fuse(Relu)"]})
+    two.add(graph(5), {"toy": ["tile"]})
+    folders = [Counted("a", one, {}), Counted("b", two, {})]
+    both = FolderComparison(folders, VOCABULARY, {"toy": ["fuse", "fold", "tile"]})
+    assert both.idle_passes() == {"toy": ["fold"]}
+    assert both.to_json()["idle_passes"] == {"toy": ["fold"]}
+    assert FolderComparison(folders, VOCABULARY).idle_passes() == {}

@@ -17,7 +17,7 @@ from nnfuzz.ir.features import features
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.sandbox.record import pack, unpack
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
-from nnfuzz.testcase.identity import Probe
+from nnfuzz.testcase.identity import Numbered, Probe
 from nnfuzz.testcase.jobs import ComputeReference
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.testcase.service import ProducerService
@@ -278,3 +278,17 @@ def test_mutated_cases_are_a_function_of_the_index_alone():
     assert found == {i: forwards.produce(i).digest() for i in range(20)}
     parent, child = (forwards.produce(i).graph for i in (8, 9))
     assert {n.outputs for n in parent.nodes} & {n.outputs for n in child.nodes}
+
+
+def test_an_exporter_whose_process_has_died_has_failed():
+    died = "SIGFPE", "Fatal Python error: Floating point exception"
+    failed = Producer(0, CaseConfig(exporter="torchscript")).made(Numbered(0, 1), died=died)
+    assert isinstance(failed, NotProduced) and failed.stage == "export" and failed.graph
+    assert "ExporterDied: the process died of SIGFPE" in failed.message
+    assert died[1] in failed.traceback and not failed.unsupported
+
+
+def test_a_model_that_nnfuzz_writes_itself_is_no_exporters():
+    died = "SIGFPE", ""
+    made = Producer(0, CaseConfig(exporter="direct")).made(Numbered(0, 1), died=died)
+    assert isinstance(made, TestCase)

@@ -12,9 +12,7 @@ from nnfuzz.cli.errors import FAULT, FINDINGS, OK, UsageError, writing
 from nnfuzz.cli.options import Original, Plugins
 
 if TYPE_CHECKING:
-    from nnfuzz.backend.registry import BackendSpec
-    from nnfuzz.experiment.bisection import Bisection, BisectionStep
-    from nnfuzz.records.finding import Finding
+    from nnfuzz.experiment.bisection import BisectionStep
 
 
 def bisect(
@@ -44,6 +42,7 @@ def bisect(
     from nnfuzz.cli.consent import Consent
     from nnfuzz.cli.findings import backend_of, chosen_model, open_finding
     from nnfuzz.findings.bisection import NotReproduced, write_bisection
+    from nnfuzz.library.replaying import bisect_finding
     from nnfuzz.testcase.client import ProducerError
 
     folder = chosen_model(finding, original)
@@ -53,7 +52,7 @@ def bisect(
     if spec is None:
         raise UsageError("a finding about an exporter has no compiler to bisect")
     try:
-        result = _bisected(found, spec, oldest, newest)
+        result = bisect_finding(found, spec, oldest, newest, typer.echo, _show)
     except NotReproduced as error:
         typer.echo(str(error))
         raise typer.Exit(OK) from error
@@ -65,30 +64,6 @@ def bisect(
     for bisection in result:
         typer.echo(f"{bisection.compiler} {bisection.result}")
     raise typer.Exit(FINDINGS)
-
-
-def _bisected(found: Finding, spec: BackendSpec, oldest: str, newest: str) -> list[Bisection]:
-    from nnfuzz.backend.registry import BackendRegistry
-    from nnfuzz.backend.releases import releases_of
-    from nnfuzz.findings.bisection import Releases
-    from nnfuzz.testcase.client import ProducerClient
-
-    registry = BackendRegistry.discover(spec.plugins)
-    backend = registry.get(spec.name)
-    if not backend.distribution:
-        raise UsageError(
-            f"{spec.name} names no package (Backend.distribution), so it has no releases to bisect"
-        )
-    listed = releases_of(backend)
-    for asked in filter(None, (oldest, newest)):
-        if asked not in listed:
-            raise UsageError(f"{spec.name} has no release {asked}; there are {', '.join(listed)}")
-    typer.echo(f"finding: {found.signature}")
-    with ProducerClient(found.case.id.seed, found.config) as producer:
-        if not found.case.fault:
-            producer.check(found.case)
-        releases = Releases(found, spec, registry, producer.judge, listed, _show)
-        return releases.bisect(oldest, newest)
 
 
 def _show(step: BisectionStep) -> None:

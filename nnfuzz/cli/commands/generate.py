@@ -20,6 +20,7 @@ from nnfuzz.cli.options import (
     Exclude,
     ExcludeDtypes,
     Exporter,
+    MotifFiles,
     Motifs,
     Nodes,
     Operators,
@@ -80,6 +81,7 @@ class GenerateOptions:
     motifs: Annotated[Motifs, Recorded()] = None
     engine: Annotated[Engine, Recorded()] = None
     seed_models: Annotated[SeedModels, Recorded()] = None
+    motif_files: Annotated[MotifFiles, Recorded()] = None
     exporter: Annotated[Exporter, Recorded()] = None
     opset: Opset = None
     plugin: Plugins = None

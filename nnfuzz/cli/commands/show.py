@@ -65,9 +65,9 @@ def show(
 
 def read_graph(path: Path) -> GraphView:
     """The graph from a folder, a model or JSON. Raises: UsageError."""
-    from nnfuzz.cli.onnx_graph import model_graph
     from nnfuzz.findings.packed_folder import is_packed, unpacked_files
     from nnfuzz.ir.view import GraphView
+    from nnfuzz.library.onnx_graph import model_graph
 
     if is_packed(path):
         with unpacked_files(path) as files:

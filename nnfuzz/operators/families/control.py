@@ -33,6 +33,7 @@ class ControlFlow(Composite):
     Values from outside that a body reads are inputs here and captured by name in ONNX.
     """
 
+    since = 13
     pool: ClassVar[Pool] = ()
     readable: ClassVar[Pool] = ()
     """What given bodies may hold besides."""

@@ -28,6 +28,7 @@ class ClassLoss(OpSpec):
     Positions whose index is `ignore_index` count nothing. Weights are positive.
     """
 
+    since = 12
     inputs = (
         In("T", FLOATS, (2, 5)),
         In("I", (DType.INT64, DType.INT32), (1, 4), index=True),

@@ -203,6 +203,7 @@ class ArgReduction(Along, Reducing):
     Source: ONNX ArgMax-13, ArgMin-13.
     """
 
+    since = 12
     inputs = (In("T", NUMBERS, (1, 5)),)
     output = DType.INT64
     select_last_index = Choice((0, 0, 1), default=0)

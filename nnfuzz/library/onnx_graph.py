@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nnfuzz.cli.errors import UsageError
+from nnfuzz.base.reading import Unreadable
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
 from nnfuzz.materialize.walk import reads
 
@@ -23,7 +23,7 @@ OWN = ("", "ai.onnx")
 def model_graph(file: Path) -> GraphView:
     """The graph of a model file: values with types as far as inference finds them, nodes, weights.
 
-    Raises: UsageError, Unreadable if the file cannot be read, is no ONNX model, or too large.
+    Raises: Unreadable if the file cannot be read, is no ONNX model, or too large.
     """
     graph = _inferred(_load(file)).graph
     weights = {tensor.name: _of_tensor(tensor) for tensor in graph.initializer}
@@ -43,7 +43,6 @@ def model_graph(file: Path) -> GraphView:
 
 def _load(file: Path) -> ModelProto:
     from nnfuzz.base.bounds import Unusable
-    from nnfuzz.base.reading import Unreadable
     from nnfuzz.base.untrusted import parsed_model, read_bytes
 
     data = read_bytes(file)
@@ -52,9 +51,9 @@ def _load(file: Path) -> ModelProto:
     except Unusable:
         raise
     except Unreadable as error:
-        raise UsageError(f"{file} holds no graph: it is no ONNX model, or cut off") from error
+        raise Unreadable(f"{file} holds no graph: it is no ONNX model, or cut off") from error
     if not model.graph.node and not model.graph.output:
-        raise UsageError(f"{file} holds no graph: it is no ONNX model, or an empty one")
+        raise Unreadable(f"{file} holds no graph: it is no ONNX model, or an empty one")
     return model
 
 

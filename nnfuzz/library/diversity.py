@@ -1,0 +1,140 @@
+"""How diverse models are: folders of ONNX models and campaigns, counted side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+from nnfuzz.backend.opsets import plain_model
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.untrusted import as_far_as, read_bytes
+from nnfuzz.ir.features import features
+from nnfuzz.ir.view import GraphView
+from nnfuzz.library.onnx_graph import model_graph
+from nnfuzz.library.settings import chosen_backends
+from nnfuzz.library.steps import Steps, no_steps
+from nnfuzz.metrics.comparison import Counted, FolderComparison
+from nnfuzz.metrics.tally import Tally
+from nnfuzz.metrics.vocabulary import OperatorVocabulary, of_onnx, of_specs
+from nnfuzz.operators.registry import OpRegistry
+from nnfuzz.records.config import ConfigError
+from nnfuzz.store.store import FILE, Store
+
+PLAIN_OPSET = 17
+"""Opset of the model whose build names the passes; every release takes it."""
+
+
+def compare_folders(
+    folders: Sequence[Path],
+    operators: Sequence[str] = (),
+    backends: Sequence[str] = (),
+    plugins: Sequence[Path] = (),
+    steps: Steps = no_steps,
+) -> FolderComparison:
+    """The measures of all folders, of ONNX models or of campaigns.
+
+    operators: those that are counted; all if empty. backends: compilers whose passes are
+    counted and listed; those of a campaign were recorded by it.
+    Raises: ConfigError for a folder without models, or a backend that tells no passes; Unreadable,
+    RunnerError.
+    """
+    with ExitStack() as stack:
+        runners = _runners(stack, backends, plugins)
+        found = [_counted(folder, operators, runners, steps) for folder in folders]
+        passes = _known_passes(runners)
+    counted = [one for one, _ in found]
+    vocabulary = _vocabulary([known for _, known in found], counted, operators)
+    return FolderComparison(counted, vocabulary, passes)
+
+
+def _runners(
+    stack: ExitStack, backends: Sequence[str], plugins: Sequence[Path]
+) -> list[BackendRunner]:
+    if not backends:
+        return []
+    registry = BackendRegistry.discover(plugins)
+    specs = chosen_backends(registry, list(backends))
+    silent = [str(spec) for spec in specs if not registry.get(spec.name).watches()]
+    if silent:
+        raise ConfigError(f"{', '.join(silent)} does not tell what its passes change")
+    return [stack.enter_context(BackendRunner(spec, registry)) for spec in specs]
+
+
+def _known_passes(runners: Sequence[BackendRunner]) -> dict[str, list[str]]:
+    """By compiler, all passes that it runs at its most optimised level, where it names them."""
+    model = plain_model(PLAIN_OPSET)
+    named = {r.name: r.known_passes(model, r.backend.default_levels()[-1]) for r in runners}
+    return {name: known for name, known in named.items() if known is not None}
+
+
+def _counted(
+    folder: Path, only: Sequence[str], runners: Sequence[BackendRunner], steps: Steps
+) -> tuple[Counted, OperatorVocabulary]:
+    """The measures of a folder, and the operators that it could have."""
+    if (folder / FILE).exists():
+        with Store.open(folder, write=False) as store:
+            return _of_campaign(folder, store, only)
+    files = [folder] if folder.is_file() else sorted(filter(Path.is_file, folder.rglob("*.onnx")))
+    if not files:
+        raise ConfigError(f"{folder} holds no model: there is no file *.onnx in it, nor a campaign")
+    return _of_models(folder, files, only, runners, steps)
+
+
+def _of_models(
+    folder: Path,
+    files: Sequence[Path],
+    only: Sequence[str],
+    runners: Sequence[BackendRunner],
+    steps: Steps,
+) -> tuple[Counted, OperatorVocabulary]:
+    tally, left_out = Tally(only), dict[str, str]()
+    with steps("models", len(files)) as advance:
+        for file in files:
+            try:
+                _add(tally, model_graph(file), _passes(runners, file))
+            except (Unreadable, ValueError, TypeError) as error:
+                left_out[str(file)] = str(error).splitlines()[0] if str(error) else repr(error)
+            advance(f"{len(left_out)} left out" if left_out else "")
+    return Counted(_name(folder), tally, left_out), of_onnx()
+
+
+def _add(tally: Tally, graph: GraphView, passes: Mapping[str, Sequence[str]]) -> None:
+    nodes = tuple(node for node in graph.nodes if node.op != "Constant")
+    tally.add(features(replace(graph, nodes=nodes)), passes)
+
+
+def _passes(runners: Sequence[BackendRunner], file: Path) -> dict[str, list[str]]:
+    """The passes of each compiler that change the model; none of one that does not take it."""
+    data = read_bytes(file) if runners else b""
+    told = {r.name: r.told_passes(data, r.backend.default_levels()[-1]) for r in runners}
+    return {name: passes for name, passes in told.items() if passes is not None}
+
+
+def _of_campaign(
+    folder: Path, store: Store, only: Sequence[str]
+) -> tuple[Counted, OperatorVocabulary]:
+    tally, missing = Tally(only), list[str]()
+    passes = store.tests.passes.rows()
+    for index, graph in as_far_as(store.tests.features(), "the graphs of tests", missing):
+        tally.add(graph, passes.get(index, {}))
+    known = of_specs(OpRegistry.load().specs())
+    return Counted(_name(folder), tally, dict.fromkeys(missing, "damaged")), known
+
+
+def _name(folder: Path) -> str:
+    return folder.resolve().name
+
+
+def _vocabulary(
+    known: Sequence[OperatorVocabulary], counted: Sequence[Counted], only: Sequence[str]
+) -> OperatorVocabulary:
+    """The operators that all folders are measured against: those of ONNX, and what else occurs."""
+    every: dict[str, int] = {}
+    for vocabulary in known:
+        every |= dict(vocabulary.degrees)
+    whole = OperatorVocabulary(every).with_({op for one in counted for op in one.tally.operators})
+    return whole.only(only) if only else whole

@@ -1,0 +1,95 @@
+"""How many of the bugs that other people filed nnfuzz would have found.
+
+    python -m scripts.recall reproduce                      every entry on its release
+    python -m scripts.recall reproduce onnxslim tvm/topk    some of them
+    python -m scripts.recall reach                          what no campaign can find; minutes
+    python -m scripts.recall campaigns --sample 20 --out recall
+    python -m scripts.recall campaigns --default --tests 1000 --out recall
+    python -m scripts.recall page                           docs/RECALL.md from what is recorded
+
+Results are written beside the entries (benchmarks/real_bugs/*.jsonl); what is recorded is not run
+again. Releases are installed in environments of their own, over the network, once.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scripts.recall import campaigns as campaign_runs
+from scripts.recall import page as pages
+from scripts.recall.entries import FOLDER, Entry, entries
+from scripts.recall.reproduction import outcomes
+
+app = typer.Typer(help=__doc__, add_completion=False)
+Wanted = Annotated[list[str] | None, typer.Argument(help="Beginnings of names, SYSTEM/FILE.")]
+
+
+@app.command()
+def reproduce(wanted: Wanted = None, fixed: bool = False) -> None:
+    """Run entries on the release that has the bug, or with --fixed on the one that has it not."""
+    failed = 0
+    for outcome in outcomes(chosen(wanted), fixed):
+        right = outcome.outcome == "ok" if fixed else outcome.reproduces
+        failed += not right
+        print(f"{'ok  ' if right else 'FAIL'} {outcome.entry.name} {outcome.release}: "
+              f"{outcome.outcome} {outcome.detail[:100]!r}")  # fmt: skip
+    sys.exit(bool(failed))
+
+
+@app.command()
+def reach(wanted: Wanted = None, judge: bool = True) -> None:
+    """Say which entries' models generation could make, and with --judge which it would see."""
+    path = FOLDER / "reach.jsonl"
+    done = {line.entry for line in pages.reaches(path)}
+    for entry in chosen(wanted):
+        if entry.name not in done:
+            pages.append(path, pages.reach_of(entry, judge))
+    for line in pages.reaches(path):
+        print(f"{line.reach:9} {line.entry:45} {line.why or line.judged}"[:150])
+
+
+@app.command()
+def campaigns(
+    wanted: Wanted = None,
+    out: Annotated[Path, typer.Option(help="Folder of the campaigns.")] = Path("recall"),
+    tests: int = 300,
+    seed: int = 1,
+    default: Annotated[bool, typer.Option(help="Aim at nothing.")] = False,
+    sample: Annotated[int, typer.Option(help="So many entries, drawn at random.")] = 0,
+) -> None:
+    """Run campaigns against the releases that have the bugs, and record which bugs they find."""
+    path = FOLDER / ("default.jsonl" if default else "aimed.jsonl")
+    done = {(m.entry, m.campaign) for m in campaign_runs.recorded(path)}
+    group = chosen(wanted)
+    group = random.Random(seed).sample(group, min(sample, len(group))) if sample else group
+    for entry in group:
+        campaign = campaign_runs.campaign_of(entry, not default, tests, seed)
+        if (entry.name, campaign.name) not in done:
+            campaign_runs.run(campaign, out)
+            result = campaign_runs.met(entry, campaign, out)
+            campaign_runs.record(path, result)
+            print(f"{entry.name}: {result.findings} findings, {result.finding or 'not met'}")
+
+
+@app.command()
+def page() -> None:
+    """Write docs/RECALL.md."""
+    print(pages.written())
+
+
+def chosen(wanted: list[str] | None) -> list[Entry]:
+    """The entries that are asked for. Exits with 2 if there is none."""
+    found = entries(wanted or ())
+    if not found:
+        print(f"no entry begins with {wanted}; names are SYSTEM/FILE, as in {FOLDER}")
+        sys.exit(2)
+    return found
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,144 @@
+"""Campaigns that look for the bugs of entries, and whether a finding has an entry's cause.
+
+A finding has the cause of an entry if it is of the same kind, has an operator of the entry that is
+not PLAIN, and, where a release is known that is without the bug, does not reproduce there. Titles
+are not read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import onnx
+
+from nnfuzz.base.untrusted import read_bytes
+from scripts.recall.entries import Entry
+from scripts.recall.environments import overlay
+
+KINDS = {
+    "wrong": ("mismatch",),
+    "error": ("exception", "unsupported"),
+    "crash": ("crash",),
+    "hang": ("timeout",),
+}
+"""The kinds of findings that a kind of entry can show as."""
+SECONDS = 1800
+FIXED = 0
+"""Exit code of `nnfuzz replay` for a finding that does not reproduce."""
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """A campaign against a release. operators: those it is aimed at; none for the defaults."""
+
+    system: str
+    release: str
+    operators: tuple[str, ...]
+    tests: int
+    seed: int
+
+    @property
+    def name(self) -> str:
+        aim = "-".join(self.operators)[:60] or "default"
+        return f"{self.system}-{self.release}-{aim}-{self.tests}-{self.seed}"
+
+
+@dataclass(frozen=True)
+class Met:
+    """An entry's result under a campaign. finding: the folder that has the same cause, or ""."""
+
+    entry: str
+    campaign: str
+    findings: int
+    finding: str
+
+
+def campaign_of(entry: Entry, aimed: bool, tests: int, seed: int) -> Campaign:
+    """The campaign that looks for an entry's bug, with its operators or with all."""
+    operators = tuple(sorted(set(entry.operators))) if aimed else ()
+    return Campaign(entry.system, entry.broken, operators, tests, seed)
+
+
+def run(campaign: Campaign, out: Path) -> Path:
+    """Runs a campaign unless its folder is complete, and returns the folder."""
+    place = out / campaign.name
+    if not (place / "summary.json").exists():
+        command = ["fuzz", "-b", target(campaign.system, campaign.release), "--out", str(place)]
+        command += ["--tests", str(campaign.tests), "--seed", str(campaign.seed), "-q"]
+        command += ["--exporter", "direct", "--set", "workers=1", "--set", "reduce=yes"]
+        if campaign.operators:
+            command += ["--focus", ",".join(campaign.operators)]
+        if (place / "campaign.db").exists():
+            command = ["fuzz", "--out", str(place), "--resume", "-q"]
+        nnfuzz_command(command, campaign.system, campaign.release)
+    return place
+
+
+def met(entry: Entry, campaign: Campaign, out: Path) -> Met:
+    """Whether a finding of a campaign that has run has the entry's cause."""
+    folders = [
+        path.parent for path in sorted((out / campaign.name).glob("findings/*/finding.json"))
+    ]
+    same = next((f.name for f in folders if same_cause(entry, f)), "")
+    return Met(entry.name, campaign.name, len(folders), same)
+
+
+def same_cause(entry: Entry, finding: Path) -> bool:
+    """Whether a finding has the entry's cause; False for one that cannot be read."""
+    reduced = finding / "reduced" / "model.onnx"
+    path = reduced if reduced.exists() else finding / "model.onnx"
+    try:
+        kind = json.loads(read_bytes(finding / "finding.json"))["kind"]
+        model = onnx.load_model_from_string(read_bytes(path))
+    except (OSError, ValueError, KeyError):
+        return False
+    present = {node.op_type for node in model.graph.node}
+    if kind not in KINDS[entry.kind] or not present & (set(entry.operators) - PLAIN):
+        return False
+    return not entry.fixed or replayed(finding, entry.system, entry.fixed) == FIXED
+
+
+PLAIN = frozenset({"Add", "Relu", "Neg", "Mul", "Identity", "Cast", "Constant"})
+"""Operators that stand in entries around the one that is wrong."""
+
+
+def replayed(finding: Path, system: str, release: str) -> int:
+    """The exit code of `nnfuzz replay` on a release."""
+    return nnfuzz_command(["replay", str(finding), "-b", target(system, release)], system, release)
+
+
+def target(system: str, release: str) -> str:
+    """What -b takes: optimisers and IREE come from an overlay, and so have no release there."""
+    return system if overlay(system, release) else f"{system}@{release}"
+
+
+def nnfuzz_command(arguments: list[str], system: str, release: str) -> int:
+    """Runs nnfuzz in a process of its own, in which the system has the release."""
+    settings = {**os.environ, "OMP_NUM_THREADS": "1"}
+    if place := overlay(system, release):
+        settings["PYTHONPATH"] = str(place)
+    command = [sys.executable, "-m", "nnfuzz", *arguments]
+    try:
+        return subprocess.run(
+            command, env=settings, stdout=subprocess.DEVNULL, timeout=SECONDS
+        ).returncode
+    except subprocess.TimeoutExpired:
+        return -1
+
+
+def recorded(path: Path) -> Iterator[Met]:
+    """The results in a file, one JSON object a line."""
+    if path.exists():
+        yield from (Met(**json.loads(line)) for line in path.read_text().splitlines())
+
+
+def record(path: Path, result: Met) -> None:
+    """Appends a result to the file."""
+    with path.open("a") as file:
+        file.write(json.dumps(asdict(result)) + "\n")

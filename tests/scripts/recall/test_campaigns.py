@@ -1,0 +1,49 @@
+"""Whether a finding has the cause of an entry."""
+
+from __future__ import annotations
+
+import json
+
+import onnx
+import pytest
+
+from scripts.recall import campaigns
+from scripts.recall.entries import entries
+
+(ENTRY,) = entries(["onnxslim/reshape-with-zero"])
+KIND = campaigns.KINDS[ENTRY.kind][0]
+
+
+@pytest.fixture
+def finding(tmp_path):
+    onnx.save(ENTRY.model, tmp_path / "model.onnx")
+    (tmp_path / "finding.json").write_text(json.dumps({"kind": KIND}))
+    return tmp_path
+
+
+@pytest.mark.parametrize(("code", "same"), [(0, True), (1, False)])
+def test_a_finding_that_the_fixed_release_does_not_have_is_the_entrys(
+    finding, monkeypatch, code, same
+) -> None:
+    monkeypatch.setattr(campaigns, "replayed", lambda *_: code)
+    assert campaigns.same_cause(ENTRY, finding) is same
+
+
+def test_a_finding_of_another_kind_or_with_other_operators_is_not(finding, monkeypatch) -> None:
+    monkeypatch.setattr(campaigns, "replayed", lambda *_: 0)
+    (finding / "finding.json").write_text(json.dumps({"kind": "crash"}))
+    assert not campaigns.same_cause(ENTRY, finding)
+    (finding / "finding.json").write_text(json.dumps({"kind": KIND}))
+    (other,) = entries(["tvm/topk-indices"])
+    onnx.save(other.model, finding / "model.onnx")
+    assert not campaigns.same_cause(ENTRY, finding)
+
+
+def test_a_damaged_finding_has_no_cause(tmp_path) -> None:
+    (tmp_path / "finding.json").write_text("{")
+    assert not campaigns.same_cause(ENTRY, tmp_path)
+
+
+def test_a_campaign_is_aimed_at_the_operators_of_its_entry() -> None:
+    assert campaigns.campaign_of(ENTRY, True, 300, 1).operators == ("Reshape",)
+    assert campaigns.campaign_of(ENTRY, False, 300, 1).operators == ()
