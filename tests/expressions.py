@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import strategies as st
 
 from nnfuzz.ir.expr import Var, and_, implies, ite, maximum, minimum, not_, or_
@@ -62,3 +64,8 @@ conditions = st.recursive(
     ),
     max_leaves=4,
 )
+
+ENVS = [
+    dict(zip(VARS, values)) for values in itertools.product(*[range(v.lo, v.hi + 1) for v in VARS])
+]
+"""Every assignment of the variables."""

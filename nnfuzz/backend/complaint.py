@@ -17,7 +17,7 @@ from nnfuzz.backend.causes import ChainedError, announced, chain
 from nnfuzz.backend.normalise import normalise
 from nnfuzz.backend.refusal import refuses, refusing_lines
 from nnfuzz.backend.stage import Stage
-from nnfuzz.sandbox.exceptions import describe
+from nnfuzz.sandbox.exceptions import described_error
 
 
 class ComplaintKind(StrEnum):
@@ -53,7 +53,7 @@ class CompilerError:
 def described(error: BaseException, stage: Stage) -> CompilerError:
     """An exception at a stage as text."""
     bases = tuple(cls.__name__ for cls in type(error).__mro__)
-    return CompilerError(stage, **describe(error), bases=bases)
+    return CompilerError(stage, **described_error(error), bases=bases)
 
 
 @dataclass(frozen=True)

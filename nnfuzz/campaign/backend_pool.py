@@ -32,7 +32,7 @@ from nnfuzz.triage.survey import learn_habits, usual_seconds
 MOST_AHEAD = 64  # tests of a slot: 1.5 s of two producers, for models of some MB at most
 
 
-class Slot(Worker[LongRunOrder, Ran]):
+class BackendSlot(Worker[LongRunOrder, Ran]):
     """A place for one worker. fresh: a runner for runs that need a new process. active: the runner
     that carries out the order.
     """
@@ -70,7 +70,7 @@ class Slot(Worker[LongRunOrder, Ran]):
             self.fresh.close()
 
 
-class BackendPool(Pool[Slot, LongRunOrder, Ran]):
+class BackendPool(Pool[BackendSlot, LongRunOrder, Ran]):
     """The worker slots of one backend, its queue, and the seconds spent in the compiler.
 
     A run that takes much longer than usual (nnfuzz.campaign.pace) goes on aside, in its worker, and
@@ -107,7 +107,7 @@ class BackendPool(Pool[Slot, LongRunOrder, Ran]):
         adapter costs one test."""
         self._release = ""
         self.server = fork_server_of(backend, spec)
-        super().__init__(Slot(self._runner) for _ in range(count))
+        super().__init__(BackendSlot(self._runner) for _ in range(count))
         self.pace = Pace(self.workers[0].runner.sandbox.limits.seconds)
         self.aside = LongRuns(self.pace, self._anew, self._ended_aside, backlog)
         self._spares: list[BackendRunner] = []
@@ -172,7 +172,7 @@ class BackendPool(Pool[Slot, LongRunOrder, Ran]):
         """Raises: PoolError."""
         return super().feed(sandbox, event) or self.aside.feed(sandbox, event)
 
-    def ended(self, worker: Slot, order: LongRunOrder, result: Ran) -> None:
+    def ended(self, worker: BackendSlot, order: LongRunOrder, result: Ran) -> None:
         """Raises: PoolError."""
         runner, worker.active = worker.active, None
         assert runner is not None
@@ -233,7 +233,7 @@ class BackendPool(Pool[Slot, LongRunOrder, Ran]):
         order.run.submit(long.runner)
         return long
 
-    def _move_aside(self, slot: Slot) -> None:
+    def _move_aside(self, slot: BackendSlot) -> None:
         assert slot.active is not None and slot.order is not None
         self.aside.workers.append(LongRun(self.name, slot.active, slot.order))
         if slot.active is slot.fresh:

@@ -55,13 +55,13 @@ class ProducerOrder:
         return "probes" if probes else "producers"
 
 
-class Producer(JobWorker[ProducerOrder]):
+class ProducerSlot(JobWorker[ProducerOrder]):
     """epoch: of the configuration that the worker has."""
 
     epoch = UNSTARTED
 
 
-class ProducerPool(Pool[Producer, ProducerOrder, Ended]):
+class ProducerPool(Pool[ProducerSlot, ProducerOrder, Ended]):
     """Producers. Verdicts are urgent; `dispatch` asks for everything else.
 
     An epoch is a configuration under which test cases are made; a worker of an older epoch is
@@ -100,7 +100,7 @@ class ProducerPool(Pool[Producer, ProducerOrder, Ended]):
                 break
         return event
 
-    def prepare(self, worker: Producer) -> None:
+    def prepare(self, worker: ProducerSlot) -> None:
         """Starts a worker, or has it take over the configuration of the epoch."""
         if worker.epoch == self.epoch:
             return
@@ -111,7 +111,7 @@ class ProducerPool(Pool[Producer, ProducerOrder, Ended]):
             self.begin(worker, ProducerOrder(Configure(self._config)))
         worker.epoch = self.epoch
 
-    def ended(self, worker: Producer, order: ProducerOrder, result: Ended) -> None:
+    def ended(self, worker: ProducerSlot, order: ProducerOrder, result: Ended) -> None:
         """Raises: PoolError."""
         self.cpu[order.purpose] += worker.sandbox.take_cpu()
         self._count(result, order)
@@ -121,11 +121,11 @@ class ProducerPool(Pool[Producer, ProducerOrder, Ended]):
         super().close()
         self.server.close()
 
-    def _worker(self, number: int) -> Producer:
+    def _worker(self, number: int) -> ProducerSlot:
         s = self.settings
         limits = Limits(s.seconds, s.memory_bytes, s.jobs, still_seconds=s.seconds)
         name = f"producer {number}"
-        return Producer(Sandbox(s.service, self._arguments(), limits, (), name, self.server))
+        return ProducerSlot(Sandbox(s.service, self._arguments(), limits, (), name, self.server))
 
     def _arguments(self) -> dict[str, object]:
         """What the factory of the service is called with."""

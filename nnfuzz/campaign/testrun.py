@@ -20,9 +20,9 @@ from nnfuzz.experiment.procedure import REPEATS, Procedure
 from nnfuzz.experiment.result import Event, Judging, Plan, Result, Run
 from nnfuzz.records.rows import EventRow
 from nnfuzz.sandbox.events import Death, DeathKind, Reply, Trouble, WorkerFault, event_line
-from nnfuzz.sandbox.exceptions import describe
+from nnfuzz.sandbox.exceptions import described_error
 from nnfuzz.sandbox.job import Job
-from nnfuzz.store.recorder import Evidence
+from nnfuzz.store.evidence import Evidence
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.identity import TestId
 from nnfuzz.triage.signature import Failure, failures
@@ -94,7 +94,7 @@ class TestRun(Asking):
         try:
             return await self._procedure.result()
         except Exception as error:
-            told = describe(error)
+            told = described_error(error)
             message = f"{told['error_type']}: {told['message']}"
             event = Event(FAULT, "", "campaign", "", message, told["traceback"])
             return Result(self.case, (), events=(event,))

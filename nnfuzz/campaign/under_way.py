@@ -16,7 +16,8 @@ from nnfuzz.feedback.probe import Prober
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import EventRow
 from nnfuzz.sandbox.events import Reply, Trouble
-from nnfuzz.store.recorder import Evidence, Recorder
+from nnfuzz.store.evidence import Evidence
+from nnfuzz.store.recorder import Recorder
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.identity import Numbered, Probe, TestId
 

@@ -12,7 +12,7 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.findings.folder import write_finding
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.finding import Finding, Origin
-from nnfuzz.store.recorder import Evidence
+from nnfuzz.store.evidence import Evidence
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.triage.signature import Failure
 

@@ -23,7 +23,7 @@ SHOWN = 12
 """Elements of a tensor that the page shows."""
 
 
-def table(found: Sequence[Weighed]) -> Table:
+def agreement_table(found: Sequence[Weighed]) -> Table:
     """A rich table for the terminal: per operator, how often each implementation agreed."""
     from rich.table import Table
 

@@ -15,7 +15,7 @@ GROUPS = ("nnfuzz.backends", "nnfuzz.transforms")
 _OPERATOR = re.compile(r"^@operator\nclass (\w+)", re.MULTILINE)
 
 
-def backends(incomplete: str) -> list[str]:
+def complete_backends(incomplete: str) -> list[str]:
     """Names of the installed backends that begin so."""
     points = (point for group in GROUPS for point in entry_points(group=group))
     return _beginning(incomplete, (point.name for point in points))
@@ -30,7 +30,7 @@ def levels(incomplete: str) -> list[str]:
     return _listed(incomplete, dict.fromkeys(found))
 
 
-def exporters(incomplete: str) -> list[str]:
+def complete_exporters(incomplete: str) -> list[str]:
     """The exporters, and "mixed"; several may be given with commas between."""
     from nnfuzz.materialize.opsets import OPSETS
 
@@ -44,15 +44,15 @@ def engines(incomplete: str) -> list[str]:
     return _beginning(incomplete, ENGINES)
 
 
-def operators(incomplete: str) -> list[str]:
+def complete_operators(incomplete: str) -> list[str]:
     """Operators as the sources of the installed specs name them; several with commas between."""
     names = {name for file in _spec_files() for name in _OPERATOR.findall(file.read_text("utf-8"))}
     return _listed(incomplete, sorted(names))
 
 
-def operator(incomplete: str) -> list[str]:
+def complete_operator(incomplete: str) -> list[str]:
     """One operator, for an argument that takes no commas."""
-    return [name for name in operators(incomplete) if "," not in name]
+    return [name for name in complete_operators(incomplete) if "," not in name]
 
 
 def dtypes(incomplete: str) -> list[str]:
@@ -64,9 +64,9 @@ def dtypes(incomplete: str) -> list[str]:
 
 def settings(ctx: typer.Context, incomplete: str) -> list[str]:
     """The settings of the command, each with the equals sign that its value follows."""
-    from nnfuzz.cli.declared import settings
+    from nnfuzz.cli.declared import expert_settings
 
-    return _beginning(incomplete, (f"{name}=" for name in settings(ctx.command)))
+    return _beginning(incomplete, (f"{name}=" for name in expert_settings(ctx.command)))
 
 
 def _spec_files() -> Iterator[Path]:

@@ -81,12 +81,14 @@ RECORDED, SETTING = Recorded(), Setting()
 
 def recorded(options: Any) -> dict[str, object]:
     """The settings that a record of options asks for; those that were not given are left out."""
-    values = ((name, where, getattr(options, name)) for name, where in places(type(options)))
+    values = (
+        (name, where, getattr(options, name)) for name, where in recorded_places(type(options))
+    )
     given = ((name, where, value) for name, where, value in values if value not in (None, []))
     return {where.name or name: where.read(value) for name, where, value in given}
 
 
-def places(record: type) -> Iterator[tuple[str, Recorded]]:
+def recorded_places(record: type) -> Iterator[tuple[str, Recorded]]:
     """The options that a campaign keeps, and where."""
     for name, annotation in get_type_hints(record, include_extras=True).items():
         for mark in get_args(annotation)[1:]:
@@ -134,7 +136,7 @@ def _hidden_if_expert(annotation: object) -> object:
     return Annotated[kind, found]
 
 
-def settings(command: Any) -> dict[str, Any]:
+def expert_settings(command: Any) -> dict[str, Any]:
     """The hidden options of a click command, by their names for `--set`."""
     options = (p for p in command.params if p.param_type_name == "option" and p.hidden)
     return {param.opts[0].removeprefix("--"): param for param in options}
@@ -146,7 +148,7 @@ def with_settings(command: object, context: Any, given: dict[str, Any]) -> dict[
     Notes on stderr that the old spelling of a setting, as an option, will go.
     Raises: typer.BadParameter.
     """
-    known = settings(command)
+    known = expert_settings(command)
     for name, param in known.items():
         if param.name in given and not context.resilient_parsing:
             value = given[param.name]

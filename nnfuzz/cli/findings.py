@@ -31,7 +31,7 @@ def chosen_model(finding: Path, original: bool) -> Path:
     return folder
 
 
-def open_finding(folder: Path, consent: Consent) -> Finding:
+def open_with_consent(folder: Path, consent: Consent) -> Finding:
     """The finding in a folder, with the plug-ins that may run. Raises: Unreadable, FindingError."""
     from nnfuzz.library import replaying
 

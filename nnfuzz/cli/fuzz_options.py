@@ -28,7 +28,7 @@ from nnfuzz.cli.declared import (
 from nnfuzz.cli.values import duration, listed, size
 
 
-def seconds(text: str) -> float:
+def probe_duration(text: str) -> float:
     """A duration, or 0. Raises: UsageError."""
     return 0.0 if text.strip().rstrip("s") == "0" else duration(text, "--set probe")
 
@@ -156,7 +156,7 @@ class FuzzOptions:
             "Every model touches one of these operators, or grows around a small one that one of "
             "these passes changes.",
             "A,B",
-            autocompletion=completion.operators,
+            autocompletion=completion.complete_operators,
         ),
     ] = None
     guidance: Annotated[
@@ -260,7 +260,7 @@ class FuzzOptions:
             "alone that refused tests give reason to.",
             "10s",
         ),
-        Setting("probe_seconds", seconds),
+        Setting("probe_seconds", probe_duration),
     ] = None
     learn: Annotated[
         bool | None,

@@ -41,7 +41,7 @@ Exporter = Annotated[
         "and dtype), several with commas between, or mixed: direct and torchscript by turns, which "
         "is the default.",
         "NAME",
-        autocompletion=completion.exporters,
+        autocompletion=completion.complete_exporters,
     ),
 ]
 Opset = Annotated[
@@ -81,12 +81,14 @@ Operators = Annotated[
         "A,B",
         "--operators",
         "--ops",
-        autocompletion=completion.operators,
+        autocompletion=completion.complete_operators,
     ),
 ]
 Exclude = Annotated[
     list[str] | None,
-    MODELS.option("Leave these operators out.", "A,B", autocompletion=completion.operators),
+    MODELS.option(
+        "Leave these operators out.", "A,B", autocompletion=completion.complete_operators
+    ),
 ]
 Dtypes = Annotated[
     list[str] | None,
@@ -156,7 +158,7 @@ Backends = Annotated[
         "NAME[@RELEASE][,KEY=VALUE]",
         "--backend",
         "-b",
-        autocompletion=completion.backends,
+        autocompletion=completion.complete_backends,
     ),
 ]
 OwnBackend = Annotated[
@@ -166,7 +168,7 @@ OwnBackend = Annotated[
         "NAME[@RELEASE][,KEY=VALUE]",
         "--backend",
         "-b",
-        autocompletion=completion.backends,
+        autocompletion=completion.complete_backends,
     ),
 ]
 Original = Annotated[

@@ -31,15 +31,15 @@ def junit_xml(results: Sequence[LevelResult], suite: str) -> bytes:
             time=f"{result.seconds:.6f}",
         )
         if result.status in _TAGS:
-            message = _clean(" ".join(_said(result).split())[:500])
+            message = _clean(" ".join(_message(result).split())[:500])
             child = ElementTree.SubElement(case, _TAGS[result.status], message=message)
             child.text = _clean(result.details or result.message)
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
 
 
-def _said(result: LevelResult) -> str:
-    """The message; what was not compared says so, since JUnit has no status of its own for it."""
+def _message(result: LevelResult) -> str:
+    """The message, with the status in front if nothing was compared: JUnit has no such status."""
     if result.status is not Status.NOT_COMPARED:
         return result.message
     return ": ".join(text for text in (str(result.status), result.message) if text)
@@ -59,5 +59,5 @@ def _counts(results: Sequence[LevelResult]) -> dict[str, str]:
 
 
 def _clean(text: str) -> str:
-    """XML 1.0 has no form for control characters, not even an escaped one."""
+    """Replaces the control characters that XML 1.0 forbids, even as escapes."""
     return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -1,10 +1,11 @@
-"""ONNX's backend-test layout: how a test stands in a folder.
+"""Reads and writes tests in ONNX's backend-test layout.
 
   test_NAME/model.onnx
-  test_NAME/test_data_set_N/input_K.pb, output_K.pb      TensorProtos in the order of the model's
-  test_NAME/data.json                                    tolerances, which ONNX's runner reads
-  test_NAME/config.txt                                   the same for onnx_test_runner
-  test_NAME/nnfuzz.json, weights.npz                     graph and which test it is; only in ours
+  test_NAME/test_data_set_N/input_K.pb, output_K.pb      TensorProtos, in the order of the model
+  test_NAME/data.json                                    tolerances for ONNX's own runner
+  test_NAME/config.txt                                   tolerances for onnx_test_runner
+  test_NAME/nnfuzz.json, weights.npz                     identity, graph and weights; an addition
+                                                         of nnfuzz
 
 Source: onnx/onnx, docs/OnnxBackendTest.md and onnx/backend/test/loader; microsoft/onnxruntime,
 onnxruntime/test/onnx/TestCase.cc.
@@ -39,7 +40,7 @@ SCHEMA = 2
 MODEL, CASE, WEIGHTS, DATA_SET = "model.onnx", "nnfuzz.json", "weights.npz", "test_data_set_"
 TOLERANCES, RUNNER_CONFIG = "data.json", "config.txt"
 LICENSE = "Apache-2.0"
-"""Of all that is generated, as an SPDX expression."""
+"""License of generated tests, as an SPDX expression."""
 
 
 class CorpusError(Unreadable):
@@ -47,12 +48,12 @@ class CorpusError(Unreadable):
 
 
 class NotTensors(CorpusError):
-    """Inputs or outputs that are sequences, optionals, strings: valid ONNX, but not for us."""
+    """Inputs or outputs are sequences, optionals or strings: valid ONNX that nnfuzz cannot run."""
 
 
 @dataclass(frozen=True)
 class _About:
-    """What nnfuzz.json holds."""
+    """The contents of nnfuzz.json."""
 
     test: str
     exporter: str
@@ -63,14 +64,14 @@ class _About:
 
 @dataclass(frozen=True)
 class Tolerances:
-    """What data.json holds. rtol, atol: for all outputs; outputs: for each by name."""
+    """The contents of data.json. rtol, atol: for all outputs. outputs: tolerances by name."""
 
     rtol: float | None = None
     atol: float | None = None
     outputs: Mapping[str, Tolerance] = field(default_factory=dict)
 
     def of(self, output: str) -> Tolerance | None:
-        """None where the file does not say both numbers."""
+        """The tolerance of an output; None unless the file has both numbers."""
         if output in self.outputs or self.rtol is None or self.atol is None:
             return self.outputs.get(output)
         return Tolerance(self.rtol, self.atol)
@@ -126,14 +127,14 @@ class TestFolder:
             return Tolerances(**read_fields(Tolerances, read_json(file), *known))
 
     def case(self) -> TestCase | None:
-        """The test case of the first data set, where nnfuzz has made the folder; else None.
+        """The test case of the first data set; None if nnfuzz has not written the folder.
 
         Raises: NotTensors, Unreadable.
         """
         return next(self.cases(), None)
 
     def cases(self) -> Iterator[TestCase]:
-        """The test case of each data set; none where nnfuzz has not made the folder.
+        """Yields the test case of each data set; none if nnfuzz has not written the folder.
 
         Raises: NotTensors, Unreadable.
         """
@@ -155,8 +156,8 @@ class TestFolder:
             exporter=data.exporter,
             opset=data.opset,
         )
-        for found in self.data_sets():
-            yield replace(case, inputs=dict(found.inputs), expected=dict(found.outputs))
+        for data_set in self.data_sets():
+            yield replace(case, inputs=dict(data_set.inputs), expected=dict(data_set.outputs))
 
 
 def find_tests(root: str | Path) -> list[TestFolder]:
@@ -183,9 +184,9 @@ test_name.__test__ = False  # type: ignore[attr-defined]
 
 
 def write_test(parent: Path, case: TestCase | Entry, name: str = "") -> Path:
-    """Writes one test, whole or not at all; equal ones give equal bytes.
+    """Writes the folder of one test, completely or not at all; equal tests give equal bytes.
 
-    name: of its folder; default: that of `test_name`.
+    name: the name of the folder, by default that of `test_name`.
     Raises: FileExistsError; CorpusError if the model's inputs are not those of the case.
     """
     entry = case if isinstance(case, Entry) else Entry(case)
@@ -222,10 +223,10 @@ def _about(case: TestCase) -> dict[str, object]:
 
 
 def _write_tolerances(folder: Path, whole: Tolerance, outputs: Mapping[str, Tolerance]) -> None:
-    """data.json, for ONNX's own runner and for people, and config.txt, for onnx_test_runner."""
+    """Writes data.json for ONNX's own runner and config.txt for onnx_test_runner."""
     each = {name: asdict(tolerance) for name, tolerance in outputs.items()}
-    told = {"license": LICENSE, **asdict(whole), "outputs": each}
-    (folder / TOLERANCES).write_text(_text(told), encoding="utf-8")
+    contents = {"license": LICENSE, **asdict(whole), "outputs": each}
+    (folder / TOLERANCES).write_text(_text(contents), encoding="utf-8")
     (folder / RUNNER_CONFIG).write_text(
         f"per_sample_tolerance:{whole.atol}\nrelative_per_sample_tolerance:{whole.rtol}\n",
         encoding="utf-8",
@@ -256,7 +257,7 @@ def interface(model: bytes) -> tuple[list[str], list[str]]:
 
 
 def read_tensors(folder: Path, stem: str, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """STEM_0.pb, STEM_1.pb and so on of a data set, by these names. Raises: CorpusError."""
+    """Reads STEM_0.pb, STEM_1.pb, ... of a data set; returns name -> array. Raises: CorpusError."""
     files = sorted(folder.glob(f"{stem}_*.pb"), key=lambda p: _number(p.name))
     if len(files) != len(names):
         raise CorpusError(f"{folder} holds {len(files)} {stem}s, the model has {len(names)}")

@@ -9,15 +9,13 @@ from nnfuzz.corpus.verify import LevelResult, Status
 from nnfuzz.report.text import code, inline
 
 MOST_ROWS = 50
-"""Of a table: the services that show summaries cut them off at about a megabyte."""
+"""Rows of a table at most: services that render job summaries cut them off at about a megabyte."""
 MOST_REASONS = 10
 CHARACTERS = 300
 
 
 def results_page(results: Sequence[LevelResult], title: str, notes: Iterable[str] = ()) -> str:
-    """A heading, a table of counts, the failures, why tests were not compared or skipped, and
-    the notes.
-    """
+    """Returns a Markdown page: counts, failures, reasons why tests were not compared, notes."""
     parts = [f"## {inline(title)}", _counts(results)]
     failed = [r for r in results if r.status in (Status.FAILED, Status.ERROR)]
     known = [r for r in results if r.status is Status.KNOWN]
@@ -29,8 +27,8 @@ def results_page(results: Sequence[LevelResult], title: str, notes: Iterable[str
                 f"- {n} times: {_short(text)}" for text, n in reasons.most_common(MOST_REASONS)
             ]
             parts.append(_folded(f"{reasons.total()} {status}", "\n".join(lines)))
-    if told := list(notes):
-        parts.append("\n".join(f"- {inline(note)}" for note in told))
+    if lines := [f"- {inline(note)}" for note in notes]:
+        parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"
 
 

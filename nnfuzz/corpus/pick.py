@@ -27,7 +27,7 @@ from nnfuzz.corpus.layout import (
     TestFolder,
     write_test,
 )
-from nnfuzz.corpus.selection import Budget, Candidate, choose
+from nnfuzz.corpus.selection import Budget, SelectableModel, choose
 from nnfuzz.ir.view import GraphView
 
 SCHEMA = 1
@@ -42,7 +42,7 @@ class SourceTest:
     """A test in a folder of a corpus, with its measurements."""
 
     test: TestFolder
-    candidate: Candidate
+    candidate: SelectableModel
 
     @classmethod
     def of(
@@ -64,7 +64,7 @@ class SourceTest:
         if runners and refused == len(runners):
             return None
         size = sum(path.stat().st_size for path in _files(test))
-        return cls(test, Candidate(name, covered(graph, passes), size, seconds))
+        return cls(test, SelectableModel(name, covered(graph, passes), size, seconds))
 
     def copy(self, out: Path) -> None:
         """Raises: Unreadable, FileExistsError, OSError."""
@@ -90,8 +90,8 @@ class FindingTest:
     name: str
 
     @property
-    def candidate(self) -> Candidate:
-        return Candidate(self.name, covered(self.entry.case.graph), self.entry.nbytes())
+    def candidate(self) -> SelectableModel:
+        return SelectableModel(self.name, covered(self.entry.case.graph), self.entry.nbytes())
 
 
 def names_for(tests: Iterable[TestFolder]) -> Iterator[tuple[TestFolder, str]]:

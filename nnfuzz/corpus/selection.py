@@ -18,7 +18,7 @@ from nnfuzz.corpus.coverage import Feature
 
 
 @dataclass(frozen=True)
-class Candidate:
+class SelectableModel:
     """A test that may be chosen. size: in bytes. seconds: spent in the compiler."""
 
     name: str
@@ -35,12 +35,12 @@ class Budget:
     size: float = math.inf
     seconds: float = math.inf
 
-    def cost(self, candidate: Candidate) -> float:
+    def cost(self, candidate: SelectableModel) -> float:
         """The largest share of a budget that a test uses; 1 for every test without a budget."""
         shares = (1 / self.count, candidate.size / self.size, candidate.seconds / self.seconds)
         return max(shares) or 1.0
 
-    def without(self, candidate: Candidate) -> Budget:
+    def without(self, candidate: SelectableModel) -> Budget:
         """The rest of the budget; negative if the test does not fit."""
         return Budget(self.count - 1, self.size - candidate.size, self.seconds - candidate.seconds)
 
@@ -51,8 +51,8 @@ class Budget:
 
 
 def choose(
-    candidates: Sequence[Candidate], budget: Budget, first: Sequence[Candidate] = ()
-) -> list[Candidate]:
+    candidates: Sequence[SelectableModel], budget: Budget, first: Sequence[SelectableModel] = ()
+) -> list[SelectableModel]:
     """Chooses candidates one by one while one adds coverage and fits; returns them in that order.
 
     first: tests that are chosen already; they use a part of the budget.
@@ -64,14 +64,14 @@ def choose(
         covered |= candidate.features
         left = left.without(candidate)
 
-    def value(candidate: Candidate) -> float:
+    def value(candidate: SelectableModel) -> float:
         """The coverage that a candidate would add, for its cost."""
         new = candidate.features - covered
         return math.fsum(1 / sizes[kind] for kind, _ in new) / budget.cost(candidate)
 
     heap = [(-value(candidate), i) for i, candidate in enumerate(candidates)]
     heapq.heapify(heap)
-    chosen: list[Candidate] = []
+    chosen: list[SelectableModel] = []
     while heap:
         _, i = heapq.heappop(heap)
         candidate = candidates[i]

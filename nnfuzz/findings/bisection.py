@@ -114,7 +114,7 @@ class Releases:
         spec = replace(self.spec, release=release, label=self.finding.failure.backend)
         try:
             with BackendRunner(spec, self.registry) as runner:
-                found = again.replay(self.finding, runner, self.judge)
+                found = again.replay_finding(self.finding, runner, self.judge)
         except (ReleaseError, RunnerError) as error:
             return BisectionStep(release, ReleaseAnswer.SKIPPED, str(error).splitlines()[0])
         seen = [failure for failure in found.failures if self._alike(failure)]

@@ -26,7 +26,7 @@ from nnfuzz.report.repro import output_of_finding, program_of
 from nnfuzz.testcase.client import ProducerClient, ProducerError
 from nnfuzz.triage.general import operator_types
 from nnfuzz.triage.identity import HabitIdentity, wrong_of
-from nnfuzz.triage.title import operators_of, sentence, wrong_in_words
+from nnfuzz.triage.title import operators_text, sentence, wrong_in_words
 
 
 def reduce_folder(
@@ -98,7 +98,7 @@ def with_title(reduced: Finding) -> Finding:
     """
     failure, case = reduced.failure, reduced.case
     operators = (
-        operators_of(case.model, case.graph.operators) if case.model and not case.fault else ""
+        operators_text(case.model, case.graph.operators) if case.model and not case.fault else ""
     )
     parts, title = failure.signature.parts, failure.signature.title
     cause, where = title.removeprefix(f"{parts['backend']}: "), ""

@@ -50,7 +50,7 @@ class Replayed:
         return self.answer is not ReplayResult.NOT_COMPARED
 
 
-def replay(
+def replay_finding(
     finding: Finding,
     runner: BackendRunner,
     judge: ProducerJudge,

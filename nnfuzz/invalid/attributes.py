@@ -139,7 +139,7 @@ def words(*wrong: str) -> Wrong:
     return lambda right: ("sometimes", "", *wrong)
 
 
-def positive(right: Any) -> Sequence[object]:
+def not_positive(right: Any) -> Sequence[object]:
     """Wrong values for numbers that must be at least 1."""
     if isinstance(right, int):
         return (0, -1, *_BIG[1::2])
@@ -148,7 +148,7 @@ def positive(right: Any) -> Sequence[object]:
 
 def one_per_axis(right: Sequence[object]) -> Sequence[object]:
     """Wrong values for a list that must have one element for each axis."""
-    return [*positive(right), [*right, 1], list(right[:-1])]
+    return [*not_positive(right), [*right, 1], list(right[:-1])]
 
 
 def wrong_pads(right: Sequence[object]) -> Sequence[object]:
@@ -188,8 +188,8 @@ EXCLUDED: Mapping[str, Mapping[str, Wrong]] = {
     "RoiAlign": {
         "mode": words("sum"),
         "coordinate_transformation_mode": words("asymmetric"),
-        "output_height": positive,
-        "output_width": positive,
+        "output_height": not_positive,
+        "output_width": not_positive,
     },
     "Pad": {"mode": words("mirror")},
     "Resize": {
@@ -199,20 +199,20 @@ EXCLUDED: Mapping[str, Mapping[str, Wrong]] = {
         "keep_aspect_ratio_policy": words("stretchy"),
     },
     "GridSample": {"mode": words("lanczos"), "padding_mode": words("wrap")},
-    "DepthToSpace": {"blocksize": positive, "mode": words("RCD")},
-    "SpaceToDepth": {"blocksize": positive},
+    "DepthToSpace": {"blocksize": not_positive, "mode": words("RCD")},
+    "SpaceToDepth": {"blocksize": not_positive},
     "Transpose": {"perm": permutation},
     "Cast": {"to": data_type},
     "EyeLike": {"dtype": data_type},
     "Gelu": {"approximate": words("sigmoid")},
     "BitShift": {"direction": words("left")},
-    "LRN": {"size": positive},
+    "LRN": {"size": not_positive},
     "Einsum": {"equation": lambda right: ("", right + "->", right.split("->")[0] + ",z->z")},
     "ScatterElements": {"reduction": words("sum")},
     "ScatterND": {"reduction": words("sum")},
     "NegativeLogLikelihoodLoss": {"reduction": words("max")},
     "SoftmaxCrossEntropyLoss": {"reduction": words("max")},
-    "Split": {"num_outputs": positive},
+    "Split": {"num_outputs": not_positive},
     "Scan": {"num_scan_inputs": lambda right: (0, -1, right + 100)},
     "GroupNormalization": {"num_groups": lambda right: (0, -1, right + 1_000_003)},
     "LpNormalization": {"p": lambda right: (0, 3, -1)},

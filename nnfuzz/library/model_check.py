@@ -20,7 +20,7 @@ SCHEMA = 1
 """Of the JSON form."""
 
 
-class State(StrEnum):
+class OutputState(StrEnum):
     """What a target makes of an output; the others are kinds of outcomes, of the whole model."""
 
     RIGHT = "right"
@@ -49,11 +49,11 @@ class Computed:
 
     def __str__(self) -> str:
         told = self.state
-        if self.state == State.DISPUTED:
+        if self.state == OutputState.DISPUTED:
             told = f"DISPUTED: {self.said}"
         elif self.wrong:
             told = f"WRONG: {self.wrong}{_ulps(self.wrong)}"
-        elif self.state == State.RIGHT and self.ulp:
+        elif self.state == OutputState.RIGHT and self.ulp:
             told = f"right, {_brief(self.ulp)} units in the last place at most"
         if self.beyond is not None:
             own = f"{self.beyond} elements beyond" if self.beyond else "within"
@@ -94,12 +94,12 @@ class Output:
     @property
     def wrong(self) -> tuple[str, ...]:
         """The targets that are wrong."""
-        return tuple(c.target for c in self.computed if c.state == State.WRONG)
+        return tuple(c.target for c in self.computed if c.state == OutputState.WRONG)
 
     @property
     def disputed(self) -> bool:
         """Whether targets differ where nobody knows who is right."""
-        return any(c.state == State.DISPUTED for c in self.computed)
+        return any(c.state == OutputState.DISPUTED for c in self.computed)
 
     @property
     def coverage(self) -> str:

@@ -85,7 +85,7 @@ def replay(
         if not finding.case.fault:
             producer.check(finding.case)
         with BackendRunner(spec) as runner:
-            return engine.replay(finding, runner, producer.judge, producer)
+            return engine.replay_finding(finding, runner, producer.judge, producer)
 
 
 def bisect_finding(

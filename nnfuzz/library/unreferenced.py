@@ -18,7 +18,7 @@ from nnfuzz.compare.mismatch import Loss, Verdict
 from nnfuzz.ir.dtypes import is_floating
 from nnfuzz.ir.view import NO_GRAPH
 from nnfuzz.testcase.case import ModelError, TestCase
-from nnfuzz.testcase.identity import Foreign
+from nnfuzz.testcase.identity import ForeignId
 
 if TYPE_CHECKING:
     import onnx
@@ -56,7 +56,7 @@ def unreferenced_case(model: onnx.ModelProto, inputs: Arrays | None, seed: int) 
         inputs = {name: array.astype(declared[name].dtype) for name, array in drawn.items()}
     versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
     opset = versions[0] if versions else 1
-    return TestCase(Foreign(seed), NO_GRAPH, data, dict(inputs), {}, {}, DIRECT, opset)
+    return TestCase(ForeignId(seed), NO_GRAPH, data, dict(inputs), {}, {}, DIRECT, opset)
 
 
 def votes(

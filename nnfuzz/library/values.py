@@ -11,7 +11,7 @@ from nnfuzz.backend.target import CPU, Target
 from nnfuzz.base.threads import one_thread
 from nnfuzz.compare.mismatch import Dispute, Mismatch
 from nnfuzz.experiment import result as engine
-from nnfuzz.library.model_check import Computed, Output, State
+from nnfuzz.library.model_check import Computed, Output, OutputState
 from nnfuzz.testcase.case import TestCase
 
 if TYPE_CHECKING:
@@ -95,11 +95,13 @@ class View:
         if self.criterion and given is not None:
             beyond = self.criterion.beyond(bounds, given)
         if wrong:
-            return Computed(who, State.WRONG, wrong, beyond=beyond)
+            return Computed(who, OutputState.WRONG, wrong, beyond=beyond)
         if dispute and outcome.target in dispute.suspects:
-            return Computed(who, State.DISPUTED, beyond=beyond, said=str(dispute))
+            return Computed(who, OutputState.DISPUTED, beyond=beyond, said=str(dispute))
         state = (
-            State.RIGHT if bounds.comparable.any() or not bounds.ref.size else State.NOT_COMPARED
+            OutputState.RIGHT
+            if bounds.comparable.any() or not bounds.ref.size
+            else OutputState.NOT_COMPARED
         )
         ulp = distance(bounds, given) if given is not None else None
         return Computed(who, state, None, ulp, beyond)
@@ -156,8 +158,8 @@ def _undecided(outcome: Outcome, dispute: Dispute | None) -> Computed:
     if outcome.outputs is None:
         return Computed(who, _fate(outcome))
     if dispute and outcome.target in dispute.suspects:
-        return Computed(who, State.DISPUTED, said=str(dispute))
-    return Computed(who, State.NOT_COMPARED)
+        return Computed(who, OutputState.DISPUTED, said=str(dispute))
+    return Computed(who, OutputState.NOT_COMPARED)
 
 
 def _fate(outcome: Outcome) -> str:

@@ -76,7 +76,9 @@ def outputs_of(
     return shape_inference.infer_node_outputs(schema, node, types, data, None, imports)
 
 
-def run(node: onnx.NodeProto, opset: int, fed: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def evaluated_node(
+    node: onnx.NodeProto, opset: int, fed: Mapping[str, np.ndarray]
+) -> dict[str, Any]:
     """The outputs of a node by onnx.reference."""
     from onnx.reference import ReferenceEvaluator
 
@@ -103,7 +105,7 @@ def drawn(
                 raise Unknown(name)
             drawn = scale * rng.integers(0, 2, type_.sizes)
             fed[name] = np.asarray(drawn).astype(type_.dtype.numpy)
-    return run(node, found.opset, fed)
+    return evaluated_node(node, found.opset, fed)
 
 
 def kinds(arrays: Arrays) -> dict[str, tuple[DType, tuple[int, ...]]]:

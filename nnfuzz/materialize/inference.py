@@ -25,13 +25,13 @@ from nnfuzz.materialize.facts import (
     Types,
     Unknown,
     drawn,
+    evaluated_node,
     expressed,
     first_line,
     is_complete,
     is_static,
     kinds,
     outputs_of,
-    run,
     tensor_type,
 )
 from nnfuzz.materialize.pinning import pinned, take_given
@@ -167,7 +167,7 @@ def _folds(found: Facts, node: onnx.NodeProto, needed: Iterable[str]) -> bool:
         dims = found.types[needed[0]].tensor_type.shape.dim
         fed = {needed[0]: np.broadcast_to(np.float32(0), [d.dim_value for d in dims])}
     try:
-        results = run(node, found.opset, fed)
+        results = evaluated_node(node, found.opset, fed)
         dtypes = [DType.of(array.dtype) for array in results.values()]
     except Exception:
         return False

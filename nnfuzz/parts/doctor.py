@@ -27,7 +27,7 @@ from nnfuzz.records.config import CampaignConfig, ConfigError
 from nnfuzz.records.observer import counted
 from nnfuzz.store.database import hold
 from nnfuzz.store.disk import LARGE_LOG, log_bytes
-from nnfuzz.store.recorder import leftovers, mend
+from nnfuzz.store.finding_folders import leftovers, mend
 from nnfuzz.store.repairs import strays, unreadable_tests, unrestrained_tests
 from nnfuzz.store.rescue import damage, rescue
 from nnfuzz.store.schema import FOLDERS

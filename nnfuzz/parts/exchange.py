@@ -109,7 +109,7 @@ class SharedExchange:
         self._check(config, versions)
 
     def _check(self, config: CampaignConfig, versions: Mapping[str, str]) -> None:
-        own = identity(config, versions)
+        own = campaign_identity(config, versions)
         self._depot.put(ABOUT, json.dumps(own, indent=1).encode())
         there = read(dict[str, str], parsed_json(self._depot.get(ABOUT) or b"", ABOUT))
         for name, value in own.items():
@@ -206,7 +206,7 @@ def _tests(epoch: int) -> str:
     return f"tests/{epoch:06}"
 
 
-def identity(config: CampaignConfig, versions: Mapping[str, str]) -> dict[str, str]:
+def campaign_identity(config: CampaignConfig, versions: Mapping[str, str]) -> dict[str, str]:
     """What all nodes of a campaign must have in common, by name."""
     left_out = {*LIMITS, "shard"}
     settings = {name: v for name, v in as_json(config).items() if name not in left_out}

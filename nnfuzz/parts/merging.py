@@ -30,7 +30,7 @@ from nnfuzz.parts.segments import segments_in, still_taken, taken_of, unpack_seg
 from nnfuzz.parts.sources import SOURCES, added, name_of, newest, sources_of
 from nnfuzz.records.config import LIMITS, CampaignConfig
 from nnfuzz.records.rows import FindingRow, ReductionRow
-from nnfuzz.store.recorder import arrange, mend
+from nnfuzz.store.finding_folders import arrange, mend
 from nnfuzz.store.schema import FINDINGS, FOLDERS
 from nnfuzz.store.statistics import Statistics
 from nnfuzz.store.store import FILE, Store

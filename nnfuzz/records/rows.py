@@ -19,14 +19,17 @@ from nnfuzz.triage.keys import Key, KeyKind
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a compiler said. words: the model's own in it, which do not count."""
+class ErrorText:
+    """The whole text of a compiler's error.
+
+    words: words of the model that occur in it; they do not count when messages are compared.
+    """
 
     error: CompilerError
     words: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, error: CompilerError, words: Iterable[str]) -> Said:
+    def of(cls, error: CompilerError, words: Iterable[str]) -> ErrorText:
         """words: of the model; only those that occur are kept."""
         text = f"{error.message}\n{error.traceback}\n{error.captured}"
         return cls(error, tuple(sorted({word for word in words if word in text})))
@@ -34,14 +37,15 @@ class Said:
 
 @dataclass(frozen=True)
 class TestRow:
-    """One index. status: "run", or why there was nothing to run (a NotProduced stage, "fault").
+    """The test of one index.
 
-    outcomes: backend -> level -> what is kept of its outcome. seconds: per phase.
-    features: of the graph, if there is one (`Store.features` reads them back). motifs: see
-    TestCase. digest: of the test case, the same wherever it is made. exporter, items: see Observed.
-    errors: the whole texts by (backend, level), which `Store.errors` reads back. passes: by
-    backend, those that changed the model, where that was read; keepable: its graph then, if it may
-    be mutated (`Store.passes`, `Store.keepable`).
+    status: "run", or why nothing ran (a stage of NotProduced, or "fault"). outcomes: backend ->
+    level -> short form of the outcome. seconds: by phase. features: of the graph, None without one.
+    motifs: see TestCase. digest: of the test case, equal on all machines. exporter, items: see
+    Observed. errors: (backend, level) -> whole text. passes: backend -> passes that changed the
+    model, for the backends whose passes were read. keepable: the graph, if guidance may mutate it.
+
+    `Store` reads features, errors, passes and keepable back from tables of their own.
     """
 
     __test__ = False
@@ -57,7 +61,7 @@ class TestRow:
     digest: str = ""
     exporter: str = ""
     items: tuple[str, ...] = ()
-    errors: Mapping[tuple[str, str], Said] = field(default_factory=dict)
+    errors: Mapping[tuple[str, str], ErrorText] = field(default_factory=dict)
     passes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     keepable: KeptCase | None = None
 

@@ -28,7 +28,7 @@ DEFAULT_TOLERANCES = {
 """rtol and atol of torch.testing.assert_close by dtype, as its documentation has them."""
 
 
-def operands(finding: Finding, wrong: WrongOutput) -> list[str]:
+def operand_rows(finding: Finding, wrong: WrongOutput) -> list[str]:
     """What inputs and weights hold at the place of the worst element, "x[1, 2] = 0.5".
 
     Empty unless the model is a single operator and broadcasting takes all of them to its output.

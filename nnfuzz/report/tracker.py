@@ -14,7 +14,7 @@ from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.records.finding import Finding
 from nnfuzz.reduction.healing import healed
 from nnfuzz.report import text
-from nnfuzz.report.numbers import accuracy_rows, assert_close, operands, whole_arrays
+from nnfuzz.report.numbers import accuracy_rows, assert_close, operand_rows, whole_arrays
 from nnfuzz.report.repro import (
     exit_codes,
     failing_outcome,
@@ -27,17 +27,17 @@ from nnfuzz.report.standard import clauses, reference_value
 from nnfuzz.report.templating import environment
 from nnfuzz.rewrite.catalogue import named
 from nnfuzz.rewrite.forms import parse_form
-from nnfuzz.testcase.identity import Foreign
+from nnfuzz.testcase.identity import ForeignId
 from nnfuzz.triage.frames import foreign_traceback
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 from nnfuzz.triage.signature import FAILURES
 
 MAX_MODEL_TEXT = 6000
-"""Characters of a model's text that a report still prints."""
+"""Characters: a report leaves out the text of a model that is longer."""
 MAX_DETAIL = 300
-"""Characters of an error in the table of levels."""
+"""Characters of an error in the table of levels; the rest is cut off."""
 _MANY = 64
-"""Elements of an initializer that the text of a model still prints."""
+"""Elements: the text of a model leaves out the values of an initializer that has more."""
 
 
 def tracker_report(finding: Finding) -> str:
@@ -60,7 +60,7 @@ def tracker_report(finding: Finding) -> str:
             close=assert_close(finding, wrong) if wrong and takes_module(finding) else "",
             clauses=clauses(finding),
             reference=reference_value(finding, wrong) if wrong and not case.fault else "",
-            operands=operands(finding, wrong) if wrong else [],
+            operands=operand_rows(finding, wrong) if wrong else [],
             arrays=whole_arrays(finding),
             grouping=finding.origin.grouping,
             bisections=finding.origin.bisection,
@@ -83,7 +83,7 @@ def tracker_report(finding: Finding) -> str:
             captured=outcome.captured if outcome and failed else "",
             hash=failure.signature.hash,
             test=case.id,
-            own=isinstance(case.id, Foreign),
+            own=isinstance(case.id, ForeignId),
             exporter=case.exporter,
             opset=case.opset,
         )
@@ -99,13 +99,13 @@ def _rewrites(finding: Finding) -> list[dict[str, str]]:
 
 
 def _levels(finding: Finding) -> list[dict[str, str]]:
-    """Rows of the table of levels; none where there is but one way in which the model ran."""
+    """Rows of the table of levels; none if the model ran at one level only."""
     rows = [level_row(finding, outcome) for outcome in finding.outcomes]
     return rows if len(rows) > 1 else []
 
 
 def _model_text(finding: Finding) -> str:
-    """The class of a PyTorch module, without what converts arrays; or the ONNX model."""
+    """The class of a PyTorch module without the code that converts arrays, or the ONNX model."""
     if module := module_text(finding):
         return module.partition("\n\n\n")[0]
     if finding.case.fault:
@@ -134,8 +134,9 @@ def model_text(model: bytes) -> str:
 
 
 def invalid_text(model: bytes) -> str:
-    """The message of an invalid model as it stands in the file, "" if it is none or long; nobody
-    looks at what it means.
+    """The protobuf text of an invalid model; "" if it cannot be parsed or is long.
+
+    Unlike `model_text`, this does not interpret the model, which may be invalid in any way.
     """
     import onnx
     from google.protobuf import text_format
@@ -152,14 +153,14 @@ def platform_versions() -> dict[str, str]:
     """Python, the operating system, the processor, onnx and NumPy, as far as they are known."""
     from importlib.metadata import PackageNotFoundError, version
 
-    found = {"Python": platform.python_version(), "platform": platform.platform()}
+    versions = {"Python": platform.python_version(), "platform": platform.platform()}
     for package in ("onnx", "numpy", "torch", "nnfuzz"):
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
             continue
     processor = _processor()
-    return found | ({"processor": processor} if processor else {})
+    return versions | ({"processor": processor} if processor else {})
 
 
 def _processor() -> str:
@@ -182,9 +183,9 @@ def symptom(finding: Finding, outcome: Outcome | None) -> str:
     if wrong is not None and failure.kind is OutcomeKind.DISPUTED and outcome is not None:
         return f"Compilers differ: {text.inline(outcome.message)}."
     if wrong is not None:
-        return f"{where} returns {_what(wrong)} for output {text.code(wrong.output)}."
+        return f"{where} returns {_returned(wrong)} for output {text.code(wrong.output)}."
     if finding.case.fault is not None:
-        return _answer(finding, outcome, where)
+        return _invalid_symptom(finding, outcome, where)
     if failure.kind is OutcomeKind.TIMEOUT:
         return f"{where} does not finish the stage *{failure.stage}* of a small model."
     if failure.kind is OutcomeKind.CRASH and outcome is not None:
@@ -194,44 +195,44 @@ def symptom(finding: Finding, outcome: Outcome | None) -> str:
     return f"{where} raises {error} in stage *{failure.stage}* on a {what}."
 
 
-def _answer(finding: Finding, outcome: Outcome | None, where: str) -> str:
-    """What comes of a model that must be refused, and why it must be."""
+def _invalid_symptom(finding: Finding, outcome: Outcome | None, where: str) -> str:
+    """The symptom of a finding whose model must be refused, with the clause that it violates."""
     failure, fault = finding.failure, finding.case.fault
     assert fault is not None
-    said = {
+    reaction = {
         OutcomeKind.ACCEPTED: "accepts an invalid model",
         OutcomeKind.TIMEOUT: f"does not finish the stage *{failure.stage}* of an invalid model",
         OutcomeKind.CRASH: "dies of an invalid model",
     }.get(failure.kind, "answers an invalid model with an error from its inside")
     if outcome is not None and failure.kind is OutcomeKind.CRASH:
-        said += f" in stage *{failure.stage}* ({text.inline(outcome.message)})"
+        reaction += f" in stage *{failure.stage}* ({text.inline(outcome.message)})"
     elif outcome is not None and outcome.error_type:
-        said += f": {text.code(outcome.error_type)} in stage *{failure.stage}*"
+        reaction += f": {text.code(outcome.error_type)} in stage *{failure.stage}*"
     beside = " `plain.onnx` is the model without the fault." if finding.case.plain else ""
     return (
-        f"{where} {said}, where an error that names the fault is due. What is wrong with the "
+        f"{where} {reaction}, where an error that names the fault is due. What is wrong with the "
         f"model: {text.inline(fault.what)}. Clause: {text.inline(fault.clause)}.{beside}"
     )
 
 
 def _sizes(finding: Finding) -> str:
-    """What a symbolic dimension has to do with it; "" where there is none."""
+    """Explains the sizes at which a model with a symbolic dimension runs; "" for static models."""
     case = finding.case
     if case.exporter != DYNAMIC:
         return ""
     runs = by_copy(case.inputs)
     names = [n for n in runs[0] if len({part[n].shape for part in runs}) > 1]
     shapes = (", ".join(text.code(f"{n}{list(p[n].shape)}") for n in names) for p in runs)
-    told = (
+    sentences = (
         "The model has a symbolic dimension and is run at several sizes, one after the other: "
-        f"{'; '.join(shapes)}. What ends in `_atK` belongs to run K, counted from 0."
+        f"{'; '.join(shapes)}. Names that end in `_atK` belong to run K, counted from 0."
     )
     if finding.origin.reduction:
-        told += " With static shapes the same graph did not fail in this way."
-    return told
+        sentences += " With static shapes the same graph did not fail in this way."
+    return sentences
 
 
-def _what(wrong: WrongOutput) -> str:
+def _returned(wrong: WrongOutput) -> str:
     if wrong.kind in ("shape", "dtype"):
         return f"the {wrong.kind} {text.code(wrong.actual)} instead of {text.code(wrong.expected)}"
     if wrong.kind == "missing":
@@ -276,12 +277,15 @@ def level_row(finding: Finding, outcome: Outcome) -> dict[str, str]:
         return row | {"outcome": outcome.kind.value, "detail": right}
     message = outcome.message.strip().partition("\n")[0]
     error = outcome.error_type.rpartition(".")[2]
-    said = outcome.signal or ": ".join(part for part in (error, message) if part)
-    return row | {"outcome": outcome.kind.value, "detail": text.trimmed(said, MAX_DETAIL)}
+    detail = outcome.signal or ": ".join(part for part in (error, message) if part)
+    return row | {"outcome": outcome.kind.value, "detail": text.trimmed(detail, MAX_DETAIL)}
 
 
 def _value_beside(finding: Finding, outcome: Outcome) -> str:
-    """ "y: 0.5 there": what a level that is right returns where the failing one is wrong; or ""."""
+    """ "y: 0.5 there": the value of a right level at the element where the failing one is wrong.
+
+    "" if there is no such element.
+    """
     wrong = output_of_finding(finding)
     array = (outcome.outputs or {}).get(wrong.output) if wrong else None
     if wrong is None or wrong.worst is None or array is None:
@@ -292,17 +296,17 @@ def _value_beside(finding: Finding, outcome: Outcome) -> str:
 
 
 def _ablation(finding: Finding) -> list[dict[str, str]]:
-    """Rows of the ablation table: what cured the failure or changed it, and how many did not."""
+    """Rows of the ablation table: each choice that changed the outcome, then one for the others."""
     rows = (finding.localisation or {}).get("ablation") or ()
-    telling = [row for row in rows if row["answer"] != "fails"]
-    shown = [{"without": ", ".join(r["without"]), "answer": r["answer"]} for r in telling[:20]]
-    alike = [row for row in rows if row["answer"] == "fails"]
-    if alike:
-        names = list(dict.fromkeys(name for row in alike for name in row["without"]))
-        told = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-        tried = f"{len(alike)} other choices ({told})"
-        shown.append({"without": tried, "answer": "fails"})
-    return shown
+    changed = [row for row in rows if row["answer"] != "fails"]
+    table = [{"without": ", ".join(r["without"]), "answer": r["answer"]} for r in changed[:20]]
+    unchanged = [row for row in rows if row["answer"] == "fails"]
+    if unchanged:
+        names = list(dict.fromkeys(name for row in unchanged for name in row["without"]))
+        listed = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+        tried = f"{len(unchanged)} other choices ({listed})"
+        table.append({"without": tried, "answer": "fails"})
+    return table
 
 
 def _error(outcome: Outcome | None) -> str:

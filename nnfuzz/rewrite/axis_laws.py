@@ -106,7 +106,7 @@ def but_axis(default: int) -> Find:
     return find
 
 
-def largest(node: Sight, place: int, axis: int) -> Law | None:
+def largest_law(node: Sight, place: int, axis: int) -> Law | None:
     """TopK, unless the order of its results is left open."""
     return but_axis(-1)(node, place, axis) if node.attributes.get("sorted", 1) else None
 
@@ -124,7 +124,7 @@ def arg_reduced(node: Sight, place: int, axis: int) -> Law | None:
     return _without(node, place, axis, [own])
 
 
-def reduced(node: Sight, place: int, axis: int) -> Law | None:
+def reduced_law(node: Sight, place: int, axis: int) -> Law | None:
     """Any axis that is not reduced."""
     axes = _axes(node, 1)
     return _without(node, place, axis, axes) if axes else None
@@ -176,7 +176,7 @@ def tiled(node: Sight, place: int, axis: int) -> Law | None:
     return Law({0: axis}, [axis])
 
 
-def joined(node: Sight, place: int, axis: int) -> Law | None:
+def joined_law(node: Sight, place: int, axis: int) -> Law | None:
     """Concat: any axis except the one of the concatenation; all operands have it."""
     own = node.attributes["axis"] % len(node.sizes(0))
     every = dict.fromkeys(range(len(node.node.input)), axis)
@@ -247,7 +247,7 @@ def recurrent(node: Sight, place: int, axis: int) -> Law | None:
 # -- products -------------------------------------------------------------------------------------
 
 
-def multiplied(node: Sight, place: int, axis: int) -> Law | None:
+def multiplied_law(node: Sight, place: int, axis: int) -> Law | None:
     """MatMul: rows of the first matrix, columns of the second, or an axis of the stack."""
     if place > 1 or any(node.type(p).rank for p in (2, 3) if node.given(p)):
         return None
@@ -279,7 +279,7 @@ def gemm(node: Sight, place: int, axis: int) -> Law | None:
     return Law(inputs, [place])
 
 
-def summed(node: Sight, place: int, axis: int) -> Law | None:
+def summed_law(node: Sight, place: int, axis: int) -> Law | None:
     """Einsum: an axis whose letter is in the result, in all operands that have the letter."""
     equation = node.attributes["equation"].decode().replace(" ", "")
     if "->" not in equation or "." in equation:
@@ -363,16 +363,16 @@ LAWS: Mapping[str, Find] = {
     **dict.fromkeys(_ELEMENTWISE, broadcast),
     **dict.fromkeys(("Cast", "Clip", "QuantizeLinear", "DequantizeLinear"), alone),
     **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax", "LpNormalization"), but_axis(-1)),
-    "TopK": largest,
+    "TopK": largest_law,
     "Split": but_axis(0),
     **dict.fromkeys(("LayerNormalization", "RMSNormalization"), before_axis),
     **dict.fromkeys(("ArgMax", "ArgMin"), arg_reduced),
-    **{f"Reduce{name}": reduced for name in _REDUCTIONS},
+    **{f"Reduce{name}": reduced_law for name in _REDUCTIONS},
     "CumSum": but_constant_axes(1),
     "Slice": sliced,
     "Pad": padded,
     "Tile": tiled,
-    "Concat": joined,
+    "Concat": joined_law,
     "Gather": gathered,
     **dict.fromkeys(("GatherElements", "ScatterElements"), elements),
     **dict.fromkeys(("Det", "Trilu"), but_last_two),
@@ -381,9 +381,9 @@ LAWS: Mapping[str, Find] = {
     "GridSample": first(0, 1),
     "Attention": attended,
     **dict.fromkeys(("RNN", "GRU", "LSTM"), recurrent),
-    **dict.fromkeys(("MatMul", "MatMulInteger"), multiplied),
+    **dict.fromkeys(("MatMul", "MatMulInteger"), multiplied_law),
     "Gemm": gemm,
-    "Einsum": summed,
+    "Einsum": summed_law,
     "Transpose": transposed,
     "Reshape": reshaped,
     "Flatten": flattened,

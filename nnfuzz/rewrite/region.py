@@ -38,7 +38,7 @@ class Region:
         draft.set_nodes([*all_[: self.start], *nodes, *all_[self.stop :]])
 
 
-def regions(draft: Draft) -> list[Region]:
+def known_regions(draft: Draft) -> list[Region]:
     """All regions of up to MOST_NODES nodes whose outputs have known types."""
     count = len(draft.graph.node)
     spans = [(i, j) for i in range(count) for j in range(i + 1, min(i + MOST_NODES, count) + 1)]
@@ -58,7 +58,7 @@ def region(draft: Draft, start: int, stop: int) -> Region:
 
 def repeatable(draft: Draft) -> list[Region]:
     """Regions that give the same results whenever they run."""
-    return [r for r in regions(draft) if all(map(deterministic, r.nodes(draft)))]
+    return [r for r in known_regions(draft) if all(map(deterministic, r.nodes(draft)))]
 
 
 def renamed_nodes(draft: Draft, region: Region) -> tuple[list[onnx.NodeProto], list[str]]:

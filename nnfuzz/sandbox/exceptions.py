@@ -12,7 +12,7 @@ TEXT_CHARS = 8000
 _HEAD = "Traceback (most recent call last):\n"
 
 
-def describe(error: BaseException) -> dict[str, str]:
+def described_error(error: BaseException) -> dict[str, str]:
     """The error's type, message and traceback as text of limited length."""
     try:
         message = str(error)

@@ -1,4 +1,4 @@
-"""The campaign's handle on a fork server: starts it, asks it for workers, hears of their ends."""
+"""The campaign's end of a fork server: starts it, requests workers, receives their exit codes."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ SINGLE_THREAD = {
     )
 }
 MARK = "NNFUZZ_FORK_SERVER"
-"""In the environment of a fork server and all that descend from it; its scratch folder."""
+"""Environment variable of a fork server and its descendants; its value is the scratch folder."""
 PREFIX = "nnfuzz-server-"
 LOG_BYTES = 1 << 16
 CLOSE_SECONDS = 10.0
 ANSWER_SECONDS = 20.0
-"""In which a fork server that has imported everything answers: twice what it may take to bury a
-worker (zygote.KILL_SECONDS)."""
+"""A fork server that does not answer for so long after its imports is replaced. This is twice the
+time that it may take to end a worker (zygote.KILL_SECONDS)."""
 _MESSAGE_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
 class _Message:
-    """Of the fork server: a worker has begun as a process, or ended (see `ForkServer.fork`)."""
+    """A report of the fork server: a worker has started (pid) or ended (status, its exit code)."""
 
     worker: int
     pid: int | None = None
@@ -56,9 +56,9 @@ class _Message:
 
 @dataclass(frozen=True)
 class Home:
-    """An environment that workers run in instead of this process's own.
+    """A Python environment for workers, other than the one of this process.
 
-    lent: files of the modules and packages of this process that are imported there, by name.
+    lent: module or package of this process -> file from which it is imported there.
     """
 
     python: Path
@@ -66,13 +66,15 @@ class Home:
 
 
 class ForkServer:
-    """A process that has imported `preload` once and forks workers from there in milliseconds.
+    """A process that imports `preload` once and then forks workers in milliseconds.
 
-    Several sandboxes may share one. `environment` is added to the environment of this process and
-    reaches every worker, as does what makes numeric libraries single-threaded, since a library
-    that ran threads before a fork hangs after it. `warm`, a service's factory "pkg.module:factory"
-    with its arguments (JSON), is called once ahead: what it loads and caches, workers begin with.
-    `home`: where it runs; None for where this process does. `name`: of its workers, for people.
+    Several sandboxes may share one. environment: variables of the fork server and its workers
+    beside those of this process; numeric libraries are made single-threaded in addition, since a
+    library that ran threads before a fork hangs after it. warm: a service's factory
+    "pkg.module:factory" and its arguments (JSON), called once before the first fork, so that
+    workers inherit what it loads and caches. home: the Python environment; None for that of this
+    process. name: the kind of its workers, in messages. standstills: one for each time that it was
+    replaced since it no longer answered. looks: the number of calls of `pump`.
     """
 
     def __init__(
@@ -87,9 +89,7 @@ class ForkServer:
         self.warm = warm
         self.name = f"fork server of {name or 'workers'}"
         self.standstills: list[Standstill] = []
-        """What it was replaced for."""
         self.looks = 0
-        """How often messages were asked for."""
         self._home = home
         self._environment = {**SINGLE_THREAD, **(environment or {})}
         self._on_end: dict[int, Callable[[int], None]] = {}
@@ -99,8 +99,10 @@ class ForkServer:
         self._launch()
 
     def _launch(self) -> None:
-        """Starts the process, which alone makes files in the file system, so that it alone has to
-        remove them, whoever is killed: here are only a name, and files without one.
+        """Starts the process.
+
+        Only the fork server makes named files, so only it has to remove them, whichever process is
+        killed. This process has just the name of the folder, and unnamed files.
         """
         self.alive, self._forking = True, False
         self._asked = OwnTime()
@@ -126,7 +128,7 @@ class ForkServer:
     def _command(self) -> list[str]:
         if self._home is None:
             return [sys.executable, "-m", zygote.__name__]
-        return [str(self._home.python), "-I", zygote.__file__]  # deaf to PYTHONPATH
+        return [str(self._home.python), "-I", zygote.__file__]  # -I: ignores PYTHONPATH
 
     def _setup(self) -> dict[str, object]:
         own = [os.path.abspath(entry) for entry in sys.path]
@@ -150,7 +152,7 @@ class ForkServer:
     def fork(
         self, fds: list[int], on_start: Callable[[int], None], on_end: Callable[[int], None]
     ) -> int:
-        """Asks for a worker that inherits `fds`; returns its number at once.
+        """Requests a worker that inherits `fds`; returns its number at once.
 
         `pump` later calls on_start(process id) and on_end(exit code, or minus the signal number).
         A fork server that has died is started again.
@@ -163,7 +165,7 @@ class ForkServer:
         self._on_start[worker], self._on_end[worker] = on_start, on_end
         try:
             socket.send_fds(self._control, [_request("fork", worker)], fds)
-        except BlockingIOError:  # it reads no more
+        except BlockingIOError:  # it no longer reads requests
             self.restart("new workers")
         except ConnectionError:  # it has died since
             self._lost()
@@ -193,24 +195,27 @@ class ForkServer:
                 self._lost()
                 return
             try:
-                self._told(read(_Message, json.loads(data)))
-            except (ValueError, RecursionError):  # a library that it has imported wrote there
+                self._deliver(read(_Message, json.loads(data)))
+            except (ValueError, RecursionError):  # an imported library wrote to the socket
                 self._process.kill()
                 self._lost()
 
     @property
     def importing(self) -> bool:
-        """Whether it has not answered yet."""
+        """Whether the fork server has not started its first worker yet."""
         return self.alive and not self._forking
 
     def _expect(self) -> None:
-        """Replaces it if it owes an answer for too long; how long imports take, sandboxes know."""
+        """Replaces a fork server that owes an answer for more than ANSWER_SECONDS.
+
+        During its imports it may take longer; the sandbox has the limit for those.
+        """
         if not self._on_start:
             self._asked = OwnTime()
         elif self._forking and self._asked.exceeds(ANSWER_SECONDS, self.pid):
             self.restart("a new worker")
 
-    def _told(self, message: _Message) -> None:
+    def _deliver(self, message: _Message) -> None:
         self._asked = OwnTime()
         if message.pid is not None:
             self._forking = True
@@ -221,7 +226,7 @@ class ForkServer:
     def restart(self, about: str) -> None:
         """Kills a fork server that no longer answers; its workers end with it.
 
-        about: what it was asked for.
+        about: the request that it does not answer, in words.
         """
         seconds = time.monotonic() - self._asked.began
         self.standstills.append(Standstill(self.name, about, seconds))
@@ -229,7 +234,7 @@ class ForkServer:
         self._lost()
 
     def log(self) -> str:
-        """What the libraries printed while they were imported."""
+        """The output of the libraries during their imports."""
         return visible(os.pread(self._log.fileno(), LOG_BYTES, 0).decode(errors="replace"))
 
     def close(self) -> None:
@@ -250,10 +255,10 @@ class ForkServer:
         self._on_start.clear()
         ends, self._on_end = self._on_end, {}
         for on_end in ends.values():
-            on_end(-signal.SIGKILL)  # as every worker does then
+            on_end(-signal.SIGKILL)  # every worker dies with its fork server
 
     def _bury(self) -> None:
-        """Waits for the end of the process, and does what it may not have lived to do."""
+        """Waits for the end of the process; cleans up in its place if it was killed."""
         self.alive = False
         self._control.close()
         try:
@@ -269,8 +274,9 @@ class ForkServer:
 
 
 def sweep(folder: Path) -> None:
-    """Removes scratch folders of which nobody is alive: their fork server and its campaign were
-    both killed, by the kernel for want of memory, say.
+    """Removes the scratch folders whose fork server and campaign are both dead.
+
+    That happens if both are killed, for example by the kernel when memory runs out.
     """
     for left in folder.glob(f"{PREFIX}{'[0-9a-f]' * 16}"):
         with contextlib.suppress(OSError):  # gone meanwhile, somebody else's, or in use
@@ -288,13 +294,13 @@ def _unnamed_file() -> IO[bytes]:
 
 
 def _kill_all(mark: bytes) -> None:
-    """Kills every process with a variable "NAME=VALUE" in its environment, until there is none."""
-    for _ in range(10):  # what forks meanwhile is found again
-        found = [entry for entry in Path("/proc").glob("[0-9]*") if _carries(entry, mark)]
-        for entry in found:
+    """Kills every process whose environment contains the variable `mark`, "NAME=VALUE"."""
+    for _ in range(10):  # again, since a process may fork before it is killed
+        marked = [entry for entry in Path("/proc").glob("[0-9]*") if _carries(entry, mark)]
+        for entry in marked:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(entry.name), signal.SIGKILL)
-        if not found:
+        if not marked:
             return
         time.sleep(0.01)
 

@@ -19,19 +19,24 @@ from nnfuzz.sandbox.worker import StatusPage, private_bytes
 from nnfuzz.sandbox.zygote import children
 
 NOISY_BYTES = 2 << 30
-"""A job that printed more is read once a tick: it blocks, not the campaign, which takes about a
-second for so much.
+"""Output of a job beyond which it is read only once a tick, so that the job blocks instead of the
+campaign. Reading so much takes the campaign about a second.
 """
-PIPE_BYTES = 1 << 20  # as much as the kernel lets everybody have; the default is 64 KB
+PIPE_BYTES = 1 << 20  # the most that the kernel admits without privileges; the default is 64 KB
 _SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ, see fcntl(2)
-IDLE_SECONDS = 0.05  # between jobs, over which a busy worker is told from an idle one
-LISTED_SECONDS = 1.0  # that a list of descendants is good for
-TIDY_SECONDS = 0.005  # of computing behind a job, for freeing what it used
-_CPUCLOCK_SCHED = 2  # of a process, see clock_getcpuclockid(3)
+IDLE_SECONDS = 0.05  # time between jobs that is needed to see whether a worker still computes
+LISTED_SECONDS = 1.0  # age up to which a list of descendants is used again
+TIDY_SECONDS = 0.005  # CPU time that a worker may take behind a job to free memory
+_CPUCLOCK_SCHED = 2  # the CPU clock of a process, see clock_getcpuclockid(3)
 
 
 class WorkerProcess:
-    """Moves bytes without ever blocking; knows nothing of jobs beyond their number."""
+    """One worker process as the campaign sees it. No method blocks.
+
+    pid: None until it has started. ended: its exit code, or minus the signal number; None while it
+    lives. spent: whether it gets no further job. cause: why the campaign killed it. killed: CPU and
+    wall time since then. asked: whether it was asked where it is. note: what it last reported.
+    """
 
     def __init__(self, server: ForkServer, setup: bytes):
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -47,10 +52,10 @@ class WorkerProcess:
         self.ended: int | None = None
         self.ready = False
         self.jobs = 0
-        self.spent = False  # not to be given another job
+        self.spent = False
         self.cause: DeathKind | None = None
         self.killed: OwnTime | None = None
-        self.asked = False  # where it is
+        self.asked = False
         self.note = ""
         self._rested_at = self._rested_cpu = self._idle = self._burnt = self._taken = 0.0
         self._family: list[int] = []
@@ -99,8 +104,9 @@ class WorkerProcess:
             yield self.capture.fd, select.POLLIN
 
     def private_bytes(self, resting: bool = False) -> int:
-        """Resident memory of the worker and its descendants that is not backed by files; 0 if
-        unknown. resting: between two jobs, who the descendants are may be known from earlier.
+        """Resident bytes of the worker and its descendants that no file backs; 0 if unknown.
+
+        resting: whether no job runs; the list of descendants may then be LISTED_SECONDS old.
         """
         if not self.pid:
             return 0
@@ -110,7 +116,7 @@ class WorkerProcess:
         return sum(map(private_bytes, self._family))
 
     def rest(self) -> None:
-        """Notes that a job is over: from here on the worker should be idle."""
+        """Starts to measure idle time: a job is over, so the worker should not compute."""
         self._rested_at, self._rested_cpu = time.monotonic(), self._cpu_seconds()
 
     def burns(self) -> bool:
@@ -130,14 +136,15 @@ class WorkerProcess:
         return _cpu_seconds(self.pid) if self.pid else 0.0
 
     def take_cpu(self) -> float:
-        """CPU seconds of the worker since this was last asked; 0 if unknown."""
+        """CPU seconds of the worker since the last call; 0 if unknown."""
         before, now = self._taken, self._cpu_seconds()
         self._taken = max(before, now)
         return self._taken - before
 
     def worked(self) -> float:
-        """Seconds for which the worker and its descendants that are alive have computed, or were
-        ready to and had no core; 0 if unknown.
+        """Seconds that the worker and its living descendants computed or waited for a core.
+
+        0 if unknown.
         """
         family = _tree(self.pid) if self.pid else ()
         return sum(_cpu_seconds(pid) + core_wait(pid) for pid in family)

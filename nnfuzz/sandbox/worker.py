@@ -27,7 +27,7 @@ from nnfuzz.base.reading import JsonObject
 from nnfuzz.base.text import visible
 from nnfuzz.sandbox import channel, wire
 from nnfuzz.sandbox.capture import MARK
-from nnfuzz.sandbox.exceptions import describe
+from nnfuzz.sandbox.exceptions import described_error
 from nnfuzz.sandbox.job import Report, Service
 
 WHERE = signal.SIGUSR1
@@ -116,7 +116,7 @@ def _serve(sock: socket.socket, status: StatusPage, marks: int, scratch: Path) -
     try:
         service = build_service(setup["service"], setup["arguments"])
     except Exception as error:
-        answer(channel.FAULT, wire.encode(describe(error)))
+        answer(channel.FAULT, wire.encode(described_error(error)))
         return
     # After the imports: some libraries install handlers of their own.
     faulthandler.enable(file=2, all_threads=False)
@@ -157,7 +157,7 @@ def _handle(
     except SystemExit:
         raise
     except BaseException as error:
-        return channel.FAULT, wire.encode(describe(error))
+        return channel.FAULT, wire.encode(described_error(error))
 
 
 def limit_memory(growth: int) -> None:

@@ -32,7 +32,7 @@ from typing import Any
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 MESSAGE_BYTES = 1 << 16
-KILL_SECONDS = 10.0  # after which a process that SIGKILL does not end is the kernel's business
+KILL_SECONDS = 10.0  # until a process that SIGKILL does not end is left to the kernel
 
 
 def prctl(option: int, value: int) -> None:
@@ -95,21 +95,22 @@ class Zygote:
         for fd in fds:
             os.close(fd)
         if pid < 0:
-            self._tell(worker=worker, status=1)
+            self._report(worker=worker, status=1)
             return
         with contextlib.suppress(OSError):
-            os.setpgid(pid, pid)  # also done by the child: whoever comes first
+            os.setpgid(pid, pid)  # the child does so, too; the order does not matter
         self._pids[worker] = pid
         self._fds[os.pidfd_open(pid)] = worker
-        self._tell(worker=worker, pid=pid)
+        self._report(worker=worker, pid=pid)
 
     def _become_worker(self, worker: int, fds: list[int], zygote: int) -> None:
-        """Never returns."""
+        """Runs the worker in the forked child. Never returns."""
         try:
             os.setpgid(0, 0)
             prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-            # Descendants stay below it, whatever session they are in, and pass to the fork server
-            # when it dies: what the fork server has then, and did not start, is the dead worker's.
+            # Orphaned descendants become children of the worker, whatever their session, and of the
+            # fork server when the worker dies. So every child of the fork server that it did not
+            # start belonged to a dead worker.
             prctl(PR_SET_CHILD_SUBREAPER, 1)
             if os.getppid() != zygote:
                 os._exit(1)
@@ -124,6 +125,7 @@ class Zygote:
             os._exit(1)
 
     def _bury(self, fd: int) -> None:
+        """Kills the descendants of a worker that has ended, and reports its end. fd: its pidfd."""
         worker = self._fds.pop(fd)
         pid = self._pids.pop(worker)
         os.close(fd)
@@ -132,10 +134,10 @@ class Zygote:
         _kill_group(pid)
         _, status = os.waitpid(pid, 0)
         _kill_children(self._own | {*self._pids.values()})
-        self._tell(worker=worker, status=os.waitstatus_to_exitcode(status))
+        self._report(worker=worker, status=os.waitstatus_to_exitcode(status))
         shutil.rmtree(self._scratch / f"worker-{worker}", ignore_errors=True)
 
-    def _tell(self, **message: int) -> None:
+    def _report(self, **message: int) -> None:
         with contextlib.suppress(ConnectionError):  # the campaign is gone; `_step` will notice
             self._control.send(json.dumps(message).encode())
 
@@ -146,18 +148,19 @@ def _kill_group(pid: int) -> None:
 
 
 def children(pid: int) -> set[int]:
-    """Process ids of the children of a process, inherited and dead ones included; of what ends
-    meanwhile, those that were found so far.
+    """Process ids of the children of a process, inherited and dead ones included.
+
+    The set is incomplete if the process ends meanwhile.
     """
-    found: set[int] = set()
+    pids: set[int] = set()
     with contextlib.suppress(OSError):
         for thread in Path(f"/proc/{pid}/task").iterdir():
-            found |= set(map(int, (thread / "children").read_text().split()))
-    return found
+            pids |= set(map(int, (thread / "children").read_text().split()))
+    return pids
 
 
 def _kill_children(spared: Collection[int] = ()) -> None:
-    """Kills and reaps all other children, and the descendants that these leave to this process."""
+    """Kills and reaps all children that are not spared, and the descendants that they leave."""
     deadline = time.monotonic() + KILL_SECONDS
     while (left := children(os.getpid()).difference(spared)) and time.monotonic() < deadline:
         for pid in left:
@@ -179,7 +182,10 @@ class _Lent:
 
 
 def _make(scratch: str) -> None:
-    """Makes the folder, locked as long as this process or a worker lives (see `sweep`)."""
+    """Makes the scratch folder, locked as long as this process or a worker lives.
+
+    `forkserver.sweep` removes folders without a lock.
+    """
     new = f"{scratch}.new"
     os.mkdir(new, 0o700)
     fcntl.flock(os.open(new, os.O_RDONLY | os.O_CLOEXEC), fcntl.LOCK_SH)
@@ -187,7 +193,7 @@ def _make(scratch: str) -> None:
 
 
 def _watch(campaign: int, scratch: str) -> None:
-    """Leaves, once a second, if the campaign died while an import is still running."""
+    """Checks every second, during imports, that the campaign lives; ends this process if not."""
 
     def check(signum: int, frame: object) -> None:
         if os.getppid() != campaign:
@@ -196,7 +202,7 @@ def _watch(campaign: int, scratch: str) -> None:
             os._exit(1)
 
     signal.signal(signal.SIGALRM, check)
-    signal.setitimer(signal.ITIMER_REAL, 0.001, 1.0)  # at once, too: it may be dead by now
+    signal.setitimer(signal.ITIMER_REAL, 0.001, 1.0)  # the first check at once: it may be dead
 
 
 def _warm_up(factory: str, arguments: dict[str, Any]) -> None:
@@ -205,12 +211,12 @@ def _warm_up(factory: str, arguments: dict[str, Any]) -> None:
     build_service(factory, arguments)
 
 
-def _attempt(what: str, action: Callable[[], object]) -> None:
-    """Does it if it can: the worker that needs it meets the same error and reports it."""
+def _attempt(name: str, action: Callable[[], object]) -> None:
+    """Calls `action`. An error is only logged: the worker that needs the result reports it."""
     try:
         action()
     except (Exception, SystemExit) as error:
-        print(f"{what} failed: {error!r}", file=sys.stderr, flush=True)
+        print(f"{name} failed: {error!r}", file=sys.stderr, flush=True)
 
 
 def main() -> None:

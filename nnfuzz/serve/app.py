@@ -43,7 +43,7 @@ TEXTS = frozenset({".md", ".py", ".json", ".txt"})
 _SANDBOX = "default-src 'none'; frame-ancestors 'none'; sandbox"
 
 
-def application(
+def pages_application(
     watch: Watch,
     names: frozenset[str],
     token: str | None,
@@ -70,7 +70,7 @@ def application(
 
 
 class Pages:
-    """The endpoints. Those that are no coroutines run in threads."""
+    """The endpoints. Starlette runs those that are not coroutines in threads."""
 
     def __init__(self, watch: Watch, ended: Callable[[], bool]) -> None:
         self._watch = watch
@@ -135,7 +135,7 @@ class Pages:
     async def events(self, request: Request) -> Response:
         if self._open >= MOST_PAGES:
             return PlainTextResponse(f"{MOST_PAGES} pages are open already\n", 503)
-        self._open += 1  # before anything else runs: many ask at once
+        self._open += 1  # before anything else runs: many requests arrive at once
         return _Stream(events(lambda: self._watch.snapshot, self._ended), self._closed)
 
     def _closed(self) -> None:
@@ -148,8 +148,8 @@ class Pages:
 class _Stream(StreamingResponse):
     """A response of events. ended: called when its page is closed, even if no event was sent."""
 
-    def __init__(self, told: AsyncIterator[str], ended: Callable[[], None]) -> None:
-        super().__init__(told, media_type="text/event-stream")
+    def __init__(self, frames: AsyncIterator[str], ended: Callable[[], None]) -> None:
+        super().__init__(frames, media_type="text/event-stream")
         self._ended = ended
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -88,8 +88,8 @@ class Guard:
             return None
         if "token" in request.query_params:
             return self._with_cookie(request)
-        scheme, _, told = request.headers.get("authorization", "").partition(" ")
-        bearer = told.strip() if scheme.lower() == "bearer" else ""
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        bearer = given.strip() if scheme.lower() == "bearer" else ""
         if self._fits(bearer) or self._fits(request.cookies.get(self._cookie, "")):
             return None
         return PlainTextResponse(f"{ASK}\n", 401, {"WWW-Authenticate": "Bearer"})
@@ -103,9 +103,9 @@ class Guard:
         answer.set_cookie(self._cookie, self._token or "", httponly=True, samesite="lax")
         return answer
 
-    def _fits(self, told: str) -> bool:
+    def _fits(self, token: str) -> bool:
         """Compares a token in a time that does not depend on its content."""
-        return hmac.compare_digest(told.encode(), (self._token or "").encode())
+        return hmac.compare_digest(token.encode(), (self._token or "").encode())
 
     def _is_own(self, hosts: list[str]) -> bool:
         if len(hosts) != 1:

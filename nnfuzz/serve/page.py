@@ -95,13 +95,15 @@ def campaign_page(campaign: CampaignPage, out: Path) -> str:
             missing=list(dict.fromkeys(campaign.missing)),
             script=Markup(script),
             script_hash=script_hash(script),
-            **drawn(figures, found_at, campaign.summary["seconds"]),
-            **operators(figures),
+            **figures_content(figures, found_at, campaign.summary["seconds"]),
+            **operators_content(figures),
         )
     )
 
 
-def drawn(figures: CampaignFigures, found_at: Iterable[float], seconds: float) -> dict[str, object]:
+def figures_content(
+    figures: CampaignFigures, found_at: Iterable[float], seconds: float
+) -> dict[str, object]:
     """Content of figures.html.jinja. found_at: times of findings. seconds: of the campaign."""
     return {
         "timeline": figures.shown(),
@@ -111,17 +113,19 @@ def drawn(figures: CampaignFigures, found_at: Iterable[float], seconds: float) -
     }
 
 
-def operators(figures: CampaignFigures) -> dict[str, object]:
+def operators_content(figures: CampaignFigures) -> dict[str, object]:
     """Content of operators.html.jinja."""
     return {"backends": figures.backends(), "heat": _heat(figures)}
 
 
 def answers(refusals: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[str, object]:
-    """What backends answered to models that they must refuse, as a table: a row has the kind of
-    fault, the backend, and tests by answer, the worst answer first. refusals: as in summary.json.
+    """The table of answers to invalid models.
+
+    refusals: as in summary.json. heads: the answers that occur, the worst first. rows: (kind of
+    fault, backend, number of tests for each answer).
     """
-    told = [counts for backends in refusals.values() for counts in backends.values()]
-    heads = [answer for answer in WORST_FIRST if any(counts.get(answer) for counts in told)]
+    every = [counts for backends in refusals.values() for counts in backends.values()]
+    heads = [answer for answer in WORST_FIRST if any(counts.get(answer) for counts in every)]
     rows = [
         (kind, backend, [counts.get(answer, 0) for answer in heads])
         for kind, backends in refusals.items()

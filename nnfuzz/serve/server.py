@@ -17,7 +17,7 @@ import uvicorn
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from nnfuzz.base.reading import Unreadable
-from nnfuzz.serve.app import application
+from nnfuzz.serve.app import pages_application
 from nnfuzz.serve.guard import is_loopback, own_names
 from nnfuzz.serve.published import Published
 from nnfuzz.serve.watch import Watch
@@ -57,7 +57,7 @@ def serve(
         port = listener.getsockname()[1]
         server: uvicorn.Server
         names = own_names(host)
-        app = application(watch, names, needed, f"nnfuzz_{port}", lambda: server.should_exit)
+        app = pages_application(watch, names, needed, f"nnfuzz_{port}", lambda: server.should_exit)
         config = uvicorn.Config(
             app, log_level="warning", access_log=False, ws="none", lifespan="off",
             timeout_graceful_shutdown=3, server_header=False, http=Impatient,

@@ -1,4 +1,4 @@
-"""Server-sent events: changes, sent as long as a page is open."""
+"""Sends changes of the campaign to an open page as server-sent events."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ QUIET_SECONDS = 15.0
 
 
 def frame(event: str, data: str, number: int) -> str:
-    """One event. Line ends in the data do not end it.
+    """One event. Line ends in the data are escaped.
 
     Source: HTML, Server-sent events.
     """
     lines = data.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    told = "".join(f"data: {line}\n" for line in lines)
-    return f"id: {number}\nevent: {event}\n{told}\n"
+    fields = "".join(f"data: {line}\n" for line in lines)
+    return f"id: {number}\nevent: {event}\n{fields}\n"
 
 
 async def events(
     latest: Callable[[], PageSnapshot], ended: Callable[[], bool], pause: float = PAUSE_SECONDS
 ) -> AsyncIterator[str]:
     """A frame of the snapshot at once and after each change, until the server ends."""
-    seen, quiet = -1, 0.0
+    sent, quiet = -1, 0.0
     yield "retry: 3000\n\n"
     while not ended():
         now = latest()
         quiet += pause
-        if now.number != seen:
-            seen, quiet = now.number, 0.0
+        if now.number != sent:
+            sent, quiet = now.number, 0.0
             yield frame("state", json.dumps(now.to_json()), now.number)
         elif quiet >= QUIET_SECONDS:
             quiet = 0.0

@@ -28,7 +28,7 @@ from nnfuzz.records.rows import FindingRow
 from nnfuzz.report.page_figures import CampaignFigures, TestLine
 from nnfuzz.report.templating import environment, seconds
 from nnfuzz.serve.findings import options
-from nnfuzz.serve.page import drawn, operators, plain_row
+from nnfuzz.serve.page import figures_content, operators_content, plain_row
 from nnfuzz.store.sessions import HOST
 from nnfuzz.store.store import FILE, Store
 from nnfuzz.store.summary import SUMMARY, PartFigures
@@ -93,8 +93,8 @@ class PageSnapshot:
 class Watch:
     """Watches the campaign in a folder; any thread may read `snapshot`.
 
-    name: for people. fetch: updates the folder if it is a copy. Raises: StoreError if there is no
-    campaign.
+    name: shown on the page. fetch: updates the folder if it is a copy. Raises: StoreError if there
+    is no campaign.
     """
 
     def __init__(self, folder: Path, name: str, fetch: Callable[[], None] = lambda: None) -> None:
@@ -131,14 +131,14 @@ class Watch:
                     with Store.open(self.folder, write=False) as store:
                         self._show(store, stamp)
                 self._change(state=_state(self.folder))
-        except Unreadable as error:  # it is being replaced, or damaged, or its disk is gone
+        except Unreadable as error:  # being replaced or damaged, or its disk is gone
             self._stamp = None
             self._change(missing=(str(error),), state=GONE)
 
     def operators(self) -> str:
         """HTML of operators against backends."""
         with self._lock:
-            content = operators(self._figures)
+            content = operators_content(self._figures)
         return environment(html=True).get_template("operators.html.jinja").render(**content)
 
     def _show(self, store: Store, stamp: object) -> None:
@@ -157,12 +157,12 @@ class Watch:
 
     def _read_tests(self, store: Store, missing: list[str]) -> bool:
         """Reads new tests; returns whether there are more of them."""
-        told = "the tests and their graphs"
+        part = "the tests and their graphs"
         for gap in self._read.gaps()[-MOST_GAPS:]:
-            for index, line in as_far_as(store.lines(gap.start, gap.stop), told, missing):
+            for index, line in as_far_as(store.lines(gap.start, gap.stop), part, missing):
                 self._add(index, line)
         lines = store.lines(self._read.end, most=AT_A_TIME)
-        found = list(as_far_as(lines, told, missing))
+        found = list(as_far_as(lines, part, missing))
         for index, line in found:
             self._add(index, line)
         return len(found) == AT_A_TIME
@@ -184,7 +184,7 @@ class Watch:
         wall = whole_or(0.0, store.sessions.seconds_before, "the time", missing)
         found_at = [row["found_at"] for row in now.rows]
         content = {
-            **drawn(self._figures, found_at, wall),
+            **figures_content(self._figures, found_at, wall),
             "outcomes": self._outcomes,
             "shares": whole_or({}, store.sessions.sut_shares, "the time in compilers", missing),
             "sources": whole_or([], lambda: self._sources(store), "the parts", missing),
@@ -250,22 +250,22 @@ class Watch:
 
 def _row(row: FindingRow, given_up: Iterable[str]) -> dict[str, object]:
     status = GIVEN_UP if row.signature in given_up else WAITING
-    told = {**plain_row(as_json(row)), "status": REDUCED if row.refined else status}
-    return {**told, "about": f"{told['about']} {told['status']}"}
+    plain = {**plain_row(as_json(row)), "status": REDUCED if row.refined else status}
+    return {**plain, "about": f"{plain['about']} {plain['status']}"}
 
 
-def _sessions(told: Sequence[tuple[float, float, int]]) -> dict[str, object]:
+def _sessions(rows: Sequence[tuple[float, float, int]]) -> dict[str, object]:
     """The latest sessions, and the number of others."""
-    rows = [
+    latest = [
         {
             "began": _when(began),
             "seconds": lasted,
             "workers": workers,
             "last": _when(began + lasted),
         }
-        for began, lasted, workers in told[-MOST_SESSIONS:]
+        for began, lasted, workers in rows[-MOST_SESSIONS:]
     ]
-    return {"sessions": rows[::-1], "more": len(told) - len(rows)}
+    return {"sessions": latest[::-1], "more": len(rows) - len(latest)}
 
 
 def _when(moment: float) -> str:

@@ -1,9 +1,13 @@
-"""How much of the disk a campaign takes, and what it does without once that is too much.
+"""Keeps a campaign within the setting `disk`: deletes statistics and packs old tests.
 
-The oldest agreeing tests lose what only statistics need: the features of their graphs, motifs and
-passes (but where guidance learns from these). Then their rows are packed (see packed.py),
-and at last the folders of duplicates, the oldest first (nnfuzz/findings/packed_folder.py). What a
-campaign needs to go on stays, and so does every finding; when there is nothing left to pack, the
+Three measures are taken in turn, each on the oldest data first:
+
+1. Agreeing tests lose what only statistics need: features of graphs, motifs and passes. This is
+   left out if guidance learns from them.
+2. Their rows are packed (packed.py).
+3. The folders of duplicates are packed (nnfuzz/findings/packed_folder.py).
+
+Every finding stays, and so does what the campaign needs to go on. When nothing is left to pack, the
 campaign ends.
 """
 
@@ -20,16 +24,18 @@ from nnfuzz.store.schema import DUPLICATES, FOLDERS
 from nnfuzz.store.store import FILE, Store
 
 LOOK_SECONDS = 20.0
-"""Between looks; a campaign writes some MB in that time."""
+"""Seconds between two measurements; a campaign writes some MB in that time."""
 LARGE_LOG = 64 << 20
-"""Bytes of the write-ahead log, beyond which a reader has kept it from being taken over."""
-AT_A_TIME = 2000  # tests
-AT_ONCE_SECONDS = 2.0  # that making room may hold up a campaign, between two looks
+"""Bytes of the write-ahead log above which a checkpoint is asked for: a reader delayed it."""
+AT_A_TIME = 2000  # tests that lose their statistics in one step
+AT_ONCE_SECONDS = 2.0  # time that making room may take between two measurements
 
 
 class DiskBudget:
-    """limit: bytes; 0 for none. guided: whether old tests are still learnt from on resume.
-    epoch: tests in the longest one.
+    """Measures a campaign's folder now and then, and makes room when it exceeds its limit.
+
+    limit: bytes; 0 for none. note: prints a line for the user. guided: whether guidance learns
+    from old tests when the campaign is resumed. epoch: tests in the longest epoch.
     """
 
     def __init__(
@@ -47,12 +53,12 @@ class DiskBudget:
         self._epoch = epoch
         self._looked = -LOOK_SECONDS
         self._full = False
-        self._told: set[str] = set()
+        self._noted: set[str] = set()
 
     def exceeded(self, recorded: int) -> bool:
-        """Whether the campaign has to end; looks now and then, and makes room first.
+        """Makes room if needed; returns whether the campaign has to end all the same.
 
-        recorded: the index below which all tests are.
+        recorded: all tests below this index are in the store.
         """
         if time.monotonic() - self._looked < LOOK_SECONDS:
             return self._full
@@ -75,18 +81,18 @@ class DiskBudget:
         return self._full
 
     def _make_room(self, below: int, duplicates: Iterator[Path]) -> int | None:
-        """The bytes that something has given back; None if there is nothing to do without.
+        """Takes one measure; returns the bytes gained, None if no measure is left.
 
-        below: an index; epochs have learned from all tests that are older than two of them.
+        below: only tests below this index are touched; later ones may still be learned from.
         duplicates: folders that are not packed.
         """
         before = self._store.row_bytes()
         if not self._guided and self._store.tests.thin(below, AT_A_TIME):
-            self._tell("the oldest tests that agree lose their statistics")
+            self._note_once("the oldest tests that agree lose their statistics")
         elif not self._guided and self._store.tests.packs.pack(below):
-            self._tell("the oldest tests that agree are packed")
+            self._note_once("the oldest tests that agree are packed")
         elif folder := next(duplicates, None):
-            self._tell("the folders of the oldest duplicates are packed")
+            self._note_once("the folders of the oldest duplicates are packed")
             return self._pack(folder)
         else:
             return None
@@ -94,49 +100,48 @@ class DiskBudget:
         return before - self._store.row_bytes()
 
     def _duplicates(self) -> Iterator[Path]:
-        """Their folders that are not packed, the oldest first."""
+        """Folders of duplicates that are not packed, the oldest first."""
         for name in self._store.signatures.folders():
             folder = self._store.folder / name
             if name.startswith(f"{DUPLICATES}/") and folder.is_dir() and not is_packed(folder):
                 yield folder
 
     def _pack(self, folder: Path) -> int:
-        """The bytes that this has given back."""
+        """Packs a folder; returns the bytes gained."""
         before = _folder_bytes(folder)
         try:
             pack_folder(folder)
         except OSError as error:
-            self._tell(f"{folder} cannot be packed: {error}")
+            self._note_once(f"{folder} cannot be packed: {error}")
         return before - _folder_bytes(folder)
 
-    def _tell(self, what: str) -> None:
-        """Says it once."""
-        if what not in self._told:
-            self._told.add(what)
-            self._note(f"the setting disk is reached: {what}")
+    def _note_once(self, text: str) -> None:
+        if text not in self._noted:
+            self._noted.add(text)
+            self._note(f"the setting disk is reached: {text}")
 
     def used(self) -> int:
         """Bytes of the rows and of the folders of findings."""
         return self._store.row_bytes() + self._findings()
 
     def _findings(self) -> int:
-        """Bytes of the folders."""
+        """Bytes of the folders of findings, suspects and duplicates."""
         return sum(_folder_bytes(self._store.folder / place) for place in FOLDERS)
 
 
 def log_bytes(folder: Path) -> int:
-    """Of the write-ahead log."""
+    """Bytes of the write-ahead log of a campaign."""
     return _bytes(str(folder / f"{FILE}-wal"))
 
 
 def _folder_bytes(folder: Path) -> int:
-    """Of a folder and all that is in it."""
+    """Bytes of a folder and everything in it."""
     walked = ((place, ["", *names]) for place, _, names in os.walk(folder))
     return sum(_bytes(os.path.join(place, name)) for place, names in walked for name in names)
 
 
 def _bytes(path: str) -> int:
-    """On the disk; 0 if it is gone meanwhile."""
+    """Bytes of a file on the disk; 0 if it no longer exists."""
     try:
         return os.lstat(path).st_blocks * 512
     except OSError:

@@ -13,7 +13,7 @@ from nnfuzz.backend.complaint import CompilerError
 from nnfuzz.base.reading import read
 from nnfuzz.base.untrusted import MAX_TEXT_BYTES, making_sense
 from nnfuzz.base.writing import as_json
-from nnfuzz.records.rows import Said
+from nnfuzz.records.rows import ErrorText
 from nnfuzz.store.columns import dumps, loads
 from nnfuzz.store.database import Table
 from nnfuzz.store.schema import FILE
@@ -25,7 +25,7 @@ DIGEST_BYTES = 16
 class Errors(Table):
     """Error texts by test, backend and level."""
 
-    def add(self, index: int, errors: Mapping[tuple[str, str], Said]) -> None:
+    def add(self, index: int, errors: Mapping[tuple[str, str], ErrorText]) -> None:
         """Keeps the texts of a test by (backend, level)."""
         for (backend, level), said in errors.items():
             text = dumps({**as_json(said.error), "words": said.words}).encode()
@@ -34,7 +34,7 @@ class Errors(Table):
             self._db.put("texts", digest=digest, text=row, conflict="ON CONFLICT DO NOTHING")
             self._db.put("errors", idx=index, backend=backend, level=level, digest=digest)
 
-    def of_test(self, index: int) -> dict[tuple[str, str], Said]:
+    def of_test(self, index: int) -> dict[tuple[str, str], ErrorText]:
         """Returns what was said in a test, by (backend, level). Raises: Unreadable."""
         query = """
             SELECT backend, level, text FROM errors JOIN texts USING (digest)
@@ -45,5 +45,5 @@ class Errors(Table):
                 whole = zlib.decompressobj().decompress(text, MAX_TEXT_BYTES)
             written = loads(dict[str, object], whole)
             words = read(tuple[str, ...], written.pop("words", ()))
-            found[backend, level] = Said(read(CompilerError, written), words)
+            found[backend, level] = ErrorText(read(CompilerError, written), words)
         return found

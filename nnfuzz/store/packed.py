@@ -1,9 +1,9 @@
-"""Old tests that agree, packed by the thousand: a row takes 2 KB, a packed one 0.1 KB.
+"""Packs old agreeing tests by the thousand: a row takes 2 KB, a packed one 0.1 KB.
 
-They name the same operators again and again, so their rows are compressed together, column by
-column. Nothing is lost but speed: whoever reads tests gets them at their place, so that a resumed
-campaign learns from all of them, and parts are compared test by test. Tests with an occurrence or a
-hang stay as they are, and so do faults, which a resumed campaign tries again.
+Tests repeat the same operator names, so rows are compressed column by column. Only speed is lost:
+readers of tests get packed ones in their place, so that a resumed campaign learns from all tests
+and parts can be compared test by test. Tests with an occurrence or a hang are not packed, nor are
+faults, which a resumed campaign tries again.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from nnfuzz.store.database import Database, Table, end_of
 from nnfuzz.store.schema import FILE
 
 PACKED, LEAST = 1024, 128
-"""Tests of a pack, and how many of them are worth one."""
+"""The greatest and the least number of tests in a pack."""
 MAX_PACK_BYTES = 64 << 20
 EMPTIED = ("tests", "features", "motifs", "passes")
-"""Tables whose rows of packed tests go."""
+"""Tables whose rows are deleted when their tests are packed."""
 T = TypeVar("T", bound=tuple[Any, ...])
 
 
 class PackedTest(NamedTuple):
-    """One of the table of tests, column by column."""
+    """A row of the table of tests."""
 
     idx: int
     status: str
@@ -48,7 +48,7 @@ class PackedTest(NamedTuple):
 _WITHIN = "WHERE last >= ? AND first < ? ORDER BY first"
 _KINDS = tuple(list[kind] for kind in get_type_hints(PackedTest).values())  # type: ignore[valid-type]
 _TYPES: Any = tuple.__class_getitem__(_KINDS)
-"""Of the columns of a pack."""
+"""The types of the columns of a pack."""
 _COLUMNS = ", ".join(PackedTest._fields)
 
 
@@ -63,10 +63,7 @@ class Packs(Table):
         )  # the first index of a pack, and its rows
 
     def pack(self, below: int) -> int:
-        """Packs the oldest tests without an occurrence that are worth it; returns how many.
-
-        below: an index.
-        """
+        """Packs the oldest tests below an index; returns how many, 0 if fewer than LEAST wait."""
         query = f"""
             SELECT {_COLUMNS} FROM tests
             WHERE idx > (SELECT coalesce(max(last), -1) FROM packed) AND idx < ?
@@ -87,16 +84,16 @@ class Packs(Table):
         return len(rows)
 
     def indexes(self, first: int = 0, end: int | None = None) -> Iterator[range]:
-        """The indexes from one to another one, which is excluded, that are in packs."""
+        """Yields the packed indexes from `first` to `end`, exclusive, as ranges."""
         query = f"SELECT indexes FROM packed {_WITHIN}"
         for (text,) in self._db.execute(query, first, end_of(end)).fetchall():
             with making_sense(FILE):
                 ranges = IndexSet.parse(text).ranges()
-            for found in ranges:
-                yield range(max(found.start, first), min(found.stop, end_of(end)))
+            for packed in ranges:
+                yield range(max(packed.start, first), min(packed.stop, end_of(end)))
 
     def rows(self, first: int = 0, end: int | None = None) -> Iterator[PackedTest]:
-        """The packed tests by index, from one to another one, which is excluded."""
+        """Yields the packed tests from `first` to `end`, exclusive, in order."""
         query = f"SELECT first FROM packed {_WITHIN}"
         for (start,) in self._db.execute(query, first, end_of(end)).fetchall():
             if self._last[0] != start:
@@ -106,43 +103,45 @@ class Packs(Table):
     def among(
         self, rows: Iterable[T], first: int, end: int | None, made: Callable[[PackedTest], T]
     ) -> Iterator[T]:
-        """Rows that begin with their index, in its order, with those of packed tests among them.
+        """Merges rows, whose first column is their index, with those of packed tests, in its order.
 
-        made: what stands for a packed one. Whoever packs meanwhile makes no test come twice.
+        made: makes such a row of a packed test. No test comes twice if another process packs tests
+        meanwhile.
         """
-        # A merge that is dropped closes what it merges, and a cursor may be so no more by then.
+        # heapq.merge closes its inputs when it is dropped, and a cursor cannot be closed twice.
         rows, packed = (row for row in rows), map(made, self.rows(first, end))
         both = heapq.merge(rows, packed, key=itemgetter(0))
         return (next(same) for _, same in groupby(both, key=itemgetter(0)))
 
     def damaged(self) -> list[int]:
-        """The first index of each pack that cannot be read, or whose rows are in no order."""
-        found = []
+        """The first index of each pack that cannot be read or whose rows are not in order."""
+        damaged = []
         for (first,) in self._db.execute("SELECT first FROM packed ORDER BY first").fetchall():
             try:
                 indexes = [row.idx for row in self._pack(first)]
                 if not indexes or indexes != sorted({*indexes}):
-                    found.append(first)
+                    damaged.append(first)
             except Unreadable:
-                found.append(first)
-        return found
+                damaged.append(first)
+        return damaged
 
     def misnamed(self) -> dict[int, tuple[int, int, str]]:
-        """Of packs that can be read and hold other tests than is noted, by their first index: what
-        should be.
+        """Returns the true (first, last, indexes) of each readable pack whose row says otherwise.
+
+        Keys are the first indexes of the rows.
         """
-        damaged, found = {*self.damaged()}, {}
+        damaged, wrong = {*self.damaged()}, {}
         rows = self._db.execute("SELECT first, last, indexes FROM packed ORDER BY first").fetchall()
         for first, *noted in rows:
             if first not in damaged:
                 indexes = [row.idx for row in self._pack(first)]
                 place = indexes[0], indexes[-1], str(IndexSet(indexes))
                 if place != (first, *noted):
-                    found[first] = place
-        return found
+                    wrong[first] = place
+        return wrong
 
     def rename(self, names: Mapping[int, tuple[int, int, str]]) -> None:
-        """Notes which tests packs hold, by their first index; one whose place is taken goes."""
+        """Corrects the rows of packs (see `misnamed`); drops packs with the same first index."""
         query = "UPDATE OR REPLACE packed SET first = ?, last = ?, indexes = ? WHERE first = ?"
         with self._db.transaction():
             for first, place in names.items():

@@ -1,31 +1,21 @@
-"""Keeps what a test showed: finding folders first, then one transaction, then the figures."""
+"""Records the evidence of tests: folders of findings first, then one transaction, then figures."""
 
 from __future__ import annotations
 
 import heapq
-import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from nnfuzz.backend.deviation import NO_HABITS, Deviation
-from nnfuzz.backend.outcome import Brief, Outcome, OutcomeKind, Stage
-from nnfuzz.backend.target import Target
-from nnfuzz.base.files import PARTIAL, remove_partial
+from nnfuzz.backend.outcome import Brief, Outcome, OutcomeKind
 from nnfuzz.base.index_set import IndexSet
-from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.shard import Shard
-from nnfuzz.compare.flip import NOBODY, Blame, right_release, state_of
-from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.experiment.result import Result
 from nnfuzz.feedback.support import signature_keys
 from nnfuzz.findings.clusters import Clusters, complaint_of, merged
 from nnfuzz.findings.folder import folder_name
-from nnfuzz.findings.packed_folder import unpack_folder
 from nnfuzz.findings.variants import write_variants
 from nnfuzz.generate.emphasis import KeptCase
 from nnfuzz.ir.edges import edge_keys
@@ -34,14 +24,13 @@ from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.materialize.opsets import exporter_of
 from nnfuzz.records.order import by_value
 from nnfuzz.records.rows import (
-    EventRow,
+    ErrorText,
     FindingRow,
     HangRow,
     HangStatus,
     Occurrence,
     Record,
     ReductionRow,
-    Said,
     TestRow,
 )
 from nnfuzz.records.schedule import (
@@ -50,117 +39,38 @@ from nnfuzz.records.schedule import (
     RecordedIndexes,
     begins,
     epoch_of,
-    place_of,
 )
-from nnfuzz.store.schema import DUPLICATES, FINDINGS, FOLDERS, SUSPECTS
+from nnfuzz.store.evidence import Evidence
+from nnfuzz.store.finding_folders import arrange, mend, replacing
+from nnfuzz.store.schema import FINDINGS, FOLDERS, SUSPECTS
 from nnfuzz.store.statistics import Statistics
 from nnfuzz.store.store import Store
-from nnfuzz.testcase.case import NotProduced, TestCase
-from nnfuzz.testcase.identity import Numbered, Probe, TestId
+from nnfuzz.testcase.identity import Numbered, TestId
 from nnfuzz.triage.identity import habits_of
 from nnfuzz.triage.known import KnownFailures, ReducedFacts
 from nnfuzz.triage.mismatch import first_wrong
 from nnfuzz.triage.refine import Pattern, pattern_of, upstream
-from nnfuzz.triage.signature import FAILURES, Failure, export_failure, text_of, words_of
+from nnfuzz.triage.signature import FAILURES, Failure, text_of, words_of
 
 DESIGN = "design"
 """The bucket of failures that a compiler's declared habits explain."""
 NO_CHANGE = "unchanged"
-"""The bucket of failures that no other release is right about, where only changes are findings."""
-_REPLACED = ".replaced-"
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """Everything there is about one test or probe.
-
-    result: of its experiment; None if there was no model. failed: why there was none, where its
-    producer could say so. status: "run", or why nothing ran. events: what happened meanwhile.
-    """
-
-    test: TestId
-    epoch: int
-    result: Result | None = None
-    failed: NotProduced | None = None
-    status: str = "run"
-    events: tuple[EventRow, ...] = ()
-
-    @property
-    def made(self) -> TestCase | NotProduced | None:
-        """What came of producing the test; None if its producer was lost."""
-        return self.result.case if self.result else self.failed
-
-    @cached_property
-    def outcomes(self) -> tuple[Outcome, ...]:
-        """What targets did with the model, or the exporter, if it failed to write one."""
-        if self.result:
-            return self.result.outcomes
-        failed = self.failed
-        return (_export_outcome(failed),) if failed and failed.stage == Stage.EXPORT else ()
-
-    @cached_property
-    def confirmed(self) -> tuple[Failure, ...]:
-        """The failures that fresh workers repeated or that were known before."""
-        if self.result:
-            return self.result.failures
-        failed = self.failed
-        if failed is None or failed.stage != Stage.EXPORT or failed.unsupported:
-            return ()
-        error = failed.error_type, failed.message, failed.traceback
-        return (export_failure(exporter_of(failed.generated_for), *error),)
-
-    @property
-    def flaky(self) -> tuple[Failure, ...]:
-        """The failures that fresh workers did not repeat."""
-        return self.result.flaky if self.result else ()
-
-    @property
-    def verdict(self) -> Verdict | None:
-        return self.result.verdict if self.result else None
-
-    @property
-    def seconds(self) -> Mapping[str, float]:
-        """By phase."""
-        if self.result is None:
-            return self.failed.seconds if self.failed else {}
-        ran = sum(sum(outcome.seconds.values()) for outcome in self.result.outcomes)
-        return {**self.result.case.seconds, "execute": ran, "compare": self.result.seconds}
-
-    @property
-    def place(self) -> int:
-        """In the order of all tests and probes, see nnfuzz.records.schedule.place_of."""
-        return self.test.place if isinstance(self.test, Probe) else place_of(self.test.index or 0)
-
-    def blame(self, failure: Failure) -> Blame:
-        return self.result.blame(failure) if self.result else NOBODY
-
-    def repeats(self, failure: Failure) -> tuple[int, int]:
-        """How many of how many repetitions failed in the same way."""
-        repeats = self.result.repeats if self.result else {}
-        return repeats.get(failure.signature.hash, (0, 0))
-
-    def right_release(self, failure: Failure) -> str:
-        """Another release that is right where this one fails; "" for none."""
-        return right_release(failure.targets, {o.target: state_of(o) for o in self.outcomes})
-
-
-def _export_outcome(failed: NotProduced) -> Outcome:
-    return Outcome(
-        OutcomeKind.UNSUPPORTED if failed.unsupported else OutcomeKind.EXCEPTION,
-        Stage.EXPORT,
-        Target(exporter_of(failed.generated_for), pipeline="export"),
-        failed.error_type,
-        failed.message,
-        failed.traceback,
-        seconds={"export": failed.seconds.get("export", 0.0)},
-    )
+"""The bucket of failures that all releases share, in a campaign that looks for regressions."""
 
 
 WriteFinding = Callable[[Path, Failure, Evidence], None]
 
 
 class Recorder:
-    """Writes to the store; remembers which findings there are."""
+    """Writes to the store, and holds the findings of the campaign in memory.
+
+    recorded: indexes whose tests are recorded. unconfirmed: tests with a run that looks like a
+    hang. complete: whether every index of the campaign is recorded. rows: signature -> finding.
+    reductions: signature -> result, without its graph. elsewhere: signatures that other nodes of a
+    cluster have reduced. suspects: signature -> refined signature of which it may be a duplicate.
+    under_reduction: signatures whose folders a reduction reads and writes. buckets: number of
+    occurrences by bucket.
+    """
 
     def __init__(
         self,
@@ -175,34 +85,33 @@ class Recorder:
         recorded: RecordedIndexes | None = None,
         longest: int = LONGEST,
     ) -> None:
-        """known: lines of a file of known failures. variables: see
-        nnfuzz.feedback.support.signature_keys. declared: habits that compilers have by design, by
-        backend: what they explain is no finding. regressions, part: see CampaignConfig.
-        recorded: what is, where that is not all in this store. longest: epoch.
+        """known: lines of a file of known failures. write: writes the folder of a finding.
+        announce: is called for each new finding. variables: see
+        nnfuzz.feedback.support.signature_keys. declared: backend -> habits by design; failures that
+        they explain are no findings. regressions, part: see CampaignConfig. recorded: the recorded
+        indexes of a campaign with further stores. longest: tests in the longest epoch.
         """
         self.store = store
         hangs = store.hangs.rows()
         late = {row.test.index for row in hangs if row.late and row.test.index is not None}
         self.recorded = recorded or IndexSet(heapq.merge(store.tests.done(), sorted(late)), part)
         self.unconfirmed = {row.test for row in hangs if row.status is HangStatus.UNCONFIRMED}
-        self.complete = False  # whether nothing is to come of any index
+        self.complete = False
         self._variables = variables or {}
         self._first_tests = store.occurrences.first_tests()
         self.figures = Statistics()
         self.rows = {row.signature: row for row in store.signatures.rows()}
         self.reductions = store.reductions.rows()
         self.elsewhere: set[str] = set()
-        """Signatures that other nodes of a cluster have reduced."""
         self._patterns: dict[str, Pattern] = {}
         self._items = store.signatures.items()
         self._listed: list[FindingRow] | None = None
         self.suspects = store.reductions.suspects()
         self.under_reduction: set[str] = set()
-        """Signatures of findings in whose folders somebody reads and writes."""
-        self._innocent: dict[str, set[str]] = {}
-        """Refined signatures that a suspect was asked for in vain."""
+        self._cleared: dict[str, set[str]] = {}
+        """Signature -> refined signatures of which it proved to be no duplicate."""
         self._reached: dict[tuple[str, ...], dict[Pattern, str]] = {}
-        """By what is alike: pattern -> refined signature, which may have several."""
+        """`_suspect_group` -> pattern of a reduced model -> refined signature."""
         self.buckets = store.occurrences.buckets()
         self._regressions = regressions
         self._longest = longest
@@ -224,9 +133,9 @@ class Recorder:
             self.figures.add(test)
 
     def knows(self, signature: str, test: TestId) -> bool:
-        """Whether a failure is to be ignored, or was confirmed before in the view of a test.
+        """Whether a failure is to be ignored, or a test at least two epochs earlier confirmed it.
 
-        What the epoch before has shown does not count, since its tests may be under way.
+        Tests of the epoch before do not count, since they may still be under way.
         """
         if signature in self._ignored.hashes or not isinstance(test, Numbered):
             return signature in self._ignored.hashes
@@ -235,9 +144,7 @@ class Recorder:
         return first is not None and first < begins(before, self._longest)
 
     def _bucket(self, failure: Failure, evidence: Evidence) -> str:
-        """What a failure counts as: a finding, known, what the compiler does by design, or, where
-        only changes are findings, no change.
-        """
+        """Returns the bucket of a confirmed failure: "finding", "known", DESIGN or NO_CHANGE."""
         if self._regressions and not evidence.right_release(failure):
             return NO_CHANGE
         habits = set(habits_of(failure.signature.identity))
@@ -257,47 +164,47 @@ class Recorder:
         return hit or any(map(known.fits, facts))
 
     def record(self, evidence: Evidence) -> None:
-        """Keeps one test. When it returns, nothing of it can be lost."""
+        """Records one test durably: when this returns, a kill cannot lose it."""
         test = self._test_row(evidence)
-        findings, seen = [], []
+        findings, occurrences = [], []
         for failure in evidence.confirmed:
             signature = failure.signature.hash
             bucket = self._bucket(failure, evidence)
-            seen.append(_occurrence(failure, evidence, bucket))
+            occurrences.append(_occurrence(failure, evidence, bucket))
             if bucket == "finding" and self._is_first(signature, evidence):
                 findings.append(self._finding(failure, evidence))
-        seen += [_occurrence(failure, evidence, "flaky") for failure in evidence.flaky]
+        occurrences += [_occurrence(failure, evidence, "flaky") for failure in evidence.flaky]
         hangs = self._settled_hangs(evidence)
-        self.store.record(Record(test, tuple(findings), tuple(seen), evidence.events, hangs))
+        self.store.record(Record(test, tuple(findings), tuple(occurrences), evidence.events, hangs))
         if test:
             self.figures.add(test)
             self.recorded.add(test.index)
             for failure in evidence.confirmed:
                 first = self._first_tests.setdefault(failure.signature.hash, test.index)
                 self._first_tests[failure.signature.hash] = min(first, test.index)
-        self._count(findings, seen)
-        if seen:
+        self._count(findings, occurrences)
+        if occurrences:
             self._listed = None
 
     def suspect(self, row: HangRow) -> None:
-        """Keeps a run that looks like a hang. When it returns, that cannot be lost."""
+        """Records a run that looks like a hang, durably."""
         self.store.hangs.add(row)
         self.unconfirmed.add(row.test)
         if row.late and row.test.index is not None:
             self.recorded.add(row.test.index)
 
     def _settled_hangs(self, evidence: Evidence) -> tuple[tuple[TestId, str, HangStatus], ...]:
-        """What came of the runs of a test that looked like hangs."""
+        """(test, backend, status) of each run of a test that looked like a hang."""
         if evidence.test not in self.unconfirmed:
             return ()
         self.unconfirmed.discard(evidence.test)
         status = {o.backend: HangStatus.ANSWERED for o in evidence.outcomes}
         status |= {f.backend: HangStatus.FLAKY for f in evidence.flaky if _hangs(f)}
         status |= {f.backend: HangStatus.CONFIRMED for f in evidence.confirmed if _hangs(f)}
-        return tuple((evidence.test, backend, found) for backend, found in status.items())
+        return tuple((evidence.test, backend, decided) for backend, decided in status.items())
 
     def findings(self) -> list[FindingRow]:
-        """As Store.findings, out of memory; without `by_levels`. Made anew where one changes."""
+        """As Store.findings, but from memory and without `by_levels`."""
         if self._listed is None:
             rows = merged(self.rows.values(), self.reductions, self.suspects)
             self._listed = by_value(self.clusters().merged(rows, self.reductions))
@@ -309,12 +216,12 @@ class Recorder:
     # -- reduction ----------------------------------------------------------------------------
 
     def unreduced(self) -> list[FindingRow]:
-        """Signatures that no reduction was tried for, here or elsewhere."""
+        """Findings whose reduction was not tried yet, here or on another node."""
         tried = {*self.reductions, *self.elsewhere}
         return [row for row in self.rows.values() if row.signature not in tried]
 
     def open(self) -> int:
-        """How many findings, of one signature or a cluster, no reduction was tried for."""
+        """The number of merged findings whose reduction was not tried yet."""
         return sum(row.signature not in self.reductions for row in self.findings())
 
     def settled(self, row: FindingRow) -> bool:
@@ -323,23 +230,23 @@ class Recorder:
         return self.complete or row.place >> PLACE_BITS < done
 
     def forget_failed_reductions(self) -> None:
-        """Has them tried again: `unreduced` names them anew."""
+        """Makes `unreduced` return findings again whose reduction has failed."""
         self.reductions = {s: row for s, row in self.reductions.items() if not row.reason}
         self._listed = None
 
     def _suspect(self, row: FindingRow) -> None:
-        """Looks whether a mismatch's model contains all of what another one was reduced to."""
+        """Suspects a mismatch as a duplicate if its model contains another one's reduced model."""
         pattern = self._patterns.get(row.signature)
         if pattern is None or row.kind != OutcomeKind.MISMATCH:
             return
-        for reached, refined in self._reached.get(_alike(row), {}).items():
-            if reached.within(pattern) and refined not in self._innocent.get(row.signature, ()):
+        for reached, refined in self._reached.get(_suspect_group(row), {}).items():
+            if reached.within(pattern) and refined not in self._cleared.get(row.signature, ()):
                 self.suspects[row.signature] = refined
                 self.store.reductions.suspect(row.signature, refined)
                 return
 
     def _keep(self, result: ReductionRow) -> None:
-        """In memory, without the graph, which is most of it. Duplicates share their texts."""
+        """Holds a reduction in memory without its graph; equal texts are shared."""
         self.reductions[result.signature] = replace(
             result,
             graph=NO_GRAPH,
@@ -351,11 +258,11 @@ class Recorder:
         self._patterns.pop(result.signature, None)
 
     def _note_pattern(self, result: ReductionRow) -> None:
-        """Remembers what was reached, and suspects all that contains it."""
+        """Remembers the pattern of a reduced model, and suspects findings that contain it."""
         row = self.rows.get(result.signature)
         if row is None or not result.refined:
             return
-        reached = self._reached.setdefault(_alike(row), {})
+        reached = self._reached.setdefault(_suspect_group(row), {})
         pattern = pattern_of(result.graph)
         if pattern not in reached:
             reached[pattern] = result.refined
@@ -363,19 +270,19 @@ class Recorder:
                 if other.signature not in self.suspects:
                     self._suspect(other)
 
-    def unexplained(self, signature: str, asked: Iterable[str]) -> None:
-        """A suspect has another cause than these refined signatures: it waits for its reduction."""
-        self._innocent.setdefault(signature, set()).update(asked)
+    def unexplained(self, signature: str, checked: Iterable[str]) -> None:
+        """Clears a suspect: it is no duplicate of these refined signatures and will be reduced."""
+        self._cleared.setdefault(signature, set()).update(checked)
         self.suspects.pop(signature, None)
         self.store.reductions.acquit(signature)
         self._suspect(self.rows[signature])
         self.arrange()
 
     def reduced(self, result: ReductionRow, test: TestId) -> FindingRow | None:
-        """Keeps what came of reducing the finding of a signature; merges those that are the same.
+        """Records a reduction, and merges findings that turn out to be the same.
 
-        test: that of the folder that was reduced; if another one has taken its place meanwhile,
-        nothing is kept and None returned. Returns the finding, duplicates included.
+        test: the test whose folder was reduced. Returns the merged finding; None, and records
+        nothing, if another test has replaced the folder meanwhile.
         """
         if self.rows[result.signature].test != test:
             return None
@@ -395,8 +302,9 @@ class Recorder:
         return whole
 
     def arrange(self) -> None:
-        """Moves folders to where they belong, unless a reduction is under way, which reads some of
-        them and writes into one: then somebody calls again.
+        """Moves folders to their places. Does nothing while a reduction works in some of them.
+
+        The end of every reduction calls this again.
         """
         self._listed = None
         if self.under_reduction:
@@ -406,7 +314,7 @@ class Recorder:
             self._listed = None
 
     def _turns_out_known(self, signature: str) -> FindingRow:
-        """A finding whose refined signature is to be ignored is none."""
+        """Removes a finding whose refined signature is among the known failures."""
         row = self.rows.pop(signature)
         self._known.add(signature)
         self.store.signatures.turn_known(signature)
@@ -415,11 +323,11 @@ class Recorder:
         return row
 
     def seconds(self) -> float:
-        """Wall seconds of the campaign, start-up and earlier sessions included."""
+        """Wall-clock seconds of the campaign, start-up and earlier sessions included."""
         return self._earlier + self.store.sessions.seconds()
 
     def _is_first(self, signature: str, evidence: Evidence) -> bool:
-        """Whether it has to be kept as the finding; one that is reduced stays what it is."""
+        """Whether this test represents the signature: the lowest place, unless one is reduced."""
         row = self.rows.get(signature)
         if row is None:
             return True
@@ -453,12 +361,12 @@ class Recorder:
         self._suspect(row)
         if not row.folder:
             row = replace(row, folder=f"{self._place(row)}/{folder_name(failure)}")
-        with _replacing(self.store.folder / row.folder) as folder:
+        with replacing(self.store.folder / row.folder) as folder:
             self._write(folder, failure, evidence)
         return row
 
     def _place(self, row: FindingRow) -> str:
-        """Where the folder of a new finding belongs."""
+        """The folder below the campaign for a new finding."""
         if row.signature in self.suspects or self._joins(row):
             return SUSPECTS
         return FINDINGS
@@ -469,13 +377,13 @@ class Recorder:
         names = Clusters.of([*others, row], self.store.restraints.ever_avoided(), self._items).names
         return any(names[other.signature] == names[row.signature] for other in others)
 
-    def _count(self, findings: Sequence[FindingRow], seen: Sequence[Occurrence]) -> None:
+    def _count(self, findings: Sequence[FindingRow], occurrences: Sequence[Occurrence]) -> None:
         for row in findings:
             new = row.signature not in self.rows
             self.rows[row.signature] = row
             if new and not row.folder.startswith(SUSPECTS):
                 self._announce(row)
-        for occurrence in seen:
+        for occurrence in occurrences:
             self.buckets[occurrence.bucket] = self.buckets.get(occurrence.bucket, 0) + 1
             known = self.rows.get(occurrence.signature)
             if known and occurrence.bucket == "finding":
@@ -497,7 +405,7 @@ class Recorder:
             made.digest() if made else "",
             made.generated_for if made else "",
             self.items_in(made.graph) if made else (),
-            _said(evidence.outcomes, made.graph if made else NO_GRAPH),
+            _error_texts(evidence.outcomes, made.graph if made else NO_GRAPH),
             passes := {o.backend: o.passes for o in evidence.outcomes if o.passes is not None},
             _keepable(evidence) if passes else None,
         )
@@ -509,24 +417,24 @@ class Recorder:
         return (*sorted(signature_keys(graph, self._variables)), *edge_keys(graph))
 
 
-_SAID = (*FAILURES, OutcomeKind.UNSUPPORTED)
-"""Outcomes of which the whole text is kept."""
+_WITH_TEXT = (*FAILURES, OutcomeKind.UNSUPPORTED)
+"""Kinds of outcomes whose whole text is kept."""
 
 
-def _said(outcomes: Iterable[Outcome], graph: GraphView) -> dict[tuple[str, str], Said]:
-    """The whole texts of errors, by backend and level."""
-    failed = [outcome for outcome in outcomes if outcome.kind in _SAID]
+def _error_texts(outcomes: Iterable[Outcome], graph: GraphView) -> dict[tuple[str, str], ErrorText]:
+    """(backend, level) -> the whole text of its error."""
+    failed = [outcome for outcome in outcomes if outcome.kind in _WITH_TEXT]
     words = words_of(graph) if failed else ()
-    return {(o.backend, o.level): Said.of(text_of(o), words) for o in failed}
+    return {(o.backend, o.level): ErrorText.of(text_of(o), words) for o in failed}
 
 
-def _alike(row: FindingRow) -> tuple[str, ...]:
-    """What two mismatches must share to be suspected of being one."""
+def _suspect_group(row: FindingRow) -> tuple[str, ...]:
+    """What two mismatches must have in common to be suspected duplicates."""
     return row.compiler, row.kind, row.level, row.party
 
 
 def _failing_part(graph: GraphView, failure: Failure, evidence: Evidence) -> GraphView:
-    """What the first wrong output of a mismatch depends on; else the whole graph."""
+    """The part of the graph that the first wrong output depends on; the whole graph if unknown."""
     order = [name for node in graph.nodes for name in node.outputs]
     wrong = first_wrong(evidence.verdict, failure.targets, order)
     return upstream(graph, wrong.output) if wrong and graph else graph
@@ -552,7 +460,7 @@ def _hangs(failure: Failure) -> bool:
 
 
 def _keepable(evidence: Evidence) -> KeptCase | None:
-    """The graph of a test, unless it is at several sizes."""
+    """The graph of a test for guidance; None if it ran at several sizes."""
     case = evidence.result.case if evidence.result else None
     if case is None or case.exporter != exporter_of(case.generated_for):
         return None
@@ -565,64 +473,8 @@ def _features(evidence: Evidence) -> Features | None:
 
 
 def briefs(outcomes: Iterable[Outcome]) -> dict[str, dict[str, Brief]]:
-    """Returns what the store keeps of outcomes, by backend and level."""
+    """Backend -> level -> the part of the outcome that the store keeps."""
     table: dict[str, dict[str, Brief]] = {}
     for outcome in outcomes:
         table.setdefault(outcome.backend, {})[outcome.level] = Brief.of(outcome)
     return table
-
-
-@contextmanager
-def _replacing(folder: Path) -> Iterator[Path]:
-    """Makes way for a new folder of the same name; an interruption is mended by `mend`."""
-    old = folder.with_name(_REPLACED + folder.name)
-    if folder.exists():
-        shutil.rmtree(old, ignore_errors=True)
-        os.replace(folder, old)
-    yield folder
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def leftovers(findings: Path) -> list[Path]:
-    """What `mend` would put back or remove."""
-    return sorted([*findings.glob(f"{_REPLACED}*"), *findings.glob(f"{PARTIAL}*")])
-
-
-def mend(findings: Path) -> None:
-    """Puts back what a killed campaign was about to replace, and removes what it half wrote."""
-    for old in findings.glob(f"{_REPLACED}*"):
-        folder = old.with_name(old.name.removeprefix(_REPLACED))
-        if folder.exists():
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            os.replace(old, folder)
-    remove_partial(findings)
-
-
-def arrange(
-    store: Store, rows: Mapping[str, FindingRow], findings: Iterable[FindingRow]
-) -> dict[str, str]:
-    """Moves the folders of duplicates and suspects out of CAMPAIGN/findings, and back what is none.
-
-    rows: of all signatures. findings: what these are together.
-    Returns the folders that have moved, by signature. What a kill interrupts is done next time.
-    """
-    places: dict[str, str] = {}
-    for row in findings:
-        places |= dict.fromkeys(row.grouping.others, SUSPECTS)
-        places |= dict.fromkeys(row.grouping.duplicates, DUPLICATES)
-    moved = {}
-    for signature, row in rows.items():
-        place = places.get(signature, FINDINGS)
-        wanted = f"{place}/{Path(row.folder).name}"
-        if wanted != row.folder:
-            source, target = store.folder / row.folder, store.folder / wanted
-            target.parent.mkdir(exist_ok=True)
-            if place != DUPLICATES:
-                with suppress(OSError, Unreadable):  # one that cannot be read moves as it is
-                    unpack_folder(source)
-            if source.exists() and not target.exists():
-                os.replace(source, target)
-            store.signatures.move(signature, wanted)
-            moved[signature] = wanted
-    return moved

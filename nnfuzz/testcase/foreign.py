@@ -27,7 +27,7 @@ from nnfuzz.operators.carriers import array
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.testcase.case import ModelError, NoReference, TestCase
 from nnfuzz.testcase.foreign_inputs import NoInputs, found_inputs
-from nnfuzz.testcase.identity import Foreign
+from nnfuzz.testcase.identity import ForeignId
 
 Arrays = Mapping[str, np.ndarray]
 LARGER = (32, 48, 224, 512)
@@ -110,7 +110,7 @@ def _case(
         inputs = {name: _filled(name, declared[name], found, imported) for name in declared}
     _check_shapes(graph, inputs, imported.constants)
     return TestCase(
-        id=Foreign(seed),
+        id=ForeignId(seed),
         graph=graph.view(),
         model=data,
         inputs=dict(inputs),

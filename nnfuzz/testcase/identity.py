@@ -54,7 +54,7 @@ class Probe(_Written):
 
 
 @dataclass(frozen=True, order=True)
-class Foreign(_Written):
+class ForeignId(_Written):
     """An ONNX model that others have made; its inputs are drawn by the seed, or given."""
 
     seed: int = 0
@@ -64,7 +64,7 @@ class Foreign(_Written):
         return f"model {self.seed}"
 
 
-TestId = Numbered | Probe | Foreign
+TestId = Numbered | Probe | ForeignId
 
 
 def parse_id(text: str) -> TestId:
@@ -78,7 +78,7 @@ def parse_id(text: str) -> TestId:
             key, instance = rest.rsplit(" ", 1)
             return Probe(SupportKey.parse(key), int(instance))
         if kind == "model":
-            return Foreign(int(rest))
+            return ForeignId(int(rest))
     except ValueError:
         pass
     raise Unreadable(f"{text!r} names no test: write 'test SEED/INDEX', 'probe KEY NUMBER'")

@@ -119,7 +119,7 @@ class ComputeReference(Job[Outcome]):
 
 
 @dataclass(frozen=True, eq=False)
-class Computed:
+class ComputedReference:
     """The outputs of a target. habits: what its compiler computes otherwise everywhere."""
 
     target: Target
@@ -134,7 +134,7 @@ class Judge(Job[Verdict]):
     """
 
     case: TestCase
-    results: tuple[Computed, ...]
+    results: tuple[ComputedReference, ...]
     names: tuple[str, ...] = ()
 
     @classmethod
@@ -147,7 +147,7 @@ class Judge(Job[Verdict]):
     ) -> Judge:
         """The job for the outcomes that have outputs. habits: by backend."""
         results = (
-            Computed(o.target, _named(o.outputs, names), tuple(habits.get(o.backend, ())))
+            ComputedReference(o.target, _named(o.outputs, names), tuple(habits.get(o.backend, ())))
             for o in outcomes
             if o.outputs is not None
         )

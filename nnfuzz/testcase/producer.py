@@ -38,7 +38,7 @@ from nnfuzz.rewrite.forms import write_form
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.case_generator import CaseGenerator, Parts, Report, newest_signatures
 from nnfuzz.testcase.foreign import computed, with_outputs
-from nnfuzz.testcase.identity import Foreign, Numbered, Probe, TestId
+from nnfuzz.testcase.identity import ForeignId, Numbered, Probe, TestId
 from nnfuzz.testcase.invalid import produce_invalid
 from nnfuzz.testcase.seeds import SeedLibrary, digest
 
@@ -258,7 +258,7 @@ class Producer:
         """
         graph = self.load(case)
         names = [name for node in graph.nodes for name in node.outputs]
-        if isinstance(case.id, Foreign):
+        if isinstance(case.id, ForeignId):
             values = execute(graph, tensors({**case.inputs, **case.weights}))
             theirs = computed(case.model)
             arrays = {n: array(values[n], graph.type(n).dtype) for n in names if n in theirs}

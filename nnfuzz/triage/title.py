@@ -37,7 +37,7 @@ _DTYPES = ("to", "dtype", "output_dtype", "precision", "softmax_precision", "sta
 
 
 def sentence(backend: str, cause: str, where: str = "", operators: str = "") -> str:
-    """The one form of all titles. operators: of the reduced model, see `operators_of`."""
+    """The one form of all titles. operators: of the reduced model, see `operators_text`."""
     text = ": ".join(part for part in (backend, operators, cause) if part)
     return f"{text} ({where})" if where else text
 
@@ -64,7 +64,7 @@ def wrong_in_words(kind: str, wrong: WrongOutput | None = None) -> str:
     return _WRONG.get(kind, f"wrong {kind}")
 
 
-def operators_of(model: bytes, written_from: Sequence[str] = ()) -> str:
+def operators_text(model: bytes, written_from: Sequence[str] = ()) -> str:
     """The operators of a serialized ONNX model by their ONNX names, in order, each with the
     attributes that are not at their defaults: reduction could not switch these off.
 

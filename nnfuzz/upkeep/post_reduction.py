@@ -10,7 +10,8 @@ from pathlib import Path
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import FindingRow
-from nnfuzz.store.recorder import Evidence, Recorder
+from nnfuzz.store.evidence import Evidence
+from nnfuzz.store.recorder import Recorder
 from nnfuzz.store.store import Store
 from nnfuzz.store.summary import SUMMARY, read_summary, with_findings, write_summary
 from nnfuzz.triage.signature import Failure

@@ -1,5 +1,7 @@
-"""Reduces findings: one at a time and within a share of the time while the campaign runs, as many
-at a time as there are cores once it is over.
+"""Reduces findings in processes of their own.
+
+While the campaign runs, one finding is reduced at a time, within a share of the campaign's time.
+After its last test, as many are reduced at a time as there are cores.
 """
 
 from __future__ import annotations
@@ -30,23 +32,25 @@ from nnfuzz.sandbox.sandbox import Sandbox
 from nnfuzz.store.recorder import Recorder
 
 BACKLOG = 10
-"""Findings that, waiting, double the share: more than a person reads through in a sitting."""
-ASKS, ASKS_AFTERWARDS = 2, 4
-"""Suspects that are asked for each finding that is reduced, while both wait: a few runs each. Once
-the campaign is over, what counts is how many are settled, and that is about the ratio of the times.
+"""Number of waiting findings that doubles the share: more than a person reads in one sitting."""
+SUSPECTS_PER_REDUCTION, SUSPECTS_AFTERWARDS = 2, 4
+"""Suspected duplicates that are checked per finding that is reduced, while both wait; the second
+number holds after the last test. A check takes a few runs, a reduction many.
 """
 HARD_SECONDS = 600.0
-"""After the time that a reduction is given, or a second for each candidate: for the start of
-workers, and for localisation, which runs a slow compiler up to a hundred times.
+"""Seconds beyond the time of a reduction (or one second per candidate) after which it is killed.
+They cover the start of workers and localisation, which runs a slow compiler up to 100 times.
 """
 RESTING_SECONDS = 60.0
-"""In which it computes nothing, beside two time limits of a compiler that hangs."""
+"""A reduction that computes nothing for so long, plus two time limits of a backend, is stuck."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """A reduction. known: the refined signatures that there were when it began. limited: whether
-    it counts as beside the campaign.
+    """A reduction under way.
+
+    known: the refined signatures that existed when it began. limited: whether its time counts
+    against the share of reductions, as it does until the campaign's last test.
     """
 
     job: ReduceFinding
@@ -58,8 +62,8 @@ class Order:
 class Reducer(Pool[JobWorker[Order], Order, Ended]):
     """Hands findings to workers (nnfuzz.findings.reducer_service) and records their answers.
 
-    note: for people. spent: seconds, over all reductions that were begun
-    beside the campaign; after_campaign: over those without a limit, once it was over.
+    spent: seconds of all reductions that were begun while the campaign ran. after_campaign: seconds
+    of those that were begun later.
     """
 
     def __init__(
@@ -70,8 +74,8 @@ class Reducer(Pool[JobWorker[Order], Order, Ended]):
         shared: Reductions | None = None,
         slowest: float = 60.0,
     ) -> None:
-        """shared: with the other nodes of a cluster. slowest: the longest time limit of a backend,
-        in seconds.
+        """note: prints a line for the user. shared: the reductions of a cluster's other nodes.
+        slowest: the longest time limit of a backend, in seconds.
         """
         super().__init__()
         self.config = config
@@ -85,14 +89,14 @@ class Reducer(Pool[JobWorker[Order], Order, Ended]):
         self._server: ForkServer | None = None
         self._free = 0.0
         self._owed_once: set[str] = set()
-        """Explained findings that were reduced to the end, or could not be."""
+        """Signatures whose owed reduction (see `owed`) has ended, well or not."""
 
     def waiting(self) -> int:
-        """How many findings are not reduced yet."""
+        """The number of findings that are not reduced yet."""
         return len(self.recorder.unreduced()) if self.config.reduce else 0
 
     def missing(self, workers: int) -> float:
-        """Seconds that what waits would take if each took as long as the others did."""
+        """Estimated seconds for all waiting findings, from the mean of the finished reductions."""
         if not self._finished:
             mean = self.config.reducer.seconds
         else:
@@ -102,8 +106,8 @@ class Reducer(Pool[JobWorker[Order], Order, Ended]):
     def start_next(self, allowed: float, workers: int = 1) -> None:
         """Starts the next reductions, unless `allowed` seconds are spent.
 
-        The first one, which waits for workers to start, is not counted.
-        workers: reductions at a time; of fewer findings, as many candidates of each.
+        The first reduction does not count as spent, since workers start during it. workers:
+        reductions at a time; if fewer findings wait, each gets several candidates at a time.
         """
         if not self.config.reduce or self.spent - self._free > allowed:
             return
@@ -113,7 +117,7 @@ class Reducer(Pool[JobWorker[Order], Order, Ended]):
             self.begin(self._idle(), self._order(row, candidates, limited))
 
     def finish(self, workers: int, wait: Callable[[], None], over: Callable[[], bool]) -> None:
-        """Reduces all that waits. wait: passes on what happens; over: whether to leave the rest."""
+        """Reduces all waiting findings. wait: processes events; over: whether to stop early."""
         while (self.waiting() or self.owed()) and not over():
             self.start_next(math.inf, workers)
             wait()
@@ -137,8 +141,10 @@ class Reducer(Pool[JobWorker[Order], Order, Ended]):
         return Order(job, row, known, limited)
 
     def owed(self) -> FindingRow | None:
-        """A finding that should stand for its duplicates, as the first in order of those with the
-        smallest models, and was only explained by one of them, as it was their turn first.
+        """Returns a finding that must still be reduced, though a duplicate explains it already.
+
+        Of duplicates, the one with the smallest model and then the lowest place represents all. If
+        a duplicate was reduced first, the representative was only checked against it.
         """
         reductions, rows = self.recorder.reductions, self.recorder.rows
         for row in self.recorder.findings() if self.config.reduce else ():
@@ -153,18 +159,19 @@ class Reducer(Pool[JobWorker[Order], Order, Ended]):
         return done is not None and done.explained
 
     def share(self) -> float:
-        """Of the campaign's time that reductions may take: the more of it, the more is waiting."""
+        """Share of the campaign's time that reductions may take; it grows with what is waiting."""
         settings = self.config.reducer
         return min(settings.most, settings.share * (1 + self.waiting() / BACKLOG))
 
     def known(self, row: FindingRow) -> list[str]:
-        """The folders of what is reduced to the end, of the same compiler and kind, and of wrong
-        results that errors may follow from; duplicates of another operator included, the likeliest
-        first.
+        """Returns folders of reduced findings that may have the same cause, the likeliest first.
+
+        They are of the same compiler and kind; those of mismatches are included, since an error
+        may follow from a wrong result.
         """
         rows, folder = self.recorder.rows, self.recorder.store.folder
         suspected = self.recorder.suspects.get(row.signature, "")
-        alike = {
+        similar = {
             done.refined: rows[signature].folder
             for signature, done in self.recorder.reductions.items()
             if done.refined
@@ -173,12 +180,13 @@ class Reducer(Pool[JobWorker[Order], Order, Ended]):
             and rows[signature].compiler == row.compiler
             and rows[signature].kind in (row.kind, OutcomeKind.MISMATCH)
         }
-        names = sorted(alike, key=lambda refined: refined != suspected)
-        return [str((folder / alike[name] / REDUCED).resolve()) for name in names]
+        names = sorted(similar, key=lambda refined: refined != suspected)
+        return [str((folder / similar[name] / REDUCED).resolve()) for name in names]
 
     def _next(self, limited: bool) -> FindingRow | None:
-        """One of each cluster, the most frequent one first. Suspects, which cost a few runs each,
-        take turns with what looks like nothing known.
+        """Returns the next finding to reduce: one of each cluster, the most frequent cluster first.
+
+        Suspected duplicates, which cost a few runs each, take turns with other findings.
         """
         recorder, begun = self.recorder, self.recorder.under_reduction
         rows = [row for row in recorder.unreduced() if row.signature not in begun]
@@ -188,12 +196,13 @@ class Reducer(Pool[JobWorker[Order], Order, Ended]):
         if self._shared:
             may = self._shared.may_reduce
             turns = [row for row in turns if may(row.signature, clusters.names[row.signature])]
-        asks = bool(self._turn % (1 + (ASKS if limited else ASKS_AFTERWARDS)))
-        wanted = lambda row: (row.signature in recorder.suspects) != asks  # noqa: E731
-        found = min(turns, key=wanted, default=None)
-        if found is None and not limited and (owed := self.owed()):
+        per_reduction = SUSPECTS_PER_REDUCTION if limited else SUSPECTS_AFTERWARDS
+        suspects_turn = bool(self._turn % (1 + per_reduction))
+        later = lambda row: (row.signature in recorder.suspects) != suspects_turn  # noqa: E731
+        row = min(turns, key=later, default=None)
+        if row is None and not limited and (owed := self.owed()):
             return None if owed.signature in begun else owed
-        return found
+        return row
 
     def ended(self, worker: JobWorker[Order], order: Order, result: Ended) -> None:
         self.recorder.under_reduction.discard(order.row.signature)
@@ -230,7 +239,7 @@ class Reducer(Pool[JobWorker[Order], Order, Ended]):
         if self._shared:
             self._shared.reduced(row.signature)
         if whole is None:
-            return  # a lower index has taken the folder meanwhile: it is waiting again
+            return  # a test of a lower index has replaced the folder: it waits for reduction again
         if row.signature not in self.recorder.rows:
             self._note(f"known, as it turns out: {row.title} [{row.signature}]")
             return
@@ -245,7 +254,7 @@ class Reducer(Pool[JobWorker[Order], Order, Ended]):
         self._note(f"{text} [{row.signature}]")
 
     def close(self) -> None:
-        """Ends the workers; reductions that are running are dropped, and wait for another session.
+        """Ends the workers. Reductions under way are dropped; a later session repeats them.
 
         Idempotent.
         """

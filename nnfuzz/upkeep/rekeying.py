@@ -24,7 +24,7 @@ from nnfuzz.findings.keyed import renewed, reread
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
 from nnfuzz.records.config import CampaignConfig
-from nnfuzz.records.rows import Said, TestRow
+from nnfuzz.records.rows import ErrorText, TestRow
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.identity import Numbered, TestId
 from nnfuzz.triage.identity import wordless
@@ -159,29 +159,29 @@ def _by_texts(store: Store, compilers: Mapping[str, str], registry: BackendRegis
 
 def _is(failure: Failure, kind: str, levels: str) -> bool:
     """Whether it is what was stored as "BACKEND KIND STAGE", failing at some levels."""
-    told = f"{failure.backend} {failure.kind.value} {failure.stage.value}"
-    return kind == told and {*levels.split(",")} <= {*failure.levels}
+    kind_now = f"{failure.backend} {failure.kind.value} {failure.stage.value}"
+    return kind == kind_now and {*levels.split(",")} <= {*failure.levels}
 
 
 def _failures(
     row: TestRow,
-    said: Mapping[tuple[str, str], Said],
+    texts: Mapping[tuple[str, str], ErrorText],
     compilers: Mapping[str, str],
     registry: BackendRegistry,
 ) -> list[Failure]:
-    """The errors of a test; mismatches take a verdict, which is not kept."""
-    words = {word for told in said.values() for word in told.words}
+    """The errors of a recorded test; mismatches need a verdict, which is not kept."""
+    words = {word for text in texts.values() for word in text.words}
     outcomes, found = [], []
     for label, levels in row.outcomes.items():
         for level, brief in levels.items():
-            told = said.get((label, level))
+            text = texts.get((label, level))
             if label in compilers:
                 target = Target(compilers[label], pipeline=level)
-                outcomes.append(reread(_outcome(label, target, brief, told), registry))
-            elif told and brief.kind != OutcomeKind.UNSUPPORTED:
-                error = told.error
-                text = error.error_type, error.message, error.traceback
-                found.append(export_failure(label, *text))
+                outcomes.append(reread(_outcome(label, target, brief, text), registry))
+            elif text and brief.kind != OutcomeKind.UNSUPPORTED:
+                error = text.error
+                parts = error.error_type, error.message, error.traceback
+                found.append(export_failure(label, *parts))
     keys = map(SupportKey.parse, row.items)
     operators = dict.fromkeys(key.operator for key in keys if not key.is_edge)
     nodes = tuple(map(NodeView, operators))
@@ -189,11 +189,11 @@ def _failures(
     return found + failures(outcomes, None, graph)
 
 
-def _outcome(label: str, target: Target, brief: Brief, said: Said | None) -> Outcome:
-    """The outcome of a brief and of what the compiler said, as far as it is kept."""
-    if said is None or not brief.stage:
+def _outcome(label: str, target: Target, brief: Brief, text: ErrorText | None) -> Outcome:
+    """Makes an outcome of its short form and of the text of its error, if that was kept."""
+    if text is None or not brief.stage:
         return Outcome(OutcomeKind(brief.kind), Stage.EXECUTE, target, label=label)
-    error = said.error
+    error = text.error
     outcome = Outcome(
         OutcomeKind(brief.kind),
         Stage(brief.stage),

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 import torch
 
 from nnfuzz.corpus.coverage import coverage_table, covered
-from nnfuzz.corpus.selection import Budget, Candidate, choose
+from nnfuzz.corpus.selection import Budget, SelectableModel, choose
 from planted.bench import Bench
 from planted.catalogue import LEGAL_VARIATIONS, PLANTED_BUGS
 from scripts.bench.engines import Source
@@ -44,30 +44,32 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def judged(seed: int, models: int, seconds: float) -> dict[Candidate, frozenset[str]]:
+def judged(seed: int, models: int, seconds: float) -> dict[SelectableModel, frozenset[str]]:
     """Models with the planted bugs that each of them shows."""
     bench = Bench(seed, PLANTED_BUGS, LEGAL_VARIATIONS)
-    found: dict[Candidate, frozenset[str]] = {}
+    found: dict[SelectableModel, frozenset[str]] = {}
     index, end = 0, time.monotonic() + seconds
     while len(found) < models and time.monotonic() < end:
         before = bench.flagged()
         case = bench.step(index)
         if case is not None:
             shown = (name for name, count in bench.flagged().items() if count > before[name])
-            found[Candidate(str(index), covered(case.graph))] = frozenset(shown)
+            found[SelectableModel(str(index), covered(case.graph))] = frozenset(shown)
         index += 1
         if index % 100 == 0:
             print(f"{len(found)} models", file=sys.stderr, flush=True)
     return found
 
 
-def generated(models: int, common: bool) -> list[Candidate]:
+def generated(models: int, common: bool) -> list[SelectableModel]:
     """Graphs of ten operators, of all or of the common ones, as campaigns generate them."""
     graphs = itertools.islice(Source("direct", 10, common).graphs(), models)
-    return [Candidate(str(i), covered(made.graph.view())) for i, (made, _) in enumerate(graphs)]
+    return [
+        SelectableModel(str(i), covered(made.graph.view())) for i, (made, _) in enumerate(graphs)
+    ]
 
 
-def kept(everything: Sequence[Candidate], count: int) -> dict[str, object]:
+def kept(everything: Sequence[SelectableModel], count: int) -> dict[str, object]:
     """The coverage of a selection and of a random choice."""
     whole = [candidate.features for candidate in everything]
     chosen = choose(everything, Budget(count))
@@ -80,7 +82,7 @@ def kept(everything: Sequence[Candidate], count: int) -> dict[str, object]:
     }
 
 
-def compared(found: dict[Candidate, frozenset[str]], count: int) -> dict[str, object]:
+def compared(found: dict[SelectableModel, frozenset[str]], count: int) -> dict[str, object]:
     """The shares of coverage and bugs that a selection keeps, and that random choices keep on
     average."""
     everything = list(found)

@@ -7,7 +7,6 @@ import pytest
 from onnx import TensorProto, helper
 
 from nnfuzz.backend.complaint import ComplaintKind
-from nnfuzz.backend.interface import InputError, OnnxModel, TensorSpec
 from nnfuzz.backend.outcome import OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import AdapterFault, BackendRunner
@@ -73,13 +72,3 @@ def test_a_hook_that_fails_is_the_adapters_fault(registry, server):
         pytest.raises(AdapterFault, match=r"console\(\) failed: AttributeError"),
     ):
         runner.run(model("slip", "compile"), INPUTS)
-
-
-def test_a_model_tells_its_interface_and_is_bytes():
-    data = model("x", "y", rows="n")
-    known = OnnxModel(data)
-    assert known == data and isinstance(known, bytes)
-    assert known.inputs == {"x": TensorSpec(np.dtype(np.float32), (None,))}
-    assert [*known.outputs] == ["y"] and known.outputs["y"].dtype == np.float32
-    with pytest.raises(InputError, match="not an ONNX model"):
-        OnnxModel(b"\xff").inputs  # noqa: B018

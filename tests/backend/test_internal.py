@@ -4,7 +4,6 @@ import pytest
 
 from nnfuzz.backend.complaint import CompilerError
 from nnfuzz.backend.internal import reads_as_internal
-from nnfuzz.backend.slips import innermost
 from nnfuzz.backend.stage import Stage
 
 OWN = "/site-packages/toycompiler/importer.py"
@@ -52,11 +51,3 @@ def error(kind, message="", file=OWN, line="shape = attrs['perm']"):
 )
 def test_class_and_place_tell(told, internal):
     assert reads_as_internal(told, {"toycompiler"}) is internal
-
-
-def test_the_innermost_frame_is_that_of_the_last_error():
-    trace = (
-        error("KeyError").traceback + "\nDuring handling:\n\n" + error("X", file=NUMPY).traceback
-    )
-    assert innermost(trace)[0] == NUMPY
-    assert innermost("no traceback") == ("", "")

@@ -14,7 +14,7 @@ from nnfuzz.backend.target import Target
 from nnfuzz.base.reading import read
 from nnfuzz.base.writing import ROUNDED, UNWRITTEN, as_json, as_list, fields_as_json
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.testcase.identity import Foreign, Numbered, Probe, TestId
+from nnfuzz.testcase.identity import ForeignId, Numbered, Probe, TestId
 
 
 class Colour(Enum):
@@ -60,7 +60,7 @@ def test_a_field_that_is_not_written_cannot_be_set_by_a_file():
 
 
 @pytest.mark.parametrize(
-    "test", [Numbered(1, 2), Probe(SupportKey.parse("direct:Add(f)"), 3), Foreign(4)]
+    "test", [Numbered(1, 2), Probe(SupportKey.parse("direct:Add(f)"), 3), ForeignId(4)]
 )
 def test_a_test_is_written_as_its_text(test):
     assert as_json(test) == str(test) and read(TestId, str(test)) == test

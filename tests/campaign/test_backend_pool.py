@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
-import pytest
 import stub_producer
 
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.backend.registry import BackendRegistry
-from nnfuzz.campaign import backend_pool, long_runs
+from nnfuzz.campaign import backend_pool
 from nnfuzz.campaign.backend_pool import BackendPool
 from nnfuzz.campaign.pace import LEAST_UNUSUAL
 from nnfuzz.experiment.result import Run
@@ -22,7 +19,6 @@ from nnfuzz.records.config import CampaignConfig
 from nnfuzz.sandbox.sandbox import wait
 from nnfuzz.testcase.identity import Numbered, Probe
 
-HOSTILE = Path(__file__).parent.parent / "backend" / "hostile.py"
 PLANTED = Path(__file__).parent.parent / "reduction" / "planted.py"
 FINE, HANGS = "nothing import none", "hang compile O0"
 
@@ -37,24 +33,6 @@ class Watcher:
 
     def dropped(self) -> None:
         self.is_dropped = True
-
-
-@pytest.fixture
-def make(monkeypatch) -> Iterator:
-    """Makes a pool of one worker that takes for a hang what it needs half a second for."""
-    monkeypatch.setattr("nnfuzz.campaign.pace.LEAST_SUSPICIOUS", 0.5)
-    registry, made = BackendRegistry.discover([HOSTILE]), []
-
-    def pool(timeout, **more) -> BackendPool:
-        spec = replace(registry.parse(f"hostile,timeout={timeout}"), label="hostile")
-        made.append(BackendPool(spec, registry, ("O0", "O2"), 1, **more))
-        for _ in range(20):
-            made[-1].pace.add(0.001)
-        return made[-1]
-
-    yield pool
-    for each in made:
-        each.close()
 
 
 def order(pool, doc, watcher=None, test=Numbered(1, 0), **how):  # noqa: B008 (frozen)
@@ -128,38 +106,6 @@ def test_a_hang_shorter_than_what_looks_like_one_is_told_as_well(make):
     hangs = order(pool, HANGS, watcher)
     drive(pool, lambda: hangs.ready)
     assert watcher.told == [("O0", "compile")]
-
-
-def test_suspects_take_turns_and_those_beyond_the_backlog_are_dropped(make, monkeypatch):
-    monkeypatch.setattr(long_runs, "SUSPECTS", 1)
-    pool = make(60, backlog=1)
-    watchers = [Watcher() for _ in range(3)]
-    for watcher in watchers:
-        order(pool, HANGS, watcher)
-    drive(pool, lambda: all(watcher.told for watcher in watchers))
-    assert (len(pool.aside.waiting()), len(pool.aside.queue)) == (1, 1)
-    assert [watcher.is_dropped for watcher in watchers] == [False, False, True]
-
-
-def test_repetitions_of_a_hang_never_take_a_slot(make, monkeypatch):
-    monkeypatch.setattr(long_runs, "SUSPECTS", 3)
-    pool = make(2)
-    again = [order(pool, HANGS, fresh=True, slow=True) for _ in range(3)]
-    fine = order(pool, FINE)
-    drive(pool, lambda: fine.ready)
-    assert not any(answer.ready for answer in again)
-    assert len(pool.aside.waiting()) == 3
-    drive(pool, lambda: all(answer.ready for answer in again))
-
-
-def test_where_nothing_else_goes_on_all_that_takes_long_is_suspected(make, monkeypatch):
-    monkeypatch.setattr(long_runs, "SUSPECTS", 2)
-    pool, probing, testing = make(60), Watcher(), Watcher()
-    order(pool, HANGS, probing, Probe(SupportKey.parse("direct:Relu(float32)->float32"), 0))
-    order(pool, HANGS, testing)
-    drive(pool, lambda: not pool.at_work)
-    pool.aside.suspect_all()
-    assert probing.told == testing.told == [("O0", "compile")]
 
 
 def test_what_is_given_up_is_told_first(make):

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from nnfuzz.check.arbitration import weigh
 from nnfuzz.check.report import CheckReport
-from nnfuzz.cli.agreement import agreement_page, entry, table, waivers
+from nnfuzz.cli.agreement import agreement_page, agreement_table, entry, waivers
 from nnfuzz.cli.main import application
 from nnfuzz.operators.registry import OpRegistry
 
@@ -53,7 +53,7 @@ def test_the_page_counts_answers_and_shows_examples():
 
 def test_the_terminal_shows_the_same():
     found, _ = weighed("Tanh", "Erf")
-    assert table(found).row_count == 2
+    assert agreement_table(found).row_count == 2
     lines = list(waivers(found))
     assert lines[0].startswith("Erf: onnx.reference computes results in float32")
     assert lines[1].strip().startswith("decided by Erf-13")

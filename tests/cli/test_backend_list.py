@@ -80,4 +80,4 @@ def test_releases_are_known_from_metadata(distribution, preload, release):
 
 def test_the_shell_completes_every_group():
     assert completion.GROUPS == registry.GROUPS
-    assert {*completion.backends("")} == {*BackendRegistry.discover().names()}
+    assert {*completion.complete_backends("")} == {*BackendRegistry.discover().names()}

@@ -13,17 +13,17 @@ from nnfuzz.operators.registry import OpRegistry
 
 
 def test_operators_are_those_of_the_registry():
-    assert set(completion.operators("")) == set(OpRegistry.load([]))
-    assert completion.operators("Conv,MatMul,Conv") == [
+    assert set(completion.complete_operators("")) == set(OpRegistry.load([]))
+    assert completion.complete_operators("Conv,MatMul,Conv") == [
         f"Conv,MatMul,{name}" for name in ("ConvInteger", "ConvTranspose")
     ]
-    assert completion.operator("GlobalA") == ["GlobalAveragePool"]
+    assert completion.complete_operator("GlobalA") == ["GlobalAveragePool"]
 
 
 def test_backends_exporters_levels_and_dtypes():
-    assert completion.backends("onnxr") == ["onnxruntime"]
-    assert completion.exporters("") == [*OPSETS, "mixed"]
-    assert completion.exporters("direct,d") == ["direct,dynamo"]
+    assert completion.complete_backends("onnxr") == ["onnxruntime"]
+    assert completion.complete_exporters("") == [*OPSETS, "mixed"]
+    assert completion.complete_exporters("direct,d") == ["direct,dynamo"]
     assert "O0,O3" in completion.levels("O0,")
     assert completion.dtypes("") == [dtype.value for dtype in DType]
 

@@ -12,8 +12,6 @@ from onnx import parser
 from typer.testing import CliRunner
 
 import nnfuzz
-from nnfuzz.cli.ci import shard
-from nnfuzz.cli.errors import UsageError
 from nnfuzz.cli.main import application
 from tests.corpus import consumers
 
@@ -105,9 +103,3 @@ def test_what_is_not_compared_is_counted_and_never_passes(folders, tmp_path):
     assert case[0].attrib["message"].startswith("not compared: SequenceConstruct, SequenceAt have")
     page = files[1].read_text()
     assert "1 not compared</summary>" in page and "1 times: SequenceConstruct, SequenceAt" in page
-
-
-@pytest.mark.parametrize("text", ["", "3", "01/2", "0/3", "4/3", "1/0", "a/b", "1/2/3"])
-def test_bad_shards(text):
-    with pytest.raises(UsageError, match="write 2/8"):
-        shard(text)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from nnfuzz.cli.operator_facts import cached_facts, operator_facts
 from nnfuzz.cli.vocabulary import (
     EXPORTERS,
     HEADINGS,
@@ -98,18 +97,3 @@ def test_a_terminal_has_few_columns_unless_all_are_asked_for():
 )
 def test_of_which_release_a_version_is(told, release, same):
     assert is_of({"toy": told, "llvm": release}, release) == same
-
-
-def test_facts_are_found_once_and_again_when_sources_change(tmp_path, monkeypatch):
-    place, asked = tmp_path / "cache" / "operators.json", []
-    own = operator_facts(OpRegistry.load().select(["Add", "Conv"]).specs())
-
-    def find():
-        asked.append(1)
-        return own
-
-    assert cached_facts(place, find) == own == cached_facts(place, find) and len(asked) == 1
-    monkeypatch.setattr("nnfuzz.cli.operator_facts.version", lambda name: "another")
-    assert cached_facts(place, find) == own and len(asked) == 2
-    place.write_text("{broken")
-    assert cached_facts(place, find) == own and len(asked) == 3

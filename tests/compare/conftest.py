@@ -44,3 +44,13 @@ def registry() -> OpRegistry:
 def build(registry):
     """Makes a Builder: `build(x=array)`."""
     return lambda **inputs: Builder(registry, **inputs)
+
+
+@pytest.fixture
+def case(build):
+    """y = exp(x) * x over a few elements; graph, params, PyTorch-like outputs."""
+    x = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
+    b = build(x=x)
+    name = b.add("Mul", b.add("Exp", "x"), "x")
+    graph, params = b.done(name)
+    return graph, params, {name: (np.exp(x) * x).astype(np.float32)}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnfuzz.corpus.selection import Budget, Candidate, choose
+from nnfuzz.corpus.selection import Budget, SelectableModel, choose
 
 
 def candidate(name, *features, size=1, seconds=1.0):
-    return Candidate(name, frozenset(("operator", f) for f in features), size, seconds)
+    return SelectableModel(name, frozenset(("operator", f) for f in features), size, seconds)
 
 
 def names(found):
@@ -43,9 +43,9 @@ def test_a_small_one_is_worth_more_where_bytes_are_scarce():
 
 def test_kinds_weigh_the_same():
     """One operator of two is worth more than two of a hundred vertices."""
-    rare = Candidate("rare", frozenset({("operator", "a")}))
-    many = Candidate("many", frozenset(("vertex", str(i)) for i in range(2)))
-    rest = Candidate(
+    rare = SelectableModel("rare", frozenset({("operator", "a")}))
+    many = SelectableModel("many", frozenset(("vertex", str(i)) for i in range(2)))
+    rest = SelectableModel(
         "rest", frozenset({("operator", "b"), *(("vertex", str(i)) for i in range(98))})
     )
     assert names(choose([many, rare, rest], Budget(count=2)))[0] == "rest"

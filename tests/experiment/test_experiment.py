@@ -13,7 +13,6 @@ from nnfuzz.backend.contract import OptionError
 from nnfuzz.backend.registry import RegistryError
 from nnfuzz.backend.target import Target, TargetError
 from nnfuzz.compare.flip import Coordinate
-from nnfuzz.experiment.pending import Pending, Task, finished
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.identity import Probe
@@ -117,23 +116,3 @@ def test_importing_the_library_is_cheap():
     assert done.stdout.split() == ["False", "True"]
     with pytest.raises(AttributeError, match="no attribute 'Experimnt'"):
         nnfuzz.Experimnt  # noqa: B018
-
-
-def test_a_task_goes_on_as_values_are_completed():
-    first, second, results = Pending(), Pending(), []
-
-    async def sum_of_both():
-        return await first + await second.map(lambda n: 10 * n)
-
-    Task(sum_of_both(), results.append)
-    second.complete(2)
-    assert results == []
-    first.complete(1)
-    assert results == [21]
-
-
-def test_what_is_there_already_needs_nobody_to_drive():
-    async def product():
-        return await Pending.of(3) * await Pending.of(4)
-
-    assert finished(product()) == 12

@@ -14,7 +14,7 @@ from nnfuzz.experiment.blocking import examine
 from nnfuzz.experiment.localise import localise
 from nnfuzz.experiment.pipelines import shorten_pipeline
 from nnfuzz.findings.folder import read_finding, write_finding
-from nnfuzz.findings.replay import ReplayResult, replay
+from nnfuzz.findings.replay import ReplayResult, replay_finding
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.finding import Finding
 from nnfuzz.reduction.case import Problem, ReduceConfig, reduce_case
@@ -183,4 +183,6 @@ def test_a_finding_is_replayed_at_its_pipeline(registry, producer, seen, tmp_pat
     assert again.failure.targets[0].pipeline == "O0+Prepare+Rewrite"
     assert "O0+Prepare+Rewrite" in (folder / "repro.py").read_text()
     with BackendRunner(finding.backend, registry) as runner:
-        assert replay(again, runner, Bench(producer).judge).answer is ReplayResult.REPRODUCED
+        assert (
+            replay_finding(again, runner, Bench(producer).judge).answer is ReplayResult.REPRODUCED
+        )

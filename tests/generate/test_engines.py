@@ -12,17 +12,11 @@ import pytest
 from nnfuzz.check.versions import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import ENGINES, GenerateConfig
-from nnfuzz.generate.coverage_target import CoverageTargets
-from nnfuzz.generate.engine import Kept
 from nnfuzz.generate.engines import MADE, engine
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.graph import Graph
 from nnfuzz.operators.draw import Draw, Sizes
-from nnfuzz.operators.registry import OpRegistry
-
-REGISTRY = OpRegistry.load()
-CONFIG = admitted_by_schema(GenerateConfig(nodes=10), REGISTRY.specs())
-CATALOG = Catalog(REGISTRY.specs(), CONFIG)
+from tests.generate.conftest import CATALOG, CONFIG, REGISTRY
 
 
 def make(
@@ -31,32 +25,10 @@ def make(
     return engine(name, catalog, config).next(random.Random(seed)).graph
 
 
-@pytest.fixture(scope="module", params=MADE)
-def name(request) -> str:
-    return request.param
-
-
-@pytest.fixture(scope="module")
-def graphs(name) -> list[Graph]:
-    """As a campaign makes them."""
-    made_by, targets = engine(name, CATALOG, CONFIG), CoverageTargets(CATALOG)
-    return [made_by.next(random.Random(i), (), targets.pick(0, i)).graph for i in range(500)]
-
-
 def test_the_command_line_offers_every_engine():
     assert set(ENGINES) == set(MADE)
     with pytest.raises(KeyError, match="there is no engine 'quick'; there are direct"):
         engine("quick", CATALOG, CONFIG)
-
-
-def test_graphs_grow_around_a_start(name, graphs):
-    if name == "mutate":
-        pytest.skip("its graphs do not grow, see test_mutate.py")
-    for seed, start in enumerate(graphs[:40]):
-        grown = engine(name, CATALOG, CONFIG).next(random.Random(seed), [Kept(start)]).graph
-        grown.verify()
-        assert len(grown.nodes) == len(start.nodes) + CONFIG.nodes
-        assert [node.op for node in grown.nodes if node.outputs[0] in start.values]
 
 
 def test_every_graph_verifies_and_has_the_asked_size(graphs):

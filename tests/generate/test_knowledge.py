@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from nnfuzz.generate.knowledge import ValueRange, derive, input_ranges, unread
-from nnfuzz.generate.placeholder import Placeholder
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from tests.inputs.graphs import op
@@ -197,15 +196,6 @@ def test_mixing_and_demands_make_a_value_remote():
     assert first(op("Add"), ValueRange(remote=4), x).remote == 0
     assert first(op("Min"), ValueRange(remote=4), x).remote == 4
     assert through(op("Cos"), op("Tanh")).remote == 1
-
-
-def test_an_index_may_be_zero():
-    index = Placeholder(fixed=True).known(TensorType(DType.INT64, (3,)))
-    assert (-1, 0) in index.special
-    indices = TensorType(DType.INT64, (3, 4))
-    data = ValueRange((2.0, 3.0))
-    gathered = derive(op("GatherElements", axis=0), [FLOAT, indices], [data, index])
-    assert next(gathered).special == ()
 
 
 def test_gates_grow_where_they_are_least():

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from nnfuzz.ir.expr import Var, and_, evaluate, ite, maximum, or_, product, variables
+from tests.expressions import VARS
 
 
 @pytest.fixture
@@ -55,3 +56,9 @@ def test_a_product_divides_by_its_factor(x):
     y = Var("y", 2, 3)
     assert (x * y) // y is x
     assert (x * y) % y == 0
+
+
+def test_a_divisor_that_may_be_zero_is_refused():
+    a, _, _ = VARS
+    with pytest.raises(ZeroDivisionError, match="divisor a may be zero"):
+        7 // a

@@ -12,7 +12,6 @@ from onnx import parser
 
 import nnfuzz
 from nnfuzz.backend.target import Target
-from nnfuzz.library.model_check import Computed, Output, State, _of_node
 from planted import one_node
 
 PLUGIN = Path(__file__).with_name("strange.py")
@@ -152,12 +151,3 @@ def test_without_targets_all_installed_compilers_run():
     found = installed_compilers()
     assert "onnxruntime" in found
     assert not {"torch", "onnx-checker", "onnxslim", "exporter-dynamo"}.intersection(found)
-
-
-def test_a_node_says_nothing_of_targets_that_do_not_run():
-    computed = (
-        Computed("a O0", State.RIGHT),
-        Computed("b O0", "exception in import"),
-    )
-    value = Output("y", "float32[2]", 1.0, computed=computed, operator="Add")
-    assert _of_node(value, {"b O0": "exception: no"}).endswith("Add -> y float32[2]: right")

@@ -12,7 +12,6 @@ from nnfuzz.ir.graph import Graph
 from nnfuzz.materialize.emit import emit_model
 from nnfuzz.materialize.importing import ImportedModel, import_onnx, rename
 from nnfuzz.materialize.static import OnnxImportError
-from nnfuzz.operators.expanded import flat
 from nnfuzz.operators.registry import OpRegistry
 
 REGISTRY = OpRegistry.load()
@@ -104,19 +103,6 @@ def test_a_loop_whose_turns_are_unknown_is_refused_by_its_shape():
     given = {"n": np.array(2), "go": np.array(True)}
     graph = import_onnx(model, REGISTRY, 20, given).graph
     assert [type(node.op) for node in graph.nodes] == [REGISTRY.expanded]
-
-
-def test_only_the_branch_of_a_known_condition_counts():
-    model = onnx.ModelProto()
-    model.CopyFrom(CHOOSING)
-    del model.graph.input[1:]
-    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array(False), "c"))
-    graph = import_onnx(model, REGISTRY, 20).graph
-    whole, _ = flat(graph, {})
-    assert [node.op.name for node in whole.nodes if node.op.name != "Identity"] == [
-        "Gather",
-        "Relu",
-    ]
 
 
 PICKED = read("""

@@ -19,9 +19,6 @@ from nnfuzz.inputs.search import Found, search
 from nnfuzz.ir.graph import Graph
 from nnfuzz.materialize.emit import emit_model
 from nnfuzz.materialize.importing import import_onnx, opaque_nodes, rename
-from nnfuzz.materialize.module import execute, tensors
-from nnfuzz.materialize.sizing import UNKNOWN_SIZE
-from nnfuzz.materialize.static import OnnxImportError
 from nnfuzz.operators.registry import OpRegistry
 
 REGISTRY = OpRegistry.load()
@@ -31,25 +28,6 @@ FAMILIAR = "Add Mul Relu Concat Conv Flatten Gemm MatMul MaxPool ReduceMean Resh
 def read(text: str, registry: OpRegistry = REGISTRY, opset: int = 20) -> Graph:
     model = parser.parse_model(f'<ir_version: 9, opset_import: ["" : 20]> {text}')
     return import_onnx(model, registry, opset).graph
-
-
-def test_defaults_and_constant_inputs_become_attributes():
-    graph = read(
-        """m (float[N, 4, 6] x) => (float[K, 2] y)
-        <int64[1] zero = {0}, int64[1] one = {1}, int64[1] far = {99}, int64[2] shape = {-1, 2}> {
-            t = Transpose(x)
-            s = Slice(t, one, far, zero)
-            r = ReduceMean(s, zero)
-            y = Reshape(r, shape)
-        }"""
-    )
-    assert graph.type(graph.inputs[0]).shape == (UNKNOWN_SIZE, 4, 6)
-    assert not graph.weights
-    names = [node.op.name for node in graph.nodes]
-    assert names == ["Transpose", "Slice", "ReduceMean", "Reshape"]
-    assert graph.nodes[0].op.perm == (2, 1, 0)
-    assert (graph.nodes[1].op.starts, graph.nodes[1].op.ends) == ((1,), (6,))
-    assert graph.nodes[3].op.inferred == 0
 
 
 def test_weights_of_one_value_keep_it_and_others_are_free():
@@ -78,23 +56,6 @@ def test_the_names_and_constants_of_the_model_are_known():
     assert (graph.inputs, graph.weights, graph.outputs) == (["data"], ["other"], ["result"])
 
 
-def test_an_operator_without_a_spec_stays_opaque_with_its_constants():
-    text = """m (float[2, 3] x) => (float[2, 2] y) <int64[1] k = {2}> {
-        a = Relu(x)
-        y, at = TopK(a, k)
-    }"""
-    graph = read(text, REGISTRY.select(["Relu"]))
-    assert [repr(node.op) for node in graph.nodes] == ["Relu", "Opaque<TopK>"]
-    again = Graph.from_json(graph.to_json(), REGISTRY.get)
-    x = np.array([[1, -2, 3], [6, 5, 4]], np.float32)
-    values = execute(again, tensors({again.inputs[0]: x}))
-    assert values[again.outputs[0]].tolist() == [[3, 1], [6, 5]]
-    model = emit_model(again, {}, 20)
-    onnx.checker.check_model(model, full_check=True)
-    assert [node.op_type for node in model.graph.node] == ["Relu", "TopK"]
-    assert opaque_nodes(import_onnx(model, REGISTRY.select(["Relu"]), 20).graph) == ["TopK"]
-
-
 def test_an_attribute_that_no_spec_has_keeps_the_node_opaque():
     graph = read(
         "m (float[1, 1, 2] x, float[1, 4, 2] w, float[1, 4, 1] r) => (float[1, 1, 1, 1] y) "
@@ -110,20 +71,6 @@ def test_padding_that_the_standard_computes_is_read_as_it_is():
     )
     (node,) = graph.nodes
     assert (node.op.auto_pad, node.op.pads) == ("SAME_LOWER", (1, 1))
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("m (string[2] x) => (string[2] y) { y = Identity(x) }", "dtype that nnfuzz does not know"),
-        ("m (float[2] x) => (int64[1, N] y) { y = NonZero(x) }", "y is not known before it runs"),
-        ("m (float[2] x) => (seq(float[2]) y) { y = SequenceConstruct(x) }", "y is no tensor"),
-        ("m (float[4096, 4096] x) => (float[M, N] y) { y = Relu(x) }", "more than"),
-    ],
-)
-def test_what_cannot_be_read_says_why(text, reason):
-    with pytest.raises(OnnxImportError, match=reason):
-        read(text)
 
 
 def test_our_own_models_come_back_as_they_were():
@@ -173,27 +120,6 @@ def test_arithmetic_on_shapes_gives_attributes_and_goes():
     assert graph.type(graph.outputs[0]).shape == (2, 3, 2)
 
 
-def test_what_a_graph_cannot_hold_stays_inside_of_an_opaque_node():
-    graph = read(
-        """m (float[2, 3] x, float[2, 3] z) => (float[2, 3] y, float[K] t) <int64 one = {1}> {
-            s = SequenceConstruct(x, z)
-            a = SequenceAt(s, one)
-            i = NonZero(a)
-            c = ReduceSum<keepdims = 0>(i)
-            f = Cast<to = 1>(c)
-            y = Add(a, f)
-        }"""
-    )
-    kinds = [repr(node.op) for node in graph.nodes]
-    assert kinds[0] == "Opaque<SequenceConstruct, SequenceAt>"
-    assert "Opaque<NonZero, ReduceSum>" in kinds
-    model = emit_model(graph, {}, 20)
-    onnx.checker.check_model(model, full_check=True)
-    fed = {n: np.full((2, 3), v, np.float32) for n, v in zip(graph.inputs, (5.0, 1.0))}
-    values = execute(graph, tensors(fed))
-    assert values[graph.outputs[-1]].tolist() == [[10.0] * 3] * 2  # 6 zeros and 9 positions: 3 + 6
-
-
 def test_a_sub_graph_reads_outer_values_by_their_new_names():
     graph = read(
         """m (float[2] x, bool c) => (float[2] y) {
@@ -213,21 +139,6 @@ def test_a_sub_graph_reads_outer_values_by_their_new_names():
     x = np.array([-1.0, 2.0], np.float32)
     assert runner.run(None, {data: x, flag: np.array(True)})[0].tolist() == [1, 0]
     assert runner.run(None, {data: x, flag: np.array(False)})[0].tolist() == [1, 2]
-
-
-def test_what_cannot_be_taken_is_cut_out():
-    model = parser.parse_model(
-        """<ir_version: 9, opset_import: ["" : 20, "mine" : 1]>
-        m (float[2, 3] x) => (float[2, 3] y) <float[2, 3] b> {
-            a = Relu(x)
-            b = mine.Unheard(a)
-            y = Tanh(b)
-        }"""
-    )
-    imported = import_onnx(model, REGISTRY, 20)
-    assert [node.op.name for node in imported.graph.nodes] == ["Relu", "Tanh"]
-    assert len(imported.graph.inputs) == len(imported.graph.outputs) == 2
-    assert [kind for kind, _ in imported.lost] == ["Unheard"]
 
 
 def test_what_nobody_computes_is_cut_out():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 
 import pytest
@@ -10,7 +9,6 @@ import torch
 from nnfuzz.opspecs.bodies import TAME, WILD
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.operators.attributes import encode, readable
 from nnfuzz.operators.body import Body
 from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.families.control import DTYPES
@@ -46,13 +44,6 @@ def test_every_value_of_a_body_is_read_or_comes_out():
         assert used == set(range(body.arguments + len(body.steps)))
 
 
-def test_bodies_survive_json():
-    for body, _ in drawn(40, DType.INT32, WILD):
-        again = Body.from_json(json.loads(json.dumps(encode(body))), LOOKUP)
-        assert again == body and hash(again) == hash(body)
-        assert body.shorter() and all(other != body for other in body.shorter())
-
-
 def test_shorter_bodies_have_fewer_steps_and_the_same_arguments():
     for body, type_ in drawn(40, DType.FLOAT32):
         while body.steps:
@@ -61,12 +52,6 @@ def test_shorter_bodies_have_fewer_steps_and_the_same_arguments():
             assert all(condition is True for b in shorter for condition in b.conditions(type_))
             body = shorter[0]
         assert body.arguments and all(i < body.arguments for i in body.outputs)
-
-
-def test_a_body_reads_like_a_program():
-    steps = [["Add", {}, [0, 1]], ["Clip", {"min": None, "max": 0.5}, [2]]]
-    body = {"arguments": 2, "steps": steps, "outputs": [3, 0]}
-    assert readable(body) == "(a, b) {c = Add(a, b); d = Clip(c, max=0.5); d, a}"
 
 
 def test_ranges_tell_what_comes_out_and_what_is_never_valid():

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.blocking import examine
+from nnfuzz.findings.reduced import problem_of
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.graph import Graph, Node, Value
+from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.records.finding import Finding
+from nnfuzz.reduction.case import ReduceConfig, reduce_case
+from nnfuzz.reduction.servers import Servers
+from nnfuzz.reduction.subject import Subject
 from nnfuzz.sandbox.forkserver import ForkServer
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
@@ -97,3 +107,70 @@ def findings(producer, registry, server):
         if len(found) == 3:
             return found
     raise AssertionError("no test case has the pattern")
+
+
+@pytest.fixture(scope="module")
+def subjects():
+    producer = Producer(11, CaseConfig(nodes=7, exporter="direct"))
+    bodies = Producer(11, CaseConfig(nodes=3, exporter="direct", operators=("If", "Loop", "Scan")))
+    modes = Producer(
+        11, CaseConfig(nodes=1, exporter="direct", operators=("ScatterElementsReduce",))
+    )
+    made = [*(producer.produce(i) for i in range(24)), *(bodies.produce(i) for i in range(4))]
+    made += [modes.produce(i) for i in range(2)]
+    cases = [case for case in made if isinstance(case, TestCase)]
+    settled = [{**c.inputs, **c.weights} for c in cases]
+    return [
+        Subject(producer.load(c), params, c.exporter, opset=c.opset, newest=26)
+        for c, params in zip(cases, settled)
+    ]
+
+
+@pytest.fixture(scope="module")
+def servers(registry):
+    """Fork servers that are started once."""
+    with Servers(registry.spec("planted", {}), registry) as servers:
+        yield servers
+
+
+@pytest.fixture(scope="module")
+def reduced(registry, servers):
+    """Reduces findings."""
+
+    def reduce(finding, config, backend=None):
+        problem = problem_of(finding, backend)
+        config = replace(config, registry=registry, servers=servers)
+        return reduce_case(problem, config)
+
+    return reduce
+
+
+@pytest.fixture(scope="module")
+def reductions(findings, reduced):
+    return [reduced(finding, ReduceConfig(2)) for finding in findings]
+
+
+ADD_CLIP = {
+    "arguments": 2,
+    "steps": [["Add", {}, [0, 1]], ["Clip", {"min": -2.5, "max": 4.0}, [2]]],
+    "outputs": [3, 0],
+}
+NEGATION = {"arguments": 2, "steps": [["Neg", {}, [1]]], "outputs": [2, 0]}
+
+
+@pytest.fixture
+def subject():
+    """relu(x) goes through an If whose second output is what went in."""
+    registry = OpRegistry.load()
+    attributes = {"others": 1, "results": 2, "then_branch": ADD_CLIP, "else_branch": NEGATION}
+    x, scalar = TensorType(DType.FLOAT32, (2, 3)), TensorType(DType.BOOL, ())
+    types = {"x": x, "y": x, "c": scalar, "r": x, "a": x, "b": x, "s": x}
+    nodes = [
+        Node(registry.get("Relu")(), ("x",), ("r",)),
+        Node(registry.get("If").from_json(attributes), ("r", "c", "y"), ("a", "b")),
+        Node(registry.get("Tanh")(), ("b",), ("s",)),
+    ]
+    values = {name: Value(name, type_) for name, type_ in types.items()}
+    graph = Graph(values, nodes, ["x", "c"], ["y"], ["a", "s"])
+    y = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
+    return Subject(graph, {"x": y * 3, "y": y, "c": np.array(True)}, "direct")

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
 from nnfuzz.ir.view import NodeView
-from nnfuzz.materialize.validity import invalid
 from nnfuzz.reduction.culprit import _is_of
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.identity import Numbered
@@ -48,17 +46,3 @@ def test_a_mode_and_what_a_body_holds_stand_for_an_operator():
     assert _is_of(NodeView("RoiAlignMax"), "RoiAlign")
     assert not _is_of(NodeView("Loop", attributes=body), "Soft")
     assert not _is_of(NodeView("ArgMax"), "Max")
-
-
-def quantized(output_dtype) -> bytes:
-    node = helper.make_node("QuantizeLinear", ["x", "s"], ["y"], output_dtype=output_dtype)
-    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, []) for n in ("x", "s")]
-    out = helper.make_tensor_value_info("y", output_dtype, [])
-    graph = helper.make_graph([node], "g", ends, [out])
-    opsets = [helper.make_opsetid("", 21)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
-
-
-def test_a_dtype_that_an_attribute_may_not_have_makes_a_model_invalid():
-    assert not invalid(quantized(TensorProto.INT8))
-    assert "unsupported type tensor(float)" in invalid(quantized(TensorProto.FLOAT))

@@ -21,7 +21,7 @@ from nnfuzz.report.numbers import assert_close
 from nnfuzz.report.text import from_portable, impersonal, portable
 from nnfuzz.report.tracker import tracker_report
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.testcase.identity import Foreign, Numbered
+from nnfuzz.testcase.identity import ForeignId, Numbered
 from nnfuzz.triage.mismatch import wrong_outputs
 
 SINGLE = GraphView.from_json(
@@ -169,6 +169,6 @@ def test_a_case_without_arrays_says_nothing_of_them(finding_of):
 
 def test_a_model_of_a_user_is_called_that(finding_of):
     finding = finding_of("planted,bug=value")
-    own = replace(finding, case=replace(finding.case, id=Foreign(0)))
+    own = replace(finding, case=replace(finding.case, id=ForeignId(0)))
     assert "`, a model of a user, opset" in tracker_report(own)
     assert "exporter " in tracker_report(finding)

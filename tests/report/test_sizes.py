@@ -11,7 +11,7 @@ import pytest
 from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.blocking import examine
 from nnfuzz.findings.folder import read_finding, write_finding
-from nnfuzz.findings.replay import ReplayResult, replay
+from nnfuzz.findings.replay import ReplayResult, replay_finding
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.records.finding import Finding, Origin
 from nnfuzz.reduction.figures import ReductionFigures
@@ -59,8 +59,11 @@ def test_the_finding_is_told_stored_and_replayed(finding, tmp_path, registry, ru
     assert "run at several sizes, one after the other: `x[2, 3]`; `x[3, 3]`" in report
     again = read_finding(folder)
     assert again.case.inputs.keys() == finding.case.inputs.keys()
-    assert replay(again, runner_of("planted,bug=value"), judge).answer is ReplayResult.REPRODUCED
-    assert replay(again, runner_of("planted,bug=none"), judge).answer is ReplayResult.FIXED
+    assert (
+        replay_finding(again, runner_of("planted,bug=value"), judge).answer
+        is ReplayResult.REPRODUCED
+    )
+    assert replay_finding(again, runner_of("planted,bug=none"), judge).answer is ReplayResult.FIXED
 
 
 def test_the_script_runs_every_size(finding, tmp_path, registry):

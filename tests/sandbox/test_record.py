@@ -12,7 +12,7 @@ from nnfuzz.backend.target import Target
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.sandbox import wire
 from nnfuzz.sandbox.record import pack, unpack
-from nnfuzz.testcase.identity import Foreign, Numbered, Probe, TestId
+from nnfuzz.testcase.identity import ForeignId, Numbered, Probe, TestId
 
 X = np.arange(6, dtype=np.float16).reshape(2, 3)
 
@@ -73,7 +73,7 @@ def test_every_field_survives():
 PROBE = Probe(SupportKey.parse("direct:Add(int8)->int8"), 1)
 
 
-@pytest.mark.parametrize("test", [Numbered(3, 4), PROBE, Foreign(5)])
+@pytest.mark.parametrize("test", [Numbered(3, 4), PROBE, ForeignId(5)])
 def test_every_kind_of_test_id_survives(test):
     assert through(TestId, test) == test
     assert through(Whole, whole(test=test)).test == test

@@ -2,16 +2,12 @@
 
 import os
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hostile import Misbehave
-from warmed import AskTotal
 
-from nnfuzz.sandbox.forkserver import ForkServer
-from nnfuzz.sandbox.job import Job, Service, does
 from nnfuzz.sandbox.sandbox import (
     Death,
     DeathKind,
@@ -19,19 +15,9 @@ from nnfuzz.sandbox.sandbox import (
     Progress,
     Reply,
     Sandbox,
-    WorkerFault,
     wait,
 )
-
-SERVICE = "hostile:make"
-MEMORY = 256 << 20
-
-
-@pytest.fixture
-def sandbox(server):
-    limits = Limits(seconds=5.0, memory_bytes=MEMORY, jobs_per_process=50)
-    with Sandbox(SERVICE, limits=limits, server=server) as sandbox:
-        yield sandbox
+from tests.sandbox.conftest import MEMORY, SERVICE
 
 
 @pytest.fixture
@@ -103,33 +89,6 @@ def test_grandchildren_die_with_their_worker(sandbox):
     assert soon(lambda: processes_in(sandbox.server.scratch) == [])
 
 
-def test_closing_while_the_libraries_are_imported_is_quick():
-    sandbox = Sandbox(SERVICE, preload=["onnx.reference", "onnx.backend.test"])
-    sandbox.start()
-    start = time.monotonic()
-    sandbox.close()
-    assert time.monotonic() - start < 0.5
-
-
-def test_workers_begin_with_what_the_warm_up_left():
-    with ForkServer(warm=("warmed:service", {"by": 3})) as server:
-        server.pump()
-        sandboxes = [Sandbox("warmed:service", {"by": 0}, server=server) for _ in range(2)]
-        try:
-            assert [sandbox.call(AskTotal()).value for sandbox in sandboxes] == [3, 3]
-        finally:
-            for sandbox in sandboxes:
-                sandbox.close()
-
-
-def test_a_failing_warm_up_is_left_to_the_worker():
-    with ForkServer(warm=("warmed:service", {"by": "three"})) as server:
-        sandbox = Sandbox("warmed:service", {"by": 1}, server=server)
-        assert sandbox.call(AskTotal()).value == 1
-        assert "warming up warmed:service failed: TypeError" in server.log()
-        sandbox.close()
-
-
 def test_a_crash_leaves_a_python_trace(sandbox):
     death = sandbox.call(Misbehave("segfault"))
     assert "Segmentation fault" in death.captured
@@ -173,16 +132,6 @@ def test_a_job_may_have_less_time_than_the_limit(sandbox):
     assert death.seconds < sandbox.limits.seconds
 
 
-def test_megabytes_of_output_keep_both_ends(sandbox):
-    event = sandbox.call(Misbehave("print_megabytes"))
-    assert isinstance(event, Reply)
-    assert len(event.captured) < 70_000
-    assert "the first line" in event.captured
-    assert event.captured.endswith("the last line\n")
-    assert "bytes left out" in event.captured
-    assert sandbox.call(Misbehave("nothing")).captured == ""
-
-
 def test_much_output_takes_no_longer_than_to_print_it(sandbox):
     """256 MB, in less than the five seconds of the limit."""
     event = sandbox.call(Misbehave("print_much"))
@@ -209,22 +158,6 @@ def test_endless_output_ends_at_the_limit_and_leaves_others_alone(hasty, server)
         assert answers > 20
 
 
-def test_an_exception_is_the_services_fault_and_its_process_is_not_used_again(sandbox):
-    pid = fine(sandbox)
-    event = sandbox.call(Misbehave("raise"))
-    assert isinstance(event, WorkerFault)
-    assert (event.error_type, event.starting) == ("ValueError", False)
-    assert event.message == "the compiler dislikes this model"
-    assert "_raise" in event.traceback
-    assert sandbox.call(Misbehave("panic")).error_type.endswith("PanicException")
-    assert fine(sandbox) != pid
-
-
-def test_closing_stdout_is_survived(sandbox):
-    assert isinstance(sandbox.call(Misbehave("close_stdout")), Reply)
-    fine(sandbox)
-
-
 def test_a_partial_answer_survives_the_death_after_it(sandbox):
     sandbox.submit(Misbehave("segfault", {"a": np.ones(2)}, partial=True))
     part, death = until_the_end(sandbox)
@@ -238,33 +171,10 @@ def test_a_death_between_jobs_costs_no_job(sandbox):
     assert fine(sandbox) != first.pid
 
 
-def test_a_factory_that_raises_or_dies_is_told_apart(server):
-    with Sandbox(SERVICE, {"fail": "raise"}, server=server) as sandbox:
-        for _ in range(2):
-            event = sandbox.call(Misbehave())
-            assert isinstance(event, WorkerFault) and event.starting
-    with Sandbox(SERVICE, {"fail": "segfault"}, server=server) as sandbox:
-        for _ in range(2):
-            event = sandbox.call(Misbehave())
-            assert (event.kind, event.stage) == (DeathKind.CRASH, "start")
-    with Sandbox("no.such.module:make", server=server) as sandbox:
-        assert sandbox.call(Misbehave()).error_type == "ModuleNotFoundError"
-
-
 def test_a_worker_is_replaced_after_its_share_of_jobs(server):
     with Sandbox(SERVICE, limits=Limits(jobs_per_process=2), server=server) as sandbox:
         pids = [fine(sandbox) for _ in range(5)]
     assert pids[0] == pids[1] != pids[2] == pids[3] != pids[4]
-
-
-def test_large_frames_pass_without_blocking_the_submitter(sandbox):
-    fine(sandbox)
-    array = np.random.default_rng(0).random(4 << 20)
-    start = time.monotonic()
-    sandbox.submit(Misbehave("nothing", {"a": array}))
-    assert time.monotonic() - start < 0.2
-    ((_, event),) = wait([sandbox])
-    np.testing.assert_array_equal(event.value.arrays["a"], array)
 
 
 def test_several_sandboxes_run_at_once(server):
@@ -292,69 +202,6 @@ def test_wait_times_out_and_returns_at_once_when_nothing_runs(sandbox):
     assert 0.1 <= time.monotonic() - start < 0.3
     with pytest.raises(RuntimeError, match="busy"):
         sandbox.submit(Misbehave("nothing"))
-
-
-def test_close_leaves_no_process_and_no_file():
-    sandbox = Sandbox(SERVICE)
-    pid = fine(sandbox)
-    sandbox.submit(Misbehave("hang"))
-    scratch = sandbox.server.scratch
-    assert (scratch / "worker-1").is_dir()
-    fds = len(os.listdir("/proc/self/fd"))
-    sandbox.close()
-    sandbox.close()
-    assert gone(pid)
-    assert not scratch.exists()
-    assert len(os.listdir("/proc/self/fd")) < fds
-
-
-def test_daemons_end_with_the_fork_server():
-    sandbox = Sandbox(SERVICE)
-    pid = sandbox.call(Misbehave("daemon")).value.pid
-    started = [p for p in processes_in(sandbox.server.scratch) if p != pid]
-    assert started
-    sandbox.close()
-    assert soon(lambda: all(gone(p) for p in started))
-
-
-def test_a_dead_fork_server_is_started_again():
-    with Sandbox(SERVICE, limits=Limits(seconds=0.5)) as sandbox:
-        pid = fine(sandbox)
-        os.kill(sandbox.server.pid, 9)
-        # A timeout if the job had not begun and so was given to the next worker.
-        assert isinstance(sandbox.call(Misbehave("hang")), Death)
-        fine(sandbox)
-        assert soon(lambda: gone(pid))
-
-
-def test_workers_do_not_share_randomness_or_temporary_files(server):
-    service = f"{__name__}:Dice"
-    with Sandbox(service, server=server) as one, Sandbox(service, server=server) as two:
-        a, b = one.call(Throw()).value, two.call(Throw()).value
-    assert all(vars(a)[key] != vars(b)[key] for key in ("random", "numpy", "tempdir", "cwd"))
-    assert a.tempdir == a.cwd
-
-
-@dataclass(frozen=True)
-class Thrown:
-    random: float
-    numpy: float
-    tempdir: str
-    cwd: str
-
-
-@dataclass(frozen=True)
-class Throw(Job[Thrown]):
-    pass
-
-
-class Dice(Service):
-    @does(Throw)
-    def throw(self, job, report):
-        import random
-        import tempfile
-
-        return Thrown(random.random(), np.random.random(), tempfile.gettempdir(), os.getcwd())
 
 
 def processes_in(folder: Path) -> list[int]:

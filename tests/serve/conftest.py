@@ -1,12 +1,16 @@
 """A campaign of a few tests and findings, one of which would break out of the page if it could."""
 
 import pytest
+from starlette.testclient import TestClient
 
 from nnfuzz.backend.outcome import Brief
 from nnfuzz.backend.registry import BackendSpec
 from nnfuzz.base.writing import as_json
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import EventRow, FindingRow, Occurrence, Record, ReductionRow, TestRow
+from nnfuzz.serve.app import pages_application
+from nnfuzz.serve.guard import own_names
+from nnfuzz.serve.watch import Watch
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.identity import Numbered
 from tests.report.conftest import case, finding_of, registry, runner_of, server
@@ -67,3 +71,27 @@ def store(tmp_path):
             (store.folder / row.folder).mkdir(parents=True)
             (store.folder / row.folder / "report.md").write_text(f"# {EVIL}\n")
         yield store
+
+
+@pytest.fixture
+def watch(store):
+    made = Watch(store.folder, EVIL)
+    made.look()
+    return made
+
+
+def client_of(watch, token=None, base="http://localhost:8765", **more):
+    app = pages_application(watch, own_names("127.0.0.1"), token, **more)
+    return TestClient(app, base_url=base, follow_redirects=False)
+
+
+@pytest.fixture
+def client(watch):
+    return client_of(watch)
+
+
+@pytest.fixture
+def camp(store):
+    made = Watch(store.folder, "camp")
+    made.look()
+    return made

@@ -12,7 +12,7 @@ pytest.importorskip("uvicorn")
 import uvicorn
 
 from nnfuzz.serve import server
-from nnfuzz.serve.app import MOST_PAGES, application
+from nnfuzz.serve.app import MOST_PAGES, pages_application
 from nnfuzz.serve.guard import own_names
 from nnfuzz.serve.watch import Watch
 
@@ -26,7 +26,7 @@ def address(store, monkeypatch):
     watch = Watch(store.folder, "crowds")
     watch.look()
     listener = socket.create_server(("127.0.0.1", 0))
-    app = application(watch, own_names("127.0.0.1"), None, ended=lambda: running.should_exit)
+    app = pages_application(watch, own_names("127.0.0.1"), None, ended=lambda: running.should_exit)
     config = uvicorn.Config(
         app, log_level="warning", lifespan="off", ws="none", http=server.Impatient,
         timeout_graceful_shutdown=1,

@@ -10,14 +10,13 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from test_reducing import run
-
 from nnfuzz.findings.folder import read_finding
 from nnfuzz.findings.packed_folder import PACKED, is_packed
 from nnfuzz.parts.doctor import problems
 from nnfuzz.store.disk import DiskBudget
 from nnfuzz.store.recorder import Recorder
 from nnfuzz.store.store import FILE, Store
+from tests.upkeep.test_reducing import run
 
 
 @pytest.fixture(scope="module")

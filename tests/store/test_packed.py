@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from nnfuzz.store.schema import SCHEMA
+from nnfuzz.store.store import StoreError
+
 sys.path.insert(0, str(Path(__file__).parent))
 
 from test_epochs import campaign
@@ -20,19 +23,8 @@ from nnfuzz.parts.merging import merge
 from nnfuzz.parts.segments import publish
 from nnfuzz.store import packed
 from nnfuzz.store.disk import DiskBudget
-from nnfuzz.store.schema import SCHEMA
-from nnfuzz.store.store import FILE, Store, StoreError
-
-TESTS, STOP = 100, 60
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """A campaign, the same after some of its tests, and what the whole of it has made."""
-    folder = tmp_path_factory.mktemp("made")
-    campaign(folder / "part", tests=TESTS, stop=STOP)
-    shutil.copytree(folder / "part", folder / "whole")
-    return folder, campaign(folder / "whole", tests=TESTS)[0]
+from nnfuzz.store.store import FILE, Store
+from tests.store.conftest import TESTS
 
 
 @pytest.fixture(autouse=True)
@@ -97,24 +89,6 @@ def test_parts_are_merged_and_published_test_by_test(made, tmp_path):
     with merge(sources, tmp_path / "out", print) as store:
         tests, *_ = read(store)
         assert [test[:4] for test in tests] == [test[:4] for test in before[0]]
-
-
-def test_a_campaign_of_the_version_before_goes_on(made, tmp_path):
-    folder = copy(made, "part", tmp_path)
-    db = sqlite3.connect(folder / FILE)
-    db.executescript(f"DROP TABLE packed; PRAGMA user_version = {SCHEMA - 1}")
-    db.close()
-    with Store.open(folder, write=False) as store:
-        before = read(store)
-    with Store.open(folder) as store:
-        assert read(store) == before and packed_whole(store)
-    with Store.open(folder, write=False) as store:
-        assert read(store) == before
-    db = sqlite3.connect(folder / FILE)
-    db.executescript(f"PRAGMA user_version = {SCHEMA + 1}")
-    db.close()
-    with pytest.raises(StoreError, match="schema"):
-        Store.open(folder, write=False)
 
 
 def other_types(store):
@@ -216,3 +190,21 @@ def test_a_campaign_goes_on_under_its_budget(made, tmp_path):
     assert told[:2] == ["lose their statistics", "are packed"] and "--resume" in notes[2]
     with Store.open(folder) as store:
         assert DiskBudget(store, 1, notes.append, guided=True).exceeded(10_000)
+
+
+def test_a_campaign_of_the_version_before_goes_on(made, tmp_path):
+    folder = copy(made, "part", tmp_path)
+    db = sqlite3.connect(folder / FILE)
+    db.executescript(f"DROP TABLE packed; PRAGMA user_version = {SCHEMA - 1}")
+    db.close()
+    with Store.open(folder, write=False) as store:
+        before = read(store)
+    with Store.open(folder) as store:
+        assert read(store) == before and packed_whole(store)
+    with Store.open(folder, write=False) as store:
+        assert read(store) == before
+    db = sqlite3.connect(folder / FILE)
+    db.executescript(f"PRAGMA user_version = {SCHEMA + 1}")
+    db.close()
+    with pytest.raises(StoreError, match="schema"):
+        Store.open(folder, write=False)

@@ -15,7 +15,8 @@ from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import NO_GRAPH
 from nnfuzz.records.rows import FindingRow, Occurrence, Record, ReductionRow, TestRow
 from nnfuzz.records.schedule import begins, place_of
-from nnfuzz.store.recorder import Evidence, Recorder
+from nnfuzz.store.evidence import Evidence
+from nnfuzz.store.recorder import Recorder
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.identity import Numbered, Probe

@@ -18,11 +18,8 @@ from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.sandbox.record import pack, unpack
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.identity import Numbered, Probe
-from nnfuzz.testcase.jobs import ComputeReference
 from nnfuzz.testcase.producer import Producer
-from nnfuzz.testcase.service import ProducerService
-
-CONFIG = CaseConfig(nodes=5, exporter="direct")
+from tests.testcase.conftest import CONFIG
 
 LOW, HIGH = (Target("toy", pipeline=level, form="torchscript") for level in ("O0", "O3"))
 
@@ -30,16 +27,6 @@ LOW, HIGH = (Target("toy", pipeline=level, form="torchscript") for level in ("O0
 def accused(verdict):
     states = {t: State.WRONG if wrong else State.RIGHT for t, wrong in verdict.mismatches.items()}
     return blame(states, "toy", levels=("O0", "O3")).coordinate
-
-
-@pytest.fixture(scope="module")
-def producer() -> Producer:
-    return Producer(3, CONFIG)
-
-
-@pytest.fixture(scope="module")
-def case(producer) -> TestCase:
-    return next(c for c in map(producer.produce, range(20)) if isinstance(c, TestCase))
 
 
 def outputs(case: TestCase) -> dict[str, np.ndarray]:
@@ -110,14 +97,6 @@ def test_the_direct_form_acquits_the_backend(producer, case):
     verdict = producer.judge(case, {LOW: wrong, direct: outputs(case)})
     assert accused(verdict) == "form"
     assert accused(producer.judge(case, {LOW: wrong, direct: wrong})) == "compiler"
-
-
-def test_the_reference_evaluator_computes_what_is_expected(case):
-    service = ProducerService(0, as_json(CaseConfig(exporter="direct")))
-    job = ComputeReference(case)
-    outcome = job.read_answer(*service.handle(*job.to_frame(), lambda stage: None))
-    assert outcome.target.form == case.exporter
-    assert outcome.outputs is None or outcome.outputs.keys() == case.expected.keys()
 
 
 def test_a_probe_is_the_operator_alone(producer):

@@ -23,7 +23,7 @@ def test_operators_have_the_attributes_that_are_not_at_their_defaults():
         coordinate_transformation_mode="tf_crop_and_resize",
         antialias=0,
     )
-    assert title.operators_of(model(resize)) == (
+    assert title.operators_text(model(resize)) == (
         "Resize, coordinate_transformation_mode=tf_crop_and_resize"
     )
 
@@ -33,17 +33,17 @@ def test_neutral_attributes_without_a_default_are_left_out():
         "Conv", ["x", "w"], ["y"], strides=[2, 2], pads=[0] * 4, dilations=[1, 1]
     )
     cast = helper.make_node("Cast", ["y"], ["z"], to=TensorProto.DOUBLE)
-    assert title.operators_of(model(conv, cast)) == "Conv, strides=[2, 2] + Cast, to=double"
+    assert title.operators_text(model(conv, cast)) == "Conv, strides=[2, 2] + Cast, to=double"
 
 
 def test_a_long_model_is_named_by_what_it_was_made_from():
     nodes = [helper.make_node("Relu", [f"x{i}"], [f"x{i + 1}"]) for i in range(6)]
-    assert title.operators_of(model(*nodes), ["ReluTwice"]) == "Relu"
-    assert title.operators_of(model(*nodes)).endswith(" and 2 more")
+    assert title.operators_text(model(*nodes), ["ReluTwice"]) == "Relu"
+    assert title.operators_text(model(*nodes)).endswith(" and 2 more")
 
 
 def test_what_is_no_model_has_no_operators():
-    assert title.operators_of(b"\xff no model") == ""
+    assert title.operators_text(b"\xff no model") == ""
 
 
 def test_a_long_message_keeps_whole_statements():
@@ -97,4 +97,4 @@ def test_only_what_a_model_says_can_be_ignored():
 
 def test_a_threshold_of_0_is_not_its_absence():
     made = model(helper.make_node("RNN", ["x", "w", "r"], ["y"], hidden_size=1, clip=0.0))
-    assert title.operators_of(made) == "RNN, clip=0"
+    assert title.operators_text(made) == "RNN, clip=0"

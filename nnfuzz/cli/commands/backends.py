@@ -25,7 +25,7 @@ def backends(
             metavar="[NAME[,KEY=VALUE]]...",
             help="Start these and show what they say of themselves [default: list all].",
             show_default=False,
-            autocompletion=completion.backends,
+            autocompletion=completion.complete_backends,
         ),
     ] = None,
     probe: Annotated[
@@ -34,7 +34,7 @@ def backends(
             "Run single-operator models of every signature at every level, and remember "
             "what is not supported.",
             "NAME[,KEY=VALUE]",
-            autocompletion=completion.backends,
+            autocompletion=completion.complete_backends,
         ),
     ] = None,
     exporter: Exporter = None,

@@ -40,14 +40,14 @@ def bisect(
     in its own release, 0 once it does not.
     """
     from nnfuzz.cli.consent import Consent
-    from nnfuzz.cli.findings import backend_of, chosen_model, open_finding
+    from nnfuzz.cli.findings import backend_of, chosen_model, open_with_consent
     from nnfuzz.findings.bisection import NotReproduced, write_bisection
     from nnfuzz.library.replaying import bisect_finding
     from nnfuzz.testcase.client import ProducerError
 
     folder = chosen_model(finding, original)
     consent = Consent(folder, plugin or [])
-    found = open_finding(folder, consent)
+    found = open_with_consent(folder, consent)
     spec = backend_of(found, "", plugin or [], consent) if found.case.model else None
     if spec is None:
         raise UsageError("a finding about an exporter has no compiler to bisect")

@@ -38,7 +38,7 @@ def file(
         OTHERS.option(
             "Use the tracker of this backend [default: of the finding's].",
             "BACKEND",
-            autocompletion=completion.backends,
+            autocompletion=completion.complete_backends,
         ),
     ] = "",
     original: Original = False,
@@ -56,12 +56,12 @@ def file(
     """
     from nnfuzz.base.untrusted import read_text
     from nnfuzz.cli.consent import Consent
-    from nnfuzz.cli.findings import backends_of, chosen_model, open_finding
+    from nnfuzz.cli.findings import backends_of, chosen_model, open_with_consent
     from nnfuzz.report.issue import issue
 
     folder = chosen_model(finding, original)
     consent = Consent(folder, plugin or [])
-    found = open_finding(folder, consent)
+    found = open_with_consent(folder, consent)
     name = tracker or found.failure.backend
     form = _form(name, backends_of(found, plugin or [], consent, name))
     script = folder / "repro.py"

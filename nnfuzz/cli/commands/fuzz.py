@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from nnfuzz.cli.declared import places, recorded, taking
+from nnfuzz.cli.declared import recorded, recorded_places, taking
 from nnfuzz.cli.defaults import from_file
 from nnfuzz.cli.errors import FAULT, FINDINGS, OK, USAGE, UsageError, tell
 from nnfuzz.cli.fuzz_options import FuzzOptions
@@ -77,7 +77,7 @@ def _check(options: FuzzOptions) -> None:
 
 def _without_defaults(options: FuzzOptions, context: typer.Context) -> FuzzOptions:
     """Without what nnfuzz.toml says: a campaign that goes on has settings of its own."""
-    own = {"backend", "known", "baseline", *(name for name, _ in places(FuzzOptions))}
+    own = {"backend", "known", "baseline", *(name for name, _ in recorded_places(FuzzOptions))}
     silent: dict[str, Any] = dict.fromkeys(own & from_file(context))
     return replace(options, **silent)
 

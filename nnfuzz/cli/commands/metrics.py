@@ -38,7 +38,7 @@ def metrics(
         MODELS.option(
             "Count these operators alone [default: all, against those that ONNX has].",
             "A,B",
-            autocompletion=completion.operators,
+            autocompletion=completion.complete_operators,
         ),
     ] = None,
     json: Annotated[

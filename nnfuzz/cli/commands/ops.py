@@ -37,7 +37,7 @@ def table(
             "NAME[@RELEASE]",
             "--backend",
             "-b",
-            autocompletion=completion.backends,
+            autocompletion=completion.complete_backends,
         ),
     ] = None,
     whole: Annotated[

@@ -31,7 +31,7 @@ def check(
     operators: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Names of operators [default: all].", autocompletion=completion.operator
+            help="Names of operators [default: all].", autocompletion=completion.complete_operator
         ),
     ] = None,
     instances: Annotated[
@@ -55,7 +55,7 @@ def check(
             "NAME[,KEY=VALUE]",
             "--backend",
             "-b",
-            autocompletion=completion.backends,
+            autocompletion=completion.complete_backends,
         ),
     ] = None,
     implementations: Annotated[
@@ -154,8 +154,7 @@ def _runtimes(paths: Sequence[Path]) -> dict[str, Runtime]:
 
 def _show(found: Sequence[Weighed]) -> None:
     from nnfuzz.check.report import listing, report_table
-    from nnfuzz.cli.agreement import table as agreement_table
-    from nnfuzz.cli.agreement import waivers
+    from nnfuzz.cli.agreement import agreement_table, waivers
 
     reports = [report for report, _ in found]
     console = terminal()

@@ -70,7 +70,7 @@ def _campaign(folder: Path, plugins: list[Path], workers: int, budget: int) -> i
 
 def _finding(finding: Path, backend: str, plugin: list[Path], workers: int, budget: int) -> None:
     from nnfuzz.cli.consent import Consent
-    from nnfuzz.cli.findings import backend_of, open_finding
+    from nnfuzz.cli.findings import backend_of, open_with_consent
     from nnfuzz.library.replaying import reduce_in_folder
     from nnfuzz.reduction.case import ReduceConfig
     from nnfuzz.reduction.slots import WorkerError
@@ -78,7 +78,7 @@ def _finding(finding: Path, backend: str, plugin: list[Path], workers: int, budg
     consent = Consent(finding, plugin)
     config = ReduceConfig(workers, budget, watch=_shown if sys.stderr.isatty() else _silent)
     try:
-        found = open_finding(finding, consent)
+        found = open_with_consent(finding, consent)
         spec = backend_of(found, backend, plugin, consent)
         done, reduced = reduce_in_folder(finding, found, spec, config, consent)
     except WorkerError as error:

@@ -39,13 +39,13 @@ def replay(
     nothing of its outputs is comparable), or fixed.
     """
     from nnfuzz.cli.consent import Consent
-    from nnfuzz.cli.findings import backend_of, chosen_model, open_finding
+    from nnfuzz.cli.findings import backend_of, chosen_model, open_with_consent
     from nnfuzz.library.replaying import replay as run_again
     from nnfuzz.testcase.client import ProducerError
 
     folder = chosen_model(finding, original or regenerate)
     consent = Consent(folder, plugin or [])
-    found = open_finding(folder, consent)
+    found = open_with_consent(folder, consent)
     try:
         spec = backend_of(found, backend, plugin or [], consent) if found.case.model else None
         result = run_again(found, spec, regenerate, typer.echo)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from nnfuzz.cli.declared import PANELS
-from nnfuzz.cli.declared import settings as settings_of
+from nnfuzz.cli.declared import PANELS, expert_settings
 
 
 def settings(context: typer.Context) -> None:
@@ -17,7 +16,7 @@ def settings(context: typer.Context) -> None:
     In nnfuzz.toml they stand under [fuzz], without "set", as options do.
     """
     group = context.parent.command if context.parent else None
-    known = settings_of(group.commands["fuzz"]) if group else {}  # type: ignore[attr-defined]
+    known = expert_settings(group.commands["fuzz"]) if group else {}  # type: ignore[attr-defined]
     formatter = context.make_formatter()
     for panel in PANELS:
         own = {name: p for name, p in known.items() if p.rich_help_panel == panel.title}

@@ -50,7 +50,7 @@ def show(
     try:
         with computing(SECONDS):
             graph = read_graph(model)
-            text = draw(graph) if svg else "\n".join(listed(graph))
+            text = draw(graph) if svg else "\n".join(graph_lines(graph))
     except (UsageError, Unreadable):
         raise
     except (KeyError, TypeError, ValueError) as error:
@@ -92,7 +92,7 @@ def read_graph(path: Path) -> GraphView:
         raise UsageError(f"{path} holds a damaged graph: {error}") from error
 
 
-def listed(graph: GraphView) -> list[str]:
+def graph_lines(graph: GraphView) -> list[str]:
     """One line per input, weight, node and output."""
     from nnfuzz.operators.attributes import readable
     from nnfuzz.report.draw import shown_type

@@ -40,7 +40,7 @@ def verify(
             "--backend",
             "-b",
             show_default=False,
-            autocompletion=completion.backends,
+            autocompletion=completion.complete_backends,
         ),
     ],
     level: Levels = None,

@@ -11,7 +11,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import protos
 from nnfuzz.rewrite.draft import Draft, Nodes
-from nnfuzz.rewrite.region import Region, kept_name, regions, renamed_nodes, repeatable
+from nnfuzz.rewrite.region import Region, kept_name, known_regions, renamed_nodes, repeatable
 from nnfuzz.rewrite.rule import models
 from nnfuzz.rewrite.rules.identities import MOVED, ints
 
@@ -21,7 +21,7 @@ _ZEROED = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64
 
 
 def _zeros_exist(draft: Draft) -> list[Region]:
-    found = regions(draft)
+    found = known_regions(draft)
     return [r for r in found if all(draft.types[name].dtype in _ZEROED for name in r.outputs)]
 
 
@@ -156,7 +156,7 @@ def loop_once(draft: Draft, site: Region, rng: random.Random) -> None:
 def _scannable(draft: Draft) -> list[Region]:
     return [
         r
-        for r in regions(draft)
+        for r in known_regions(draft)
         if _scanned(draft, r) and all(draft.dtype(name) in MOVED for name in r.outputs)
     ]
 

@@ -11,7 +11,7 @@ import onnx
 from nnfuzz.materialize import protos
 from nnfuzz.materialize.walk import bodies, reads
 from nnfuzz.rewrite.draft import Draft, names_in
-from nnfuzz.rewrite.region import Region, kept_name, region, regions, repeatable
+from nnfuzz.rewrite.region import Region, kept_name, known_regions, region, repeatable
 from nnfuzz.rewrite.rule import models
 
 FAMILY = "functions"
@@ -79,7 +79,7 @@ def _outlined(draft: Draft, site: Region, rng: random.Random) -> onnx.FunctionPr
     return _declared(draft, nodes, inputs, site.outputs)
 
 
-@models(FAMILY, regions)
+@models(FAMILY, known_regions)
 def function(draft: Draft, site: Region, rng: random.Random) -> None:
     """Nodes -> a call of a model-local function that consists of them: ONNX defines the call as
     these nodes, with its inputs in place of the parameters."""
@@ -88,7 +88,7 @@ def function(draft: Draft, site: Region, rng: random.Random) -> None:
 
 
 def _several(draft: Draft) -> list[Region]:
-    return [r for r in regions(draft) if r.stop - r.start > 1]
+    return [r for r in known_regions(draft) if r.stop - r.start > 1]
 
 
 @models(FAMILY, _several)

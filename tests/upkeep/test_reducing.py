@@ -21,14 +21,11 @@ from nnfuzz.campaign.session import run_campaign
 from nnfuzz.cli.progress import Silent
 from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.findings.clusters import merged
-from nnfuzz.findings.reducer_service import reduction_service
 from nnfuzz.generate.emphasis import NO_EMPHASIS
-from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import FindingRow, ReductionRow
 from nnfuzz.store.recorder import Recorder
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.identity import Numbered
-from nnfuzz.upkeep.post_reduction import reduce_campaign
 from nnfuzz.upkeep.reducing import Reducer
 
 
@@ -229,21 +226,6 @@ def test_one_that_is_reduced_to_the_end_stands_for_those_that_it_explains():
     assert (found.signature, found.grouping.duplicates) == ("b", ("a",))
 
 
-@pytest.mark.parametrize("explained", [0, 1])
-def test_the_first_test_stands_whichever_was_reduced_first(tmp_path, explained, stubbed):
-    """Of two findings with one cause, either may have been explained by the other."""
-    config, registry = drive.settings(5, "fusing", "liar", "reducing", learn=False, throttle=0)
-    with Store.create(tmp_path / "c", as_json(config)) as store:
-        run_campaign(store, config, registry, Notes(), SupportCache(tmp_path))
-        first, *_ = rows = sorted(store.signatures.rows(), key=lambda row: row.place)
-        done = store.reductions.rows()[rows[explained].signature]
-        store.reductions.add(replace(done, explained=True, title="explained"))
-        (found,) = reduce_campaign(store, lambda text: None, 1, 10)
-    assert found.signature == first.signature and found.folder.startswith("findings/")
-    assert found.title == "wrong ['Relu', 'Conv']"
-    assert len(found.grouping.explained) == explained
-
-
 def test_once_it_is_over_findings_are_reduced_side_by_side(tmp_path):
     config, registry = drive.settings(5, "fusing", "liar", "slow", learn=False)
     config = replace(config, reducer=replace(config.reducer, grace=0.0, share=0.0, seconds=0.0))
@@ -299,18 +281,6 @@ def test_the_reducer_hears_of_what_is_reduced_already(tmp_path):
     assert known == str((tmp_path / "c" / folder / "reduced").resolve())
 
 
-@pytest.fixture
-def stubbed(monkeypatch):
-    """Has stored campaigns reduced by a stub: which code runs is no matter of their files."""
-    stored = CampaignConfig.from_json
-
-    def read(data):
-        code = {"service": "stub_reducer:reducing", "preload": ("numpy", "stub_reducer")}
-        return replace(config := stored(data), reducer=replace(config.reducer, **code))
-
-    monkeypatch.setattr(CampaignConfig, "from_json", read)
-
-
 def test_a_campaign_is_reduced_afterwards(tmp_path, capsys, stubbed):
     from typer import Exit
 
@@ -337,13 +307,6 @@ def test_a_campaign_is_reduced_afterwards(tmp_path, capsys, stubbed):
     assert printed.err.count("reduced") == 2
     assert "reduced 2 -> 2 nodes: Relu, Conv (float32)" in printed.out
     assert "with 1 further signature: 1 reduced to the same" in printed.out
-
-
-def test_what_could_not_be_reduced_is_tried_again_afterwards(tmp_path, stubbed):
-    run(tmp_path / "c", 10, "fusing", "refusing")
-    with Store.open(tmp_path / "c") as store:
-        (found,) = reduce_campaign(store, lambda text: None, 1, 10)
-        assert found.refined == "Relu-Conv"
 
 
 def test_suspects_go_with_a_finding_until_they_are_reduced():
@@ -379,12 +342,6 @@ def test_models_that_contain_a_known_pattern_are_suspected(tmp_path):
         assert len(list((tmp_path / "c" / place).iterdir())) == 1
     assert result.summary.signatures[0]["suspects"] == list(found.grouping.suspects)
     assert result.summary.unreduced == 0  # a suspect is no finding of its own
-
-
-def test_the_worker_reads_relative_paths_as_the_campaign_wrote_them(tmp_path, monkeypatch):
-    monkeypatch.chdir("/")
-    reduction_service(folder=str(tmp_path))
-    assert Path.cwd() == tmp_path
 
 
 def test_a_row_accuses_whom_its_reduced_case_accuses():

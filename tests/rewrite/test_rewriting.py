@@ -9,12 +9,11 @@ import numpy as np
 import onnx
 import pytest
 from nnfuzz.backends.onnxruntime import OnnxRuntime
-from onnx import helper, numpy_helper, parser
+from onnx import numpy_helper, parser
 
 from nnfuzz.backend.interface import read_interface
 from nnfuzz.cli.commands.rewrite import rules_told
 from nnfuzz.rewrite.catalogue import FEATURES, RULES, named, needs
-from nnfuzz.rewrite.draft import Draft
 from nnfuzz.rewrite.rewriting import Step, draw_rewriting, rewritten
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
@@ -143,14 +142,6 @@ def test_generated_models_keep_their_meaning(opset):
         lowered = producer.lower(case)
         assert (lowered.model, lowered.plain, lowered.exporter) == (case.plain, b"", "direct")
         assert producer.expose(case).exporter.startswith("direct")
-
-
-def test_nodes_of_a_function_have_names_of_their_own():
-    """A function that is inlined gives its nodes' names to the graph."""
-    inside = [helper.make_node("Relu", ["x"], ["y"], name="n") for _ in range(2)]
-    model = onnx.ModelProto(functions=[onnx.FunctionProto(node=inside)])
-    (function,) = Draft(model).model.functions
-    assert [node.name for node in function.node] == ["n", "n_2"]
 
 
 def test_every_rule_says_why(everything):

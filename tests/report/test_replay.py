@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nnfuzz.findings.replay import ReplayResult, regeneration, replay, replay_export
+from nnfuzz.findings.replay import ReplayResult, regeneration, replay_export, replay_finding
 from nnfuzz.ir.view import NO_GRAPH
 from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.identity import Numbered
@@ -28,13 +28,13 @@ from .conftest import judge
 )
 def test_answer(found, now, answer, finding_of, runner_of):
     finding = finding_of(f"planted,bug={found}")
-    result = replay(finding, runner_of(f"planted,bug={now}"), judge)
+    result = replay_finding(finding, runner_of(f"planted,bug={now}"), judge)
     assert result.answer is answer
     assert result.fails == (answer in (ReplayResult.REPRODUCED, ReplayResult.DIFFERENT))
 
 
 def test_on_another_backend(finding_of, runner_of):
-    result = replay(finding_of("planted,bug=value"), runner_of("onnxruntime"), judge)
+    result = replay_finding(finding_of("planted,bug=value"), runner_of("onnxruntime"), judge)
     assert result.answer is ReplayResult.FIXED
     assert {o.backend for o in result.result.outcomes} == {"onnxruntime"}
 

@@ -1,0 +1,52 @@
+"""Progress, in lines and in a panel."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+from rich.console import Console
+
+from nnfuzz.cli.progress import Lines, line, panel
+from nnfuzz.records.observer import CampaignSnapshot, counted
+
+
+def test_one_is_no_plural():
+    assert [counted(n, "test") for n in (0, 1, 2)] == ["0 tests", "1 test", "2 tests"]
+
+
+def test_progress_in_plain_lines():
+    stream = io.StringIO()
+    lines = Lines(stream, every=3600)
+    state = CampaignSnapshot(
+        "fuzzing", 75.0, 30.0, 9, 8, 2.5, {"ok": 15, "crash": 1}, 1, 2, 0, 0, 0.5, 20
+    )
+    lines.update(state)
+    assert stream.getvalue() == ""
+    lines.note("something")
+    Lines(stream, every=0).update(state)
+    assert stream.getvalue().splitlines() == [
+        "note: something",
+        "[1m15s, 30s left] fuzzing: 8 tests, 2.5/s, ok 15 crash 1, 1 finding (2 times), "
+        "50% of the time in compilers",
+    ]
+
+
+def test_progress_tells_of_nodes():
+    state = CampaignSnapshot("fuzzing", 75.0, 30.0, 9, 8, 2.5, {"ok": 15}, 1, 2, 0, 0, 0.5, 20)
+    nodes = tuple(f"host{k}: fuzzing, 4 tests, 1.2/s" for k in range(20))
+    assert " on 20 nodes: 8 tests" in line(replace(state, nodes=nodes))
+    console = Console(width=80)
+    with console.capture() as shown:
+        console.print(panel(replace(state, nodes=nodes)))
+    assert "host0: fuzzing" in shown.get() and "and 4 more" in shown.get()
+
+
+def test_the_reduction_phase_tells_its_own_time_left():
+    state = CampaignSnapshot("reducing", 75.0, 22.0, 9, 8, 2.5, {"ok": 15}, 4, 9, 0, 0, 0.5, 20)
+    state = replace(state, unreduced=3)
+    assert line(state) == "[22s left] reducing: 3 findings to be reduced of 4, 8 tests done"
+    console = Console(width=100, file=io.StringIO())
+    console.print(panel(state))
+    shown = console.file.getvalue()
+    assert "1m15s of tests are over; 22s left to reduce findings" in shown

@@ -1,0 +1,58 @@
+"""The file of a campaign: who opens it, and beside whom."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+
+from nnfuzz.records.rows import (
+    Record,
+    TestRow,
+)
+from nnfuzz.store.store import FILE, Store, StoreError
+
+
+def test_readers_do_not_wait_for_the_writer(store, tmp_path):
+    store.record(Record(TestRow(1, "run", 1)))
+    with Store.open(tmp_path / "campaign", write=False) as reader:
+        assert {*reader.tests.done()} == {1} and reader.config() == {"seed": 1}
+
+
+@pytest.mark.parametrize("content", [b"", b"no database at all, but long enough" * 50])
+def test_foreign_files_are_refused(tmp_path, content):
+    (tmp_path / FILE).write_bytes(content)
+    with pytest.raises(StoreError, match=r"schema 0|not the file of a campaign"):
+        Store.open(tmp_path)
+
+
+def test_an_empty_folder_is_no_campaign(tmp_path):
+    with pytest.raises(StoreError, match="holds no campaign"):
+        Store.open(tmp_path)
+
+
+def test_who_reads_changes_no_file(store):
+    def held():
+        return {path.name: path.read_bytes() for path in sorted(store.folder.iterdir())}
+
+    store.record(Record(TestRow(1, "run", 1)))
+    before = held()
+    with Store.open(store.folder, write=False) as reader:
+        assert {*reader.tests.done()} == {1}
+        with pytest.raises(sqlite3.OperationalError, match="readonly"):
+            reader.set_meta("a", 1)
+        store.record(Record(TestRow(2, "run", 1)))
+        assert {*reader.tests.done()} == {1, 2}
+    assert before.keys() == held().keys()
+    store.close()
+    before = held()
+    with Store.open(store.folder, write=False) as reader:
+        assert {*reader.tests.done()} == {1, 2}
+    assert held() == before
+
+
+def test_a_folder_with_other_files_is_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(StoreError, match="holds other files"):
+        Store.create(tmp_path, {})
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]

@@ -1,0 +1,48 @@
+"""Occurrences of failures in the store."""
+
+from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.records.rows import FlakyRow, Occurrence
+from nnfuzz.testcase.identity import Numbered, Probe
+
+KIND = "toy crash compile"
+PROBE = Probe(SupportKey.parse("Add(float32,float32)"), 0)
+
+
+def occurrence(signature, test, **fields):
+    return Occurrence(signature, test, kind=KIND, **fields)
+
+
+def test_confirmed_failures_are_found_by_test_and_by_probe(store):
+    table = store.occurrences
+    table.add(occurrence("a", Numbered(1, 7)))
+    table.add(occurrence("a", Numbered(1, 3), bucket="known"))
+    table.add(occurrence("b", Numbered(1, 1), bucket="flaky"))
+    table.add(occurrence("a", PROBE))
+    assert table.first_tests() == {"a": 3}
+    assert table.of_tests(0, 7) == {3: {"a": KIND}}
+    assert table.of_probes() == {PROBE: {"a": KIND}}
+    assert table.signatures_in("known") == {"a"}
+
+
+def test_repetitions_are_added_up(store):
+    table = store.occurrences
+    for index, repeated in ((1, 0), (2, 2)):
+        flaky = {"bucket": "flaky", "title": "crash", "repeated": repeated, "tried": 3}
+        table.add(occurrence("b", Numbered(1, index), **flaky))
+    assert table.flaky() == [FlakyRow("b", "crash", 2, 2, 6)]
+
+
+def test_levels_are_counted_for_findings_alone(store):
+    table = store.occurrences
+    for index, levels in enumerate(("O3", "O3", "O0,O3")):
+        table.add(occurrence("a", Numbered(1, index), levels=levels))
+    assert table.by_levels() == {"a": {"O3": 2, "O0,O3": 1}}
+    table.turn_known("a")
+    assert table.by_levels() == {} and table.buckets() == {"known": 3}
+
+
+def test_a_new_signature_keeps_the_repetitions(store):
+    table = store.occurrences
+    table.add(occurrence("a", Numbered(1, 1), levels="O3"))
+    table.rename({("a", Numbered(1, 1)): "z"})
+    assert [row[0] for row in table.rows()] == ["z"] and table.by_levels() == {"z": {"O3": 1}}

@@ -1,0 +1,31 @@
+"""Times of sessions in the store."""
+
+from __future__ import annotations
+
+import pytest
+
+from nnfuzz.records.rows import (
+    Record,
+    TestRow,
+)
+from nnfuzz.store.store import Store
+
+
+def test_the_time_of_earlier_sessions_is_kept(store, tmp_path):
+    store.record(Record(TestRow(1, "run", 1)))
+    spent = store.sessions.seconds()
+    assert store.sessions.seconds_before() == 0
+    store.close()
+    with Store.open(tmp_path / "campaign") as again:
+        again.sessions.begin()
+        assert 0 < again.sessions.seconds_before() <= spent
+
+
+def test_the_share_of_time_in_compilers_is_over_all_sessions(tmp_path):
+    store = Store.create(tmp_path, {})
+    for _ in range(2):
+        store.sessions.begin()
+        store.sessions.account(2, lambda: {"toy": 3 * store.sessions.seconds() / 2})
+        store.record(Record(TestRow(1, "run", 1)))
+    assert store.sessions.sut_shares() == {"toy": pytest.approx(0.75, rel=0.5)}
+    store.close()

@@ -1,0 +1,37 @@
+"""Findings that are left at the end of a campaign."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import drive
+import pytest
+
+from nnfuzz.base.writing import as_json
+from nnfuzz.campaign.session import run_campaign
+from nnfuzz.feedback.support_cache import SupportCache
+from nnfuzz.store.store import Store
+from nnfuzz.upkeep.post_reduction import reduce_campaign
+from tests.upkeep.test_reducing import Notes, run
+
+
+@pytest.mark.parametrize("explained", [0, 1])
+def test_the_first_test_stands_whichever_was_reduced_first(tmp_path, explained, stubbed):
+    """Of two findings with one cause, either may have been explained by the other."""
+    config, registry = drive.settings(5, "fusing", "liar", "reducing", learn=False, throttle=0)
+    with Store.create(tmp_path / "c", as_json(config)) as store:
+        run_campaign(store, config, registry, Notes(), SupportCache(tmp_path))
+        first, *_ = rows = sorted(store.signatures.rows(), key=lambda row: row.place)
+        done = store.reductions.rows()[rows[explained].signature]
+        store.reductions.add(replace(done, explained=True, title="explained"))
+        (found,) = reduce_campaign(store, lambda text: None, 1, 10)
+    assert found.signature == first.signature and found.folder.startswith("findings/")
+    assert found.title == "wrong ['Relu', 'Conv']"
+    assert len(found.grouping.explained) == explained
+
+
+def test_what_could_not_be_reduced_is_tried_again_afterwards(tmp_path, stubbed):
+    run(tmp_path / "c", 10, "fusing", "refusing")
+    with Store.open(tmp_path / "c") as store:
+        (found,) = reduce_campaign(store, lambda text: None, 1, 10)
+        assert found.refined == "Relu-Conv"
