@@ -44,7 +44,7 @@ class OpSignature:
             op.__dict__[op.output] = self.output
 
 
-MINED = 1.5
+MINED = 3.0
 """How often mined motifs are picked, relative to all motifs that are written by hand together."""
 
 

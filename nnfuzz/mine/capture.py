@@ -192,6 +192,20 @@ class _StandIn(ModuleType):
         return _Anything(name=name)
 
 
+_INSTALLED = Path(os.__file__).parent
+
+
+def _importer() -> Path:
+    """The file that is importing a module."""
+    frame = sys._getframe(1)
+    while frame.f_back and (
+        frame.f_code.co_filename.startswith("<frozen importlib")
+        or frame.f_code.co_filename == __file__
+    ):
+        frame = frame.f_back
+    return Path(frame.f_code.co_filename)
+
+
 class _StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """The last finder: makes a module of any name whose package is not installed."""
 
@@ -200,6 +214,8 @@ class _StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         known = top in sys.builtin_module_names or top in sys.stdlib_module_names
         if known or (top in sys.modules and not isinstance(sys.modules[top], _StandIn)):
             return None
+        if _importer().is_relative_to(_INSTALLED) or "site-packages" in _importer().parts:
+            return None  # A library tries what it can do without.
         return importlib.machinery.ModuleSpec(name, self, is_package=True)
 
     def create_module(self, spec: Any) -> ModuleType:

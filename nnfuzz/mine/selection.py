@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from nnfuzz.mine.cuts import Cut
 from nnfuzz.operators.motif_file import Origin
 
-MOST_VARIANTS = 8
-"""Variants of a pattern: the most frequent ones."""
+MOST_VARIANTS, MOST_TRIED = 4, 6
+"""Variants of a pattern, the most frequent ones, and how many are tried until there are so many."""
 CHANGED_BY = frozenset[frozenset[str]]
 """Names of operators that a pass has changed, in lower case; one set for each pass."""
 
@@ -35,7 +35,7 @@ class Candidate:
     @property
     def variants(self) -> list[Cut]:
         """One cut for each of the most frequent variants."""
-        return [self.cuts[key] for key, _ in self.examples.most_common(4 * MOST_VARIANTS)]
+        return [self.cuts[key] for key, _ in self.examples.most_common(MOST_TRIED)]
 
     @property
     def origins(self) -> tuple[Origin, ...]:

@@ -23,7 +23,7 @@ from nnfuzz.operators.attributes import decode
 SCHEMA = 1
 SUFFIXES = (".json", ".jsonl")
 MOST_NODES, MOST_VARIANTS, MOST_SIZE, MOST_FILES = 16, 64, 1 << 16, 20_000
-"""Limits of a file of unknown origin; `nnfuzz mine` writes at most 8 nodes and 8 variants."""
+"""Limits of a file of unknown origin; `nnfuzz mine` writes at most 8 nodes and 4 variants."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,9 @@ source.
 
 from __future__ import annotations
 
+import random
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -19,12 +21,24 @@ from typing import Annotated
 import typer
 
 from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.check.versions import admitted_by_schema
 from nnfuzz.cli.progress import steps
+from nnfuzz.generate.catalog import Catalog
+from nnfuzz.generate.config import GenerateConfig
+from nnfuzz.generate.growth import Growth
+from nnfuzz.generate.motifs import plant
+from nnfuzz.ir.dtypes import DType
 from nnfuzz.mine.mining import Miner, MiningRequest, structure, write_library
 from nnfuzz.mine.sources import Source, source_of
+from nnfuzz.operators.mined import as_motif
+from nnfuzz.operators.motif import Motif
+from nnfuzz.operators.motif_file import MOST_NODES, MinedPattern
+from nnfuzz.operators.registry import OpRegistry
+from nnfuzz.solve.decided import DecidedStore
 
 LIBRARY = Path(__file__).parents[2] / "opspecs" / "motifs" / "mined.jsonl"
-MOST = 900
+TRIES = 20
+MOST = 520
 """Patterns of the library."""
 
 
@@ -36,6 +50,24 @@ def sources(checkouts: Path) -> list[Source]:
         tests = tuple(file for file in source.scripts if "test" in str(file.relative_to(folder)))
         found.append(replace(source, label=folder.name.replace("+", "/"), scripts=tests))
     return [*found, source_of("onnx")]
+
+
+def plantable(patterns: Sequence[MinedPattern]) -> list[MinedPattern]:
+    """The patterns that generation can plant behind a new value in a tenth of the tries or more."""
+    specs = OpRegistry.load().specs()
+    config = admitted_by_schema(GenerateConfig(nodes=MOST_NODES), specs)
+    catalog = Catalog(specs, config)
+    weights = {dtype: config.dtype_weight(dtype) or 0.0 for dtype in DType}
+
+    def fits(motif: Motif, seed: int) -> bool:
+        growth = Growth(DecidedStore(random.Random(seed), config.sizes, True), config)
+        type_ = motif.begin(growth.store.writing, weights) if motif.begin else None
+        start = growth.place(type_) if type_ else None
+        return start is not None and plant(motif, catalog, growth, start) is not None
+
+    motifs = {pattern.name: as_motif(pattern) for pattern in patterns}
+    counts = {name: sum(fits(m, seed) for seed in range(TRIES)) for name, m in motifs.items()}
+    return [pattern for pattern in patterns if 10 * counts[pattern.name] >= TRIES]
 
 
 def main(
@@ -51,13 +83,14 @@ def main(
     )
     notes: list[str] = []
     mined = Miner(request, registry, notes.append, steps).mine()
-    write_library(mined.patterns, out)
-    origins = Counter(origin.source for p in mined.patterns for origin in p.origins)
+    patterns = plantable(mined.patterns)
+    write_library(patterns, out)
+    origins = Counter(origin.source for p in patterns for origin in p.origins)
     for name, count in origins.most_common():
         print(f"{count:6d} patterns occur in {name}")
-    distinct = len({structure(pattern) for pattern in mined.patterns})
+    distinct = len({structure(pattern) for pattern in patterns})
     print(f"{len(notes)} files cannot be used")
-    print(f"{len(mined.patterns)} patterns, {distinct} structures, of {mined.models} models: {out}")
+    print(f"{len(patterns)} patterns, {distinct} structures, of {mined.models} models: {out}")
 
 
 if __name__ == "__main__":

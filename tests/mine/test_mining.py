@@ -21,6 +21,7 @@ from nnfuzz.operators.registry import OpRegistry
 from tests.mine.models import attention, model, save
 
 SCRIPT = """
+import sympy  # which tries to import what it can do without
 import does_not_exist_here.frontend as frontend
 from onnx import helper, TensorProto, checker
 

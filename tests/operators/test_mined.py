@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -74,3 +75,22 @@ def test_files_of_impossible_patterns_are_refused(tmp_path):
     file.write_text(json.dumps(as_json(strange)))
     with pytest.raises(Unreadable, match=r"unknown operator 'Nonsense'"):
         check_patterns([file], REGISTRY.get)
+
+
+# -- the library ------------------------------------------------------------------------------
+
+LIBRARY = [motif for motif in all_motifs() if motif.mined]
+
+
+def test_every_variant_of_the_library_is_a_valid_graph():
+    from nnfuzz.opspecs.motifs.mined import MOTIF_FILES
+
+    check_patterns(MOTIF_FILES, REGISTRY.get)
+
+
+def test_the_library_is_planted():
+    assert len(LIBRARY) >= 300
+    planted = Counter(name.rstrip("~") for made in graphs(LIBRARY, 300) for name in made.motifs)
+    mined = {motif.name for motif in LIBRARY}
+    assert sum(count for name, count in planted.items() if name in mined) > 150
+    assert len(mined & planted.keys()) > 100
