@@ -327,7 +327,7 @@ def _end(side):
     def draw_end(draw, op, x, *_):
         first = op.__dict__.get("min")
         other = first if side == "max" else op.__dict__.get("max", 0)
-        if draw.chance(0.15) and other is not None:
+        if draw.chance(0.15 if other is not None else 0.05):
             return None
         least = first if first is not None else max(-8, x.dtype.limits[0])
         # Narrow ranges too, so that two of them may have nothing in common.
@@ -339,7 +339,7 @@ def _end(side):
 
 @operator
 class Clip(Increasing):
-    """Bounds are numbers of the input's kind; at most one of them is None, which means absent."""
+    """Bounds are numbers of the input's kind; None, for one or both of them, means absent."""
 
     merges = ("Clip", "Relu")
     kinked = True
@@ -348,7 +348,8 @@ class Clip(Increasing):
     max = _end("max")
 
     def torch(self, x):
-        return torch.clamp(x, self.min, self.max)
+        absent = self.min is None and self.max is None
+        return x.clone() if absent else torch.clamp(x, self.min, self.max)
 
     def proxy(self, x):
         return x
@@ -358,9 +359,10 @@ class Clip(Increasing):
         counts."""
         y = self.torch(x)
         ends = [y == end for end in (self.min, self.max) if end is not None]
-        return torch.where(functools.reduce(torch.logical_or, ends), u * y.abs(), 0.0)
+        bounded = functools.reduce(torch.logical_or, ends, torch.zeros_like(y, dtype=torch.bool))
+        return torch.where(bounded, u * y.abs(), 0.0)
 
     def onnx(self, emit, x):
         dtype = emit.type(x).dtype
         ends = ["" if end is None else emit.const(end, dtype) for end in (self.min, self.max)]
-        return emit("Clip", x, *(ends if ends[1] else ends[:1]))
+        return emit("Clip", x, *ends)

@@ -181,6 +181,11 @@ class Trilu(ZeroFilled, DataMovement):
     k = Choice((0, 0, 1, -1, 2, -3))
     upper = Choice((0, 1))
 
+    @classmethod
+    def from_onnx(cls, fields, takes, gives):
+        k = fields["k"] or 0
+        return cls(k=k[0] if isinstance(k, tuple) else k, upper=fields["upper"])
+
     def certain(self, x):
         return ((0, 0),)
 

@@ -19,7 +19,7 @@ class MatMulInteger(MatMulProduct, InInt32):
     inputs = (
         In("A", BYTES, (1, 5)),
         In("B", BYTES, (1, 5)),
-        In("A", ranks=(0, 0), weight=True),
+        In("A", ranks=(0, 1), weight=True),
         In("B", ranks=(0, 5), weight=True),
     )
 
@@ -35,6 +35,6 @@ class ConvInteger(ConvProduct, InInt32):
     inputs = (
         In("A", BYTES, (3, 5)),
         In("B", BYTES, (3, 5), weight=True),
-        In("A", ranks=(0, 0), weight=True),
+        In("A", ranks=(0, 1), weight=True),
         In("B", ranks=(0, 1), weight=True),
     )

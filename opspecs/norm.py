@@ -10,6 +10,7 @@ import torch
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.families.axes import Along, may_be_one
+from nnfuzz.operators.families.broadcast import narrowed
 from nnfuzz.operators.families.norm import (
     AlongAxis,
     Exponentials,
@@ -186,7 +187,8 @@ class InstanceNormalization(PerChannel, Standardised):
 
 @operator
 class LayerNormalization(Along, Standardised):
-    """Statistics over the trailing axes from `axis` on; scale and optional bias of their shape.
+    """Statistics over the trailing axes from `axis` on; scale and optional bias broadcast to the
+    input, and mostly have the shape of these axes.
 
     One ONNX operator from opset 17 on; a composition below, and for float64, since the operator may
     compute statistics in float32. Source: ONNX LayerNormalization-17.
@@ -194,8 +196,8 @@ class LayerNormalization(Along, Standardised):
 
     inputs = (
         In("T", FLOATS, (1, 5)),
-        In("T", ranks=(1, 5), weight=True),
-        In("T", ranks=(1, 5), weight=True),
+        In("T", ranks=(0, 5), weight=True),
+        In("T", ranks=(0, 5), weight=True),
     )
     variadic = (2, 3)
     unset: ClassVar = {
@@ -204,14 +206,18 @@ class LayerNormalization(Along, Standardised):
 
     def requires(self, x, *vectors):
         yield from super().requires(x)
-        tail = x.shape[self.axis % x.rank :]
         for v in vectors:
-            yield v.rank == len(tail)
-            yield from (a == b for a, b in zip(v.shape, tail))
+            yield v.rank <= x.rank
+            pairs = zip(reversed(x.shape), reversed(v.shape))
+            yield from ((b == a) | (b == 1) for a, b in pairs if a is not b)
 
     def complete(self, draw, first, dtypes):
-        tail = first.shape[self.axis % first.rank :]
-        return [first, *(TensorType(d, tail) for d in dtypes[1:])]
+        return [first, *(TensorType(d, self._vector(draw, first)) for d in dtypes[1:])]
+
+    def _vector(self, draw, x):
+        if draw.chance(0.8):
+            return x.shape[self.axis % x.rank :]
+        return narrowed(draw, x.shape)
 
     def over(self, rank):
         return trailing(self.axis, rank)
@@ -221,7 +227,7 @@ class LayerNormalization(Along, Standardised):
         otherwise."""
         if bias:
             return ()
-        zero = ((0, 0),) if may_be_one(*scale.shape) else ()
+        zero = ((0, 0),) if may_be_one(*x.shape[self.axis % x.rank :]) else ()
         return (*zero, (-math.inf, 0.0))
 
     def onnx(self, emit, x, scale, *bias):

@@ -18,13 +18,13 @@ def quantised_pair(b, param_rank, *scales):
     """
     return (
         In("A", BYTES, b.ranks),
-        In("S", scales, (0, 0), weight=True, narrow=True),
-        In("A", ranks=(0, 0), weight=True),
+        In("S", scales, (0, 1), weight=True, narrow=True),
+        In("A", ranks=(0, 1), weight=True),
         b,
         In("S", ranks=(0, param_rank), weight=True, narrow=True),
         In("B", ranks=(0, param_rank), weight=True),
-        In("S", ranks=(0, 0), weight=True, narrow=True),
-        In("Y", BYTES, (0, 0), weight=True),
+        In("S", ranks=(0, 1), weight=True, narrow=True),
+        In("Y", BYTES, (0, 1), weight=True),
     )
 
 

@@ -90,6 +90,11 @@ class CenterCropPad(ZeroFilled, Operands, DataMovement):
     axes = AXES
     shape = Choice(by=lambda draw, op, first, *_: tuple(draw.dim(first.rank) for _ in op.axes))
 
+    @classmethod
+    def from_onnx(cls, fields, takes, gives):
+        axes = fields.get("axes") or tuple(range(takes[0].rank))
+        return cls(axes=axes, shape=fields["shape"])
+
     def requires(self, x):
         yield all(-x.rank <= a < x.rank for a in self.axes)
         yield len(set(positive(self.axes, x.rank))) == len(self.axes) == len(self.shape)

@@ -112,6 +112,7 @@ class RMSNormalization(Along, Normalization):
     def requires(self, x, scale):
         yield from super().requires(x)
         tail = x.shape[self.axis % x.rank :]
+        # "Scale tensor shape should be broadcastable to the normalized shape", by the standard.
         yield scale.rank <= len(tail)
         yield from ((b == a) | (b == 1) for a, b in zip(reversed(tail), reversed(scale.shape)))
 

@@ -139,6 +139,11 @@ class TensorScatter(Indexed):
     from_back = Choice((0, 0, 1), default=0)
     """Whether the model counts the axis from the end."""
 
+    @classmethod
+    def from_onnx(cls, fields, takes, gives):
+        axis, mode = fields["axis"], fields["mode"]
+        return cls(axis=axis % takes[0].rank, mode=mode, from_back=int(axis < 0))
+
     def onnx(self, emit, data, *others):
         axis = self.axis - emit.type(data).rank if self.from_back else self.axis
         return emit("TensorScatter", data, *others, axis=axis, mode=self.mode)

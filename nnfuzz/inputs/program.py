@@ -16,6 +16,7 @@ from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.operators.carriers import settled, unfit
 from nnfuzz.operators.families.composite import Composite
 from nnfuzz.operators.families.shape import DataMovement
+from nnfuzz.operators.opaque import Opaque
 from nnfuzz.operators.operator import ANY_RANGE, OpSpec, Range, flatten
 
 
@@ -99,7 +100,12 @@ class Program:
             valid = terms_hold(op.domain(*inputs))
         else:
             valid = within_ranges(inputs, op.valid)
-        return op.torch(*inputs) if valid else None
+        try:
+            return op.torch(*inputs) if valid else None
+        except IndexError:
+            if isinstance(op, Opaque):  # its indices are drawn, for no spec says how many there are
+                return None
+            raise
 
     def ancestors(self, position: int) -> tuple[list[int], set[str]]:
         """The nodes that a node depends on, in order, and all values they and it read."""

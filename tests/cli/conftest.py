@@ -17,6 +17,8 @@ CONFIG = CaseConfig(nodes=3, exporter="direct", operators=("Add", "Mul", "Tanh",
 
 
 LIAR = '''
+import numpy as np
+
 from nnfuzz.backends.onnxruntime import OnnxRuntime
 
 
@@ -29,7 +31,8 @@ class Liar(OnnxRuntime):
         right = super().build(module, level)
         if level != "O3":
             return right
-        return lambda inputs: {k: v + v.dtype.type(1) for k, v in right(inputs).items()}
+        one = lambda v: np.asarray(v + v.dtype.type(1))
+        return lambda inputs: {k: one(v) for k, v in right(inputs).items()}
 '''
 
 

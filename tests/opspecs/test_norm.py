@@ -30,8 +30,9 @@ def test_layer_normalization_is_pytorch_s():
     op.check(t(2, 3, 4), t(3, 4), t(3, 4))
     expected = torch.nn.functional.layer_norm(x, (3, 4), scale, bias, EPSILON)
     assert torch.allclose(op.torch(x, scale, bias), expected, atol=1e-5)
+    op.check(t(2, 3, 4), t(4), t(2, 1, 1))
     with pytest.raises(ConstraintError):
-        op.check(t(2, 3, 4), t(4))
+        op.check(t(2, 3, 4), t(3))
 
 
 def test_instance_normalization_is_pytorch_s():

@@ -17,6 +17,7 @@ from nnfuzz.ir.features import features
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.sandbox.record import pack, unpack
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
+from nnfuzz.testcase.case_generator import SCARCE
 from nnfuzz.testcase.identity import Numbered, Probe
 from nnfuzz.testcase.producer import Producer
 from tests.testcase.conftest import CONFIG
@@ -192,6 +193,13 @@ def test_operators_that_are_asked_for_decide_on_the_opsets():
     producer = Producer(3, replace(DRAWN, operators=("Attention",), others=()))
     opsets = {producer.generator_for(index).config.opset for index in range(40)}
     assert opsets == {23, 24, 25, 26}
+
+
+def test_operators_that_few_opsets_have_are_the_more_frequent_there():
+    weights = Producer(3, DRAWN)._generator("direct@26").generate.operator_weights
+    assert "Relu" not in weights
+    assert weights["AffineGrid"] == 14 / 7 and weights["BitCast"] == SCARCE
+    assert not Producer(3, CONFIG)._generator("direct").generate.operator_weights
 
 
 def test_refusals_may_concern_one_exporter():

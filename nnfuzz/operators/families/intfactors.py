@@ -11,7 +11,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.families.conv import Convolution
-from nnfuzz.operators.families.intproduct import IntegerProduct
+from nnfuzz.operators.families.intproduct import IntegerProduct, flat
 from nnfuzz.operators.families.matmul import (
     factors,
     left_rank,
@@ -58,14 +58,15 @@ class MatMulProduct(IntegerProduct):
 
     def param_shape(self, role, a, b):
         if role != "q" or not self.columns or b.rank == 1 or a.rank == 1 < b.rank - 1:
-            return ()
+            # The product of two vectors is a scalar, to which a vector would add an axis.
+            return () if a.rank == b.rank == 1 else self.single
         return b.shape[-1:] if b.rank == 2 else (*b.shape[:-2], 1, b.shape[-1])
 
     def on_operand(self, role, param, operand):
-        return param
+        return flat(param)
 
     def on_result(self, role, param, a, b):
-        return param
+        return flat(param)
 
     def multiply(self, a, b):
         return torch.matmul(a, b)
@@ -105,7 +106,7 @@ class ConvProduct(Convolution, IntegerProduct):
         return x.shape, self.kernel_shape(draw, x, out.shape[1])
 
     def param_shape(self, role, a, b):
-        return b.shape[:1] if role == "c" or (role == "q" and self.channels) else ()
+        return b.shape[:1] if role == "c" or (role == "q" and self.channels) else self.single
 
     def on_operand(self, role, param, operand):
         return param.reshape(-1, *[1] * (operand.dim() - 1)) if param.dim() else param
@@ -121,7 +122,7 @@ class ConvProduct(Convolution, IntegerProduct):
 
     def onnx_attributes(self):
         said = super().onnx_attributes()
-        return {k: v for k, v in said.items() if k not in ("channels", "sized")}
+        return {k: v for k, v in said.items() if k not in ("channels", "sized", "listed")}
 
     def onnx(self, emit, *values):
         kernel = emit.type(self.operands(values)[1]).shape[2:] if self.sized else None

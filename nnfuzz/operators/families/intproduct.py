@@ -10,6 +10,7 @@ import torch
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Bool, Int
 from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.families.quantized import (
     SCALES,
@@ -34,6 +35,11 @@ OUT_SCALES: Range = (0.03, 2.0)
 Shape = tuple[Int, ...]
 
 
+def flat(param: Tensor) -> Tensor:
+    """A parameter for all elements as a scalar, where it is a vector of one element."""
+    return param.reshape(()) if param.dim() == 1 and param.numel() == 1 else param
+
+
 class IntegerProduct(OpSpec):
     """f(a - its zero point, b - its zero point) of integers, added up exactly.
 
@@ -42,6 +48,13 @@ class IntegerProduct(OpSpec):
     """
 
     roles: ClassVar[str]
+    listed = Choice((0, 0, 0, 1), default=0)
+    """Whether a parameter for all elements is a vector of one element in place of a scalar."""
+
+    @property
+    def single(self) -> Shape:
+        """The shape of a parameter for all elements."""
+        return (1,) if self.listed else ()
 
     # -- shapes -------------------------------------------------------------------------------
 
@@ -78,6 +91,13 @@ class IntegerProduct(OpSpec):
     def terms(self, a: Tensor, b: Tensor) -> int:
         """Number of products that add up to one element."""
         raise NotImplementedError
+
+    def result_params(self, values: Sequence[Any]) -> list[Any]:
+        """Scale and zero point of the result, tensors or intervals, as scalars."""
+        return [
+            on_interval(flat, value) if isinstance(value, Interval) else flat(value)
+            for value in self.by_role("y", values)
+        ]
 
     def by_role(self, role: str, values: Sequence[Any]) -> list[Any]:
         return [v for r, v in zip(self.roles, values) if r == role]
@@ -182,7 +202,7 @@ class Requantised(IntegerProduct):
     valid = (None, SCALES, None, None, SCALES, None, OUT_SCALES)
 
     def torch(self, *tensors: Tensor) -> Tensor:
-        zero = self.by_role("y", tensors)[1]
+        zero = self.result_params(tensors)[1]
         return quantised(self._quotient(tensors), zero, DType.of(zero.dtype))
 
     def proxy(self, *tensors: Tensor) -> Tensor:
@@ -197,10 +217,10 @@ class Requantised(IntegerProduct):
         """The scales of a, b and y; the first two broadcast to the result."""
         pair = self.operands(tensors)
         found = [self.on_result(r, self.by_role(r, tensors)[0], *pair) for r in "pq"]
-        return [*found, self.by_role("y", tensors)[0]]
+        return [*found, self.result_params(tensors)[0]]
 
     def margins(self, *tensors: Tensor) -> list[Tensor]:
-        v, zero = self._quotient(tensors), self.by_role("y", tensors)[1]
+        v, zero = self._quotient(tensors), self.result_params(tensors)[1]
         return [tie_distance(v, [zero], DType.of(zero.dtype)) / v.abs().clamp(min=1)]
 
     def decided(self, u: float, *intervals: Interval) -> Sequence[Interval]:
@@ -209,7 +229,7 @@ class Requantised(IntegerProduct):
             on_interval(lambda t: self.on_result(r, t, a, b), self.by_role(r, intervals)[0])  # noqa: B023
             for r in "pq"
         ]
-        out, zero = self.by_role("y", intervals)
+        out, zero = self.result_params(intervals)
         y = self.total_interval(*intervals)
         factor = corners(torch.div, corners(torch.mul, *scales), out)
         v = corners(torch.mul, y, factor).masked(everywhere(y.lo, out.lo <= 0))
