@@ -15,7 +15,7 @@ import onnx
 from nnfuzz.check.legality import illegal, lowered, names_one_operator
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.materialize.emit import OPSETS
-from nnfuzz.materialize.walk import graphs
+from nnfuzz.materialize.walk import graphs, qualified_name
 from nnfuzz.operators.operator import OpSpec
 
 Version = tuple[int, ...]
@@ -69,7 +69,7 @@ def _written(spec: type[OpSpec]) -> tuple[str, ...]:
 def _names(spec: type[OpSpec], opset: int) -> Iterator[str]:
     for model in lowered(spec, opset):
         for graph in graphs(model.graph):
-            yield from (node.op_type for node in graph.node)
+            yield from map(qualified_name, graph.node)
 
 
 @cache

@@ -23,6 +23,7 @@ from nnfuzz.library.settings import (
     choose_opset,
     chosen_backends,
     default_processes,
+    domains,
     exporter_names,
     onnx_release,
 )
@@ -105,6 +106,7 @@ def _plan(request: CorpusRequest, registry: BackendRegistry, specs: Specs) -> Co
     opsets = {n: choose_opset(registry, specs, request.opset, n) for n in exporters}
     if not request.opset and not given.get("seed_models"):
         given["opsets"] = opsets_up_to(opsets)
+    given["domains"] = domains(registry, specs, given, usual=False)
     config = CaseConfig(**given).written_by(opsets)
     versions: dict[str, str] = {}
     if specs:
