@@ -74,6 +74,8 @@ def _names(spec: type[OpSpec], opset: int) -> Iterator[str]:
 
 @cache
 def _since(name: str, opset: int) -> int:
+    if "." in name:  # of another domain, which models import at version 1 whatever the opset
+        return 1
     try:
         return int(onnx.defs.get_schema(name, max_inclusive_version=opset).since_version)
     except onnx.defs.SchemaError:

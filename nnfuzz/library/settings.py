@@ -18,9 +18,9 @@ from nnfuzz.backend.runner import BackendRunner, RunnerError, usable
 from nnfuzz.backend.target import DIRECT, ONNX
 from nnfuzz.generate.config import ENGINES, dtype_weights
 from nnfuzz.invalid.fault import NODES, SIZES
+from nnfuzz.library.domains import chosen_domains
 from nnfuzz.library.steps import Note, ignore
 from nnfuzz.materialize.opsets import MIXED, OPSETS, default_opset, opset_range, opsets_up_to
-from nnfuzz.materialize.walk import OWN_DOMAINS
 from nnfuzz.operators.motif_file import motif_files
 from nnfuzz.records.config import CampaignConfig, ConfigError, processes
 from nnfuzz.testcase.case import CaseConfig
@@ -126,7 +126,8 @@ def make_config(
     if not opset and "opsets" not in case and _draws_opsets(registry, specs, case):
         case["opsets"] = opsets_up_to(opsets)
     case["onnx_release"] = onnx_release(registry, specs)
-    case["domains"] = domains(registry, specs, case)
+    taken = {spec.label: registry.get(spec.name).domains for spec in specs}
+    case["domains"] = chosen_domains(taken, case)
     if (case.get("rewrites") or case.get("edges")) and DIRECT in opsets:
         case["unrewritten"] = _unrewritten(registry, specs, opsets[DIRECT], note)
     for spec in specs:
@@ -173,29 +174,6 @@ def onnx_release(registry: BackendRegistry, specs: Specs) -> str:
     """The oldest release of onnx that a backend has; OLDEST_ONNX if one does not name its own."""
     named = [registry.get(spec.name).onnx_release or OLDEST_ONNX for spec in specs]
     return min(named, key=Version)
-
-
-def domains(
-    registry: BackendRegistry, specs: Specs, case: Mapping[str, Any], usual: bool = True
-) -> tuple[str, ...]:
-    """The domains beside ONNX's own whose operators models may have.
-
-    They are those that are asked for, and those of operators that are asked for by name; otherwise
-    all that every backend takes, or none unless `usual`. case: fields of CaseConfig as given.
-    Raises: ConfigError if a backend does not take one.
-    """
-    named = (name.rpartition(".")[0] for name in case.get("operators", ()))
-    asked = {*case.get("domains", ()), *named} - {"", *OWN_DOMAINS}
-    taken = [set(registry.get(spec.name).domains) for spec in specs]
-    for spec, own in zip(specs, taken):
-        for lacking in sorted(asked - own):
-            raise ConfigError(
-                f"{spec.label} takes no operators of the domain {lacking}: leave it out, with "
-                f"--domains ai.onnx, or the operators of that domain, or this backend"
-            )
-    if not taken or not usual or "domains" in case or case.get("operators"):
-        return tuple(sorted(asked))
-    return tuple(sorted(set.intersection(*taken)))
 
 
 def _form(registry: BackendRegistry, spec: BackendSpec) -> str:

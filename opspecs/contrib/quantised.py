@@ -190,7 +190,7 @@ WAIVERS = {
         Waiver(
             "onnxruntime",
             "wraps around where a single element is its own sum (onnxruntime 1.31)",
-            "QLinearSoftmax-1: Softmax(input, axis) = Exp(input) / ReduceSum(Exp(input), "
+            "ContribOperators.md: Softmax(input, axis) = Exp(input) / ReduceSum(Exp(input), "
             "axis=axis, keepdims=1)",
             where=lambda op, x, *_: x.shape[op.axis] == 1,
         ),
