@@ -60,6 +60,7 @@ _UNSUPPORTED = (
     "does not support double yet",
     "is not a registered function/op",
     "Unsupported value attribute datatype",
+    "Unsupported data type: ",
 )
 _CODE = re.compile(r"^\[\w+\] : \w+ : \w+ : ")
 _OPTIONAL = re.compile(r"\boptional\((\w+\(\w+\))\)")

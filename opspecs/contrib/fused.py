@@ -161,6 +161,7 @@ class FusedGemm(Activated, Gemm):
 
     name = "com.microsoft.FusedGemm"
     core = Gemm
+    weight = 2.0 * RARE
     takes_empty = False
     inputs = (
         In("T", SINGLES, (2, 2)),

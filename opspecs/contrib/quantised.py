@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import torch
 
-from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.dtypes import INT4S, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.composite import Composite
@@ -18,6 +18,7 @@ from nnfuzz.operators.waiver import Waiver
 
 from ..activation import LeakyRelu, Sigmoid
 from ..arithmetic import Add, Mul
+from ..join import Concat
 from ..norm import Softmax
 from ..pool import AveragePool, GlobalAveragePool
 from ..quantize import DequantizeLinear, QuantizeLinear
@@ -28,6 +29,8 @@ PARAMETERS = (
     In("T", ranks=(0, 0), weight=True),
 )
 """Scale and zero point of one tensor, both of them scalars."""
+WIDTHS = (*BYTES, DType.UINT16, DType.INT16, *INT4S)
+"""What QuantizeLinear of the domain makes, and DequantizeLinear takes."""
 
 
 class Requantising(Composite):
@@ -38,7 +41,7 @@ class Requantising(Composite):
     """
 
     since = 13
-    weight = RARE
+    weight = 2 * RARE  # few values are bytes
     core: ClassVar[type[OpSpec]]
     quantises: ClassVar[type[QuantizeLinear]] = QuantizeLinear
     result_scales: ClassVar[tuple[float, float]] = OUT_SCALES
@@ -223,3 +226,55 @@ class QLinearGlobalAveragePool(Requantising):
     name = "com.microsoft.QLinearGlobalAveragePool"
     core = GlobalAveragePool
     inputs = (*of_rank(3, 5), *PARAMETERS)
+
+
+@operator
+class QLinearConcat(Requantising):
+    """Concat of two tensors, each with its scale. Source: com.microsoft.QLinearConcat-1."""
+
+    name = "com.microsoft.QLinearConcat"
+    core = Concat
+    count = 2
+    inputs = (*of_rank(1, 5), *of_rank(1, 5), *PARAMETERS)
+    axis = Concat.axis
+
+    def onnx(self, emit, *values):
+        return emit(self.name, *values[-2:], *values[:-2], axis=self.axis)
+
+
+@operator
+class OldQuantizeLinear(QuantizeLinear):
+    """QuantizeLinear with a zero point. Source: com.microsoft.QuantizeLinear-1."""
+
+    name = "com.microsoft.QuantizeLinear"
+    weight = RARE
+    inputs = (
+        In("T", (DType.FLOAT32, DType.FLOAT16)),
+        In("T", ranks=(0, 1), weight=True, narrow=True),
+        In("Q", WIDTHS, (0, 1), weight=True),
+    )
+    variadic = (3, 3)
+    to = Choice(WIDTHS)
+    saturate = Choice((1,))
+    precision = Choice((None,))
+
+    def onnx(self, emit, *values):
+        return emit(self.name, *values, axis=self.axis)
+
+
+@operator
+class OldDequantizeLinear(DequantizeLinear):
+    """DequantizeLinear with a zero point. Source: com.microsoft.DequantizeLinear-1."""
+
+    name = "com.microsoft.DequantizeLinear"
+    weight = RARE
+    inputs = (
+        In("Q", WIDTHS),
+        In("T", (DType.FLOAT32, DType.FLOAT16), (0, 1), weight=True, narrow=True),
+        In("Q", ranks=(0, 1), weight=True),
+    )
+    variadic = (3, 3)
+    typed = Choice((0,))
+
+    def onnx(self, emit, *values):
+        return emit(self.name, *values, axis=self.axis)
