@@ -107,18 +107,18 @@ _SHOWN = 300  # characters of a line
 
 
 def _choice(
-    interpreters: Interpreters, release: str, wheel: Path | None, python: str, nightly: bool
+    there: Interpreters, release: str, wheel: Path | None, python: str, nightly: bool
 ) -> Choose:
-    """Where scripts run. Raises: UsageError for two interpreters at once, ReleaseError."""
+    """Where scripts run. Raises: UsageError for two of them at once, ReleaseError."""
     if sum(map(bool, (release, wheel, python, nightly))) > 1:
         raise UsageError("--release, --wheel, --python and --nightly: give one of them")
     if release:
-        return interpreters.of_release(release)
+        return there.of_release(release)
     if wheel is not None:
-        return interpreters.of_wheel(wheel)
+        return there.of_wheel(wheel)
     if python:
-        return interpreters.of_python(python)
-    return interpreters.newest if nightly else interpreters.installed
+        return there.of_python(python)
+    return there.newest if nightly else there.installed
 
 
 def _news(found: Sequence[Checked]) -> list[str]:
