@@ -32,7 +32,7 @@ def corpus(folder: Path) -> Path:
 
 
 def spoiled(folder: Path, copy: Path) -> str:
-    """Copies the corpus with a wrong expected output in a second data set; returns its test's name."""
+    """Copies the corpus with a wrong expected output in a second data set; returns the test."""
     shutil.copytree(folder, copy)
     for test in sorted(file.parent for file in copy.glob("*/model.onnx")):
         *others, last = sorted(test.glob("test_data_set_*"))
