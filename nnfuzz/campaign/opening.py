@@ -157,7 +157,9 @@ class Workers:
     def __init__(self, opening: Opening, stack: ExitStack) -> None:
         """stack: closes them."""
         config = opening.config
-        self.producers = ProducerPool(config.producer, config.seed, config.producers, config.case)
+        self.producers = ProducerPool(
+            config.producer, config.seed, config.producers, config.case, opening.cache.folder
+        )
         stack.callback(self.producers.close)
         self.pools: list[BackendPool] = []
         backlog = KEPT_HANGS if config.timed else math.inf
