@@ -273,7 +273,7 @@ def exporting(seed, config, cache=""):
 
 
 def sometimes(how, plan):
-    return lambda seed, config: Stub(seed, [f"sometimes {how} {plan}"])
+    return lambda seed, config, cache="": Stub(seed, [f"sometimes {how} {plan}"])
 
 
 wrong_1101 = sometimes("wrong", "1101")
