@@ -18,6 +18,7 @@ from nnfuzz.backend.deviation import Deviation
 from nnfuzz.backend.jobs import (
     AskVersions,
     FiredPasses,
+    HeldOutputs,
     KnownPasses,
     RunLevels,
     WatchedPasses,
@@ -171,10 +172,22 @@ class BackendRunner:
                 again = watched and not timeout and event.stage != "start"
             if not again:
                 self._mourn(event)
+        if isinstance(event, Reply):
+            self._take_held(event.value)
         if self._job.levels:
             self._send()
             return None
         return [self._told(outcome) for outcome in self._done]
+
+    def _take_held(self, held: Iterable[HeldOutputs]) -> None:
+        """Gives the outcomes of levels that agree their outputs, which a verdict needs."""
+        late = {level.level: level.outputs for level in held}
+        self._done = [
+            replace(o, outputs=dict(late[o.level]), agrees=False)
+            if o.agrees and o.level in late
+            else o
+            for o in self._done
+        ]
 
     def run(
         self,
@@ -252,6 +265,8 @@ class BackendRunner:
         next_level, *rest = self._job.levels
         self.release = visible(outcome.target.release)
         taken = checked(outcome, self._made.target(next_level, self.release))
+        if taken.agrees and self._job.reference is None:
+            raise ValueError(f"{taken.target} agrees with outputs that it does not know")
         self._job = replace(self._job, levels=tuple(rest))
         return taken
 
@@ -317,7 +332,10 @@ def checked(outcome: Outcome, target: Target) -> Outcome:
     if max(map(len, (*texts, subject))) > 2 * TEXT_CHARS:
         raise ValueError("a text that is too long")
     ran = outcome.ok and outcome.stage is Stage.EXECUTE
-    return replace(outcome, outputs=(outcome.outputs or {}) if ran else None)
+    if outcome.agrees and (not ran or outcome.outputs):
+        raise ValueError(f"{outcome.target} agrees without having run, or sends its outputs")
+    whole = ran and not outcome.agrees
+    return replace(outcome, outputs=(outcome.outputs or {}) if whole else None)
 
 
 def limits_of(options: Any) -> Limits:

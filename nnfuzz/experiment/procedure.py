@@ -127,9 +127,9 @@ class Procedure:
         return outcomes
 
     async def _compare(self) -> None:
-        ran = [o for o in self._outcomes if o.outputs is not None]
-        if not ran or self.plan.judging is Judging.NEVER:
+        if self.plan.judging is Judging.NEVER or not any(o.compared for o in self._outcomes):
             return
+        ran = [o for o in self._outcomes if o.outputs is not None]
         start = time.perf_counter()
         doubts = doubtful(self.case, ran)
         self._agreed = not doubts
