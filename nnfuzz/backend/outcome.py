@@ -52,10 +52,10 @@ class Outcome:
 
     `captured` is the tail of what the compiler wrote to stdout and stderr. `seconds` maps a stage
     to the wall time spent in it; `cpu` is the CPU time of all of them. `outputs` is set when kind
-    is ok, unless the outcome `agrees`: then all outputs are close to the expected ones, and were
-    not sent. A process that died names its signal in `signal` ("SIGSEGV"), or its exit code in
-    `message` ("exited with code 3"). `over_memory_limit` marks a crash for want of memory; its
-    message begins with MEMORY_LIMIT. `complaint` is the backend's reading of its compiler's words,
+    is ok, unless the outcome `agrees`. A process that died names its signal in `signal`
+    ("SIGSEGV"), or its exit code in `message` ("exited with code 3"). `over_memory_limit` marks a
+    crash for want of memory; its message begins with MEMORY_LIMIT.
+    `complaint` is the backend's reading of its compiler's words,
     where there was an error. `label` is that of the backend (nnfuzz.backend.registry.labelled)
     where it is not the compiler's name. `baseline`: of a level that shows nothing of the backend's
     own (Backend.baseline). `passes`: names of those that changed the model, where that was asked
@@ -74,7 +74,6 @@ class Outcome:
     seconds: dict[str, float] = field(default_factory=dict)
     cpu: float = 0.0
     outputs: dict[str, np.ndarray] | None = field(default=None, metadata=UNWRITTEN)
-    agrees: bool = field(default=False, metadata=UNWRITTEN)
     complaint: Complaint | None = None
     label: str = ""
     baseline: bool = False
@@ -96,9 +95,11 @@ class Outcome:
         return self.kind is OutcomeKind.OK
 
     @property
-    def compared(self) -> bool:
-        """Whether there are outputs, or were some that agree with the expected ones."""
-        return self.agrees or self.outputs is not None
+    def agrees(self) -> bool:
+        """Whether its worker has compared all outputs with the expected ones, found them close, and
+        has not sent them (RunLevels.reference).
+        """
+        return self.ok and self.stage is Stage.EXECUTE and self.outputs is None
 
 
 def marked(outcome: Outcome) -> Outcome:

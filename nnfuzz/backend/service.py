@@ -123,7 +123,7 @@ class BackendService(Service):
         reference = self._job.reference
         if outcome.outputs is not None and reference is not None and agree(reference, outputs):
             held.append(HeldOutputs(outcome.level, {n: a.copy() for n, a in outputs.items()}))
-            report.part(replace(outcome, outputs=None, agrees=True))
+            report.part(replace(outcome, outputs=None))
             return False
         report.part(replace(outcome, outputs=outputs))
         return outcome.outputs is not None

@@ -127,9 +127,10 @@ class Procedure:
         return outcomes
 
     async def _compare(self) -> None:
-        if self.plan.judging is Judging.NEVER or not any(o.compared for o in self._outcomes):
-            return
         ran = [o for o in self._outcomes if o.outputs is not None]
+        agreeing = any(o.agrees for o in self._outcomes)
+        if not (ran or agreeing) or self.plan.judging is Judging.NEVER:
+            return
         start = time.perf_counter()
         doubts = doubtful(self.case, ran)
         self._agreed = not doubts
