@@ -7,6 +7,7 @@ import random
 import time
 import traceback
 import zlib
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -362,10 +363,10 @@ def _operator_weights(config: CaseConfig, specs: Sequence[type[OpSpec]]) -> dict
     """Factors on the frequencies of operators: those that few of the drawn opsets have are the more
     frequent where they are, up to SCARCE times; then what guidance asks for.
     """
-    found = {}
+    found, drawn = {}, sorted(config.drawn)
     for spec in specs:
-        having = sum(opset >= spec.since for opset in config.drawn)
-        scarcity = min(len(config.drawn) / having, SCARCE) if having else 1.0
+        having = len(drawn) - bisect_left(drawn, spec.since)
+        scarcity = min(len(drawn) / having, SCARCE) if having else 1.0
         found[spec.name] = scarcity * config.emphasis.operators.get(spec.name, 1.0)
     return {name: weight for name, weight in found.items() if weight != 1.0}
 
