@@ -41,6 +41,8 @@ class BugChange(StrEnum):
     CANNOT_RUN = "cannot run here"
 
 
+_DOUBTED = (BugChange.FIXED, BugChange.GONE)
+"""What is believed only if the script is right several times."""
 NEWS = (BugChange.FIXED, BugChange.BACK, BugChange.FLAKY, BugChange.GONE, BugChange.OTHERWISE)
 
 
@@ -181,7 +183,8 @@ class Checker:
         runs: list[ScriptRun] = []
         while len(runs) < REPEATS:
             runs.append(self.run(self.ledger.script(name), place.python, same))
-            if runs[-1].result is not ScriptResult.RIGHT:
+            change, _ = judged(bug, place.release, runs, self.today)
+            if runs[-1].result is not ScriptResult.RIGHT or change not in _DOUBTED:
                 break
         return runs
 
