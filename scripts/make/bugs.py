@@ -20,16 +20,17 @@ LEDGER = Ledger(DOCS / "bugs")
 HEAD = """\
 # Bugs found
 
-Distinct true bugs that nnfuzz has found, by system, in the versions named. A script needs only the system, onnx and
-NumPy (and onnxruntime for a model optimiser). It exits with 1, or crashes, as long as the bug exists. `docs/bugs` is a
-[ledger](LEDGER.md), of which `.venv/bin/python -m scripts.make.bugs` makes this page. These commands run every script in
-a process of its own and list the bugs that remain:
+Distinct true bugs that nnfuzz has found, by system. A script needs only the system, onnx and NumPy
+(and onnxruntime for a model optimiser). It exits with 1, or crashes, as long as the bug exists.
+`docs/bugs` is a [ledger](LEDGER.md), of which `.venv/bin/python -m scripts.make.bugs` makes this
+page. These commands run every script in a process of its own and list the bugs that remain:
 
     nnfuzz bugs check --ledger docs/bugs
     nnfuzz bugs check --ledger docs/bugs onnxruntime --release 1.20.1
 
-In another release, a script may fail for another reason than the bug, such as an opset that the release refuses
-("fails otherwise"). The column of releases says where the scripts reproduce, and where they are right.
+The column of releases says where the scripts reproduce, and where they are right. In another
+release, a script may fail for another reason than the bug, such as an opset that the release
+refuses ("fails otherwise").
 """
 _LOUD = re.compile(
     r"\b(wrong values|wrong dtype|wrong shape|SIGSEGV|SIGABRT|Segmentation fault|Hang)\b"
@@ -40,12 +41,11 @@ _LOUD = re.compile(
 class Section:
     """A heading of the page, and a table for each way in which its bugs were found.
 
-    folders: of the ledger. about: the compiler, for a sentence. ways: beginnings of the commands, with
-    the text above the table of each.
+    systems: those of its bugs. ways: the command that found them ("" for any), with the text above
+    the table. end: a sentence behind all tables.
     """
 
     title: str
-    about: str
     systems: tuple[str, ...]
     ways: Mapping[str, str]
     end: str = ""
@@ -53,7 +53,7 @@ class Section:
 
 def _plain(title: str, about: str, system: str) -> Section:
     command = f"nnfuzz fuzz -b {system}"
-    return Section(title, about, (system,), {command: f"{about}, by `{command}`."})
+    return Section(title, (system,), {command: f"{about}, by `{command}`."})
 
 
 TRANSFORMS = (
@@ -64,19 +64,17 @@ EXPORTERS = ("exporter-torchscript", "exporter-dynamo", "torch-export")
 SECTIONS = (
     Section(
         "ONNX Runtime",
-        "",
         ("onnxruntime",),
         {
             "nnfuzz fuzz -b onnxruntime": "CPU, by `nnfuzz fuzz -b onnxruntime`.",
             "nnfuzz fuzz -b onnxruntime --set rewrites=0.5": (
-                "By `nnfuzz fuzz -b onnxruntime --set rewrites=0.5` ([Rewrites](REWRITES.md)), some of "
-                "them with `--edges`:"
+                "By `nnfuzz fuzz -b onnxruntime --set rewrites=0.5` ([Rewrites](REWRITES.md)), "
+                "some of them with `--edges`:"
             ),
         },
     ),
     Section(
         "TVM",
-        "",
         ("tvm",),
         {
             "nnfuzz fuzz -b tvm": (
@@ -89,7 +87,6 @@ SECTIONS = (
     ),
     Section(
         "OpenVINO",
-        "",
         ("openvino",),
         {"nnfuzz fuzz -b openvino": "CPU, float32 inference, by `nnfuzz fuzz -b openvino`."},
         "OpenVINO computes float64 in float32 and int64 in int32 by design; this is not counted.",
@@ -99,16 +96,14 @@ SECTIONS = (
     _plain("torch.compile", "Inductor for CPUs", "torch"),
     Section(
         "PyTorch's exporters",
-        "",
         EXPORTERS,
         {
-            "": "By `nnfuzz fuzz -b exporter-torchscript` and `nnfuzz fuzz -b exporter-dynamo`, with "
-            "onnxscript 0.7.2."
+            "": "By `nnfuzz fuzz -b exporter-torchscript` and `nnfuzz fuzz -b exporter-dynamo`, "
+            "with onnxscript 0.7.2."
         },
     ),
     Section(
         "Model optimisers",
-        "",
         TRANSFORMS,
         {"": "By one campaign over all nine of them, with a `-b` for each."},
     ),
