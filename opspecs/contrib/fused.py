@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
@@ -10,7 +11,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.composite import Composite
-from nnfuzz.operators.families.matmul import factors, multiplies, product_shape, right_factor
+from nnfuzz.operators.families.matmul import factor_shapes, multiplies, product_shape, right_factor
 from nnfuzz.operators.families.sums import Summing
 from nnfuzz.operators.intervals import linear
 from nnfuzz.operators.operator import In, OpSpec, operator
@@ -74,7 +75,7 @@ class TransposeMatMul(Summing):
         return [first, TensorType(dtypes[1], self._stored(b, "B"))]
 
     def infer_input_types(self, draw, first, dtypes, output):
-        shapes = factors(draw, self._moved(first.shape, "A"), output.shape)
+        shapes = factor_shapes(draw, self._moved(first.shape, "A"), output.shape)
         pairs = zip(dtypes, shapes, "AB")
         return [TensorType(d, self._stored(s, side)) for d, s, side in pairs]
 
@@ -117,11 +118,22 @@ class FusedMatMul(TransposeMatMul):
         return emit(self.name, a, b, **said)
 
 
-class Activated(Composite):
-    """An operator, the sum with a further input if there is one, and an activation function.
+FUNCTIONS: Mapping[str, tuple[OpSpec, tuple[float, ...]]] = {
+    "Relu": (Relu(), ()),
+    "Tanh": (Tanh(), ()),
+    "Sigmoid": (Sigmoid(), ()),
+    "Softplus": (Softplus(), ()),
+    "Softsign": (Softsign(), ()),
+    "LeakyRelu": (LeakyRelu(alpha=0.25), (0.25,)),
+    "Elu": (Elu(alpha=0.5), (0.5,)),
+    "HardSigmoid": (HardSigmoid(alpha=0.25, beta=0.5), (0.25, 0.5)),
+    "Clip": (Clip(min=0.0, max=6.0), (0.0, 6.0)),
+}
+"""Activation functions by name, with the parameters that models state."""
 
-    `activation` has the name of the function and its parameters.
-    """
+
+class Activated(Composite):
+    """An operator, the sum with a further input if there is one, and an activation function."""
 
     since = 13
     weight = RARE
@@ -134,10 +146,8 @@ class Activated(Composite):
         return self.core(**{name: getattr(self, name) for name in self.core.declared})
 
     def function(self):
-        """The activation function, with its parameters."""
-        name, *numbers = self.activation
-        spec = ACTIVATIONS[name]
-        return spec(**dict(zip(spec.declared, numbers)))
+        """The activation function."""
+        return FUNCTIONS[self.activation][0]
 
     def compose(self, apply, *values):
         return [apply(self.function(), apply(self.first(), *values))]
@@ -147,12 +157,6 @@ class Activated(Composite):
 
     def value_range(self, *ranges):
         return self.function().value_range(self.first().value_range(*ranges))
-
-
-ACTIVATIONS: dict[str, type[OpSpec]] = {
-    **{spec.__name__: spec for spec in (Relu, Tanh, Sigmoid, Softplus, Softsign)},
-    **{spec.__name__: spec for spec in (LeakyRelu, Elu, HardSigmoid, Clip)},
-}
 
 
 @operator
@@ -172,19 +176,14 @@ class FusedGemm(Activated, Gemm):
     beta = SCALES
     transA = Choice((0, 1))
     transB = Choice((0, 1))
-    activation = Choice(
-        (
-            *(("Relu",), ("Tanh",), ("Sigmoid",), ("Softplus",), ("Softsign",)),
-            *(("LeakyRelu", 0.25), ("Elu", 0.5), ("HardSigmoid", 0.25, 0.5)),
-        )
-    )
+    activation = Choice([name for name in FUNCTIONS if name != "Clip"])
 
     def onnx(self, emit, *values):
-        name, *numbers = self.activation
+        numbers = FUNCTIONS[self.activation][1]
         names = ("activation_alpha", "activation_beta")
         said = {"alpha": self.alpha, "beta": self.beta}
         said |= {"transA": self.transA, "transB": self.transB, **dict(zip(names, numbers))}
-        return emit(self.name, *values, activation=name, **said)
+        return emit(self.name, *values, activation=self.activation, **said)
 
 
 @operator
@@ -198,17 +197,12 @@ class FusedConv(Activated, Conv):
         In("T", ranks=(3, 5), weight=True),
         In("T", ranks=(1, 1), weight=True),
     )
-    activation = Choice(
-        (
-            *(("Relu",), ("Tanh",), ("Sigmoid",), ("LeakyRelu", 0.25)),
-            *(("Clip", 0.0, 6.0), ("Clip", -1.0, 1.0), ("HardSigmoid", 0.25, 0.5)),
-        )
-    )
+    activation = Choice(("Relu", "Tanh", "Sigmoid", "LeakyRelu", "Clip", "HardSigmoid"))
 
     def onnx(self, emit, *values):
-        name, *numbers = self.activation
+        numbers = FUNCTIONS[self.activation][1]
         kernel = emit.type(values[1]).shape[2:]
-        said = {**self.onnx_attributes(), "kernel_shape": kernel, "activation": name}
+        said = {**self.onnx_attributes(), "kernel_shape": kernel, "activation": self.activation}
         return emit(FusedConv.name, *values, **said, activation_params=numbers or None)
 
 

@@ -122,19 +122,19 @@ class GatedRMSNorm(Grouped):
     inputs = (In("T", TYPES, (2, 4)), VECTOR, In("T", ranks=(2, 4)))
     epsilon = Normalization.epsilon
     activation = Choice(("silu", "swish", "sigmoid"))
+    groups = Choice((1, 1, 2, 3))
 
     def requires(self, x, scale, gate):
-        yield x.shape[-1] % scale.shape[0] == 0
+        yield scale.shape[0] * self.groups == x.shape[-1]
         yield gate.rank == x.rank
         yield from (a == b for a, b in zip(x.shape, gate.shape))
 
     def complete(self, draw, first, dtypes):
-        shapes = (first.shape[-1:], first.shape)
+        shapes = ((first.shape[-1] // self.groups,), first.shape)
         return [first, *(TensorType(d, s) for d, s in zip(dtypes[1:], shapes))]
 
     def compose(self, apply, x, scale, gate):
-        size = scale.shape[0]
-        parts = apply(Moves(lambda t: t.unflatten(-1, (-1, size))), x)
+        parts = apply(Moves(lambda t: t.unflatten(-1, (self.groups, -1))), x)
         norm = RMSNormalization(axis=-1, epsilon=self.epsilon, stash_type=None)
         y = apply(Moves(lambda t: t.flatten(-2)), apply(norm, parts, scale))
         opens = Sigmoid() if self.activation == "sigmoid" else Swish(alpha=1.0)

@@ -52,7 +52,7 @@ def test_the_first_axis_moves_behind_the_stack_before_the_product():
 
 def test_an_activation_has_its_parameters():
     attributes = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}
-    gemm = op("FusedGemm", activation=("LeakyRelu", 0.25), **attributes)
+    gemm = op("FusedGemm", activation="LeakyRelu", **attributes)
     (y,) = gemm.torch(torch.tensor([[-2.0, 0.0]]), torch.eye(2))
     assert y.tolist() == [[-0.5, 0.0]]
 
