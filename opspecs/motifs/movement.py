@@ -18,6 +18,16 @@ def _axis(m, x):
     return m.draw.integer(0, len(m.shape(x)) - 1)
 
 
+def factors(m, size, options):
+    """Two factors of a size, the first of which is one of the options; they depend on what divides
+    the size, if it is a number.
+    """
+    if not isinstance(size, int):
+        return m.draw.choice(options), m.draw.var("f", 1, 64)
+    factor = m.draw.choice([option for option in options if size % option == 0])
+    return factor, size // factor
+
+
 # -- transposes -------------------------------------------------------------------------------
 
 
@@ -54,7 +64,7 @@ def transpose_sandwich(m, x):
 def channel_shuffle(m, x):
     """Reshape, Transpose, Reshape: one axis is split into two, which are swapped."""
     batch, channels, *rest = m.shape(x)
-    groups, inner = m.draw.choice((1, 2, 3, 4)), m.draw.var("f", 1, 48)
+    groups, inner = factors(m, channels, (1, 2, 3, 4))
     y = m("Reshape", x, shape=(batch, groups, inner, *rest))
     y = m("Transpose", y, perm=(0, 2, 1, *range(3, len(rest) + 3)))
     m("Reshape", y, shape=(batch, channels, *rest))
