@@ -21,8 +21,9 @@ from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.operator import OpSpec
 
 DRAWS = 60
-"""Instances of an operator; up to four times as many if it has many signatures. An attribute that
-one instance in 20 sets is missed with a probability of 5 %."""
+"""Instances of an operator; up to four times as many if it has many signatures."""
+AGAIN = 4
+"""Times as many instances are drawn of an operator before one of its attributes is called unset."""
 Attribute = tuple[str, str]
 """The name of an ONNX operator, and of an attribute of it."""
 
@@ -38,6 +39,9 @@ def reach_problems(
     specs = list(specs)
     used, settable = attributes_reached(specs, seed, draws)
     reasons = {(spec.name, name): why for spec in specs for name, why in spec.unset.items()}
+    rare = {operator for operator, _ in settable - used - reasons.keys()}
+    again = [spec for spec in specs if spec.name in rare]
+    used |= attributes_reached(again, seed + 1, AGAIN * draws)[0]
     for operator, name in sorted(settable - used - reasons.keys()):
         yield f"{operator}: attribute {name} is never set to anything but its default"
     for operator, name in sorted(reasons.keys() & used):

@@ -11,7 +11,8 @@ import pytest
 HERE = Path(__file__).parent
 TEXT = (HERE.parents[1] / "docs" / "SECURITY_MODEL.md").read_text()
 ROWS = [line for line in TEXT.split("## Attacks")[1].splitlines() if line.startswith("|")][2:]
-NAMED = re.compile(r"`(test_\w+\.py)::(test_\w+)`")
+NAMED = re.compile(r"`((?:\w+/)?test_\w+\.py)::(test_\w+)`")
+"""A file of this folder, or of another one of tests/ with the folder's name, and a test of it."""
 
 
 def names_in(file: Path) -> set[str]:
@@ -27,7 +28,7 @@ def test_every_line_names_tests_that_exist(row):
         assert expectation
         assert NAMED.findall(tests), "which test shows it?"
     for file, name in NAMED.findall(tests):
-        assert name in names_in(HERE / file)
+        assert name in names_in((HERE.parent if "/" in file else HERE) / file)
 
 
 CONTROLS = {"test_a_worker_that_idles_between_jobs_is_kept"}

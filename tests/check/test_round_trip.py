@@ -25,5 +25,7 @@ def test_what_is_written_says_as_much_when_it_is_read(name):
 
 @pytest.mark.parametrize("name", ["Pad", "Gather", "MatMulInteger", "QuantizeLinear"])
 def test_the_attributes_are_those_that_were_written(name):
+    """But for a Pad that wraps below opset 19, which is composed of others."""
     trips = list(round_trips(REGISTRY.get(name), REGISTRY, 4))
-    assert trips and all(trip.itself for trip in trips)
+    composed = [t for t in trips if t.opset < 19 and t.instance.op.attributes.get("mode") == "wrap"]
+    assert trips and all(trip.itself for trip in trips if trip not in composed)

@@ -28,7 +28,7 @@ def test_a_discarded_name_is_gone_and_the_last_takes_its_place():
 
 def test_kinds_are_those_of_the_ranks_that_have_names():
     assert filled().kinds(1, 1) == [VECTOR, INDEX]
-    assert filled().read([DType.FLOAT32, DType.BOOL], 2, 4) == [(DType.FLOAT32, [MATRIX])]
+    assert filled().read([DType.FLOAT32, DType.BOOL], 2, 4) == {DType.FLOAT32: [MATRIX]}
 
 
 def test_every_name_is_picked_about_as_often():

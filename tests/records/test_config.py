@@ -32,8 +32,8 @@ def test_another_schema_is_refused():
     [
         ({"backends": ()}, "add --backend"),
         ({"backends": (TOY, TOY)}, "chosen twice"),
-        ({"workers": 0}, "between 1 and 1024"),
-        ({"full_check": 1.5}, "between 0 and 1"),
+        ({"workers": 0}, "from 1 to 1024"),
+        ({"full_check": 1.5}, "from 0 to 1"),
     ],
 )
 def test_bad_settings_name_the_fix(settings, message):

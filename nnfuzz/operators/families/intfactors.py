@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -9,7 +10,6 @@ import torch
 from nnfuzz.ir.expr import product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.families.conv import Convolution
 from nnfuzz.operators.families.intproduct import IntegerProduct, flat
 from nnfuzz.operators.families.matmul import (
@@ -24,11 +24,14 @@ from nnfuzz.operators.families.matmul import (
 def _granularity(*options: int) -> Choice:
     """Whether b has parameters per channel; where types are given, as they have it."""
 
-    def pick(draw: Draw, op: Any, first: TensorType, *others: TensorType) -> int:
-        params = op.by_role("q", (first, *others))
-        return int(params[0].rank > 0) if params else draw.choice(options)
+    def options_of(op: Any, *types: TensorType) -> Sequence[int]:
+        params = op.by_role("q", types)
+        if not params:
+            return options
+        single = params[0].shape == ((1,) if 1 in op.listed_options(types) else ())
+        return (int(params[0].rank > 0 and not single),)
 
-    return Choice(by=pick)
+    return Choice(options_of)
 
 
 class MatMulProduct(IntegerProduct):

@@ -48,8 +48,13 @@ class IntegerProduct(OpSpec):
     """
 
     roles: ClassVar[str]
-    listed = Choice((0, 0, 0, 1), default=0)
+    listed = Choice(lambda op, *types: op.listed_options(types), default=0)
     """Whether a parameter for all elements is a vector of one element in place of a scalar."""
+
+    def listed_options(self, types: Sequence[TensorType]) -> Sequence[int]:
+        """Options of `listed`: where the parameters of a are given, as they have it."""
+        params = self.by_role("p", types)
+        return (int(params[0].rank > 0),) if params else (0, 0, 0, 1)
 
     @property
     def single(self) -> Shape:
