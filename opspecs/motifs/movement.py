@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnfuzz.ir.dtypes import ALL, FLOATS, NUMBERS, DType
-from nnfuzz.operators.motif import motif
+from nnfuzz.operators.motif import factors, motif
 
 
 def _permutation(m, x):
@@ -16,16 +16,6 @@ def _inverse(perm):
 
 def _axis(m, x):
     return m.draw.integer(0, len(m.shape(x)) - 1)
-
-
-def factors(m, size, options):
-    """Two factors of a size, the first of which is one of the options; they depend on what divides
-    the size, if it is a number.
-    """
-    if not isinstance(size, int):
-        return m.draw.choice(options), m.draw.var("f", 1, 64)
-    factor = m.draw.choice([option for option in options if size % option == 0])
-    return factor, size // factor
 
 
 # -- transposes -------------------------------------------------------------------------------

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from nnfuzz.operators.motif import motif
-from opspecs.motifs.movement import factors
+from nnfuzz.operators.motif import factors, motif
 
 LAST = {"axes": (-1,), "keepdims": 1}
 

@@ -79,6 +79,8 @@ def test_most_graphs_with_a_turn_have_its_motif(name):
         if turns:
             made = made_by.next(random.Random(index), (), None, turns)
             made.graph.verify()
+            read = {name for node in made.graph.nodes for name in node.inputs}
+            assert read.issuperset((*made.graph.inputs, *made.graph.weights))
             names = {t.motif.name + (MISSED + t.kind if t.kind else "") for t in turns}
             kept, count = kept + bool(names.intersection(made.motifs)), count + 1
     assert kept / count > 0.7

@@ -101,7 +101,9 @@ def test_a_finding_of_what_a_script_registers_works_in_another_process(tmp_path,
     assert "class Mine" in (folder / "backend_mine.py").read_text()
     shown = running(folder / "repro.py")
     assert shown.returncode == 1 and "actual" in shown.stdout, shown.stdout + shown.stderr
-    needs = " ".join((folder / "repro.py").read_text().partition("\n\n")[2].split("\n\n")[0].split())
+    needs = " ".join(
+        (folder / "repro.py").read_text().partition("\n\n")[2].split("\n\n")[0].split()
+    )
     assert needs.startswith("Needs ") and "numpy, nnfuzz; beside it backend_mine.py" in needs
     assert (folder / "mycompiler.py").is_file()
     refused = running("-m", "nnfuzz", "replay", folder)
