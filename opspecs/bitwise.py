@@ -75,6 +75,7 @@ class BitwiseNot(Unary):
 class BitShift(Binary):
     """Zeros move in. Shifts by the width or more are undefined. Source: ONNX BitShift-11."""
 
+    weight = 2.0
     unexportable = (Unexportable("dynamo", "yields int8 for uint8 (torch 2.13)"),)
     inputs = (In("T", UNSIGNED), In("T", index=True))
     modular = True

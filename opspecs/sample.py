@@ -225,6 +225,7 @@ class GridSampleVolume(Sampling):
     """GridSample of volumes in its linear mode."""
 
     since = 20
+    weight = 2.0
     inputs = (In("T", SAMPLED, (5, 5)), In("T", ranks=(5, 5)))
 
 

@@ -217,6 +217,10 @@ def gemm(a, x, w, c=None):
 # -- shapes -----------------------------------------------------------------------------------
 
 
+def shape_of(a, x):
+    return torch.tensor(x.shape[a.get("start", 0) : a.get("end")], dtype=torch.int64)
+
+
 def reshape(a, x, shape):
     zeros = not a.get("allowzero", 0)
     return x.reshape([x.shape[i] if d == 0 and zeros else d for i, d in enumerate(shape.tolist())])
@@ -362,6 +366,7 @@ KERNELS = {
     "Conv": conv,
     "MatMul": lambda a, x, y: torch.matmul(x, y),
     "Gemm": gemm,
+    "Shape": shape_of,
     "Reshape": reshape,
     "Flatten": flatten,
     "Squeeze": squeeze,

@@ -82,6 +82,9 @@ def load(model: bytes) -> Program:
     constants = {t.name: _native(numpy_helper.to_array(t)) for t in graph.initializer}
     nodes = []
     for proto in graph.node:
+        if proto.op_type == "Constant" and proto.attribute[0].name == "value":
+            constants[proto.output[0]] = _native(numpy_helper.to_array(proto.attribute[0].t))
+            continue
         if proto.op_type not in KERNELS:
             raise Unsupported(proto.op_type)
         attrs = {a.name: _attribute(a) for a in proto.attribute}

@@ -112,33 +112,54 @@ def release_of(backend: type[Backend], release: str) -> str:
 def known_release(backend: type[Backend]) -> str:
     """The installed release by what its packages say of themselves; "" if they say nothing.
 
-    It is that of the first preloaded library, or else of the distribution that the adapter names:
-    an optimiser inherits the latter from the compiler that runs its models. The compiler is neither
-    imported nor started, which would take seconds.
+    The compiler is neither imported nor started, which would take seconds.
+    """
+    package = package_of(backend)
+    return importlib.metadata.version(package) if package and _is_there(package) else ""
+
+
+def package_of(backend: type[Backend]) -> str:
+    """The distribution whose releases are those of a backend; "" if nobody knows it.
+
+    It is that of the first preloaded library, or else the one that the adapter names: an optimiser
+    inherits the latter from the compiler that runs its models.
     """
     library = "".join(backend.preload[:1]).partition(".")[0]
     for package in filter(None, (library, backend.distribution)):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            return importlib.metadata.version(package)
+        if _is_there(package):
+            return package
     providers = importlib.metadata.packages_distributions().get(library, ())
-    return importlib.metadata.version(providers[0]) if providers else ""
+    return providers[0] if providers else backend.distribution or library
+
+
+def _is_there(package: str) -> bool:
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        return bool(importlib.metadata.version(package))
+    return False
 
 
 def releases_of(backend: type[Backend]) -> list[str]:
     """The releases that the index has for this Python and machine, the oldest first, without
     prereleases. Raises: ReleaseError.
     """
+    return index_releases(backend.distribution or backend.name)
+
+
+def index_releases(package: str, prereleases: bool = False) -> list[str]:
+    """The releases of a package that the index has for this Python and machine, the oldest first.
+
+    Raises: ReleaseError.
+    """
     pip = _pip() or [_uv() or "uv", "tool", "run", "pip"]
-    command = [*pip, "index", "versions", backend.distribution]
+    command = [*pip, "index", "versions", package, *(["--pre"] if prereleases else [])]
     told, why = _run(command)
     found = re.search(r"^Available versions: (.+)$", told, re.MULTILINE)
     if found is None:
         raise ReleaseError(
-            f"the releases of {backend.distribution or backend.name} cannot be listed: "
-            f"{' '.join(command)} failed: {why}"
+            f"the releases of {package} cannot be listed: {' '.join(command)} failed: {why}"
         )
     versions = sorted(map(_version, found.group(1).split(", ")))
-    return [str(version) for version in versions if not version.is_prerelease]
+    return [str(version) for version in versions if prereleases or not version.is_prerelease]
 
 
 def requirements(backend: type[Backend], release: str) -> tuple[str, ...]:

@@ -202,7 +202,8 @@ class FuzzOptions:
         Path | None,
         REPORTED.option(
             "Failures to count but not to report: a file with a signature or a pattern "
-            "(backend=tvm operator=Pow dtype=bfloat16) in each line, or a folder of findings.",
+            "(backend=tvm operator=Pow dtype=bfloat16) in each line, a folder of findings, or a "
+            "ledger (nnfuzz bugs).",
             "FILE",
         ),
     ] = None

@@ -14,6 +14,7 @@ import typer
 from nnfuzz.base.text import one_line
 from nnfuzz.cli.commands.backends import backends
 from nnfuzz.cli.commands.bisect import bisect
+from nnfuzz.cli.commands.bugs_check import bugs
 from nnfuzz.cli.commands.check import check
 from nnfuzz.cli.commands.doctor import doctor
 from nnfuzz.cli.commands.file import file
@@ -102,6 +103,7 @@ def application() -> typer.Typer:
     for command in (*fuzzing, check, *findings, generate, mine, select, verify, rewrite, backends):
         app.command(command.__name__, cls=Grouped)(command)
     app.add_typer(ops, name="ops")
+    app.add_typer(bugs, name="bugs")
     return app
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from nnfuzz.base.reading import Json
 from nnfuzz.compare.edges import enclosure
@@ -15,15 +15,18 @@ from nnfuzz.inputs.search import Found, search
 from nnfuzz.ir.features import features
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.operator import OpSpec
 from nnfuzz.sandbox.job import Report, Service, does
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.case_generator import QUICK
 from nnfuzz.testcase.identity import Probe
 from nnfuzz.testcase.producer import Producer
 
-MISSES, MOST_INSTANCES = 4, 32
+MISSES, PATIENCE, MOST_INSTANCES = 4, 12, 32
 """Models of one signature in a row that show no new value of an attribute, after which no more are
-tried, and how many are tried at most. Most modes have two or three values."""
+tried; the same while an option that the spec declares has not occurred, which may be impossible
+for the signature; how many are tried at most."""
 
 
 class CorpusService(Service):
@@ -53,19 +56,22 @@ class CorpusService(Service):
 
     def _instances(self, key: SupportKey, report: Report) -> Iterator[int]:
         seen: set[str] = set()
+        absent: set[tuple[str, object]] | None = None
+        """Options of attributes that have not occurred; None before the first model."""
         misses = 0
         for number in range(MOST_INSTANCES):
             made = self.producer.made(Probe(key, number), report)
-            new = (
-                features(made.graph).attribute_values() - seen
-                if isinstance(made, TestCase)
-                else set()
-            )
+            new: set[str] = set()
+            if isinstance(made, TestCase):
+                new = features(made.graph).attribute_values() - seen
+                op = self.producer.load(made).nodes[-1].op
+                left = _options(op) if absent is None else absent
+                absent = {(name, option) for name, option in left if op.attributes[name] != option}
             if new:
                 yield number
             seen |= new
             misses = 0 if new else misses + 1
-            if misses == MISSES:
+            if misses == (PATIENCE if absent else MISSES):
                 return
 
     def _entry(self, case: TestCase, sets: int, report: Report) -> Entry | NotProduced:
@@ -105,3 +111,13 @@ class CorpusService(Service):
 def corpus_service(seed: int, config: Mapping[str, Json]) -> CorpusService:
     """The factory that sandboxes name."""
     return CorpusService(seed, config)
+
+
+def _options(op: OpSpec) -> set[tuple[str, object]]:
+    """The attributes that a spec declares with a fixed list of options, each with each option."""
+    lists = {
+        name: declared.options
+        for name, declared in op.declared.items()
+        if isinstance(declared, Choice) and isinstance(declared.options, Sequence)
+    }
+    return {(name, option) for name, options in lists.items() for option in options}

@@ -36,6 +36,12 @@ _PLACE = re.compile(r"^## (?:Versions|How to reproduce)$", re.MULTILINE)
 _SECTION = re.compile(r"^## Releases\n.*?(?=^## )", re.MULTILINE | re.DOTALL)
 
 
+def release_in(text: str) -> str:
+    """The release at the beginning of the version that a compiler gives; "" if there is none."""
+    found = _RELEASE.match(text)
+    return found.group() if found else ""
+
+
 class NotReproduced(ValueError):
     """A finding that does not fail in its own release any more."""
 
@@ -57,10 +63,10 @@ class Releases:
     @property
     def own(self) -> str:
         """The release that the finding is about. Raises: ReleaseError if it says none."""
-        found = _RELEASE.match(self.spec.release or self.finding.failure.targets[0].release)
-        if found is None:
+        found = release_in(self.spec.release or self.finding.failure.targets[0].release)
+        if not found:
             raise ReleaseError("the finding does not say which release it is about")
-        return found.group()
+        return found
 
     def bisect(self, oldest: str = "", newest: str = "") -> list[Bisection]:
         """With which release the failure came, and with which it went.

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage, marked
-from nnfuzz.backend.plugin_files import plugin_files
+from nnfuzz.backend.plugin_files import PluginFiles, plugin_files
 from nnfuzz.backend.registry import BackendSpec, plugin_name
 from nnfuzz.backend.target import Target
 from nnfuzz.base.files import atomic_folder, npz_bytes, write_atomically
@@ -102,9 +102,7 @@ def write_finding(folder: str | Path, finding: Finding, program: str | None = No
     from nnfuzz.report.tracker import tracker_report
 
     folder = Path(folder)
-    own = finding.backend.plugins if finding.backend else ()
-    plugins = plugin_files([*own, *finding.config.get("plugins", ())], ["repro.py"])
-    finding = _impersonal(finding, plugins.names)
+    finding, plugins = _written(finding)
     case = finding.case
     with atomic_folder(folder) as made:
         if case.model:
@@ -122,6 +120,21 @@ def write_finding(folder: str | Path, finding: Finding, program: str | None = No
         text = json.dumps(_to_json(finding), indent=1)
         (made / "finding.json").write_text(text + "\n", encoding="utf-8")
     return folder
+
+
+def finding_script(finding: Finding, program: str | None) -> str:
+    """The text of repro.py as write_finding would write it."""
+    from nnfuzz.report.repro import repro_script
+
+    written, plugins = _written(finding)
+    return repro_script(written, program, plugins)
+
+
+def _written(finding: Finding) -> tuple[Finding, PluginFiles]:
+    """The finding as its folder holds it, and the files of its plug-ins."""
+    own = finding.backend.plugins if finding.backend else ()
+    plugins = plugin_files([*own, *finding.config.get("plugins", ())], ["repro.py"])
+    return _impersonal(finding, plugins.names), plugins
 
 
 def read_finding(folder: str | Path, trusted: Trust = nobody) -> Finding:

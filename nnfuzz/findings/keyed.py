@@ -125,7 +125,7 @@ def known_by(folder: Path, registry: BackendRegistry) -> KnownFailures:
         found = keyed(finding, registry)
     except RegistryError:
         return KnownFailures(frozenset(hashes))
-    keys = (found.keys,) if folder.name == REDUCED else ()
+    keys = (found.keys,) if folder.name == REDUCED or finding.origin.reduction else ()
     return KnownFailures(frozenset({*hashes, found.cause}), keys=keys)
 
 

@@ -106,7 +106,7 @@ class GraphGrower:
                 return
 
     def finish(self, like: Graph | None = None) -> Graph:
-        """The graph; placeholders become inputs or weights, loose ends outputs.
+        """The graph; placeholders that are read become inputs or weights, loose ends outputs.
 
         At least one placeholder becomes an input. A value with readers is also an output with a
         small probability, which keeps optimisers from fusing it away. like: a graph whose remaining
@@ -120,6 +120,9 @@ class GraphGrower:
         constant: dict[int, bool] = {}
         """Whether the parameters of a node are weights, by its position: all of them, or none."""
         for name, placeholder in growth.placeholders.items():
+            if name not in reader:  # a near miss left it out
+                del graph.values[name]
+                continue
             if like and name in like.values:
                 (graph.inputs if name in inputs else graph.weights).append(name)
                 if name in like.prescribed:

@@ -7,6 +7,7 @@ from pathlib import Path
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.reading import JsonObject, Unreadable, read
 from nnfuzz.base.untrusted import read_json
+from nnfuzz.bugs.ledger import Ledger, is_ledger, known_bugs
 from nnfuzz.findings.keyed import known_by
 from nnfuzz.records.config import ConfigError
 from nnfuzz.triage.known import KnownError, KnownFailures
@@ -14,8 +15,10 @@ from nnfuzz.triage.known import KnownError, KnownFailures
 
 def known_failures(path: Path) -> tuple[str, ...]:
     """The lines of a file of known failures; of a folder, lines for the findings in it by today's
-    rules. Raises: ConfigError.
+    rules; of a ledger, lines for its bugs but the fixed ones. Raises: ConfigError, BugError.
     """
+    if path.is_dir() and is_ledger(path):
+        return known_bugs(Ledger(path), BackendRegistry.discover()).lines()
     if path.is_dir():
         return _known_in(path)
     try:
@@ -25,7 +28,7 @@ def known_failures(path: Path) -> tuple[str, ...]:
     except Unreadable as error:
         raise ConfigError(
             f"--known {error}: name a finding's or campaign's folder, or a text file with a "
-            "signature or a pattern such as backend=tvm operator=Pow in each line"
+            "signature or a pattern such as backend=tvm operator=Pow in each line, or a ledger"
         ) from error
 
 

@@ -99,7 +99,8 @@ def test_there_are_enough_changes_of_every_kind():
 def test_a_rerun_equals_a_run_from_scratch(producer):
     """Starting from the values of O0 saves time and changes nothing."""
     checked = 0
-    for case in filter(lambda c: isinstance(c, TestCase), map(producer.produce, range(4))):
+    produced = map(producer.produce, range(6))
+    for case in [c for c in produced if isinstance(c, TestCase) and known(c)]:
         base = run(load(case.model), case.inputs)
         for change in PLANTED_BUGS:
             program = change.apply(base.program)
@@ -117,7 +118,7 @@ def test_a_rerun_equals_a_run_from_scratch(producer):
 def test_common_bugs_are_found_and_legal_variations_pass():
     chosen = [c for c in PLANTED_BUGS if c.name in COMMON]
     legal = [c for c in LEGAL_VARIATIONS if c.name in ("sums_pairwise", "excess_precision")]
-    bench = Bench(3, [*chosen, *legal], legal, CONFIG)
+    bench = Bench(4, [*chosen, *legal], legal, CONFIG)
     bench.run(20)
     assert bench.models == 20 and not bench.baseline_alarms
     for change in chosen:
@@ -149,7 +150,8 @@ def test_command_line(capsys):
 
 def test_serves_as_a_backend(producer):
     registry = BackendRegistry.discover([PLUGIN])
-    case = next(c for c in map(producer.produce, range(9)) if isinstance(c, TestCase))
+    produced = map(producer.produce, range(9))
+    case = next(c for c in produced if isinstance(c, TestCase) and known(c))
     backend = registry.spec("planted", {"change": "copied_in_half"}).load()
     module = backend.import_model(case.model)
     plain, changed = (backend.compile(module, level)(case.inputs) for level in ("O0", "O1"))

@@ -1,0 +1,195 @@
+"""From the findings of a campaign to the bugs of a ledger: what is new, and what has come back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from enum import StrEnum
+from pathlib import Path
+
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.bugs.bug import Bug, BugError, BugState, ScriptResult, newer
+from nnfuzz.bugs.environments import Interpreters
+from nnfuzz.bugs.ledger import Ledger
+from nnfuzz.bugs.refreshing import own_script
+from nnfuzz.bugs.scripts import ScriptRun, run_script
+from nnfuzz.findings.bisection import release_in
+from nnfuzz.findings.folder import Trust, is_finding, nobody, read_finding, smallest
+from nnfuzz.findings.keyed import known_by
+from nnfuzz.findings.packed_folder import unpack_folder
+from nnfuzz.records.finding import Finding
+from nnfuzz.triage.keys import Key
+from nnfuzz.triage.known import KnownFailures
+
+MOST_OPERATORS = 3
+"""In the name of a bug."""
+Confirm = Callable[[Path, Bug], ScriptRun]
+"""Runs a script in the release of the compiler in which the bug was found."""
+
+
+class AdditionKind(StrEnum):
+    """What a finding is to a ledger. BACK: of a bug that a release had fixed. OTHERWISE: of a known
+    bug that now fails in another way.
+    """
+
+    NEW = "new"
+    KNOWN = "known"
+    BACK = "back"
+    OTHERWISE = "known, fails in a new way"
+    FLAKY = "new, but does not reproduce"
+
+
+@dataclass(frozen=True)
+class Addition:
+    """The bug that a finding belongs to, and how. message: more about it; may be empty."""
+
+    finding: Path
+    name: str
+    kind: AdditionKind
+    message: str = ""
+
+
+def findings_below(place: Path) -> list[Path]:
+    """The folders of findings: the place itself, or those of a campaign. Raises: BugError."""
+    if is_finding(place):
+        return [place]
+    within = place / "findings" if (place / "findings").is_dir() else place
+    found = sorted(path for path in within.glob("*") if is_finding(path))
+    if not found and within == place:
+        raise BugError(f"{place} is neither a campaign nor a finding: there is no finding in it")
+    return found
+
+
+def confirming(interpreters: Interpreters) -> Confirm:
+    """Runs scripts in environments of the releases that the findings are of."""
+
+    def confirm(script: Path, bug: Bug) -> ScriptRun:
+        choose = (
+            interpreters.of_release(bug.last_bad_release)
+            if bug.last_bad_release
+            else interpreters.installed
+        )
+        return run_script(script, choose(bug).python, same_release=True)
+
+    return confirm
+
+
+@dataclass(frozen=True)
+class Adder:
+    """Adds findings to a ledger, which is locked meanwhile.
+
+    confirm: runs the script of what is new; None if nothing is to be run. trusted: which plug-ins
+    that the finding in a folder names may be in its script, which this nnfuzz makes.
+    """
+
+    ledger: Ledger
+    registry: BackendRegistry
+    today: date
+    confirm: Confirm | None = None
+    trusted: Callable[[Path], Trust] = lambda folder: nobody
+
+    def add_all(self, place: Path) -> Iterator[Addition]:
+        """Adds what is new of a campaign or a finding, one after the other.
+
+        Raises: BugError, FindingError, OSError.
+        """
+        bugs = self.ledger.bugs()
+        for folder in findings_below(place):
+            done = self._add(folder, bugs)
+            bugs[done.name] = self.ledger.bug(done.name)
+            yield done
+
+    def _add(self, folder: Path, bugs: dict[str, Bug]) -> Addition:
+        unpack_folder(folder)
+        source = smallest(folder)
+        finding = read_finding(source)
+        known = KnownFailures.merged(known_by(f, self.registry) for f in {folder, source})
+        keys = {key for found in known.keys for key in found}
+        made = _bug(finding, folder, known.hashes, keys)
+        fitting = (n for n, b in bugs.items() if b.system == made.system)
+        name = next((n for n in fitting if bugs[n].is_of(known.hashes, keys)), "")
+        while name and (leader := bugs[name].duplicate_of):
+            name = leader if leader in bugs else ""
+        if name:
+            return self._occurred(name, bugs[name], made, folder)
+        return self._new(_free(_name(finding), bugs), made, source, folder)
+
+    def _new(self, name: str, made: Bug, source: Path, folder: Path) -> Addition:
+        """Adds a bug; it is flaky if its script does not reproduce it at once."""
+        missing: list[str] = []
+
+        def finish(draft: Path) -> None:
+            missing.append(own_script(draft, self.registry, self.trusted(draft)))
+
+        self.ledger.add(name, made, source, finish)
+        (message,) = missing
+        if message or self.confirm is None:
+            return Addition(folder, name, AdditionKind.NEW, message and f"no script: {message}")
+        run = self.confirm(self.ledger.script(name), made)
+        if run.result is ScriptResult.REPRODUCES:
+            return Addition(folder, name, AdditionKind.NEW)
+        kind = AdditionKind.NEW
+        if run.result is ScriptResult.RIGHT:
+            kind = AdditionKind.FLAKY
+            self.ledger.put(name, replace(made, state=BugState.FLAKY))
+        return Addition(folder, name, kind, f"{run.result}: {run.message}")
+
+    def _occurred(self, name: str, bug: Bug, made: Bug, folder: Path) -> Addition:
+        """Records that a bug occurred in the finding's release, and by which signatures and keys it
+        is recognised from now on.
+        """
+        release, kind, message = made.last_bad_release, AdditionKind.KNOWN, ""
+        back = bug.state is BugState.FIXED and not newer(bug.right_release, release)
+        changed = bug.recognised_as(made).failing_in(release)
+        if made.kind != bug.kind and bug.kind:
+            kind, message = AdditionKind.OTHERWISE, f"{made.kind}, not {bug.kind}"
+        if back:
+            kind, message = AdditionKind.BACK, f"fixed in {bug.right_release or '?'}"
+            changed = replace(changed, state=BugState.CONFIRMED, right_release="")
+        if kind is not AdditionKind.KNOWN:
+            changed = changed.noted(f"{kind} in {release or '?'} ({message}): {folder}", self.today)
+        if changed != bug:
+            self.ledger.put(name, changed)
+        return Addition(folder, name, kind, message)
+
+
+def _bug(finding: Finding, folder: Path, signatures: frozenset[str], keys: set[Key]) -> Bug:
+    """The bug that a finding shows, in state new."""
+    failure, graph = finding.failure, finding.case.graph
+    made = datetime.fromtimestamp((folder / "finding.json").stat().st_mtime, UTC)
+    system = finding.backend.name if finding.backend else failure.backend
+    bug = Bug(
+        failure.signature.title.removeprefix(f"{failure.backend}: "),
+        system,
+        failure.kind.value,
+        operators=tuple(sorted({*graph.operators})),
+        dtypes=tuple(sorted({*graph.dtypes.values()})),
+        first_seen=made.date().isoformat(),
+        signatures=tuple(sorted(signatures)),
+        keys=tuple(sorted(map(str, keys))),
+    )
+    bug = bug.failing_in(release_in(failure.targets[0].release))
+    for found in (b.release for b in finding.origin.bisection if b.release):  # by nnfuzz bisect
+        if newer(found, bug.last_bad_release):
+            bug = replace(bug, right_release=found)
+        else:
+            bug = replace(bug, first_bad_release=found)
+    return bug
+
+
+def _name(finding: Finding) -> str:
+    """SYSTEM/KIND-OPERATORS-SIGNATURE."""
+    operators = dict.fromkeys(finding.case.graph.operators[:MOST_OPERATORS])
+    system = finding.backend.name if finding.backend else finding.failure.backend
+    parts = (finding.failure.kind.value, *operators, finding.failure.signature.hash[:6])
+    plain = (re.sub(r"[^a-z0-9.]+", "-", part.lower()).strip("-") for part in (*parts, system))
+    *words, folder = plain
+    return f"{folder}/{'-'.join(words)}"
+
+
+def _free(name: str, bugs: dict[str, Bug]) -> str:
+    """The name, or with a number behind it if there is a bug of that name."""
+    further = (f"{name}-{n}" for n in range(2, len(bugs) + 3))
+    return next(n for n in (name, *further) if n not in bugs)

@@ -1,0 +1,206 @@
+"""One bug of a ledger, as bug.toml has it."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import date
+from enum import StrEnum
+from pathlib import Path
+
+from packaging.version import InvalidVersion, Version
+
+from nnfuzz.backend.contract import suggest
+from nnfuzz.base.reading import JsonObject, Unreadable, read
+from nnfuzz.base.untrusted import read_text
+from nnfuzz.base.writing import fields_as_json
+from nnfuzz.bugs.toml import toml_text
+from nnfuzz.triage.keys import Key, have_one_cause
+from nnfuzz.triage.known import KnownFailures
+
+FILE = "bug.toml"
+SCHEMA = 1
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_ADDRESS = re.compile(r"https?://\S+")
+
+
+class BugError(Unreadable):
+    """A bug that cannot be read or changed as asked; the message names the file and the fix."""
+
+
+class _Word(StrEnum):
+    """A word of bug.toml."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> None:
+        """Raises: ValueError that names the words that there are."""
+        raise ValueError(f"{value!r} is none of {', '.join(cls)}")
+
+
+class BugState(_Word):
+    """Where a bug is in its life. flaky: its script reproduces it now and then."""
+
+    NEW = "new"
+    FILED = "filed"
+    CONFIRMED = "confirmed"
+    FIXED = "fixed"
+    WONTFIX = "wontfix"
+    DUPLICATE = "duplicate"
+    FLAKY = "flaky"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody should still mend it."""
+        return self in (BugState.NEW, BugState.FILED, BugState.CONFIRMED, BugState.FLAKY)
+
+
+class ScriptResult(_Word):
+    """What the script of a bug shows. OTHERWISE: it fails for another reason than the bug."""
+
+    REPRODUCES = "reproduces"
+    RIGHT = "right"
+    OTHERWISE = "fails otherwise"
+    CANNOT_RUN = "cannot run here"
+
+
+@dataclass(frozen=True)
+class Bug:
+    """The fields of bug.toml, in its order.
+
+    system: name of the backend. kind: of the failure (mismatch, exception, crash, ...). package:
+    whose releases count, and what else the script needs; "" for the backend's own package.
+    first_bad_release, last_bad_release: the oldest and the newest in which it is known to fail.
+    right_release: the first one behind these that is right. first_seen: a day such as 2026-11-23.
+    upstream: address of the issue. duplicate_of: name of the bug that it is one with. signatures,
+    keys: of its findings, by which it is recognised (nnfuzz.triage). patterns: written by hand,
+    such as "operator=LSTM kind=mismatch", as nnfuzz.triage.known reads them. releases: what the
+    script showed in each.
+    """
+
+    title: str
+    system: str
+    kind: str = ""
+    state: BugState = BugState.NEW
+    operators: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ()
+    first_bad_release: str = ""
+    last_bad_release: str = ""
+    right_release: str = ""
+    first_seen: str = ""
+    upstream: str = ""
+    duplicate_of: str = ""
+    package: str = ""
+    needs: tuple[str, ...] = ()
+    signatures: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    releases: Mapping[str, ScriptResult] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raises: ValueError for a field that makes no sense, with the fix."""
+        for name in ("title", "system"):
+            if not getattr(self, name).strip():
+                raise ValueError(f"{name} is empty")
+        for release in (*map(self.__getattribute__, _RELEASES), *self.releases):
+            if release and version_of(release) is None:
+                raise ValueError(f"{release!r} is no release such as 1.31.1")
+        if self.upstream and not _ADDRESS.fullmatch(self.upstream):
+            raise ValueError(f"upstream {self.upstream!r} is no address such as https://...")
+        if self.first_seen and not _DAY.fullmatch(self.first_seen):
+            raise ValueError(f"first_seen {self.first_seen!r} is no day such as 2026-11-23")
+        if (self.state is BugState.DUPLICATE) != bool(self.duplicate_of):
+            raise ValueError("state duplicate and duplicate_of go together (nnfuzz bugs merge)")
+        self.known()
+
+    def known(self) -> KnownFailures:
+        """What failures of this bug are recognised by. Raises: KnownError."""
+        own = f"backend={self.system} "
+        lines = [*self.signatures, *(own * ("backend=" not in p) + p for p in self.patterns)]
+        found = KnownFailures.parse(lines, "signatures and patterns")
+        keys = (frozenset(Key.parse_all(self.keys)),) if self.keys else ()
+        return replace(found, keys=keys)
+
+    def is_of(self, signatures: Iterable[str], keys: Iterable[Key]) -> bool:
+        """Whether a finding with these signatures and keys has this bug as its cause."""
+        if not set(self.signatures).isdisjoint(signatures):
+            return True
+        return bool(self.keys) and have_one_cause(frozenset(keys), Key.parse_all(self.keys))
+
+    def recognised_as(self, other: Bug) -> Bug:
+        """With what the other one is recognised by as well."""
+        mine, theirs = ((b.signatures, b.keys, b.patterns) for b in (self, other))
+        both = (tuple(dict.fromkeys((*one, *more))) for one, more in zip(mine, theirs))
+        signatures, keys, patterns = both
+        return replace(self, signatures=signatures, keys=keys, patterns=patterns)
+
+    def failing_in(self, release: str) -> Bug:
+        """With a release in which it fails; as it is for ""."""
+        if not release:
+            return self
+        first, last = self.first_bad_release or release, self.last_bad_release or release
+        return replace(
+            self,
+            first_bad_release=release if newer(first, release) else first,
+            last_bad_release=release if newer(release, last) else last,
+            releases={**self.releases, release: ScriptResult.REPRODUCES},
+        )
+
+    def noted(self, text: str, today: date) -> Bug:
+        """With a further note, which begins with the day."""
+        return replace(self, notes=(*self.notes, f"{today.isoformat()} {' '.join(text.split())}"))
+
+
+_RELEASES = ("first_bad_release", "last_bad_release", "right_release")
+NAMES = tuple(f.name for f in fields(Bug))
+
+
+def version_of(release: str) -> Version | None:
+    """None for a text that is no release."""
+    try:
+        return Version(release)
+    except InvalidVersion:
+        return None
+
+
+def newer(one: str, other: str) -> bool:
+    """Whether one release is newer than another one; not if one of them is unknown ("")."""
+    first, second = version_of(one), version_of(other)
+    return first is not None and second is not None and first > second
+
+
+def read_bug(file: Path) -> Bug:
+    """Raises: BugError with one line that names the file and the fix."""
+    try:
+        data = tomllib.loads(read_text(file))
+        schema = data.pop("schema", SCHEMA)
+        if schema != SCHEMA:
+            raise Unreadable(f"has the schema {schema!r}, this nnfuzz reads {SCHEMA}")
+        if unknown := [name for name in data if name not in NAMES]:
+            raise Unreadable(f"there is no field {unknown[0]!r}; {suggest(unknown[0], NAMES)}")
+        if missing := [name for name in ("title", "system") if name not in data]:
+            raise Unreadable(f"{missing[0]} is missing")
+        return read(Bug, {name: _plain(value) for name, value in data.items()})
+    except tomllib.TOMLDecodeError as error:
+        raise BugError(f"{file} is no TOML: {error}") from error
+    except BugError:
+        raise
+    except Unreadable as error:
+        text = str(error).removeprefix(f"{file}").removeprefix("it: ").strip(": ")
+        raise BugError(f"{file}: {text.removeprefix('.')}") from error
+
+
+def _plain(value: object) -> object:
+    """A day that is written without quotes, as its text."""
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def bug_text(bug: Bug) -> str:
+    """The content of bug.toml; fields that say nothing are left out."""
+    found: JsonObject = {"schema": SCHEMA}
+    found |= {k: v for k, v in fields_as_json(bug).items() if v or k in ("title", "system")}
+    if releases := found.pop("releases", None):
+        found["releases"] = dict(sorted(releases.items(), key=lambda pair: Version(pair[0])))
+    return toml_text(found)

@@ -1,0 +1,223 @@
+"""Checks which bugs of a ledger a release still has, and moves their states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from enum import StrEnum
+from pathlib import Path
+
+from nnfuzz.backend.releases import ReleaseError
+from nnfuzz.bugs.bug import Bug, BugState, ScriptResult, newer, version_of
+from nnfuzz.bugs.environments import Choose, Interpreter
+from nnfuzz.bugs.ledger import Ledger, Note
+from nnfuzz.bugs.scripts import ScriptRun, run_script
+from nnfuzz.experiment.bisection import Bisection, BisectionStep, ReleaseAnswer, went
+
+REPEATS = 3
+"""Runs of a script that does not reproduce its bug, before that is believed."""
+_ANSWERS = {
+    ScriptResult.REPRODUCES: ReleaseAnswer.FAILS,
+    ScriptResult.RIGHT: ReleaseAnswer.RIGHT,
+    ScriptResult.OTHERWISE: ReleaseAnswer.DIFFERENT,
+    ScriptResult.CANNOT_RUN: ReleaseAnswer.UNSUPPORTED,
+}
+
+
+class BugChange(StrEnum):
+    """What a check means for a bug. BACK is a regression. GONE: it does not reproduce in a release
+    in which it did. ABSENT: a release before or behind the bad ones does not have it, as is known.
+    """
+
+    STILL = "still there"
+    FIXED = "fixed"
+    BACK = "back"
+    FLAKY = "reproduces now and then"
+    GONE = "does not reproduce where it did"
+    ABSENT = "not there"
+    BEFORE = "there, and fixed later"
+    OTHERWISE = "fails otherwise"
+    CANNOT_RUN = "cannot run here"
+
+
+NEWS = (BugChange.FIXED, BugChange.BACK, BugChange.FLAKY, BugChange.GONE, BugChange.OTHERWISE)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The result for one bug. release: "" if the compiler is not there. bug: as it is now.
+    fixed_in: the release that was right before it came back.
+    """
+
+    name: str
+    system: str
+    release: str
+    change: BugChange
+    message: str
+    bug: Bug
+    seconds: float = 0.0
+    fixed_in: str = ""
+
+    @property
+    def line(self) -> str:
+        """One line about it, for a terminal."""
+        told = f"fixed in {self.bug.right_release}" if self.change is BugChange.FIXED else ""
+        told = f"back, was fixed in {self.fixed_in or '?'}" if self.is_regression else told
+        where = f"{self.system} {self.release}".strip()
+        return f"{self.name}: {told or self.change} ({where}): {self.message}"
+
+    @property
+    def is_regression(self) -> bool:
+        return self.change is BugChange.BACK
+
+
+def judged(bug: Bug, release: str, runs: Sequence[ScriptRun], today: date) -> tuple[BugChange, Bug]:
+    """What the runs of a bug's script in a release mean, and the bug with its new state.
+
+    runs: at least one; several only if the first ones do not reproduce the bug.
+    """
+    results = {run.result for run in runs}
+    if results == {ScriptResult.REPRODUCES}:
+        return _reproduced(bug, release, today)
+    if ScriptResult.REPRODUCES in results:
+        flaky = replace(bug.failing_in(release), state=BugState.FLAKY)
+        is_news = bug.state is not BugState.FLAKY
+        return BugChange.FLAKY, flaky.noted(f"flaky in {release}", today) if is_news else bug
+    if runs[-1].result is ScriptResult.CANNOT_RUN:
+        return BugChange.CANNOT_RUN, bug
+    if runs[-1].result is ScriptResult.OTHERWISE:
+        releases = {release: ScriptResult.OTHERWISE, **bug.releases}
+        return BugChange.OTHERWISE, replace(bug, releases=releases)
+    return _right(bug, release, today)
+
+
+def _reproduced(bug: Bug, release: str, today: date) -> tuple[BugChange, Bug]:
+    now = bug.failing_in(release)
+    if bug.state is not BugState.FIXED:
+        return BugChange.STILL, now
+    behind = newer(release, bug.last_bad_release) and not newer(bug.right_release, release)
+    if not behind:
+        return BugChange.BEFORE, now
+    back = replace(now, state=BugState.CONFIRMED, right_release="")
+    return BugChange.BACK, back.noted(f"back in {release}, was fixed in {bug.right_release}", today)
+
+
+def _right(bug: Bug, release: str, today: date) -> tuple[BugChange, Bug]:
+    if bug.releases.get(release) is ScriptResult.REPRODUCES:
+        return BugChange.GONE, bug
+    now = replace(bug, releases={**bug.releases, release: ScriptResult.RIGHT})
+    if bug.last_bad_release and not newer(release, bug.last_bad_release):
+        return BugChange.ABSENT, now
+    if not bug.right_release or newer(bug.right_release, release):
+        now = replace(now, right_release=release)
+    if bug.state is BugState.FIXED:
+        return BugChange.ABSENT, now
+    fixed = replace(now, state=BugState.FIXED)
+    return BugChange.FIXED, fixed.noted(f"fixed in {release}", today)
+
+
+Run = Callable[[Path, str, bool], ScriptRun]
+"""Runs a script by an interpreter; whether the release is one in which it reproduced."""
+
+
+def run_once(script: Path, python: str, same_release: bool) -> ScriptRun:
+    return run_script(script, python, same_release)
+
+
+@dataclass(frozen=True)
+class Checker:
+    """Runs the scripts of a ledger in one release of each system.
+
+    choose: says where the script of a bug runs. releases: lists those of a bug's package; None
+    if it is not to be looked up with which release a bug went. place_of: where one of these is.
+    write: whether states move.
+    """
+
+    ledger: Ledger
+    choose: Choose
+    note: Note
+    today: date
+    releases: Callable[[Bug], list[str]] | None = None
+    place_of: Callable[[str], Choose] | None = None
+    write: bool = True
+    run: Run = field(default=run_once)
+
+    def check_all(self, bugs: dict[str, Bug]) -> Iterator[Checked]:
+        """The results, one after the other, without duplicates. Raises: ReleaseError, OSError."""
+        for name, bug in bugs.items():
+            if bug.state is not BugState.DUPLICATE and self.ledger.script(name).is_file():
+                yield self._check(name, bug)
+
+    def _check(self, name: str, bug: Bug) -> Checked:
+        place = self.choose(bug)
+        if version_of(place.release) is None:
+            told = f"{bug.system} is not installed"
+            return Checked(name, bug.system, "", BugChange.CANNOT_RUN, told, bug)
+        runs = self._runs(name, bug, place)
+        change, now = judged(bug, place.release, runs, self.today)
+        history = self._history(name, bug, place) if change is BugChange.FIXED else None
+        if self.write:
+            with self.ledger.locked(self.note):  # somebody may have changed it meanwhile
+                fresh = self.ledger.bug(name)
+                change, now = judged(fresh, place.release, runs, self.today)
+                now = _with_history(now, history, self.today)
+                if now != fresh:
+                    self.ledger.put(name, now)
+        return Checked(
+            name,
+            bug.system,
+            place.release,
+            change,
+            runs[-1].message,
+            now if self.write else _with_history(now, history, self.today),
+            sum(run.seconds for run in runs),
+            bug.right_release,
+        )
+
+    def _runs(self, name: str, bug: Bug, place: Interpreter) -> list[ScriptRun]:
+        """Runs the script, and again while it is right; one that reproduces ends it."""
+        same = bug.releases.get(place.release) is ScriptResult.REPRODUCES
+        runs: list[ScriptRun] = []
+        while len(runs) < REPEATS:
+            runs.append(self.run(self.ledger.script(name), place.python, same))
+            if runs[-1].result is not ScriptResult.RIGHT:
+                break
+        return runs
+
+    def _history(self, name: str, bug: Bug, place: Interpreter) -> Bisection | None:
+        """With which release a bug went that is not in this one; None if that is not looked up."""
+        if self.releases is None or self.place_of is None or not bug.last_bad_release:
+            return None
+        last, first = bug.last_bad_release, place.release
+        try:
+            listed = [r for r in self.releases(bug) if newer(r, last) and newer(first, r)]
+        except ReleaseError as error:
+            self.note(f"{name}: with which release it went is not known: {error}")
+            return None
+        place_of = self.place_of
+
+        def ask(release: str) -> BisectionStep:
+            try:
+                there = place_of(release)(bug)
+            except ReleaseError as error:
+                return BisectionStep(release, ReleaseAnswer.SKIPPED, str(error))
+            run = self.run(self.ledger.script(name), there.python, False)
+            self.note(f"{name}: {run.result} in {release}")
+            return BisectionStep(release, _ANSWERS[run.result], run.message)
+
+        return went(bug.system, [last, *listed, first], ask, right=True)
+
+
+def _with_history(bug: Bug, history: Bisection | None, today: date) -> Bug:
+    """The bug with the answers of the releases between its last bad one and a right one."""
+    if history is None or bug.state is not BugState.FIXED:
+        return bug
+    answers = {answer: result for result, answer in _ANSWERS.items()}
+    steps = {s.release: answers[s.answer] for s in history.steps if s.answer in answers}
+    for release in (r for r, result in steps.items() if result is ScriptResult.REPRODUCES):
+        bug = bug.failing_in(release)
+    bug = replace(bug, releases={**bug.releases, **steps})
+    if not history.release or history.release == bug.right_release:
+        return bug
+    return replace(bug, right_release=history.release).noted(history.result, today)

@@ -1,0 +1,124 @@
+"""Where scripts of bugs run: what is installed, a release, a wheel, a nightly, another Python."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import Version
+
+from nnfuzz.backend.registry import BackendRegistry, RegistryError
+from nnfuzz.backend.releases import (
+    WORKER,
+    ReleaseError,
+    environment_of,
+    home_of,
+    index_releases,
+    package_of,
+)
+from nnfuzz.base.untrusted import read_bytes
+from nnfuzz.bugs.bug import Bug
+
+SECONDS = 60.0
+"""For another Python to say which release it has."""
+_ASK = "import importlib.metadata as m, sys; print(m.version(sys.argv[1]))"
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """An interpreter, and the release of the bug's package there; "" if it is not there."""
+
+    python: str
+    release: str
+
+
+Choose = Callable[[Bug], Interpreter]
+"""Where the script of a bug runs. Raises: ReleaseError."""
+
+
+@dataclass(frozen=True)
+class Interpreters:
+    """Finds and makes the environments for the scripts of bugs. note: of what takes long."""
+
+    registry: BackendRegistry
+    note: Callable[[str], None]
+
+    def package(self, bug: Bug) -> str:
+        """The package whose releases count for a bug: its own, or else that of its backend."""
+        if bug.package:
+            return bug.package
+        try:
+            return package_of(self.registry.get(bug.system)) or bug.system
+        except RegistryError:
+            return bug.system
+
+    def installed(self, bug: Bug) -> Interpreter:
+        return self.of_python(sys.executable)(bug)
+
+    def of_python(self, python: str) -> Choose:
+        """Another interpreter, with whatever release is there."""
+
+        def choose(bug: Bug) -> Interpreter:
+            command = [python, "-c", _ASK, self.package(bug)]
+            try:
+                done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+            except (OSError, subprocess.TimeoutExpired) as error:
+                raise ReleaseError(f"--python {python} cannot be run: {error}") from error
+            return Interpreter(python, done.stdout.strip() if not done.returncode else "")
+
+        return choose
+
+    def of_release(self, release: str) -> Choose:
+        """A release in an environment of its own, which is made if there is none."""
+
+        def choose(bug: Bug) -> Interpreter:
+            package, backend = self.package(bug), None
+            if bug.system in self.registry.names():
+                backend = self.registry.get(bug.system)
+            if self.installed(bug).release == release:
+                return Interpreter(sys.executable, release)
+            if backend is not None and backend.distribution == package and not bug.needs:
+                home = home_of(backend, release, self.note)
+                return Interpreter(str(home.python) if home else sys.executable, release)
+            packages = (f"{package}=={release}", *WORKER, *bug.needs)
+            return self._made(package, release, packages, release)
+
+        return choose
+
+    def of_wheel(self, wheel: Path) -> Choose:
+        """The compiler in a wheel, in an environment that is made anew for another wheel."""
+        try:
+            package, version, *_ = parse_wheel_filename(wheel.name)
+        except InvalidWheelFilename as error:
+            raise ReleaseError(f"{wheel} is not named as a wheel is: {error}") from error
+        digest = hashlib.sha256(read_bytes(wheel)).hexdigest()[:8]
+
+        def choose(bug: Bug) -> Interpreter:
+            own = self.package(bug)
+            if canonicalize_name(own) != package:
+                raise ReleaseError(f"{wheel.name} is a wheel of {package}, not of {own}")
+            packages = (str(wheel.resolve()), *WORKER, *bug.needs)
+            return self._made(own, f"{version}_{digest}", packages, str(version))
+
+        return choose
+
+    def newest(self, bug: Bug) -> Interpreter:
+        """The newest release of the index, prereleases among them."""
+        releases = index_releases(self.package(bug), prereleases=True)
+        if not Version(releases[-1]).is_prerelease:
+            self.note(
+                f"the index has no prerelease of {self.package(bug)} behind {releases[-1]}, which "
+                "is taken (--wheel takes a nightly of your own)"
+            )
+        return self.of_release(releases[-1])(bug)
+
+    def _made(
+        self, package: str, name: str, packages: tuple[str, ...], release: str
+    ) -> Interpreter:
+        made = environment_of(package, name, packages, ("numpy", "onnx"), self.note)
+        return Interpreter(str(made.python), release)

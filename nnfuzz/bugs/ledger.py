@@ -1,0 +1,179 @@
+"""A ledger: a folder with a folder for each bug, which git keeps and any number of people edit.
+
+LEDGER/SYSTEM/NAME/bug.toml   beside it repro.py, report.md and, of our own findings, the model and
+its data as nnfuzz.findings.folder has them: a bug's folder is a finding's folder, too.
+Everything is written in one step, so that the ledger is whole whenever a process dies.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+
+from nnfuzz.backend.contract import suggest
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.base.files import PARTIAL, atomic_folder, copy_files, remove_partial, write_atomically
+from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.untrusted import below
+from nnfuzz.bugs.bug import FILE, Bug, BugError, BugState, bug_text, read_bug
+from nnfuzz.findings.folder import is_finding
+from nnfuzz.findings.keyed import known_by
+from nnfuzz.triage.known import KnownFailures
+
+SCRIPT = "repro.py"
+Note = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The bugs of a folder, by names such as "tvm/mismatch-pow-c29550"."""
+
+    folder: Path
+
+    @classmethod
+    def opened(cls, folder: Path) -> Ledger:
+        """The ledger in a folder that has one. Raises: BugError."""
+        if not folder.is_dir():
+            raise BugError(
+                f"there is no ledger {folder}: nnfuzz bugs add CAMPAIGN makes one, --ledger names "
+                "another folder"
+            )
+        return cls(folder)
+
+    def names(self) -> list[str]:
+        """Sorted; folders that a process is writing are left out."""
+        files = self.folder.rglob(FILE)
+        found = (file.parent.relative_to(self.folder) for file in files)
+        return sorted(
+            name.as_posix()
+            for name in found
+            if name.parts and not any(part.startswith(PARTIAL) for part in name.parts)
+        )
+
+    def bug(self, name: str) -> Bug:
+        """Raises: BugError."""
+        file = self.place(name) / FILE
+        if not file.is_file():
+            raise BugError(f"{self.folder} has no bug {name!r}; {suggest(name, self.names())}")
+        return read_bug(file)
+
+    def bugs(self) -> dict[str, Bug]:
+        """All of them by name. Raises: BugError for the first that cannot be read."""
+        return {name: self.bug(name) for name in self.names()}
+
+    def chosen(self, wanted: Sequence[str]) -> dict[str, Bug]:
+        """Those that are named, in full or by the folder around them; all if none is named.
+
+        Raises: BugError for a name that fits none.
+        """
+        found: list[str] = []
+        names = self.names()
+        for want in wanted:
+            fitting = [n for n in names if n == want or n.startswith(f"{want.rstrip('/')}/")]
+            if not fitting:
+                known = {*names, *(name.partition("/")[0] for name in names)}
+                raise BugError(f"{self.folder} has no bug {want!r}; {suggest(want, known)}")
+            found += fitting
+        return {name: self.bug(name) for name in (found if wanted else names)}
+
+    def place(self, name: str) -> Path:
+        """The folder of a bug. Raises: BugError for a name that leads out of the ledger."""
+        try:
+            return below(self.folder, name)
+        except Unreadable as error:
+            raise BugError(str(error)) from error
+
+    def script(self, name: str) -> Path:
+        return self.place(name) / SCRIPT
+
+    @contextmanager
+    def locked(self, note: Note) -> Iterator[None]:
+        """One process at a time changes a ledger; another one waits, and notes that it does.
+
+        What killed processes left half-written is removed.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(self.folder, os.O_RDONLY)
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                note(f"another process changes the ledger {self.folder}: waiting for it")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            for leftover in list(self.folder.rglob(f"{PARTIAL}*")):
+                remove_partial(leftover.parent)
+            yield
+        finally:
+            os.close(lock)
+
+    # -- changes, each in a block of `locked` ---------------------------------------------------
+
+    def add(
+        self,
+        name: str,
+        bug: Bug,
+        source: Path | None = None,
+        finish: Callable[[Path], object] | None = None,
+    ) -> None:
+        """Makes the folder of a bug. source: of a finding, whose files are copied. finish: changes
+        the folder before it is there.
+
+        Raises: FileExistsError, OSError.
+        """
+        with atomic_folder(self.place(name)) as made:
+            if source is not None:
+                copy_files(source, made / "copy")
+                for path in list((made / "copy").iterdir()):
+                    path.rename(made / path.name)
+                (made / "copy").rmdir()
+            if finish is not None:
+                finish(made)
+            (made / FILE).write_text(bug_text(bug), encoding="utf-8")
+
+    def put(self, name: str, bug: Bug) -> None:
+        """Replaces bug.toml. Raises: OSError."""
+        write_atomically(self.place(name) / FILE, bug_text(bug).encode())
+
+    def merge(self, name: str, into: str, today: date) -> None:
+        """Makes a bug a duplicate of another one, which is recognised by the signatures and keys of
+        both from then on. Raises: BugError.
+        """
+        gone, kept = self.bug(name), self.bug(into)
+        if name == into or kept.state is BugState.DUPLICATE:
+            raise BugError(f"{into} is a duplicate of {kept.duplicate_of or 'itself'}: name that")
+        if gone.system != kept.system:
+            raise BugError(f"{name} is one of {gone.system}, {into} one of {kept.system}")
+        both = kept.recognised_as(gone)
+        self.put(into, both.noted(f"{name} is a duplicate of this", today))
+        self.put(name, replace(gone, state=BugState.DUPLICATE, duplicate_of=into))
+
+    def remove(self, name: str) -> None:
+        """Deletes a bug's folder: it is there whole or not at all. Raises: BugError, OSError."""
+        self.bug(name)
+        place = self.place(name)
+        draft = place.with_name(f"{PARTIAL}{place.name}")
+        os.replace(place, draft)
+        shutil.rmtree(draft)
+
+
+def is_ledger(folder: Path) -> bool:
+    """Whether there is a bug in a folder."""
+    return next(folder.rglob(FILE), None) is not None
+
+
+def known_bugs(ledger: Ledger, registry: BackendRegistry) -> KnownFailures:
+    """What campaigns need not report again: all bugs but the fixed ones, whose return is news.
+
+    A bug with the files of its finding is also known by what these give under today's rules.
+    """
+    names = [name for name, bug in ledger.bugs().items() if bug.state is not BugState.FIXED]
+    found = [ledger.bug(name).known() for name in names]
+    folders = [ledger.place(name) for name in names]
+    found += [known_by(folder, registry) for folder in folders if is_finding(folder)]
+    return KnownFailures.merged(found)

@@ -1,0 +1,109 @@
+"""Runs the scripts of bugs, each in a process of its own with limits of time and memory."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from pathlib import Path
+
+from nnfuzz.base.text import one_line
+from nnfuzz.bugs.bug import ScriptResult
+
+SECONDS, BYTES = 600.0, 12 << 30
+"""Limits of one script: of wall time, and of address space."""
+CANNOT_RUN = 125
+"""Exit code of a script whose compiler is absent or too old."""
+SIMILAR = 0.6
+"""Similarity from which on two messages count as equal. Another release has other line numbers or
+one more sentence; where it refuses the opset, the message differs completely."""
+_OBSERVED = re.compile(r"Seen at [^:]*: (?P<before>.*?)\n\w+: (?P<now>\w.*)", re.DOTALL)
+"""The lines in which a script prints an error: as it was observed, and as it is now."""
+_COMPARED = 500  # characters of a message: its beginning names the error
+_ABSENT = ("ModuleNotFoundError", "ImportError")
+_LACKING = re.compile(r"cannot run: (?:ModuleNotFound|Import|Attribute)Error\b")
+"""Message of a script whose compiler is absent or too old; other errors are the compiler's."""
+
+
+@dataclass(frozen=True)
+class ScriptRun:
+    """What one run of a script has shown. message: its last line. seconds: wall time."""
+
+    result: ScriptResult
+    message: str
+    seconds: float = 0.0
+
+
+def run_script(
+    script: Path,
+    python: str | Path = sys.executable,
+    same_release: bool = False,
+    seconds: float = SECONDS,
+) -> ScriptRun:
+    """Runs the script of a bug in an empty folder.
+
+    same_release: whether the script is known to reproduce in this release; another one may fail for
+    another reason than the bug, such as an opset that it refuses.
+    """
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            done = subprocess.run(
+                [str(python), str(script.resolve())],
+                cwd=folder,
+                env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=seconds,
+                preexec_fn=_limited,
+            )
+        except subprocess.TimeoutExpired:
+            found = ScriptResult.OTHERWISE, f"no end within {seconds:.0f} s"
+        else:
+            found = _read(done, same_release)
+    return ScriptRun(found[0], one_line(found[1]), time.monotonic() - start)
+
+
+def _limited() -> None:
+    """Sets the limits, in place of those of the command that runs the script."""
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
+    resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _read(done: subprocess.CompletedProcess[str], same_release: bool) -> tuple[ScriptResult, str]:
+    """The result of a script that has ended, and its last line."""
+    if done.returncode < 0:
+        return ScriptResult.REPRODUCES, f"ended by {signal.Signals(-done.returncode).name}"
+    errors, printed = done.stderr.strip().splitlines(), done.stdout.strip().splitlines()
+    last = (errors or printed or [""])[-1]
+    if last.startswith(_ABSENT) or (done.returncode == CANNOT_RUN and _LACKING.search(last)):
+        return ScriptResult.CANNOT_RUN, last
+    if done.returncode == CANNOT_RUN:
+        return ScriptResult.OTHERWISE, last
+    if "Traceback (most recent call last)" in done.stderr and not printed:
+        return ScriptResult.OTHERWISE, last
+    told = (printed or [""])[-1]
+    if not done.returncode:
+        return ScriptResult.RIGHT, told
+    similar = same_release or _similar(done.stdout)
+    return (ScriptResult.REPRODUCES if similar else ScriptResult.OTHERWISE), told
+
+
+def _similar(printed: str) -> bool:
+    """Whether a script prints no error, or one like that with which the bug was observed."""
+    match = _OBSERVED.search(printed)
+    if match is None:
+        return True
+    before, now = (re.sub(r"\d+", "N", match[k])[:_COMPARED] for k in ("before", "now"))
+    return SequenceMatcher(None, before, now, autojunk=False).ratio() >= SIMILAR

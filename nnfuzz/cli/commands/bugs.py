@@ -1,0 +1,251 @@
+"""`nnfuzz bugs`: the ledger of bugs. Here are the commands that keep it."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nnfuzz.cli.ci import write_whole
+from nnfuzz.cli.declared import OTHERS, REPORTED
+from nnfuzz.cli.errors import FINDINGS, OK, UsageError, tell, writing
+from nnfuzz.cli.options import Plugins
+from nnfuzz.cli.shell import Grouped, GroupedGroup
+
+if TYPE_CHECKING:
+    from nnfuzz.bugs.bug import Bug
+
+HELP = """Keep bugs in a ledger: a folder for git, with a folder for each bug.
+
+\b
+nnfuzz bugs add campaign                      what is new in a campaign
+nnfuzz bugs list                              which bugs there are
+nnfuzz bugs set tvm/NAME state=filed upstream=https://...
+nnfuzz fuzz -b tvm --known bugs               reports what is not in the ledger
+nnfuzz bugs check tvm --release 0.27.0        what did a release fix or break?
+
+A bug's folder has bug.toml, which may be written by hand, and the model, script and report of its
+finding. States: new, filed, confirmed, fixed, wontfix, duplicate, flaky.
+"""
+LEDGER = Path("bugs")
+WIDTH = 60
+"""Characters of a title in a list."""
+
+bugs = typer.Typer(help=HELP, no_args_is_help=True, cls=GroupedGroup, rich_markup_mode=None)
+
+LedgerFolder = Annotated[
+    Path, OTHERS.option("Folder of the ledger.", "FOLDER", "--ledger", "-l", show_default=True)
+]
+BugName = Annotated[
+    str, typer.Argument(help="Name of a bug, such as tvm/mismatch-pow-c29550.", show_default=False)
+]
+Chosen = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[SYSTEM|BUG]...", help="Those of a system, or one [default: all]."),
+]
+AsJson = Annotated[Path | None, REPORTED.option("Write everything as JSON.", "FILE.json", "--json")]
+
+
+@bugs.command(cls=Grouped)
+def add(
+    campaign: Annotated[
+        Path, typer.Argument(help="Folder of a campaign or of a finding.", show_default=False)
+    ],
+    ledger: LedgerFolder = LEDGER,
+    run: Annotated[
+        bool,
+        OTHERS.flag(
+            "Run the scripts of what is new, to see whether they reproduce it.", "--run/--no-run"
+        ),
+    ] = True,
+    plugin: Plugins = None,
+) -> None:
+    """Add what is new in a campaign; a bug that is there learns of its occurrence.
+
+    \b
+    nnfuzz bugs add nnfuzz-out/tvm
+    nnfuzz bugs add campaign/findings/tvm-mismatch-eaa1ca026673 --ledger ~/bugs
+
+    A finding belongs to a bug by its signatures and keys. One of a bug that a release had fixed is
+    told, and so is one that fails in another way than its bug. Exit code 1 if there is either.
+    """
+    from nnfuzz.backend.registry import BackendRegistry
+    from nnfuzz.bugs.adding import Adder, AdditionKind, confirming
+    from nnfuzz.bugs.environments import Interpreters
+    from nnfuzz.bugs.ledger import Ledger
+    from nnfuzz.cli.consent import Consent
+
+    book, registry = Ledger(ledger), BackendRegistry.discover(plugin or [])
+
+    def trusted(folder: Path) -> Consent:
+        return Consent(folder, plugin or [])
+
+    confirm = confirming(Interpreters(registry, tell)) if run else None
+    counts: dict[AdditionKind, int] = {}
+    with writing(ledger), book.locked(tell):
+        adder = Adder(book, registry, date.today(), confirm, trusted)
+        for done in adder.add_all(campaign):
+            counts[done.kind] = counts.get(done.kind, 0) + 1
+            told = f": {done.message}" if done.message else ""
+            typer.echo(f"{done.name}: {done.kind}{told}")
+    typer.echo(", ".join(f"{n} {kind}" for kind, n in counts.items()) or "there is no finding")
+    news = {AdditionKind.BACK, AdditionKind.OTHERWISE} & counts.keys()
+    raise typer.Exit(FINDINGS if news else OK)
+
+
+@bugs.command("list", cls=Grouped)
+def list_(
+    chosen: Chosen = None,
+    ledger: LedgerFolder = LEDGER,
+    state: Annotated[
+        list[str] | None,
+        REPORTED.option("Only those in this state; repeat it for several.", "STATE"),
+    ] = None,
+    json: AsJson = None,
+) -> None:
+    """List the bugs with their states, and the releases in which they are."""
+    from nnfuzz.bugs.ledger import Ledger
+    from nnfuzz.bugs.results import bugs_json
+
+    states = set(map(_state, state or []))
+    found = Ledger.opened(ledger).chosen(chosen or [])
+    found = {n: b for n, b in found.items() if not states or b.state in states}
+    if json is not None:
+        write_json(json, bugs_json(found))
+    for name, bug in found.items():
+        typer.echo(f"{bug.state:9} {name}  {_releases(bug)}  {bug.title[:WIDTH]}".rstrip())
+    counts = {state: sum(b.state is state for b in found.values()) for state in _states()}
+    told = ", ".join(f"{n} {state}" for state, n in counts.items() if n)
+    typer.echo(told or "there is no such bug")
+
+
+@bugs.command(cls=Grouped)
+def show(bug: BugName, ledger: LedgerFolder = LEDGER, json: AsJson = None) -> None:
+    """Show all that the ledger has of a bug."""
+    from nnfuzz.bugs.bug import bug_text
+    from nnfuzz.bugs.ledger import Ledger
+    from nnfuzz.bugs.results import bugs_json
+
+    book = Ledger.opened(ledger)
+    found = book.bug(bug)
+    if json is not None:
+        write_json(json, bugs_json({bug: found}))
+    typer.echo(bug_text(found))
+    for file in sorted(p for p in book.place(bug).iterdir() if p.is_file()):
+        typer.echo(file)
+
+
+@bugs.command("set", cls=Grouped)
+def set_(
+    bug: BugName,
+    fields: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FIELD=VALUE...",
+            help="A field of bug.toml; a list has commas between, an empty value deletes.",
+            show_default=False,
+        ),
+    ],
+    ledger: LedgerFolder = LEDGER,
+) -> None:
+    """Set fields of a bug.
+
+    \b
+    nnfuzz bugs set tvm/mismatch-pow-c29550 state=filed upstream=https://example.org/issues/7
+    nnfuzz bugs set tvm/mismatch-pow-c29550 right_release=0.28.0 state=fixed
+    """
+    from nnfuzz.bugs.ledger import Ledger
+
+    book = Ledger.opened(ledger)
+    with writing(ledger), book.locked(tell):
+        book.put(bug, _changed(book.bug(bug), fields))
+
+
+@bugs.command(cls=Grouped)
+def note(
+    bug: BugName,
+    text: Annotated[str, typer.Argument(help="What is to be remembered.", show_default=False)],
+    ledger: LedgerFolder = LEDGER,
+) -> None:
+    """Add a note with today's date to a bug."""
+    from nnfuzz.bugs.ledger import Ledger
+
+    book = Ledger.opened(ledger)
+    with writing(ledger), book.locked(tell):
+        book.put(bug, book.bug(bug).noted(text, date.today()))
+
+
+@bugs.command(cls=Grouped)
+def merge(
+    bug: BugName,
+    into: Annotated[str, typer.Argument(help="The bug that it is one with.", show_default=False)],
+    ledger: LedgerFolder = LEDGER,
+) -> None:
+    """Make a bug a duplicate of another one, which is recognised by both from then on."""
+    from nnfuzz.bugs.ledger import Ledger
+
+    book = Ledger.opened(ledger)
+    with writing(ledger), book.locked(tell):
+        book.merge(bug, into, date.today())
+
+
+@bugs.command(cls=Grouped)
+def remove(bug: BugName, ledger: LedgerFolder = LEDGER) -> None:
+    """Delete a bug's folder. What is no bug is better kept as wontfix: then it stays known."""
+    from nnfuzz.bugs.ledger import Ledger
+
+    book = Ledger.opened(ledger)
+    with writing(ledger), book.locked(tell):
+        book.remove(bug)
+
+
+def _changed(bug: Bug, fields: list[str]) -> Bug:
+    """The bug with fields as they were typed. Raises: UsageError, BugError."""
+    from nnfuzz.base.reading import Unreadable, read
+    from nnfuzz.base.writing import fields_as_json
+    from nnfuzz.bugs.bug import NAMES, Bug, BugError
+
+    data = fields_as_json(bug)
+    for text in fields:
+        name, equals, value = text.partition("=")
+        if not equals or name not in NAMES or name == "releases":
+            names = ", ".join(n for n in NAMES if n != "releases")
+            raise UsageError(f"{text!r}: write FIELD=VALUE; fields are {names}")
+        listed = [item for item in value.split(",") if item]
+        data[name] = listed if isinstance(getattr(bug, name), tuple) else value
+    try:
+        return read(Bug, data)
+    except Unreadable as error:
+        raise BugError(str(error).removeprefix("it: ").removeprefix(".")) from error
+
+
+def _state(text: str) -> str:
+    """Raises: UsageError for a state that there is not."""
+    from nnfuzz.bugs.bug import BugState
+
+    try:
+        return BugState(text)
+    except ValueError as error:
+        raise UsageError(f"--state {error}") from error
+
+
+def _states() -> list[str]:
+    from nnfuzz.bugs.bug import BugState
+
+    return list(BugState)
+
+
+def _releases(bug: Bug) -> str:
+    """The releases in which a bug is, such as "1.30.0 to 1.31.1, right in 1.32.0"."""
+    ends = dict.fromkeys(filter(None, (bug.first_bad_release, bug.last_bad_release)))
+    right = f"right in {bug.right_release}" if bug.right_release else ""
+    return ", ".join(filter(None, (" to ".join(ends), right)))
+
+
+def write_json(file: Path, value: object) -> None:
+    """Raises: UsageError if the file cannot be written."""
+    import json
+
+    write_whole(file, json.dumps(value, indent=1).encode() + b"\n")

@@ -1,0 +1,100 @@
+"""Findings become bugs once; what comes back, or fails in a new way, is told."""
+
+from dataclasses import replace
+
+import pytest
+
+from nnfuzz.bugs.adding import Adder, AdditionKind, confirming
+from nnfuzz.bugs.bug import BugError, BugState, ScriptResult
+from nnfuzz.bugs.environments import Interpreters
+from nnfuzz.bugs.ledger import Ledger, known_bugs
+from nnfuzz.bugs.scripts import ScriptRun
+from nnfuzz.findings.folder import folder_name, read_finding, write_finding
+from tests.bugs.conftest import TODAY
+
+
+@pytest.fixture
+def campaign(finding_of, tmp_path):
+    """A folder with two findings of one compiler."""
+    for bug in ("raise", "value"):
+        found = finding_of(f"planted,bug={bug}")
+        write_finding(tmp_path / "campaign" / "findings" / folder_name(found.failure), found)
+    return tmp_path / "campaign"
+
+
+@pytest.fixture
+def adder(registry, tmp_path):
+    return Adder(Ledger(tmp_path / "bugs"), registry, TODAY, trusted=lambda folder: str)
+
+
+def kinds(done):
+    return [each.kind for each in done]
+
+
+def test_a_campaign_is_added_once(adder, campaign):
+    (first, second) = adder.add_all(campaign)
+    assert kinds([first, second]) == [AdditionKind.NEW] * 2
+    assert kinds(adder.add_all(campaign)) == [AdditionKind.KNOWN] * 2
+    bug = adder.ledger.bug(first.name)
+    assert (bug.system, bug.kind, bug.state) == ("planted", "exception", BugState.NEW)
+    assert first.name.startswith("planted/exception-")
+    assert bug.last_bad_release == bug.first_bad_release == "1.0"
+    assert read_finding(adder.ledger.place(first.name)).failure.kind == "exception"
+
+
+def test_the_ledger_knows_what_was_added(adder, campaign, registry):
+    names = [each.name for each in adder.add_all(campaign)]
+    known = known_bugs(adder.ledger, registry)
+    for name in names:
+        assert read_finding(adder.ledger.place(name)).signature.hash in known.hashes
+
+
+def test_the_return_of_what_was_fixed_is_told(adder, campaign):
+    first, second = adder.add_all(campaign)
+    for name, release in ((first.name, "0.9"), (second.name, "1.1")):
+        bug = replace(adder.ledger.bug(name), state=BugState.FIXED, right_release=release)
+        adder.ledger.put(name, bug)
+    assert kinds(adder.add_all(campaign)) == [AdditionKind.BACK, AdditionKind.KNOWN]
+    back = adder.ledger.bug(first.name)
+    assert back.state is BugState.CONFIRMED and "back in 1.0 (fixed in 0.9)" in back.notes[-1]
+    assert adder.ledger.bug(second.name).state is BugState.FIXED
+
+
+def test_another_kind_of_failure_is_told(adder, campaign):
+    first, _ = adder.add_all(campaign)
+    adder.ledger.put(first.name, replace(adder.ledger.bug(first.name), kind="crash"))
+    again = next(adder.add_all(campaign))
+    assert (again.kind, again.message) == (AdditionKind.OTHERWISE, "exception, not crash")
+
+
+def test_a_duplicate_counts_for_its_leader(adder, campaign):
+    first, second = adder.add_all(campaign)
+    adder.ledger.merge(second.name, first.name, TODAY)
+    assert {each.name for each in adder.add_all(campaign)} == {first.name}
+
+
+def test_what_its_script_does_not_show_is_flaky(adder, campaign):
+    right = replace(adder, confirm=lambda script, bug: ScriptRun(ScriptResult.RIGHT, "runs"))
+    first, _ = right.add_all(campaign)
+    assert (first.kind, first.message) == (AdditionKind.FLAKY, "right: runs")
+    assert right.ledger.bug(first.name).state is BugState.FLAKY
+
+
+def test_a_script_runs_in_the_release_of_its_finding(ledger, registry):
+    bug = replace(ledger.bug("numpy/pow"), last_bad_release="")
+    run = confirming(Interpreters(registry, print))(ledger.script("numpy/pow"), bug)
+    assert run.result is ScriptResult.REPRODUCES
+
+
+def test_one_finding_may_be_named_and_nothing_else(adder, campaign, tmp_path):
+    folder = next((campaign / "findings").iterdir())
+    assert kinds(adder.add_all(folder)) == [AdditionKind.NEW]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(BugError, match="neither a campaign nor a finding"):
+        next(adder.add_all(tmp_path / "empty"))
+
+
+def test_what_needs_an_untrusted_plugin_has_no_script(adder, campaign):
+    first, _ = replace(adder, trusted=lambda folder: lambda plugin: "").add_all(campaign)
+    assert first.kind is AdditionKind.NEW and "no script: needs the plug-in" in first.message
+    assert not adder.ledger.script(first.name).exists()

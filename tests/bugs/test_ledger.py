@@ -1,0 +1,132 @@
+"""The folder of bugs: found, changed by one at a time, whole after any kill."""
+
+import fcntl
+import os
+import random
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+
+import pytest
+
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.bugs.bug import BugError, BugState
+from nnfuzz.bugs.ledger import Ledger, is_ledger, known_bugs
+from tests.bugs.conftest import BUG, TODAY
+
+
+def test_bugs_are_chosen_by_system_and_name(ledger):
+    ledger.add("tvm/pow", replace(BUG, system="tvm"))
+    assert ledger.names() == ["numpy/pow", "tvm/pow"] == list(ledger.chosen([]))
+    assert list(ledger.chosen(["tvm"])) == ["tvm/pow"] == list(ledger.chosen(["tvm/pow"]))
+    with pytest.raises(BugError, match="has no bug 'num'"):
+        ledger.chosen(["num"])
+    with pytest.raises(BugError, match="did you mean 'numpy/pow'"):
+        ledger.bug("numpy/pwo")
+    with pytest.raises(BugError, match="not inside of it"):
+        ledger.bug("../pow")
+    with pytest.raises(BugError, match="nnfuzz bugs add CAMPAIGN makes one"):
+        Ledger.opened(ledger.folder / "no")
+
+
+def test_a_bug_has_the_files_of_its_finding(ledger):
+    place = ledger.place("numpy/pow")
+    assert {p.name for p in place.iterdir()} == {"bug.toml", "repro.py", "data"}
+    assert (place / "data" / "x.npz").read_bytes() == b"x"
+    with pytest.raises(FileExistsError):
+        ledger.add("numpy/pow", BUG)
+    assert is_ledger(ledger.folder) and not is_ledger(place / "data")
+
+
+def test_a_duplicate_is_recognised_through_its_leader(ledger):
+    other = replace(BUG, signatures=("0" * 12,), keys=())
+    ledger.add("numpy/other", other)
+    ledger.merge("numpy/other", "numpy/pow", TODAY)
+    assert ledger.bug("numpy/pow").signatures == ("c29550a8d898", "0" * 12)
+    gone = ledger.bug("numpy/other")
+    assert (gone.state, gone.duplicate_of) == (BugState.DUPLICATE, "numpy/pow")
+    for into in ("numpy/other", "numpy/pow"):
+        with pytest.raises(BugError, match="is a duplicate of"):
+            ledger.merge("numpy/pow", into, TODAY)
+    ledger.remove("numpy/other")
+    assert ledger.names() == ["numpy/pow"]
+
+
+def test_what_is_fixed_is_not_known(ledger):
+    ledger.add("numpy/fixed", replace(BUG, signatures=("0" * 12,), keys=(), state=BugState.FIXED))
+    assert known_bugs(ledger, BackendRegistry()).lines() == (
+        "c29550a8d898",
+        '["cause:c29550a8d898"]',
+    )
+
+
+def test_a_second_process_waits_and_notes_it(ledger):
+    lock, notes = os.open(ledger.folder, os.O_RDONLY), []
+    fcntl.flock(lock, fcntl.LOCK_EX)
+
+    def note(line):
+        notes.append(line)
+        threading.Timer(0.1, os.close, [lock]).start()
+
+    with ledger.locked(note):
+        assert "another process changes the ledger" in notes[0]
+
+
+KILLED = """
+import os, signal, sys
+from dataclasses import replace
+from pathlib import Path
+from nnfuzz.bugs.ledger import Ledger
+from tests.bugs.conftest import BUG, TODAY
+
+book, source = Ledger(Path(sys.argv[1])), Path(sys.argv[2])
+
+def work():
+    with book.locked(print):
+        for i in range(4):
+            if f"numpy/b{i}" not in book.names():
+                book.add(f"numpy/b{i}", BUG, source)
+            book.put(f"numpy/b{i}", book.bug(f"numpy/b{i}").noted("n", TODAY))
+        book.merge("numpy/b0", "numpy/b1", TODAY)
+        for i in (2, 3):
+            book.remove(f"numpy/b{i}")
+        book.put("numpy/b0", BUG)
+
+def counted(limit):
+    left = [limit]
+    def hook(frame, event, arg):
+        left[0] -= 1
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+    sys.setprofile(hook)
+    work()
+    sys.setprofile(None)
+    return limit - left[0]
+
+total = counted(1 << 40)
+print(total)
+for share in sys.argv[3:]:
+    child = os.fork()
+    if not child:
+        counted(int(float(share) * total))
+        os._exit(0)
+    os.waitpid(child, 0)
+    for name in book.names():
+        assert book.bug(name).title == BUG.title, name
+        assert (book.place(name) / "data" / "x.npz").read_bytes() == b"x", name
+    print("whole")
+with book.locked(print):
+    pass
+assert not list(book.folder.rglob(".partial-*"))
+"""
+
+
+def test_a_kill_at_any_place_leaves_the_ledger_whole(ledger, tmp_path):
+    draw = random.Random(0)
+    shares = [str(draw.random()) for _ in range(20)]
+    source, folder = str(tmp_path / "source"), str(ledger.folder)
+    command = [sys.executable, "-c", KILLED, folder, source, *shares]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("whole") == 20
