@@ -7,7 +7,7 @@ Algorithm 1: every step picks an operator and tries to attach it, in front of a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 from nnfuzz.generate.catalog import Catalog, OpSignature, weighted
 from nnfuzz.generate.config import GenerateConfig
@@ -116,7 +116,6 @@ class GraphGrower:
         inputs = set(like.inputs) if like else set()
         nodes = graph.nodes
         reader = {name: i for i in reversed(range(len(nodes))) for name in nodes[i].inputs}
-        self._forget_unread({*reader, *(like.values if like else ())})
         constant: dict[int, bool] = {}
         """Whether the parameters of a node are weights, by its position: all of them, or none."""
         for name, placeholder in growth.placeholders.items():
@@ -156,12 +155,6 @@ class GraphGrower:
             if name in growth.loose or name in growth.exposed or draw.chance(EXTRA_OUTPUT)
         ]
         return graph
-
-    def _forget_unread(self, read: Collection[str]) -> None:
-        """Removes placeholders that no node reads: a near miss may take the place of a reader."""
-        growth = self.growth
-        for name in [name for name in growth.placeholders if name not in read]:
-            del growth.placeholders[name], growth.graph.values[name]
 
     def _place(self, spec: type[OpSpec]) -> bool:
         if not self.growth.graph.nodes:
