@@ -45,18 +45,20 @@ class Hang(BaseException):
 
 
 def run(
-    surface: Surface, seed: int, first: int, count: int, advance: Callable[[str], None]
-) -> Tally:
-    """Runs attacks `first` to `first + count - 1`; each depends on seed, surface and number."""
-    tally, begun = Tally(), time.monotonic()
+    surface: Surface, seed: int, first: int, count: int, tally: Tally
+) -> Iterator[tuple[int, str]]:
+    """Runs attacks `first` to `first + count - 1`; each depends on seed, surface and number. Adds
+    each to the tally and yields its number and what went wrong, or "".
+    """
+    begun = time.monotonic()
     with surface.open() as attack:
         for number in range(first, first + count):
+            problem = one(attack, random.Random(f"{seed}/{surface.name}/{number}"))
             tally.attacks += 1
-            if problem := one(attack, random.Random(f"{seed}/{surface.name}/{number}")):
+            tally.seconds = time.monotonic() - begun
+            if problem:
                 tally.trouble[number] = problem
-            advance(surface.name)
-    tally.seconds = time.monotonic() - begun
-    return tally
+            yield number, problem
 
 
 def one(attack: Attack, rng: random.Random, seconds: float | None = None) -> str:

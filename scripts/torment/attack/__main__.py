@@ -9,6 +9,8 @@ attack depends on the seed, its surface and its number, by which it can be repea
 
 from __future__ import annotations
 
+import signal
+import sys
 from typing import Annotated
 
 import typer
@@ -32,20 +34,25 @@ def main(
     unknown = set(surface or ()) - known.keys()
     if unknown:
         raise typer.BadParameter(f"no surface {min(unknown)!r}; known: {', '.join(known)}")
-    chosen = [known[name] for name in surface or known]
-    tallies = attacked(chosen, seed, first, count)
-    show(tallies, seed)
+    tallies = {name: Tally() for name in surface or known}
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
+    try:
+        attack({known[name]: tally for name, tally in tallies.items()}, seed, first, count)
+    finally:  # of attacks that are interrupted too
+        show(tallies, seed)
     raise typer.Exit(any(tally.trouble for tally in tallies.values()))
 
 
-def attacked(chosen: list[Surface], seed: int, first: int, count: int) -> dict[str, Tally]:
-    whole = sum(surface.share for surface in chosen)
-    counts = {s.name: max(1, round(count * s.share / whole)) for s in chosen}
-    tallies = {}
+def attack(tallies: dict[Surface, Tally], seed: int, first: int, count: int) -> None:
+    """Attacks the surfaces in turn; prints each trouble when it occurs."""
+    whole = sum(surface.share for surface in tallies)
+    counts = {s: max(1, round(count * s.share / whole)) for s in tallies}
     with steps("attacking", sum(counts.values())) as advance:
-        for surface in chosen:
-            tallies[surface.name] = run(surface, seed, first, counts[surface.name], advance)
-    return tallies
+        for surface, tally in tallies.items():
+            for number, problem in run(surface, seed, first, counts[surface], tally):
+                advance(surface.name)
+                if problem and len(tally.trouble) <= MOST:
+                    print(described(surface.name, seed, number, problem), flush=True)
 
 
 def show(tallies: dict[str, Tally], seed: int) -> None:
@@ -53,10 +60,12 @@ def show(tallies: dict[str, Tally], seed: int) -> None:
     for name, tally in tallies.items():
         table.add_row(name, *map(str, (tally.attacks, round(tally.seconds), len(tally.trouble))))
     Console().print(table)
-    for name, tally in tallies.items():
-        for number, problem in list(tally.trouble.items())[:MOST]:
-            last = "\n".join(problem.splitlines()[-LINES:])
-            print(f"\n--surface {name} --seed {seed} --first {number} --count 1:\n{last}")
+
+
+def described(surface: str, seed: int, number: int, problem: str) -> str:
+    """How an attack is repeated, and the end of what went wrong."""
+    last = "\n".join(problem.splitlines()[-LINES:])
+    return f"\n--surface {surface} --seed {seed} --first {number} --count 1:\n{last}"
 
 
 if __name__ == "__main__":

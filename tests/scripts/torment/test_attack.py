@@ -12,13 +12,14 @@ from contextlib import nullcontext
 import pytest
 
 from scripts.torment import attack as attacks
-from scripts.torment.attack import Surface, one, run, surfaces
+from scripts.torment.attack import Surface, Tally, one, run, surfaces
 from scripts.torment.attack.confined import confined, confines
 
 
 @pytest.mark.parametrize(("name", "count"), [("frames", 400), ("pages", 50), ("workers", 5)])
 def test_surface(name, count):
-    tally = run(surfaces()[name], 1, 0, count, lambda note: None)
+    tally = Tally()
+    list(run(surfaces()[name], 1, 0, count, tally))
     assert tally.attacks == count
     assert tally.trouble == {}
 
@@ -72,7 +73,8 @@ def test_trouble_is_counted(monkeypatch):
         return "told" if how == "say" else ""
 
     surface = Surface("test", 1, lambda: nullcontext(attack), "")
-    tally = run(surface, 0, 0, 30, lambda note: None)
+    tally = Tally()
+    list(run(surface, 0, 0, 30, tally))
     kinds = {problem.splitlines()[-1] for problem in tally.trouble.values()}
     assert kinds == {
         "KeyError: 'raise'",
