@@ -29,6 +29,7 @@ from nnfuzz.sandbox import channel, wire
 from nnfuzz.sandbox.capture import MARK
 from nnfuzz.sandbox.exceptions import described_error
 from nnfuzz.sandbox.job import Report, Service
+from nnfuzz.sandbox.private import own_shared_memory
 
 WHERE = signal.SIGUSR1
 """Has a worker of a service of nnfuzz print where it is."""
@@ -220,7 +221,11 @@ def _redirect(output_fd: int) -> None:
 
 
 def _isolate(scratch: Path) -> None:
-    """Own scratch directory, no core dumps, deaf to Ctrl-C, own numpy randomness."""
+    """Own scratch directory and shared memory, no core dumps, deaf to Ctrl-C, own numpy
+    randomness.
+    """
+    with contextlib.suppress(OSError):
+        own_shared_memory()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     enter_scratch(scratch)
