@@ -35,7 +35,8 @@ _UNSUPPORTED = re.compile(
     re.IGNORECASE,
 )
 """Messages of the parser and of layers about what they do not support. An "API Usage Error" is
-TensorRT's category for what a layer's rules forbid, such as inputs of rank 1, which ONNX allows."""
+TensorRT's category for operands that a layer forbids, such as inputs of rank 1, which ONNX allows.
+"""
 _NOISE = re.compile(r"^.*catchCudaError.*\n?", re.MULTILINE)
 """Without a GPU, every message ends with the complaint that there is no driver."""
 _CONTEXT = re.compile(r"While parsing|--- (?:Begin|End) node|ERROR: |catchCudaError")

@@ -231,7 +231,7 @@ class Tvm(Backend):
         return program, list(dict.fromkeys(watch.changed))
 
     def known_passes(self, module: _Module, level: str) -> list[str]:
-        """Returns what the pipeline runs, without passes that consist of others."""
+        """Returns the passes that the pipeline runs, without those that consist of others."""
         watch = _watch()
         self._build(module, level, [watch])
         return [name for name in dict.fromkeys(watch.ran) if name not in _WHOLE]

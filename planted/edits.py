@@ -1,4 +1,4 @@
-"""Edits of ONNX models, of which the planted compilers of wrong_*.py consist."""
+"""Edits of ONNX models, the parts of the planted compilers of wrong_*.py."""
 
 from __future__ import annotations
 

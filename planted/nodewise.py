@@ -35,8 +35,8 @@ Value = Any
 @dataclass(frozen=True, eq=False)
 class Node:
     """One node with what decides about its meaning. attrs: Python values by name. feeders: the
-    operators that compute its inputs, "" for what no node of the same graph computes. constants:
-    which of its inputs are initializers.
+    operators that compute its inputs, "" for values that no node of the same graph computes.
+    constants: which of its inputs are initializers.
     """
 
     op: str

@@ -1,5 +1,5 @@
 """Compilers with one planted fault that shows at NaN, infinities, signed zeros, the greatest and
-least numbers, or in an empty tensor. Each is what such a compiler makes of an ONNX model.
+least numbers, or in an empty tensor. Each is such a compiler's edit of an ONNX model.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from nnfuzz.sandbox.job import Job
 
 @dataclass(frozen=True)
 class Versions:
-    """Of the compiler and what it works with, by name. release: that of the targets."""
+    """Versions of the compiler and its libraries, by name. release: that of the targets."""
 
     versions: dict[str, str]
     release: str

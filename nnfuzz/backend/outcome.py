@@ -39,7 +39,7 @@ class OutcomeKind(StrEnum):
 DIFFERENCES = (OutcomeKind.MISMATCH, OutcomeKind.DISPUTED)
 """Kinds of failures whose values are at issue."""
 MEMORY_LIMIT = "memory limit"
-"""How people are told of a death by the memory limit; `Outcome.over_memory_limit` marks it."""
+"""The message of a death by the memory limit; `Outcome.over_memory_limit` marks it."""
 
 
 BRIEF = 300

@@ -1,4 +1,4 @@
-"""Does the script that `Backend.repro` offers do what the adapter does? A part of
+"""Does the script of `Backend.repro` compute the same as the adapter? A part of
 nnfuzz.backend.conformance.
 """
 

@@ -2,7 +2,7 @@
 
 A file of three kilobytes can be a model of 2^40 nodes once its functions are written out, and one
 whose functions call themselves has no end. Shape inference, inlining and the rest of ONNX find out
-by trying, so that whoever reads a model of others counts first.
+by trying, so that readers of foreign models count first.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def uncommanding(text: str, inside: bool = False) -> str:
     """Text for the log of a job: no line of it is a command to the server that runs the job.
 
     GitHub, Azure and TeamCity take a line of a log for a command that begins with "::" or holds
-    "##[", "##vso[" or the like, whoever has printed it: a backslash is put inside.
+    "##[", "##vso[" or the like, even if a compiler has printed it: a backslash is put inside.
     inside: whether the text goes on in a line that has begun.
     """
     if inside:

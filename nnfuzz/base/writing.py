@@ -41,7 +41,7 @@ def as_json(value: Any) -> Json:
 def fields_as_json(value: Any, kind: type | None = None) -> JsonObject:
     """Returns the fields of a dataclass by name, whatever its class is marked with.
 
-    kind: a base class, of which only the fields are written.
+    kind: a base class; only its fields are written.
     """
     return _object_writer(kind or value.__class__)(value)
 

@@ -1,4 +1,4 @@
-"""Puts the parts of a campaign together: workers, what is known of compilers, leases, the loop."""
+"""Puts the parts of a campaign together: workers, knowledge about compilers, leases, the loop."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ class Workers:
         )
 
 
-# -- what is known of compilers ---------------------------------------------------------------
+# -- knowledge about compilers ----------------------------------------------------------------
 
 
 class Knowledge:

@@ -135,7 +135,7 @@ class UnderWay:
         return self._suspects.add(run, waiting)
 
     def dropped(self, run: TestRun) -> None:
-        """Forgets a run of which nothing more is to come."""
+        """Forgets a run that will report nothing more."""
         self.runs.discard(run)
         self._suspects.runs.discard(run)
 

@@ -23,11 +23,11 @@ from nnfuzz.cli.errors import USAGE
 UNLIMITED = frozenset(("fuzz", "backends", "ops"))
 """Commands that read files of others in workers only, which have limits of their own."""
 MEMORY_BYTES = 4 << 30
-"""Beside what files take: ten times what `check` takes for a model of 100 MB."""
+"""Memory beside that for files: ten times as much as `check` takes for a model of 100 MB."""
 CORE_BYTES = 64 << 20
 """Per core beside that: stacks and buffers of the threads that NumPy and PyTorch start."""
 COPIES = 8
-"""Of a file, at once: its bytes, what they are parsed to, arrays, and the same of a changed one."""
+"""Copies of a file in memory: its bytes, the parsed model, arrays, and these of a changed model."""
 SHARE = 0.75
 """Of the machine's memory, at most."""
 _BLOCK = 512  # bytes; what st_blocks counts

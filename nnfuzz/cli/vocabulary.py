@@ -40,7 +40,7 @@ def rows(specs: Iterable[type[OpSpec]], supports: Mapping[str, Support]) -> list
 def with_support(
     operators: Iterable[OperatorFacts], supports: Mapping[str, Support]
 ) -> list[OperatorRow]:
-    """The rows of operators of which the facts are known."""
+    """The rows of operators with known facts."""
     return [
         OperatorRow(
             (*found.cells, *(support_share(support, found.keys) for support in supports.values())),

@@ -94,7 +94,7 @@ def width(bounds: Envelope) -> Width | None:
 class Enclosure:
     """A graph with the reference of every value, the intervals around them, and its envelopes.
 
-    graph: with what operators of foreign models amount to in their place
+    graph: with foreign operators replaced by the nodes that they amount to
     (nnfuzz.operators.expanded). intervals: masked where an element cannot be compared. envelopes:
     by output. params: its inputs and weights.
     """

@@ -188,7 +188,7 @@ def unreferenced(
 
 
 def _unknown(arrays: Mapping[Target, np.ndarray]) -> Envelope:
-    """The envelope of which nothing is comparable."""
+    """An envelope without a comparable element."""
     first = next(iter(arrays.values()))
     nothing = np.zeros(first.shape)
     every = np.ones(first.shape, dtype=bool)

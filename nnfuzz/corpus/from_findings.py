@@ -14,7 +14,7 @@ from nnfuzz.records.finding import Finding
 
 
 def reduced_findings(campaign: Path) -> Iterator[Path]:
-    """The folders of a campaign's reduced findings, all of which were confirmed.
+    """The folders of a campaign's reduced findings, which are all confirmed.
 
     Raises: Unreadable if there is no campaign.
     """

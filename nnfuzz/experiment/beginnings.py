@@ -28,7 +28,7 @@ class Beginnings:
     of a case without a model, for what reads the graph.
 
     Each ends behind one more operator of the graph, has all inputs, and nothing to compare with:
-    its outputs are what none of its operators reads.
+    its outputs are the values that none of its operators reads.
     """
 
     def __init__(self, case: TestCase) -> None:

@@ -76,7 +76,7 @@ class Plan:
     runs: what runs at first. repeats: in how many fresh processes a failure must occur in the same
     way. isolates: whether a failure is worth the targets that tell whose fault it is. levels: by
     compiler, the least optimised first. habits: by backend; what they explain is one failure.
-    locates: whether beginnings of a model run of which a process dies without a word.
+    locates: whether beginnings of a model are run if a process dies of it without a message.
     """
 
     runs: Sequence[Run]

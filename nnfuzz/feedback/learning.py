@@ -104,7 +104,7 @@ class Learner:
     def avoid_failing(
         self, failures: Callable[[], Mapping[TestId, Mapping[str, str]]], following: int
     ) -> None:
-        """Avoids the signatures of which every single-operator model fails.
+        """Avoids the signatures whose single-operator models all fail.
 
         failures: returns, for each probe that failed, the kind of each of its failures by
         signature. following: the next epoch to be decided.

@@ -147,7 +147,7 @@ class Prober:
         return any(self.backends(Probe(key, 0)) for key in self.newest)
 
     def forget_waiting(self) -> None:
-        """Drops the signatures of which no probe was begun; they may be requested again."""
+        """Drops the signatures without a started probe; they may be requested again."""
         waiting = [p for p in self._queue if p.place == self._chains[p.key.signature].place]
         for probe in waiting:
             self._queue.remove(probe)
@@ -301,7 +301,7 @@ class Prober:
                 self._statements[name].disprove(key)
 
     def _likely(self) -> list[SupportKey]:
-        """Signatures of operators of which another one is refused with the same exporter."""
+        """Signatures whose operator has another one that is refused from the same exporter."""
         lacking = {key.any_dtypes for table in self.tables.values() for key in table.refused()}
         return by_turns([key for key in self.keys if key.any_dtypes in lacking])
 
@@ -313,7 +313,7 @@ class Prober:
                     refused = all(kind == OutcomeKind.UNSUPPORTED for kind, _ in levels)
                     self._tallies[name].add(test.exporter, refused)
 
-    # -- what generation is told --------------------------------------------------------------
+    # -- the tables for generation ------------------------------------------------------------
 
     def refused(self) -> dict[SupportKey, str]:
         """Signatures and opsets that some backend refuses, with "backend: why"."""
@@ -328,7 +328,7 @@ class Prober:
         return found
 
     def of_all_versions(self) -> dict[str, Support]:
-        """The tables by backend, with what they say of older versions (nnfuzz.feedback.opsets)."""
+        """The tables by backend, with their entries for older versions (nnfuzz.feedback.opsets)."""
         found = {}
         for name, table in self.tables.items():
             lacking = [key for key in table.refused() if any(self._runs(table, key))]
@@ -343,7 +343,7 @@ class Prober:
             yield other in table.entries and table.entries[other].status == OK
 
     def failing(self) -> dict[SupportKey, str]:
-        """Signatures of which every probe failed on some backend, with "backend: why"."""
+        """Signatures whose probes all failed on some backend, with "backend: why"."""
         return self._with_status(FAILING)
 
     def _with_status(self, status: str) -> dict[SupportKey, str]:

@@ -14,7 +14,7 @@ from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.triage.general import general_message
 
 CONFIRMED = 2
-"""Signatures of which a statement must have refused every model before one model is enough."""
+"""A statement must have refused every model of so many signatures; then one model is enough."""
 _DTYPES = tuple(dtype.value for dtype in DType)
 
 

@@ -111,7 +111,7 @@ class SupportCache:
     def path(
         self, spec: BackendSpec, versions: Mapping[str, str], basis: Mapping[str, object]
     ) -> Path:
-        """basis: what else decides the result of a probe, such as the exporter and the opset."""
+        """basis: the other settings that decide a probe's result, such as exporter and opset."""
         key = [as_json(replace(spec, label=spec.name)), dict(versions), basis]
         digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
         return self.folder / f"support-{spec.name}-{digest}.json"
@@ -124,7 +124,7 @@ class SupportCache:
     def save(self, path: Path, file: SupportFile, known: KnownAnswers) -> None:
         """Adds to a file; a folder that cannot be written costs no campaign.
 
-        known: answers, of which the lasting ones are kept.
+        known: answers; only the lasting ones are kept.
         """
         known = {**self.load(path), **known}
         with contextlib.suppress(OSError):
@@ -217,7 +217,7 @@ class SupportTables:
     def save(
         self, tables: Mapping[str, Support], answers: ProbeAnswers, keys: Iterable[SupportKey]
     ) -> None:
-        """Adds what the campaign has learnt. keys: all of its signatures."""
+        """Adds the answers that the campaign has got. keys: all of its signatures."""
         counts = Counter(key.exporter for key in keys)
         for path, name, file in (found for found in self._files if counts[found[1]]):
             entries = {

@@ -6,7 +6,7 @@ signature, or which edge between two operators, do they have in common that othe
 avoided from the next epoch on. Some tests are made without restraint (CaseConfig.unrestrained):
 there it should still fail, and if it does not, it is generated again.
 
-Failures are counted twice, by raw signature and by what every failure of that kind has in common
+Failures are counted twice, by raw signature and by the items that all failures of that kind share
 (backend, kind and stage), since one wrong kernel shows under many signatures. Of the items whose
 tests fail often enough, the one with the strongest association (G-test) is avoided. Everything here
 is a function of the tests of earlier epochs, in the order of their indexes.

@@ -1,6 +1,6 @@
 """Clusters of findings that are not reduced yet: what is probably one cause is reduced once.
 
-Two failures are taken to be alike if they are of one kind (compiler, kind, stage, levels), and if
+Two failures are taken to be similar if they are of one kind (compiler, kind, stage, levels), and if
 both models contain the operator or edge that failing in this way is associated with
 (nnfuzz.feedback.throttle), or if the compiler complains in the same way. One of a cluster is
 reduced, the one with the smallest model; clusters take turns, the most frequent first. What the
@@ -35,8 +35,8 @@ class Clusters:
         avoided: Iterable[AvoidedRow] = (),
         items: Mapping[str, Collection[str]] | None = None,
     ) -> Clusters:
-        """avoided: what failures are associated with, by a signature of each. items: of the model
-        of each signature, see nnfuzz.records.rows.Observed.
+        """avoided: items that failures are associated with, by a signature of each. items: of the
+        model of each signature, see nnfuzz.records.rows.Observed.
         """
         rows, items = list(rows), items or {}
         kinds = {row.signature: _kind(row) for row in rows}

@@ -72,7 +72,7 @@ def unpacked_files(folder: Path) -> Iterator[Path]:
 
 
 def _extract(archive: Path, folder: Path) -> None:
-    """Unpacks what is whole: nothing is written of an archive that is damaged or too large."""
+    """Unpacks an archive; writes nothing if it is damaged or too large."""
     data = read_bytes(archive)
     for write in (False, True):
         for name, content in _members(data, archive):

@@ -1,10 +1,10 @@
 """The motif that a test case tries to plant first, so that each one and each of its misses occurs.
 
 Random picks leave some kinds of near misses out even after 20,000 models: some kinds fit a motif
-only with certain shapes. Half of the test cases therefore have turns: three in ten plant a certain
-kind of near miss of a motif that is written by hand, two in ten a certain mined motif as it is. The
-order is a permutation that depends on the campaign's seed, and the turn follows from the index
-alone, whatever the exporter and the opset admit.
+only with certain shapes. Most test cases therefore have turns: three in ten plant a certain kind of
+near miss of a motif that is written by hand, one in ten such a motif as it is, two in ten a certain
+mined motif. The order is a permutation that depends on the campaign's seed, and the turn follows
+from the index alone, whatever the exporter and the opset admit.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from nnfuzz.operators.motif import MISSED, Motif
 CYCLE = 10
 """Length of the cycle of test cases in which some have turns; none of these begins with a coverage
 target (nnfuzz.generate.coverage_target)."""
-MISSES, MINED = (0, 4, 7), (2, 9)
-"""The positions in the cycle of near misses and of mined motifs."""
+MISSES, WRITTEN, MINED = (0, 4, 7), (5,), (2, 9)
+"""The positions in the cycle of near misses of motifs that are written by hand, of these motifs as
+they are, and of mined motifs."""
 ALTERNATIVES = 2
 """Turns of which a test case takes the first that fits: many kinds of near misses do not exist of a
 motif, and some motifs have an operator that an opset lacks."""
@@ -50,12 +51,17 @@ class MotifTurn:
 
 
 def motif_turns(catalog: Catalog, seed: int, index: int) -> Sequence[MotifTurn]:
-    """The turns of which a test case takes the first that fits; none for half of the test cases."""
-    for mined, positions in ((False, MISSES), (True, MINED)):
+    """The turns of which a test case takes the first that fits; none for four test cases in ten."""
+    exact = ("",)
+    for mined, kinds, positions in (
+        (False, tuple(KINDS), MISSES),
+        (False, exact, WRITTEN),
+        (True, exact, MINED),
+    ):
         number = turn_number(index, CYCLE, positions)
         if number is not None:
             motifs = {m.name: m for m in catalog.motifs if m.mined is mined and _takes_turns(m)}
-            order = _permuted(seed, tuple(motifs), ("",) if mined else tuple(KINDS))
+            order = _permuted(seed, tuple(motifs), kinds)
             # Alternatives are far from each other, so that no turn follows many failing ones.
             places = (number + i * len(order) // ALTERNATIVES for i in range(ALTERNATIVES))
             chosen = (order[place % len(order)] for place in places if order)

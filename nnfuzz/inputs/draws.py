@@ -52,7 +52,7 @@ BOUNDARIES = tuple(
 )
 """Powers of two at the limits of dtypes: a narrower dtype loses larger numbers."""
 GREATEST = 10
-"""Number of boundaries in a range, the greatest ones, of which one is drawn."""
+"""Number of boundaries in a range, the greatest ones; one of them is drawn."""
 BESIDE = 5
 """Greatest distance of integers from a boundary."""
 TAME_INTEGERS: tuple[tuple[float, Range], ...] = ((0.6, (1, 9)), (0.4, (-8, 8)))

@@ -146,7 +146,7 @@ def reduce_findings(
     budget: int,
     interrupted: Callable[[], bool],
 ) -> list[FindingRow]:
-    """Reduces all findings of a campaign that are not reduced yet; returns what is left of them.
+    """Reduces all findings of a campaign that are not reduced yet; returns those that remain.
 
     allow: raises an error if one of the campaign's plug-ins may not run.
     Raises: FindingError for a campaign of invalid models; StoreError, and what `allow` raises.

@@ -1,4 +1,4 @@
-"""From what people ask of a campaign or a corpus to its settings: backends, exporters, opsets."""
+"""Turns the options of a campaign or a corpus into its settings: backends, exporters, opsets."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def chosen_backends(
 
 
 def case_settings(asked: Mapping[str, Any], opset: int | None = None) -> dict[str, Any]:
-    """Fields of CaseConfig and CampaignConfig for what was asked under the names of options.
+    """Fields of CaseConfig and CampaignConfig for options, by their names.
 
     exporter: a name, several with commas between, or "mixed"; becomes `exporters`, a tuple of
     names. dtypes, exclude_dtypes: names; become weights. seed_models: a folder; becomes files and
@@ -144,7 +144,7 @@ def make_config(
 _OF_VALID = (
     "exporters dynamic rewrites seed_models motif_files motifs pipelines regressions edges".split()
 )
-"""Settings that say how valid models are made and what becomes of their results."""
+"""Settings of how valid models are made and how their results are treated."""
 
 
 def _for_invalid(

@@ -31,7 +31,7 @@ SHAKEN = 8
 
 
 def unreferenced_case(model: onnx.ModelProto, inputs: Arrays | None, seed: int) -> TestCase:
-    """The test case of a model of which no output has a reference: it has no graph and no expected
+    """The test case of a model whose outputs have no reference: it has no graph and no expected
     outputs. inputs: by default floats are normal, integers 0 or 1, and open dimensions 1.
 
     Raises: ModelError for inputs that do not fit the model.
@@ -66,7 +66,7 @@ def votes(
     names: Collection[str],
     seed: int,
 ) -> Verdict:
-    """How targets differ in the outputs of these names, of which nothing is comparable.
+    """How targets differ in the outputs of these names, which have no comparable element.
 
     again: runs the targets on other inputs.
     """
@@ -95,7 +95,7 @@ def _outputs(outcomes: Sequence[Outcome], names: Collection[str]) -> dict[Target
 
 
 def _shaken(inputs: Arrays, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Inputs of which each float is a few units in the last place away."""
+    """Inputs with each float moved by a few units in the last place."""
     found = {}
     for name, array in inputs.items():
         found[name] = array

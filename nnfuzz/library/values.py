@@ -49,7 +49,7 @@ class View:
         """What the targets make of the outputs of a result's case.
 
         made: with the nodes that compute them, and without the reasons for what is not compared.
-        votes: what they make of outputs without a reference.
+        votes: the targets' votes on outputs without a reference.
         """
         if not result.case.graph:
             return tuple(self._unreached((), votes))

@@ -27,7 +27,7 @@ Step = Callable[[Facts, onnx.NodeProto], None]
 
 
 def expansion(found: Facts, node: onnx.NodeProto, step: Step) -> tuple[list[onnx.NodeProto], Facts]:
-    """Plain nodes that compute the outputs of a node, and what is known of all their values.
+    """Plain nodes that compute the outputs of a node, and the facts about all their values.
 
     Raises: Unknown if it does not amount to such nodes; whatever `step` raises.
     """

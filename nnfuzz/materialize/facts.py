@@ -114,7 +114,7 @@ def kinds(arrays: Arrays) -> dict[str, tuple[DType, tuple[int, ...]]]:
 
 
 def expressed(type_: onnx.TypeProto | None) -> TensorType | None:
-    """The type as nnfuzz has it; None for what is no tensor, open or of a foreign dtype."""
+    """The type as nnfuzz has it; None for no tensor, an open size or a foreign dtype."""
     if type_ is None or not is_static(type_):
         return None
     dtype = next((d for d in DType if d.onnx == type_.tensor_type.elem_type), None)

@@ -259,7 +259,7 @@ def _undescribed(source: StaticModel, region: NodeGroup) -> BoundOperator:
 def _kept(
     source: StaticModel, region: NodeGroup
 ) -> tuple[onnx.GraphProto, list[str], list[TensorType], list[TensorType]]:
-    """The nodes of a region with their small constants; what it reads besides; types of both."""
+    """The nodes of a region with their small constants; its other inputs; types of all ends."""
     kept = [n for n in region.inputs if n in source.constants]
     small = {name for name in kept if source.constants[name].size <= SMALL}
     inputs = [name for name in region.inputs if name not in small]

@@ -109,12 +109,12 @@ def _step(found: Facts, node: onnx.NodeProto, declared: Types) -> None:
 
 
 def plain_step(found: Facts, node: onnx.NodeProto) -> None:
-    """Add what is known of the outputs of a node whose inputs are known. Raises: any exception."""
+    """Add the facts about the outputs of a node whose inputs are known. Raises: any exception."""
     _step(found, node, {})
 
 
 def _inside(found: Facts, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
-    """The types of what the nodes inside of a node compute; nothing if they cannot be taken.
+    """The types of values that nodes inside of a node compute; none if they cannot be taken.
 
     The number of turns, and the first condition, are given ones if they are inputs of the model.
     """

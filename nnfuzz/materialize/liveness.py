@@ -1,4 +1,4 @@
-"""Models without what none of their outputs depends on."""
+"""Removes the nodes and weights that no output of a model depends on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from nnfuzz.materialize.walk import reads
 
 def without_dead_nodes(model: bytes) -> bytes:
     """A serialized ONNX model without nodes and initializers that no output needs: the lowering of
-    an operator computes all of its outputs, whoever reads them. Equal bytes if there are none.
+    an operator computes all of its outputs, read or not. Equal bytes if there are none.
     """
     import onnx
 

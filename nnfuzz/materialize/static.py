@@ -1,4 +1,4 @@
-"""Makes ONNX models static: every value has a known type; constants are apart from nodes."""
+"""Makes ONNX models static: every value has a known type; constants are no nodes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class StaticModel:
     and what left out nodes would have made. sizes: of dimensions that the model leaves open.
     lost: the operators of nodes that are left out, and why. uncomputed: outputs of nodes that
     onnx.reference does not compute, so that they need a spec. given: values of small inputs, which
-    become constants where an operator has them as attributes. facts: what it was made of.
+    become constants where an operator has them as attributes. facts: about the original model.
     """
 
     regions: tuple[NodeGroup, ...]

@@ -25,7 +25,7 @@ class OperatorVocabulary:
         return len(self.degrees)
 
     def with_(self, names: Iterable[str]) -> OperatorVocabulary:
-        """The vocabulary with further operators, of which only the names are known."""
+        """The vocabulary with further operators that are known by name only."""
         return OperatorVocabulary({**dict.fromkeys(names, 1), **self.degrees})
 
     def only(self, names: Collection[str]) -> OperatorVocabulary:

@@ -19,8 +19,8 @@ CHANGED_BY = frozenset[frozenset[str]]
 class Candidate:
     """All cuts of one form.
 
-    examples: by what distinguishes variants, with the number of models of each. models: that have
-    such a cut. changed: whether a pass has changed such operators in one of them.
+    examples: by the features that distinguish variants, with the number of models of each. models:
+    that have such a cut. changed: whether a pass has changed such operators in one of them.
     """
 
     cut: Cut

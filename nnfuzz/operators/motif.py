@@ -42,7 +42,7 @@ def planted_name(motif: str, missed: str) -> str:
 
 
 def pattern_name(planted: str) -> str:
-    """The motif of which something planted is an instance or a near miss."""
+    """The name of the motif that was planted, exactly or as a near miss."""
     return planted.partition(MISSED)[0]
 
 

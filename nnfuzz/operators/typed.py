@@ -23,7 +23,7 @@ MOST = 1 << 12
 Place = tuple[str, int]
 """A file, and a line in it."""
 KEPT = 1 << 12
-"""Classes (with numbers of inputs) of which what their patterns imply is computed once."""
+"""Classes (with numbers of inputs) whose patterns are evaluated once."""
 
 
 class ConstraintError(ValueError):

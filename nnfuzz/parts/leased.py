@@ -1,4 +1,4 @@
-"""The leases of one node of a campaign: which indexes it tests, and what it has published of them.
+"""The leases of one node of a campaign: which indexes it tests, and which results it has published.
 
 About once a second, in a thread beside the tests, the node writes the observations of ranges whose
 tests are recorded, publishes rows and findings now and then, and exchanges messages with the
@@ -49,7 +49,7 @@ class _Range:
 
 @dataclass
 class _Turn:
-    """Work of the background thread, of which the report at its end tells.
+    """Work of the background thread, which reports when it ends.
 
     observations: to be written. publishes: ranges whose rows are to be published, by first index;
     None if none are due. reduced: signatures that the report names. ends: whether to publish
@@ -83,7 +83,7 @@ class Leased:
         again: Collection[int] = (),
     ) -> None:
         """node: a name that stays the same while its folder does. ahead: tests to have at hand.
-        again: indexes that this node has to repeat, whoever holds them.
+        again: indexes that this node has to repeat, even if another one holds them.
 
         Raises: OSError if the coordinator does not answer.
         """
@@ -110,7 +110,7 @@ class Leased:
         self._future: Future[Lent] | None = None
         self._current = _Turn()
         self._due = self._published = 0.0
-        self._reported = -1  # the last decided epoch, as the coordinator was told
+        self._reported = -1  # the last decided epoch that the coordinator knows
         self._unanswered = False
         self._join(stopped)
 

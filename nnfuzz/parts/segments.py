@@ -39,7 +39,7 @@ from nnfuzz.store.union import (
 from nnfuzz.upkeep.rekeying import RULES
 
 NOTE = "published.json"
-"""Name of the file in a campaign's folder that says what each depot has of it."""
+"""Name of the file in a campaign's folder that lists which segments each depot has."""
 META = ("config", "versions", "releases", "habits", "rules", "host")
 _SUFFIX = ".segment.zip"
 

@@ -106,7 +106,7 @@ class SharedLeases:
         self._next_beat = 0.0
         self._begun = -1
         self._ended: set[int] | None = None
-        """Epochs of which everything is published; None before the first look."""
+        """Completely published epochs; None before the first look."""
         self._files: dict[int, _Listing] = {}
         """The other epochs that are decided."""
 

@@ -15,7 +15,7 @@ from nnfuzz.store.store import Store
 from nnfuzz.store.summary import OwnFigures, PartFigures, Summary, read_summary
 
 SOURCES = "sources"
-"""In the meta table of what was put together: figures of each part, by its name."""
+"""Key in the meta table of a merged campaign: figures of each part, by its name."""
 
 
 _NUMBERS = tuple(f.name for f in fields(OwnFigures) if f.type in ("int", "float"))
@@ -35,7 +35,7 @@ def name_of(part: Store) -> str:
 
 
 def figures_of(part: Store, tests: int | None = None) -> PartFigures:
-    """Returns what stands in the summary of a part alone. tests: their number, if known."""
+    """Returns the figures that only the summary of a part has. tests: their number, if known."""
     try:
         summary = read_summary(part.folder)
     except Unreadable:

@@ -106,7 +106,7 @@ class CampaignConfig:
     reduce: whether findings are reduced. throttle: how often a failure must occur before generation
     keeps away from the operators that it is associated with; 0 for never. guidance: whether what
     tests show decides what is generated more often (nnfuzz.feedback.guidance). regressions: whether
-    only what one of two releases gets wrong and the other one right is a finding.
+    only a model that exactly one of two releases gets wrong is a finding.
     """
 
     backends: tuple[BackendSpec, ...]

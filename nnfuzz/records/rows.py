@@ -153,7 +153,7 @@ class Grouping:
 
 @dataclass(frozen=True)
 class FindingRow:
-    """A unique finding: what the store keeps of one signature, and what follows from all of them.
+    """A unique finding: the store's row of one signature, and figures over all of them.
 
     test: the first one that shows it, in the order of tests and probes. place: of that test in the
     order (nnfuzz.records.schedule.place_of). size: nodes of its graph. party: accused by the
@@ -198,7 +198,7 @@ class FindingRow:
 
 @dataclass(frozen=True)
 class Occurrence:
-    """That a signature was seen. bucket: "finding", "known" (asked to be ignored), "flaky".
+    """An occurrence of a signature. bucket: "finding", "known" (asked to be ignored), "flaky".
 
     kind: "BACKEND KIND STAGE". levels: that failed, with commas between. repeated, tried: how many
     of how many runs in fresh workers failed in the same way. title: of the signature, where it has
@@ -295,7 +295,7 @@ class HangStatus(StrEnum):
 
 @dataclass(frozen=True)
 class HangRow:
-    """A run that looks like a hang, kept when that is first seen.
+    """A run that looks like a hang, kept from its first occurrence on.
 
     seconds: for which it had been waited. signature: that it will have if it is one. late: whether
     epochs do not wait for it, and take it for one. exporter, items: see Observed.
@@ -316,7 +316,7 @@ class HangRow:
 
 @dataclass(frozen=True)
 class Record:
-    """What one test adds, written in one transaction. hangs: what came of which, by backend."""
+    """The rows of one test, written in one transaction. hangs: decisions on hangs, by backend."""
 
     test: TestRow | None = None
     findings: tuple[FindingRow, ...] = ()

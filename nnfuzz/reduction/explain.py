@@ -52,7 +52,7 @@ def explained(
     """The hypotheses that explain the outputs: of those that held for other inputs the ones that
     still do, or all that are consistent if none are given.
 
-    written: further hypotheses, on what the model has beside the attributes of the graph.
+    written: further hypotheses, about attributes that only the model has, not the graph.
     """
     try:
         truth = _envelopes(subject)

@@ -29,7 +29,7 @@ class TestLine:
     """One test of a campaign.
 
     at: seconds of campaign time. status: "run", or why there was nothing to run. outcomes: backend
-    -> level -> what is kept of the outcome. features: None where unknown.
+    -> level -> the stored summary of the outcome. features: None where unknown.
     passes: backend -> those that changed the model; {} where that was not read.
     """
 

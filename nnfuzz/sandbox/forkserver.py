@@ -72,9 +72,9 @@ class ForkServer:
     beside those of this process; numeric libraries are made single-threaded in addition, since a
     library that ran threads before a fork hangs after it. warm: a service's factory
     "pkg.module:factory" and its arguments (JSON), called once before the first fork, so that
-    workers inherit what it loads and caches. home: the Python environment; None for that of this
-    process. name: the kind of its workers, in messages. standstills: one for each time that it was
-    replaced since it no longer answered. looks: the number of calls of `pump`.
+    workers inherit the modules and caches that it loads. home: the Python environment; None for
+    that of this process. name: the kind of its workers, in messages. standstills: one for each time
+    that it was replaced since it no longer answered. looks: the number of calls of `pump`.
     """
 
     def __init__(

@@ -27,9 +27,9 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 class Job(Generic[A]):
-    """Work for a worker, answered by an A: a frozen dataclass whose fields are all that it is told.
+    """Work for a worker, answered by an A: a frozen dataclass whose fields are its whole input.
 
-    answer: the type A. part: of what is sent ahead of the answer, `parts` times.
+    answer: the type A. part: the type of the messages that precede the answer, `parts` of them.
     """
 
     answer: ClassVar[Any]

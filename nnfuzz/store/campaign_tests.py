@@ -1,4 +1,4 @@
-"""The tests of a campaign by index, old ones in packs, with what else is known of each."""
+"""The tests of a campaign by index, with their outcomes and features; old ones in packs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OF_TESTS = ("tests", "features", "motifs", "errors", "passes")
 STATISTICS = ("features", "motifs", "passes")
 """Those of them that are only counted and drawn."""
 Outcomes = dict[str, dict[str, Brief]]
-"""Backend -> level -> what is kept of the outcome."""
+"""Backend -> level -> the stored summary of the outcome."""
 
 
 class CampaignTests(Table):

@@ -29,7 +29,7 @@ def keep_releases(store: Store, config: CampaignConfig, registry: BackendRegistr
 class Changes:
     """What changed from the older release to the newer one. False without releases.
 
-    regressions: signatures of what only the newer one gets wrong. fixed: of what only the older one
+    regressions: signatures of failures of the newer one alone. fixed: of failures of the older one
     gets wrong. unchanged: how often one failed where the other one was not right.
     """
 
@@ -47,7 +47,7 @@ class Changes:
 
 
 def changes(store: Store, findings: Iterable[FindingRow]) -> Changes:
-    """Returns what changed between the releases of a campaign, if it looked for changes."""
+    """Returns the changes between the releases of a campaign, if it looked for changes."""
     releases = store.meta_as(dict[str, str], _META, {})
     try:
         older, newer = sorted(releases, key=lambda label: Version(releases[label]))

@@ -118,7 +118,7 @@ class Database:
     def _check_times(self) -> None:
         """Raises: StoreError for times that no clock shows."""
         found = 0
-        with contextlib.suppress(sqlite3.DatabaseError):  # damaged pages, of which others tell
+        with contextlib.suppress(sqlite3.DatabaseError):  # damaged pages: other code reports them
             for query in _IMPOSSIBLE:
                 found += self.connection.execute(query, {"most": MOST}).fetchone()[0]
         if found:
@@ -202,7 +202,7 @@ class Database:
     def put(self, table: str, record: object = None, /, conflict: str = "", **own: object) -> None:
         """Adds a row, in place of one with the same key unless `conflict` says what to do then.
 
-        A column is what `own` holds under its name, or else the field of the record.
+        A column is the entry of `own` under its name, or else the field of the record.
         """
         row = [column(own[c] if c in own else getattr(record, c)) for c in _columns(table)]
         how = "" if conflict else "OR REPLACE "

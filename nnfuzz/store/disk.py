@@ -2,8 +2,8 @@
 
 Three measures are taken in turn, each on the oldest data first:
 
-1. Agreeing tests lose what only statistics need: features of graphs, motifs and passes. This is
-   left out if guidance learns from them.
+1. Agreeing tests lose the columns that only statistics need: features of graphs, motifs, passes.
+   This is left out if guidance learns from them.
 2. Their rows are packed (packed.py).
 3. The folders of duplicates are packed (nnfuzz/findings/packed_folder.py).
 

@@ -1,4 +1,4 @@
-"""Faults of nnfuzz, deaths of workers, and what else happened beside the outcomes of tests."""
+"""Faults of nnfuzz, deaths of workers, and other events that are no outcome of a test."""
 
 from __future__ import annotations
 

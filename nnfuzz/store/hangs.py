@@ -1,4 +1,4 @@
-"""Runs that look like hangs: what is known of each until the time limit has decided."""
+"""Runs that look like hangs: a row each until the time limit has decided."""
 
 from __future__ import annotations
 

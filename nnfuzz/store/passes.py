@@ -35,7 +35,7 @@ class Passes(Table):
         return found
 
     def graphs(self, first: int, end: int) -> dict[int, KeptCase]:
-        """Returns the graphs of tests of which passes were read, by index. Raises: Unreadable."""
+        """Returns the graphs of the tests with recorded passes, by index. Raises: Unreadable."""
         query = "SELECT idx, graph FROM keepable WHERE idx >= ? AND idx < ?"
         found = {}
         for index, data in self._db.execute(query, first, end):

@@ -22,7 +22,7 @@ class Probes(Table):
         before: int,
         levels: Mapping[str, ProbeAnswer],
     ) -> None:
-        """Keeps what a backend answered to a probe, by level. before: the index of the test before
+        """Keeps a backend's answer to a probe, by level. before: the index of the test before
         which the probe was asked for.
         """
         self._db.put(

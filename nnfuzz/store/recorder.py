@@ -109,7 +109,7 @@ class Recorder:
         self.suspects = store.reductions.suspects()
         self.under_reduction: set[str] = set()
         self._cleared: dict[str, set[str]] = {}
-        """Signature -> refined signatures of which it proved to be no duplicate."""
+        """Signature -> refined signatures that it is proven not to duplicate."""
         self._reached: dict[tuple[str, ...], dict[Pattern, str]] = {}
         """`_suspect_group` -> pattern of a reduced model -> refined signature."""
         self.buckets = store.occurrences.buckets()

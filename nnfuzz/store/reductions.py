@@ -12,11 +12,11 @@ class ReductionTable(Table):
     """Reductions and suspicions by the signature of the finding."""
 
     def add(self, row: ReductionRow) -> None:
-        """Keeps what came of reducing a finding, instead of an earlier attempt."""
+        """Keeps the result of reducing a finding, in place of an earlier one."""
         self._db.put("reductions", row, row=dumps(as_json(row)))
 
     def rows(self) -> dict[str, ReductionRow]:
-        """Returns what came of each reduction, by signature."""
+        """Returns the result of each reduction, by signature."""
         query = "SELECT signature, row FROM reductions ORDER BY signature"
         return {s: loads(ReductionRow, row) for s, row in self._db.execute(query)}
 

@@ -69,7 +69,7 @@ class Signatures(Table):
                 self._reductions.suspect(row.signature, refined)
 
     def forget(self, signature: str) -> None:
-        """Removes a finding with what came of its reduction; its occurrences stay."""
+        """Removes a finding and the result of its reduction; its occurrences stay."""
         with self._db.transaction():
             self._db.execute("DELETE FROM findings WHERE signature = ?", signature)
             self._reductions.forget(signature)

@@ -2,7 +2,7 @@
 
 One transaction per test, in WAL mode: whatever `record` has returned from is kept. A finding's
 folder is written before its row, so that a row never names a folder that is not there. Each table
-is an attribute of the store; what needs several of them is here.
+is an attribute of the store; methods that need several of them are here.
 """
 
 from __future__ import annotations

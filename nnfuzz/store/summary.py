@@ -166,7 +166,7 @@ def summarise(
     avoided: Sequence[AvoidedRow] | None = None,
     **more: object,
 ) -> Summary:
-    """Makes the summary of a campaign from its tables and from what stands in none of them.
+    """Makes the summary of a campaign from its tables and from figures that no table has.
 
     avoided: what generation keeps away from now; None if it ever was. more: further fields.
     """
@@ -199,7 +199,7 @@ def summarise(
 
 
 def with_findings(summary: Summary, store: Store) -> Summary:
-    """Returns the summary with what it says of findings made anew."""
+    """Returns the summary with its part about findings made anew."""
     findings, reductions = store.findings(), store.reductions.rows()
     return replace(
         summary,

@@ -31,7 +31,7 @@ _KEYED = {
         tuple("level stage seconds epoch signature exporter items late status idx".split()),
     ),
 }
-"""Table -> its key and its other columns, the first of which decide which row stays."""
+"""Table -> its key and its other columns; the first of these decide which row stays."""
 _NEW_OCCURRENCES = """(SELECT * FROM part.occurrences WHERE idx IS NULL
     OR idx IN (SELECT idx FROM temp.tests_of_part)
     OR idx IN (SELECT idx FROM part.hangs WHERE idx IS NOT NULL))"""
@@ -51,7 +51,7 @@ class Taken:
     """What somebody has of a campaign's file already.
 
     The tests below an index and some later ones, `tests` in all; events and epochs up to a number;
-    digests of what probes have said, and of the rows and reductions of findings, by signature.
+    digests of the probes' answers, and of the rows and reductions of findings, by signature.
     rules: of triage, by which occurrences are named.
     """
 
@@ -84,7 +84,7 @@ def digests_without_finding(db: Database) -> dict[str, str]:
 def add_rows(target: Database, part: Database, taken: Taken = NOTHING) -> None:
     """Adds everything of a part to another file but findings and settings, all or nothing.
 
-    taken: what was taken of the part before. Raises: DifferentTests.
+    taken: the state of the part that was merged before. Raises: DifferentTests.
     """
     target.execute("ATTACH DATABASE ? AS part", str(part.folder / FILE))
     try:

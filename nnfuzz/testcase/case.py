@@ -28,7 +28,7 @@ class ModelError(ValueError):
 
 
 class NoReference(ModelError):
-    """A model of which every output needs what nobody but a compiler can compute."""
+    """A model whose outputs all depend on operators that only a compiler can compute."""
 
 
 @dataclass(frozen=True)

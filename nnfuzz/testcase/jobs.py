@@ -34,7 +34,7 @@ class Produce(Job[TestCase | NotProduced]):
         return str(self.test)
 
     def after(self, event: object) -> Produce | None:
-        """The job without the exporter, if that is what its process died of; else None."""
+        """The job without the exporter, if its process died of that; else None."""
         if self.died or not isinstance(event, Death) or event.stage != Stage.EXPORT:
             return None
         if event.kind is not DeathKind.CRASH or event.from_outside:

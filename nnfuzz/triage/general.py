@@ -234,9 +234,9 @@ def switches(graph: GraphView, operator: str) -> list[str]:
 
 
 def shared_attribute(operator: str, name: str) -> str:
-    """What operators share that read an attribute by one piece of code: its name, and its default
-    where ONNX has one. "" for a position, which means something else to every operator, and for
-    what is no attribute of an operator that ONNX has.
+    """The name of an attribute and its default where ONNX has one: operators that share both read
+    it by one piece of code. "" for a position, which has another meaning in every operator, and for
+    a name that is no attribute of an ONNX operator.
     """
     usual = schema_defaults(operator)
     if name in _POSITIONS or (usual and name not in usual):

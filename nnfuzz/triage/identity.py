@@ -33,7 +33,7 @@ OTHERS, SWITCHES, HABITS = "others", "switches", "habits"
 
 @dataclass(frozen=True, kw_only=True)
 class _Identity:
-    """levels: OPTIMISED or EVERYWHERE, where nothing else tells the optimiser's faults apart."""
+    """levels: OPTIMISED or EVERYWHERE, where nothing else distinguishes faults of the optimiser."""
 
     backend: str | None = None
     kind: OutcomeKind | None = None
@@ -91,7 +91,7 @@ class MismatchIdentity(_Identity):
 
 @dataclass(frozen=True, kw_only=True)
 class DisputeIdentity(_Identity):
-    """An output of which other targets make something else; nobody knows who is right."""
+    """An output with other values on other targets; it is not known which is right."""
 
     operators: tuple[str, ...]
     stage: Stage | None = None

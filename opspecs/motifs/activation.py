@@ -97,7 +97,7 @@ def relu_clip(m, x):
 
 @motif(size=2, ranks=(0, 5))
 def repeated_function(m, x):
-    """Two functions in a row, of which the second changes nothing or undoes the first."""
+    """Two functions in a row; the second changes nothing or undoes the first."""
     once, twice = m.draw.choice(
         (
             *[(f, f) for f in ("Relu", "Abs", "Neg", "Floor", "Ceil", "Round", "Sign")],

@@ -17,7 +17,7 @@ def parallel_gathers(m, x):
 
 @motif(size=4, dtypes=ALL, ranks=(0, 4))
 def stacked(m, x):
-    """Values with a new axis each, joined along it; then taken apart again."""
+    """Values with a new axis each, joined along it, then split again."""
     other = m("Identity", x)
     axis = m.draw.integer(0, len(m.shape(x)))
     parts = [m("Unsqueeze", part, axes=(axis,)) for part in (x, other)]
@@ -40,7 +40,7 @@ def scaled_sum(m, x):
 
 @motif(size=4, ranks=(2, 4))
 def gated_product(m, x):
-    """Two products of one value, one of which gates the other."""
+    """Two products of one value; one gates the other."""
     depth, width = m.shape(x)[-1], m.dim(2)
     gate, value = (m("MatMul", x, m.weight(x, depth, width)) for _ in range(2))
     m("Mul", m(m.draw.choice(("Sigmoid", "Swish", "Gelu")), gate), value)
@@ -48,6 +48,6 @@ def gated_product(m, x):
 
 @motif(size=3, ranks=(1, 5))
 def residual_activation(m, x):
-    """An activation of a sum with what the sum was made of, in three operands."""
+    """An activation of a sum together with the operands of the sum: three operands."""
     y = m("Sum", x, m("Relu", x), m.weight(x, *m.shape(x)))
     m(m.draw.choice(("Relu", "Clip", "LeakyRelu")), y)

@@ -86,7 +86,7 @@ def twin_products(m, x):
 
 @motif(size=3, ranks=(2, 2))
 def reshaped_product(m, x):
-    """A product between two Reshapes, of which one makes a batch of the rows and the other undoes
+    """A product between two Reshapes; one makes a batch of the rows and the other undoes
     it."""
     rows, depth = m.shape(x)
     y = _projected(m, m("Reshape", x, shape=(rows, 1, depth)))

@@ -2,7 +2,7 @@
 
 Times are medians over rounds of the CPU time of generation alone; probes and legality are learned
 before. Diversity counts distinct vertices (operator, attributes and types of its inputs) and, over
-the common operators, pairs of which one reads the other.
+the common operators, pairs in which one reads the other.
 
     python -m scripts.bench.engines --engine direct --engine symbolic
     python -m scripts.bench.engines --engine direct --vertices 20000 --common

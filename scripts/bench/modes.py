@@ -1,4 +1,4 @@
-"""Compares what campaigns of equal CPU time find in several modes.
+"""Compares the findings of campaigns of equal CPU time in several modes.
 
     python -m scripts.bench.modes -b onnxruntime --cpu-minutes 10 --out modes
     python -m scripts.bench.modes -b openvino --modes plain,edges --out modes

@@ -85,7 +85,7 @@ class Tally:
 
 
 def run_both(model: bytes, inputs: dict[str, np.ndarray]) -> tuple[bool, bool]:
-    """Whether ONNX Runtime or onnx.reference computes a model, and whether both do so alike."""
+    """Whether ONNX Runtime or onnx.reference computes a model, and whether the results agree."""
     ours, theirs = _by_onnxruntime(model, inputs), _by_reference(model, inputs)
     alike = ours is not None and theirs is not None and len(ours) == len(theirs)
     alike = alike and all(map(_close, ours or (), theirs or ()))

@@ -62,7 +62,7 @@ def digests(seed: int, config: dict, count: int) -> list[str]:
 
 
 def parts(graph: Graph) -> Iterator[list[Node]]:
-    """Every node, every pair of which one reads the other, and every three in a row."""
+    """Every node, every pair in which one reads the other, and every three in a row."""
     makers = graph.producer()
     paths = [[node] for node in graph.nodes]
     for _ in range(MOST_OPERATORS):

@@ -287,7 +287,7 @@ def made_of(rule: str) -> tuple[str, ...]:
 
 
 def plan(bench: Bench, wanted: Sequence[str], turn: int, most: int, seed: int) -> Plan | None:
-    """A case with steps, of which the first are for the rule with the fewest uses."""
+    """A case with steps; the first are for the rule with the fewest uses."""
     first = wanted[0]
     behind = BEHIND.get(first) if turn % 2 or not made_of(first) else None
     made = bench.case(made_of(behind or first))

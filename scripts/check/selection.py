@@ -1,4 +1,4 @@
-"""Measures what a few selected models keep of many: coverage, and the planted bugs that they find.
+"""Compares a few selected models with all: coverage, and the planted bugs that they find.
 
 python -m scripts.check.selection --models 5000 --selected 100
 python -m scripts.check.selection --coverage --common

@@ -1,4 +1,4 @@
-"""docs/RECALL.md: the table of entries with what is recorded of them, and the misses by class."""
+"""docs/RECALL.md: the table of entries with their recorded results, and the misses by class."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def judged(entry: Entry, target: str) -> str:
         check = nnfuzz.check_model(
             entry.model, [target], inputs=given_inputs, values=False, localise=False
         )
-    except Exception as error:  # what cannot be checked is not seen
+    except Exception as error:  # an entry that cannot be checked is not counted
         return f"not checked: {type(error).__name__}: {str(error).splitlines()[0]}"
     return check.summary() if check.failed else ""
 

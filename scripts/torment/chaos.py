@@ -221,7 +221,7 @@ def _stand_still(scene: Scene) -> bool:
 
 
 def _stop(scene: Scene) -> bool:
-    """Stops some process of which the parent expects an answer, for good."""
+    """Stops, for good, some process whose answer the parent awaits."""
     found = family(scene.token, scene.named)
     pids = sorted(pid for pid, kind in found.items() if kind != PARENT)
     if not pids:

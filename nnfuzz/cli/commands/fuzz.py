@@ -76,7 +76,7 @@ def _check(options: FuzzOptions) -> None:
 
 
 def _without_defaults(options: FuzzOptions, context: typer.Context) -> FuzzOptions:
-    """Without what nnfuzz.toml says: a campaign that goes on has settings of its own."""
+    """Ignores nnfuzz.toml: a campaign that is resumed has settings of its own."""
     own = {"backend", "known", "baseline", *(name for name, _ in recorded_places(FuzzOptions))}
     silent: dict[str, Any] = dict.fromkeys(own & from_file(context))
     return replace(options, **silent)

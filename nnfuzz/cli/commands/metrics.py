@@ -1,4 +1,4 @@
-"""`nnfuzz metrics DIR|CAMPAIGN [DIR2]`: how diverse models are, whoever made them."""
+"""`nnfuzz metrics DIR|CAMPAIGN [DIR2]`: how diverse models are, also those of other tools."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def metrics(
     backend: Backends = None,
     plugin: Plugins = None,
 ) -> None:
-    """Count how diverse models are, whoever made them: two folders side by side.
+    """Count how diverse models are, also those of other tools: two folders side by side.
 
     \b
     nnfuzz metrics models

@@ -44,7 +44,7 @@ def rewrite(
         bool, WRITTEN.option("Print all rules, and why each keeps the meaning.", "", "--list")
     ] = False,
 ) -> None:
-    """Rewrite a model into other ones that mean the same, to compare what a compiler makes of them.
+    """Rewrite a model into other ones that mean the same, to compare a compiler's results for them.
 
     \b
     nnfuzz rewrite resnet50.onnx --out variants             ten models, after random steps

@@ -55,7 +55,7 @@ def select(
 
     Counted are operators, their dtypes, ranks and attributes, which operator reads which, and the
     passes of the compilers of --backend that change something. These compilers run every model
-    once; what none of them supports is left out.
+    once; models that none of them supports are left out.
     """
     from nnfuzz.cli.progress import steps
     from nnfuzz.corpus.selection import Budget

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nnfuzz.ir.view import GraphView
 
 SECONDS = 300.0
-"""CPU seconds to read and to draw: a hundred times what a model of 100,000 nodes takes."""
+"""CPU seconds to read and to draw: a hundred times as many as a model of 100,000 nodes takes."""
 FILES = ("finding.json", "nnfuzz.json", "model.onnx")
 """What is looked for in a folder, in this order."""
 

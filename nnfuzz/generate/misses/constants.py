@@ -89,7 +89,7 @@ def _type(m: Inserting, call: Call, shape: tuple[int, ...] = ()) -> TensorType |
 
 
 def _computed(m: Inserting, call: Call, operator: str, *factors: int) -> Outputs:
-    """A number becomes what an operator computes of two constants, or of one."""
+    """A number becomes the result of an operator on one or two constants."""
     place, type_ = _place(m, call), _type(m, call)
     if place is None or type_ is None:
         return None

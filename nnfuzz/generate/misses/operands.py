@@ -100,7 +100,7 @@ def operand_unsqueezed(m: Inserting, call: Call) -> Outputs:
 
 
 def operand_computed(m: Inserting, call: Call) -> Outputs:
-    """A weight is what a function computes of a weight."""
+    """A weight is replaced by a function of a weight."""
     place = _weight(m, call)
     if place is None:
         return None

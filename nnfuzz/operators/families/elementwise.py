@@ -41,7 +41,7 @@ class Elementwise(OpSpec):
     selects: ClassVar[bool] = False
     """Whether the first of three inputs, a condition, chooses one of the others."""
     typing: ClassVar[int] = 0
-    """Number of last inputs of which only the dtype is used."""
+    """Number of last inputs that give only their dtype."""
 
     @per_input
     def value_range(self, *ranges: Range) -> Range:
