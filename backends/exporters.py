@@ -255,6 +255,7 @@ class TorchExport(Backend):
     baseline = EAGER
     compiling = Stage.EXPORT
     preload = ("torch",)
+    issue_form = PYTORCH
 
     @staticmethod
     def export(module, arguments, level):

@@ -15,6 +15,8 @@ import numpy as np
 from nnfuzz.backend.complaint import CompilerError, Complaint, ComplaintKind, read_complaint
 from nnfuzz.backend.contract import Backend, Program
 
+from .issue_forms import IREE
+
 _FLAGS = ("--iree-input-demote-f64-to-f32=false", "--iree-llvmcpu-target-cpu=host")
 _ENTRY = "main"
 _ERROR = re.compile(r"\b(?:error|LLVM ERROR): (?P<said>.*)")
@@ -59,6 +61,7 @@ class Iree(Backend):
 
     name = "iree"
     levels = ("O0", "O3")
+    issue_form = IREE
     preload = ("iree.compiler", "iree.runtime")
     install = 'pip install "nnfuzz[iree]"'
     preferred_opset = 17

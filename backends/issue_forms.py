@@ -60,3 +60,42 @@ ONNX = IssueForm(
         ("Expected behavior", "{expected}"),
     ),
 )
+IREE = IssueForm(
+    "iree-org/iree",
+    (
+        ("What happened?", "{symptom}\n\n{error}\n\n{report}"),
+        ("Steps to reproduce your issue", "{repro}"),
+        ("What component(s) does this issue relate to?", "Compiler"),
+        ("Version information", "{platform}\n\n{versions}"),
+        ("Additional context", "{expected}"),
+    ),
+)
+_TENSORRT = (
+    ("Description", "{symptom}\n\n{expected}\n\n{report}"),
+    ("Environment", "{device}, {platform}\n\n{versions}"),
+    ("Relevant Files", "The script below holds the model, or lies beside it."),
+    ("Steps To Reproduce", "{repro}\n\n{error}"),
+)
+TENSORRT = IssueForm("NVIDIA/TensorRT", _TENSORRT)
+TENSORRT_RTX = IssueForm("NVIDIA/TensorRT-RTX", _TENSORRT)
+
+
+def _of_model(repository: str) -> IssueForm:
+    """For the trackers of model optimisers, which have short forms or none."""
+    return IssueForm(
+        repository,
+        (
+            ("Describe the bug", "{symptom}\n\n{error}"),
+            ("Model", "A small generated model; the script below holds it."),
+            ("To reproduce", "{repro}"),
+            ("Expected behavior", "{expected}"),
+            ("Environment", "{platform}\n\n{versions}"),
+            ("Additional context", "{report}"),
+        ),
+    )
+
+
+ONNXSIM = _of_model("onnxsim/onnxsim")
+ONNXSLIM = _of_model("inisis/OnnxSlim")
+ONNXOPTIMIZER = _of_model("onnx/optimizer")
+ONNXSCRIPT = _of_model("microsoft/onnxscript")

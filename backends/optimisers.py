@@ -6,7 +6,14 @@ import re
 from dataclasses import replace
 from typing import ClassVar
 
-from .issue_forms import ONNX
+from .issue_forms import (
+    ONNX,
+    ONNX_RUNTIME,
+    ONNXOPTIMIZER,
+    ONNXSCRIPT,
+    ONNXSIM,
+    ONNXSLIM,
+)
 from .onnxruntime import EXACT
 from .transform import Transform
 
@@ -17,6 +24,7 @@ class OnnxOptimizer(Transform):
     """onnxoptimizer, all passes that fuse or eliminate."""
 
     name = "onnxoptimizer"
+    issue_form = ONNXOPTIMIZER
     preload = ("onnxoptimizer", "onnxruntime")
 
     @staticmethod
@@ -37,6 +45,7 @@ class OnnxSlim(Transform):
     """onnxslim; its passes are the optimisations and the fusion patterns."""
 
     name = "onnxslim"
+    issue_form = ONNXSLIM
     preload = ("onnxslim", "onnxslim.core.optimization", "onnxruntime")
 
     @staticmethod
@@ -57,6 +66,7 @@ class OnnxSim(Transform):
     """onnxsim."""
 
     name = "onnxsim"
+    issue_form = ONNXSIM
     preload = ("onnxsim", "onnxruntime")
 
     @staticmethod
@@ -76,6 +86,7 @@ class OnnxScript(Transform):
     """The optimizer of onnxscript."""
 
     name = "onnxscript"
+    issue_form = ONNXSCRIPT
     preload = ("onnxscript", "onnxscript.optimizer", "onnxruntime")
 
     @staticmethod
@@ -89,6 +100,7 @@ class OnnxScriptVersion(Transform):
     """The version converter of onnxscript, from its least opset to ONNX Runtime's newest."""
 
     name = "onnxscript-version"
+    issue_form = ONNXSCRIPT
     preload = ("onnxscript", "onnxscript.version_converter", "onnxruntime")
     preferred_opset = 18
 
@@ -144,6 +156,7 @@ class OrtTransformers(Transform):
     """The fusions of onnxruntime.transformers, without ONNX Runtime's own optimiser."""
 
     name = "ort-transformers"
+    issue_form = ONNX_RUNTIME
     preload = ("onnxruntime", "onnxruntime.transformers.optimizer")
     standard = False
 
@@ -165,6 +178,7 @@ class OrtSaved(Transform):
 
     name = "ort-saved"
     standard = False
+    issue_form = ONNX_RUNTIME
     preload = ("onnxruntime",)
     optimisation: ClassVar = {"none": "ORT_ENABLE_ALL", "all": "ORT_DISABLE_ALL"}
 

@@ -23,6 +23,9 @@ from nnfuzz.backend.contract import (
     Program,
     option,
 )
+from nnfuzz.backend.issue_form import IssueForm
+
+from .issue_forms import TENSORRT, TENSORRT_RTX
 
 _FLAGS = {
     "version_compatible": ("VERSION_COMPATIBLE", "EXCLUDE_LEAN_RUNTIME"),  # not in the package
@@ -90,6 +93,7 @@ class TensorRT(Backend):
     name = "tensorrt"
     library: ClassVar[str] = "tensorrt"
     levels = ("O0", "O1", "O2", "O3", "O4", "O5")
+    issue_form: ClassVar[IssueForm | None] = TENSORRT
     preload = ("tensorrt", "polygraphy")
     install = 'pip install tensorrt polygraphy, or "nnfuzz[tensorrt]" for TensorRT for RTX'
 
@@ -206,6 +210,7 @@ class TensorRTForRTX(TensorRT):
 
     name = "tensorrt-rtx"
     library = "tensorrt_rtx"
+    issue_form = TENSORRT_RTX
     preload = ("tensorrt_rtx", "polygraphy")
     install = 'pip install "nnfuzz[tensorrt]"'
     environment: ClassVar = {"POLYGRAPHY_USE_TENSORRT_RTX": "1"}

@@ -10,7 +10,7 @@ import torch
 from nnfuzz.ir.dtypes import ALL, FLOAT8S, INT4S, DType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.carriers import rounded
-from nnfuzz.operators.families.elementwise import Unary, flags, within
+from nnfuzz.operators.families.elementwise import Unary, clipped_range, flags
 from nnfuzz.operators.intervals import Interval, holds, monotone, uncertain
 from nnfuzz.operators.operator import ANY_RANGE, In, operator
 from nnfuzz.operators.unexportable import Unexportable
@@ -100,7 +100,7 @@ class Cast(Unary):
     def _fitting(self, x):
         lo, hi = self.to.limits
         if self.to.is_float:
-            return within(x, (lo, hi))
+            return clipped_range(x, (lo, hi))
         inside = lo <= x[0] and x[1] <= hi
         if self.to in INT4S and inside:
             return round(x[0]), round(x[1])

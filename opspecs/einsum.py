@@ -10,7 +10,7 @@ from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.expr import Int, product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.families.equation import drawn, ranks, read
+from nnfuzz.operators.families.equation import labels_of, random_equation, ranks
 from nnfuzz.operators.families.sums import Summing, largest, summed
 from nnfuzz.operators.intervals import Interval, linear
 from nnfuzz.operators.operator import ANY_RANGE, ConstraintError, In, OpSpec, operator
@@ -28,16 +28,16 @@ class Einsum(Summing):
     since = 12
     inputs = (In("T", (*FLOATS, DType.INT32, DType.INT64), (1, 5)),)
     variadic = (1, 3)
-    equation = Choice(by=lambda draw, op, first, *_: drawn(draw, first.rank))
+    equation = Choice(by=lambda draw, op, first, *_: random_equation(draw, first.rank))
 
     def _labels(self, inputs):
-        return read(self.equation, [len(x.shape) for x in inputs])
+        return labels_of(self.equation, [len(x.shape) for x in inputs])
 
     def _fitting_labels(self, inputs):
         return self._of_ranks([len(x.shape) for x in inputs])
 
     def _of_ranks(self, ranks):
-        labels = read(self.equation, ranks)
+        labels = labels_of(self.equation, ranks)
         if labels is None:
             raise ConstraintError(f"{self!r} does not admit inputs of ranks {ranks}")
         return labels
@@ -75,7 +75,7 @@ class Einsum(Summing):
 
     @classmethod
     def draw_backward(cls, draw, first, output):
-        return cls(equation=drawn(draw, first.rank, output.rank))
+        return cls(equation=random_equation(draw, first.rank, output.rank))
 
     def infer_input_types(self, draw, first, dtypes, output):
         labels = self._of_ranks(ranks(self.equation, first.rank))

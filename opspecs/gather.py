@@ -8,7 +8,7 @@ from nnfuzz.ir.dtypes import ALL, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice, Sym
 from nnfuzz.operators.families.axes import AXIS
-from nnfuzz.operators.families.index import INDICES, Indexed, from_front, span, within
+from nnfuzz.operators.families.index import INDICES, Indexed, from_front, shape_within, span
 from nnfuzz.operators.intervals import Interval, hull
 from nnfuzz.operators.operator import In, OpSpec, operator
 from nnfuzz.operators.unexportable import DECOMPOSED
@@ -34,7 +34,10 @@ class GatherElements(Indexed):
         return [data.with_shape(indices.shape)]
 
     def complete(self, draw, first, dtypes):
-        return [first, TensorType(dtypes[1], within(draw, first.shape, [self.axis % first.rank]))]
+        return [
+            first,
+            TensorType(dtypes[1], shape_within(draw, first.shape, [self.axis % first.rank])),
+        ]
 
     def infer_input_types(self, draw, first, dtypes, output):
         at = self.axis % first.rank

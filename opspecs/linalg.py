@@ -11,7 +11,7 @@ from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.broadcast import narrowed
 from nnfuzz.operators.families.elementwise import products
 from nnfuzz.operators.families.matmul import (
-    factors,
+    factor_shapes,
     left_rank,
     multiplies,
     product_shape,
@@ -50,7 +50,7 @@ class MatMul(Summing):
         return left_rank(draw, output_rank)
 
     def infer_input_types(self, draw, first, dtypes, output):
-        shapes = factors(draw, first.shape, output.shape)
+        shapes = factor_shapes(draw, first.shape, output.shape)
         return [TensorType(d, s) for d, s in zip(dtypes, shapes)]
 
     def cost(self, a, b):

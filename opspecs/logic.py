@@ -6,7 +6,13 @@ import torch
 
 from nnfuzz.ir.dtypes import ALL, BOOLS, FLOATS, DType
 from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.families.elementwise import Binary, Broadcasting, Comparison, Unary, within
+from nnfuzz.operators.families.elementwise import (
+    Binary,
+    Broadcasting,
+    Comparison,
+    Unary,
+    clipped_range,
+)
 from nnfuzz.operators.intervals import Interval, hull, joined
 from nnfuzz.operators.operator import In, operator
 
@@ -131,7 +137,7 @@ class Growing(Logical):
     of_ends = staticmethod(min)
 
     def value_range(self, x, y):
-        (a, b), (c, d) = within(x, self.codomain), within(y, self.codomain)
+        (a, b), (c, d) = clipped_range(x, self.codomain), clipped_range(y, self.codomain)
         return self.of_ends(a, c), self.of_ends(b, d)
 
 

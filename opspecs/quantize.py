@@ -8,7 +8,7 @@ import torch
 from nnfuzz.ir.dtypes import FLOAT8S, INT4S, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.families.elementwise import products, within
+from nnfuzz.operators.families.elementwise import clipped_range, products
 from nnfuzz.operators.families.quantized import (
     BYTES,
     SCALES,
@@ -193,7 +193,7 @@ class DequantizeLinear(Scaled):
 
     def value_range(self, x, scale, *zero):
         lo, hi = zero[0] if zero else (0, 0)
-        return products((x[0] - hi, x[1] - lo), within(scale, SCALES))
+        return products((x[0] - hi, x[1] - lo), clipped_range(scale, SCALES))
 
     def radius(self, u, y, *xs):
         return 2 * u * y.abs()

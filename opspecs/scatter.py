@@ -10,7 +10,7 @@ from nnfuzz.ir.dtypes import ALL, NUMBERS
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.axes import AXIS
-from nnfuzz.operators.families.index import INDICES, Indexed, from_front, span, within
+from nnfuzz.operators.families.index import INDICES, Indexed, from_front, shape_within, span
 from nnfuzz.operators.families.scatter import Reduced, Scattering, put
 from nnfuzz.operators.families.shape import resized
 from nnfuzz.operators.operator import In, operator
@@ -34,7 +34,7 @@ class Elements(Scattering):
 
     def complete(self, draw, first, dtypes):
         at = self.axis % first.rank
-        shape = list(within(draw, first.shape, [at]))
+        shape = list(shape_within(draw, first.shape, [at]))
         shape[at] = self.many(draw, first.shape[at], first.rank)
         shapes = first.shape, tuple(shape), tuple(shape)
         return [TensorType(d, s) for d, s in zip(dtypes, shapes)]

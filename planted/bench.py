@@ -10,8 +10,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from nnfuzz.backend.agreement import close
 from nnfuzz.backend.target import Target
-from nnfuzz.compare.cheap import close
 from nnfuzz.compare.envelope import Envelope, envelopes
 from nnfuzz.compare.mismatch import Mismatch
 from nnfuzz.compare.reference import ReferenceFault

@@ -18,7 +18,8 @@ device that the failing target runs on; the processor's architecture."""
 class IssueForm:
     """A tracker on GitHub and the form that it asks to be filled in.
 
-    repository: "owner/name". sections: heading -> text, with PARTS in braces. prefix: of titles.
+    repository: "owner/name"; "" for a tracker that nobody knows. sections: heading -> text, with
+    PARTS in braces. prefix: of titles.
     """
 
     repository: str
@@ -31,3 +32,16 @@ class IssueForm:
             for _, name, _, _ in Formatter().parse(text):
                 if name is not None and name not in PARTS:
                     raise ValueError(f"section {heading!r}: {name!r} is none of {', '.join(PARTS)}")
+
+
+PLAIN = IssueForm(
+    "",
+    (
+        ("What happens", "{symptom}\n\n{error}"),
+        ("What is expected", "{expected}"),
+        ("How to reproduce", "{repro}"),
+        ("Versions", "{platform}\n\n{versions}"),
+        ("Report", "{report}"),
+    ),
+)
+"""For a compiler whose adapter names no tracker."""

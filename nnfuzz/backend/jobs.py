@@ -57,8 +57,19 @@ class WriteCode(Job[str]):
 
 
 @dataclass(frozen=True, eq=False)
-class RunLevels(Job[None]):
+class HeldOutputs:
+    """The outputs of a level that agrees (Outcome.agrees)."""
+
+    level: str
+    outputs: Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class RunLevels(Job[tuple[HeldOutputs, ...]]):
     """Runs a model at some levels; an outcome of each, in this order, is sent ahead of the answer.
+
+    The answer has the outputs of levels that agree where another level does not, since a verdict
+    needs those of all levels; where all agree, no outputs are sent.
 
     model: in the form that the backend reads. inputs: at several sizes "NAME_atK" too
     (nnfuzz.ir.sizes). without: passes to switch off, where the backend can. until: the last stage;
@@ -67,6 +78,8 @@ class RunLevels(Job[None]):
     the backend can. invalid: whether the model must be refused: outcomes are then refused or
     accepted, and hold no outputs. expected: bytes by output; of one that takes many times as much,
     only dtype and shape are sent (nnfuzz.sandbox.wire.stand_in). None: everything is sent.
+    reference: expected outputs, with which the worker compares those of each level
+    (nnfuzz.backend.agreement). None: nobody compares there, and all outputs are sent.
     """
 
     model: bytes
@@ -78,6 +91,7 @@ class RunLevels(Job[None]):
     watch: bool = False
     invalid: bool = False
     expected: Mapping[str, int] | None = None
+    reference: Mapping[str, np.ndarray] | None = None
 
     part = Outcome
 

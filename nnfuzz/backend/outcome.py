@@ -52,9 +52,10 @@ class Outcome:
 
     `captured` is the tail of what the compiler wrote to stdout and stderr. `seconds` maps a stage
     to the wall time spent in it; `cpu` is the CPU time of all of them. `outputs` is set when kind
-    is ok. A process that died names its signal in `signal` ("SIGSEGV"), or its exit code in
-    `message` ("exited with code 3"). `over_memory_limit` marks a crash for want of memory; its
-    message begins with MEMORY_LIMIT. `complaint` is the backend's reading of its compiler's words,
+    is ok, unless the outcome `agrees`. A process that died names its signal in `signal`
+    ("SIGSEGV"), or its exit code in `message` ("exited with code 3"). `over_memory_limit` marks a
+    crash for want of memory; its message begins with MEMORY_LIMIT.
+    `complaint` is the backend's reading of its compiler's words,
     where there was an error. `label` is that of the backend (nnfuzz.backend.registry.labelled)
     where it is not the compiler's name. `baseline`: of a level that shows nothing of the backend's
     own (Backend.baseline). `passes`: names of those that changed the model, where that was asked
@@ -92,6 +93,13 @@ class Outcome:
     @property
     def ok(self) -> bool:
         return self.kind is OutcomeKind.OK
+
+    @property
+    def agrees(self) -> bool:
+        """Whether its worker has compared all outputs with the expected ones, found them close, and
+        has not sent them (RunLevels.reference).
+        """
+        return self.ok and self.stage is Stage.EXECUTE and self.outputs is None
 
 
 def marked(outcome: Outcome) -> Outcome:

@@ -18,6 +18,7 @@ from nnfuzz.backend.deviation import Deviation
 from nnfuzz.backend.jobs import (
     AskVersions,
     FiredPasses,
+    HeldOutputs,
     KnownPasses,
     RunLevels,
     WatchedPasses,
@@ -171,10 +172,20 @@ class BackendRunner:
                 again = watched and not timeout and event.stage != "start"
             if not again:
                 self._mourn(event)
+        if isinstance(event, Reply):
+            self._take_held(event.value)
         if self._job.levels:
             self._send()
             return None
         return [self._told(outcome) for outcome in self._done]
+
+    def _take_held(self, held: Iterable[HeldOutputs]) -> None:
+        """Gives the outcomes of levels that agree their outputs, which a verdict needs."""
+        late = {level.level: level.outputs for level in held}
+        self._done = [
+            replace(o, outputs=dict(late[o.level])) if o.agrees and o.level in late else o
+            for o in self._done
+        ]
 
     def run(
         self,
@@ -251,7 +262,8 @@ class BackendRunner:
         """The outcome of the next level. Raises: ValueError for any other one."""
         next_level, *rest = self._job.levels
         self.release = visible(outcome.target.release)
-        taken = checked(outcome, self._made.target(next_level, self.release))
+        compares = self._job.reference is not None
+        taken = checked(outcome, self._made.target(next_level, self.release), compares)
         self._job = replace(self._job, levels=tuple(rest))
         return taken
 
@@ -302,8 +314,9 @@ class BackendRunner:
         return replace(outcome, target=target, label=label, baseline=baseline)
 
 
-def checked(outcome: Outcome, target: Target) -> Outcome:
-    """An outcome that a worker has sent. target: the one that it was to run.
+def checked(outcome: Outcome, target: Target, compares: bool = False) -> Outcome:
+    """An outcome that a worker has sent. target: the one that it was to run. compares: whether the
+    worker compares outputs, and may send none.
 
     Raises: ValueError for what is none, or that of another target.
     """
@@ -317,7 +330,8 @@ def checked(outcome: Outcome, target: Target) -> Outcome:
     if max(map(len, (*texts, subject))) > 2 * TEXT_CHARS:
         raise ValueError("a text that is too long")
     ran = outcome.ok and outcome.stage is Stage.EXECUTE
-    return replace(outcome, outputs=(outcome.outputs or {}) if ran else None)
+    agrees = compares and outcome.outputs is None
+    return replace(outcome, outputs=(outcome.outputs or {}) if ran and not agrees else None)
 
 
 def limits_of(options: Any) -> Limits:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nnfuzz.backend.agreement import agree
 from nnfuzz.backend.complaint import CompilerError, ComplaintKind, described
 from nnfuzz.backend.contract import (
     AdapterError,
@@ -27,6 +28,7 @@ from nnfuzz.backend.interface import InputError, OnnxModel
 from nnfuzz.backend.jobs import (
     AskVersions,
     FiredPasses,
+    HeldOutputs,
     KnownPasses,
     RunLevels,
     Versions,
@@ -105,15 +107,26 @@ class BackendService(Service):
         return self._source(job.model).code()
 
     @does(RunLevels)
-    def run(self, job: RunLevels, report: Report) -> None:
+    def run(self, job: RunLevels, report: Report) -> tuple[HeldOutputs, ...]:
         self._job = job
+        held: list[HeldOutputs] = []
         try:
             with _numpy_needed():
-                for outcome in self._outcomes(report):
-                    outputs = _limited(outcome.outputs or {}, job.expected)
-                    report.part(replace(outcome, outputs=outputs))
+                sent = [self._report(outcome, held, report) for outcome in self._outcomes(report)]
         finally:
             self._job = RunLevels(b"", {}, ())
+        return tuple(held) if any(sent) else ()
+
+    def _report(self, outcome: Outcome, held: list[HeldOutputs], report: Report) -> bool:
+        """Sends an outcome; returns whether outputs are sent. held: gets those that are not."""
+        outputs = _limited(outcome.outputs or {}, self._job.expected)
+        reference = self._job.reference
+        if outcome.outputs is not None and reference is not None and agree(reference, outputs):
+            held.append(HeldOutputs(outcome.level, {n: a.copy() for n, a in outputs.items()}))
+            report.part(replace(outcome, outputs=None))
+            return False
+        report.part(replace(outcome, outputs=outputs))
+        return outcome.outputs is not None
 
     @does(AskVersions)
     def versions(self, job: AskVersions, report: Report) -> Versions:

@@ -69,7 +69,8 @@ class ScriptResult(_Word):
 class Bug:
     """The fields of bug.toml, in its order.
 
-    system: name of the backend. kind: of the failure (mismatch, exception, crash, ...). package:
+    system: name of the backend. kind: of the failure (mismatch, exception, crash, ...). model,
+    found_by: the smallest model in words, and the command, where people want to read them. package:
     whose releases count, and what else the script needs; "" for the backend's own package.
     first_bad_release, last_bad_release: the oldest and the newest in which it is known to fail.
     right_release: the first one behind these that is right. first_seen: a day such as 2026-11-23.
@@ -85,6 +86,8 @@ class Bug:
     state: BugState = BugState.NEW
     operators: tuple[str, ...] = ()
     dtypes: tuple[str, ...] = ()
+    model: str = ""
+    found_by: str = ""
     first_bad_release: str = ""
     last_bad_release: str = ""
     right_release: str = ""

@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from nnfuzz.backend.releases import ReleaseError
+from nnfuzz.base.text import one_line
 from nnfuzz.bugs.bug import Bug, BugState, ScriptResult, newer, version_of
 from nnfuzz.bugs.environments import Choose, Interpreter
 from nnfuzz.bugs.ledger import Ledger, Note
@@ -41,6 +42,8 @@ class BugChange(StrEnum):
     CANNOT_RUN = "cannot run here"
 
 
+_DOUBTED = (BugChange.FIXED, BugChange.GONE)
+"""What is believed only if the script is right several times."""
 NEWS = (BugChange.FIXED, BugChange.BACK, BugChange.FLAKY, BugChange.GONE, BugChange.OTHERWISE)
 
 
@@ -144,13 +147,16 @@ class Checker:
     run: Run = field(default=run_once)
 
     def check_all(self, bugs: dict[str, Bug]) -> Iterator[Checked]:
-        """The results, one after the other, without duplicates. Raises: ReleaseError, OSError."""
+        """The results, one after the other, without duplicates. Raises: OSError."""
         for name, bug in bugs.items():
             if bug.state is not BugState.DUPLICATE and self.ledger.script(name).is_file():
                 yield self._check(name, bug)
 
     def _check(self, name: str, bug: Bug) -> Checked:
-        place = self.choose(bug)
+        try:
+            place = self.choose(bug)
+        except ReleaseError as error:
+            return Checked(name, bug.system, "", BugChange.CANNOT_RUN, one_line(error), bug)
         if version_of(place.release) is None:
             told = f"{bug.system} is not installed"
             return Checked(name, bug.system, "", BugChange.CANNOT_RUN, told, bug)
@@ -181,7 +187,8 @@ class Checker:
         runs: list[ScriptRun] = []
         while len(runs) < REPEATS:
             runs.append(self.run(self.ledger.script(name), place.python, same))
-            if runs[-1].result is not ScriptResult.RIGHT:
+            change, _ = judged(bug, place.release, runs, self.today)
+            if runs[-1].result is not ScriptResult.RIGHT or change not in _DOUBTED:
                 break
         return runs
 

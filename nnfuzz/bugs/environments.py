@@ -6,8 +6,9 @@ import hashlib
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import Version
@@ -29,6 +30,9 @@ SECONDS = 60.0
 _ASK = "import importlib.metadata as m, sys; print(m.version(sys.argv[1]))"
 
 
+T = TypeVar("T")
+
+
 @dataclass(frozen=True)
 class Interpreter:
     """An interpreter, and the release of the bug's package there; "" if it is not there."""
@@ -43,10 +47,14 @@ Choose = Callable[[Bug], Interpreter]
 
 @dataclass(frozen=True)
 class Interpreters:
-    """Finds and makes the environments for the scripts of bugs. note: of what takes long."""
+    """Finds and makes the environments for the scripts of bugs. note: of what takes long.
+
+    failed: environments that could not be made, with the reason; each is tried once.
+    """
 
     registry: BackendRegistry
     note: Callable[[str], None]
+    failed: dict[tuple[str, ...], ReleaseError] = field(default_factory=dict)
 
     def package(self, bug: Bug) -> str:
         """The package whose releases count for a bug: its own, or else that of its backend."""
@@ -83,7 +91,7 @@ class Interpreters:
             if self.installed(bug).release == release:
                 return Interpreter(sys.executable, release)
             if backend is not None and backend.distribution == package and not bug.needs:
-                home = home_of(backend, release, self.note)
+                home = self._once((package, release), lambda: home_of(backend, release, self.note))
                 return Interpreter(str(home.python) if home else sys.executable, release)
             packages = (f"{package}=={release}", *WORKER, *bug.needs)
             return self._made(package, release, packages, release)
@@ -120,5 +128,18 @@ class Interpreters:
     def _made(
         self, package: str, name: str, packages: tuple[str, ...], release: str
     ) -> Interpreter:
-        made = environment_of(package, name, packages, ("numpy", "onnx"), self.note)
+        modules = ("numpy", "onnx")
+        made = self._once(
+            packages, lambda: environment_of(package, name, packages, modules, self.note)
+        )
         return Interpreter(str(made.python), release)
+
+    def _once(self, packages: tuple[str, ...], make: Callable[[], T]) -> T:
+        """What `make` returns. Raises: ReleaseError, at once if it did so before."""
+        if packages in self.failed:
+            raise self.failed[packages]
+        try:
+            return make()
+        except ReleaseError as error:
+            self.failed[packages] = error
+            raise

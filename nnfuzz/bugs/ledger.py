@@ -68,14 +68,14 @@ class Ledger:
         return {name: self.bug(name) for name in self.names()}
 
     def chosen(self, wanted: Sequence[str]) -> dict[str, Bug]:
-        """Those that are named, in full or by the folder around them; all if none is named.
-
-        Raises: BugError for a name that fits none.
+        """Those that are named, in full, by the folder around them or else by their system; all if
+        none is named. Raises: BugError for a name that fits none.
         """
         found: list[str] = []
         names = self.names()
         for want in wanted:
             fitting = [n for n in names if n == want or n.startswith(f"{want.rstrip('/')}/")]
+            fitting = fitting or [n for n in names if self.bug(n).system == want]
             if not fitting:
                 known = {*names, *(name.partition("/")[0] for name in names)}
                 raise BugError(f"{self.folder} has no bug {want!r}; {suggest(want, known)}")

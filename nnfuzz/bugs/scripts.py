@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
 
+from nnfuzz.base.files import atomic_folder
 from nnfuzz.base.text import one_line
-from nnfuzz.bugs.bug import ScriptResult
+from nnfuzz.bugs.bug import BugError, ScriptResult
 
 SECONDS, BYTES = 600.0, 12 << 30
 """Limits of one script: of wall time, and of address space."""
@@ -107,3 +108,33 @@ def _similar(printed: str) -> bool:
         return True
     before, now = (re.sub(r"\d+", "N", match[k])[:_COMPARED] for k in ("before", "now"))
     return SequenceMatcher(None, before, now, autojunk=False).ratio() >= SIMILAR
+
+
+def node_test(script: Path, out: Path) -> Path:
+    """Writes the model of a bug as a folder of ONNX's node tests below `out`; returns the folder.
+
+    Raises: BugError where it has no expected outputs, or no model; OSError.
+    """
+    words = re.sub(r"\W+", "_", script.parent.name).strip("_").lower()
+    folder = out / f"test_{words}"
+    if folder.exists():
+        raise BugError(f"{folder} exists already")
+    if not script.is_file():
+        raise BugError("it has no script")
+    with atomic_folder(folder) as draft:
+        command = [sys.executable, "-m", "nnfuzz.bugs.node_test", str(script), str(draft)]
+        try:
+            done = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=SECONDS,
+                preexec_fn=_limited,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise BugError(f"no end within {SECONDS:.0f} s") from error
+        if done.returncode:
+            told = done.stdout.strip() or done.stderr.strip() or f"ended with {done.returncode}"
+            raise BugError(one_line(told.splitlines()[-1]))
+    return folder

@@ -123,7 +123,7 @@ def opened(opening: Opening) -> Iterator[Session]:
     Raises: as nnfuzz.campaign.session.run_campaign does.
     """
     with ExitStack() as stack:
-        workers = Workers(opening, stack)
+        workers = CampaignWorkers(opening, stack)
         support = Knowledge(opening, workers)
         rekey(opening.store, opening.config, opening.registry, opening.observer.note)
         exchange, leased = _exchange(opening, support.versions)
@@ -151,13 +151,15 @@ def opened(opening: Opening) -> Iterator[Session]:
 # -- workers ----------------------------------------------------------------------------------
 
 
-class Workers:
+class CampaignWorkers:
     """The processes that make test cases and those that run them, from here on being started."""
 
     def __init__(self, opening: Opening, stack: ExitStack) -> None:
         """stack: closes them."""
         config = opening.config
-        self.producers = ProducerPool(config.producer, config.seed, config.producers, config.case)
+        self.producers = ProducerPool(
+            config.producer, config.seed, config.producers, config.case, opening.cache.folder
+        )
         stack.callback(self.producers.close)
         self.pools: list[BackendPool] = []
         backlog = KEPT_HANGS if config.timed else math.inf
@@ -190,7 +192,7 @@ class Knowledge:
     used: the support tables of earlier campaigns, with their numbers of entries.
     """
 
-    def __init__(self, opening: Opening, workers: Workers) -> None:
+    def __init__(self, opening: Opening, workers: CampaignWorkers) -> None:
         """Raises: RunnerError, ConfigError, PoolError."""
         config, store = opening.config, opening.store
         self.versions = workers.versions()
@@ -245,7 +247,7 @@ def _ask_for_habits(opening: Opening, pools: Sequence[BackendPool]) -> None:
     opening.store.set_habits({pool.name: pool.habits for pool in pools})
 
 
-def _prober(opening: Opening, workers: Workers, answers: ProbeAnswers) -> Prober:
+def _prober(opening: Opening, workers: CampaignWorkers, answers: ProbeAnswers) -> Prober:
     """Asks a producer which signatures there are with which exporters.
 
     Raises: ConfigError, PoolError.
@@ -302,7 +304,7 @@ def _name_of_node(store: Store) -> str:
 
 
 def _recorder(
-    opening: Opening, workers: Workers, support: Knowledge, leased: Leased | None
+    opening: Opening, workers: CampaignWorkers, support: Knowledge, leased: Leased | None
 ) -> Recorder:
     config, store = opening.config, opening.store
     registry, versions = opening.registry, support.versions.backends
@@ -329,7 +331,7 @@ def _recorder(
 
 def _epochs(
     opening: Opening,
-    workers: Workers,
+    workers: CampaignWorkers,
     prober: Prober,
     recorder: Recorder,
     exchange: Exchange,

@@ -6,6 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from nnfuzz.base.writing import as_json
@@ -69,12 +70,20 @@ class ProducerPool(Pool[ProducerSlot, ProducerOrder, Ended]):
     """
 
     def __init__(
-        self, settings: ProducerSettings, seed: int, count: int, config: CaseConfig
+        self,
+        settings: ProducerSettings,
+        seed: int,
+        count: int,
+        config: CaseConfig,
+        cache: Path | None = None,
     ) -> None:
-        """config: what later epochs only add refusals to."""
+        """config: what later epochs only add refusals to. cache: folder in which producers keep
+        what other processes need not find out again.
+        """
         self.settings = settings
         self.seed = seed
         self._config = config
+        self._cache = str(cache or "")
         warm = settings.service, self._arguments()
         self.server = ForkServer(settings.preload, warm=warm, name="producers")
         super().__init__(self._worker(number) for number in range(1, count + 1))
@@ -129,7 +138,7 @@ class ProducerPool(Pool[ProducerSlot, ProducerOrder, Ended]):
 
     def _arguments(self) -> dict[str, object]:
         """What the factory of the service is called with."""
-        return {"seed": self.seed, "config": as_json(self._config)}
+        return {"seed": self.seed, "config": as_json(self._config), "cache": self._cache}
 
     def _count(self, event: Ended, order: ProducerOrder) -> None:
         if isinstance(event, Reply):

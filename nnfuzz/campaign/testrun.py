@@ -15,6 +15,7 @@ from nnfuzz.campaign.pace import Waiting
 from nnfuzz.campaign.producer_pool import ProducerOrder
 from nnfuzz.experiment import procedure
 from nnfuzz.experiment.asking import Asking, TimedEnd
+from nnfuzz.experiment.judgement import unknown_outputs
 from nnfuzz.experiment.pending import Pending, Task
 from nnfuzz.experiment.procedure import REPEATS, Procedure
 from nnfuzz.experiment.result import Event, Judging, Plan, Result, Run
@@ -71,9 +72,11 @@ class TestRun(Asking):
         self.bytes += _size(case.expected) * (1 + sum(len(levels) for _, levels in backends))
         self._pools = {pool.name: pool for pool, _ in backends}
         self._levels = {pool.name: levels for pool, levels in backends}
+        # A verdict on one backend needs the outputs of all others, which do not know of it.
+        alone = len(backends) == 1 and not sampled and not case.fault and not unknown_outputs(case)
         plan = Plan(
             runs=[
-                Run(pool.name, case, levels, slow=slow, watch=pool.name in watched)
+                Run(pool.name, case, levels, slow=slow, watch=pool.name in watched, compares=alone)
                 for pool, levels in backends
             ],
             judging=Judging.ALWAYS if sampled else Judging.DOUBTFUL,

@@ -11,11 +11,12 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 
 import onnx
 
 from nnfuzz.check.instances import OpInstance, SignatureTypes, fixed_output, solved
+from nnfuzz.check.judgements import NOTHING_KEPT, Judgements
 from nnfuzz.check.late_schemas import TYPE, SchemaDifference, missing, uses
 from nnfuzz.check.reference_implementations import one_node, unknown_operators
 from nnfuzz.generate.catalog import signature_key
@@ -34,16 +35,20 @@ Types = frozenset[str]
 
 
 def illegal(
-    specs: Iterable[type[OpSpec]], opset: int, release: str | None = None
+    specs: Iterable[type[OpSpec]],
+    opset: int,
+    release: str | None = None,
+    judgements: Judgements = NOTHING_KEPT,
 ) -> frozenset[str]:
     """Keys (see `signature_key`) of the signatures that have no valid model at an opset.
 
-    release: of onnx, whose schemas count; None for the installed one.
+    release: of onnx, whose schemas count; None for the installed one. judgements: of earlier
+    processes.
     """
     return frozenset(
         key
         for spec in specs
-        for key, legal in _judged(spec, opset, release).items()  # type: ignore[arg-type]
+        for key, legal in _judged(spec, opset, release, judgements).items()  # type: ignore[arg-type]
         if not legal
     )
 
@@ -62,18 +67,33 @@ def legal_opsets(spec: type[OpSpec], signature: SignatureTypes) -> list[int]:
 
 
 @cache
-def _judged(spec: type[OpSpec], opset: int, release: str | None = None) -> Mapping[str, bool]:
+def _judged(
+    spec: type[OpSpec],
+    opset: int,
+    release: str | None = None,
+    judgements: Judgements = NOTHING_KEPT,
+) -> Mapping[str, bool]:
     """Whether each signature, by its key, has a valid model."""
-    signatures = {signature_key(spec, *signature): signature for signature in spec.signatures()}
+    signatures = spec.signatures()
+    about = f"{opset}/{release}" if release else str(opset)
+    ask = partial(_legal, spec, opset, release)
+    legal = judgements.legal(spec, about, len(signatures), ask)
+    keys = (signature_key(spec, *signature) for signature in signatures)
+    return dict(zip(keys, legal, strict=True))
+
+
+def _legal(spec: type[OpSpec], opset: int, release: str | None) -> list[bool]:
+    """Whether each signature of an operator has a valid model."""
+    signatures = spec.signatures()
     if spec.since > opset or not _defined(spec, opset):
-        return dict.fromkeys(signatures, False)
+        return [False] * len(signatures)
     lacking = missing(release)
     judge = (
         _Schema(spec, opset, lacking)
         if names_one_operator(spec)
         else _Lowering(spec, opset, lacking)
     )
-    return {key: judge.admits(signature) for key, signature in signatures.items()}
+    return [judge.admits(signature) for signature in signatures]
 
 
 def names_one_operator(spec: type[OpSpec]) -> bool:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import onnx
 
+from nnfuzz.check.judgements import NOTHING_KEPT, Judgements
 from nnfuzz.check.legality import illegal, lowered, names_one_operator
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.materialize.emit import OPSETS
@@ -23,47 +24,61 @@ _REACHED = tuple(range(OPSETS[0], OPSETS[1] + 1))
 
 
 @cache
-def version_of(spec: type[OpSpec], opset: int) -> Version:
+def version_of(spec: type[OpSpec], opset: int, judgements: Judgements = NOTHING_KEPT) -> Version:
     """The versions at an opset of the ONNX operators that a spec is lowered to, sorted by name;
     0 for one that the opset does not have.
+
+    judgements: of earlier processes.
     """
-    return tuple(_since(name, opset) for name in _written(spec))  # type: ignore[arg-type]
+    return tuple(_since(name, opset) for name in _written(spec, judgements))  # type: ignore[arg-type]
 
 
 @cache
-def newest_of_version(spec: type[OpSpec], opset: int, opsets: tuple[int, ...]) -> int:
+def newest_of_version(
+    spec: type[OpSpec],
+    opset: int,
+    opsets: tuple[int, ...],
+    judgements: Judgements = NOTHING_KEPT,
+) -> int:
     """The newest of some opsets up to which the version of an opset among them holds."""
-    newest = opset
+    newest, own = opset, version_of(spec, opset, judgements)  # type: ignore[arg-type]
     for later in sorted(o for o in opsets if o > opset):
-        if version_of(spec, later) != version_of(spec, opset):  # type: ignore[arg-type]
+        if version_of(spec, later, judgements) != own:  # type: ignore[arg-type]
             break
         newest = later
     return newest
 
 
 def admitted_by_schema(
-    config: GenerateConfig, specs: Iterable[type[OpSpec]], release: str | None = None
+    config: GenerateConfig,
+    specs: Iterable[type[OpSpec]],
+    release: str | None = None,
+    judgements: Judgements = NOTHING_KEPT,
 ) -> GenerateConfig:
     """The configuration with the signatures refused that ONNX does not admit at its opset.
 
     Each version of an operator is judged once, at its newest opset. release: of onnx, whose schemas
-    count; None for the installed one.
+    count; None for the installed one. judgements: of earlier processes.
     """
     judged: dict[int, list[type[OpSpec]]] = {}
     for spec in specs:
-        opset = newest_of_version(spec, config.opset, _REACHED)  # type: ignore[arg-type]
+        opset = newest_of_version(spec, config.opset, _REACHED, judgements)  # type: ignore[arg-type]
         judged.setdefault(opset, []).append(spec)
-    refused = (illegal(found, opset, release) for opset, found in judged.items())
+    refused = (illegal(found, opset, release, judgements) for opset, found in judged.items())
     return replace(config, refused=config.refused.union(*refused))
 
 
 @cache
-def _written(spec: type[OpSpec]) -> tuple[str, ...]:
+def _written(spec: type[OpSpec], judgements: Judgements) -> tuple[str, ...]:
     """The ONNX operators of a spec's lowering, at the oldest opset and at the newest."""
     if names_one_operator(spec):
         return (spec.name,)
+    return judgements.written(spec, partial(_all_names, spec))
+
+
+def _all_names(spec: type[OpSpec]) -> list[str]:
     oldest = max(OPSETS[0], spec.since)
-    return tuple(sorted({name for opset in (oldest, OPSETS[1]) for name in _names(spec, opset)}))
+    return sorted({name for opset in (oldest, OPSETS[1]) for name in _names(spec, opset)})
 
 
 def _names(spec: type[OpSpec], opset: int) -> Iterator[str]:

@@ -45,7 +45,8 @@ def overview(registry: BackendRegistry) -> Iterator[str]:
     yield from ("not here:", *missing) if missing else ()
     yield "options of every backend:"
     yield from _options(fields(BackendOptions))
-    yield "what the others mean, and whether a backend starts: nnfuzz backends NAME"
+    yield "what the others mean: nnfuzz backends NAME"
+    yield "whether a backend starts: nnfuzz backends --check NAME"
 
 
 def _row(backend: type[Backend], name: str) -> _Row:
@@ -62,10 +63,10 @@ def _table(rows: list[_Row]) -> Iterator[str]:
         yield "    " + "  ".join(cell.ljust(n) for cell, n in zip(row, widths)).rstrip()
 
 
-def backend_lines(registry: BackendRegistry, spec: BackendSpec) -> Iterator[str]:
-    """Lines on one backend, which is started for them. Raises: RegistryError."""
+def backend_lines(registry: BackendRegistry, spec: BackendSpec, check: bool) -> Iterator[str]:
+    """Lines on one backend. check: whether it is started for them. Raises: RegistryError."""
     backend = registry.get(spec.name)
-    yield f"{spec}: {_state(registry, spec)}"
+    yield f"{spec}: {_state(registry, spec, check)}"
     yield f"    {registry.source(spec.name)}"
     yield f"    levels: {_levels(backend)} (* compared by default)"
     if backend.steps:
@@ -73,10 +74,15 @@ def backend_lines(registry: BackendRegistry, spec: BackendSpec) -> Iterator[str]
     yield from _options(fields(backend.Options))
 
 
-def _state(registry: BackendRegistry, spec: BackendSpec) -> str:
-    """The versions that the compiler reports in a worker, as text; or why it cannot be used."""
-    if reason := registry.get(spec.name).missing():
+def _state(registry: BackendRegistry, spec: BackendSpec, check: bool) -> str:
+    """The installed release by its metadata, or why there is none; for a check the versions that
+    the compiler reports in a worker, or why it does not start.
+    """
+    backend = registry.get(spec.name)
+    if not spec.release and (reason := backend.missing()):
         return f"missing: {reason}"
+    if not check:
+        return f"{spec.name} {spec.release or known_release(backend)}".rstrip()
     try:
         with BackendRunner(spec, registry) as runner:
             return ", ".join(f"{k} {v}" for k, v in runner.versions().items())

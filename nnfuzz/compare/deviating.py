@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nnfuzz.backend.agreement import beyond
 from nnfuzz.backend.deviation import SATURATES, TF32, Deviation
-from nnfuzz.compare.cheap import beyond
 from nnfuzz.compare.edges import enclosure
 from nnfuzz.compare.envelope import Envelope, envelope, envelopes, node_intervals
 from nnfuzz.compare.precision import PRECISIONS, Precision

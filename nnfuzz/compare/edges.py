@@ -32,7 +32,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnfuzz.compare.cheap import beyond, strange
+from nnfuzz.backend.agreement import beyond, strange
 from nnfuzz.compare.envelope import (
     Enclosure,
     Envelope,

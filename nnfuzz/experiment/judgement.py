@@ -12,8 +12,8 @@ from statistics import fmean
 
 import numpy as np
 
+from nnfuzz.backend.agreement import beyond, close, other_zeros
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.compare.cheap import beyond, close, other_zeros
 from nnfuzz.compare.flip import PYTORCH, Blame, State, blame, state_of, voted
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.sandbox.wire import is_one

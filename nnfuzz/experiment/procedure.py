@@ -128,7 +128,8 @@ class Procedure:
 
     async def _compare(self) -> None:
         ran = [o for o in self._outcomes if o.outputs is not None]
-        if not ran or self.plan.judging is Judging.NEVER:
+        agreeing = any(o.agrees for o in self._outcomes)
+        if not (ran or agreeing) or self.plan.judging is Judging.NEVER:
             return
         start = time.perf_counter()
         doubts = doubtful(self.case, ran)

@@ -32,7 +32,8 @@ class Judging(StrEnum):
 @dataclass(frozen=True)
 class Run:
     """A model on some targets of one backend. fresh: in a new process. slow: whether it is known to
-    hang, so that nobody else should wait for it. watch: whether passes are read. The rest: see
+    hang, so that nobody else should wait for it. watch: whether passes are read. compares: whether
+    outputs are compared where the model runs, and sent only if some differ. The rest: see
     nnfuzz.backend.jobs.RunLevels and BackendRunner.submit.
     """
 
@@ -46,6 +47,7 @@ class Run:
     slow: bool = False
     seconds: float = math.inf
     watch: bool = False
+    compares: bool = False
 
     def submit(self, runner: BackendRunner) -> None:
         """Hands it to a runner. Raises: as nnfuzz.backend.runner.BackendRunner.submit."""
@@ -60,6 +62,7 @@ class Run:
             self.watch,
             invalid=case.fault is not None,
             expected={name: array.nbytes for name, array in case.expected.items()},
+            reference=case.expected if self.compares else None,
         )
         runner.submit(job, form_of(case, runner), self.seconds)
 

@@ -22,6 +22,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import zip_longest
 
 from nnfuzz.backend.outcome import DIFFERENCES, Outcome, OutcomeKind
@@ -102,7 +103,12 @@ class Prober:
     @property
     def newest(self) -> list[SupportKey]:
         """Of every signature the newest version with each exporter."""
-        return [k for keys in self._by_signature.values() for k in self._versions.newest(keys)]
+        return [key for keys in self._newest.values() for key in keys]
+
+    @cached_property
+    def _newest(self) -> dict[SupportKey, list[SupportKey]]:
+        """By signature, the keys of the newest version with each exporter."""
+        return {sig: self._versions.newest(keys) for sig, keys in self._by_signature.items()}
 
     @property
     def idle(self) -> bool:
@@ -232,8 +238,7 @@ class Prober:
 
     def _promising(self, signature: SupportKey) -> SupportKey | None:
         """The signature with the first exporter for which no backend has failed."""
-        keys = self._versions.newest(self._by_signature[signature])
-        return next((key for key in keys if not self._bad(key)), None)
+        return next((key for key in self._newest[signature] if not self._bad(key)), None)
 
     def _lacked_elsewhere(self, table: Support, key: SupportKey) -> bool:
         """Whether a backend lacks the signature with some exporter."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.metadata
-import importlib.util
 import json
 import os
 from collections import Counter
@@ -20,10 +18,10 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.feedback.support import FAILING, OK, ProbeAnswer, ProbeAnswers, Support, SupportEntry
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.materialize.opsets import exporter_of
+from nnfuzz.operators.digest import specs_digest
 from nnfuzz.records.config import CampaignConfig
 
 _GENERAL = tuple(BackendOptions.__dataclass_fields__)  # limits, not behaviour
-_ENGINE = ("spec", "materialize", "generate", "inputs")
 
 KnownAnswers = Mapping[tuple[SupportKey, int], Mapping[str, ProbeAnswer]]
 """(signature, instance) -> level -> answer."""
@@ -232,26 +230,3 @@ class SupportTables:
             }
             table = replace(file, entries=entries, signatures=counts[name])
             self._cache.save(path, table, known)
-
-
-def specs_digest(plugins: Iterable[str] = (), further: Iterable[str] = ()) -> str:
-    """A digest of everything that decides what a probe's model is: sources, plug-ins, versions.
-
-    further: rooms of nnfuzz whose sources count as well.
-    """
-    digest = hashlib.sha256()
-    for path in _sources(plugins, (*_ENGINE, *further)):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    for point in importlib.metadata.entry_points(group="nnfuzz.opspecs"):
-        version = point.dist.version if point.dist else ""
-        digest.update(f"{point.value} {version}".encode())
-    return digest.hexdigest()
-
-
-def _sources(plugins: Iterable[str], rooms: Iterable[str]) -> list[Path]:
-    folders = []
-    for name in ("nnfuzz.opspecs", *(f"nnfuzz.{room}" for room in rooms)):
-        spec = importlib.util.find_spec(name)
-        folders += list(spec.submodule_search_locations or ()) if spec else []
-    files = [path for folder in folders for path in sorted(Path(folder).rglob("*.py"))]
-    return files + [Path(plugin) for plugin in plugins]

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from nnfuzz.generate.growth import Growth
 from nnfuzz.ir.expr import Bool, Expr, Var, and_
-from nnfuzz.solve.session import Session
+from nnfuzz.solve.session import SolverSession
 
 BINNING_SEARCHES = 2
 """Draws of bins that propagation tries, in milliseconds each, before Z3 is called."""
 
 
-def rebin(growth: Growth, session: Session, bins: int = 7) -> None:
+def rebin(growth: Growth, session: SolverSession, bins: int = 7) -> None:
     """Give every variable a random sub-range of a random exponential bin (NNSmith, Algorithm 2).
 
     A search by propagation gives each variable in turn a value from its bin, as far as possible. If
@@ -30,7 +30,7 @@ def rebin(growth: Growth, session: Session, bins: int = 7) -> None:
         terms = terms[: len(terms) // 2]
 
 
-def _preferences(session: Session, bins: int) -> dict[Var, tuple[int, int]]:
+def _preferences(session: SolverSession, bins: int) -> dict[Var, tuple[int, int]]:
     draw = session.draw
     found = {}
     for var in draw.shuffled(list(session.env)):
@@ -45,7 +45,7 @@ def _within(preference: tuple[Var, tuple[int, int]]) -> Bool:
     return and_(var >= lo, var <= hi)
 
 
-def _adopted(growth: Growth, session: Session, model: dict[Var, int] | None) -> bool:
+def _adopted(growth: Growth, session: SolverSession, model: dict[Var, int] | None) -> bool:
     """Take over a model, if there is one and the graph stays affordable under it."""
     if model is None:
         return False

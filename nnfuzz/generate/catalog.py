@@ -50,7 +50,7 @@ MINED = 1.5
 
 def _weighted_motifs(
     motifs: Sequence[Motif],
-    table: dict[type[OpSpec], list[OpSignature]],
+    table: dict[type[OpSpec], tuple[OpSignature, ...]],
     factors: Mapping[str, float],
 ) -> list[Motif]:
     """The motifs and the pairs with the weights by which they are picked. factors: by name."""
@@ -59,10 +59,16 @@ def _weighted_motifs(
     whole = sum(motif.weight for motif in written)
     scale = (whole or 1.0) * MINED / (sum(motif.weight for motif in mined) or 1.0)
     found = [*written, *pairs(table, whole)]
-    found += [replace(motif, weight=motif.weight * scale) for motif in mined]
+    found += _scaled(tuple(mined), scale)
     return [
         replace(m, weight=m.weight * factors[m.name]) if m.name in factors else m for m in found
     ]
+
+
+@lru_cache(maxsize=8)
+def _scaled(motifs: tuple[Motif, ...], scale: float) -> tuple[Motif, ...]:
+    """The motifs with their weights times a factor. Kept, since every catalog has the same ones."""
+    return tuple(replace(motif, weight=motif.weight * scale) for motif in motifs)
 
 
 class Weighted(Protocol):
@@ -142,10 +148,10 @@ class Catalog:
     ) -> None:
         """Raises: NothingLeft if there is no operator with an admissible signature."""
         dtypes = tuple(config.dtype_weights.items())
-        table = {}
+        table: dict[type[OpSpec], tuple[OpSignature, ...]] = {}
         for spec in specs:
             known = _signatures(spec, config.exporter, config.opset, dtypes)  # type: ignore[arg-type]
-            found = [signature for signature in known if signature.key not in config.refused]
+            found = tuple(signature for signature in known if signature.key not in config.refused)
             if found:
                 table[spec] = found
         own = _weighted_motifs(list(motifs), table, config.motif_weights)
@@ -153,7 +159,7 @@ class Catalog:
 
     def _index(
         self,
-        table: dict[type[OpSpec], list[OpSignature]],
+        table: dict[type[OpSpec], tuple[OpSignature, ...]],
         motifs: Iterable[Motif] = (),
         weights: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
@@ -193,7 +199,7 @@ class Catalog:
             for signature in found:
                 if signature.key == key:
                     catalog = Catalog.__new__(Catalog)
-                    catalog._index({spec: [signature]})
+                    catalog._index({spec: (signature,)})
                     return catalog
         raise KeyError(f"unknown or refused signature {key!r}")
 

@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import Any, Protocol
 
 from nnfuzz.ir.dtypes import DType
@@ -40,7 +41,8 @@ class TypeSignature(Protocol):
     def output(self) -> DType: ...
 
 
-Table = Mapping[type[OpSpec], Sequence[TypeSignature]]
+Signatures = tuple[TypeSignature, ...]
+Table = Mapping[type[OpSpec], Signatures]
 
 
 def pairs(table: Table, written: float) -> list[Motif]:
@@ -57,19 +59,28 @@ def pairs(table: Table, written: float) -> list[Motif]:
 def _pairs(table: Table) -> Iterator[tuple[Pair, tuple[DType, ...], float]]:
     table = {spec: found for spec, found in table.items() if spec.executes is OpSpec.executes}
     known = {spec.name: spec for spec in table}
-    families = Counter(map(_declares, table))
+    families = Counter(_declares(spec) for spec in table)  # type: ignore[arg-type]
     for spec in table:
-        read = {signature.first for signature in table[spec]}
         for name in dict.fromkeys((*spec.merges, spec.name)):
             front = known.get(name)
-            fitting = [s.first for s in table[front] if s.output in read] if front else []
+            fitting = _fitting(table[front], table[spec]) if front else ()
             if front and fitting:
                 varied = VARIED if spec.declared or spec.arity()[1] > 1 else PLAIN
-                declared = DECLARED / math.cbrt(families[_declares(spec)])
+                declared = DECLARED / math.cbrt(families[_declares(spec)])  # type: ignore[arg-type]
                 weight = declared if name in spec.merges else varied
-                yield Pair(front, spec), tuple(dict.fromkeys(fitting)), weight
+                yield Pair(front, spec), fitting, weight
 
 
+@lru_cache(maxsize=1 << 12)
+def _fitting(front: Signatures, behind: Signatures) -> tuple[DType, ...]:
+    """The dtypes of inputs for which the output of one operator fits another one. Kept, since most
+    operators have the same signatures in every catalog.
+    """
+    read = {signature.first for signature in behind}
+    return tuple(dict.fromkeys(s.first for s in front if s.output in read))
+
+
+@cache
 def _declares(spec: type[OpSpec]) -> type:
     """The class that says what an operator merges with."""
     return next(base for base in spec.__mro__ if "merges" in vars(base))

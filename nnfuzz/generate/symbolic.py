@@ -19,7 +19,7 @@ from nnfuzz.generate.moves import GraphGrower
 from nnfuzz.generate.resizing import Resizable
 from nnfuzz.generate.splice import splice
 from nnfuzz.operators.draw import Draw
-from nnfuzz.solve.session import Session
+from nnfuzz.solve.session import SolverSession
 
 
 class Symbolic:
@@ -38,7 +38,7 @@ class Symbolic:
         config = self.config
         start = rng.choice(corpus).graph if corpus else None
         draw = Draw(rng, config.sizes)
-        with Session(draw, config.solver_budget, config.resources) as session:
+        with SolverSession(draw, config.solver_budget, config.resources) as session:
             moves = GraphGrower(self.catalog, config, session, turns)
             if start:
                 moves.adopt(start)

@@ -19,10 +19,10 @@ from nnfuzz.mine.cuts import Cut
 from nnfuzz.operators.draw import Sizes
 from nnfuzz.operators.mined import Lookup, graph_of
 from nnfuzz.operators.motif_file import (
+    MotifVariant,
     PatternInput,
     PatternNode,
     Size,
-    Variant,
 )
 
 LIMITS = Sizes()
@@ -36,7 +36,7 @@ Place = tuple[object, ...]
 """A dimension ("x0", 1), or an integer inside of an attribute (3, "perm", 0)."""
 
 
-def generalised(cut: Cut, lookup: Lookup, rng: random.Random) -> Variant | None:
+def generalised(cut: Cut, lookup: Lookup, rng: random.Random) -> MotifVariant | None:
     """The variant of a cut; None if it is not valid or too large for a generated graph."""
     draft = _start(cut, lookup)
     if not draft.valid({}):
@@ -64,7 +64,7 @@ class _Draft:
     least: Mapping[str, int]
     dtypes: Mapping[str, tuple[str, ...]]
 
-    def variant(self) -> Variant:
+    def variant(self) -> MotifVariant:
         inputs = {
             name: replace(
                 value, shape=tuple(self.sizes[name, axis] for axis in range(len(value.shape)))
@@ -76,7 +76,7 @@ class _Draft:
             for i, given in enumerate(self.attributes)
         )
         sizes = {letter: (value, self.least[letter]) for letter, value in self.usual.items()}
-        return Variant(inputs, attributes, self.dtypes, sizes)
+        return MotifVariant(inputs, attributes, self.dtypes, sizes)
 
     def _leaf(self, value: Any, place: Place) -> Any:
         if isinstance(value, list | tuple):

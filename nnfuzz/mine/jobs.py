@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nnfuzz.mine.cuts import Cut
-from nnfuzz.operators.motif_file import Variant
+from nnfuzz.operators.motif_file import MotifVariant
 from nnfuzz.sandbox.job import Job
 
 
@@ -52,7 +52,7 @@ class CollectBackendTests(Job[int]):
 
 
 @dataclass(frozen=True)
-class Generalise(Job[Variant | None]):
+class Generalise(Job[MotifVariant | None]):
     """Finds out which sizes and dtypes of a cut can be others (nnfuzz.mine.generalise)."""
 
     cut: Cut

@@ -26,11 +26,11 @@ from nnfuzz.mine.jobs import (
     ListStructures,
     RunScript,
 )
-from nnfuzz.mine.selection import CHANGED_BY, MOST_VARIANTS, Candidate, Candidates
-from nnfuzz.mine.sources import Source, builds_models
+from nnfuzz.mine.selection import CHANGED_BY, MOST_VARIANTS, Candidates, PatternCandidate
+from nnfuzz.mine.sources import ModelSource, builds_models
 from nnfuzz.operators.motif_file import (
     MinedPattern,
-    Variant,
+    MotifVariant,
     motif_files,
     read_patterns,
 )
@@ -61,7 +61,7 @@ class MiningRequest:
     run. mined: whether patterns that are installed are left out. backend: whose passes are watched.
     """
 
-    sources: tuple[Source, ...]
+    sources: tuple[ModelSource, ...]
     nodes: int = MOST
     most: int = DEFAULT_MOST
     python: bool = False
@@ -115,7 +115,7 @@ class Miner:
 
     # -- reading ------------------------------------------------------------------------------
 
-    def _made(self, source: Source, folder: Path) -> Iterator[Path]:
+    def _made(self, source: ModelSource, folder: Path) -> Iterator[Path]:
         """The models that the Python files of a source and the backend tests of onnx make."""
         scripts = [script for script in source.scripts if builds_models(script)]
         if scripts and not self.request.python:
@@ -136,7 +136,7 @@ class Miner:
                 yield from sorted(Path(out, "models").glob("*.onnx"))
                 advance(Path(job.about).name)
 
-    def _read(self, source: Source, files: Sequence[Path]) -> None:
+    def _read(self, source: ModelSource, files: Sequence[Path]) -> None:
         with self._steps(f"models of {source.label}", len(files)) as advance:
             for file in files:
                 found = self._answer(self._reader, CutModel(str(file), self.request.nodes), file)
@@ -187,9 +187,9 @@ class Miner:
                     yield pattern
                 advance("")
 
-    def _pattern(self, candidate: Candidate) -> MinedPattern | None:
+    def _pattern(self, candidate: PatternCandidate) -> MinedPattern | None:
         """The pattern of the candidate's cuts, if one of them is valid."""
-        variants: list[Variant] = []
+        variants: list[MotifVariant] = []
         for cut in candidate.variants:
             variant = self._answer(self._reader, Generalise(cut, 0), "a cut")
             if variant is not None and variant not in variants:

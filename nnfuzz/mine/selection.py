@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from nnfuzz.mine.cuts import Cut
-from nnfuzz.operators.motif_file import Origin
+from nnfuzz.operators.motif_file import MotifSource
 
 MOST_VARIANTS, MOST_TRIED = 4, 6
 """Variants of a pattern, the most frequent ones, and how many are tried until there are so many."""
@@ -16,7 +16,7 @@ CHANGED_BY = frozenset[frozenset[str]]
 
 
 @dataclass
-class Candidate:
+class PatternCandidate:
     """All cuts of one form.
 
     examples: by the features that distinguish variants, with the number of models of each. models:
@@ -38,16 +38,16 @@ class Candidate:
         return [self.cuts[key] for key, _ in self.examples.most_common(MOST_TRIED)]
 
     @property
-    def origins(self) -> tuple[Origin, ...]:
+    def origins(self) -> tuple[MotifSource, ...]:
         found = sorted(self.sources.items(), key=lambda item: (-len(item[1]), item[0]))
-        return tuple(Origin(label, licence, len(models)) for (label, licence), models in found)
+        return tuple(MotifSource(label, licence, len(models)) for (label, licence), models in found)
 
 
 class Candidates:
     """Collects the cuts of models, and says which of them are worth being patterns."""
 
     def __init__(self) -> None:
-        self._found: dict[str, Candidate] = {}
+        self._found: dict[str, PatternCandidate] = {}
         self._models = 0
 
     def __len__(self) -> int:
@@ -59,7 +59,7 @@ class Candidates:
         """Adds the cuts of one model."""
         self._models += 1
         for cut in cuts:
-            candidate = self._found.setdefault(cut.form, Candidate(cut))
+            candidate = self._found.setdefault(cut.form, PatternCandidate(cut))
             key = _variant_key(cut)
             candidate.examples[key] += 1
             candidate.cuts.setdefault(key, cut)
@@ -69,7 +69,7 @@ class Candidates:
             candidate.whole |= cut.whole
             candidate.changed |= _is_changed(cut, changed)
 
-    def chosen(self, known: Collection[str], most: int) -> list[Candidate]:
+    def chosen(self, known: Collection[str], most: int) -> list[PatternCandidate]:
         """The candidates that become patterns, the best ones first.
 
         known: structures that are left out. A candidate is left out, too, if it occurs in a single
@@ -81,14 +81,14 @@ class Candidates:
         kept = [c for c in kept if not self._is_part(c)]
         return sorted(kept, key=_rank)[:most]
 
-    def _is_part(self, candidate: Candidate) -> bool:
-        found: Mapping[str, Candidate] = self._found
+    def _is_part(self, candidate: PatternCandidate) -> bool:
+        found: Mapping[str, PatternCandidate] = self._found
         return any(
             found[form].models == candidate.models for form in candidate.larger if form in found
         )
 
 
-def _rank(candidate: Candidate) -> tuple[bool, int, int, str]:
+def _rank(candidate: PatternCandidate) -> tuple[bool, int, int, str]:
     count, nodes = len(candidate.models), len(candidate.cut.part.nodes)
     return not candidate.changed, -count, -nodes, candidate.cut.form
 

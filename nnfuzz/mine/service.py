@@ -19,7 +19,7 @@ from nnfuzz.mine.jobs import (
     ModelCuts,
     RunScript,
 )
-from nnfuzz.operators.motif_file import Variant
+from nnfuzz.operators.motif_file import MotifVariant
 from nnfuzz.sandbox.job import Report, Service, does
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class MiningService(Service):
         return backend_tests(Path(job.out))
 
     @does(Generalise)
-    def generalise(self, job: Generalise, report: Report) -> Variant | None:
+    def generalise(self, job: Generalise, report: Report) -> MotifVariant | None:
         from nnfuzz.mine.generalise import generalised
 
         job.cut.part.checked()

@@ -29,7 +29,7 @@ UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
-class Source:
+class ModelSource:
     """Models and Python files of one origin. label, licence: written into patterns."""
 
     label: str
@@ -39,7 +39,7 @@ class Source:
     backend_tests: bool = False
 
 
-def source_of(text: str, licence: str = "") -> Source:
+def source_of(text: str, licence: str = "") -> ModelSource:
     """The source that a path or the name of an installed package means.
 
     licence: in place of the one that is found beside it. Raises: Unreadable.
@@ -56,13 +56,13 @@ def source_of(text: str, licence: str = "") -> Source:
     return replace(found, backend_tests=True, scripts=()) if whole else found
 
 
-def _files(label: str, licence: str, path: Path) -> Source:
+def _files(label: str, licence: str, path: Path) -> ModelSource:
     files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
     models = tuple(file.absolute() for file in files if file.suffix in MODELS)
     scripts = tuple(file.absolute() for file in files if file.suffix == SCRIPT)
     if not (models or scripts or path.is_dir()):
         raise Unreadable(f"{path} is no ONNX model ({', '.join(MODELS)}) and no Python file")
-    return Source(label, licence, models, scripts)
+    return ModelSource(label, licence, models, scripts)
 
 
 def builds_models(script: Path) -> bool:

@@ -18,10 +18,10 @@ from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.motif import Misfit, Motif, Operand, Writer, load_motifs
 from nnfuzz.operators.motif_file import (
     MinedPattern,
+    MotifVariant,
     PatternInput,
     PatternNode,
     Size,
-    Variant,
     read_patterns,
 )
 from nnfuzz.operators.registry import installed, modules
@@ -76,7 +76,7 @@ def as_motif(pattern: MinedPattern) -> Motif:
     )
 
 
-def witness(pattern: MinedPattern, variant: Variant, lookup: Lookup) -> Graph:
+def witness(pattern: MinedPattern, variant: MotifVariant, lookup: Lookup) -> Graph:
     """The graph of a variant at the sizes and dtypes of the model; nothing of it is checked."""
     sizes = {letter: usual for letter, (usual, _) in variant.sizes.items()}
     dtypes = {letter: DType(names[0]) for letter, names in variant.dtypes.items()}
@@ -85,7 +85,7 @@ def witness(pattern: MinedPattern, variant: Variant, lookup: Lookup) -> Graph:
 
 def graph_of(
     nodes: Sequence[PatternNode],
-    variant: Variant,
+    variant: MotifVariant,
     lookup: Lookup,
     sizes: Sizes,
     dtypes: Mapping[str, DType],
@@ -156,7 +156,7 @@ class _Planting:
                 return
         raise Misfit(f"{self.pattern.name} behind {type_}")
 
-    def _write(self, m: Writer, start: str, variant: Variant, sizes: dict[str, Int]) -> None:
+    def _write(self, m: Writer, start: str, variant: MotifVariant, sizes: dict[str, Int]) -> None:
         own = variant.inputs[self.pattern.start].dtype
         dtypes = {n: DType(m.draw.choice(names)) for n, names in variant.dtypes.items()}
         dtypes[own] = m.type(start).dtype
@@ -182,7 +182,7 @@ def _entering(m: Writer, value: PatternInput, type_: TensorType, shared: bool) -
     return m.free(type_)
 
 
-def _drawn(variant: Variant, draw: Draw, bound: Sizes) -> Mapping[str, int]:
+def _drawn(variant: MotifVariant, draw: Draw, bound: Sizes) -> Mapping[str, int]:
     """Random values of the letters that have none: all those of the model, or each a random one."""
     usual = draw.chance(USUAL)
     return {
@@ -193,7 +193,7 @@ def _drawn(variant: Variant, draw: Draw, bound: Sizes) -> Mapping[str, int]:
 
 
 def _matched(
-    shape: tuple[Size, ...], dims: tuple[Int, ...], variant: Variant, draw: Draw
+    shape: tuple[Size, ...], dims: tuple[Int, ...], variant: MotifVariant, draw: Draw
 ) -> dict[str, Int] | None:
     """Values of letters with which a shape has given dimensions, or None if there are none.
 

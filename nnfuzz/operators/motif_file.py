@@ -62,8 +62,8 @@ class PatternNode:
 class PatternInput:
     """A value that enters a pattern.
 
-    dtype: a letter of `Variant.dtypes`, or the name of a dtype. weight: whether it was a constant
-    of the model. constant: the value of all its elements, where they were equal; None: any.
+    dtype: a letter of `MotifVariant.dtypes`, or the name of a dtype. weight: whether it was a
+    constant of the model. constant: the value of all its elements, if they were equal; None: any.
     """
 
     dtype: str
@@ -73,7 +73,7 @@ class PatternInput:
 
 
 @dataclass(frozen=True)
-class Variant:
+class MotifVariant:
     """One way in which a pattern occurs.
 
     inputs: by name. attributes: of each node, in the form of `nnfuzz.operators.attributes.encode`,
@@ -105,7 +105,7 @@ def _settled(value: Any, sizes: Mapping[str, Int], dtypes: Mapping[str, DType]) 
 
 
 @dataclass(frozen=True)
-class Origin:
+class MotifSource:
     """Where a pattern was found: a source with its licence, and the number of its models that have
     it.
     """
@@ -125,8 +125,8 @@ class MinedPattern:
     name: str
     start: str
     nodes: tuple[PatternNode, ...]
-    variants: tuple[Variant, ...]
-    origins: tuple[Origin, ...] = ()
+    variants: tuple[MotifVariant, ...]
+    origins: tuple[MotifSource, ...] = ()
     schema: int = SCHEMA
 
     def checked(self) -> Self:
@@ -140,7 +140,7 @@ class MinedPattern:
         return self
 
 
-def _check_variant(pattern: MinedPattern, variant: Variant) -> None:
+def _check_variant(pattern: MinedPattern, variant: MotifVariant) -> None:
     defined = {*variant.inputs}
     for node in pattern.nodes:
         missing = set(node.inputs) - defined

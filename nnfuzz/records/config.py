@@ -48,7 +48,7 @@ class ConfigError(Unreadable):
 class ProducerSettings:
     """Where test cases come from: a service in sandboxes.
 
-    service: "pkg.module:factory", called with (seed, config). preload: modules for its fork
+    service: "pkg.module:factory", called with (seed, config, cache). preload: modules for its fork
     server. seconds, memory_bytes: limits of one job. jobs: until a worker is replaced.
     """
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import onnx
 
+from nnfuzz.backend.agreement import beyond
 from nnfuzz.backend.target import DIRECT
 from nnfuzz.base.reading import Json
-from nnfuzz.compare.cheap import beyond
 from nnfuzz.inputs.edges import at_edges
 from nnfuzz.inputs.search import NotFound, search
 from nnfuzz.materialize.errors import ExportError, MaterializeError, OpsetError

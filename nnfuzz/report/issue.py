@@ -37,17 +37,25 @@ class Issue:
     attachments: tuple[str, ...] = ()
 
 
-def issue(finding: Finding, form: IssueForm, script: str) -> Issue:
-    """The issue for a finding. script: its repro.py, "" if there is none."""
-    parts = _parts(finding, script)
+def issue(
+    finding: Finding, form: IssueForm, script: str, short: str = "", releases: str = ""
+) -> Issue:
+    """The issue for a finding.
+
+    script: its repro.py, "" if there is none. short: a script that is shown in its place
+    (nnfuzz.report.short). releases: a sentence on those that have the bug.
+    """
+    parts = _parts(finding, short or script)
+    if releases:
+        parts["symptom"] += f"\n\n{text.inline(releases)}"
     sections = (
         f"### {heading}\n\n{content.format(**parts).strip() or NO_ANSWER}"
         for heading, content in form.sections
     )
     title = finding.signature.title.removeprefix(f"{finding.failure.backend}: ")
-    attached = ("repro.py",) if len(script) > MAX_SCRIPT else ()
+    attached = ("repro.py",) if len(short or script) > MAX_SCRIPT else ()
     body = text.trimmed("\n\n".join(sections) + "\n", MAX_BODY)
-    return Issue(form.repository, f"{form.prefix}{title}", body, _search(finding), attached)
+    return Issue(form.repository, f"{form.prefix}{title}", body, search_words(finding), attached)
 
 
 def _parts(finding: Finding, script: str) -> dict[str, str]:
@@ -98,7 +106,7 @@ def _fence(script: str) -> str:
     return text.fenced(script, "python", MAX_SCRIPT + 1)
 
 
-def _search(finding: Finding) -> str:
+def search_words(finding: Finding) -> str:
     """Operators of the model, then words of the complaint or of the kind of failure."""
     outcome = failing_outcome(finding)
     complaint = outcome.complaint.subject if outcome and outcome.complaint else ""

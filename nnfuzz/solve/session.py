@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nnfuzz.solve.smt import SmtSolver
 
 
-class Session:
+class SolverSession:
     """Constraints and their witness, a store that stays symbolic; use as a context manager.
 
     budget: Z3 checks that `extend` may spend in all.
@@ -42,7 +42,7 @@ class Session:
         self._asserted = 0
         self._values: dict[Expr, int] = {}
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> SolverSession:
         return self
 
     def __exit__(self, *exc: object) -> None:

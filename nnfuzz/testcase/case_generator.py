@@ -7,6 +7,7 @@ import random
 import time
 import traceback
 import zlib
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from nnfuzz.backend.target import DIRECT
+from nnfuzz.check.judgements import Judgements
 from nnfuzz.check.versions import admitted_by_schema, newest_of_version, version_of
 from nnfuzz.generate.catalog import Catalog, NothingLeft
 from nnfuzz.generate.config import DTYPE_WEIGHTS, GenerateConfig
@@ -73,6 +75,7 @@ class Parts:
     motifs: Sequence[Motif]
     exporters: Mapping[str, Exporter]
     seeds: SeedLibrary
+    judgements: Judgements
 
 
 class CaseGenerator:
@@ -91,16 +94,16 @@ class CaseGenerator:
         opsets = opset_range(config.exporter)
         if not opsets[0] <= config.opset <= opsets[1]:
             raise OpsetError(f"exporter {config.exporter}", config.opset, opsets)
-        refused, avoid = (
-            _holding(keys, config, parts.registry) for keys in (config.refused, config.avoid)
-        )
+        refused, avoid = (_holding(keys, config, parts) for keys in (config.refused, config.avoid))
         config = replace(config, refused=refused, avoid=avoid)
         self.seed = seed
         self.config = config
         self.specs = _specs(config, parts.registry)
         self._exporters = parts.exporters
         weighed = replace(_generate(config), operator_weights=_operator_weights(config, self.specs))
-        self.generate = admitted_by_schema(weighed, self.specs, config.onnx_release)
+        self.generate = admitted_by_schema(
+            weighed, self.specs, config.onnx_release, parts.judgements
+        )
         self._unguided = replace(self.generate, **_plain(config))
         self.catalog = Catalog(self.specs, self.generate, parts.motifs)
         self.targets = CoverageTargets(self.catalog)
@@ -315,31 +318,34 @@ def newest_signatures(config: CaseConfig, parts: Parts, opsets: tuple[int, ...])
 
     config: of one opset. opsets: all that are drawn with it.
     """
+    known = parts.judgements
     specs = [
         spec
         for spec in _specs(config, parts.registry)
-        if newest_of_version(spec, config.opset, opsets) == config.opset  # type: ignore[arg-type]
+        if newest_of_version(spec, config.opset, opsets, known) == config.opset  # type: ignore[arg-type]
     ]
-    own = replace(config, refused=_holding(config.refused, config, parts.registry))
+    own = replace(config, refused=_holding(config.refused, config, parts))
     try:
-        admitted = admitted_by_schema(_generate(own), specs, config.onnx_release)
+        admitted = admitted_by_schema(_generate(own), specs, config.onnx_release, known)
         return Catalog(specs, admitted).signature_keys()
     except NothingLeft:
         return []
 
 
-def _holding(keys: Iterable[str], config: CaseConfig, registry: OpRegistry) -> tuple[str, ...]:
+def _holding(keys: Iterable[str], config: CaseConfig, parts: Parts) -> tuple[str, ...]:
     """Of some written keys those that hold at the opset of a configuration, without exporters: one
     of a newer opset does where the operator has the same version there.
     """
     found: list[str] = []
+    known = parts.judgements
     for key in map(SupportKey.parse, keys):
         marked = opset_of(key.exporter)
         if not marked:
             found.append(str(key))
-        elif exporter_of(key.exporter) == config.exporter and key.operator in registry:
-            spec = registry.get(key.operator)
-            if version_of(spec, marked) == version_of(spec, config.opset):  # type: ignore[arg-type]
+        elif exporter_of(key.exporter) == config.exporter and key.operator in parts.registry:
+            spec = parts.registry.get(key.operator)
+            own = version_of(spec, config.opset, known)  # type: ignore[arg-type]
+            if version_of(spec, marked, known) == own:  # type: ignore[arg-type]
                 found.append(str(key.signature))
     return tuple(found)
 
@@ -362,10 +368,10 @@ def _operator_weights(config: CaseConfig, specs: Sequence[type[OpSpec]]) -> dict
     """Factors on the frequencies of operators: those that few of the drawn opsets have are the more
     frequent where they are, up to SCARCE times; then what guidance asks for.
     """
-    found = {}
+    found, drawn = {}, sorted(config.drawn)
     for spec in specs:
-        having = sum(opset >= spec.since for opset in config.drawn)
-        scarcity = min(len(config.drawn) / having, SCARCE) if having else 1.0
+        having = len(drawn) - bisect_left(drawn, spec.since)
+        scarcity = min(len(drawn) / having, SCARCE) if having else 1.0
         found[spec.name] = scarcity * config.emphasis.operators.get(spec.name, 1.0)
     return {name: weight for name, weight in found.items() if weight != 1.0}
 

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
@@ -15,6 +16,7 @@ from nnfuzz.backend.registry import import_plugin
 from nnfuzz.backend.target import DIRECT, Target
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import making_sense
+from nnfuzz.check.judgements import NOTHING_KEPT, Judgements
 from nnfuzz.compare.accuracy import accuracy
 from nnfuzz.compare.criterion import Criterion
 from nnfuzz.compare.deviating import explanation
@@ -50,8 +52,11 @@ class Producer:
     take turns by index, and an index has its opset by chance.
     """
 
-    def __init__(self, seed: int, config: CaseConfig) -> None:
-        """Raises: as CaseGenerator does; NothingLeft only if no exporter has any operator."""
+    def __init__(self, seed: int, config: CaseConfig, cache: Path | None = None) -> None:
+        """cache: folder in which judgements on operators are kept for other processes.
+
+        Raises: as CaseGenerator does; NothingLeft only if no exporter has any operator.
+        """
         plugins = [import_plugin(path) for path in config.plugins]
         self.seed = seed
         self.registry = OpRegistry.load(plugins)
@@ -59,7 +64,8 @@ class Producer:
         motifs = all_motifs(plugins)
         self._motif_files: tuple[str, ...] = ()
         library = SeedLibrary(self.registry)
-        self._parts = Parts(self.registry, motifs, self.exporters, library)
+        judgements = Judgements.kept_in(cache) if cache else NOTHING_KEPT
+        self._parts = Parts(self.registry, motifs, self.exporters, library, judgements)
         self._plain = config
         self._probing: dict[str, CaseGenerator] = {}
         self.configure(config)
@@ -91,6 +97,7 @@ class Producer:
             raise NothingLeft(f"{told} (nnfuzz ops says what exporters write)")
         self._wanted = config.operators
         self._left_out = [f"exporter {name} is left out: {empty[name]}" for name in empty]
+        self._parts.judgements.save()
 
     def _read_motifs(self, config: CaseConfig) -> None:
         """Adds the motifs of the configuration's files.
@@ -169,6 +176,7 @@ class Producer:
             for opset in opsets:
                 own = self._config.only(writer(exporter, opset))
                 found[own.writer] = newest_signatures(own, self._parts, opsets)
+        self._parts.judgements.save()
         return {name: keys for name, keys in found.items() if keys}
 
     def variables(self) -> dict[str, list[int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 
@@ -49,11 +50,12 @@ def blames_settings(error_type: str) -> bool:
 class ProducerService(Service):
     """One per worker; loads operator specs once."""
 
-    def __init__(self, seed: int, config: Mapping[str, Json]) -> None:
+    def __init__(self, seed: int, config: Mapping[str, Json], cache: str = "") -> None:
+        """cache: the folder of what is kept for other processes; "" for none."""
         from nnfuzz.testcase.producer import Producer
 
         gc.set_threshold(*COLLECTED)
-        self.producer = Producer(seed, CaseConfig.from_json(config))
+        self.producer = Producer(seed, CaseConfig.from_json(config), Path(cache) if cache else None)
 
     @does(Produce)
     def produce(self, job: Produce, report: Report) -> TestCase | NotProduced:
@@ -110,6 +112,6 @@ def _reference(case: TestCase) -> Outcome:
     return Outcome(OutcomeKind.OK, Stage.EXECUTE, target, outputs=outputs)
 
 
-def producer_service(seed: int, config: Mapping[str, Json]) -> ProducerService:
+def producer_service(seed: int, config: Mapping[str, Json], cache: str = "") -> ProducerService:
     """The factory that sandboxes name: "nnfuzz.testcase.service:producer_service"."""
-    return ProducerService(seed, config)
+    return ProducerService(seed, config, cache)

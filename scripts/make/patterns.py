@@ -29,7 +29,7 @@ from nnfuzz.generate.growth import Growth
 from nnfuzz.generate.motifs import plant
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.mine.mining import Miner, MiningRequest, structure, write_library
-from nnfuzz.mine.sources import Source, source_of
+from nnfuzz.mine.sources import ModelSource, source_of
 from nnfuzz.operators.mined import as_motif
 from nnfuzz.operators.motif import Motif
 from nnfuzz.operators.motif_file import MOST_NODES, MinedPattern
@@ -42,7 +42,7 @@ MOST = 520
 """Patterns of the library."""
 
 
-def sources(checkouts: Path) -> list[Source]:
+def sources(checkouts: Path) -> list[ModelSource]:
     """A source for each folder of checkouts, and the package onnx."""
     found = []
     for folder in sorted(path for path in checkouts.iterdir() if path.is_dir()):

@@ -8,6 +8,6 @@ ATTACKS = """
 """.split()
 
 
-def service(seed, config):
+def service(seed, config, cache=""):
     plan = [doc for attack in ATTACKS for doc in ("nothing", attack)]
     return Stub(seed, plan)

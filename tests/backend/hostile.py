@@ -278,6 +278,8 @@ class Hostile(Backend):
             if (stage, where) == ("execute", level):
                 if how == "garbage":
                     return {"y": "not an array"}
+                if how == "negate":
+                    return {"y": -inputs["x"]}
                 if how == "lose":
                     return {}
                 if how == "huge":

@@ -1,6 +1,7 @@
 """One outcome per level, whatever happens; a death is charged to the level that was running."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,8 @@ from nnfuzz.backend.interface import InputError, TensorSpec, check_inputs
 from nnfuzz.backend.jobs import RunLevels
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry
-from nnfuzz.backend.runner import AdapterFault, BackendRunner, RunnerError
+from nnfuzz.backend.runner import AdapterFault, BackendRunner, RunnerError, checked
+from nnfuzz.backend.target import Target
 from nnfuzz.base.reading import read
 from nnfuzz.base.writing import as_json
 from nnfuzz.sandbox.sandbox import wait
@@ -117,6 +119,42 @@ def test_levels_after_one_that_does_well_may_be_taken_to_do_so_too(runner):
     assert [o.kind for o in finished(runner)] == [OutcomeKind.OK] * 3
     runner.submit(RunLevels(model("raise", "compile", LEVELS[0]), INPUTS, LEVELS, lazy=True))
     assert [o.ok for o in finished(runner)] == [False, True, True]
+
+
+def compared(runner, how="nothing", level="O1"):
+    """The outcomes where the worker compares outputs with the right ones."""
+    job = RunLevels(model(how, "execute", level), INPUTS, LEVELS, reference={"y": INPUTS["x"]})
+    runner.submit(job)
+    return finished(runner)
+
+
+def test_no_outputs_are_sent_where_all_levels_agree(runner):
+    assert [(o.agrees, o.outputs) for o in compared(runner)] == [(True, None)] * 3
+    check_fine(runner)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_outputs_of_every_level_are_sent_where_one_differs(runner, level):
+    outcomes = compared(runner, "negate", level)
+    assert not any(o.agrees for o in outcomes) and all(o.ok for o in outcomes)
+    for outcome in outcomes:
+        sign = -1 if outcome.level == level else 1
+        np.testing.assert_array_equal(outcome.outputs["y"], sign * INPUTS["x"])
+    check_fine(runner)
+
+
+@pytest.mark.parametrize("how", ["raise", "segfault"])
+def test_levels_that_agree_need_no_outputs_beside_one_that_fails(runner, how):
+    assert [o.agrees for o in compared(runner, how)] == [True, False, True]
+    check_fine(runner)
+
+
+def test_a_worker_that_was_not_asked_to_compare_cannot_agree():
+    sent = Outcome(OutcomeKind.OK, Stage.EXECUTE, Target("c"))
+    assert checked(sent, Target("c")).outputs == {}
+    assert checked(sent, Target("c"), compares=True).agrees
+    failed = replace(sent, kind=OutcomeKind.EXCEPTION)
+    assert not checked(failed, Target("c"), compares=True).agrees
 
 
 def finished(*runners):

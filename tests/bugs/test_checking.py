@@ -98,3 +98,11 @@ def test_duplicates_and_absent_compilers_are_passed_over(ledger):
     absent = replace(checker(ledger, "6.0", 4.0), choose=lambda bug: Interpreter("", ""))
     (found,) = absent.check_all(ledger.bugs())
     assert (found.change, found.message) == ("cannot run here", "numpy is not installed")
+
+
+def test_a_release_that_cannot_be_installed_ends_no_check(ledger):
+    def refuse(bug):
+        raise ReleaseError("no wheel\nfor this Python")
+
+    (found,) = replace(checker(ledger, "6.0", 4.0), choose=refuse).check_all(ledger.bugs())
+    assert (found.change, found.message) == ("cannot run here", "no wheel for this Python")

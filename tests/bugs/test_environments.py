@@ -70,3 +70,4 @@ def test_a_wheel_is_of_the_bugs_package(interpreters, wheels, tmp_path):
 def test_the_newest_release_is_taken_and_may_be_broken(interpreters):
     with pytest.raises(ReleaseError, match=r"toyrel 3\.0 cannot be installed"):
         interpreters.newest(TOY)
+    assert len(interpreters.failed) == 1

@@ -179,7 +179,7 @@ def verdict(job: Judge) -> Verdict:
     return Verdict(found, {"y": 1.0})
 
 
-def quiet(seed, config):
+def quiet(seed, config, cache=""):
     return Stub(seed, ["nothing import none"])
 
 
@@ -202,78 +202,78 @@ HOSTILE = (
 )
 
 
-def hostile(seed, config):
+def hostile(seed, config, cache=""):
     """Thirty good tests, then one of each kind of trouble; of the producer's own as well."""
     own = ["produce raise", "produce segfault", "produce hang", "produce export", "produce inputs"]
     return Stub(seed, ["nothing import none"] * 30 + [*HOSTILE, *own])
 
 
-def failing(seed, config):
+def failing(seed, config, cache=""):
     """A good test, and one of each kind of error that takes no time."""
     plan = [how for how in HOSTILE if how.split()[0] in ("segfault", "raise", "os_exit", "panic")]
     return Stub(seed, ["nothing import none", *plan, "raise execute O0", "produce export"])
 
 
-def dividing(seed, config):
+def dividing(seed, config, cache=""):
     """One test in ten whose inputs kill what computes the expected outputs."""
     return Stub(seed, ["nothing import none"] * 9 + ["produce divide"])
 
 
-def drowsy(seed, config):
+def drowsy(seed, config, cache=""):
     """One model in twenty on which the compiler never returns."""
     return Stub(seed, ["nothing import none"] * 19 + ["hang compile O0"])
 
 
-def stuck(seed, config):
+def stuck(seed, config, cache=""):
     """Models of which most never come back."""
     return Stub(seed, ["nothing import none", *["hang compile O0"] * 3])
 
 
-def huge(seed, config):
+def huge(seed, config, cache=""):
     """One model in ten of which a level returns 300 MB."""
     return Stub(seed, ["nothing import none"] * 9 + ["huge execute O0"])
 
 
-def dozing(seed, config):
+def dozing(seed, config, cache=""):
     """No single-operator model ever returns."""
     return Stub(seed, ["nothing import none"], probes="hang compile O0")
 
 
-def sloppy(seed, config):
+def sloppy(seed, config, cache=""):
     """Good tests, and one on which the adapter itself makes a mistake."""
     return Stub(seed, [*["nothing import none"] * 5, "slip execute O2"])
 
 
-def hasty(seed, config):
+def hasty(seed, config, cache=""):
     """Tests on none of which the adapter does well: it makes a mistake in each."""
     return Stub(seed, ["slip execute O0"])
 
 
-def losing(seed, config):
+def losing(seed, config, cache=""):
     """Good tests, and one whose output the compiler loses."""
     return Stub(seed, [*["nothing import none"] * 11, "lose execute O2"])
 
 
-def hopeless(seed, config):
+def hopeless(seed, config, cache=""):
     return Stub(seed, ["produce raise"])
 
 
-def lying(seed, config):
+def lying(seed, config, cache=""):
     return Stub(seed, ["right", "wrong", "flaky", "right", "unsupported", "wrong"])
 
 
-def rare(seed, config):
+def rare(seed, config, cache=""):
     """One wrong result and one crash among forty tests."""
     return Stub(seed, [*["right"] * 30, "wrong", *["right"] * 8, "abort"])
 
 
-def exporting(seed, config):
+def exporting(seed, config, cache=""):
     """Wrong at every level; but see "lower", which writes what is right."""
     return Stub(seed, ["right", "wrong everywhere"])
 
 
 def sometimes(how, plan):
-    return lambda seed, config: Stub(seed, [f"sometimes {how} {plan}"])
+    return lambda seed, config, cache="": Stub(seed, [f"sometimes {how} {plan}"])
 
 
 wrong_1101 = sometimes("wrong", "1101")
@@ -284,17 +284,17 @@ raise_10 = sometimes("raise", "10")
 raise_11 = sometimes("raise", "11")
 
 
-def fusing(seed, config):
+def fusing(seed, config, cache=""):
     """Relu in front of Conv is wrong, whatever else is there."""
     plan = ["wrong:Relu,Conv", "right", "wrong:Relu,Conv,Abs", "right:Abs,Conv", "right:Relu,Abs"]
     return Stub(seed, plan, CaseConfig.from_json(config))
 
 
-def wrong_exp(seed, config):
+def wrong_exp(seed, config, cache=""):
     return Stub(seed, ["wrong:Exp", "right:Abs"], CaseConfig.from_json(config))
 
 
-def mended_exp(seed, config):
+def mended_exp(seed, config, cache=""):
     """Wrong until it is avoided, as if the compiler were mended then."""
 
     def plan(config: CaseConfig) -> list[str]:
@@ -333,5 +333,5 @@ class Echo(Service):
         return Introduction(os.getpid(), self.config.opset)
 
 
-def echo(seed, config):
+def echo(seed, config, cache=""):
     return Echo(CaseConfig.from_json(config))

@@ -51,12 +51,24 @@ def test_one_that_cannot_be_used_comes_after_all_others(tmp_path):
     assert names.index("absent:") > lines.index("not here:") > names.index("tvm")
 
 
-def test_a_backend_that_is_named_is_started():
-    done = nnfuzz("backends", "hostile,timeout=7", "--plugin", HOSTILE)
+@pytest.mark.parametrize("check", [(), ("--check",)])
+def test_a_backend_that_is_named_is_shown_in_full_and_started_for_a_check(check):
+    done = nnfuzz("backends", *check, "hostile,timeout=7", "--plugin", HOSTILE)
     assert done.returncode == 0, done.stderr
     first, source, levels, *options = done.stdout.splitlines()
-    assert first.startswith("hostile,timeout=7: hostile ") and str(HOSTILE) in source
+    reported = first.removeprefix("hostile,timeout=7: hostile").strip()
+    assert bool(reported) is bool(check) and str(HOSTILE) in source
     assert "O0" in levels and any(line.strip().startswith("timeout=") for line in options)
+
+
+def test_the_release_of_a_named_backend_comes_from_metadata():
+    done = nnfuzz("backends", "onnxruntime")
+    assert done.stdout.startswith(f"onnxruntime: onnxruntime {version('onnxruntime')}\n")
+
+
+def test_a_check_needs_a_name():
+    done = nnfuzz("backends", "--check")
+    assert done.returncode == 2 and "nnfuzz backends --check tvm" in done.stderr
 
 
 def test_a_wrong_name_is_refused_with_a_suggestion():

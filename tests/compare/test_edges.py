@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnfuzz.compare.cheap import beyond
+from nnfuzz.backend.agreement import beyond
 from nnfuzz.compare.edges import enveloped_at_edges
 from nnfuzz.compare.verdict import compare, outside
 from nnfuzz.inputs.edges import expected

@@ -91,3 +91,11 @@ def test_a_model_that_must_be_refused_runs_beside_the_one_without_its_fault(case
     assert not result.failures, "both end in the same way, whatever the fault"
     again = unpack(TestCase, *pack(TestCase, broken))
     assert again.valid is not None and again.valid.model == case.model
+
+
+def test_outputs_that_agreed_in_the_worker_are_not_judged(case):
+    ran = Outcome(OutcomeKind.OK, Stage.EXECUTE, Target("c", pipeline="O0"))
+    plan = Plan([Run("c", case, ("O0",), compares=True)], Judging.DOUBTFUL)
+    result = finished(Procedure(case, plan, Answers(ran, True)).result())
+    assert result.agreed and result.verdict is None and not result.failures
+    assert [o.agrees for o in result.outcomes] == [True]

@@ -14,7 +14,7 @@ from nnfuzz.feedback.support import (
     Support,
     SupportEntry,
 )
-from nnfuzz.feedback.support_cache import SupportCache, SupportFile, specs_digest
+from nnfuzz.feedback.support_cache import SupportCache, SupportFile
 from nnfuzz.ir.support_key import SupportKey
 
 SIGNATURES = ["Add(int8)->int8", "Add(bool)->bool", "Where(bool,int8)->int8"]
@@ -67,14 +67,6 @@ def test_a_table_is_added_to(tmp_path):
         cache.save(path, file, {(signature, 0): {"O0": ProbeAnswer(OK)}})
     assert cache.load(path).keys() == {(key(text), 0) for text in SIGNATURES[:2]}
     assert cache.newest("toy").entries.keys() == set(map(key, SIGNATURES[:2]))
-
-
-def test_the_digest_follows_plug_ins(tmp_path):
-    plugin = tmp_path / "ops.py"
-    plugin.write_text("a = 1")
-    before = specs_digest([str(plugin)])
-    plugin.write_text("a = 2")
-    assert specs_digest([str(plugin)]) != before != specs_digest()
 
 
 def test_what_ran_in_any_way_of_exporting_is_supported(tmp_path):

@@ -12,7 +12,7 @@ from nnfuzz.generate.placeholder import FREE
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.draw import Draw
-from nnfuzz.solve.session import Session
+from nnfuzz.solve.session import SolverSession
 from tests.inputs.graphs import op
 
 FLOAT = TensorType(DType.FLOAT32, (3, 4))
@@ -22,7 +22,7 @@ FLOAT = TensorType(DType.FLOAT32, (3, 4))
 def growth():
     """A growing graph with a placeholder and, behind it, the root of its negative."""
     draw = Draw(random.Random(0))
-    with Session(draw) as session:
+    with SolverSession(draw) as session:
         growth = Growth(session, GenerateConfig())
         assert growth.insert(op("Neg"), [FREE], [FLOAT], smt=False)
         (x,) = growth.placeholders

@@ -18,7 +18,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.motif import Misfit, motif, pattern_name, planted_name
 from nnfuzz.operators.registry import OpRegistry
-from nnfuzz.solve.session import Session
+from nnfuzz.solve.session import SolverSession
 
 REGISTRY = OpRegistry.load()
 CONFIG = admitted_by_schema(GenerateConfig(nodes=20, opset=26), REGISTRY.specs())
@@ -36,7 +36,7 @@ def everything(m, x):
 
 def made(kind: str, seed: int) -> list[str] | None:
     """The operators of a near miss; None where the kind was not made."""
-    with Session(Draw(random.Random(seed))) as session:
+    with SolverSession(Draw(random.Random(seed))) as session:
         growth = Growth(session, CONFIG)
         writer = MotifWriter(CATALOG, growth, NearMiss((kind,)))
         try:

@@ -21,7 +21,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.motif import Misfit, Motif, load_motifs, motif, pattern_name
 from nnfuzz.operators.registry import OpRegistry
-from nnfuzz.solve.session import Session
+from nnfuzz.solve.session import SolverSession
 
 REGISTRY = OpRegistry.load()
 MOTIFS = load_motifs()
@@ -45,7 +45,7 @@ def impossible(m, x):
 def planted(found, seed: int, start: TensorType, near: NearMiss = EXACT):
     """The growth with a motif behind a placeholder, and what `plant` said."""
     draw = Draw(random.Random(seed))
-    with Session(draw) as session:
+    with SolverSession(draw) as session:
         growth = Growth(session, WIDE)
         name = growth.place(start)
         assert name is not None
@@ -64,7 +64,7 @@ def test_a_motif_can_be_written_within_its_size(found):
     done, sizes = 0, []
     for seed in range(12):
         draw = Draw(random.Random(seed))
-        with Session(draw) as session:
+        with SolverSession(draw) as session:
             growth = Growth(session, WIDE)
             start = growth.place(starts(found, draw))
             try:
@@ -118,7 +118,7 @@ def test_operands_of_different_dtypes_do_not_fit():
 
 def test_what_may_be_computed_later_is_no_index():
     draw = Draw(random.Random(0))
-    with Session(draw) as session:
+    with SolverSession(draw) as session:
         growth = Growth(session, WIDE)
         data, free = (growth.place(TensorType(DType.INT32, (4,))) for _ in range(2))
         m = MotifWriter(CATALOG, growth)

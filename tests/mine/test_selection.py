@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from nnfuzz.mine.selection import Candidates
-from nnfuzz.operators.motif_file import Origin
+from nnfuzz.operators.motif_file import MotifSource
 from tests.mine.test_cuts import found, graph, operators
 
 CHAIN = (("Relu", "a", "b"), ("Tanh", "b", "c"), ("Erf", "c", "d"))
@@ -24,7 +24,7 @@ def test_sources_and_counts_are_kept():
     for label in ("zoo", "zoo", "tests"):
         candidates.add(found(graph(*CHAIN)), label, "MIT")
     (candidate,) = candidates.chosen((), 1)
-    assert candidate.origins == (Origin("zoo", "MIT", 2), Origin("tests", "MIT", 1))
+    assert candidate.origins == (MotifSource("zoo", "MIT", 2), MotifSource("tests", "MIT", 1))
 
 
 def test_known_structures_are_left_out():

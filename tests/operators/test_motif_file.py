@@ -9,10 +9,10 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.operators.motif_file import (
     MinedPattern,
+    MotifVariant,
     PatternInput,
     PatternNode,
     Size,
-    Variant,
     motif_files,
     read_patterns,
 )
@@ -22,7 +22,7 @@ PATTERN = MinedPattern(
     "x0",
     (PatternNode("Reshape", ("x0",), ("v1",)), PatternNode("Transpose", ("v1",), ("v2",))),
     (
-        Variant(
+        MotifVariant(
             {"x0": PatternInput("T0", (Size(1, ("a",)), Size(1, ("b", "c"))))},
             (
                 {"shape": [{"size": "a"}, {"size": "b"}, {"size": "c"}], "inferred": -1},
@@ -56,7 +56,7 @@ def test_a_size_is_written_as_a_product(text, size):
 def test_attributes_are_evaluated():
     found = PATTERN.variants[0].attributes_of(0, {"a": 2, "b": 3, "c": 5}, {})
     assert found == {"shape": (2, 3, 5), "inferred": -1}
-    cast = Variant({}, ({"to": {"dtype": "T0"}},))
+    cast = MotifVariant({}, ({"to": {"dtype": "T0"}},))
     assert cast.attributes_of(0, {}, {"T0": DType.FLOAT16}) == {"to": DType.FLOAT16}
 
 

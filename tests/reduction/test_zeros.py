@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from nnfuzz.backend.agreement import beyond
 from nnfuzz.backend.target import Target
-from nnfuzz.compare.cheap import beyond
 from nnfuzz.ir.graph import Graph
 from nnfuzz.reduction.subject import Subject, restricted
 from nnfuzz.testcase.case import CaseConfig, TestCase

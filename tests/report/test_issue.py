@@ -14,19 +14,32 @@ from typer.testing import CliRunner
 from nnfuzz.backend.issue_form import IssueForm
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.reading import Unreadable
+from nnfuzz.bugs.adding import Adder
+from nnfuzz.bugs.bug import BugState
+from nnfuzz.bugs.ledger import Ledger
 from nnfuzz.cli.commands import file as command
 from nnfuzz.cli.consent import remember
 from nnfuzz.cli.errors import UsageError
 from nnfuzz.cli.main import application
 from nnfuzz.findings.folder import write_finding
 from nnfuzz.report.issue import Issue
+from tests.bugs.conftest import TODAY
 
+PLANTED = Path(__file__).parent / "planted.py"
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FORMS = {
     "onnxruntime": ("microsoft/onnxruntime", "ONNX Runtime Version or Commit ID"),
     "tvm": ("apache/tvm", "Steps to reproduce"),
     "openvino": ("openvinotoolkit/openvino", "Relevant log output"),
     "torch": ("pytorch/pytorch", "🐛 Describe the bug"),
+    "iree": ("iree-org/iree", "Steps to reproduce your issue"),
+    "tensorrt": ("NVIDIA/TensorRT", "Relevant Files"),
+    "tensorrt-rtx": ("NVIDIA/TensorRT-RTX", "Steps To Reproduce"),
+    "onnxsim": ("onnxsim/onnxsim", "To reproduce"),
+    "onnxslim": ("inisis/OnnxSlim", "To reproduce"),
+    "onnxoptimizer": ("onnx/optimizer", "To reproduce"),
+    "onnxscript": ("microsoft/onnxscript", "To reproduce"),
+    "ort-transformers": ("microsoft/onnxruntime", "To reproduce"),
     "onnx-version": ("onnx/onnx", "Is the issue related to model conversion?"),
 }
 
@@ -149,8 +162,46 @@ def test_without_a_terminal_and_without_gh_it_only_prints(finding, gh, monkeypat
 def test_what_is_no_finding_and_who_names_no_tracker(finding, tmp_path):
     done = CliRunner().invoke(application(), ["file", str(tmp_path)])
     assert isinstance(done.exception, Unreadable)
-    code, told = run(finding, "--tracker", "onnxslim")
-    assert code == 2 and "names no tracker" in told
+    assert BackendRegistry.discover().get("torch-export").issue_form is not None
+    code, told = run(finding, "--plugin", PLANTED)
+    assert code == 0 and "### How to reproduce\n" in told and "### Report\n" in told
+
+
+@pytest.fixture
+def filed(finding, tmp_path, registry):
+    """A ledger with the bug of the finding, and its name."""
+    ledger = Ledger(tmp_path / "bugs")
+    (added,) = Adder(ledger, registry, TODAY, trusted=lambda folder: str).add_all(finding)
+    return ledger, added.name
+
+
+def test_nothing_is_filed_twice(finding, filed, tmp_path):
+    ledger, name = filed
+    at = ("--plugin", PLANTED, "--ledger", ledger.folder)
+    code, told = run(finding, *at)
+    assert code == 0 and "Releases: it fails in 1.0" in told
+    address = "https://example.org/7"
+    ledger.put(name, replace(ledger.bug(name), state=BugState.FILED, upstream=address))
+    code, told = run(finding, *at)
+    assert code == 2 and f"{name} is filed already {address}; --again" in told
+    assert run(ledger.place(name), *at)[0] == 2
+    assert run(finding, *at, "--again")[0] == 0
+
+
+def test_an_issue_of_the_tracker_that_has_the_signature_is_one(finding, filed, tmp_path):
+    ledger, name = filed
+    dump = tmp_path / "dump.json"
+    (*_, signature) = ledger.bug(name).signatures
+    dump.write_text(json.dumps([{"title": "x", "url": "u7", "body": f"signature `{signature}`"}]))
+    code, told = run(finding, "--plugin", PLANTED, "--issues", dump)
+    assert code == 2 and "an issue has its signature: u7" in told
+
+
+def test_an_issue_that_was_opened_is_kept(finding, filed, capsys):
+    ledger, name = filed
+    command._filed(ledger, name, "https://example.org/7")
+    bug = ledger.bug(name)
+    assert (bug.state, bug.upstream) == (BugState.FILED, "https://example.org/7")
 
 
 def test_the_plugin_of_a_finding_names_the_tracker(tmp_path, finding_of):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nnfuzz.compare.cheap import beyond
+from nnfuzz.backend.agreement import beyond
 
 
 def test_strange_numbers_are_told_from_others():

@@ -23,7 +23,7 @@ def backends(
         list[str] | None,
         typer.Argument(
             metavar="[NAME[,KEY=VALUE]]...",
-            help="Start these and show what they say of themselves [default: list all].",
+            help="Show these with what their options mean [default: list all].",
             show_default=False,
             autocompletion=completion.complete_backends,
         ),
@@ -46,6 +46,14 @@ def backends(
             "Where findings of probes go [default: nnfuzz-out/probe-BACKEND-TIME].", "DIR"
         ),
     ] = None,
+    check: Annotated[
+        bool,
+        OTHERS.option(
+            "Start the backends that are named, and show the versions that they report.",
+            "",
+            "--check",
+        ),
+    ] = False,
     prune: Annotated[
         bool,
         OTHERS.option("Remove the environments of other releases from the disk.", "", "--prune"),
@@ -57,7 +65,8 @@ def backends(
 
     \b
     nnfuzz backends
-    nnfuzz backends tvm              what its options mean, and whether it starts
+    nnfuzz backends tvm              what its options mean
+    nnfuzz backends --check tvm      whether it starts
     nnfuzz backends --probe tvm      which operators and dtypes it supports (takes minutes)
     nnfuzz backends --prune          remove the environments; what is needed is made again
     """
@@ -70,9 +79,11 @@ def backends(
     registry = BackendRegistry.discover(plugin or [])
     if probe:
         raise typer.Exit(_probe(registry, probe, plugin or [], exporter, opset, fresh, out))
+    if check and not names:
+        raise typer.BadParameter("name the backends to start: nnfuzz backends --check tvm")
     if names:
         for spec in map(registry.parse, names):
-            print("\n".join(backend_lines(registry, spec)))
+            print("\n".join(backend_lines(registry, spec, check)))
         return
     print("\n".join(overview(registry)))
     _print_environments()

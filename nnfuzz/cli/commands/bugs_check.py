@@ -11,7 +11,7 @@ import typer
 from nnfuzz.cli.ci import JUnit, SummaryMd, write_reports
 from nnfuzz.cli.commands.bugs import LEDGER, Chosen, LedgerFolder, bugs, write_json
 from nnfuzz.cli.declared import OTHERS, REPORTED, TESTED
-from nnfuzz.cli.errors import FINDINGS, OK, UsageError, tell, writing
+from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, UsageError, tell, writing
 from nnfuzz.cli.options import Plugins
 from nnfuzz.cli.shell import Grouped
 
@@ -57,7 +57,9 @@ def check(
     summary_md: SummaryMd = None,
     plugin: Plugins = None,
 ) -> None:
-    """Run the scripts of all bugs, and move their states. Exit code 1 if one is back.
+    """Run the scripts of all bugs, and move their states.
+
+    Exit code 1 if one is back, 4 if no script could run.
 
     \b
     nnfuzz bugs check                            what is installed here
@@ -70,7 +72,7 @@ def check(
     """
     from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.backend.releases import index_releases
-    from nnfuzz.bugs.checking import Checker
+    from nnfuzz.bugs.checking import BugChange, Checker
     from nnfuzz.bugs.environments import Interpreters
     from nnfuzz.bugs.ledger import Ledger
     from nnfuzz.bugs.results import counts, results_json, rows
@@ -100,7 +102,11 @@ def check(
     write_reports(rows(found), "bugs", f"Bugs of {ledger}", _news(found), junit, summary_md)
     told = ", ".join(f"{n} {change}" for change, n in counts(found).items())
     typer.echo(told or "there is no bug to check")
-    raise typer.Exit(FINDINGS if any(c.is_regression for c in found) else OK)
+    if any(c.is_regression for c in found):
+        raise typer.Exit(FINDINGS)
+    raise typer.Exit(
+        OK if any(c.change is not BugChange.CANNOT_RUN for c in found) else NOT_COMPARED
+    )
 
 
 _SHOWN = 300  # characters of a line

@@ -7,11 +7,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nnfuzz.backend.issue_form import PLAIN
 from nnfuzz.cli import completion
 from nnfuzz.cli.declared import OTHERS
 from nnfuzz.cli.errors import OK, UsageError, tell
@@ -19,8 +21,9 @@ from nnfuzz.cli.limits import computing
 from nnfuzz.cli.options import Original, Plugins
 
 if TYPE_CHECKING:
-    from nnfuzz.backend.issue_form import IssueForm
     from nnfuzz.backend.registry import BackendRegistry
+    from nnfuzz.bugs.ledger import Ledger
+    from nnfuzz.records.finding import Finding
     from nnfuzz.report.issue import Issue
 
 GH = "gh"
@@ -42,19 +45,40 @@ def file(
         ),
     ] = "",
     original: Original = False,
+    ledger: Annotated[
+        Path,
+        OTHERS.option("The ledger that knows what is filed already.", "FOLDER", "--ledger", "-l"),
+    ] = Path("bugs"),
+    issues: Annotated[
+        Path | None,
+        OTHERS.option(
+            "Look for duplicates in this dump of the tracker: what gh issue list --json "
+            "title,url,body writes, or a folder of texts.",
+            "FILE|FOLDER",
+        ),
+    ] = None,
+    max_open: Annotated[
+        int,
+        OTHERS.option("Refuse while this many issues of the compiler are open.", "N", min=0),
+    ] = 0,
+    again: Annotated[
+        bool, OTHERS.flag("Print the issue although it is filed already.", "--again")
+    ] = False,
     plugin: Plugins = None,
 ) -> None:
-    """Print a finding as an issue in the form of the compiler's tracker.
+    """Print a finding, or a bug of a ledger, as an issue in the form of the compiler's tracker.
 
     \b
     nnfuzz file campaign/findings/tvm-mismatch-eaa1ca026673
-    nnfuzz file campaign/findings/NAME > issue.md
+    nnfuzz file bugs/tvm/mismatch-pow-c29550 --max-open 5 > issue.md
 
-    The reduced finding is taken where there is one. In a terminal with gh (the GitHub command line)
-    it then asks whether to look for duplicates, and whether to open the issue; nothing is sent
-    without a yes.
+    The reduced finding is taken where there is one. What the ledger or a dump of the tracker has
+    already is refused with exit code 2. In a terminal with gh (the GitHub command line) it then
+    asks whether to look for duplicates, and whether to open the issue; nothing is sent without a
+    yes, and the ledger learns of an issue that was opened.
     """
     from nnfuzz.base.untrusted import read_text
+    from nnfuzz.bugs.filing import releases_sentence
     from nnfuzz.cli.consent import Consent
     from nnfuzz.cli.findings import backends_of, chosen_model, open_with_consent
     from nnfuzz.report.issue import issue
@@ -63,40 +87,97 @@ def file(
     consent = Consent(folder, plugin or [])
     found = open_with_consent(folder, consent)
     name = tracker or found.failure.backend
-    form = _form(name, backends_of(found, plugin or [], consent, name))
+    registry = backends_of(found, plugin or [], consent, name)
+    book, bug = _known(found, {finding, folder}, registry, (ledger, issues, max_open, again))
     script = folder / "repro.py"
     with computing(COMPUTING):  # what the standard's reference makes of it, among others
-        made = issue(found, form, read_text(script) if script.is_file() else "")
+        made = issue(
+            found,
+            registry.get(name).issue_form or PLAIN,
+            read_text(script) if script.is_file() else "",
+            _short(found, registry),
+            releases_sentence(book.bug(bug)) if bug else "",
+        )
     typer.echo(f"{made.title}\n\n{made.body}")
-    for name in made.attachments:
-        tell(f"to be attached by hand: {folder / name}")
-    if sys.stdin.isatty() and sys.stdout.isatty():
-        _offer(made)
+    for attached in made.attachments:
+        tell(f"to be attached by hand: {folder / attached}")
+    if sys.stdin.isatty() and sys.stdout.isatty() and made.repository:
+        url = _offer(made)
+        if url and bug:
+            _filed(book, bug, url)
     raise typer.Exit(OK)
 
 
-def _form(name: str, backends: BackendRegistry) -> IssueForm:
-    """Raises: UsageError if the adapter names no tracker; RegistryError."""
-    form = backends.get(name).issue_form
-    if form is None:
-        raise UsageError(
-            f"the adapter of {name} names no tracker (Backend.issue_form): paste report.md, or "
-            "name another backend's with --tracker"
-        )
-    return form
+def _short(found: Finding, registry: BackendRegistry) -> str:
+    """A script of a few lines; "" where there is none, as for a backend that may not run."""
+    from nnfuzz.backend.contract import OptionError
+    from nnfuzz.backend.registry import RegistryError
+    from nnfuzz.findings.reduced import repro_program
+    from nnfuzz.report.short import short_script
+
+    try:
+        return short_script(found, repro_program(found, registry))
+    except (RegistryError, OptionError):
+        return ""
 
 
-def _offer(made: Issue) -> None:
-    """Looks for duplicates and opens the issue, each after a question."""
+def _known(
+    found: Finding,
+    folders: set[Path],
+    registry: BackendRegistry,
+    where: tuple[Path, Path | None, int, bool],
+) -> tuple[Ledger, str]:
+    """The ledger, and the name of the finding's bug in it; "" if it has none.
+
+    folders: of the finding. where: the ledger, a dump of the tracker, the most open issues, and
+    whether a second filing is allowed. Raises: UsageError for one that is not.
+    """
+    from nnfuzz.bugs.filing import Filing, read_dump
+    from nnfuzz.bugs.ledger import Ledger
+    from nnfuzz.findings.keyed import known_by
+    from nnfuzz.report.issue import search_words
+    from nnfuzz.triage.known import KnownFailures
+
+    folder, dump, most, again = where
+    book = Ledger(folder)
+    bugs = book.bugs() if folder.is_dir() else {}
+    issues = read_dump(dump) if dump is not None else []
+    known = KnownFailures.merged(known_by(place, registry) for place in folders)
+    keys = frozenset(key for keys in known.keys for key in keys)
+    system = found.backend.name if found.backend else found.failure.backend
+    filing = Filing(system, known.hashes, keys, search_words(found).split())
+    refusal = filing.refusal(bugs, issues, most)
+    if refusal and not again:
+        raise UsageError(f"{refusal}; --again files it all the same")
+    for issue in filing.similar(issues):
+        tell(f"perhaps the same: {issue.title} {issue.url}")
+    return book, filing.bug_in(bugs)
+
+
+def _filed(ledger: Ledger, name: str, url: str) -> None:
+    """Keeps the address of an issue that was opened. Raises: BugError, OSError."""
+    from nnfuzz.bugs.bug import BugState
+
+    with ledger.locked(tell):
+        bug = ledger.bug(name)
+        ledger.put(name, replace(bug, state=BugState.FILED, upstream=url))
+    tell(f"{name} is filed in the ledger {ledger.folder}")
+
+
+def _offer(made: Issue) -> str:
+    """Looks for duplicates and opens the issue, each after a question; returns its address."""
     if shutil.which(GH) is None:
         tell(f"to look for duplicates in {made.repository} and to open it from here, install gh")
-        return
+        return ""
     asked = f"Search {made.repository} for {made.search!r} with gh?"
     if typer.confirm(asked, err=True):
         alike = duplicates(made)
         typer.echo("\n".join(alike) or "nothing alike was found", err=True)
-    if typer.confirm(f"Open this issue in {made.repository}?", default=False, err=True):
-        typer.echo(opened(made))
+    if not typer.confirm(f"Open this issue in {made.repository}?", default=False, err=True):
+        return ""
+    url = opened(made)
+    typer.echo(url)
+    return url
 
 
 def duplicates(made: Issue) -> list[str]:

@@ -78,7 +78,7 @@ def concat(tensors: Sequence[Tensor]) -> Tensor:
     return torch.cat(list(tensors), -1)
 
 
-def chosen(on: list[list[bool]]) -> Callable[..., Tensor]:
+def row_choice(on: list[list[bool]]) -> Callable[..., Tensor]:
     """Of two tensors (B, H), rows of the first where the flag (B, 1) is set; 0 for no second."""
 
     def choose(new: Tensor, *old: Tensor) -> Tensor:

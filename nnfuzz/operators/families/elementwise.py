@@ -45,7 +45,7 @@ class Elementwise(OpSpec):
 
     @per_input
     def value_range(self, *ranges: Range) -> Range:
-        return within(self.within, self.codomain)
+        return clipped_range(self.within, self.codomain)
 
     @per_input
     def radius(self, u: float, y: Tensor, *xs: Tensor) -> Tensor | float:
@@ -80,7 +80,7 @@ class Branched(Unary):
 
     def feasible(self, *ranges: Range) -> bool:
         """Whether one of a sample of the range is far enough from the poles."""
-        lo, hi = within(ranges[0], (-1e9, 1e9))
+        lo, hi = clipped_range(ranges[0], (-1e9, 1e9))
         return _far_enough(type(self), tuple(self.attributes.items()), float(lo), float(hi))  # type: ignore[arg-type]
 
 
@@ -94,7 +94,7 @@ class Increasing(Unary):
         return self.valid[0] if self.valid and self.valid[0][0] >= -1 else None  # type: ignore
 
     def value_range(self, *ranges: Range) -> Range:
-        lo, hi = within(ranges[0], self.valid[0] if self.valid else None)
+        lo, hi = clipped_range(ranges[0], self.valid[0] if self.valid else None)
         least, most = _ends(type(self), tuple(self.attributes.items()), float(lo), float(hi))  # type: ignore[arg-type]
         codomain = self.codomain
         return (
@@ -291,7 +291,7 @@ def _pointwise(spec: type[OpSpec]) -> bool:
 # -- numbers ----------------------------------------------------------------------------------
 
 
-def within(range_: Range, bounds: Range | None) -> Range:
+def clipped_range(range_: Range, bounds: Range | None) -> Range:
     """The part of a range inside of `bounds`; `bounds`' nearest end where there is none."""
     if bounds is None:
         return range_

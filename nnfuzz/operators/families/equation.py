@@ -26,7 +26,7 @@ class Labels:
         return "".join(dict.fromkeys(a for term in self.terms for a in term if a not in self.out))
 
 
-def read(equation: str, ranks: Sequence[int]) -> Labels | None:
+def labels_of(equation: str, ranks: Sequence[int]) -> Labels | None:
     """The labels for operands of certain ranks; None if these do not fit the equation.
 
     Every ellipsis stands for as many axes. Source: ONNX Einsum-12.
@@ -54,7 +54,7 @@ def ranks(equation: str, first: int) -> list[int]:
     return [n + (dots if DOTS in part else 0) for part, n in zip(parts, letters)]
 
 
-def drawn(draw: Draw, first: int, result: int | None = None) -> str:
+def random_equation(draw: Draw, first: int, result: int | None = None) -> str:
     """An equation for a first operand of that rank, and a result of that rank if it is given.
 
     One to three operands. Labels are shared between operands (contraction, batches), alone (outer

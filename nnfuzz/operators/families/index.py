@@ -68,7 +68,7 @@ def from_front(indices: Tensor, size: int) -> Tensor:
     return torch.where(indices < 0, indices + size, indices)
 
 
-def within(draw: Draw, shape: Sequence[Int], free: Sequence[int]) -> tuple[Int, ...]:
+def shape_within(draw: Draw, shape: Sequence[Int], free: Sequence[int]) -> tuple[Int, ...]:
     """A shape no larger than `shape`, except along the axes in `free`, where sizes are fresh."""
     return tuple(
         draw.dim(len(shape)) if i in free or draw.chance(0.3) else d for i, d in enumerate(shape)

@@ -11,9 +11,9 @@ from nnfuzz.ir.expr import product
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.conv import Convolution
-from nnfuzz.operators.families.intproduct import IntegerProduct, flat
+from nnfuzz.operators.families.intproduct import IntegerProduct, as_scalar
 from nnfuzz.operators.families.matmul import (
-    factors,
+    factor_shapes,
     left_rank,
     multiplies,
     product_shape,
@@ -57,7 +57,7 @@ class MatMulProduct(IntegerProduct):
         return left_rank(draw, output_rank)
 
     def operand_shapes(self, draw, first, out):
-        return factors(draw, first.shape, out.shape)
+        return factor_shapes(draw, first.shape, out.shape)
 
     def param_shape(self, role, a, b):
         if role != "q" or not self.columns or b.rank == 1 or a.rank == 1 < b.rank - 1:
@@ -66,10 +66,10 @@ class MatMulProduct(IntegerProduct):
         return b.shape[-1:] if b.rank == 2 else (*b.shape[:-2], 1, b.shape[-1])
 
     def on_operand(self, role, param, operand):
-        return flat(param)
+        return as_scalar(param)
 
     def on_result(self, role, param, a, b):
-        return flat(param)
+        return as_scalar(param)
 
     def multiply(self, a, b):
         return torch.matmul(a, b)

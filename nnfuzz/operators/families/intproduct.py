@@ -35,7 +35,7 @@ OUT_SCALES: Range = (0.03, 2.0)
 Shape = tuple[Int, ...]
 
 
-def flat(param: Tensor) -> Tensor:
+def as_scalar(param: Tensor) -> Tensor:
     """A parameter for all elements as a scalar, where it is a vector of one element."""
     return param.reshape(()) if param.dim() == 1 and param.numel() == 1 else param
 
@@ -100,7 +100,7 @@ class IntegerProduct(OpSpec):
     def result_params(self, values: Sequence[Any]) -> list[Any]:
         """Scale and zero point of the result, tensors or intervals, as scalars."""
         return [
-            on_interval(flat, value) if isinstance(value, Interval) else flat(value)
+            on_interval(as_scalar, value) if isinstance(value, Interval) else as_scalar(value)
             for value in self.by_role("y", values)
         ]
 

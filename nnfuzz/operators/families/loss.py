@@ -12,7 +12,7 @@ from nnfuzz.ir.expr import Bool
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.draw import Draw
-from nnfuzz.operators.families.elementwise import flags, products, within
+from nnfuzz.operators.families.elementwise import clipped_range, flags, products
 from nnfuzz.operators.families.sums import accumulated
 from nnfuzz.operators.intervals import Interval, corners, distinct, hull
 from nnfuzz.operators.operator import In, OpSpec, Range, per_input
@@ -93,7 +93,9 @@ class ClassLoss(OpSpec):
         """Bounds of the result for scores within bounds."""
         terms = -x[1], -x[0]
         if self.reduction != "mean":
-            terms = products(terms, within(weight[0], self.valid[2]) if weight else (1.0, 1.0))
+            terms = products(
+                terms, clipped_range(weight[0], self.valid[2]) if weight else (1.0, 1.0)
+            )
             if self.ignore_index is not None:
                 terms = min(terms[0], 0.0), max(terms[1], 0.0)
         return accumulated(terms) if self.reduction == "sum" else terms

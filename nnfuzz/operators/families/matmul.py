@@ -40,7 +40,7 @@ def left_rank(draw: Draw, rank: int) -> int:
     return rank + 1 if rank < 5 and draw.chance(0.15) else rank
 
 
-def factors(draw: Draw, first: Shape, out: Shape) -> tuple[Shape, Shape]:
+def factor_shapes(draw: Draw, first: Shape, out: Shape) -> tuple[Shape, Shape]:
     """Shapes of factors with the product `out`; the left one has the rank of `first`."""
     k = first[-1]
     if len(first) == len(out) + 1:

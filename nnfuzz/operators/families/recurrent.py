@@ -14,7 +14,7 @@ from nnfuzz.ir.expr import Bool, Int
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice, Sym
 from nnfuzz.operators.draw import Draw
-from nnfuzz.operators.families.cells import Activation, Cell, chosen, concat, stack
+from nnfuzz.operators.families.cells import Activation, Cell, concat, row_choice, stack
 from nnfuzz.operators.families.composite import Apply, Composite, Moves
 from nnfuzz.operators.operator import ANY_RANGE, In, OpSpec, Range
 from nnfuzz.operators.unexportable import DECOMPOSED
@@ -217,8 +217,8 @@ class Recurrent(Composite):
             y = new[0]
             if min(lengths) <= t:
                 on = [[t < n] for n in lengths]
-                new = [apply(Moves(chosen(on)), a, b) for a, b in zip(new, states)]
-                y = apply(Moves(chosen(on)), y)
+                new = [apply(Moves(row_choice(on)), a, b) for a, b in zip(new, states)]
+                y = apply(Moves(row_choice(on)), y)
             states = list(new)
             hidden.append(y)
         ys = apply(Moves(lambda *ts: stack(ts, 0)), *hidden)

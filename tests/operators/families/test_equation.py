@@ -7,7 +7,7 @@ import random
 import pytest
 
 from nnfuzz.operators.draw import Draw
-from nnfuzz.operators.families.equation import drawn, ranks, read
+from nnfuzz.operators.families.equation import labels_of, random_equation, ranks
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from nnfuzz.operators.families.equation import drawn, ranks, read
     ],
 )
 def test_equations_are_read(equation, shapes, terms, out):
-    labels = read(equation, shapes)
+    labels = labels_of(equation, shapes)
     assert (labels.terms, labels.out) == (terms, out)
 
 
@@ -29,7 +29,7 @@ def test_equations_are_read(equation, shapes, terms, out):
     ("equation", "shapes"), [("ij->i", (3,)), ("i,j->i", (1,)), ("...i,...j->...", (2, 3))]
 )
 def test_equations_for_other_ranks_are_not(equation, shapes):
-    assert read(equation, shapes) is None
+    assert labels_of(equation, shapes) is None
 
 
 def test_drawn_equations_fit_and_cover_what_einsum_can_do():
@@ -37,8 +37,8 @@ def test_drawn_equations_fit_and_cover_what_einsum_can_do():
     for seed in range(400):
         draw = Draw(random.Random(seed))
         first, result = draw.integer(1, 5), draw.integer(0, 5)
-        equation = drawn(draw, first, result if seed % 2 else None)
-        labels = read(equation, ranks(equation, first))
+        equation = random_equation(draw, first, result if seed % 2 else None)
+        labels = labels_of(equation, ranks(equation, first))
         assert labels and len(labels.terms[0]) == first and len(labels.out) <= 5
         assert set(labels.out) <= set("".join(labels.terms))
         found.append((equation, labels))

@@ -1,7 +1,8 @@
 """The cheap check: do outputs agree with PyTorch's up to a few ULP? NumPy only.
 
-It runs in the parent process for every test case. Agreement is final (unless the test case is
-sampled for a full verdict); otherwise the envelope decides.
+It runs in a backend's worker where outputs need not be sent, and otherwise in the campaign's
+process. Agreement is final (unless the test case is sampled for a full verdict); otherwise the
+envelope decides.
 """
 
 from __future__ import annotations
@@ -12,6 +13,16 @@ import ml_dtypes
 import numpy as np
 
 from nnfuzz.ir.dtypes import DType
+
+
+def agree(expected: Mapping[str, np.ndarray], actual: Mapping[str, np.ndarray]) -> bool:
+    """Whether all outputs are close, and their zeros have the same signs, which matters only for
+    some inputs: who knows these decides where it is all that differs.
+    """
+    return all(
+        name in actual and close(array, actual[name]) and not other_zeros(array, actual[name])
+        for name, array in expected.items()
+    )
 
 
 def close(expected: np.ndarray, actual: np.ndarray, ulps: float = 4) -> bool:

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from nnfuzz.compare.cheap import close
+from nnfuzz.backend.agreement import agree, close
 
 INF, NAN = np.inf, np.nan
 
@@ -23,7 +23,7 @@ def test_a_few_ulp_are_close_and_more_are_not(dtype):
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "agree"),
+    ("a", "b", "agrees"),
     [
         ([NAN, 1], [NAN, 1], True),
         ([NAN, 1], [0, 1], False),
@@ -35,8 +35,8 @@ def test_a_few_ulp_are_close_and_more_are_not(dtype):
         ([0.0, 1], [-0.0, 1], True),
     ],
 )
-def test_non_finite_values_agree_with_themselves_only(a, b, agree):
-    assert close(np.float32(a), np.float32([b[0], np.nextafter(np.float32(b[1]), 2)])) is agree
+def test_non_finite_values_agree_with_themselves_only(a, b, agrees):
+    assert close(np.float32(a), np.float32([b[0], np.nextafter(np.float32(b[1]), 2)])) is agrees
 
 
 def test_discrete_outputs_are_bit_exact():
@@ -51,7 +51,15 @@ def test_shape_and_dtype_count():
     assert not close(x, x.astype(np.float64))
 
 
+def test_all_outputs_have_to_agree():
+    zero, one = np.zeros(2, np.float32), np.ones(2, np.float32)
+    assert agree({"a": zero, "b": one}, {"b": one, "a": zero, "c": one})
+    assert not agree({"a": zero, "b": one}, {"a": zero})
+    assert not agree({"a": zero, "b": one}, {"a": zero, "b": zero})
+    assert not agree({"a": zero}, {"a": -zero})  # for some inputs
+
+
 def test_torch_is_not_imported():
-    code = "import nnfuzz.compare.cheap, nnfuzz.compare.flip, nnfuzz.compare.mismatch, sys; "
+    code = "import nnfuzz.backend.agreement, nnfuzz.compare.flip, nnfuzz.compare.mismatch, sys; "
     code += "sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

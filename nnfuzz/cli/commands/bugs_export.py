@@ -1,0 +1,76 @@
+"""`nnfuzz bugs export`: bugs as tests for a compiler's own suite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nnfuzz.cli.ci import write_whole
+from nnfuzz.cli.commands.bugs import LEDGER, LedgerFolder
+from nnfuzz.cli.commands.bugs_check import bugs
+from nnfuzz.cli.declared import OTHERS
+from nnfuzz.cli.errors import FINDINGS, OK, tell, writing
+from nnfuzz.cli.shell import Grouped
+
+__all__ = ["bugs", "export"]
+
+
+@bugs.command(cls=Grouped)
+def export(
+    chosen: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[SYSTEM|BUG]...", help="Bugs, or all of a system.", show_default=False
+        ),
+    ],
+    out: Annotated[Path, OTHERS.option("Folder for the tests.", "DIR", show_default=False)],
+    style: Annotated[
+        str,
+        OTHERS.option(
+            "Whose tests they look like: onnxruntime, openvino, tvm, torch, pytest, or "
+            "onnx-node-test for folders with a model and its data.",
+            "STYLE",
+            "--as",
+        ),
+    ] = "pytest",
+    xfail: Annotated[
+        bool,
+        OTHERS.flag("Mark the tests as expected to fail, for a suite that is green.", "--xfail"),
+    ] = False,
+    ledger: LedgerFolder = LEDGER,
+) -> None:
+    """Write bugs as tests that fail with the bug, and pass without it.
+
+    \b
+    nnfuzz bugs export onnxruntime/mismatch-reducesum-2f0367 --as onnxruntime --out tests
+    nnfuzz bugs export tvm --as tvm --xfail --out tests/python/relax
+
+    A file holds model, inputs and the program that runs them, as the suite's tests look; a comment
+    says where it belongs. What has no script of nnfuzz's form is passed over, and told; exit code 1
+    if nothing was written.
+    """
+    from nnfuzz.bugs.bug import BugError
+    from nnfuzz.bugs.exporting import NODE_TEST, exported_test, style_named
+    from nnfuzz.bugs.ledger import Ledger
+    from nnfuzz.bugs.scripts import node_test
+
+    book, written = Ledger.opened(ledger), 0
+    names = book.chosen(chosen)
+    wanted = style_named(style) if style != NODE_TEST else None
+    for name in names:
+        try:
+            if wanted is None:
+                with writing(out):
+                    place = node_test(book.script(name), out)
+            else:
+                file, text = exported_test(book, name, wanted, xfail)
+                place = out / file
+                write_whole(place, text.encode())
+        except BugError as error:
+            tell(f"{name}: no test: {error}")
+            continue
+        written += 1
+        typer.echo(place)
+    raise typer.Exit(OK if written else FINDINGS)

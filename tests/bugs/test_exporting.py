@@ -1,0 +1,100 @@
+"""A bug becomes a test that fails with it, passes without it, and reads like its suite's."""
+
+import ast
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from nnfuzz.bugs.bug import BugError
+from nnfuzz.bugs.exporting import STYLES, exported_test, style_named
+from nnfuzz.bugs.ledger import Ledger
+from nnfuzz.bugs.scripts import node_test
+from nnfuzz.findings.folder import finding_script
+from tests.bugs.conftest import BUG
+
+PROGRAM = """\
+WRONG = {wrong}
+
+
+def run(model, inputs, level):
+    from onnx.reference import ReferenceEvaluator
+
+    session = ReferenceEvaluator(model)
+    results = session.run(None, inputs)
+    return dict(zip(session.output_names, [result + WRONG for result in results]))
+"""
+
+
+@pytest.fixture
+def book(tmp_path, finding_of):
+    """Two bugs of one model: wrong is there, mended is not."""
+    ledger, found = Ledger(tmp_path / "bugs"), finding_of("planted,bug=value")
+    for name, wrong in (("wrong", "np.float32(1)"), ("mended", "np.float32(0)")):
+        source = tmp_path / name
+        source.mkdir()
+        script = finding_script(found, PROGRAM.format(wrong=wrong))
+        (source / "repro.py").write_text(script)
+        ledger.add(f"planted/{name}", replace(BUG, system="planted"), source)
+    return ledger
+
+
+def ran(folder, file, text):
+    folder.mkdir(exist_ok=True)
+    (folder / file).write_text(text)
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", file]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("style", sorted(STYLES.keys() - {"tvm", "torch"}))
+def test_it_fails_with_the_bug_and_passes_without_it(book, tmp_path, style):
+    for name, wanted in (("planted/wrong", "1 failed"), ("planted/mended", "1 passed")):
+        done = ran(tmp_path / style, *exported_test(book, name, style_named(style), False))
+        assert wanted in done.stdout, done.stdout
+    done = ran(tmp_path / style, *exported_test(book, "planted/wrong", style_named(style), True))
+    assert "1 xfailed" in done.stdout, done.stdout
+
+
+def test_a_file_says_where_it_belongs(book):
+    file, text = exported_test(book, "planted/wrong", style_named("tvm"), True)
+    ast.parse(text)
+    assert file == "test_wrong.py" and "# Place: tests/python/relax" in text
+    assert text.startswith("# Licensed to the Apache Software Foundation")
+    assert "# Fails in planted 1.0 to 2.0." in text and text.endswith("tvm.testing.main()\n")
+    assert "strict=True" in text and "sys.exit" not in text and "nnfuzz import" not in text
+
+
+def test_a_crash_that_is_expected_is_not_run(book):
+    book.put("planted/wrong", replace(book.bug("planted/wrong"), kind="crash"))
+    assert "run=False" in exported_test(book, "planted/wrong", style_named("pytest"), True)[1]
+    assert "@unittest.skip(" in exported_test(book, "planted/wrong", style_named("torch"), True)[1]
+
+
+def test_what_has_no_script_of_our_form_is_refused(ledger):
+    with pytest.raises(BugError, match="not of the form that nnfuzz writes"):
+        exported_test(ledger, "numpy/pow", style_named("pytest"), False)
+    ledger.script("numpy/pow").unlink()
+    with pytest.raises(BugError, match=r"has no repro\.py"):
+        exported_test(ledger, "numpy/pow", style_named("pytest"), False)
+    with pytest.raises(BugError, match="did you mean 'openvino'"):
+        style_named("openvin")
+
+
+def test_a_node_test_has_model_and_data(book, tmp_path):
+    folder = node_test(book.script("planted/wrong"), tmp_path / "node")
+    assert folder.name == "test_wrong"
+    files = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
+    assert files == {
+        "model.onnx",
+        "test_data_set_0/input_0.pb",
+        "test_data_set_0/output_0.pb",
+    }
+    with pytest.raises(BugError, match="exists already"):
+        node_test(book.script("planted/wrong"), tmp_path / "node")
+
+
+def test_a_script_without_a_model_gives_no_node_test(ledger, tmp_path):
+    with pytest.raises(BugError):
+        node_test(ledger.script("numpy/pow"), tmp_path / "node")
+    assert not (tmp_path / "node" / "test_pow").exists()
