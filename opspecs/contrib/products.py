@@ -23,9 +23,19 @@ from .activation import RARE
 SCALE = In("S", (DType.FLOAT32,), (0, 1), weight=True, narrow=True)
 
 
+def _columns(op, *types):
+    params = op.by_role("q", types)
+    return (params[0].rank,) if params else (0, 0, 1)
+
+
+COLUMNS = Choice(_columns)
+"""Whether the weights have parameters per column; where types are given, as they have it."""
+
+
 class TimesMatrix(MatMulProduct):
     """The second factor is a matrix of weights; its parameters are for all or per column."""
 
+    columns = COLUMNS
     since = 13
     weight = 2 * RARE  # few values are bytes
     listed = Choice((0,))
@@ -129,11 +139,7 @@ class DynamicQuantizeMatMul(Composite):
     )
     variadic = (3, 5)
     output = "S"
-    columns = MatMulIntegerToFloat.columns
-
-    @classmethod
-    def _product(cls, columns):
-        return MatMulIntegerToFloat(columns=columns, listed=0)
+    columns = COLUMNS
 
     def requires(self, a, b, scale, *rest):
         yield a.shape[-1] == b.shape[0]
@@ -167,7 +173,7 @@ class DynamicQuantizeMatMul(Composite):
         q, s, z = apply(DynamicQuantizeLinear(), a)
         zero = rest[:1]
         given = (q, b, s, scale, z, *zero, *rest[1:])
-        return [apply(self._product(self.columns), *given)]
+        return [apply(MatMulIntegerToFloat(columns=self.columns, listed=0), *given)]
 
     def onnx(self, emit, *values):
         return emit(self.name, *values)
