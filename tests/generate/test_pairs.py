@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from nnfuzz.check.versions import admitted_by_schema
-from nnfuzz.generate.catalog import Catalog
+from nnfuzz.generate.catalog import Catalog, OpSignature
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.engines import engine
 from nnfuzz.generate.pairs import DECLARED, PLAIN, SHARE, Pair, pairs
@@ -76,11 +76,11 @@ def test_an_operator_of_a_plug_in_gets_its_pairs():
     class Half(OpSpec):
         operator_name = name = "Half"
 
-    number = SimpleNamespace(first=DType.FLOAT32, output=DType.FLOAT32)
-    made = {m.name: m for m in pairs({Twice: [number], Half: [number]}, 10.0)}
+    number = OpSignature({}, DType.FLOAT32, DType.FLOAT32, "", 1.0)
+    made = {m.name: m for m in pairs({Twice: (number,), Half: (number,)}, 10.0)}
     assert set(made) == {"Half+Twice", "Twice+Twice", "Half+Half"}
     assert made["Half+Twice"].dtypes == (DType.FLOAT32,)
-    assert not pairs({Twice: [number]}, 0.0)
+    assert not pairs({Twice: (number,)}, 0.0)
 
 
 def test_parts_come_in_another_order_and_the_first_dtype_comes_back():
