@@ -44,7 +44,7 @@ class OpSignature:
             op.__dict__[op.output] = self.output
 
 
-MINED = 3.0
+MINED = 1.5
 """How often mined motifs are picked, relative to all motifs that are written by hand together."""
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import zlib
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -51,12 +52,21 @@ class CoverageTargets:
 
     def pick(self, seed: int, index: int) -> CoverageTarget | None:
         """The target of a test case; None for most."""
-        turn = index % CYCLE
-        if turn not in TURNS:
+        number = turn_number(index, CYCLE, TURNS)
+        if number is None:
             return None
-        number = index // CYCLE * len(TURNS) + TURNS.index(turn)
         offset = zlib.crc32(f"{seed}/spot".encode())  # a salt; another one makes other test cases
         return self.all[(number + offset) % len(self.all)]
+
+
+def turn_number(index: int, cycle: int, positions: Sequence[int]) -> int | None:
+    """How many test cases before an index stand at the same positions of the cycle of test cases;
+    None if the index does not stand at one of them.
+    """
+    turn = index % cycle
+    if turn not in positions:
+        return None
+    return index // cycle * len(positions) + positions.index(turn)
 
 
 @lru_cache(maxsize=1 << 12)

@@ -10,6 +10,7 @@ from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTarget
 from nnfuzz.generate.engine import Generated, Kept
+from nnfuzz.generate.motif_turns import MotifTurn
 from nnfuzz.generate.moves import GraphGrower
 from nnfuzz.generate.splice import splice
 from nnfuzz.solve.decided import DecidedStore
@@ -34,11 +35,12 @@ class Direct:
         rng: random.Random,
         corpus: Sequence[Kept] = (),
         target: CoverageTarget | None = None,
+        turns: Sequence[MotifTurn] = (),
     ) -> Generated:
         start = rng.choice(corpus).graph if corpus else None
         store = DecidedStore(rng, self.config.sizes, self.eager)
         config = replace(self.config, backward=BACKWARD) if self.eager else self.config
-        moves = GraphGrower(self.catalog, config, store)
+        moves = GraphGrower(self.catalog, config, store, turns)
         if start:
             moves.adopt(start)
         elif target:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from nnfuzz.generate.coverage_target import CoverageTarget
+from nnfuzz.generate.motif_turns import MotifTurn
 from nnfuzz.generate.resizing import Resizable
 from nnfuzz.ir.graph import Graph
 
@@ -50,10 +51,12 @@ class Engine(Protocol):
         rng: random.Random,
         corpus: Sequence[Kept] = (),
         target: CoverageTarget | None = None,
+        turns: Sequence[MotifTurn] = (),
     ) -> Generated:
         """A graph, concrete and verified by construction.
 
         corpus: graphs of which one is started from. target: what to begin with where there is none.
+        turns: the first of them that fits is planted before other motifs.
         The same arguments and state of `rng` give the same graph.
         """
         ...

@@ -13,6 +13,7 @@ from nnfuzz.generate.catalog import Catalog, OpSignature, weighted
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTarget
 from nnfuzz.generate.growth import Growth, Mark
+from nnfuzz.generate.motif_turns import MotifTurn
 from nnfuzz.generate.motifs import EXACT, MissingOperator, NearMiss, plant, ways
 from nnfuzz.generate.novelty import REJECTED, Vertex, rejects, vertex
 from nnfuzz.generate.placeholder import Placeholder, Plan, placeholders
@@ -36,6 +37,8 @@ PICKY_ATTEMPTS = 15
 other one."""
 ATTEMPTS_PER_COVERAGE_TARGET = 10
 ATTEMPTS_PER_MOTIF = 8
+SPARE = 2
+"""Nodes for which a graph has room beside the motif of a turn: a near miss may insert some."""
 BEHIND = 0.6
 """Probability that a mined motif is tried behind a value that is there before it gets a new one."""
 FRESH_STARTS = 3
@@ -48,9 +51,18 @@ PARTNERS = 12
 
 
 class GraphGrower:
-    """Grows one graph. attempts: insertions tried. planted: names of motifs, see Generated."""
+    """Grows one graph. attempts: insertions tried. planted: names of motifs, see Generated.
 
-    def __init__(self, catalog: Catalog, config: GenerateConfig, store: ConstraintStore) -> None:
+    turns: the first of them that fits is planted in place of the first random motif.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        config: GenerateConfig,
+        store: ConstraintStore,
+        turns: Sequence[MotifTurn] = (),
+    ) -> None:
         self.catalog = catalog
         self.config = config
         self.draw = store.draws[-1]
@@ -58,6 +70,7 @@ class GraphGrower:
         self.attempts = 0
         self.planted: list[str] = []
         self.goal = config.nodes
+        self._turns = turns
         self._picky = True
         self._unwritable: set[str] = set()
         """Motifs with an operator that the catalog lacks."""
@@ -209,11 +222,25 @@ class GraphGrower:
             return []
         count = int(average) + self.draw.chance(average % 1)
         # Every motif fits an empty graph; nodes in front of it come by backward insertion.
-        most = self.config.nodes // 2
+        largest = max((turn.motif.size + SPARE for turn in self._turns), default=0)
+        most = max(0, min(self.config.nodes // 2, self.config.nodes - largest))
         return sorted(self.draw.integer(0, self.draw.integer(0, most)) for _ in range(count))
 
     def plant(self) -> bool:
         """Plant one of the motifs that fit behind one of the values, or change nothing."""
+        turns, self._turns = self._turns, ()
+        return any(map(self._plant_turn, turns)) or self._plant_any()
+
+    def _plant_turn(self, turn: MotifTurn) -> bool:
+        """Whether the motif of a turn was planted as the turn says."""
+        for near in turn.ways(self.draw):
+            if turn.motif.name in self._unwritable:
+                return False
+            if self._planted(turn.motif, near, self.growth.mark()):
+                return True
+        return False
+
+    def _plant_any(self) -> bool:
         room = self.goal - len(self.growth.graph.nodes)
         options = [m for m in self.catalog.motifs if m.size <= room]
         mark = self.growth.mark() if options else None

@@ -16,6 +16,7 @@ from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTarget
 from nnfuzz.generate.direct import Direct
 from nnfuzz.generate.engine import Generated, Kept
+from nnfuzz.generate.motif_turns import MotifTurn
 from nnfuzz.generate.moves import GraphGrower
 from nnfuzz.ir.edges import edge_key
 from nnfuzz.ir.graph import Graph, Node, Value, pruned
@@ -44,9 +45,10 @@ class Mutate:
         rng: random.Random,
         corpus: Sequence[Kept] = (),
         target: CoverageTarget | None = None,
+        turns: Sequence[MotifTurn] = (),
     ) -> Generated:
         if not corpus:
-            return Direct(self.catalog, self.config).next(rng, (), target)
+            return Direct(self.catalog, self.config).next(rng, (), target, turns)
         kept = rng.choice(corpus)
         change = _Change(self.catalog, self.config, kept.graph, rng)
         for _ in range(1 + (rng.random() < TWICE)):

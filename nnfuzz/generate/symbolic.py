@@ -14,6 +14,7 @@ from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTarget
 from nnfuzz.generate.engine import Generated, Kept
+from nnfuzz.generate.motif_turns import MotifTurn
 from nnfuzz.generate.moves import GraphGrower
 from nnfuzz.generate.resizing import Resizable
 from nnfuzz.generate.splice import splice
@@ -32,12 +33,13 @@ class Symbolic:
         rng: random.Random,
         corpus: Sequence[Kept] = (),
         target: CoverageTarget | None = None,
+        turns: Sequence[MotifTurn] = (),
     ) -> Generated:
         config = self.config
         start = rng.choice(corpus).graph if corpus else None
         draw = Draw(rng, config.sizes)
         with SolverSession(draw, config.solver_budget, config.resources) as session:
-            moves = GraphGrower(self.catalog, config, session)
+            moves = GraphGrower(self.catalog, config, session, turns)
             if start:
                 moves.adopt(start)
             elif target:

@@ -11,7 +11,7 @@ operator; the nodes are ordinary ones, so nothing downstream of generation knows
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -30,6 +30,8 @@ Operand = str | float | TensorType
 """An existing value by name, a constant of that value, or a new weight of that type."""
 
 
+FACTOR = 64
+"""The largest factor of a dimension that is not decided yet."""
 MISSED = "~"
 """Stands in the name of a planted motif before the kind of near miss that it became."""
 
@@ -109,6 +111,17 @@ class Motif:
     weight: float = 1.0
     begin: Begin | None = None
     mined: bool = False
+
+
+def factors(m: Writer, size: Int, options: Sequence[int]) -> tuple[Int, Int]:
+    """Two factors of a dimension, the first of which is one of the options.
+
+    options: 1 is among them. The second factor is a variable if the dimension is not decided yet.
+    """
+    if not isinstance(size, int):
+        return m.draw.choice(options), m.draw.var("f", 1, FACTOR)
+    factor = m.draw.choice([option for option in options if size % option == 0])
+    return factor, size // factor
 
 
 def motif(

@@ -25,6 +25,7 @@ from nnfuzz.generate.coverage_target import CoverageTargets
 from nnfuzz.generate.emphasis import NO_EMPHASIS
 from nnfuzz.generate.engine import Generated, Kept
 from nnfuzz.generate.engines import engine
+from nnfuzz.generate.motif_turns import MotifTurn, motif_turns
 from nnfuzz.generate.resizing import Resizable
 from nnfuzz.inputs.edges import at_edges, expected
 from nnfuzz.inputs.search import DRAWS_ONLY, Found, NotFound, SearchConfig, search
@@ -179,9 +180,11 @@ class CaseGenerator:
         restrained = self.config.restrains(self.seed, index)
         targets = self.narrowed if restrained else self.targets
         config = self.restrained if restrained else self.generate
-        target = targets.pick(self.seed, index // self.config.among)
+        turn = index // self.config.among
+        target = targets.pick(self.seed, turn)
+        turns = motif_turns(targets.catalog, self.seed, turn)
         rng.random()  # as in _make, so that it is the graph of that index
-        made = engine("direct", targets.catalog, config).next(rng, (), target)
+        made = engine("direct", targets.catalog, config).next(rng, (), target, turns)
         found = search(made.graph, random.Random(rng.random()), DRAWS_ONLY)
         return [Kept(made.graph, found.values, made.motifs)] if isinstance(found, Found) else ()
 
@@ -207,15 +210,17 @@ class CaseGenerator:
         case = _Attempt(id_, self.config.writer, report)
         corpus: Sequence[Kept] = ()  # probes start from none, and have no target
         target, sized = None, False
+        turns: Sequence[MotifTurn] = ()
         if isinstance(id_, Numbered):
             turn = id_.index // self.config.among  # so that this exporter has every target in turn
             corpus, target = self._corpus(id_.index), targets.pick(self.seed, turn)
+            turns = motif_turns(targets.catalog, self.seed, turn)
             sized = not corpus and rng.random() < self.config.dynamic
         made_by = engine(self._engine(id_, sized), targets.catalog, config)
         try:
             for budget in self.budgets:
                 with case.phase("generate"):
-                    made = made_by.next(rng, corpus, target)
+                    made = made_by.next(rng, corpus, target, turns)
                     made.graph.verify()
                     graph, exporter = self._sized(made, rng) if sized else self._plain(made)
                     case.graph = written = graph.view()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnfuzz.ir.dtypes import ALL, FLOATS, NUMBERS, DType
-from nnfuzz.operators.motif import motif
+from nnfuzz.operators.motif import factors, motif
 
 
 def _permutation(m, x):
@@ -54,7 +54,7 @@ def transpose_sandwich(m, x):
 def channel_shuffle(m, x):
     """Reshape, Transpose, Reshape: one axis is split into two, which are swapped."""
     batch, channels, *rest = m.shape(x)
-    groups, inner = m.draw.choice((1, 2, 3, 4)), m.draw.var("f", 1, 48)
+    groups, inner = factors(m, channels, (1, 2, 3, 4))
     y = m("Reshape", x, shape=(batch, groups, inner, *rest))
     y = m("Transpose", y, perm=(0, 2, 1, *range(3, len(rest) + 3)))
     m("Reshape", y, shape=(batch, channels, *rest))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from nnfuzz.operators.motif import motif
+from math import prod
+
+from nnfuzz.operators.motif import factors, motif
 
 LAST = {"axes": (-1,), "keepdims": 1}
 
@@ -98,7 +100,9 @@ def variance(m, x):
 def group_norm(m, x):
     """InstanceNormalization of groups of channels between two Reshapes, scaled and shifted."""
     batch, channels, *rest = m.shape(x)
-    groups, inner = m.draw.choice((1, 2, 4)), m.draw.var("f", 1, 64)
+    groups, inner = factors(m, channels, (1, 2, 4))
+    if isinstance(inner, int):
+        inner = prod(rest, start=inner)
     y = m("InstanceNormalization", m("Reshape", x, shape=(batch, groups, inner)))
     y = m("Reshape", y, shape=(batch, channels, *rest))
     column = m.weight(x, channels, *(1,) * len(rest))

@@ -26,6 +26,7 @@ from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTargets
 from nnfuzz.generate.engine import Generated, Kept
 from nnfuzz.generate.engines import MADE, engine
+from nnfuzz.generate.motif_turns import motif_turns
 from nnfuzz.ir.features import features
 from nnfuzz.operators.motif import load_motifs
 from nnfuzz.operators.registry import OpRegistry
@@ -58,11 +59,12 @@ class Source:
         corpus: Sequence[Kept] = ()
         for index in itertools.count():
             rng, target = random.Random(f"0/{index}"), self.targets.pick(0, index)
+            turns = motif_turns(self.targets.catalog, 0, index)
             if self.mutates and index % FAMILY == 0:
-                corpus = [Kept(self.engine.next(rng, (), target).graph)]
+                corpus = [Kept(self.engine.next(rng, (), target, turns).graph)]
             else:
                 start = time.process_time()
-                made = self.engine.next(rng, corpus, target)
+                made = self.engine.next(rng, corpus, target, turns)
                 yield made, time.process_time() - start
 
 

@@ -21,6 +21,7 @@ from rich.progress import track
 from nnfuzz.cli.options import Exporter, Nodes, Opset, Seed
 from nnfuzz.generate.engine import Generated
 from nnfuzz.generate.engines import engine
+from nnfuzz.generate.motif_turns import motif_turns
 from nnfuzz.ir.support_key import operators_in
 from nnfuzz.library.settings import exporter_names
 from nnfuzz.materialize.opsets import default_opset, opsets_up_to
@@ -85,10 +86,12 @@ def main(
     producer, tally = Producer(seed, config), Tally()
     for index in track(range(count), "generating"):
         generator = producer.generator_for(index)
-        target = generator.targets.pick(seed, index // generator.config.among)
+        turn = index // generator.config.among
+        target = generator.targets.pick(seed, turn)
+        turns = motif_turns(generator.catalog, seed, turn)
         rng = random.Random(f"{seed}/{index}")
         made_by = engine(config.engine, generator.catalog, generator.generate)
-        tally.add(made_by.next(rng, (), target))
+        tally.add(made_by.next(rng, (), target, turns))
     keys = producer.signatures()
     names = {name for found in keys.values() for name in operators_in(found)}
     mean = tally.operators.total() / len(names)

@@ -234,7 +234,7 @@ def test_unknown_operators_are_named():
 def test_most_tests_keep_away_from_what_is_avoided_and_some_do_not():
     avoid = ("Relu(float32)->float32", "Abs->Abs(float32)")
     config = CaseConfig(
-        nodes=6,
+        nodes=8,
         exporter="direct",
         operators=("Relu", "Abs", "Neg"),
         dtypes=dict.fromkeys(("float64", "float16", "int8", "int16", "int32", "int64"), 1e-9),

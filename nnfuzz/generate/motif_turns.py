@@ -1,0 +1,83 @@
+"""The motif that a test case tries to plant first, so that each one and each of its misses occurs.
+
+Random picks leave some kinds of near misses out even after 20,000 models: some kinds fit a motif
+only with certain shapes. Most test cases therefore have turns: three in ten plant a certain kind of
+near miss of a motif that is written by hand, one in ten such a motif as it is, two in ten a certain
+mined motif. The order is a permutation that depends on the campaign's seed, and the turn follows
+from the index alone, whatever the exporter and the opset admit.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from nnfuzz.generate.catalog import Catalog
+from nnfuzz.generate.coverage_target import turn_number
+from nnfuzz.generate.misses import KINDS
+from nnfuzz.generate.motifs import EXACT, NearMiss
+from nnfuzz.generate.pairs import Pair
+from nnfuzz.operators.draw import Draw
+from nnfuzz.operators.motif import MISSED, Motif
+
+CYCLE = 10
+"""Length of the cycle of test cases in which some have turns; none of these begins with a coverage
+target (nnfuzz.generate.coverage_target)."""
+MISSES, WRITTEN, MINED = (0, 4, 7), (5,), (2, 9)
+"""The positions in the cycle of near misses of motifs that are written by hand, of these motifs as
+they are, and of mined motifs."""
+ALTERNATIVES = 2
+"""Turns of which a test case takes the first that fits: many kinds of near misses do not exist of a
+motif, and some motifs have an operator that an opset lacks."""
+ATTEMPTS = 10
+"""Attempts at each of them."""
+
+
+@dataclass(frozen=True)
+class MotifTurn:
+    """A motif to plant. kind: of near miss (nnfuzz.generate.misses); "": the motif as it is."""
+
+    motif: Motif
+    kind: str = ""
+
+    def ways(self, draw: Draw) -> Iterator[NearMiss]:
+        """How to plant it, the first that succeeds being taken; the last ways may miss it in any
+        of its operators."""
+        for attempt in range(ATTEMPTS):
+            place = 1 if attempt else draw.integer(1, self.motif.size)
+            yield NearMiss((self.kind,), place) if self.kind else EXACT
+
+
+def motif_turns(catalog: Catalog, seed: int, index: int) -> Sequence[MotifTurn]:
+    """The turns of which a test case takes the first that fits; none for four test cases in ten."""
+    exact = ("",)
+    for mined, kinds, positions in (
+        (False, tuple(KINDS), MISSES),
+        (False, exact, WRITTEN),
+        (True, exact, MINED),
+    ):
+        number = turn_number(index, CYCLE, positions)
+        if number is not None:
+            motifs = {m.name: m for m in catalog.motifs if m.mined is mined and _takes_turns(m)}
+            order = _permuted(seed, tuple(motifs), kinds)
+            # Alternatives are far from each other, so that no turn follows many failing ones.
+            places = (number + i * len(order) // ALTERNATIVES for i in range(ALTERNATIVES))
+            chosen = (order[place % len(order)] for place in places if order)
+            return [MotifTurn(motifs[name], kind) for name, kind in dict.fromkeys(chosen)]
+    return ()
+
+
+def _takes_turns(motif: Motif) -> bool:
+    """Whether a motif has turns: pairs are too many, and a weight of 0 switches a motif off."""
+    return bool(motif.weight) and not isinstance(motif.write, Pair)
+
+
+@lru_cache(maxsize=64)
+def _permuted(
+    seed: int, motifs: tuple[str, ...], kinds: tuple[str, ...]
+) -> Sequence[tuple[str, str]]:
+    """Every motif with every kind of near miss, in an order that depends on the seed."""
+    combinations = [(name, kind) for name in motifs for kind in kinds]
+    return sorted(combinations, key=lambda c: zlib.crc32(f"{seed}/{MISSED.join(c)}".encode()))

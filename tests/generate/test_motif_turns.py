@@ -1,0 +1,86 @@
+"""Every motif and every kind of near miss gets its turn."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from nnfuzz.check.versions import admitted_by_schema
+from nnfuzz.generate.catalog import Catalog
+from nnfuzz.generate.config import GenerateConfig
+from nnfuzz.generate.coverage_target import CYCLE as BEGUN
+from nnfuzz.generate.coverage_target import TURNS, turn_number
+from nnfuzz.generate.engines import MADE, engine
+from nnfuzz.generate.misses import KINDS
+from nnfuzz.generate.motif_turns import CYCLE, MINED, MISSES, WRITTEN, motif_turns
+from nnfuzz.generate.motifs import EXACT
+from nnfuzz.operators.draw import Draw
+from nnfuzz.operators.mined import all_motifs
+from nnfuzz.operators.motif import MISSED
+from nnfuzz.operators.registry import OpRegistry
+
+SPECS = OpRegistry.load().specs()
+CONFIG = admitted_by_schema(GenerateConfig(nodes=10), SPECS)
+MOTIFS = all_motifs()
+CATALOG = Catalog(SPECS, CONFIG, MOTIFS)
+MINED_NAMES = {motif.name for motif in MOTIFS if motif.mined}
+
+
+def test_all_combinations_have_their_turn_within_a_cycle_of_them():
+    written = {motif.name for motif in MOTIFS} - MINED_NAMES
+    models = len(written) * len(KINDS) * CYCLE // len(MISSES) + CYCLE
+    found = [turns[0] for index in range(models) if (turns := motif_turns(CATALOG, 7, index))]
+    missed = {(turn.motif.name, turn.kind) for turn in found if turn.kind}
+    assert missed == {(name, kind) for name in written for kind in KINDS}
+    assert {turn.motif.name for turn in found if not turn.kind} == written | MINED_NAMES
+
+
+def test_some_test_cases_have_no_turn_and_none_has_a_coverage_target_as_well():
+    for index in range(4 * CYCLE):
+        turns = motif_turns(CATALOG, 0, index)
+        assert bool(turns) == (index % CYCLE in (*MISSES, *WRITTEN, *MINED))
+        assert not turns or turn_number(index, BEGUN, TURNS) is None
+        assert len(set(turns)) == len(turns)
+
+
+def test_another_opset_has_the_same_turns_and_another_seed_has_others():
+    older = admitted_by_schema(GenerateConfig(nodes=10, opset=13), SPECS)
+    catalog = Catalog([spec for spec in SPECS if spec.since <= 13], older, MOTIFS)
+    orders = [
+        [[(t.motif.name, t.kind) for t in motif_turns(given, seed, index)] for index in range(50)]
+        for given, seed in ((CATALOG, 0), (catalog, 0), (CATALOG, 1))
+    ]
+    assert orders[0] == orders[1] != orders[2]
+
+
+def test_without_motifs_or_with_a_weight_of_zero_there_are_no_turns():
+    assert not any(motif_turns(Catalog(SPECS, CONFIG), 0, index) for index in range(CYCLE))
+    off = GenerateConfig(motif_weights={motif.name: 0.0 for motif in MOTIFS[1:]})
+    left = Catalog(SPECS, off, MOTIFS)
+    found = [turn for index in range(CYCLE) for turn in motif_turns(left, 0, index)]
+    assert {turn.motif.name for turn in found} == {MOTIFS[0].name}
+
+
+def test_a_turn_plants_a_motif_as_it_is_or_by_its_kind_of_near_miss_alone():
+    draw = Draw(random.Random(0))
+    for index in range(CYCLE):
+        for turn in motif_turns(CATALOG, 0, index):
+            ways = list(turn.ways(draw))
+            assert ways[0].kinds == (turn.kind,) if turn.kind else ways[0] is EXACT
+            assert all(1 <= near.start <= turn.motif.size for near in ways)
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_most_graphs_with_a_turn_have_its_motif(name):
+    made_by, kept, count = engine(name, CATALOG, CONFIG), 0, 0
+    for index in range(120):
+        turns = motif_turns(CATALOG, 3, index)
+        if turns:
+            made = made_by.next(random.Random(index), (), None, turns)
+            made.graph.verify()
+            read = {name for node in made.graph.nodes for name in node.inputs}
+            assert read.issuperset((*made.graph.inputs, *made.graph.weights))
+            names = {t.motif.name + (MISSED + t.kind if t.kind else "") for t in turns}
+            kept, count = kept + bool(names.intersection(made.motifs)), count + 1
+    assert kept / count > 0.7
