@@ -160,7 +160,7 @@ class Summary(OwnFigures):
         )
 
 
-def tests_by_opset(writers: Mapping[str, int], case: CaseConfig) -> Mapping[str, int]:
+def by_opset(writers: Mapping[str, int], case: CaseConfig) -> Mapping[str, int]:
     """Counts tests by the opset of their models, in ascending order.
 
     writers: tests by exporter, with the opset where that was drawn; "" for tests of older releases
@@ -194,7 +194,7 @@ def summarise(
         store.sessions.seconds_in_all(),
         store.sessions.sut_shares(),
         **vars(own),
-        opsets=tests_by_opset(figures.writers, config.case),
+        opsets=by_opset(figures.writers, config.case),
         faults=store.events.counts().get("fault", 0),
         flaky=buckets.get("flaky", 0),
         flaky_failures=tuple(store.occurrences.flaky()),

@@ -12,8 +12,8 @@ from nnfuzz.store.summary import (
     SUMMARY,
     Summary,
     SuspectedHang,
+    by_opset,
     read_summary,
-    tests_by_opset,
     write_summary,
 )
 from nnfuzz.testcase.case import CaseConfig
@@ -52,5 +52,5 @@ def test_the_summary_of_another_version_is_read_as_far_as_it_is_known(tmp_path):
 def test_tests_are_counted_by_the_opset_of_their_models():
     drawn = CaseConfig(exporter="direct", opsets={"direct": (9, 13, 21)})
     writers = {"direct@21": 2, "direct@9": 1, "": 4}
-    assert list(tests_by_opset(writers, drawn).items()) == [("9", 1), ("21", 2)]
-    assert tests_by_opset({"direct": 3}, CaseConfig(exporter="direct", opset=17)) == {"17": 3}
+    assert list(by_opset(writers, drawn).items()) == [("9", 1), ("21", 2)]
+    assert by_opset({"direct": 3}, CaseConfig(exporter="direct", opset=17)) == {"17": 3}
