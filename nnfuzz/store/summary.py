@@ -79,10 +79,11 @@ class PartFigures(OwnFigures):
 class Summary(OwnFigures):
     """The content of summary.json.
 
-    seconds: wall, of all sessions. opsets: how many tests ran at each, by number. sut_share: share of these in compilers; sut_shares: by backend.
-    known_unseen: hashes of known failures that did not occur. avoided: what generation keeps away
-    from; avoided_before: what it has come back to. refusals: answers to models that must be
-    refused, in campaigns of such. sources: the parts of a merged campaign.
+    seconds: wall, of all sessions. opsets: how many tests ran at each, by number. sut_share: share
+    of these in compilers; sut_shares: by backend. known_unseen: hashes of known failures that did
+    not occur. avoided: what generation keeps away from; avoided_before: what it has come back to.
+    refusals: answers to models that must be refused, in campaigns of such. sources: the parts of a
+    merged campaign.
     """
 
     tests: int = 0
