@@ -29,6 +29,8 @@ TWICE = 0.3
 """Probability of a second change."""
 TRIES = 12
 """Changes tried until one fits."""
+AGAIN = 3
+"""Further rounds of tries while nothing has changed."""
 SIBLINGS = 6
 """Operators tried in the place of one."""
 
@@ -53,6 +55,9 @@ class Mutate:
         change = _Change(self.catalog, self.config, kept.graph, rng)
         for _ in range(1 + (rng.random() < TWICE)):
             change.once()
+        for _ in range(AGAIN):
+            if change.nothing():
+                change.once()
         known = {n: v for n, v in kept.values.items() if n in change.unaffected()}
         return Generated(change.graph, 0, change.attempts, kept.motifs, known=known)
 
@@ -83,6 +88,10 @@ class _Change:
             if found is not None and not self._avoided(found):
                 self.graph = found
                 return
+
+    def nothing(self) -> bool:
+        """Whether no change fitted, or a second one has taken the first one back."""
+        return set(map(id, self.start.nodes)) == set(map(id, self.graph.nodes))
 
     def unaffected(self) -> set[str]:
         """Values that are unchanged since the start, as is everything on which they depend."""
