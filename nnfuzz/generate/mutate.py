@@ -53,6 +53,8 @@ class Mutate:
         change = _Change(self.catalog, self.config, kept.graph, rng)
         for _ in range(1 + (rng.random() < TWICE)):
             change.once()
+        if change.undone():
+            change.once()
         known = {n: v for n, v in kept.values.items() if n in change.unaffected()}
         return Generated(change.graph, 0, change.attempts, kept.motifs, known=known)
 
@@ -83,6 +85,11 @@ class _Change:
             if found is not None and not self._avoided(found):
                 self.graph = found
                 return
+
+    def undone(self) -> bool:
+        """Whether a second change has taken the first one back."""
+        before = set(map(id, self.start.nodes))
+        return self.graph is not self.start and before == set(map(id, self.graph.nodes))
 
     def unaffected(self) -> set[str]:
         """Values that are unchanged since the start, as is everything on which they depend."""

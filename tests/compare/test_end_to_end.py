@@ -19,7 +19,7 @@ CASES = 30
 
 
 WRONG = (
-    "Attention BitCast BlockQuantizeLinear Col2Im ConvInteger DFT Einsum Loop Max Min Mod "
+    "Attention BitCast BlockQuantizeLinear Col2Im ConvInteger DFT Einsum LRN Loop Max Min Mod "
     "QLinearConv ReduceL1 ReduceSum ResizeCubic ResizeLinear Scan Shrink"
 ).split()
 """What nnfuzz has found ONNX Runtime 1.31 to get wrong for some inputs."""
@@ -60,7 +60,9 @@ def test_onnxruntime_lies_in_the_envelope_at_two_levels():
 
 def test_most_elements_are_comparable(cases):
     shares = [
-        np.mean([e.comparable.mean() for e in envelopes(graph, params).values()])
+        np.mean(
+            [e.comparable.mean() for e in envelopes(graph, params).values() if e.comparable.size]
+        )
         for graph, params, _ in cases
     ]
     assert np.mean(shares) > 0.9
@@ -74,10 +76,12 @@ def test_a_wrong_kernel_inside_of_a_graph_is_caught(cases):
         if not victims:
             continue
         wrong = _run(graph, params, victims[-1])
-        if not any(_changed(case.expected[n], wrong[n]) for n in wrong):
+        right = envelopes(graph, params)
+        there = {n: right[n].comparable for n in wrong}  # others are behind subnormal numbers
+        if not any(_changed(case.expected[n][there[n]], wrong[n][there[n]]) for n in wrong):
             continue
         tried += 1
-        caught += compare(envelopes(graph, params), wrong) != ()
+        caught += compare(right, wrong) != ()
     assert tried > 10
     assert caught == tried
 

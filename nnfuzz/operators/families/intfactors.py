@@ -28,8 +28,9 @@ def _granularity(*options: int) -> Choice:
         params = op.by_role("q", types)
         if not params:
             return options
-        single = params[0].shape == ((1,) if 1 in op.listed_options(types) else ())
-        return (int(params[0].rank > 0 and not single),)
+        shape = params[0].shape
+        single = 1 in op.listed_options(types) and len(shape) == 1 and isinstance(shape[0], int)
+        return (int(bool(shape) and not (single and shape[0] == 1)),)
 
     return Choice(options_of)
 
