@@ -60,6 +60,7 @@ _UNSUPPORTED = (
     "does not support double yet",
     "is not a registered function/op",
     "Unsupported value attribute datatype",
+    "Unsupported data type: ",
 )
 _CODE = re.compile(r"^\[\w+\] : \w+ : \w+ : ")
 _OPTIONAL = re.compile(r"\boptional\((\w+\(\w+\))\)")
@@ -218,6 +219,7 @@ class OnnxRuntime(Backend):
     install = 'pip install "nnfuzz[onnxruntime]"'
     distribution = "onnxruntime"
     older: ClassVar = {"1.19": "numpy<2"}
+    domains = ("com.microsoft",)
     max_opset = 26
     collections: ClassVar = {
         "ConstantFolding": (),

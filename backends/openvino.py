@@ -125,6 +125,7 @@ class OpenVino(Backend):
     name = "openvino"
     levels = tuple(_LEVELS)
     issue_form = OPENVINO
+    domains = ("com.microsoft",)
     preload = ("openvino",)
     install = 'pip install "nnfuzz[openvino]"'
     distribution = "openvino"

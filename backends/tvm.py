@@ -166,6 +166,7 @@ class Tvm(Backend):
     steps = tvm_passes.STEPS
     collections = tvm_passes.COLLECTIONS
     issue_form = TVM
+    domains = ("com.microsoft",)
     preload = ("tvm", "tvm.relax", "tvm.relax.frontend.onnx", "tvm.relax.backend.cpu_generic")
     install = 'pip install "nnfuzz[tvm]"'
     distribution = "apache-tvm"

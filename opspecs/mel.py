@@ -53,8 +53,9 @@ class MelWeightMatrix(Zeros, Summing):
     A composition, since the matrix alone would be a constant. Source: ONNX MelWeightMatrix-17.
     """
 
+    weight = 3.0
     since = 17
-    weight = 2.0  # few values have such a shape
+
     inputs = (In("T", (DType.FLOAT32, DType.FLOAT64), (1, 5)),)
     exactness = ""
     bank = Choice(by=_banks)

@@ -215,6 +215,7 @@ class GridSample(Sampling):
     """GridSample of images in its linear and cubic modes."""
 
     copies = True
+    weight = 2.0
     since = 16
     inputs = (In("T", SAMPLED, (4, 4)), In("T", ranks=(4, 4)))
     mode = Choice(("linear", "linear", "cubic"))
@@ -225,7 +226,7 @@ class GridSampleVolume(Sampling):
     """GridSample of volumes in its linear mode."""
 
     since = 20
-    weight = 2.0
+    weight = 3.0
     inputs = (In("T", SAMPLED, (5, 5)), In("T", ranks=(5, 5)))
 
 
@@ -234,6 +235,7 @@ class GridSampleNearest(Sampling):
     """GridSample of the nearest element; ONNX leaves open which one of two at equal distance."""
 
     copies = True
+    weight = 2.0
     since = 16
     mode = "nearest"
     inputs = (In("T", SAMPLED, (4, 4)), In("T", ranks=(4, 4)))

@@ -168,6 +168,9 @@ class Backend(ABC):
     """Requirements beside the distribution, of releases before one: {"1.19": "numpy<2"}."""
     max_opset: ClassVar[int | None] = None  # newest opset its importer takes
     preferred_opset: ClassVar[int | None] = None
+    domains: ClassVar[tuple[str, ...]] = ()
+    """Domains of operators beside ONNX's own that its importer takes, such as "com.microsoft".
+    Which operators of them it has is asked by probes, and listed nowhere."""
     onnx_release: ClassVar[str | None] = None
     """The release of onnx that the compiler is built with or reads models by. What later releases
     added to older opsets is generated only for compilers that say they have it."""

@@ -25,6 +25,7 @@ JsonObject = dict[str, Json]
 Reader = Callable[[Json], Any]
 """Turns a JSON value into one of its type. Raises: _Misfit."""
 _LISTS, _OBJECTS = (list, tuple), (dict, Mapping)
+_ATOMS = frozenset((str, int, float, bool, types.NoneType))
 UNWRITTEN: Mapping[str, bool] = types.MappingProxyType({"written": False})
 """Metadata of a dataclass's field that files and processes do not exchange: it is never written
 (nnfuzz.base.writing), and a value for it is ignored, so that no file can set it."""
@@ -159,6 +160,8 @@ _PLAIN: Mapping[Any, Reader] = {
 def _any(value: Json, depth: int) -> Any:
     if depth <= 0:
         raise _unlike("less deeply nested", "...")
+    if value.__class__ in _ATOMS:
+        return value
     if isinstance(value, _OBJECTS):
         return {key: _any(item, depth - 1) for key, item in value.items()}
     return [_any(item, depth - 1) for item in value] if isinstance(value, list) else value

@@ -16,6 +16,7 @@ import onnx
 from packaging.version import Version
 
 from nnfuzz.base.reading import read
+from nnfuzz.materialize.walk import OWN_DOMAINS
 
 LATE, ATTRIBUTE, TYPE = "late", "attribute", "type"
 
@@ -62,6 +63,7 @@ def uses(model: onnx.ModelProto, lacking: Iterable[SchemaDifference], opset: int
     return any(
         (node.op_type, _since(node.op_type, opset), attribute.name) in late
         for node in model.graph.node
+        if node.domain in OWN_DOMAINS
         for attribute in node.attribute
     )
 

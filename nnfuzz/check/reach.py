@@ -16,7 +16,7 @@ import onnx
 from nnfuzz.check.instances import SIZES, SignatureTypes, solved
 from nnfuzz.check.legality import legal_opsets
 from nnfuzz.check.reference_implementations import one_node
-from nnfuzz.materialize.walk import bodies
+from nnfuzz.materialize.walk import OWN_DOMAINS, bodies
 from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.operator import OpSpec
 
@@ -92,6 +92,8 @@ def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
 
 
 def _add(node: onnx.NodeProto, opset: int, used: set[Attribute], settable: set[Attribute]) -> None:
+    if node.domain not in OWN_DOMAINS:  # onnx has no schemas of others
+        return
     schema = onnx.defs.get_schema(node.op_type, max_inclusive_version=opset)
     given = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
     for name, declared in schema.attributes.items():

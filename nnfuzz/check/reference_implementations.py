@@ -14,6 +14,7 @@ from nnfuzz.check.instances import OpInstance
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
 from nnfuzz.ir.types import TensorType
+from nnfuzz.materialize.walk import OWN_DOMAINS
 from nnfuzz.operators.operator import OpSpec, Range, flatten
 
 if TYPE_CHECKING:
@@ -162,10 +163,11 @@ def one_node(instance: OpInstance, outputs: Sequence[TensorType], opset: int) ->
 
 
 def unknown_operators(model: onnx.ModelProto) -> list[str]:
-    """The operators of a model's graph that no opset of ONNX has."""
+    """The operators of ONNX's own domain in a model's graph that no opset of ONNX has."""
     from onnx import defs
 
-    return [node.op_type for node in model.graph.node if not defs.has(node.op_type, node.domain)]
+    own = [node.op_type for node in model.graph.node if node.domain in OWN_DOMAINS]
+    return [name for name in own if not defs.has(name)]
 
 
 def inferred_types(model: onnx.ModelProto) -> list[Inferred]:

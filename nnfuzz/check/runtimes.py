@@ -9,7 +9,7 @@ import numpy as np
 
 from nnfuzz.backend.outcome import Stage
 from nnfuzz.check.reference_implementations import Arrays
-from nnfuzz.materialize.walk import graphs
+from nnfuzz.materialize.walk import graphs, qualified_name
 
 if TYPE_CHECKING:
     import onnx
@@ -53,7 +53,7 @@ def run_body(model: onnx.ModelProto, arrays: Sequence[np.ndarray]) -> Arrays:
     """
     import onnx.inliner
 
-    given = {("", node.op_type) for node in model.graph.node}
+    given = {(node.domain, node.op_type) for node in model.graph.node}
     try:
         opened = onnx.inliner.inline_selected_functions(
             model, sorted(given), inline_schema_functions=True
@@ -71,10 +71,10 @@ def runtime_of_standard_implementations(own: Iterable[type[OpRun]]) -> Runtime:
     Raises (the runtime): Unavailable.
     """
     known = list(own)
-    names = {op.__name__ for op in known}
+    names = {".".join(filter(None, (op.op_domain, op.__name__))) for op in known}
 
     def run(model: onnx.ModelProto, arrays: Sequence[np.ndarray]) -> Arrays:
-        if names.isdisjoint(n.op_type for part in graphs(model.graph) for n in part.node):
+        if names.isdisjoint(qualified_name(n) for part in graphs(model.graph) for n in part.node):
             raise Unavailable("no standard implementation is given of these operators")
         return run_reference(model, arrays, known)
 

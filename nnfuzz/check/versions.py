@@ -16,7 +16,7 @@ from nnfuzz.check.judgements import NOTHING_KEPT, Judgements
 from nnfuzz.check.legality import illegal, lowered, names_one_operator
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.materialize.emit import OPSETS
-from nnfuzz.materialize.walk import graphs
+from nnfuzz.materialize.walk import graphs, qualified_name
 from nnfuzz.operators.operator import OpSpec
 
 Version = tuple[int, ...]
@@ -84,11 +84,13 @@ def _all_names(spec: type[OpSpec]) -> list[str]:
 def _names(spec: type[OpSpec], opset: int) -> Iterator[str]:
     for model in lowered(spec, opset):
         for graph in graphs(model.graph):
-            yield from (node.op_type for node in graph.node)
+            yield from map(qualified_name, graph.node)
 
 
 @cache
 def _since(name: str, opset: int) -> int:
+    if "." in name:  # of another domain, which models import at version 1 whatever the opset
+        return 1
     try:
         return int(onnx.defs.get_schema(name, max_inclusive_version=opset).since_version)
     except onnx.defs.SchemaError:

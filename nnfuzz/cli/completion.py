@@ -12,7 +12,8 @@ import typer
 
 GROUPS = ("nnfuzz.backends", "nnfuzz.transforms")
 """The entry points of backends, as nnfuzz.backend.registry has them, which needs NumPy."""
-_OPERATOR = re.compile(r"^@operator\nclass (\w+)", re.MULTILINE)
+_CLASS = re.compile(r"^@operator\nclass (\w+).*?(?=^\S*class|^@|\Z)", re.MULTILINE | re.DOTALL)
+_NAME = re.compile(r'^    name = "([\w.]+)"', re.MULTILINE)
 
 
 def complete_backends(incomplete: str) -> list[str]:
@@ -46,7 +47,9 @@ def engines(incomplete: str) -> list[str]:
 
 def complete_operators(incomplete: str) -> list[str]:
     """Operators as the sources of the installed specs name them; several with commas between."""
-    names = {name for file in _spec_files() for name in _OPERATOR.findall(file.read_text("utf-8"))}
+    texts = (file.read_text("utf-8") for file in _spec_files())
+    classes = (found for text in texts for found in _CLASS.finditer(text))
+    names = {(_NAME.search(found[0]) or found)[1] for found in classes}
     return _listed(incomplete, sorted(names))
 
 

@@ -135,6 +135,7 @@ class FuzzOptions:
     seed: Annotated[opt.Seed, RECORDED] = None
     nodes: Annotated[opt.Nodes, RECORDED] = None
     engine: Annotated[opt.Engine, SETTING] = None
+    domains: Annotated[opt.Domains, Recorded(read=listed)] = None
     operators: Annotated[opt.Operators, Recorded(read=listed)] = None
     exclude: Annotated[opt.Exclude, Recorded(read=listed)] = None
     dtypes: Annotated[opt.Dtypes, Recorded(read=listed)] = None

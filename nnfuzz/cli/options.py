@@ -84,6 +84,15 @@ Operators = Annotated[
         autocompletion=completion.complete_operators,
     ),
 ]
+Domains = Annotated[
+    list[str] | None,
+    MODELS.option(
+        "Generate from operators of these domains beside ONNX's own, such as com.microsoft; "
+        "ai.onnx for ONNX's own alone [default: in campaigns, all domains that every backend "
+        "takes].",
+        "A,B",
+    ),
+]
 Exclude = Annotated[
     list[str] | None,
     MODELS.option(

@@ -259,7 +259,7 @@ def enclosed(
     dtypes. Raises: ReferenceFault.
     """
     if isinstance(op, Composite):
-        return _composed(op, inputs, refs, precisions)
+        return _composed(op, inputs, refs, precisions, u)
     intervals = [x.interval for x in inputs]
     try:
         undefined = op.undefined(*intervals)
@@ -297,9 +297,12 @@ def _composed(
     inputs: Sequence[Tracked],
     refs: Sequence[Tensor],
     precisions: Sequence[Precision | None],
+    u: float,
 ) -> list[Interval]:
-    """`enclosed` for a composite, step by step; floats inside have the outputs' dtype."""
-    precision = next((p for p in precisions if p is not None), None)
+    """`enclosed` for a composite, step by step; floats inside have the outputs' dtype, or, where no
+    output is a float, that of the inputs."""
+    of_inputs = (p for p in PRECISIONS.values() if p.u == u)
+    precision = next((p for p in (*precisions, *of_inputs) if p is not None), None)
     u = precision.u if precision else 0.0
 
     def apply(inner: OpSpec, *args: Tracked) -> Tracked | list[Tracked]:

@@ -111,12 +111,15 @@ def verify_one(
     nothing. Raises: OptionError for an unknown level.
     """
 
-    def everywhere(status: Status, error: Exception) -> list[LevelResult]:
+    def everywhere(status: Status, error: Exception | str) -> list[LevelResult]:
         message, _, details = str(error).partition("\n")
         return [LevelResult(test.name, runner.name, lv, status, message, details) for lv in levels]
 
     try:
         cases = list(test.cases()) if judge else []
+        if lacking := _foreign(cases).difference(runner.backend.domains):
+            wants = f"it needs operators of the domain {', '.join(sorted(lacking))}"
+            return everywhere(Status.SKIPPED, f"{wants}, which {runner.name} does not take")
         if cases and judge is not None:
             parts = [_by_envelope(test, c, runner, judge, levels, producer) for c in cases]
         else:
@@ -126,6 +129,12 @@ def verify_one(
         return everywhere(Status.SKIPPED, error)
     except (Unreadable, ProducerError, RunnerError) as error:
         return everywhere(Status.ERROR, error)
+
+
+def _foreign(cases: Sequence[TestCase]) -> set[str]:
+    """The domains beside ONNX's own of the operators of test cases."""
+    names = {name for case in cases for name in case.graph.operators}
+    return {name.rpartition(".")[0] for name in names} - {""}
 
 
 def _by_envelope(

@@ -17,7 +17,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.motif import Motif
 from nnfuzz.operators.operator import OpSpec
-from nnfuzz.operators.unexportable import unknown_dtype
+from nnfuzz.operators.unexportable import FROM_PYTORCH, unknown_dtype
 
 
 def signature_key(spec: type[OpSpec], binding: Mapping[str, DType], output: DType) -> str:
@@ -321,6 +321,8 @@ def _weight(
 
 def _unexportable(spec: type[OpSpec], exporter: str, opset: int, signature: OpSignature) -> bool:
     """Whether inputs of no rank at all can be exported; Growth looks at ranks."""
+    if spec.onnx_domain and exporter in FROM_PYTORCH:
+        return True  # PyTorch has none of these
     dtypes = list(signature.binding.values())
     return unknown_dtype(exporter, (*dtypes, signature.output)) or any(
         not declared.scalars and declared.concerns(exporter, opset, dtypes)

@@ -33,6 +33,7 @@ class Mark:
     known: dict[str, ValueRange]
     makers: dict[str, str]
     exposed: set[str]
+    vertices: set[Vertex]
     store: tuple[int, int]
 
 
@@ -85,6 +86,7 @@ class Growth:
             self.makers.update(dict.fromkeys(node.outputs, node.op.name))
         self.exposed.update(start.outputs)
         self._index()
+        self.vertices = {vertex(node.op, start.types(node.inputs)) for node in start.nodes}
 
     # -- insertion ----------------------------------------------------------------------------
 
@@ -270,6 +272,7 @@ class Growth:
             dict(self.known),
             dict(self.makers),
             set(self.exposed),
+            set(self.vertices),
             self.store.mark(),
         )
 
@@ -280,6 +283,7 @@ class Growth:
         self.makers, self.exposed = mark.makers, mark.exposed
         self.store.restore(mark.store)
         self._index()
+        self.vertices = mark.vertices
 
     def _index(self) -> None:
         """Builds the indexes from the graph."""
@@ -295,8 +299,6 @@ class Growth:
         self._first, self._last = 0, len(self.graph.nodes) - 1
         for place, node in enumerate(self.graph.nodes):
             self._read(place, node)
-        graph = self.graph
-        self.vertices = {vertex(node.op, graph.types(node.inputs)) for node in graph.nodes}
 
     def _read(self, place: int, node: Node) -> None:
         """Notes what a node reads."""

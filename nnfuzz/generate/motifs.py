@@ -192,8 +192,8 @@ class MotifWriter:
             signature.settle(op)
         if len(types) < count:
             types += op.complete(draw, types[0], dtypes)[len(types) :]
-        if not _fitting(patterns, types):
-            return False
+        if len(types) != count or not _fitting(patterns, types):
+            return False  # An attribute may ask for further inputs.
         if any(condition is False for condition in op.requires(*types)):
             return False  # Attributes that were changed may be such that there are no outputs.
         if not self.catalog.admits(spec, binding, op.output_dtype(*types)):

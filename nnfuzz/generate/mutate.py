@@ -29,6 +29,8 @@ TWICE = 0.3
 """Probability of a second change."""
 TRIES = 12
 """Changes tried until one fits."""
+AGAIN = 3
+"""Further rounds of tries while nothing has changed."""
 SIBLINGS = 6
 """Operators tried in the place of one."""
 
@@ -53,8 +55,9 @@ class Mutate:
         change = _Change(self.catalog, self.config, kept.graph, rng)
         for _ in range(1 + (rng.random() < TWICE)):
             change.once()
-        if change.undone():
-            change.once()
+        for _ in range(AGAIN):
+            if change.nothing():
+                change.once()
         known = {n: v for n, v in kept.values.items() if n in change.unaffected()}
         return Generated(change.graph, 0, change.attempts, kept.motifs, known=known)
 
@@ -86,10 +89,9 @@ class _Change:
                 self.graph = found
                 return
 
-    def undone(self) -> bool:
-        """Whether a second change has taken the first one back."""
-        before = set(map(id, self.start.nodes))
-        return self.graph is not self.start and before == set(map(id, self.graph.nodes))
+    def nothing(self) -> bool:
+        """Whether no change fitted, or a second one has taken the first one back."""
+        return set(map(id, self.start.nodes)) == set(map(id, self.graph.nodes))
 
     def unaffected(self) -> set[str]:
         """Values that are unchanged since the start, as is everything on which they depend."""

@@ -17,6 +17,7 @@ from nnfuzz.corpus.layout import LICENSE, CorpusError
 from nnfuzz.corpus.producers import Producers
 from nnfuzz.corpus.pytest_file import PYTEST_FILE, pytest_file
 from nnfuzz.corpus.supported import supported_only
+from nnfuzz.library.domains import chosen_domains
 from nnfuzz.library.settings import (
     Specs,
     case_settings,
@@ -105,6 +106,8 @@ def _plan(request: CorpusRequest, registry: BackendRegistry, specs: Specs) -> Co
     opsets = {n: choose_opset(registry, specs, request.opset, n) for n in exporters}
     if not request.opset and not given.get("seed_models"):
         given["opsets"] = opsets_up_to(opsets)
+    taken = {spec.label: registry.get(spec.name).domains for spec in specs}
+    given["domains"] = chosen_domains(taken, given, usual=False)
     config = CaseConfig(**given).written_by(opsets)
     versions: dict[str, str] = {}
     if specs:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
-from nnfuzz.materialize.walk import reads
+from nnfuzz.materialize.walk import qualified_name, reads
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, TypeProto
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 MOST_ELEMENTS = 8
 """A tensor among the attributes is written out up to here."""
 UNKNOWN = "?"
-OWN = ("", "ai.onnx")
 """Domains of ONNX's own operators, which are named without one."""
 
 
@@ -74,7 +73,7 @@ def _node(node: NodeProto) -> NodeView:
     """Optional inputs that are left out are dropped, what bodies read from outside is added."""
     further = (name for name in reads(node) if name not in node.input)
     return NodeView(
-        node.op_type if node.domain in OWN else f"{node.domain}.{node.op_type}",
+        qualified_name(node),
         tuple(name for name in (*node.input, *further) if name),
         tuple(name for name in node.output if name),
         {attribute.name: _shown(attribute) for attribute in node.attribute},

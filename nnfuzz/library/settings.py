@@ -18,6 +18,7 @@ from nnfuzz.backend.runner import BackendRunner, RunnerError, usable
 from nnfuzz.backend.target import DIRECT, ONNX
 from nnfuzz.generate.config import ENGINES, dtype_weights
 from nnfuzz.invalid.fault import NODES, SIZES
+from nnfuzz.library.domains import chosen_domains
 from nnfuzz.library.steps import Note, ignore
 from nnfuzz.materialize.opsets import MIXED, OPSETS, default_opset, opset_range, opsets_up_to
 from nnfuzz.operators.motif_file import motif_files
@@ -125,6 +126,8 @@ def make_config(
     if not opset and "opsets" not in case and _draws_opsets(registry, specs, case):
         case["opsets"] = opsets_up_to(opsets)
     case["onnx_release"] = onnx_release(registry, specs)
+    taken = {spec.label: registry.get(spec.name).domains for spec in specs}
+    case["domains"] = chosen_domains(taken, case)
     if (case.get("rewrites") or case.get("edges")) and DIRECT in opsets:
         case["unrewritten"] = _unrewritten(registry, specs, opsets[DIRECT], note)
     for spec in specs:

@@ -36,6 +36,7 @@ def emit_dynamic(graph: Graph, weights: Mapping[str, np.ndarray], opset: int) ->
     if not symbols:
         raise SizeError("no dimension of an input differs between the sizes")
     _open(models[0].graph.output, parts, symbols)
+    _open(models[0].graph.value_info, parts, symbols)
     return models[0]
 
 

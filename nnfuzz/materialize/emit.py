@@ -201,12 +201,20 @@ def emit_model(
         node=emit.nodes,
         input=protos.declarations(types, graph.inputs),
         output=protos.declarations(types, graph.outputs),
+        value_info=protos.declarations(types, _not_inferred(graph)),
         initializer=[_weight(name, types[name], weights[name]) for name in graph.weights],
     )
     read = {name for node in emit.nodes for name in reads(node)}  # not what became attributes
     kept = (c for c in emit.initializers if opset >= older.CHANGED or c.name in read)
     proto.initializer.extend(kept)
     return protos.model(proto, opset)
+
+
+def _not_inferred(graph: Graph) -> list[str]:
+    """The values inside of a graph that operators of other domains than ONNX's compute: shape
+    inference by ONNX does not know their types."""
+    found = [name for node in graph.nodes if node.op.onnx_domain for name in node.outputs]
+    return [name for name in found if name not in graph.outputs]
 
 
 def _weight(name: str, type_: TensorType, array: np.ndarray) -> onnx.TensorProto:

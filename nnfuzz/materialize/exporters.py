@@ -17,6 +17,7 @@ from nnfuzz.materialize.errors import ExportError, OpsetError
 from nnfuzz.materialize.module import Array, GraphModule, execute_checked, tensors
 from nnfuzz.materialize.names import readmit, redeclare, restore
 from nnfuzz.materialize.opsets import DYNAMIC, opset_range
+from nnfuzz.materialize.walk import OWN_DOMAINS
 from nnfuzz.operators.carriers import array
 
 ModuleExport = Callable[[nn.Module, tuple[Tensor, ...], Sequence[str], Sequence[str], int], bytes]
@@ -76,7 +77,7 @@ def _finished(
     Raises: ValueError if the exporter returned another opset or signature than asked for.
     """
     model = onnx.ModelProto.FromString(data)
-    versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
+    versions = [entry.version for entry in model.opset_import if entry.domain in OWN_DOMAINS]
     if versions != [opset]:
         raise ValueError(f"the exporter was asked for opset {opset} and made {versions}")
     changed = readmit(model.graph, {name: graph.type(name) for name in inputs})

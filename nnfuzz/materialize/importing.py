@@ -199,7 +199,7 @@ def _described(
     node = region.nodes[0]
     if region.outputs != tuple(filter(None, node.output)) or any(bodies(node)):
         return None
-    specs = [spec for spec in registry.specs() if node.op_type in spec.name]
+    specs = [spec for spec in registry.of_domains(()) if node.op_type in spec.name]
     specs = [spec for spec in specs if spec.since <= source.opset]
     specs.sort(key=lambda spec: spec.name != node.op_type)
     for instance in (by_name, by_lowering):

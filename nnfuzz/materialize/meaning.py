@@ -15,6 +15,7 @@ from nnfuzz.materialize import protos
 from nnfuzz.materialize.emit import Emitter
 from nnfuzz.materialize.protos import typed
 from nnfuzz.materialize.static import StaticModel
+from nnfuzz.materialize.walk import qualified_name
 from nnfuzz.operators.operator import OpSpec
 
 RUNS = 2
@@ -77,7 +78,7 @@ def defaults(node: onnx.NodeProto, opset: int) -> dict[str, Any]:
 
 def difference(lowered: onnx.GraphProto, node: onnx.NodeProto, source: StaticModel) -> float:
     """How much of a lowering differs from a node: 0 if it is that node."""
-    if len(lowered.node) != 1 or lowered.node[0].op_type != node.op_type:
+    if len(lowered.node) != 1 or qualified_name(lowered.node[0]) != qualified_name(node):
         return OTHER + len(lowered.node)
     own = {t.name: onnx.numpy_helper.to_array(t) for t in lowered.initializer}
     mine, theirs = list(lowered.node[0].input), list(node.input)

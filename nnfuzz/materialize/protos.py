@@ -11,6 +11,7 @@ from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
+from nnfuzz.materialize.walk import foreign_domains
 
 PRODUCER = "nnfuzz"
 MAX_IR_VERSION = 13
@@ -23,9 +24,16 @@ def node(
     outputs: Sequence[str],
     attributes: Sequence[AttributeProto] = (),
 ) -> onnx.NodeProto:
-    """A node named after its first output."""
+    """A node named after its first output; what stands before the last dot of `op_type` is the
+    domain of the operator."""
+    domain, _, name = op_type.rpartition(".")
     return onnx.NodeProto(
-        op_type=op_type, name=outputs[0], input=inputs, output=outputs, attribute=attributes
+        op_type=name,
+        name=outputs[0],
+        input=inputs,
+        output=outputs,
+        attribute=attributes,
+        domain=domain,
     )
 
 
@@ -89,12 +97,16 @@ def declarations(
 
 
 def model(graph: onnx.GraphProto, opset: int) -> onnx.ModelProto:
-    """A model of the ai.onnx domain with the oldest IR version that the opset goes with."""
+    """A model of an opset of ONNX with the oldest IR version that the opset goes with.
+
+    It imports version 1 of every other domain that its operators belong to.
+    """
+    versions = {"": opset, **dict.fromkeys(foreign_domains(graph), 1)}
     return onnx.ModelProto(
         ir_version=ir_version(opset),
         producer_name=PRODUCER,
         graph=graph,
-        opset_import=[onnx.OperatorSetIdProto(domain="", version=opset)],
+        opset_import=[onnx.OperatorSetIdProto(domain=d, version=v) for d, v in versions.items()],
     )
 
 

@@ -18,7 +18,7 @@ from nnfuzz.materialize.inference import infer, plain_step
 from nnfuzz.materialize.pinning import decides
 from nnfuzz.materialize.regions import NodeGroup, regions
 from nnfuzz.materialize.sizing import assignments, literals, open_sizes, sized
-from nnfuzz.materialize.walk import graphs, reads
+from nnfuzz.materialize.walk import OWN_DOMAINS, graphs, reads
 
 
 class OnnxImportError(ValueError):
@@ -177,7 +177,7 @@ def _converted(model: onnx.ModelProto, opset: int) -> onnx.ModelProto:
 
 def _changed(node: onnx.NodeProto, old: int, new: int) -> bool:
     """Whether the operator is another one at another opset, or unknown."""
-    if node.domain not in ("", "ai.onnx"):
+    if node.domain not in OWN_DOMAINS:
         return False
     try:
         schemas = [onnx.defs.get_schema(node.op_type, version) for version in (old, new)]

@@ -25,6 +25,21 @@ def graphs(graph: GraphProto) -> Iterator[GraphProto]:
             yield from graphs(body)
 
 
+OWN_DOMAINS = ("", "ai.onnx")
+"""How models write the domain of ONNX's own operators."""
+
+
+def qualified_name(node: NodeProto) -> str:
+    """The name of a node's operator, behind its domain unless that is ONNX's own."""
+    return node.op_type if node.domain in OWN_DOMAINS else f"{node.domain}.{node.op_type}"
+
+
+def foreign_domains(graph: GraphProto) -> list[str]:
+    """The domains other than ONNX's own that operators of a graph belong to, sorted."""
+    found = {node.domain for part in graphs(graph) for node in part.node}
+    return sorted(found.difference(OWN_DOMAINS))
+
+
 def reads(node: NodeProto) -> list[str]:
     """All values that a node reads, those that its sub-graphs take from outside included."""
     names = [name for name in node.input if name]

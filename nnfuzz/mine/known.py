@@ -29,8 +29,9 @@ def structures(registry: OpRegistry, mined: bool) -> set[str]:
     mined: whether motifs that were mined count, too.
     """
     motifs = [motif for motif in load_motifs() if mined or not motif.mined]
-    config = admitted_by_schema(GenerateConfig(nodes=NODES), registry.specs())
-    catalog = Catalog(registry.specs(), config, motifs)
+    specs = registry.of_domains(())
+    config = admitted_by_schema(GenerateConfig(nodes=NODES), specs)
+    catalog = Catalog(specs, config, motifs)
     by_hand = {motif.name for motif in motifs}
     found: set[str] = set()
     for motif in catalog.motifs:

@@ -45,6 +45,11 @@ class OpSpec(Typed, Numeric):
     operator_name: ClassVar[str]
     """The name, in a class that `operator` has marked."""
 
+    onnx_domain: ClassVar[str] = ""
+    """The domain of the operator set that has the operator; "" for that of ONNX. `operator` sets it
+    to what stands before the last dot of the name: the domain of `name = "com.microsoft.Gelu"` is
+    com.microsoft. Models import version 1 of such a domain."""
+
     since: ClassVar[int] = 11
     """The first ai.onnx opset that `onnx` lowers to."""
 
@@ -136,6 +141,7 @@ class OpSpec(Typed, Numeric):
 def operator(cls: type[S]) -> type[S]:
     """Mark a class as a complete operator spec, so that registries find it."""
     cls.operator_name = cls.name = vars(cls).get("name") or cls.__name__
+    cls.onnx_domain = cls.name.rpartition(".")[0]
     return cls
 
 

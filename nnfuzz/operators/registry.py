@@ -69,6 +69,14 @@ class OpRegistry:
 
         return type(Expanded.name, (Expanded,), {"lookup": self.get})
 
+    def of_domains(self, domains: Iterable[str]) -> list[type[OpSpec]]:
+        """The operators of ONNX's own domain and of some others. Raises: KeyError for a domain of
+        no operator."""
+        known = sorted({spec.onnx_domain for spec in self.specs()} - {""})
+        for unknown in (domain for domain in domains if domain not in known):
+            raise KeyError(f"unknown domain {unknown!r}; known: ai.onnx, {', '.join(known)}")
+        return [spec for spec in self.specs() if spec.onnx_domain in ("", *domains)]
+
     def select(self, names: Iterable[str]) -> OpRegistry:
         """The registry restricted to some operators. Raises: KeyError for an unknown one."""
         return OpRegistry((self.get(name) for name in names), self.waivers)

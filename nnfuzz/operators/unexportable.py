@@ -8,6 +8,9 @@ from dataclasses import dataclass, replace
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 
+FROM_PYTORCH = ("torchscript", "dynamo")
+"""The exporters of PyTorch."""
+
 
 @dataclass(frozen=True)
 class Unexportable:
@@ -46,7 +49,7 @@ def unknown_dtype(exporter: str, dtypes: Iterable[DType]) -> bool:
 
     Direct emission knows every dtype.
     """
-    return exporter in ("torchscript", "dynamo") and any(dtype.carried for dtype in dtypes)
+    return exporter in FROM_PYTORCH and any(dtype.carried for dtype in dtypes)
 
 
 SCALAR_DOUBLES = Unexportable(
@@ -64,7 +67,7 @@ DECOMPOSED = tuple(
         "spells it out in dozens to hundreds of primitive operators; compilers never see the "
         "operator itself, which direct emission gives them",
     )
-    for exporter in ("torchscript", "dynamo")
+    for exporter in FROM_PYTORCH
 )
 
 CHAINED_BYTES = Unexportable(

@@ -45,13 +45,15 @@ class Statistics:
 
     outcomes: by kind, one per (test, backend, level). not_run: indexes without a test, by reason.
     motifs: planted ones by name, with "~" and the kind behind it where one is a near miss.
-    comparable: shares of outputs, to four places.
+    writers: tests that ran, by exporter, with the opset where that was drawn. comparable: shares of
+    outputs, to four places.
     """
 
     def __init__(self) -> None:
         self.tests = 0
         self.indexes = 0
         self.not_run: Counter[str] = Counter()
+        self.writers: Counter[str] = Counter()
         self.outcomes: Counter[str] = Counter({kind.value: 0 for kind in OutcomeKind})
         self.by_backend: dict[str, Counter[str]] = {}
         self.motifs: Counter[str] = Counter()
@@ -64,6 +66,7 @@ class Statistics:
         self.indexes += 1
         if row.status == "run":
             self.tests += 1
+            self.writers[row.exporter] += 1
         else:
             self.not_run[row.status] += 1
         self.motifs.update(row.motifs)

@@ -21,6 +21,7 @@ from nnfuzz.store.changes import Changes, changes
 from nnfuzz.store.recorder import DESIGN
 from nnfuzz.store.statistics import Statistics, median
 from nnfuzz.store.store import Store
+from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.identity import TestId
 from nnfuzz.triage.known import KnownFailures
 
@@ -78,10 +79,11 @@ class PartFigures(OwnFigures):
 class Summary(OwnFigures):
     """The content of summary.json.
 
-    seconds: wall, of all sessions. sut_share: share of these in compilers; sut_shares: by backend.
-    known_unseen: hashes of known failures that did not occur. avoided: what generation keeps away
-    from; avoided_before: what it has come back to. refusals: answers to models that must be
-    refused, in campaigns of such. sources: the parts of a merged campaign.
+    seconds: wall, of all sessions. opsets: how many tests ran at each, by number. sut_share: share
+    of these in compilers; sut_shares: by backend. known_unseen: hashes of known failures that did
+    not occur. avoided: what generation keeps away from; avoided_before: what it has come back to.
+    refusals: answers to models that must be refused, in campaigns of such. sources: the parts of a
+    merged campaign.
     """
 
     tests: int = 0
@@ -93,6 +95,7 @@ class Summary(OwnFigures):
     outcomes_by_backend: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     not_run: Mapping[str, int] = field(default_factory=dict)
     motifs: Mapping[str, int] = field(default_factory=dict)
+    opsets: Mapping[str, int] = field(default_factory=dict)
     comparable_median: float | None = None
     findings: int = 0
     occurrences: int = 0
@@ -158,6 +161,19 @@ class Summary(OwnFigures):
         )
 
 
+def by_opset(writers: Mapping[str, int], case: CaseConfig) -> Mapping[str, int]:
+    """Counts tests by the opset of their models, in ascending order.
+
+    writers: tests by exporter, with the opset where that was drawn; "" for tests of older releases
+    of nnfuzz, which did not record it and are left out. case: has the opsets that are fixed.
+    """
+    found: Counter[int] = Counter()
+    for writer, count in writers.items():
+        if writer:
+            found[case.only(writer).opset] += count
+    return {str(opset): found[opset] for opset in sorted(found)}
+
+
 def summarise(
     store: Store,
     config: CampaignConfig,
@@ -179,6 +195,7 @@ def summarise(
         store.sessions.seconds_in_all(),
         store.sessions.sut_shares(),
         **vars(own),
+        opsets=by_opset(figures.writers, config.case),
         faults=store.events.counts().get("fault", 0),
         flaky=buckets.get("flaky", 0),
         flaky_failures=tuple(store.occurrences.flaky()),

@@ -42,8 +42,9 @@ class CaseConfig:
     named here writes every model at its opset. newest: the newest of all opsets that are drawn, in
     the configuration of one test case, which reduction tries last; 0 where the opset is given.
     drawn: in such a configuration all opsets that are drawn for its exporter.
-    among: where only one of them is looked at, how many they are. operators: names to generate
-    from; empty means all. exclude: names left out. refused: written signatures
+    among: where only one of them is looked at, how many they are. domains: beside ONNX's own, whose
+    operators are used. operators: names to generate
+    from; empty means all of these domains. exclude: names left out. refused: written signatures
     (nnfuzz.ir.support_key) that one of the chosen backends does not support. avoid: signatures and
     edges that are left out since their failures are known, except in a share of the tests,
     `unrestrained`. plugins: paths of files with further operator specs.
@@ -82,6 +83,7 @@ class CaseConfig:
     newest: int = 0
     drawn: tuple[int, ...] = ()
     among: int = 1
+    domains: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()

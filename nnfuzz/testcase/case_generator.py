@@ -307,7 +307,8 @@ def _at_edges(graph: Graph, rng: random.Random, found: Found) -> Found:
 
 
 def _specs(config: CaseConfig, registry: OpRegistry) -> list[type[OpSpec]]:
-    usual = [spec.name for spec in registry.specs() if spec.edges or not config.edges]
+    among = registry.of_domains(config.domains)
+    usual = [spec.name for spec in among if spec.edges or not config.edges]
     chosen = registry.select(config.operators or usual)
     excluded = set(registry.select(config.exclude))
     return [s for s in chosen.specs() if s.name not in excluded and s.since <= config.opset]

@@ -22,7 +22,7 @@ from nnfuzz.materialize.module import execute, tensors
 from nnfuzz.materialize.opsets import READ_FROM, opset_range
 from nnfuzz.materialize.sizing import UNKNOWN_SIZE
 from nnfuzz.materialize.static import OnnxImportError
-from nnfuzz.materialize.walk import reads
+from nnfuzz.materialize.walk import OWN_DOMAINS, qualified_name, reads
 from nnfuzz.operators.carriers import array
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.testcase.case import ModelError, NoReference, TestCase
@@ -123,7 +123,7 @@ def _case(
 
 def _opset(model: onnx.ModelProto) -> int:
     """That of the model, or the nearest one that graphs are written at."""
-    versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
+    versions = [entry.version for entry in model.opset_import if entry.domain in OWN_DOMAINS]
     least, most = READ_FROM, opset_range(DIRECT)[1]
     return min(max(versions[0] if versions else most, least), most)
 
@@ -236,7 +236,7 @@ def _declared(graph: Graph, name: str) -> onnx.ValueInfoProto:
 
 def _named(model: onnx.ModelProto, node: onnx.NodeProto) -> str:
     """How people find a node: its name, or else what it computes, and its operator."""
-    kind = f"{node.domain}.{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type
+    kind = qualified_name(node)
     return (
         f"node {node.name!r} ({kind})"
         if node.name

@@ -16,7 +16,11 @@ SOME_LOST = frozenset(
 """Operators of which some form comes back with less to compare than before."""
 
 
-@pytest.mark.parametrize("name", [name for name in REGISTRY if name not in SOME_LOST])
+OWN = [spec.name for spec in REGISTRY.specs() if not spec.onnx_domain]
+"""Nodes of other domains are not read: their schemas are unknown to onnx."""
+
+
+@pytest.mark.parametrize("name", [name for name in OWN if name not in SOME_LOST])
 def test_what_is_written_says_as_much_when_it_is_read(name):
     trips = list(round_trips(REGISTRY.get(name), REGISTRY, 2))
     assert trips

@@ -10,7 +10,7 @@ from nnfuzz.records.config import CampaignConfig
 from nnfuzz.testcase.case import CaseConfig
 from tests.cli.test_declared import FUZZ
 
-MOST = 29  # 28, and --motif-files since there are mined patterns
+MOST = 30  # 28, --motif-files since there are mined patterns, and --domains
 """Options that `nnfuzz fuzz --help` may list."""
 
 

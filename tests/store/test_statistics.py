@@ -31,6 +31,7 @@ def test_outcomes_are_counted_by_backend_and_kind():
     )
     figures.add(TestRow(1, "inputs", 1, {}, {"generate": 0.002}))
     assert (figures.tests, figures.indexes) == (1, 2)
+    assert figures.writers.total() == 1
     found = Summary.of(figures, [], 2.0, {"a": 0.5}, seed=3)
     assert found.outcomes["ok"] == found.outcomes["crash"] == 1
     assert found.outcomes["mismatch"] == 0

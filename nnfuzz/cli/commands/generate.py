@@ -15,6 +15,7 @@ from nnfuzz.cli.declared import AMOUNT, MODELS, PROCESSES, Recorded, recorded, t
 from nnfuzz.cli.errors import OK, tell, writing
 from nnfuzz.cli.options import (
     Backends,
+    Domains,
     Dtypes,
     Engine,
     Exclude,
@@ -74,6 +75,7 @@ class GenerateOptions:
     ] = None
     seed: Seed = None
     nodes: Annotated[Nodes, Recorded()] = None
+    domains: Annotated[Domains, Recorded(read=listed)] = None
     operators: Annotated[Operators, Recorded(read=listed)] = None
     exclude: Annotated[Exclude, Recorded(read=listed)] = None
     dtypes: Annotated[Dtypes, Recorded(read=listed)] = None

@@ -94,12 +94,12 @@ def chosen(options: Callable[[Any], Sequence[Any]]) -> Choice:
 
 
 def group(draw: Any, op: Any, first: TensorType, *_: TensorType) -> int:
-    """A number of groups that can divide the channels of the first input."""
+    """A number of groups that can divide the channels of the first input; 1 if it has none."""
     channels = first.shape[1]
     if draw.chance(0.5):
         return 1
     if isinstance(channels, int):
-        return draw.choice([g for g in range(1, channels + 1) if channels % g == 0])
+        return draw.choice([g for g in range(1, channels + 1) if channels % g == 0] or (1,))
     return draw.choice((2, 2, 3, 4, 5, 6, 8))
 
 

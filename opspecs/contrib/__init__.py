@@ -1,0 +1,1 @@
+"""Operators of the domain com.microsoft, which several compilers take beside those of ONNX."""

@@ -1,0 +1,138 @@
+"""Operators that select, move or compare elements."""
+
+from __future__ import annotations
+
+from nnfuzz.ir.dtypes import INTS, DType
+from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.axes import Along
+from nnfuzz.operators.families.shape import DataMovement
+from nnfuzz.operators.operator import In, operator
+
+from ..gather import GatherND
+from ..index import Trilu
+from ..pool import MaxPool
+from ..shape import Unsqueeze
+from .activation import RARE
+
+MOVED = (DType.FLOAT32, DType.FLOAT64, DType.FLOAT16, *INTS, DType.BOOL)
+
+
+@operator
+class OldTrilu(Trilu):
+    """Trilu as it was before ONNX had it. Source: com.microsoft.Trilu-1."""
+
+    name = "com.microsoft.Trilu"
+    since = 13
+    weight = RARE
+    inputs = (In("T", (DType.FLOAT32, DType.FLOAT64, DType.INT64), (2, 5)),)
+
+
+@operator
+class OldGatherND(GatherND):
+    """GatherND without batches. Source: com.microsoft.GatherND-1."""
+
+    name = "com.microsoft.GatherND"
+    since = 13
+    weight = RARE
+    unexportable = ()
+    inputs = (In("T", MOVED, (1, 5)), In("I", (DType.INT64,), (1, 6), index=True))
+    batch_dims = Choice((0,))
+
+    def onnx(self, emit, data, indices):
+        return emit(self.name, data, indices)
+
+
+@operator
+class ExpandDims(Unsqueeze):
+    """Unsqueeze by one axis, an operand of rank 0. Source: com.microsoft.ExpandDims-1."""
+
+    name = "com.microsoft.ExpandDims"
+    since = 13
+    weight = RARE
+    takes_empty = False
+    inputs = (In("T", MOVED, (0, 4)),)
+    axes = Choice(by=lambda draw, op, x, *_: (draw.integer(-x.rank - 1, x.rank),))
+
+    @classmethod
+    def input_rank(cls, draw, output_rank):
+        return output_rank - 1
+
+    def requires(self, x):
+        yield len(self.axes) == 1
+        yield from super().requires(x)
+
+    def onnx(self, emit, x):
+        return emit(self.name, x, emit.const(self.axes[0], DType.INT32))
+
+
+@operator
+class UnfoldTensor(Along, DataMovement):
+    """All windows of `size` elements along an axis, as a further last axis.
+
+    Source: com.microsoft.UnfoldTensor-1; torch.Tensor.unfold.
+    """
+
+    name = "com.microsoft.UnfoldTensor"
+    since = 13
+    weight = RARE
+    copies = True
+    inputs = (In("T", MOVED, (1, 4)),)
+    size = Choice((1, 2, 3))
+    step = Choice((1, 1, 2, 3))
+
+    def requires(self, x):
+        yield from super().requires(x)
+        yield x.shape[self.axis] >= self.size
+
+    def type_transfer(self, x):
+        shape = list(x.shape)
+        shape[self.axis] = (shape[self.axis] - self.size) // self.step + 1
+        return [x.with_shape((*shape, self.size))]
+
+    @classmethod
+    def input_rank(cls, draw, output_rank):
+        return output_rank - 1 if output_rank > 1 else None
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        shape = list(output.shape[:-1])
+        if -len(shape) <= self.axis < len(shape):
+            shape[self.axis] = (shape[self.axis] - 1) * self.step + self.size
+        return [TensorType(dtypes[0], tuple(shape))]
+
+    def torch(self, x):
+        return x.unfold(self.axis, self.size, self.step).clone()
+
+    def onnx(self, emit, x):
+        return emit(self.name, x, dim=self.axis, size=self.size, step=self.step)
+
+
+@operator
+class NhwcMaxPool(MaxPool):
+    """MaxPool of bytes with channels last. Source: com.microsoft.NhwcMaxPool-1."""
+
+    name = "com.microsoft.NhwcMaxPool"
+    since = 13
+    weight = 2 * RARE
+    inputs = (In("T", (DType.UINT8, DType.INT8), (3, 5)),)
+
+    def _first(self, t):
+        """A type with channels second."""
+        return t.with_shape((t.shape[0], t.shape[-1], *t.shape[1:-1]))
+
+    def _last(self, t):
+        return t.with_shape((t.shape[0], *t.shape[2:], t.shape[1]))
+
+    def requires(self, x):
+        yield from super().requires(self._first(x))
+
+    def type_transfer(self, x):
+        return [self._last(t) for t in super().type_transfer(self._first(x))]
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        own = super().infer_input_types(draw, self._first(first), dtypes, self._first(output))
+        return [self._last(t) for t in own]
+
+    def torch(self, x):
+        y = MaxPool(**self.attributes).torch(x.movedim(-1, 1))
+        return y.movedim(1, -1).contiguous()

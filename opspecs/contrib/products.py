@@ -1,0 +1,290 @@
+"""Products of floats with quantised weights."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.composite import Composite, Moves
+from nnfuzz.operators.families.intfactors import MatMulProduct
+from nnfuzz.operators.families.intproduct import Requantised
+from nnfuzz.operators.families.quantized import BYTES, SCALES
+from nnfuzz.operators.intervals import corners, monotone
+from nnfuzz.operators.operator import In, OpSpec, operator
+
+from ..linalg import MatMul
+from ..quantize import DynamicQuantizeLinear
+from .activation import RARE
+
+SCALE = In("S", (DType.FLOAT32,), (0, 1), weight=True, narrow=True)
+
+
+def _columns(op, *types):
+    params = op.by_role("q", types)
+    return (params[0].rank,) if params else (0, 0, 1)
+
+
+COLUMNS = Choice(_columns)
+"""Whether the weights have parameters per column; where types are given, as they have it."""
+
+
+class TimesMatrix(MatMulProduct):
+    """The second factor is a matrix of weights; its parameters are for all or per column."""
+
+    columns = COLUMNS
+    since = 13
+    weight = 2 * RARE  # few values are bytes
+    listed = Choice((0,))
+
+    def right_shape(self, draw, a):
+        return (a.shape[-1], draw.dim(2))
+
+    def operand_shapes(self, draw, first, out):
+        return (*out.shape[:-1], first.shape[-1]), (first.shape[-1], out.shape[-1])
+
+    @classmethod
+    def input_rank(cls, draw, output_rank):
+        return output_rank
+
+    def param_shape(self, role, a, b):
+        per_column = role == "c" or (role == "q" and self.columns)
+        return b.shape[-1:] if per_column else self.single
+
+    @classmethod
+    def signatures(cls):
+        """Signed numbers are multiplied by signed weights only."""
+        found = super().signatures()
+        return [s for s in found if (s[0]["A"], s[0]["B"]) != (DType.INT8, DType.UINT8)]
+
+
+@operator
+class MatMulIntegerToFloat(TimesMatrix):
+    """(a - zero point) @ (b - zero point) times both scales, plus a vector.
+
+    Source: com.microsoft.MatMulIntegerToFloat-1.
+    """
+
+    name = "com.microsoft.MatMulIntegerToFloat"
+    roles = "abpqpqc"
+    variadic = (4, 7)
+    output = "S"
+    valid = (None, None, SCALES, SCALES)
+    inputs = (
+        In("A", BYTES, (2, 4)),
+        In("B", BYTES, (2, 2), weight=True),
+        SCALE,
+        In("S", ranks=(0, 1), weight=True, narrow=True),
+        In("A", ranks=(0, 1), weight=True),
+        In("B", ranks=(0, 1), weight=True),
+        In("S", ranks=(1, 1), weight=True),
+    )
+
+    def zeros(self, values):
+        for role, operand in zip("pq", self.operands(values)):
+            _, *zero = self.by_role(role, values)
+            yield role, operand, zero[0] if zero else None
+
+    def torch(self, *tensors):
+        """Raises: ValueError for parameters that only broadcasting would fit: kernels read past
+        their ends."""
+        sizes = [self.param_shape(role, *tensors[:2]) for role in self.roles]
+        if any(tuple(x.shape) != tuple(s) for x, s in zip(tensors[2:], sizes[2:])):
+            raise ValueError("a scale, a zero point or the vector has another size")
+        whole = self.total(*tensors[:6])
+        s, t = tensors[2:4]
+        y = whole.to(s.dtype) * (s * t)
+        return y + tensors[6] if len(tensors) == 7 else y
+
+    def proxy(self, *tensors):
+        return self.torch(*tensors)
+
+    def interval(self, *intervals):
+        factor = corners(torch.mul, intervals[2], intervals[3])
+        y = corners(torch.mul, self.total_interval(*intervals[:6]), factor)
+        return [monotone(torch.add, (1,), y, intervals[6]) if len(intervals) == 7 else y]
+
+    def radius(self, u, y, *xs):
+        """Two products and a conversion to float are rounded, and the sum with the vector."""
+        added = xs[6].abs() if len(xs) == 7 else 0.0
+        return u * (4 * (y.abs() + added) + y.abs())
+
+    def onnx(self, emit, *values):
+        return emit(self.name, *values)
+
+    def domain(self, *tensors):
+        return super().domain(*tensors[:6])
+
+
+@operator
+class DynamicQuantizeMatMul(Composite):
+    """MatMulIntegerToFloat of a tensor that is quantised over its own range.
+
+    Source: com.microsoft.DynamicQuantizeMatMul-1.
+    """
+
+    name = "com.microsoft.DynamicQuantizeMatMul"
+    since = 13
+    weight = RARE
+    valid = (None, None, SCALES)
+    inputs = (
+        In("S", (DType.FLOAT32,), (2, 4)),
+        In("B", BYTES, (2, 2), weight=True),
+        In("S", ranks=(0, 1), weight=True, narrow=True),
+        In("B", ranks=(0, 1), weight=True),
+        In("S", ranks=(1, 1), weight=True),
+    )
+    variadic = (3, 5)
+    output = "S"
+    columns = COLUMNS
+
+    def requires(self, a, b, scale, *rest):
+        yield a.shape[-1] == b.shape[0]
+        for x in (scale, *rest[:1]):
+            yield x.rank == self.columns
+            yield from (n == b.shape[1] for n in x.shape)
+        yield from (x.shape[0] == b.shape[1] for x in rest[1:])
+
+    def type_transfer(self, a, b, *_):
+        return [a.with_shape((*a.shape[:-1], b.shape[1]))]
+
+    def complete(self, draw, first, dtypes):
+        return self._typed(first.shape, draw.dim(2), dtypes)
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        return self._typed((*output.shape[:-1], first.shape[-1]), output.shape[-1], dtypes)
+
+    def _typed(self, a, n, dtypes):
+        param = (n,) if self.columns else ()
+        shapes = (a, (a[-1], n), param, param, (n,))
+        return [TensorType(d, shape) for d, shape in zip(dtypes, shapes)]
+
+    def by_role(self, role, inputs):
+        """The parameters of b, for the choice of `columns`."""
+        return inputs[2:4]
+
+    def cost(self, a, b, *_):
+        return 2 * a.elements * b.shape[1]
+
+    def compose(self, apply, a, b, scale, *rest):
+        q, s, z = apply(DynamicQuantizeLinear(), a)
+        zero = rest[:1]
+        given = (q, b, s, scale, z, *zero, *rest[1:])
+        return [apply(MatMulIntegerToFloat(columns=self.columns, listed=0), *given)]
+
+    def onnx(self, emit, *values):
+        return emit(self.name, *values)
+
+
+@operator
+class QGemm(TimesMatrix, Requantised):
+    """Quantised a @ b, or a @ b^T, plus integers. Source: com.microsoft.QGemm-1."""
+
+    name = "com.microsoft.QGemm"
+    roles = "appbqqcyy"
+    variadic = None
+    valid: ClassVar[Any] = (None, SCALES, None, None, SCALES, None, None, Requantised.valid[-1])
+    inputs = (
+        In("A", BYTES, (2, 2)),
+        SCALE,
+        In("A", ranks=(0, 1), weight=True),
+        In("B", BYTES, (2, 2), weight=True),
+        In("S", ranks=(0, 1), weight=True, narrow=True),
+        In("B", ranks=(0, 1), weight=True),
+        In("C", (DType.INT32,), (1, 1), weight=True),
+        In("S", ranks=(0, 1), weight=True, narrow=True),
+        In("A", ranks=(0, 1), weight=True),
+    )
+    output = "A"
+
+    def onnx(self, emit, *values):
+        return emit(self.name, *values)
+
+
+class Unpacked(OpSpec):
+    """Weights (N, K) out of bytes that hold several numbers each, in blocks along K."""
+
+    name = "Unpacked"
+
+    def __init__(self, bits, block, k):
+        self.bits, self.block, self.k = bits, block, k
+
+    def torch(self, b, scales, *zero):
+        whole = self._numbers(b).flatten(1)
+        rows, blocks = scales.shape
+        half = 1 << (self.bits - 1)
+        shift = self._numbers(zero[0])[:, :blocks] if zero else torch.full((rows, blocks), half)
+        w = whole.unflatten(1, (blocks, self.block)) - shift.unsqueeze(-1)
+        return (w.to(scales.dtype) * scales.unsqueeze(-1)).flatten(1)[:, : self.k]
+
+    def _numbers(self, packed):
+        """The last axis of bytes as the numbers in them, the lower bits first."""
+        steps = torch.arange(0, 8, self.bits, dtype=torch.int32)
+        mask = (1 << self.bits) - 1
+        return ((packed.to(torch.int32).unsqueeze(-1) >> steps) & mask).flatten(-2)
+
+    def radius(self, u, y, *xs):
+        return u * y.abs()
+
+
+@operator
+class MatMulNBits(Composite):
+    """A @ B^T, with B (N, K) as numbers of 2, 4 or 8 bits in blocks, each with a scale and maybe a
+    zero point, and maybe plus a vector. Source: com.microsoft.MatMulNBits-1.
+    """
+
+    name = "com.microsoft.MatMulNBits"
+    since = 13
+    weight = RARE
+    inputs = (
+        In("T", (DType.FLOAT32, DType.FLOAT16), (2, 3)),
+        In("B", (DType.UINT8,), (3, 3), weight=True),
+        In("T", ranks=(2, 2), weight=True),
+        In("B", ranks=(2, 2), weight=True),
+    )
+    variadic = (3, 4)
+    bits = Choice((4, 4, 8, 2))
+    block = Choice((16, 32))
+
+    def _sizes(self, k):
+        """Blocks of a row, bytes of a block, and bytes of the zero points of a row."""
+        blocks = (k + self.block - 1) // self.block
+        return blocks, self.block * self.bits // 8, (blocks * self.bits + 7) // 8
+
+    def requires(self, a, b, scales, *zero):
+        blocks, size, zeros = self._sizes(a.shape[-1])
+        yield b.shape[1] == blocks
+        yield b.shape[2] == size
+        yield scales.shape[0] == b.shape[0]
+        yield scales.shape[1] == blocks
+        for z in zero:
+            yield z.shape[0] == b.shape[0]
+            yield z.shape[1] == zeros
+
+    def type_transfer(self, a, b, *_):
+        return [a.with_shape((*a.shape[:-1], b.shape[0]))]
+
+    def complete(self, draw, first, dtypes):
+        return self._typed(first.shape, draw.dim(2), dtypes)
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        return self._typed((*output.shape[:-1], first.shape[-1]), output.shape[-1], dtypes)
+
+    def _typed(self, a, n, dtypes):
+        blocks, size, zeros = self._sizes(a[-1])
+        shapes = (a, (n, blocks, size), (n, blocks), (n, zeros))
+        return [TensorType(d, shape) for d, shape in zip(dtypes, shapes)]
+
+    def cost(self, a, b, *_):
+        return 2 * a.elements * b.shape[0]
+
+    def compose(self, apply, a, b, scales, *zero):
+        weights = apply(Unpacked(self.bits, self.block, a.shape[-1]), b, scales, *zero)
+        return [apply(MatMul(), a, apply(Moves(lambda t: t.t()), weights))]
+
+    def onnx(self, emit, a, b, *values):
+        k, n = emit.type(a).shape[-1], emit.type(b).shape[0]
+        return emit(self.name, a, b, *values, K=k, N=n, bits=self.bits, block_size=self.block)
