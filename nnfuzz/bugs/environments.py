@@ -77,7 +77,8 @@ class Interpreters:
                 done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
             except (OSError, subprocess.TimeoutExpired) as error:
                 raise ReleaseError(f"--python {python} cannot be run: {error}") from error
-            return Interpreter(python, done.stdout.strip() if not done.returncode else "")
+            release = done.stdout.strip().partition("+")[0]  # "+cpu" names no other release
+            return Interpreter(python, release if not done.returncode else "")
 
         return choose
 

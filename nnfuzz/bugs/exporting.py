@@ -18,6 +18,7 @@ from nnfuzz.bugs.bug import Bug, BugError
 from nnfuzz.bugs.ledger import SCRIPT, Ledger
 
 _CHECKED = "OUTPUT"  # the name of the wrong output, in scripts for wrong results
+_RAN = "the model compiles and runs"  # what other scripts print once they are right
 _DROPPED = ("main",)
 _LEVEL = re.compile(r"else (?P<level>'[^']*'|\"[^\"]*\")\)\)\s*$")
 
@@ -188,7 +189,10 @@ def _parts(script: Path) -> _Parts:
         tree = ast.parse(source)
     made = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     level = _LEVEL.search(source)
-    if not {"main", "load", "run"} <= made or level is None:
+    checked = f"{_CHECKED}, DTYPE, SHAPE" in source
+    compared = any(text in source for text in ("LOW <= value", "np.isnan(value)"))
+    own = compared or "EXPECTED" not in source if checked else _RAN in source
+    if not {"main", "load", "run"} <= made or level is None or not own:
         raise BugError(f"{script} is not of the form that nnfuzz writes: copy it by hand")
     if "HERE / " in source:
         raise BugError(f"{script} reads other files: its model is too large for a test")
@@ -198,7 +202,7 @@ def _parts(script: Path) -> _Parts:
     return _Parts(
         "\n".join(body).strip("\n"),
         level["level"],
-        f"{_CHECKED}, DTYPE, SHAPE" in source,
+        checked,
         "INDEX = " in source,
         "np.isnan(value)" in source,
         "np.signbit" in source,

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.reading import JsonObject, Unreadable, read
 from nnfuzz.base.untrusted import read_json
+from nnfuzz.bugs.bug import Bug
 from nnfuzz.bugs.ledger import Ledger, is_ledger, known_bugs
 from nnfuzz.findings.keyed import known_by
 from nnfuzz.records.config import ConfigError
+from nnfuzz.store.store import Store
+from nnfuzz.triage.keys import Key
 from nnfuzz.triage.known import KnownError, KnownFailures
 
 
@@ -48,6 +53,24 @@ def baseline_failures(path: Path) -> tuple[str, ...]:
     except (Unreadable, KeyError, TypeError) as error:
         raise ConfigError(f"--baseline {path} is no summary.json of a campaign: {error}") from error
     return KnownFailures.parse(sorted(set().union(*hashes) - {""}), str(path)).lines()
+
+
+def known_occurrences(campaign: Path, bugs: Mapping[str, Bug]) -> dict[str, int]:
+    """How often each bug of a ledger occurred in a campaign that holds it back (--known), by name;
+    a duplicate counts for its leader, and "" for what is none of these bugs.
+
+    Raises: StoreError.
+    """
+    with Store.open(campaign, write=False) as store:
+        counts, reductions = store.occurrences.counts_in("known"), store.reductions.rows()
+    found: Counter[str] = Counter()
+    for signature, count in counts.items():
+        row = reductions.get(signature)
+        signatures = (signature, row.refined) if row else (signature,)
+        keys = row.all_keys if row and row.refined else frozenset[Key]()
+        fitting = (b.duplicate_of or n for n, b in bugs.items() if b.is_of(signatures, keys))
+        found[next(fitting, "")] += count
+    return dict(found)
 
 
 def _known_in(folder: Path) -> tuple[str, ...]:

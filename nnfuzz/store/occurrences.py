@@ -77,10 +77,10 @@ class Occurrences(Table):
             found.setdefault(parse_id(test), {})[signature] = kind
         return found
 
-    def signatures_in(self, bucket: str) -> set[str]:
-        """Returns the signatures with an occurrence in a bucket."""
-        query = "SELECT DISTINCT signature FROM occurrences WHERE bucket = ?"
-        return {row[0] for row in self._db.execute(query, bucket)}
+    def counts_in(self, bucket: str) -> dict[str, int]:
+        """Returns how often each signature occurred in a bucket."""
+        query = "SELECT signature, count(*) FROM occurrences WHERE bucket = ? GROUP BY signature"
+        return dict(self._db.execute(query, bucket).fetchall())
 
     def buckets(self) -> dict[str, int]:
         """Returns the number of occurrences by bucket."""

@@ -245,7 +245,7 @@ def write_summary(folder: Path, summary: Summary) -> None:
 
 def known_unseen(store: Store, config: CampaignConfig) -> tuple[str, ...]:
     """Returns hashes of failures to be ignored that did not occur, not even as a refined one."""
-    occurred, reductions = store.occurrences.signatures_in("known"), store.reductions.rows()
+    occurred, reductions = {*store.occurrences.counts_in("known")}, store.reductions.rows()
     refined = {reductions[s].refined for s in occurred if s in reductions}
     return tuple(sorted(KnownFailures.stored(config.known).hashes - occurred - refined))
 

@@ -123,7 +123,7 @@ def _rename(
     }
     for folder in store.signatures.rename(moved, told):
         shutil.rmtree(store.folder / folder, ignore_errors=True)
-    left = store.occurrences.signatures_in("finding") - {
+    left = {*store.occurrences.counts_in("finding")} - {
         row.signature for row in store.signatures.rows()
     }
     text = f"{len({old for old, _ in moved})} signatures have other keys by today's rules of triage"

@@ -74,6 +74,10 @@ def test_a_crash_that_is_expected_is_not_run(book):
 def test_what_has_no_script_of_our_form_is_refused(ledger):
     with pytest.raises(BugError, match="not of the form that nnfuzz writes"):
         exported_test(ledger, "numpy/pow", style_named("pytest"), False)
+    form = "def load(): ...\ndef run(m, i, l): ...\ndef main(l): ...\nmain('a' if 0 else 'O0'))\n"
+    ledger.script("numpy/pow").write_text(form.replace("0'))", "0')"))
+    with pytest.raises(BugError, match="not of the form that nnfuzz writes"):
+        exported_test(ledger, "numpy/pow", style_named("pytest"), False)
     ledger.script("numpy/pow").unlink()
     with pytest.raises(BugError, match=r"has no repro\.py"):
         exported_test(ledger, "numpy/pow", style_named("pytest"), False)

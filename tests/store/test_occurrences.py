@@ -21,7 +21,7 @@ def test_confirmed_failures_are_found_by_test_and_by_probe(store):
     assert table.first_tests() == {"a": 3}
     assert table.of_tests(0, 7) == {3: {"a": KIND}}
     assert table.of_probes() == {PROBE: {"a": KIND}}
-    assert table.signatures_in("known") == {"a"}
+    assert table.counts_in("known") == {"a": 1}
 
 
 def test_repetitions_are_added_up(store):

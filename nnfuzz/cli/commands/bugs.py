@@ -16,6 +16,7 @@ from nnfuzz.cli.shell import Grouped, GroupedGroup
 
 if TYPE_CHECKING:
     from nnfuzz.bugs.bug import Bug
+    from nnfuzz.bugs.ledger import Ledger
 
 HELP = """Keep bugs in a ledger: a folder for git, with a folder for each bug.
 
@@ -90,6 +91,8 @@ def add(
             counts[done.kind] = counts.get(done.kind, 0) + 1
             told = f": {done.message}" if done.message else ""
             typer.echo(f"{done.name}: {done.kind}{told}")
+    for name, count in _held_back(campaign, book).items():
+        typer.echo(f"{name or 'others'}: known, held back {count}x")
     typer.echo(", ".join(f"{n} {kind}" for kind, n in counts.items()) or "there is no finding")
     news = {AdditionKind.BACK, AdditionKind.OTHERWISE} & counts.keys()
     raise typer.Exit(FINDINGS if news else OK)
@@ -199,6 +202,14 @@ def remove(bug: BugName, ledger: LedgerFolder = LEDGER) -> None:
     book = Ledger.opened(ledger)
     with writing(ledger), book.locked(tell):
         book.remove(bug)
+
+
+def _held_back(campaign: Path, ledger: Ledger) -> dict[str, int]:
+    """How often bugs of the ledger occurred that a campaign did not report; none for a finding."""
+    from nnfuzz.library.known_failures import known_occurrences
+    from nnfuzz.store.store import FILE
+
+    return known_occurrences(campaign, ledger.bugs()) if (campaign / FILE).is_file() else {}
 
 
 def _changed(bug: Bug, fields: list[str]) -> Bug:
