@@ -98,7 +98,8 @@ class Database:
         try:
             version = self.connection.execute("PRAGMA user_version").fetchone()[0]
             tables = _tables(self.connection)
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+            # SQLite's message may quote bytes of a damaged schema.
             raise StoreError(f"{path} is not the file of a campaign ({error})") from error
         if version not in (SCHEMA - 1, SCHEMA):
             raise StoreError(

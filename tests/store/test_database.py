@@ -19,6 +19,15 @@ def test_readers_do_not_wait_for_the_writer(store, tmp_path):
         assert {*reader.tests.done()} == {1} and reader.config() == {"seed": 1}
 
 
+def test_a_schema_that_is_no_text_is_refused(store, tmp_path):
+    """SQLite quotes it in its message."""
+    store.close()
+    file = tmp_path / "campaign" / FILE
+    file.write_bytes(file.read_bytes().replace(b"CREATE TABLE", b"CR\xb6ATE TABLE"))
+    with pytest.raises(StoreError, match="not the file of a campaign"):
+        Store.open(tmp_path / "campaign", write=False)
+
+
 @pytest.mark.parametrize("content", [b"", b"no database at all, but long enough" * 50])
 def test_foreign_files_are_refused(tmp_path, content):
     (tmp_path / FILE).write_bytes(content)
