@@ -15,6 +15,7 @@ from nnfuzz.base.reading import read, read_fields
 from nnfuzz.base.untrusted import read_json
 from nnfuzz.base.writing import ROUNDED, as_json, fields_as_json
 from nnfuzz.feedback.refusals import refusals
+from nnfuzz.materialize.opsets import exporter_of
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import AvoidedRow, FindingRow, FlakyRow, HangRow
 from nnfuzz.store.changes import Changes, changes
@@ -165,11 +166,12 @@ def by_opset(writers: Mapping[str, int], case: CaseConfig) -> Mapping[str, int]:
     """Counts tests by the opset of their models, in ascending order.
 
     writers: tests by exporter, with the opset where that was drawn; "" for tests of older releases
-    of nnfuzz, which did not record it and are left out. case: has the opsets that are fixed.
+    of nnfuzz, which did not record it and are left out, as are exporters that the configuration
+    lacks. case: has the opsets that are fixed.
     """
     found: Counter[int] = Counter()
     for writer, count in writers.items():
-        if writer:
+        if writer and exporter_of(writer) in case.exporters:
             found[case.only(writer).opset] += count
     return {str(opset): found[opset] for opset in sorted(found)}
 

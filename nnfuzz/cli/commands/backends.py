@@ -9,7 +9,7 @@ import typer
 
 from nnfuzz.base.writing import as_json
 from nnfuzz.cli import completion
-from nnfuzz.cli.declared import AMOUNT, OTHERS, SUPPORT
+from nnfuzz.cli.declared import AMOUNT, OTHERS, SUPPORT, TESTED
 from nnfuzz.cli.errors import FINDINGS, OK, tell, writing
 from nnfuzz.cli.options import Exporter, Fresh, Opset, Plugins
 
@@ -48,7 +48,7 @@ def backends(
     ] = None,
     check: Annotated[
         bool,
-        OTHERS.option(
+        TESTED.option(
             "Start the backends that are named, and show the versions that they report.",
             "",
             "--check",

@@ -10,7 +10,7 @@ import typer
 
 from nnfuzz.cli.ci import JUnit, SummaryMd, write_reports
 from nnfuzz.cli.commands.bugs import LEDGER, Chosen, LedgerFolder, bugs, write_json
-from nnfuzz.cli.declared import OTHERS, REPORTED, TESTED
+from nnfuzz.cli.declared import REPORTED, TESTED
 from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, UsageError, tell, writing
 from nnfuzz.cli.options import Plugins
 from nnfuzz.cli.shell import Grouped
@@ -42,13 +42,13 @@ def check(
     ] = False,
     bisect: Annotated[
         bool,
-        OTHERS.flag(
+        TESTED.flag(
             "Look for the first release that is right, where some lie between.",
             "--bisect/--no-bisect",
         ),
     ] = True,
     dry_run: Annotated[
-        bool, OTHERS.flag("Say what changed and leave the ledger as it is.", "--dry-run")
+        bool, REPORTED.flag("Say what changed and leave the ledger as it is.", "--dry-run")
     ] = False,
     results: Annotated[
         Path | None, REPORTED.option("Write the results as JSON.", "FILE.json")
@@ -104,9 +104,8 @@ def check(
     typer.echo(told or "there is no bug to check")
     if any(c.is_regression for c in found):
         raise typer.Exit(FINDINGS)
-    raise typer.Exit(
-        OK if any(c.change is not BugChange.CANNOT_RUN for c in found) else NOT_COMPARED
-    )
+    ran = any(c.change is not BugChange.CANNOT_RUN for c in found)
+    raise typer.Exit(OK if ran or not found else NOT_COMPARED)
 
 
 _SHOWN = 300  # characters of a line

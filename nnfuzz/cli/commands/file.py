@@ -15,7 +15,7 @@ import typer
 
 from nnfuzz.backend.issue_form import PLAIN
 from nnfuzz.cli import completion
-from nnfuzz.cli.declared import OTHERS
+from nnfuzz.cli.declared import REPORTED
 from nnfuzz.cli.errors import OK, UsageError, tell
 from nnfuzz.cli.limits import computing
 from nnfuzz.cli.options import Original, Plugins
@@ -38,7 +38,7 @@ def file(
     finding: Annotated[Path, typer.Argument(help="Folder of a finding.", show_default=False)],
     tracker: Annotated[
         str,
-        OTHERS.option(
+        REPORTED.option(
             "Use the tracker of this backend [default: of the finding's].",
             "BACKEND",
             autocompletion=completion.complete_backends,
@@ -47,11 +47,11 @@ def file(
     original: Original = False,
     ledger: Annotated[
         Path,
-        OTHERS.option("The ledger that knows what is filed already.", "FOLDER", "--ledger", "-l"),
+        REPORTED.option("The ledger that knows what is filed already.", "FOLDER", "--ledger", "-l"),
     ] = Path("bugs"),
     issues: Annotated[
         Path | None,
-        OTHERS.option(
+        REPORTED.option(
             "Look for duplicates in this dump of the tracker: what gh issue list --json "
             "title,url,body writes, or a folder of texts.",
             "FILE|FOLDER",
@@ -59,10 +59,10 @@ def file(
     ] = None,
     max_open: Annotated[
         int,
-        OTHERS.option("Refuse while this many issues of the compiler are open.", "N", min=0),
+        REPORTED.option("Refuse while this many issues of the compiler are open.", "N", min=0),
     ] = 0,
     again: Annotated[
-        bool, OTHERS.flag("Print the issue although it is filed already.", "--again")
+        bool, REPORTED.flag("Print the issue although it is filed already.", "--again")
     ] = False,
     plugin: Plugins = None,
 ) -> None:
