@@ -20,9 +20,9 @@ from nnfuzz.check.judgements import NOTHING_KEPT, Judgements
 from nnfuzz.check.late_schemas import TYPE, SchemaDifference, missing, uses
 from nnfuzz.check.reference_implementations import one_node, unknown_operators
 from nnfuzz.generate.catalog import signature_key
-from nnfuzz.ir.dtypes import DType
 from nnfuzz.materialize.emit import OPSETS
 from nnfuzz.materialize.errors import GraphFault
+from nnfuzz.materialize.protos import type_name
 from nnfuzz.operators.draw import Draw, Sizes
 from nnfuzz.operators.operator import OpSpec, dtypes_of
 
@@ -160,12 +160,6 @@ class _Schema:
 
 def _allowed(type_str: str, named: dict[str, Types]) -> Types:
     return named.get(type_str, frozenset((type_str,)))
-
-
-@cache
-def type_name(dtype: DType) -> str:
-    """How schemas call tensors of a dtype, such as "tensor(double)"."""
-    return f"tensor({onnx.TensorProto.DataType.Name(dtype.onnx).lower()})"
 
 
 # -- any lowering -----------------------------------------------------------------------------

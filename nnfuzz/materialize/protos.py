@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,12 @@ def constant_proto(name: str, array: np.ndarray) -> TensorProto:
     return TensorProto(
         name=name, dims=array.shape, data_type=DType.of(array.dtype).onnx, raw_data=data
     )
+
+
+@cache
+def type_name(dtype: DType) -> str:
+    """How schemas call tensors of a dtype, such as "tensor(double)"."""
+    return f"tensor({TensorProto.DataType.Name(dtype.onnx).lower()})"
 
 
 def value_info(name: str, type_: TensorType) -> onnx.ValueInfoProto:

@@ -19,8 +19,8 @@ def make_index(folder: Path) -> None:
         _wheel(folder, name, "99.0", {})
     here = str(Path(np.__file__).parents[1])
     releases = {
-        "1.0": "WRONG, NEWEST_OPSET = 1.0, 18",
-        "2.0": "WRONG, NEWEST_OPSET = 0.0, 99",
+        "1.0": "WRONG, NEWEST_OPSET = 1, 18",
+        "2.0": "WRONG, NEWEST_OPSET = 0, 99",
         "3.0": "1 / 0",
     }
     for release, code in releases.items():

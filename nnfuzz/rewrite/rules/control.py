@@ -82,7 +82,16 @@ def if_constant(draft: Draft, site: Region, rng: random.Random) -> None:
     site.replaced(draft, [*emit.nodes, node])
 
 
-@models(FAMILY, repeatable, uses=["If", "Greater", "ReduceSum"])
+def _choices_exist(draft: Draft) -> list[Region]:
+    """Repeatable regions whose results an If may have: at opset 13, these are not bfloat16."""
+    schema = onnx.defs.get_schema("If", draft.opset)
+    results = schema.outputs[0].types
+    types = draft.types.items()
+    admitted = {name for name, type_ in types if protos.type_name(type_.dtype) in results}
+    return [region for region in repeatable(draft) if admitted.issuperset(region.outputs)]
+
+
+@models(FAMILY, _choices_exist, uses=["If", "Greater", "ReduceSum"])
 def if_either(draft: Draft, site: Region, rng: random.Random) -> None:
     """Nodes -> both branches of an If whose condition is computed from a value: whichever is taken,
     the same is computed."""
