@@ -27,6 +27,6 @@ def test_large_frames_pass_without_blocking_the_submitter(sandbox):
     array = np.random.default_rng(0).random(4 << 20)
     start = time.monotonic()
     sandbox.submit(Misbehave("nothing", {"a": array}))
-    assert time.monotonic() - start < 0.2
+    assert time.monotonic() - start < 2.0
     ((_, event),) = wait([sandbox])
     np.testing.assert_array_equal(event.value.arrays["a"], array)
