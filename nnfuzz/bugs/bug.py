@@ -161,8 +161,9 @@ class Bug:
         return ", ".join(filter(None, (" to ".join(ends), right)))
 
     def noted(self, text: str, today: date) -> Bug:
-        """With a further note, which begins with the day."""
-        return replace(self, notes=(*self.notes, f"{today.isoformat()} {' '.join(text.split())}"))
+        """With a further note, which begins with the day; one that is there already stays alone."""
+        note = f"{today.isoformat()} {' '.join(text.split())}"
+        return replace(self, notes=tuple(dict.fromkeys((*self.notes, note))))
 
 
 _RELEASES = ("first_bad_release", "last_bad_release", "right_release")

@@ -98,3 +98,14 @@ def test_what_needs_an_untrusted_plugin_has_no_script(adder, campaign):
     first, _ = replace(adder, trusted=lambda folder: lambda plugin: "").add_all(campaign)
     assert first.kind is AdditionKind.NEW and "no script: needs the plug-in" in first.message
     assert not adder.ledger.script(first.name).exists()
+
+
+def test_a_fixed_bug_whose_script_is_right_is_not_back(adder, campaign):
+    first, _ = adder.add_all(campaign)
+    fixed = replace(adder.ledger.bug(first.name), state=BugState.FIXED, right_release="0.9")
+    adder.ledger.put(first.name, fixed)
+    right = replace(adder, confirm=lambda script, bug: ScriptRun(ScriptResult.RIGHT, "runs"))
+    again = next(right.add_all(campaign))
+    assert again.kind is AdditionKind.FLAKY and again.name != first.name
+    assert adder.ledger.bug(first.name) == fixed
+    assert next(right.add_all(campaign)).name == again.name, "an open bug comes first"
