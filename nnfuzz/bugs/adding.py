@@ -25,6 +25,8 @@ from nnfuzz.triage.known import KnownFailures
 
 MOST_OPERATORS = 3
 """In the name of a bug."""
+CAMPAIGN = "campaign.sqlite"
+"""The file of a campaign, as nnfuzz.store.store names it, which is a room above this one."""
 Confirm = Callable[[Path, Bug], ScriptRun]
 """Runs a script in the release of the compiler in which the bug was found."""
 
@@ -52,12 +54,15 @@ class Addition:
 
 
 def findings_below(place: Path) -> list[Path]:
-    """The folders of findings: the place itself, or those of a campaign. Raises: BugError."""
+    """The folders of findings: the place itself, or those of a campaign, which may have none.
+
+    Raises: BugError for a place that is neither.
+    """
     if is_finding(place):
         return [place]
     within = place / "findings" if (place / "findings").is_dir() else place
     found = sorted(path for path in within.glob("*") if is_finding(path))
-    if not found and within == place:
+    if not found and within == place and not (place / CAMPAIGN).is_file():
         raise BugError(f"{place} is neither a campaign nor a finding: there is no finding in it")
     return found
 

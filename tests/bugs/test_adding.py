@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from nnfuzz.bugs.adding import Adder, AdditionKind, confirming
+from nnfuzz.bugs.adding import CAMPAIGN, Adder, AdditionKind, confirming
 from nnfuzz.bugs.bug import BugError, BugState, ScriptResult
 from nnfuzz.bugs.environments import Interpreters
 from nnfuzz.bugs.ledger import Ledger, known_bugs
 from nnfuzz.bugs.scripts import ScriptRun
 from nnfuzz.findings.folder import folder_name, read_finding, write_finding
+from nnfuzz.store.store import FILE
 from tests.bugs.conftest import TODAY
 
 
@@ -90,6 +91,9 @@ def test_one_finding_may_be_named_and_nothing_else(adder, campaign, tmp_path):
     folder = next((campaign / "findings").iterdir())
     assert kinds(adder.add_all(folder)) == [AdditionKind.NEW]
     (tmp_path / "empty").mkdir()
+    (tmp_path / "clean").mkdir()
+    (tmp_path / "clean" / FILE).touch()
+    assert CAMPAIGN == FILE and kinds(adder.add_all(tmp_path / "clean")) == []
     with pytest.raises(BugError, match="neither a campaign nor a finding"):
         next(adder.add_all(tmp_path / "empty"))
 
