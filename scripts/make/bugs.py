@@ -21,7 +21,8 @@ HEAD = """\
 # Bugs found
 
 Distinct true bugs that nnfuzz has found, by system. A script needs only the system, onnx and NumPy
-(and onnxruntime for a model optimiser, and nnfuzz for several runs of one program). It exits with 1, or crashes, as long as the bug exists.
+(and onnxruntime for a model optimiser; nnfuzz, where one program runs several times). It exits
+with 1, or crashes, as long as the bug exists.
 `docs/bugs` is a [ledger](LEDGER.md), of which `.venv/bin/python -m scripts.make.bugs` makes this
 page. These commands run every script in a process of its own and list the bugs that remain:
 
