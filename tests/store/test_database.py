@@ -28,7 +28,7 @@ def test_a_schema_that_is_no_text_is_refused(store, tmp_path):
     with pytest.raises(StoreError, match="not the file of a campaign"):
         Store.open(tmp_path / "campaign", write=False)
     assert damage(file)
-    with pytest.raises(StoreError, match="cannot be repaired"):
+    with pytest.raises(StoreError, match="not even the settings"):
         rescue(file, tmp_path / "rescued")
 
 
