@@ -41,7 +41,7 @@ class Draft:
     values: dict[str, Tensor] = field(default_factory=dict)
 
     def constant(self, array: np.ndarray, stem: str) -> str:
-        """A new weight with the elements of an array; they are prescribed to stay in their range."""
+        """A new weight with the elements of an array; their range is prescribed."""
         name = self.fresh(stem)
         type_ = TensorType(DType.of(array.dtype), array.shape)
         self.graph.values[name] = Value(name, type_)

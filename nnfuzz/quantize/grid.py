@@ -20,9 +20,9 @@ from nnfuzz.operators.motif import Misfit
 
 POWERS = 0.15
 """Share of grids whose scales are powers of two, as hardware without multipliers has them."""
-OFF = 0.06
+OFF = 0.05
 """Share of scales that are off by a power of two, as after a wrong calibration."""
-SATURATED = 0.1
+SATURATED = 0.05
 """Share of scales for a part of the range, as calibration by percentiles has them."""
 SYMMETRIC = 0.6
 """Share of the grids of signed integers whose zero point is 0."""
@@ -60,7 +60,9 @@ class Grid:
     def codes(self, x: np.ndarray) -> np.ndarray:
         """The nearest codes of floats, as an array of the grid's dtype."""
         shape = x.shape
-        quotient = torch.from_numpy(np.asarray(x.astype(np.float64) / self.spread(self.scale, shape)))
+        quotient = torch.from_numpy(
+            np.asarray(x.astype(np.float64) / self.spread(self.scale, shape))
+        )
         zero = None if self.zero is None else torch.from_numpy(self.spread(self.zero, shape))
         return quantised(quotient, zero, self.dtype).numpy().astype(self.dtype.numpy)
 
@@ -87,7 +89,7 @@ def tensor_grid(
     step = _step(lo, hi, to, symmetric) * off * part
     found: list[tuple[int, Grid]] = []
     for _ in range(1 if powers else CANDIDATES):
-        scale = 2.0 ** round(np.log2(step)) if powers else step * (1 + 0.1 * rng.random())
+        scale = 2.0 ** np.ceil(np.log2(step)) if powers else step * (1 + 0.1 * rng.random())
         grid = _with_zero(_scale(scale, of), lo, to, symmetric, even=powers)
         found.append((open_ties(x, grid), grid))
         if not found[-1][0]:
@@ -175,4 +177,3 @@ def _greatest(x: np.ndarray, axis: int | None, block: int | None) -> np.ndarray:
         return np.asarray(x.max(tuple(i for i in range(x.ndim) if i != axis % x.ndim)))
     starts = range(0, x.shape[axis], block)
     return np.asarray(np.maximum.reduceat(x, list(starts), axis))
-

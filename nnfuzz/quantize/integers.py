@@ -1,4 +1,4 @@
-"""Operators on codes in place of operators on floats, and products of integers that are scaled back.
+"""Operators on codes in place of those on floats, and products of integers that are scaled back.
 
 Names of the operators are those of ONNX and of the domain com.microsoft; one that the configuration
 has not is not used.
@@ -19,7 +19,7 @@ from nnfuzz.operators.families.shape import DataMovement
 from nnfuzz.operators.motif import Misfit
 from nnfuzz.operators.operator import flatten
 from nnfuzz.quantize.codes import Codes, Values
-from nnfuzz.quantize.grid import Grid, tensor_grid
+from nnfuzz.quantize.grid import tensor_grid
 from nnfuzz.quantize.pairs import channel_axis
 
 MOVING = ("MaxPool",)
@@ -37,10 +37,10 @@ def on_codes(values: Values, node: Node) -> None:
     """Adds the operator on codes that stands for an operator on floats. Raises: Misfit."""
     if any(values.type(n).dtype is not DType.FLOAT32 for n in node.inputs[:1]):
         raise Misfit("codes have scales in float32")
-    if isinstance(node.op, DataMovement) and not node.op.mixes or node.op.name in MOVING:
-        return _moved(values, node)
     if node.op.name in REQUANTISING:
         return _requantised(values, node)
+    if (isinstance(node.op, DataMovement) and not node.op.mixes) or node.op.name in MOVING:
+        return _moved(values, node)
     if node.op.name in ("Conv", "MatMul"):
         return _product(values, node)
     raise Misfit(f"{node.op.name} has no version on codes")
@@ -51,6 +51,8 @@ def _moved(values: Values, node: Node) -> None:
     first, *rest = node.inputs
     if any(values.type(name).dtype.is_float for name in rest) or len(node.outputs) > 1:
         raise Misfit(f"{node.op.name} reads other floats")
+    if any(isinstance(value, float) for value in node.op.attributes.values()):
+        raise Misfit(f"{node.op.name} fills up with a float")
     codes = values.codes(first, BYTES, explicit=True)
     given = (codes.name, *map(values.floats, rest))
     (name,) = values.draft.add(node.op, given, f"{node.outputs[0]}_q")

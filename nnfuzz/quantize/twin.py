@@ -113,7 +113,7 @@ def _add(values: Values, node: Node, style: str, everywhere: bool) -> None:
 
 
 def _ways(rng: random.Random, node: Node, style: str) -> list[str]:
-    """The forms in which an operator is tried, one after the other; none where it stays as it is."""
+    """The forms in which an operator is tried, in order; none where it stays as it is."""
     if rng.random() >= (OFTEN if node.op.name in USUAL else RARELY):
         return []
     stray = rng.random() < STRAYS
