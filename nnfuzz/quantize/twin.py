@@ -69,7 +69,8 @@ def quantised_twin(
             found = _finished(graph, held)
     except Misfit:  # what codes made of a value is outside of the domain of an operator behind it
         return None
-    if found.nodes == graph.nodes or _avoided(found, form):
+    same = [node.op for node in found.nodes] == [node.op for node in graph.nodes]
+    if same or _avoided(found, form):
         return None
     return Twin(found, style, {name: held.draft.values[name] for name in found.values})
 

@@ -5,9 +5,9 @@ of their outputs can be compared.
     python -m scripts.check.quantised --models 100 --share 0     the same graphs as they were
     python -m scripts.check.quantised --models 100 --targets tvm openvino --out wrong
 
-Comparable is an element that a verdict can rest on. Each failure is a line with the index of the
-test, its signature and what the compiler says; --out keeps a folder for each. Exits with 1 if
-onnx refuses a model.
+Comparable is an element that a verdict can rest on; an output is sharply so if no rounding to a
+coarse grid is open in it. Each failure is a line with the index of the test, its signature and what
+the compiler says; --out keeps a folder for each. Exits with 1 if onnx refuses a model.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import onnx
 from rich.progress import track
 
 import nnfuzz
+from nnfuzz.compare.envelope import Envelope
 from nnfuzz.quantize.twin import LABEL
 
 
@@ -85,6 +86,17 @@ def compare(
         elements[f"{kind}: outputs comparable"] += bool(bounds.comparable.all())
         elements[f"{kind}: elements"] += bounds.ref.size
         elements[f"{kind}: elements comparable"] += int(bounds.comparable.sum())
+        if bounds.dtype.is_float:
+            elements[f"{kind}: outputs, sharply"] += 1
+            elements[f"{kind}: outputs, sharply comparable"] += sharp(bounds)
+
+
+def sharp(bounds: Envelope) -> bool:
+    """Whether no interval is wider than a thousandth of the greatest number: no step of a coarse
+    grid is open.
+    """
+    width = (bounds.hi - bounds.lo).max(initial=0.0)
+    return bool(bounds.comparable.all() and width <= 1e-3 * abs(bounds.ref).max(initial=0.0))
 
 
 def outcomes(found: nnfuzz.Result, counts: Counter[str]) -> tuple[nnfuzz.Failure, ...]:
