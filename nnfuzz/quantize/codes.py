@@ -36,6 +36,8 @@ BLOCKS = (2, 4, 16, 16, 32, 32)
 """Sizes of blocks; kernels exist for 16 and more."""
 AGAIN = 0.15
 """Probability that an operator gets a DequantizeLinear of its own."""
+USUALLY = 0.85
+"""Share of the values whose codes have the dtype that is usual in their model."""
 DOUBLED = 0.08
 """Probability of a second pair behind the first one."""
 SAME = 0.6
@@ -77,6 +79,8 @@ class Values:
         self.rng = rng
         self.constants = frozenset(constants)
         self.held: dict[str, Held] = {}
+        self.usual = rng.choice(drawn_width(rng, WIDTHS))
+        """The dtype of most codes, as models have it: kernels want one for inputs and outputs."""
 
     def hold(self, name: str, plain: str = "", codes: Codes | None = None) -> None:
         """The twin has a value of the original: as a float (default: of the same name), or as codes
@@ -128,12 +132,18 @@ class Values:
         of = self.type(name).dtype
         if of not in QUANTISED:
             raise Misfit(f"{of.value} is not quantised")
-        to = self.rng.choice(among or drawn_width(self.rng, WIDTHS))
+        to = self.width(among)
         plain = self.floats(name)
         grid = tensor_grid(self.rng, self.draft.values[plain], of, to, explicit)
         if name in self.constants:
             return self.stored(name, grid)
         return self._put(plain, grid, name)
+
+    def width(self, among: Sequence[DType] = ()) -> DType:
+        """A dtype for the codes of a value: mostly the usual one, if it is among the admitted."""
+        if self.rng.random() < USUALLY and (not among or self.usual in among):
+            return self.usual
+        return self.rng.choice(among or drawn_width(self.rng, WIDTHS))
 
     def _put(self, plain: str, grid: Grid, stem: str) -> Codes:
         """The codes of a float on a new grid. Raises: Misfit."""
@@ -175,7 +185,7 @@ class Values:
             again = self.quantised(back, first.scale, first.zero, first.grid, stem)
             return self.dequantised(again, stem)
         of = self.draft.graph.type(back).dtype
-        to = self.rng.choice(drawn_width(self.rng, WIDTHS))
+        to = self.width()
         grid = tensor_grid(self.rng, self.draft.values[back], of, to)
         return self.dequantised(self._put(back, grid, stem), stem)
 

@@ -60,7 +60,7 @@ def _moved(values: Values, node: Node) -> None:
 
 
 def _requantised(values: Values, node: Node) -> None:
-    dtype = values.rng.choice(BYTES)
+    dtype = values.width(BYTES)
     operands = [values.codes(name, (dtype,), explicit=True) for name in node.inputs]
     given = [part for codes in operands for part in (codes.name, *codes.params)]
 
@@ -95,7 +95,7 @@ def _product(values: Values, node: Node) -> None:
         whole, _ = values.bias(node.inputs[2], left, right)
         bias = [values.draft.constant(whole, f"{node.inputs[2]}_q")]
     own = {**node.op.attributes, **_per_channel(right), "listed": 0, "sized": 0}
-    dtype = values.rng.choice(BYTES)
+    dtype = values.width(BYTES)
 
     def call(*params: str, stem: str) -> tuple[str, ...]:
         kind = "QLinearConv" if conv else "QLinearMatMul"

@@ -16,6 +16,8 @@ from nnfuzz.quantize.grid import Grid
 
 LEFT_OUT = 0.1
 """Probability that an edge of a quantised operator stays without a pair."""
+FLOATING = 0.3
+"""The same for a constant, which quantisers of activations leave as it is."""
 ALSO_BEHIND = 0.85
 """Probability of a pair behind a quantised operator."""
 SAME_GRID = 0.75
@@ -28,10 +30,11 @@ CHANNELS = {"Conv": 0, "ConvTranspose": 1, "MatMul": -1, "Gemm": -1}
 
 def with_pairs(values: Values, node: Node) -> None:
     """Adds an operator whose inputs and outputs go through codes. Raises: Misfit."""
-    rng, left_out = values.rng, LEFT_OUT
+    rng = values.rng
     weighted = node.op.name in CHANNELS and len(node.inputs) > 1
     inputs, weights = [], None
     for i, name in enumerate(node.inputs):
+        left_out = FLOATING if name in values.constants else LEFT_OUT
         if values.type(name).dtype not in QUANTISED or rng.random() < left_out:
             inputs.append(values.floats(name))
         elif weighted and i == 1 and name in values.constants:

@@ -62,23 +62,35 @@ def quantised_twin(
 
     values: of its inputs and weights, at least. form: what may be written.
     """
-    style = rng.choices(list(SHARES), list(SHARES.values()))[0]
-    try:
-        with torch.no_grad():
-            held = _drafted(graph, values, form, rng, style)
-            found = _finished(graph, held)
-    except Misfit:  # what codes made of a value is outside of the domain of an operator behind it
-        return None
-    same = [node.op for node in found.nodes] == [node.op for node in graph.nodes]
-    if same or _avoided(found, form):
-        return None
-    return Twin(found, style, {name: held.draft.values[name] for name in found.values})
+    drawn = rng.choices(list(SHARES), list(SHARES.values()))[0]
+    for style, rarely in ((drawn, RARELY), ("pairs", OFTEN)):
+        try:
+            with torch.no_grad():
+                held = _drafted(graph, values, form, rng, (style, rarely))
+                found = _finished(graph, held)
+        except Misfit:  # codes made a value that an operator behind it does not admit
+            continue
+        if not _same_operators(found, graph):
+            made = Twin(found, style, {name: held.draft.values[name] for name in found.values})
+            return None if _avoided(found, form) else made
+    return None
+
+
+def _same_operators(graph: Graph, other: Graph) -> bool:
+    return [node.op for node in graph.nodes] == [node.op for node in other.nodes]
 
 
 def _drafted(
-    graph: Graph, given: Mapping[str, Tensor], form: Form, rng: random.Random, style: str
+    graph: Graph,
+    given: Mapping[str, Tensor],
+    form: Form,
+    rng: random.Random,
+    style: tuple[str, float],
 ) -> Values:
-    """The draft with a node, or several, for each of the graph. Raises: Misfit."""
+    """The draft with a node, or several, for each of the graph. Raises: Misfit.
+
+    style: the form of most operators, and how often unusual ones are in it.
+    """
     draft = Draft(form)
     for name in (*graph.inputs, *graph.weights):
         draft.graph.values[name] = graph.values[name]
@@ -94,10 +106,10 @@ def _drafted(
     return values
 
 
-def _add(values: Values, node: Node, style: str, everywhere: bool) -> None:
+def _add(values: Values, node: Node, style: tuple[str, float], everywhere: bool) -> None:
     """Adds an operator in the wanted form, in that of pairs, or as it is. Raises: Misfit."""
     rng = values.rng
-    for way in _ways(rng, node, style):
+    for way in _ways(rng, node, *style):
         try:
             return WRITERS[way](values, node)
         except Misfit:
@@ -113,9 +125,9 @@ def _add(values: Values, node: Node, style: str, everywhere: bool) -> None:
         values.hold(name)
 
 
-def _ways(rng: random.Random, node: Node, style: str) -> list[str]:
+def _ways(rng: random.Random, node: Node, style: str, rarely: float) -> list[str]:
     """The forms in which an operator is tried, in order; none where it stays as it is."""
-    if rng.random() >= (OFTEN if node.op.name in USUAL else RARELY):
+    if rng.random() >= (OFTEN if node.op.name in USUAL else rarely):
         return []
     stray = rng.random() < STRAYS
     first = rng.choice(list(WRITERS)) if stray else style
