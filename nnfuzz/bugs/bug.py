@@ -17,7 +17,7 @@ from nnfuzz.base.reading import JsonObject, Unreadable, read
 from nnfuzz.base.untrusted import read_text
 from nnfuzz.base.writing import fields_as_json
 from nnfuzz.bugs.toml import toml_text
-from nnfuzz.triage.keys import Key, have_one_cause
+from nnfuzz.triage.keys import Key, is_known_cause
 from nnfuzz.triage.known import KnownFailures
 
 FILE = "bug.toml"
@@ -69,7 +69,8 @@ class ScriptResult(_Word):
 class Bug:
     """The fields of bug.toml, in its order.
 
-    system: name of the backend. kind: of the failure (mismatch, exception, crash, ...). model,
+    system: name of the backend. kind: of the failure (mismatch, exception, crash, ...). passes: of
+    the compiler, which are accused. model,
     found_by: the smallest model in words, and the command, where people want to read them. package:
     whose releases count, and what else the script needs; "" for the backend's own package.
     first_bad_release, last_bad_release: the oldest and the newest in which it is known to fail.
@@ -86,6 +87,7 @@ class Bug:
     state: BugState = BugState.NEW
     operators: tuple[str, ...] = ()
     dtypes: tuple[str, ...] = ()
+    passes: tuple[str, ...] = ()
     model: str = ""
     found_by: str = ""
     first_bad_release: str = ""
@@ -130,11 +132,14 @@ class Bug:
         """Whether a finding with these signatures and keys has this bug as its cause."""
         if not set(self.signatures).isdisjoint(signatures):
             return True
-        return bool(self.keys) and have_one_cause(frozenset(keys), Key.parse_all(self.keys))
+        return bool(self.keys) and is_known_cause(frozenset(keys), Key.parse_all(self.keys))
 
     def recognised_as(self, other: Bug) -> Bug:
-        """With what the other one is recognised by as well."""
-        mine, theirs = ((b.signatures, b.keys, b.patterns) for b in (self, other))
+        """With what the other one is recognised by as well: of its keys, those that need no other
+        key beside them."""
+        decisive = tuple(sorted(str(k) for k in Key.parse_all(other.keys) if k.is_decisive))
+        mine = self.signatures, self.keys, self.patterns
+        theirs = other.signatures, decisive, other.patterns
         both = (tuple(dict.fromkeys((*one, *more))) for one, more in zip(mine, theirs))
         signatures, keys, patterns = both
         return replace(self, signatures=signatures, keys=keys, patterns=patterns)
@@ -151,9 +156,17 @@ class Bug:
             releases={**self.releases, release: ScriptResult.REPRODUCES},
         )
 
+    @property
+    def releases_line(self) -> str:
+        """The releases in which it is, such as "1.30.0 to 1.31.1, right in 1.32.0"; or ""."""
+        ends = dict.fromkeys(filter(None, (self.first_bad_release, self.last_bad_release)))
+        right = f"right in {self.right_release}" if self.right_release else ""
+        return ", ".join(filter(None, (" to ".join(ends), right)))
+
     def noted(self, text: str, today: date) -> Bug:
-        """With a further note, which begins with the day."""
-        return replace(self, notes=(*self.notes, f"{today.isoformat()} {' '.join(text.split())}"))
+        """With a further note, which begins with the day; one that is there already stays alone."""
+        note = f"{today.isoformat()} {' '.join(text.split())}"
+        return replace(self, notes=tuple(dict.fromkeys((*self.notes, note))))
 
 
 _RELEASES = ("first_bad_release", "last_bad_release", "right_release")
