@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 from nnfuzz.generate.catalog import Catalog, OpSignature, weighted
 from nnfuzz.generate.growth import Growth
 from nnfuzz.generate.misses import KINDS, Call
-from nnfuzz.generate.placeholder import TOGETHER, Placeholder, Plan, placeholders
+from nnfuzz.generate.placeholder import INDEX, TOGETHER, Placeholder, Plan, placeholders
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Int
 from nnfuzz.ir.graph import Node
@@ -36,6 +36,10 @@ class NearMiss:
 
 
 EXACT = NearMiss()
+SPARE = 2
+"""Nodes for which a graph has room beside a motif: a near miss may insert some."""
+DEPLOYED = 0.9
+"""Probability that the parameters of all nodes of a skeleton are constants."""
 TRIED = 10
 """Kinds of near misses that are tried until one fits; at most half of all fit most motifs."""
 
@@ -58,7 +62,8 @@ def plant(
 
     Raises: MissingOperator. In both cases the graph is left partly written: see Growth.restore.
     """
-    writer = MotifWriter(catalog, growth, near)
+    more = {"room": motif.size + SPARE, "together": DEPLOYED} if motif.skeleton else {}
+    writer = MotifWriter(catalog, growth, near, **more)
     try:
         motif.write(writer, start)
     except MissingOperator:
@@ -71,7 +76,14 @@ def plant(
 class MotifWriter:
     """The implementation of nnfuzz.operators.motif.Writer on a growing graph."""
 
-    def __init__(self, catalog: Catalog, growth: Growth, near: NearMiss = EXACT) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        growth: Growth,
+        near: NearMiss = EXACT,
+        room: int = 0,
+        together: float = TOGETHER,
+    ) -> None:
         self.catalog = catalog
         self.growth = growth
         self.draw = growth.store.writing
@@ -79,9 +91,10 @@ class MotifWriter:
         """The kind of near miss that was made."""
         self.constants: list[str] = []
         """The weights that hold the numbers of the operators so far."""
-        self._constant = self.draw.chance(TOGETHER)
+        self._constant = self.draw.chance(together)
         """Whether the parameters of all nodes are constants."""
         self._near = near
+        self._most = max(growth.config.nodes, len(growth.graph.nodes) + room)
         self._step = 0
 
     def type(self, name: str) -> TensorType:
@@ -114,6 +127,15 @@ class MotifWriter:
         if name is None or not all(_holds(type_.dtype, end) for end in ends):
             raise Misfit(f"{type_} of {ends}")
         return name
+
+    def index(self, *shape: Int) -> str:
+        name = self.growth.place(TensorType(DType.INT64, shape), INDEX)
+        if name is None:
+            raise Misfit(f"positions of shape {shape}")
+        return name
+
+    def takes(self, op: str) -> bool:
+        return self.catalog.find(op) is not None
 
     def __call__(self, op: str, *operands: Operand, **attributes: Any) -> Any:
         spec = self.catalog.find(op)
@@ -148,7 +170,7 @@ class MotifWriter:
 
     def insert(self, call: Call) -> tuple[str, ...] | None:
         """The outputs of the new node; None where it does not fit."""
-        if len(self.growth.graph.nodes) >= self.growth.config.nodes:
+        if len(self.growth.graph.nodes) >= self._most:
             return None
         style = self.draw.choice(("scalar", "scalar", "scalar", "one", "rank"))
         # Once more with other attributes, and without scalars, which some exporters do not take;

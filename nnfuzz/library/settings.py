@@ -31,7 +31,7 @@ Specs = Sequence[BackendSpec]
 DEFAULT_SECONDS = 60.0
 OLDEST_ONNX = "0"
 """The release of onnx of a compiler that names none: older than whatever came late to an opset."""
-DEFAULT_DYNAMIC = 0.05
+DEFAULT_DYNAMIC, DEFAULT_SKELETONS = 0.05, 0.1
 DEFAULT_PIPELINES = 0.5
 
 
@@ -136,17 +136,19 @@ def make_config(
     if "time_limit" not in rest and "tests_limit" not in rest:
         rest["time_limit"] = DEFAULT_SECONDS
     rest.setdefault("pipelines", 0.0 if rest.get("levels") else DEFAULT_PIPELINES)
+    usual = {"dynamic": DEFAULT_DYNAMIC, "skeletons": DEFAULT_SKELETONS}
     return CampaignConfig(
         backends=tuple(specs),
-        case=CaseConfig(**{"dynamic": DEFAULT_DYNAMIC, **case}).written_by(opsets),
+        case=CaseConfig(**{**usual, **case}).written_by(opsets),
         known=known,
         **{"seed": secrets.randbelow(1 << 32), **default_processes(len(specs)), **rest},
     )
 
 
 _OF_VALID = (
-    "exporters dynamic rewrites seed_models motif_files motifs pipelines regressions edges".split()
-)
+    "exporters dynamic rewrites seed_models motif_files motifs skeletons pipelines regressions "
+    "edges"
+).split()
 """Settings of how valid models are made and how their results are treated."""
 
 
@@ -166,7 +168,7 @@ def _for_invalid(
         "throttle": 0,
     }
     settled |= {"full_check": 0.0, "pipelines": 0.0, "exporters": (DIRECT,)}
-    usual = {"nodes": NODES, "sizes": SIZES, "motifs": 0.0, "dynamic": 0.0}
+    usual = {"nodes": NODES, "sizes": SIZES, "motifs": 0.0, "skeletons": 0.0, "dynamic": 0.0}
     return {**usual, **given, **settled}
 
 

@@ -163,6 +163,11 @@ class CaseGenerator:
         first = index - turn % FAMILY * self.config.among
         return () if first == index else self._parents(first)
 
+    def motif_turns(self, catalog: Catalog, index: int) -> Sequence[MotifTurn]:
+        """The motifs that the graph of an index tries first."""
+        turn = index // self.config.among
+        return motif_turns(catalog, self.seed, turn, self.config.skeleton_share)
+
     def mutates_kept(self, index: int) -> bool:
         """Whether the graph of an index is a case that guidance has kept, changed in some place."""
         wanted = self.config.emphasis.mutates(self.seed, index)
@@ -182,7 +187,7 @@ class CaseGenerator:
         config = self.restrained if restrained else self.generate
         turn = index // self.config.among
         target = targets.pick(self.seed, turn)
-        turns = motif_turns(targets.catalog, self.seed, turn)
+        turns = self.motif_turns(targets.catalog, index)
         rng.random()  # as in _make, so that it is the graph of that index
         made = engine("direct", targets.catalog, config).next(rng, (), target, turns)
         found = search(made.graph, random.Random(rng.random()), DRAWS_ONLY)
@@ -214,7 +219,7 @@ class CaseGenerator:
         if isinstance(id_, Numbered):
             turn = id_.index // self.config.among  # so that this exporter has every target in turn
             corpus, target = self._corpus(id_.index), targets.pick(self.seed, turn)
-            turns = motif_turns(targets.catalog, self.seed, turn)
+            turns = self.motif_turns(targets.catalog, id_.index)
             sized = not corpus and rng.random() < self.config.dynamic
         made_by = engine(self._engine(id_, sized), targets.catalog, config)
         try:
