@@ -70,6 +70,10 @@ def plant(
         raise
     except Misfit:
         return None
+    except (ValueError, TypeError, LookupError, ArithmeticError):
+        if not writer.missed:
+            raise
+        return None  # The motif goes on with a shape or a number of outputs that it does not know.
     return writer.missed
 
 

@@ -55,8 +55,9 @@ class CaseConfig:
     dtypes: relative frequencies by dtype name, in place of the default ones; 0: only where an
     operator admits nothing else; None: never. motifs: motifs per graph, on
     average (nnfuzz.generate.config); none where it is 0. skeletons: share of the graphs that get
-    one; no graph does that shall have fewer than ROOMY nodes. seed_models: ONNX files, one of which each graph starts from;
-    seed_digest: of their contents (nnfuzz.testcase.seeds). motif_files: with patterns that are
+    one; no graph does that shall have fewer than ROOMY nodes. seed_models: ONNX files, one of which
+    each graph starts from; seed_digest: of their contents (nnfuzz.testcase.seeds). motif_files:
+    with patterns that are
     planted (nnfuzz.operators.motif_file); motif_digest: of their contents.
     dynamic: share of test cases whose model gets a symbolic dimension, where it can. rewrites:
     share of those in the direct form whose model is rewritten (nnfuzz.rewrite); None: none, or with
