@@ -59,20 +59,23 @@ class MotifTurn:
             yield NearMiss((self.kind,), place) if self.kind else EXACT
 
 
-def motif_turns(
-    catalog: Catalog, seed: int, index: int, skeletons: float = 0.0
-) -> Sequence[MotifTurn]:
-    """The turns of which a test case takes the first that fits; none for four test cases in ten.
+def skeleton_turns(catalog: Catalog, seed: int, index: int, share: float) -> Sequence[MotifTurn]:
+    """The skeletons of which a test case takes the first that fits; none for most test cases.
 
-    skeletons: share of the test cases that have one.
+    share: of the test cases that have one.
     """
+    number = _skeleton_number(seed, index, share)
+    if number is None or not catalog.skeletons:
+        return ()
+    known = {motif.name: motif for motif in catalog.skeletons}
+    order = _permuted(seed, tuple(known), ("",))
+    chosen = (order[(number + i) % len(order)] for i in range(ALTERNATIVES))
+    return [MotifTurn(known[name]) for name in dict(chosen)]
+
+
+def motif_turns(catalog: Catalog, seed: int, index: int) -> Sequence[MotifTurn]:
+    """The turns of which a test case takes the first that fits; none for four test cases in ten."""
     exact = ("",)
-    number = _skeleton_number(seed, index, skeletons)
-    if number is not None and catalog.skeletons:
-        known = {motif.name: motif for motif in catalog.skeletons}
-        order = _permuted(seed, tuple(known), exact)
-        chosen = (order[(number + i) % len(order)] for i in range(ALTERNATIVES))
-        return [MotifTurn(known[name]) for name in dict(chosen)]
     for mined, kinds, positions in (
         (False, tuple(KINDS), MISSES),
         (False, exact, WRITTEN),

@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 from nnfuzz.generate.catalog import Catalog, OpSignature, weighted
 from nnfuzz.generate.growth import Growth
 from nnfuzz.generate.misses import KINDS, Call
-from nnfuzz.generate.placeholder import INDEX, TOGETHER, Placeholder, Plan, placeholders
+from nnfuzz.generate.placeholder import FREE, INDEX, TOGETHER, Placeholder, Plan, placeholders
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Int
 from nnfuzz.ir.graph import Node
@@ -121,7 +121,10 @@ class MotifWriter:
         return self.draw.dim(rank)
 
     def free(self, type_: TensorType) -> str:
-        name = self.growth.place(type_)
+        return self._placed(type_, FREE)
+
+    def _placed(self, type_: TensorType, placeholder: Placeholder) -> str:
+        name = self.growth.place(type_, placeholder)
         if name is None:
             raise Misfit(f"{type_} is too large")
         return name
@@ -132,11 +135,8 @@ class MotifWriter:
             raise Misfit(f"{type_} of {ends}")
         return name
 
-    def index(self, *shape: Int) -> str:
-        name = self.growth.place(TensorType(DType.INT64, shape), INDEX)
-        if name is None:
-            raise Misfit(f"positions of shape {shape}")
-        return name
+    def index(self, type_: TensorType) -> str:
+        return self._placed(type_, INDEX)
 
     def takes(self, op: str) -> bool:
         return self.catalog.find(op) is not None
@@ -224,15 +224,15 @@ class MotifWriter:
             return False  # Attributes that were changed may be such that there are no outputs.
         if not self.catalog.admits(spec, binding, op.output_dtype(*types)):
             return False
-        plan: Plan = [self._source(o, d) for o, d in zip(call.operands, dtypes)]
+        plan: Plan = [self._source(o, d, p) for o, d, p in zip(call.operands, dtypes, patterns)]
         plan += placeholders(self.draw, patterns[len(plan) :], self._constant)
         return self.growth.insert(op, plan, types, smt=False)
 
-    def _source(self, operand: Operand, dtype: DType) -> str | Placeholder:
+    def _source(self, operand: Operand, dtype: DType, pattern: In) -> str | Placeholder:
         if isinstance(operand, str):
             return operand
         if isinstance(operand, TensorType):
-            return Placeholder(True, constant=self._constant)
+            return Placeholder(True, pattern.fresh, constant=self._constant)
         return _parameter(dtype, operand)
 
     def _indexes(self, call: Call, patterns: Sequence[In]) -> bool:

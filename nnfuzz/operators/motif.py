@@ -88,8 +88,8 @@ class Writer(Protocol):
         inserted later compute.
         """
 
-    def index(self, *shape: Int) -> str:
-        """New integers that operators use as positions; nothing computes them."""
+    def index(self, type_: TensorType) -> str:
+        """A new value that operators use as positions; nothing computes it."""
 
     def takes(self, op: str) -> bool:
         """Whether there is an operator of that name; a motif may write another form without it."""

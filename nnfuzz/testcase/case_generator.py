@@ -25,7 +25,7 @@ from nnfuzz.generate.coverage_target import CoverageTargets
 from nnfuzz.generate.emphasis import NO_EMPHASIS
 from nnfuzz.generate.engine import Generated, Kept
 from nnfuzz.generate.engines import engine
-from nnfuzz.generate.motif_turns import MotifTurn, motif_turns
+from nnfuzz.generate.motif_turns import MotifTurn, motif_turns, skeleton_turns
 from nnfuzz.generate.resizing import Resizable
 from nnfuzz.inputs.edges import at_edges, expected
 from nnfuzz.inputs.search import DRAWS_ONLY, Found, NotFound, SearchConfig, search
@@ -165,8 +165,8 @@ class CaseGenerator:
 
     def motif_turns(self, catalog: Catalog, index: int) -> Sequence[MotifTurn]:
         """The motifs that the graph of an index tries first."""
-        turn = index // self.config.among
-        return motif_turns(catalog, self.seed, turn, self.config.skeleton_share)
+        found = skeleton_turns(catalog, self.seed, index, self.config.skeleton_share)
+        return found or motif_turns(catalog, self.seed, index // self.config.among)
 
     def mutates_kept(self, index: int) -> bool:
         """Whether the graph of an index is a case that guidance has kept, changed in some place."""

@@ -15,6 +15,7 @@ from .parts import (
     linear,
     merge_heads,
     padding_mask,
+    positions,
     repeated,
     rotated,
     scores_of,
@@ -116,7 +117,7 @@ def relative_position_attention(m, x):
     heads, width = head_sizes(m, hidden)
     q, k, v = (split_heads(m, linear(m, x, heads * width, False), heads, width) for _ in range(3))
     table = m.weight(x, m.draw.choice((4, 8, 16)), heads)
-    bias = m("Gather", m.shared(table), m.index(length, length), axis=0)
+    bias = m("Gather", m.shared(table), positions(m, length, length), axis=0)
     bias = m("Unsqueeze", m("Transpose", bias, perm=(2, 0, 1)), axes=(0,))
     scores = m("Add", m("MatMul", q, m("Transpose", k, perm=(0, 1, 3, 2))), bias)
     linear(m, merge_heads(m, attended(m, scores, v)), hidden, False)

@@ -9,7 +9,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.motif import skeleton
 
 from .attention import self_attention
-from .parts import LAST, added, layer_norm, linear, near, rows, silu, small_image, tokens
+from .parts import LAST, added, layer_norm, linear, near, positions, rows, silu, small_image, tokens
 
 IDS = (DType.INT64, DType.INT32)
 VOCABULARY = (8, 16, 30)
@@ -31,14 +31,12 @@ def bert_embedding(m, ids):
     batch, length = m.shape(ids)
     hidden, dtype = near(m.draw), _float(m)
     words = _looked_up(m, ids, m.draw.choice(VOCABULARY), hidden, dtype)
-    y = m("Add", words, _looked_up(m, m.index(batch, length), 2, hidden, dtype))
+    y = m("Add", words, _looked_up(m, positions(m, batch, length), 2, hidden, dtype))
     if m.draw.chance(0.7):
-        positions = m(
-            "Gather", m.shared(TensorType(dtype, (16, hidden))), m.index(1, length), axis=0
-        )
+        places = _looked_up(m, positions(m, 1, length), 16, hidden, dtype)
     else:
-        positions = m.shared(TensorType(dtype, (1, length, hidden)), -1.0, 1.0)
-    y = layer_norm(m, added(m, y, positions))
+        places = m.shared(TensorType(dtype, (1, length, hidden)), -1.0, 1.0)
+    y = layer_norm(m, added(m, y, places))
     if m.draw.chance(0.5):
         layer_norm(m, added(m, y, self_attention(m, y)))
 
@@ -49,7 +47,11 @@ def token_embedding(m, ids):
     _, length = m.shape(ids)
     hidden, dtype, size = near(m.draw), _float(m), m.draw.choice(VOCABULARY)
     table = m.shared(TensorType(dtype, (size, hidden)))
-    y = m("Add", m("Gather", table, ids, axis=0), _looked_up(m, m.index(length), 16, hidden, dtype))
+    y = m(
+        "Add",
+        m("Gather", table, ids, axis=0),
+        _looked_up(m, positions(m, length), 16, hidden, dtype),
+    )
     m("MatMul", layer_norm(m, y), m("Transpose", table, perm=(1, 0)))
 
 

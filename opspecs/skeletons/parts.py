@@ -145,6 +145,11 @@ def gelu(m, x):
     return m.draw.choice(ways).write(m, x)
 
 
+def positions(m, *shape):
+    """New positions to look up."""
+    return m.index(TensorType(DType.INT64, shape))
+
+
 def wider(m, size):
     """The width of a feed-forward layer."""
     return m.draw.choice([n for n in (size, 2 * size, 3 * size, 4 * size) if n <= WIDEST] or [size])
@@ -275,5 +280,5 @@ def _scattered(m, x, past):
     batch, heads, length, width = m.shape(x)
     rows = m("Transpose", x, perm=(2, 0, 1, 3))
     buffer = m.free(m.weight(x, past + length, batch, heads, width))
-    buffer = m("ScatterND", buffer, m.index(length, 1), rows, depth=1)
+    buffer = m("ScatterND", buffer, positions(m, length, 1), rows, depth=1)
     return m("Transpose", buffer, perm=(1, 2, 0, 3))

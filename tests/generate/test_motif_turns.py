@@ -13,7 +13,7 @@ from nnfuzz.generate.coverage_target import CYCLE as BEGUN
 from nnfuzz.generate.coverage_target import TURNS, turn_number
 from nnfuzz.generate.engines import MADE, engine
 from nnfuzz.generate.misses import KINDS
-from nnfuzz.generate.motif_turns import CYCLE, MINED, MISSES, WRITTEN, motif_turns
+from nnfuzz.generate.motif_turns import CYCLE, MINED, MISSES, WRITTEN, motif_turns, skeleton_turns
 from nnfuzz.generate.motifs import EXACT, SPARE
 from nnfuzz.generate.moves import AROUND
 from nnfuzz.operators.draw import Draw
@@ -71,28 +71,27 @@ SHARE = 0.1
 def test_skeletons_have_their_share_and_each_has_its_turn():
     names = {motif.name for motif in EVERY if motif.skeleton}
     count = int(len(names) / SHARE)
-    found = [motif_turns(CATALOG_OF_ALL, 7, index, SHARE) for index in range(count)]
-    first = [turns[0].motif for turns in found if turns and turns[0].motif.skeleton]
+    found = [skeleton_turns(CATALOG_OF_ALL, 7, index, SHARE) for index in range(count)]
+    first = [turns[0].motif for turns in found if turns]
     assert {motif.name for motif in first} == names and len(first) == len(names)
     assert not any(
         turn.motif.skeleton for i in range(count) for turn in motif_turns(CATALOG_OF_ALL, 7, i)
     )
-    every = [motif_turns(CATALOG_OF_ALL, 7, index, 1.0)[0].motif.skeleton for index in range(20)]
-    assert all(every)
+    assert all(skeleton_turns(CATALOG_OF_ALL, 7, index, 1.0) for index in range(20))
 
 
 def test_skeletons_stand_at_no_fixed_place_of_the_cycle():
     places = {
         index % CYCLE
         for index in range(200 * CYCLE)
-        if any(turn.motif.skeleton for turn in motif_turns(CATALOG_OF_ALL, 0, index, SHARE))
+        if skeleton_turns(CATALOG_OF_ALL, 0, index, SHARE)
     }
     assert places == set(range(CYCLE))
 
 
 def test_one_skeleton_in_three_is_a_near_miss():
     draw = Draw(random.Random(0))
-    turns = [motif_turns(CATALOG_OF_ALL, 0, index, 1.0)[0] for index in range(600)]
+    turns = [skeleton_turns(CATALOG_OF_ALL, 0, index, 1.0)[0] for index in range(600)]
     missed = sum(next(turn.ways(draw)) is not EXACT for turn in turns)
     assert 0.27 < missed / len(turns) < 0.4
 
@@ -101,7 +100,7 @@ def test_one_skeleton_in_three_is_a_near_miss():
 def test_a_skeleton_is_planted_and_some_nodes_grow_around_it(name):
     made_by, kept = engine(name, CATALOG_OF_ALL, CONFIG), 0
     for index in range(40):
-        turns = motif_turns(CATALOG_OF_ALL, 3, index, 1.0)
+        turns = skeleton_turns(CATALOG_OF_ALL, 3, index, 1.0)
         made = made_by.next(random.Random(index), (), None, turns)
         made.graph.verify()
         names = {turn.motif.name: turn.motif.size for turn in turns}
