@@ -166,6 +166,7 @@ def _bug(finding: Finding, folder: Path, signatures: frozenset[str], keys: set[K
         failure.kind.value,
         operators=tuple(sorted({*graph.operators})),
         dtypes=tuple(sorted({*graph.dtypes.values()})),
+        passes=tuple(map(str, (finding.localisation or {}).get("passes", ()))),
         first_seen=made.date().isoformat(),
         signatures=tuple(sorted(signatures)),
         keys=tuple(sorted(map(str, keys))),

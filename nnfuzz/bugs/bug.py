@@ -69,7 +69,8 @@ class ScriptResult(_Word):
 class Bug:
     """The fields of bug.toml, in its order.
 
-    system: name of the backend. kind: of the failure (mismatch, exception, crash, ...). model,
+    system: name of the backend. kind: of the failure (mismatch, exception, crash, ...). passes: of
+    the compiler, which are accused. model,
     found_by: the smallest model in words, and the command, where people want to read them. package:
     whose releases count, and what else the script needs; "" for the backend's own package.
     first_bad_release, last_bad_release: the oldest and the newest in which it is known to fail.
@@ -86,6 +87,7 @@ class Bug:
     state: BugState = BugState.NEW
     operators: tuple[str, ...] = ()
     dtypes: tuple[str, ...] = ()
+    passes: tuple[str, ...] = ()
     model: str = ""
     found_by: str = ""
     first_bad_release: str = ""
@@ -150,6 +152,13 @@ class Bug:
             last_bad_release=release if newer(release, last) else last,
             releases={**self.releases, release: ScriptResult.REPRODUCES},
         )
+
+    @property
+    def releases_line(self) -> str:
+        """The releases in which it is, such as "1.30.0 to 1.31.1, right in 1.32.0"; or ""."""
+        ends = dict.fromkeys(filter(None, (self.first_bad_release, self.last_bad_release)))
+        right = f"right in {self.right_release}" if self.right_release else ""
+        return ", ".join(filter(None, (" to ".join(ends), right)))
 
     def noted(self, text: str, today: date) -> Bug:
         """With a further note, which begins with the day."""

@@ -14,7 +14,7 @@ import typer
 from nnfuzz.base.text import one_line
 from nnfuzz.cli.commands.backends import backends
 from nnfuzz.cli.commands.bisect import bisect
-from nnfuzz.cli.commands.bugs_export import bugs
+from nnfuzz.cli.commands.bugs_publish import bugs
 from nnfuzz.cli.commands.check import check
 from nnfuzz.cli.commands.doctor import doctor
 from nnfuzz.cli.commands.file import file

@@ -17,7 +17,8 @@ from nnfuzz.experiment.blocking import required_backend
 from nnfuzz.experiment.localise import Localisation, localise
 from nnfuzz.findings.folder import REDUCED, Trust, nobody, read_finding, write_finding
 from nnfuzz.findings.packed_folder import unpack_folder
-from nnfuzz.findings.trial import tried
+from nnfuzz.findings.trial import Trial, tried
+from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.records.finding import Finding
 from nnfuzz.reduction.case import CaseReduction, Problem, ReduceConfig, reduce_case
 from nnfuzz.reduction.healing import healed
@@ -52,8 +53,15 @@ def reduce_folder(
     if target.is_symlink():
         target.unlink()
     _written_anew(target, reduced, program)
-    if done.cause is None and (text := _trial(target, reduced, config)):
-        title = f"{reduced.signature.title} [{text}]"
+    trial = _trial(target, reduced, config) if done.cause is None else None
+    if trial and not trial.failed and reduced.case.exporter == DYNAMIC and program:
+        # What goes wrong may be what a compiled program keeps of the size before. Only nnfuzz
+        # itself runs one program at several sizes.
+        program = None
+        _written_anew(target, reduced, program)
+        trial = _trial(target, reduced, config)
+    if trial and str(trial):
+        title = f"{reduced.signature.title} [{trial}]"
         signature = replace(reduced.signature, title=title)
         reduced = replace(reduced, failure=replace(reduced.failure, signature=signature))
         _written_anew(target, reduced, program)
@@ -66,12 +74,11 @@ def _written_anew(folder: Path, finding: Finding, program: str | None) -> None:
     write_finding(folder, finding, program)
 
 
-def _trial(folder: Path, reduced: Finding, config: ReduceConfig | None) -> str:
-    """What a title says of the script in a folder; "" where it fails as it should."""
+def _trial(folder: Path, reduced: Finding, config: ReduceConfig | None) -> Trial | None:
+    """What came of running the script in a folder; None where it is not run."""
     plugins = reduced.backend.plugins if reduced.backend else ()
     registry = (config and config.registry) or BackendRegistry.discover(plugins)
-    found = tried(folder, reduced, registry)
-    return str(found) if found else ""
+    return tried(folder, reduced, registry)
 
 
 def reduce_finding(

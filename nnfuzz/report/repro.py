@@ -38,17 +38,21 @@ _PLUGINS = """\
 """Plug-ins lie beside the script, or where they were."""
 
 _FALLBACK = f"""\
-# This backend offers no stand-alone program: the script needs nnfuzz.
+# No program of the compiler alone shows the failure: the script needs nnfuzz.
 BACKEND = {{spec}}
 
 
-def run(model, inputs, level):
+def compiled(model, level):
     from pathlib import Path
 
     from nnfuzz.backend.registry import BackendSpec
 
 {_PLUGINS}    backend = spec.load()
-    return backend.compile(backend.import_model(model), level)(inputs)
+    return backend.compile(backend.import_model(model), level)
+
+
+def run(model, inputs, level):
+    return compiled(model, level)(inputs)
 """
 
 
@@ -153,6 +157,7 @@ def repro_script(finding: Finding, program: str | None, plugins: PluginFiles = N
             module=text.Quoted(module.strip()),
             foreign=foreign(finding.case),
             sizes=sizes,
+            compiled_once=by_nnfuzz,
             runner=text.Quoted("run_sizes" if sizes else "run"),
             expected_dtype=str(expected.dtype) if expected is not None else "",
             expected_shape=expected.shape if expected is not None else (),

@@ -186,7 +186,7 @@ def _detail(finding: Finding, whole: Finding, folder: Path) -> dict[str, object]
         "releases": [
             f"{bisection.compiler} {bisection.result}" for bisection in finding.origin.bisection
         ],
-        "files": [(name, _file(folder / name)) for name in ("repro.py", "report.md")],
+        "files": [(name, shown_file(folder / name)) for name in ("repro.py", "report.md")],
     }
 
 
@@ -210,7 +210,8 @@ def _accused(finding: Finding) -> dict[str, object] | None:
     return {"party": blame.accused, "evidence": [blame.evidence], "ablation": ()}
 
 
-def _file(path: Path) -> str:
+def shown_file(path: Path) -> str:
+    """The text of a file as a page shows it; "" if it cannot be read."""
     try:
         data = read_bytes(below(path.parent, path.name), MAX_TEXT_BYTES)
         return text.trimmed(visible(data.decode(errors="replace")), MAX_TEXT)

@@ -15,6 +15,7 @@ from nnfuzz.operators.families.intproduct import Requantised
 from nnfuzz.operators.families.quantized import BYTES, SCALES
 from nnfuzz.operators.intervals import corners, monotone
 from nnfuzz.operators.operator import In, OpSpec, operator
+from nnfuzz.operators.rounding import sum_radius
 
 from ..linalg import MatMul
 from ..quantize import DynamicQuantizeLinear
@@ -108,9 +109,12 @@ class MatMulIntegerToFloat(TimesMatrix):
         return [monotone(torch.add, (1,), y, intervals[6]) if len(intervals) == 7 else y]
 
     def radius(self, u, y, *xs):
-        """Two products and a conversion to float are rounded, and the sum with the vector."""
+        """The factors may be scaled before they are multiplied, so that every term is rounded three
+        times; so are the sum and what is added to it."""
+        a, b = (factor.abs() for factor in self.factors(xs[:6]))
+        size = self.multiply(a, b) * (xs[2] * xs[3]).abs()
         added = xs[6].abs() if len(xs) == 7 else 0.0
-        return u * (4 * (y.abs() + added) + y.abs())
+        return sum_radius(u, self.terms(a, b), size) + u * (2 * size + 4 * added + y.abs())
 
     def onnx(self, emit, *values):
         return emit(self.name, *values)

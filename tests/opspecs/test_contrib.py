@@ -82,3 +82,18 @@ def test_a_pool_of_bytes_has_the_attributes_of_the_pool():
     (sx, sy), (zx, zy) = scalars(1.0, 0.5), scalars(0, 1, dtype=torch.uint8)
     (y,) = pool.torch(x, sx, zx, sy, zy)
     assert np.array_equal(y.numpy().reshape(-1), [2, 6])
+
+
+def test_factors_may_be_dequantised_before_they_are_multiplied():
+    torch.manual_seed(0)
+    product = op("MatMulIntegerToFloat", columns=0, listed=0)
+    for _ in range(50):
+        a = torch.randint(-9, 10, (3, 8), dtype=torch.int8)
+        b = torch.randint(-9, 10, (8, 4), dtype=torch.int8)
+        s, t = torch.rand(()) + 0.1, torch.rand(()) + 0.1
+        wide = [a.double(), b.double(), s.double(), t.double()]
+        exact = (wide[0] @ wide[1]) * (wide[2] * wide[3])
+        error = (((a * s) @ (b * t)).double() - exact).abs()
+        assert (error <= product.radius(2.0**-24, exact, *wide)).all()
+        most = (wide[0].abs() @ wide[1].abs()) * (wide[2] * wide[3])
+        assert (product.radius(2.0**-24, exact, *wide) < 1e-6 * most).all()

@@ -30,7 +30,8 @@ class Browser:
         try:
             self._address = f"http://127.0.0.1:{self._port()}/session"
             options = {"binary": CHROMIUM, "args": [*_OPTIONS, f"--user-data-dir={profile}"]}
-            wanted = {"capabilities": {"alwaysMatch": {"goog:chromeOptions": options}}}
+            always = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
+            wanted = {"capabilities": {"alwaysMatch": always}}
             self._address += "/" + self._post("", wanted)["sessionId"]
         except BaseException:
             self.close()
@@ -64,6 +65,11 @@ class Browser:
         """Types into an element, as a keyboard does."""
         found = self._post("/element", {"using": "css selector", "value": selector})
         self._post(f"/element/{found[_ELEMENT]}/value", {"text": keys})
+
+    def errors(self) -> list[str]:
+        """What the console has received since the last call, but for plain messages."""
+        lines = self._post("/se/log", {"type": "browser"})
+        return [line["message"] for line in lines if line["level"] in ("SEVERE", "WARNING")]
 
     def screenshot(self, file: Path) -> None:
         with urlopen(f"{self._address}/screenshot", timeout=SECONDS) as answer:

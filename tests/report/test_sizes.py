@@ -3,23 +3,30 @@
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.blocking import examine
 from nnfuzz.findings.folder import read_finding, write_finding
+from nnfuzz.findings.reduced import reduce_folder
 from nnfuzz.findings.replay import ReplayResult, replay_finding
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.records.finding import Finding, Origin
 from nnfuzz.reduction.figures import ReductionFigures
 from nnfuzz.report.repro import program_of
-from nnfuzz.testcase.case import CaseConfig
+from nnfuzz.testcase.case import CaseConfig, TestCase
+from nnfuzz.testcase.client import ProducerClient
+from nnfuzz.testcase.identity import Numbered
 
 from .conftest import W, X, judge, model
 
+REMEMBERING = Path(__file__).parent / "remembering_backend.py"
 LONGER = np.vstack([X, X[:1]])
 
 
@@ -75,6 +82,27 @@ def test_the_script_runs_every_size(finding, tmp_path, registry):
     )
     assert run.returncode == 1, run.stderr
     assert "y is float32[2, 3]" in run.stdout
+
+
+def test_a_failure_of_the_second_run_is_shown_by_one_program_for_all_sizes(tmp_path):
+    registry = BackendRegistry.discover([REMEMBERING])
+    spec = registry.parse("remembering")
+    config = CaseConfig(nodes=2, exporter="direct", opset=18, operators=("Neg", "Add"), dynamic=1.0)
+    with (
+        ProducerClient(5, as_json(config)) as producer,
+        BackendRunner(spec, registry) as runner,
+    ):
+        made = (producer.produce(Numbered(5, index)) for index in range(20))
+        case = next(c for c in made if isinstance(c, TestCase) and c.exporter == DYNAMIC)
+        seen = examine(case, runner, producer.judge)
+    found = Finding(seen.failures[0], case, seen.outcomes, spec, as_json(config), seen.verdict)
+    folder = write_finding(tmp_path / "finding", found, program_of(spec, registry, case))
+    _, reduced = reduce_folder(folder, trusted=str)
+    assert "does not reproduce" not in reduced.signature.title
+    script = folder / "reduced" / "repro.py"
+    assert "program = compiled(model, level)  # one for all sizes" in script.read_text()
+    assert subprocess.run([sys.executable, str(script)], timeout=60).returncode == 1
+    assert subprocess.run([sys.executable, str(folder / "repro.py")], timeout=60).returncode == 0
 
 
 def test_what_is_reduced_and_still_dynamic_needs_to_be(finding, tmp_path):

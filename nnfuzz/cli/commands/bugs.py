@@ -118,7 +118,7 @@ def list_(
     if json is not None:
         write_json(json, bugs_json(found))
     for name, bug in found.items():
-        typer.echo(f"{bug.state:9} {name}  {_releases(bug)}  {bug.title[:WIDTH]}".rstrip())
+        typer.echo(f"{bug.state:9} {name}  {bug.releases_line}  {bug.title[:WIDTH]}".rstrip())
     counts = {state: sum(b.state is state for b in found.values()) for state in _states()}
     told = ", ".join(f"{n} {state}" for state, n in counts.items() if n)
     typer.echo(told or "there is no such bug")
@@ -246,13 +246,6 @@ def _states() -> list[str]:
     from nnfuzz.bugs.bug import BugState
 
     return list(BugState)
-
-
-def _releases(bug: Bug) -> str:
-    """The releases in which a bug is, such as "1.30.0 to 1.31.1, right in 1.32.0"."""
-    ends = dict.fromkeys(filter(None, (bug.first_bad_release, bug.last_bad_release)))
-    right = f"right in {bug.right_release}" if bug.right_release else ""
-    return ", ".join(filter(None, (" to ".join(ends), right)))
 
 
 def write_json(file: Path, value: object) -> None:

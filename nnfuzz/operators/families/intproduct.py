@@ -147,12 +147,16 @@ class IntegerProduct(OpSpec):
         for role, operand in zip("pq", self.operands(values)):
             yield role, operand, (self.by_role(role, values) or [None])[-1]
 
-    def total(self, *tensors: Tensor) -> Tensor:
-        """The exact sum of products, in float64."""
-        pair = [
+    def factors(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """a and b without their zero points, in float64."""
+        return [
             shifted(x, zero if zero is None else self.on_operand(role, zero, x))
             for role, x, zero in self.zeros(tensors)
         ]
+
+    def total(self, *tensors: Tensor) -> Tensor:
+        """The exact sum of products, in float64."""
+        pair = self.factors(tensors)
         # ONNX Runtime convolves in float32 only, which matters to the exporters of PyTorch.
         small = self.terms(*pair) * 255**2 < 2**24
         y = self.multiply(*(x.float() if small else x for x in pair)).double()

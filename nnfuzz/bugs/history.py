@@ -1,0 +1,89 @@
+"""What happened to the bugs of a ledger: events by day, and what each release fixed and broke."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from packaging.version import Version
+
+from nnfuzz.bugs.bug import Bug, BugState, ScriptResult
+
+_DATED = re.compile(r"(\d{4}-\d\d-\d\d) (.+)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class BugEvent:
+    """One line of the history of a bug. day: such as 2026-11-23; "" if nobody wrote it down."""
+
+    name: str
+    day: str
+    text: str
+
+    @property
+    def id(self) -> str:
+        """Equal for equal events, in every process."""
+        return hashlib.sha256(repr((self.name, self.day, self.text)).encode()).hexdigest()[:16]
+
+    @property
+    def line(self) -> str:
+        return f"{self.name}: {self.text}"
+
+
+@dataclass
+class ReleaseChanges:
+    """Names of the bugs that a release was the first to have right, or wrong again or newly."""
+
+    fixed: list[str] = field(default_factory=list)
+    broke: list[str] = field(default_factory=list)
+
+
+def events(bugs: Mapping[str, Bug]) -> list[BugEvent]:
+    """Everything that the ledger has written down, the oldest day first."""
+    found = [event for name, bug in bugs.items() for event in events_of(name, bug)]
+    return sorted(found, key=lambda event: (event.day, event.name))
+
+
+def events_of(name: str, bug: Bug) -> list[BugEvent]:
+    """The history of one bug: how it was found, then its notes."""
+    found = [BugEvent(name, bug.first_seen, f"new: {bug.title}")]
+    for note in bug.notes:
+        dated = _DATED.fullmatch(note)
+        day, text = dated.groups() if dated else ("", note)
+        found.append(BugEvent(name, day or bug.first_seen, text))
+    return found
+
+
+def release_changes(bugs: Mapping[str, Bug]) -> dict[str, dict[str, ReleaseChanges]]:
+    """What each release changed, by system and release, the newest release first.
+
+    A change lies between two releases that were run, so a release between them may have made it.
+    """
+    found: dict[str, dict[str, ReleaseChanges]] = {}
+    for name, bug in bugs.items():
+        if bug.state is BugState.DUPLICATE:
+            continue
+        for release, result in changes_of(bug).items():
+            changes = found.setdefault(bug.system, {}).setdefault(release, ReleaseChanges())
+            right = result is ScriptResult.RIGHT
+            (changes.fixed if right else changes.broke).append(name)
+    return {
+        system: dict(sorted(of.items(), key=lambda pair: Version(pair[0]), reverse=True))
+        for system, of in sorted(found.items())
+    }
+
+
+def changes_of(bug: Bug) -> dict[str, ScriptResult]:
+    """The releases in which a bug came or went, with what they show. A release in which the script
+    could not answer is passed over.
+    """
+    answers = (ScriptResult.RIGHT, ScriptResult.REPRODUCES)
+    known = {release: result for release, result in bug.releases.items() if result in answers}
+    if bug.right_release:
+        known.setdefault(bug.right_release, ScriptResult.RIGHT)
+    ordered = sorted(known, key=Version)
+    pairs = pairwise(ordered)
+    return {after: known[after] for before, after in pairs if known[before] != known[after]}

@@ -1,0 +1,83 @@
+"""The turns of `nnfuzz watch`, as a ledger keeps them: one small file, written in one step."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from nnfuzz.base.files import write_atomically
+from nnfuzz.base.reading import Unreadable, read
+from nnfuzz.base.untrusted import read_json
+from nnfuzz.base.writing import as_json
+from nnfuzz.bugs.bug import BugError
+from nnfuzz.bugs.ledger import Ledger
+
+FILE = "watch.json"
+SCHEMA = 1
+MOST_TURNS = 1000
+"""Turns that are kept: of one an hour six weeks, for the trends of a dashboard."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One turn of a system. day: on which it ended. tests, findings: of its campaign. new: bugs
+    that it added. operators, passes: how many the tests so far have reached. error: what went
+    wrong, in a line; "" if nothing did.
+    """
+
+    number: int
+    system: str
+    day: str
+    release: str = ""
+    tests: int = 0
+    findings: int = 0
+    new: int = 0
+    operators: int = 0
+    passes: int = 0
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class WatchState:
+    """What a watch has to remember beside its ledger.
+
+    turns: the last ones. checked: the releases of each system on which the ledger was checked, or
+    which cannot be installed. announced: identities of the events that people were told of; None
+    before the first turn, which announces nothing of what is there.
+    """
+
+    schema: int = SCHEMA
+    number: int = 0
+    checked: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    announced: tuple[str, ...] | None = None
+    turns: tuple[Turn, ...] = ()
+
+    def after(self, turn: Turn) -> WatchState:
+        """With one more turn."""
+        turns = (*self.turns, turn)[-MOST_TURNS:]
+        return replace(self, number=turn.number, turns=turns)
+
+    def having_checked(self, system: str, release: str) -> WatchState:
+        own = dict.fromkeys((*self.checked.get(system, ()), release))
+        return replace(self, checked={**self.checked, system: tuple(own)})
+
+
+def read_state(ledger: Ledger) -> WatchState:
+    """The state beside a ledger; an empty one if there is none. Raises: BugError."""
+    file = ledger.folder / FILE
+    if not file.is_file():
+        return WatchState()
+    try:
+        state = read(WatchState, read_json(file))
+        if state.schema != SCHEMA:
+            raise Unreadable(f"has the schema {state.schema!r}, this nnfuzz reads {SCHEMA}")
+        return state
+    except Unreadable as error:
+        raise BugError(f"{file}: {error}; delete it to check all releases anew") from error
+
+
+def write_state(ledger: Ledger, state: WatchState) -> None:
+    """Raises: OSError."""
+    ledger.folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(ledger.folder / FILE, json.dumps(as_json(state), indent=1).encode() + b"\n")
