@@ -163,7 +163,7 @@ class Catalog:
             config.operator_weights,
         )
         skeletons = (motif for motif in given if motif.skeleton)
-        self.skeletons = tuple(m for m in skeletons if config.motif_weights.get(m.name, m.weight))
+        self.skeletons += tuple(m for m in skeletons if config.motif_weights.get(m.name, m.weight))
 
     def _index(
         self,

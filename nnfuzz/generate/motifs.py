@@ -62,8 +62,8 @@ def plant(
 
     Raises: MissingOperator. In both cases the graph is left partly written: see Growth.restore.
     """
-    more = {"room": motif.size + SPARE, "together": DEPLOYED} if motif.skeleton else {}
-    writer = MotifWriter(catalog, growth, near, **more)
+    room, together = (motif.size + SPARE, DEPLOYED) if motif.skeleton else (0, TOGETHER)
+    writer = MotifWriter(catalog, growth, near, room, together)
     try:
         motif.write(writer, start)
     except MissingOperator:

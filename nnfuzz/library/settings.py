@@ -136,10 +136,10 @@ def make_config(
     if "time_limit" not in rest and "tests_limit" not in rest:
         rest["time_limit"] = DEFAULT_SECONDS
     rest.setdefault("pipelines", 0.0 if rest.get("levels") else DEFAULT_PIPELINES)
-    usual = {"dynamic": DEFAULT_DYNAMIC, "skeletons": DEFAULT_SKELETONS}
+    shares = {"dynamic": DEFAULT_DYNAMIC, "skeletons": DEFAULT_SKELETONS}
     return CampaignConfig(
         backends=tuple(specs),
-        case=CaseConfig(**{**usual, **case}).written_by(opsets),
+        case=CaseConfig(**{**shares, **case}).written_by(opsets),
         known=known,
         **{"seed": secrets.randbelow(1 << 32), **default_processes(len(specs)), **rest},
     )

@@ -60,7 +60,8 @@ def _sentence(motif: Motif) -> str:
 EXPORTED = """As PyTorch's exporters write modules
 
 `scripts/make/deployed.py` and `scripts/check/modules.py` have the modules, and
-`scripts/make/skeletons.py` exports them. Sizes that may be others are drawn; the rest is as the exporter wrote it."""
+`scripts/make/skeletons.py` exports them. Sizes that may be others are drawn; the rest is as the
+exporter wrote it."""
 
 SKELETONS = """
 A skeleton is a part of a model as people deploy it, from an embedding to a detection head. One
