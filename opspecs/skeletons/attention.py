@@ -7,6 +7,7 @@ import math
 from nnfuzz.operators.motif import skeleton
 
 from .parts import (
+    COPIED,
     WIDEST,
     attended,
     causal_mask,
@@ -35,6 +36,26 @@ def self_attention(m, x, mask=padding_mask):
     scores = scores_of(m, q, k)
     y = attended(m, mask(m, scores) if mask else scores, v)
     return linear(m, merge_heads(m, y), hidden, bias)
+
+
+def exported_attention(m, x):
+    """The same word for word as PyTorch writes BERT's, which runtimes replace by one operator."""
+    hidden = m.shape(x)[-1]
+    heads, width = head_sizes(m, hidden)
+    perms = ((0, 2, 1, 3), (0, 2, 3, 1), (0, 2, 1, 3))
+    q, k, v = (_projected(m, x, heads, width, perm) for perm in perms)
+    scores = padding_mask(m, m("Div", m("MatMul", q, k), math.sqrt(width)))
+    y = m("Transpose", attended(m, scores, v), perm=(0, 2, 1, 3))
+    y = m("Reshape", y, shape=(*m.shape(x)[:2], heads * width), **COPIED)
+    y = m("MatMul", y, m.weight(x, heads * width, hidden))
+    return m("Add", y, m.weight(x, hidden))
+
+
+def _projected(m, x, heads, width, perm):
+    y = m("MatMul", x, m.weight(x, m.shape(x)[-1], heads * width))
+    y = m("Add", y, m.weight(x, heads * width))
+    y = m("Reshape", y, shape=(*m.shape(x)[:2], heads, width), **COPIED)
+    return m("Transpose", y, perm=perm)
 
 
 def packed_attention(m, x, cached=False):
@@ -69,8 +90,9 @@ def grouped_attention(m, x, cached=False, window=0):
 @skeleton(size=34, begin=sequence)
 def attention_with_padding(m, x):
     """Attention of BERT, with the mask of padding, none, or an added one."""
-    mask = m.draw.choice((padding_mask, padding_mask, added_mask, None))
-    self_attention(m, x, mask)
+    if m.draw.chance(0.4):
+        return exported_attention(m, x)
+    return self_attention(m, x, m.draw.choice((padding_mask, padding_mask, added_mask, None)))
 
 
 def added_mask(m, scores):

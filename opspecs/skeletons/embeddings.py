@@ -8,7 +8,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.motif import skeleton
 
-from .attention import self_attention
+from .attention import exported_attention, self_attention
 from .parts import LAST, added, layer_norm, linear, near, positions, rows, silu, small_image, tokens
 
 IDS = (DType.INT64, DType.INT32)
@@ -38,7 +38,8 @@ def bert_embedding(m, ids):
         places = m.shared(TensorType(dtype, (1, length, hidden)), -1.0, 1.0)
     y = layer_norm(m, added(m, y, places))
     if m.draw.chance(0.5):
-        layer_norm(m, added(m, y, self_attention(m, y)))
+        kind = m.draw.choice((self_attention, exported_attention))
+        layer_norm(m, added(m, kind(m, y), y))
 
 
 @skeleton(size=16, begin=tokens, dtypes=IDS)

@@ -17,6 +17,8 @@ WIDEST = 48
 """No matrix of a skeleton has more columns."""
 MOST_OF_FIVE = 12
 """The largest dimension of a tensor with five axes."""
+COPIED = {"operand": "initializer", "inferred": -1, "allowzero": 0, "copied": (0, 1)}
+"""Of a Reshape that copies the sizes of the first two axes, as exporters write it."""
 LAST = {"axes": (-1,), "keepdims": 1}
 
 
@@ -166,14 +168,16 @@ def added(m, x, y):
 def split_heads(m, x, heads, width):
     """(batch, length, heads * width) -> (batch, heads, length, width)."""
     batch, length, _ = m.shape(x)
-    return m("Transpose", m("Reshape", x, shape=(batch, length, heads, width)), perm=(0, 2, 1, 3))
+    y = m("Reshape", x, shape=(batch, length, heads, width), **m.draw.choice(({}, COPIED)))
+    return m("Transpose", y, perm=(0, 2, 1, 3))
 
 
 def merge_heads(m, x):
     """(batch, heads, length, width) -> (batch, length, heads * width)."""
     batch, heads, length, width = m.shape(x)
     y = m("Transpose", x, perm=(0, 2, 1, 3))
-    return m("Reshape", y, shape=(batch, length, heads * width))
+    given = m.draw.choice(({}, COPIED))
+    return m("Reshape", y, shape=(batch, length, heads * width), **given)
 
 
 def masked_value(m, x):

@@ -6,7 +6,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.motif import skeleton
 
-from .attention import grouped_attention, packed_attention, self_attention
+from .attention import exported_attention, grouped_attention, packed_attention, self_attention
 from .parts import (
     LAST,
     WIDEST,
@@ -42,11 +42,13 @@ def gated(m, x, kind):
     return linear(m, m("Mul", kind(m, gate), up), hidden, bias)
 
 
-@skeleton(size=62, begin=sequence, weight=2.0)
+@skeleton(size=72, begin=sequence, weight=2.0)
 def encoder_layer(m, x):
     """A layer of BERT: attention and feed-forward, each with a residual and then normalised."""
-    y = layer_norm(m, added(m, x, self_attention(m, x)))
-    layer_norm(m, added(m, y, feed_forward(m, y)))
+    x = layer_norm(m, x)
+    kind = m.draw.choice((self_attention, exported_attention))
+    y = layer_norm(m, added(m, kind(m, x), x))
+    layer_norm(m, added(m, feed_forward(m, y), y))
 
 
 @skeleton(size=62, begin=sequence)
