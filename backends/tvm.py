@@ -50,7 +50,7 @@ _REQUIRED = frozenset(
 # The importer's own statements; what the code generator cannot do stays an exception.
 _UNSUPPORTED = re.compile(
     r"not (yet )?supported|not implemented|unsupported|only supports?\b|currently only"
-    r"|only constant|must be a constant|cannot handle ShapeExpr|missing outputs during conversion"
+    r"|only constant|must be a constant|missing outputs during conversion"
     r"|must be \d+ for Relax frontend|requires the input tensor to have float dtype",
     re.IGNORECASE,
 )
@@ -78,7 +78,7 @@ def run(model, inputs, level):
         program = relax.build(module, target, relax_pipeline=pipeline, exec_mode={exec_mode})
     machine = relax.VirtualMachine(program, device)
     main = machine["main"]
-{lifted}    result = main(*(tvm.runtime.tensor(array, device) for array in arrays))
+{lifted}    result = main(*(tvm.runtime.tensor(array, device) for array in arrays){kept})
     results = [result] if len(outputs) == 1 else result
     return {{name: {value} for name, value in zip(outputs, results)}}
 """
@@ -87,11 +87,16 @@ _REPRO_ONNX = """\
     from tvm.relax.frontend.onnx import from_onnx
 
     graph = onnx.load_model_from_string(model).graph
-    module = from_onnx(onnx.load_model_from_string(model))
-    weights = {tensor.name for tensor in graph.initializer}
+    {imported}
+    weights = {{tensor.name for tensor in graph.initializer}}
     arrays = [inputs[value.name] for value in graph.input if value.name not in weights]
     outputs = [value.name for value in graph.output]
 """
+_IMPORTED = """\
+module = from_onnx(onnx.load_model_from_string(model))"""
+_IMPORTED_AND_KEPT = """\
+module = from_onnx(onnx.load_model_from_string(model), keep_params_in_input=True)
+    module, parameters = relax.frontend.detach_params(module)"""
 _REPRO_DRAWN = """\
     passes, config, options = DRAWN.get(level, ((), {{}}, {{}}))
     level = level.partition("+")[0]
@@ -150,6 +155,7 @@ class _Module:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     source: Any = None  # of what is no ONNX
+    parameters: tuple[Any, ...] = ()  # weights that are inputs, behind those of the model
 
 
 _WHOLE = frozenset({"sequential", "_pipeline"})
@@ -179,6 +185,7 @@ class Tvm(Backend):
         target: Literal["llvm", "cuda"] = option("llvm", "code generator", means="device")
         exec_mode: Literal["bytecode", "compiled"] = option("bytecode", "Relax executor")
         form: Literal["onnx", "exported"] = option("onnx", FORM)
+        weights: Literal["constants", "inputs"] = option("constants", "of the module for weights")
 
     @classmethod
     def default_levels(cls) -> tuple[str, ...]:
@@ -197,7 +204,7 @@ class Tvm(Backend):
         return {"tvm": tvm.__version__, "llvm": str(llvm)}
 
     def load(self, model: Any) -> _Module:
-        """ONNX bytes -> IRModule with the declared static shapes and the weights as constants."""
+        """ONNX bytes -> IRModule with the declared static shapes."""
         if not isinstance(model, bytes):
             return _Module(relax_module(model), tuple(model.graph.inputs), model.outputs, model)
         import onnx
@@ -208,10 +215,18 @@ class Tvm(Backend):
         ends = (*proto.graph.input, *proto.graph.output)
         if any(v.type.tensor_type.elem_type in _PACKED for v in ends):
             raise NotImplementedError("tvm.runtime takes and returns no arrays of 4 bits")
+        kept = self.options.weights == "inputs"
+        ir, parameters = from_onnx(proto, keep_params_in_input=kept), ()
+        if kept:
+            from tvm.relax.frontend import detach_params
+
+            ir, found = detach_params(ir)
+            parameters = tuple(found.get("main", ()))
         return _Module(
-            from_onnx(proto),
+            ir,
             tuple(value.name for value in proto.graph.input if value.name not in weights),
             tuple(value.name for value in proto.graph.output),
+            parameters=parameters,
         )
 
     def draw_pipeline(self, rng: Random) -> Pipeline | None:
@@ -273,7 +288,8 @@ class Tvm(Backend):
         main = _main(relax.VirtualMachine(executable, device), pipeline)
 
         def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-            result = main(*(tvm.runtime.tensor(inputs[name], device) for name in module.inputs))
+            given = (tvm.runtime.tensor(inputs[name], device) for name in module.inputs)
+            result = main(*given, *module.parameters)
             results = [result] if len(module.outputs) == 1 else result
             return {name: _array(value) for name, value in zip(module.outputs, results)}
 
@@ -309,6 +325,10 @@ class Tvm(Backend):
     def _written(self, **told: str) -> str:
         onnx = self.form == ONNX
         load, value = (_REPRO_ONNX, "value.numpy()") if onnx else (REPRO_RELAX, VALUE)
+        kept = onnx and self.options.weights == "inputs"
+        if onnx:
+            load = load.format(imported=_IMPORTED_AND_KEPT if kept else _IMPORTED)
+        told["kept"] = ', *parameters.get("main", ())' if kept else ""
         return _REPRO.format(load=load.rstrip(), value=value, **told)
 
     def _target(self, level: str, options: Mapping[str, str]) -> Any:

@@ -76,6 +76,8 @@ class ThresholdedRelu(Unary):
     """x where x > alpha, else 0. Source: ONNX ThresholdedRelu-10."""
 
     unexportable = (SCALAR_DOUBLES,)
+    carries_nan = False
+    """The body of ONNX gives 0 for NaN, which is not greater than alpha; PyTorch gives NaN."""
     alpha = Choice((*POINTS, -0.5))
 
     def torch(self, x):

@@ -268,6 +268,8 @@ class LRN(Unary):
     """
 
     takes_empty = False
+    carries_nan = False
+    """PyTorch's running sums carry it into channels of other windows."""
     weight = 1.8  # few values have such a type
     unexportable = DECOMPOSED
     inputs = (In("T", FLOATS, (4, 4)),)

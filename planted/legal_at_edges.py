@@ -99,8 +99,13 @@ def ignores_what_is_no_number(node, xs):
     ys = plain(node, xs)
     if node.op.edges or all(x.dtype not in NATIVE or bool(x.isfinite().all()) for x in xs):
         return ys
-    tame = [torch.where(x.isfinite(), x, 0.0).to(x.dtype) if x.dtype in NATIVE else x for x in xs]
+    tame = [torch.where(_kept(node, x), x, 0.0).to(x.dtype) if x.dtype in NATIVE else x for x in xs]
     return plain(node, tame)
+
+
+def _kept(node: Node, x: Tensor) -> Tensor:
+    """Numbers, and NaN where the operator carries it."""
+    return x.isfinite() | (x.isnan() if node.op.carries_nan else False)
 
 
 @variation

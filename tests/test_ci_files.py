@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from tests.corpus import consumers
+from tests.test_commands_of_the_docs import BROKEN
 
 ROOT = Path(__file__).parent.parent
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
@@ -32,6 +33,7 @@ def step(name, folder, **inputs):
         key: re.sub(r"\$\{\{ inputs\.(\w+) \}\}", lambda m: chosen[m[1]], value)
         for key, value in STEPS[name]["env"].items()
     }
+    env["CHECKOUT"] = str(ROOT)
     assert "${{" not in STEPS[name]["run"], "inputs in a script could inject commands"
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     summary = {"GITHUB_STEP_SUMMARY": str(folder / "step.md"), "PATH": path}
@@ -67,6 +69,33 @@ def test_the_action_fuzzes_without_models(tmp_path):
     assert done.returncode in (0, 1), done.stderr
     assert (tmp_path / "step.md").read_text().startswith("## nnfuzz fuzz onnxruntime")
     assert (tmp_path / "nnfuzz-out" / "ci" / "campaign" / "summary.json").exists()
+
+
+def test_the_action_installs_the_wheel_of_an_earlier_job(tmp_path, stub):
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "dist" / "mine-1.0-py3-none-any.whl").write_bytes(b"")
+    env = {**stub, "WHEEL": "dist/*.whl"}
+    command = ["bash", "-ec", STEPS["Wheel"]["run"]]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.stdout.split()[3:] == [
+        "--quiet", "--force-reinstall", "--no-deps", "dist/mine-1.0-py3-none-any.whl"
+    ]  # fmt: skip
+
+
+def test_the_action_keeps_a_ledger_every_night_and_watches(tmp_path):
+    """With a compiler that fails: what a night has found is known in the next one."""
+    pytest.importorskip("onnxruntime")
+    (tmp_path / "broken.py").write_text(BROKEN)
+    few = "--plugin broken.py --tests 1 --nodes 2 --exporter direct --set probe=0 --seed 3"
+    for code in (1, 0):
+        done = step("Run", tmp_path, mode="nightly", backend="broken", arguments=few)
+        assert done.returncode == code, done.stdout + done.stderr
+        (tmp_path / "nnfuzz-out" / "ci" / "campaign").rename(tmp_path / f"night{code}")
+    assert "held back" in done.stdout
+    assert len(list((tmp_path / "bugs").rglob("bug.toml"))) == 1
+    (tmp_path / "nnfuzz.toml").write_text("[watch]\n")
+    done = step("Run", tmp_path, mode="watch")
+    assert done.returncode == 2 and "there is nothing to watch" in done.stderr
 
 
 @pytest.fixture

@@ -43,6 +43,7 @@ ONLY_PARSED = {
     "nnfuzz fuzz -b tvm --seed 7 --tests ": "starts a cluster",
     "nnfuzz backends --prune": "removes the reader's environments",
     "nnfuzz bisect": "installs releases from the network",
+    "nnfuzz bugs check onnxsim": "asks the package index; tests/watch has an index of its own",
     "nnfuzz merge": "tests/campaign/test_merging.py has parts of a campaign",
     "nnfuzz serve": "serves until Ctrl-C; tests/serve has its pages",
     "nnfuzz select --from-findings": "tests/cli/test_select.py has a campaign to take them from",

@@ -25,11 +25,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import platformdirs
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
 from nnfuzz.backend.contract import Backend
 from nnfuzz.backend.registry import RegistryError
 from nnfuzz.base.text import visible
+from nnfuzz.base.untrusted import read_bytes
 from nnfuzz.sandbox.forkserver import Home
 
 WORKER = ("numpy", "ml_dtypes>=0.5", "onnx>=1.19")
@@ -90,6 +92,35 @@ def home_of(
     if not release or is_installed(backend, release):
         return None
     return Home(_environment(backend, release, note or _tell).python, _lent(backend))
+
+
+def lend_wheel(
+    backend: type[Backend], wheel: Path, note: Callable[[str], None] | None = None
+) -> str:
+    """Makes the environment of a wheel of one's own; returns the release by which it is asked for,
+    such as 0.28.0.dev1+wheel.1f2e3d4c, whose end is a digest of the wheel.
+
+    Raises: ReleaseError for a wheel of another package, or one that cannot be installed.
+    """
+    package, version = read_wheel_name(wheel)
+    if canonicalize_name(backend.distribution) != package:
+        named = backend.distribution or "no package"
+        raise ReleaseError(f"{wheel.name} is a wheel of {package}; {backend.name} is of {named}")
+    public = str(version).partition("+")[0]
+    release = f"{public}+wheel.{hashlib.sha256(read_bytes(wheel)).hexdigest()[:8]}"
+    own = requirements(backend, release)
+    installed = (str(wheel.resolve()), *own[1:])
+    environment_of(backend.distribution, release, own, _modules(backend), note or _tell, installed)
+    return release
+
+
+def read_wheel_name(wheel: Path) -> tuple[str, Version]:
+    """The package and the version of a wheel. Raises: ReleaseError for a name that no wheel has."""
+    try:
+        package, version, *_ = parse_wheel_filename(wheel.name)
+    except InvalidWheelFilename as error:
+        raise ReleaseError(f"{wheel} is not named as a wheel is: {error}") from error
+    return package, version
 
 
 def is_installed(backend: type[Backend], release: str) -> bool:
@@ -181,8 +212,11 @@ def _environment(backend: type[Backend], release: str, note: Callable[[str], Non
     if not backend.distribution:
         raise ReleaseError(f"backend {backend.name} does not say which distribution it is of")
     wanted = requirements(backend, release)
-    modules = ("numpy", "ml_dtypes", "onnx", *backend.preload)
-    return environment_of(backend.distribution, release, wanted, modules, note)
+    return environment_of(backend.distribution, release, wanted, _modules(backend), note)
+
+
+def _modules(backend: type[Backend]) -> tuple[str, ...]:
+    return ("numpy", "ml_dtypes", "onnx", *backend.preload)
 
 
 def environment_of(
@@ -191,11 +225,12 @@ def environment_of(
     packages: tuple[str, ...],
     modules: tuple[str, ...],
     note: Callable[[str], None],
+    installed: tuple[str, ...] = (),
 ) -> Environment:
     """Makes the environment that holds some packages if there is none, and returns it.
 
-    packages: what an installer is asked for. modules: those that must be importable there.
-    Raises: ReleaseError.
+    packages: what it is named after, and what an installer is asked for, unless it is asked for
+    `installed`. modules: those that must be importable there. Raises: ReleaseError.
     """
     machine = (*sys.version_info[:2], platform.machine())
     digest = hashlib.sha256(repr((packages, machine)).encode()).hexdigest()[:8]
@@ -204,7 +239,7 @@ def environment_of(
     if not found.python.exists():
         with _locked(place, note):
             if not found.python.exists():  # nobody else has made it meanwhile
-                _make(modules, found, packages, note)
+                _make(modules, found, installed or packages, note)
     return found
 
 

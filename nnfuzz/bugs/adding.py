@@ -25,6 +25,8 @@ from nnfuzz.triage.known import KnownFailures
 
 MOST_OPERATORS = 3
 """In the name of a bug."""
+CAMPAIGN = "campaign.sqlite"
+"""The file of a campaign, as nnfuzz.store.store names it, which is a room above this one."""
 Confirm = Callable[[Path, Bug], ScriptRun]
 """Runs a script in the release of the compiler in which the bug was found."""
 
@@ -52,12 +54,15 @@ class Addition:
 
 
 def findings_below(place: Path) -> list[Path]:
-    """The folders of findings: the place itself, or those of a campaign. Raises: BugError."""
+    """The folders of findings: the place itself, or those of a campaign, which may have none.
+
+    Raises: BugError for a place that is neither.
+    """
     if is_finding(place):
         return [place]
     within = place / "findings" if (place / "findings").is_dir() else place
     found = sorted(path for path in within.glob("*") if is_finding(path))
-    if not found and within == place:
+    if not found and within == place and not (place / CAMPAIGN).is_file():
         raise BugError(f"{place} is neither a campaign nor a finding: there is no finding in it")
     return found
 
@@ -108,13 +113,25 @@ class Adder:
         known = KnownFailures.merged(known_by(f, self.registry) for f in {folder, source})
         keys = {key for found in known.keys for key in found}
         made = _bug(finding, folder, known.hashes, keys)
-        fitting = (n for n, b in bugs.items() if b.system == made.system)
-        name = next((n for n in fitting if bugs[n].is_of(known.hashes, keys)), "")
-        while name and (leader := bugs[name].duplicate_of):
-            name = leader if leader in bugs else ""
-        if name:
+        own = (
+            n for n, b in bugs.items() if b.system == made.system and b.is_of(known.hashes, keys)
+        )
+        leaders = dict.fromkeys(_leader(name, bugs) for name in own)
+        fitting = sorted(filter(None, leaders), key=lambda n: not bugs[n].state.is_open)
+        if name := next((n for n in fitting if self._has_it(n, bugs[n], made)), ""):
             return self._occurred(name, bugs[name], made, folder)
         return self._new(_free(_name(finding), bugs), made, source, folder)
+
+    def _has_it(self, name: str, bug: Bug, made: Bug) -> bool:
+        """Whether the finding is of a bug that its signatures or keys fit: not of one that was
+        fixed, and whose script is right in the finding's release.
+        """
+        script = self.ledger.script(name)
+        if bug.state is not BugState.FIXED or self.confirm is None or not script.is_file():
+            return True
+        if newer(bug.right_release, made.last_bad_release):
+            return True
+        return self.confirm(script, made).result is not ScriptResult.RIGHT
 
     def _new(self, name: str, made: Bug, source: Path, folder: Path) -> Addition:
         """Adds a bug; it is flaky if its script does not reproduce it at once."""
@@ -153,6 +170,13 @@ class Adder:
         if changed != bug:
             self.ledger.put(name, changed)
         return Addition(folder, name, kind, message)
+
+
+def _leader(name: str, bugs: dict[str, Bug]) -> str:
+    """The bug that a bug is a duplicate of, in the end: itself if it is none; "" for one gone."""
+    while name and (leader := bugs[name].duplicate_of):
+        name = leader if leader in bugs else ""
+    return name
 
 
 def _bug(finding: Finding, folder: Path, signatures: frozenset[str], keys: set[Key]) -> Bug:

@@ -17,7 +17,7 @@ from nnfuzz.base.reading import JsonObject, Unreadable, read
 from nnfuzz.base.untrusted import read_text
 from nnfuzz.base.writing import fields_as_json
 from nnfuzz.bugs.toml import toml_text
-from nnfuzz.triage.keys import Key, have_one_cause
+from nnfuzz.triage.keys import Key, is_known_cause
 from nnfuzz.triage.known import KnownFailures
 
 FILE = "bug.toml"
@@ -132,11 +132,14 @@ class Bug:
         """Whether a finding with these signatures and keys has this bug as its cause."""
         if not set(self.signatures).isdisjoint(signatures):
             return True
-        return bool(self.keys) and have_one_cause(frozenset(keys), Key.parse_all(self.keys))
+        return bool(self.keys) and is_known_cause(frozenset(keys), Key.parse_all(self.keys))
 
     def recognised_as(self, other: Bug) -> Bug:
-        """With what the other one is recognised by as well."""
-        mine, theirs = ((b.signatures, b.keys, b.patterns) for b in (self, other))
+        """With what the other one is recognised by as well: of its keys, those that need no other
+        key beside them."""
+        decisive = tuple(sorted(str(k) for k in Key.parse_all(other.keys) if k.is_decisive))
+        mine = self.signatures, self.keys, self.patterns
+        theirs = other.signatures, decisive, other.patterns
         both = (tuple(dict.fromkeys((*one, *more))) for one, more in zip(mine, theirs))
         signatures, keys, patterns = both
         return replace(self, signatures=signatures, keys=keys, patterns=patterns)
@@ -161,8 +164,9 @@ class Bug:
         return ", ".join(filter(None, (" to ".join(ends), right)))
 
     def noted(self, text: str, today: date) -> Bug:
-        """With a further note, which begins with the day."""
-        return replace(self, notes=(*self.notes, f"{today.isoformat()} {' '.join(text.split())}"))
+        """With a further note, which begins with the day; one that is there already stays alone."""
+        note = f"{today.isoformat()} {' '.join(text.split())}"
+        return replace(self, notes=tuple(dict.fromkeys((*self.notes, note))))
 
 
 _RELEASES = ("first_bad_release", "last_bad_release", "right_release")

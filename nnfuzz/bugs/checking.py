@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from enum import StrEnum
-from pathlib import Path
 
 from nnfuzz.backend.releases import ReleaseError
 from nnfuzz.base.text import one_line
+from nnfuzz.bugs.bisecting import Run, ScriptBisection, run_once, with_answers
 from nnfuzz.bugs.bug import Bug, BugState, ScriptResult, newer, version_of
 from nnfuzz.bugs.environments import Choose, Interpreter
 from nnfuzz.bugs.ledger import Ledger, Note
-from nnfuzz.bugs.scripts import ScriptRun, run_script
-from nnfuzz.experiment.bisection import Bisection, BisectionStep, ReleaseAnswer, went
+from nnfuzz.bugs.scripts import ScriptRun
+from nnfuzz.experiment.bisection import Bisection
 
 REPEATS = 3
 """Runs of a script that does not reproduce its bug, before that is believed."""
-_ANSWERS = {
-    ScriptResult.REPRODUCES: ReleaseAnswer.FAILS,
-    ScriptResult.RIGHT: ReleaseAnswer.RIGHT,
-    ScriptResult.OTHERWISE: ReleaseAnswer.DIFFERENT,
-    ScriptResult.CANNOT_RUN: ReleaseAnswer.UNSUPPORTED,
-}
 
 
 class BugChange(StrEnum):
@@ -120,29 +114,19 @@ def _right(bug: Bug, release: str, today: date) -> tuple[BugChange, Bug]:
     return BugChange.FIXED, fixed.noted(f"fixed in {release}", today)
 
 
-Run = Callable[[Path, str, bool], ScriptRun]
-"""Runs a script by an interpreter; whether the release is one in which it reproduced."""
-
-
-def run_once(script: Path, python: str, same_release: bool) -> ScriptRun:
-    return run_script(script, python, same_release)
-
-
 @dataclass(frozen=True)
 class Checker:
     """Runs the scripts of a ledger in one release of each system.
 
-    choose: says where the script of a bug runs. releases: lists those of a bug's package; None
-    if it is not to be looked up with which release a bug went. place_of: where one of these is.
-    write: whether states move.
+    choose: says where the script of a bug runs. bisection: looks up with which release a bug went;
+    None if that is not wanted. write: whether states move.
     """
 
     ledger: Ledger
     choose: Choose
     note: Note
     today: date
-    releases: Callable[[Bug], list[str]] | None = None
-    place_of: Callable[[str], Choose] | None = None
+    bisection: ScriptBisection | None = None
     write: bool = True
     run: Run = field(default=run_once)
 
@@ -162,7 +146,9 @@ class Checker:
             return Checked(name, bug.system, "", BugChange.CANNOT_RUN, told, bug)
         runs = self._runs(name, bug, place)
         change, now = judged(bug, place.release, runs, self.today)
-        history = self._history(name, bug, place) if change is BugChange.FIXED else None
+        history = None
+        if self.bisection is not None and change is BugChange.FIXED:
+            history = self.bisection.fixed(name, bug, self.ledger.script(name), place.release)
         if self.write:
             with self.ledger.locked(self.note):  # somebody may have changed it meanwhile
                 fresh = self.ledger.bug(name)
@@ -192,39 +178,12 @@ class Checker:
                 break
         return runs
 
-    def _history(self, name: str, bug: Bug, place: Interpreter) -> Bisection | None:
-        """With which release a bug went that is not in this one; None if that is not looked up."""
-        if self.releases is None or self.place_of is None or not bug.last_bad_release:
-            return None
-        last, first = bug.last_bad_release, place.release
-        try:
-            listed = [r for r in self.releases(bug) if newer(r, last) and newer(first, r)]
-        except ReleaseError as error:
-            self.note(f"{name}: with which release it went is not known: {error}")
-            return None
-        place_of = self.place_of
-
-        def ask(release: str) -> BisectionStep:
-            try:
-                there = place_of(release)(bug)
-            except ReleaseError as error:
-                return BisectionStep(release, ReleaseAnswer.SKIPPED, str(error))
-            run = self.run(self.ledger.script(name), there.python, False)
-            self.note(f"{name}: {run.result} in {release}")
-            return BisectionStep(release, _ANSWERS[run.result], run.message)
-
-        return went(bug.system, [last, *listed, first], ask, right=True)
-
 
 def _with_history(bug: Bug, history: Bisection | None, today: date) -> Bug:
     """The bug with the answers of the releases between its last bad one and a right one."""
     if history is None or bug.state is not BugState.FIXED:
         return bug
-    answers = {answer: result for result, answer in _ANSWERS.items()}
-    steps = {s.release: answers[s.answer] for s in history.steps if s.answer in answers}
-    for release in (r for r, result in steps.items() if result is ScriptResult.REPRODUCES):
-        bug = bug.failing_in(release)
-    bug = replace(bug, releases={**bug.releases, **steps})
+    bug = with_answers(bug, history)
     if not history.release or history.release == bug.right_release:
         return bug
     return replace(bug, right_release=history.release).noted(history.result, today)

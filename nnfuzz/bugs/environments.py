@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from nnfuzz.backend.contract import Backend
 from nnfuzz.backend.registry import BackendRegistry, RegistryError
 from nnfuzz.backend.releases import (
     WORKER,
@@ -20,7 +21,9 @@ from nnfuzz.backend.releases import (
     environment_of,
     home_of,
     index_releases,
+    lend_wheel,
     package_of,
+    read_wheel_name,
 )
 from nnfuzz.base.untrusted import read_bytes
 from nnfuzz.bugs.bug import Bug
@@ -65,6 +68,10 @@ class Interpreters:
         except RegistryError:
             return bug.system
 
+    def releases(self, bug: Bug) -> list[str]:
+        """The releases of a bug's package, the oldest first. Raises: ReleaseError."""
+        return index_releases(self.package(bug))
+
     def installed(self, bug: Bug) -> Interpreter:
         return self.of_python(sys.executable)(bug)
 
@@ -86,9 +93,7 @@ class Interpreters:
         """A release in an environment of its own, which is made if there is none."""
 
         def choose(bug: Bug) -> Interpreter:
-            package, backend = self.package(bug), None
-            if bug.system in self.registry.names():
-                backend = self.registry.get(bug.system)
+            package, backend = self.package(bug), self._backend(bug)
             if self.installed(bug).release == release:
                 return Interpreter(sys.executable, release)
             if backend is not None and backend.distribution == package and not bug.needs:
@@ -101,16 +106,18 @@ class Interpreters:
 
     def of_wheel(self, wheel: Path) -> Choose:
         """The compiler in a wheel, in an environment that is made anew for another wheel."""
-        try:
-            package, version, *_ = parse_wheel_filename(wheel.name)
-        except InvalidWheelFilename as error:
-            raise ReleaseError(f"{wheel} is not named as a wheel is: {error}") from error
+        package, version = read_wheel_name(wheel)
         digest = hashlib.sha256(read_bytes(wheel)).hexdigest()[:8]
 
         def choose(bug: Bug) -> Interpreter:
             own = self.package(bug)
             if canonicalize_name(own) != package:
                 raise ReleaseError(f"{wheel.name} is a wheel of {package}, not of {own}")
+            backend = self._backend(bug)
+            if backend is not None and backend.distribution == own and not bug.needs:
+                lent = self._once((own, digest), lambda: lend_wheel(backend, wheel, self.note))
+                home = home_of(backend, lent, self.note)
+                return Interpreter(str(home.python) if home else sys.executable, str(version))
             packages = (str(wheel.resolve()), *WORKER, *bug.needs)
             return self._made(own, f"{version}_{digest}", packages, str(version))
 
@@ -125,6 +132,10 @@ class Interpreters:
                 "is taken (--wheel takes a nightly of your own)"
             )
         return self.of_release(releases[-1])(bug)
+
+    def _backend(self, bug: Bug) -> type[Backend] | None:
+        names = self.registry.names()
+        return self.registry.get(bug.system) if bug.system in names else None
 
     def _made(
         self, package: str, name: str, packages: tuple[str, ...], release: str

@@ -17,16 +17,20 @@ _DATED = re.compile(r"(\d{4}-\d\d-\d\d) (.+)", re.DOTALL)
 
 @dataclass(frozen=True)
 class BugEvent:
-    """One line of the history of a bug. day: such as 2026-11-23; "" if nobody wrote it down."""
+    """One line of the history of a bug. day: such as 2026-11-23; "" if nobody wrote it down.
+    is_first: whether it tells of the bug itself, whatever its title is by now.
+    """
 
     name: str
     day: str
     text: str
+    is_first: bool = False
 
     @property
     def id(self) -> str:
         """Equal for equal events, in every process."""
-        return hashlib.sha256(repr((self.name, self.day, self.text)).encode()).hexdigest()[:16]
+        about = (self.name,) if self.is_first else (self.name, self.day, self.text)
+        return hashlib.sha256(repr(about).encode()).hexdigest()[:16]
 
     @property
     def line(self) -> str:
@@ -49,7 +53,7 @@ def events(bugs: Mapping[str, Bug]) -> list[BugEvent]:
 
 def events_of(name: str, bug: Bug) -> list[BugEvent]:
     """The history of one bug: how it was found, then its notes."""
-    found = [BugEvent(name, bug.first_seen, f"new: {bug.title}")]
+    found = [BugEvent(name, bug.first_seen, f"new: {bug.title}", is_first=True)]
     for note in bug.notes:
         dated = _DATED.fullmatch(note)
         day, text = dated.groups() if dated else ("", note)

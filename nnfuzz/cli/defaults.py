@@ -22,6 +22,8 @@ from nnfuzz.base.untrusted import making_sense, read_text
 from nnfuzz.cli.errors import UsageError
 
 FILE = "nnfuzz.toml"
+OWN_READER = ("watch",)
+"""Commands that read their tables themselves, which hold more than options."""
 
 
 def read_defaults(group: object, file: Path = Path(FILE)) -> dict[str, object]:
@@ -46,6 +48,8 @@ def _commands(command: object, table: Mapping[str, object], path: str) -> dict[s
     inner = getattr(command, "commands", {})
     found: dict[str, object] = {}
     for key, value in table.items():
+        if key in OWN_READER and not path:
+            continue
         if key not in inner:
             found |= _option(command, key, value, path)
         elif isinstance(value, dict):

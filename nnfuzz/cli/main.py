@@ -34,6 +34,7 @@ from nnfuzz.cli.commands.serve import serve
 from nnfuzz.cli.commands.settings import settings
 from nnfuzz.cli.commands.show import show
 from nnfuzz.cli.commands.verify import verify
+from nnfuzz.cli.commands.watch import watch
 from nnfuzz.cli.defaults import FILE, read_defaults
 from nnfuzz.cli.errors import FAULT, INTERRUPTED, USAGE, UsageError, plain_message
 from nnfuzz.cli.limits import limit_command
@@ -98,7 +99,7 @@ def application() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_top)
-    fuzzing = (fuzz, settings, merge, publish, doctor)
+    fuzzing = (fuzz, settings, watch, merge, publish, doctor)
     findings = (replay, reduce, bisect, report, serve, metrics, file, show)
     for command in (*fuzzing, check, *findings, generate, mine, select, verify, rewrite, backends):
         app.command(command.__name__, cls=Grouped)(command)

@@ -11,6 +11,7 @@ change it by these rules:
   points that stand for its operands: the ends of an interval, both zeros where it holds either,
   NaN, an infinity. What these agree on is decided (`_agreed`); next to a pole, at the end of a
   domain or where something may overflow they do not.
+- NaN is carried into what depends on it by operators that say so (`OpSpec.carries_nan`).
 - -inf leaves an element out of a softmax, as masks of attention do (`OpSpec.leaves_out`).
 - Any other operator makes numbers of numbers, as long as they are in its domain, outside of which
   what it computes on its way may overflow; what depends on another element is anything at all.
@@ -207,7 +208,9 @@ def _outputs(
     if not node.op.edges:
         ends = [[own.lo for own, _ in inputs], [own.hi for own, _ in inputs]]
         far = any(bool((term > 0).any()) for end in ends for term in node.op.domain(*end))
-        return [(own.masked(everywhere(own.lo, far)), edge) for own, edge in plain]
+        carried = _carried(node.op, inputs, len(plain))
+        masked = (own.masked(everywhere(own.lo, far)) for own, _ in plain)
+        return [(own, edge or Edge.none(own.lo)) for own, edge in zip(masked, carried)]
     if isinstance(node.op, DataMovement):
         if node.op.mixes:
             return plain
@@ -221,6 +224,24 @@ def _outputs(
         return [(plain[0][0], _selected([*inputs], plain[0][0]))] if dtype.is_float else plain
     counted = inputs[: len(inputs) - node.op.typing]
     return [_agreed(node.op, counted, plain[0][0], dtype)]
+
+
+def _carried(
+    op: OpSpec, inputs: Sequence[tuple[Interval, Edge]], outputs: int
+) -> Sequence[Edge | None]:
+    """NaN in the results that depend on a NaN; None per output if there is none in any.
+
+    Numbers of which no operator makes NaN stand for all other elements.
+    """
+    nans = [torch.isnan(edge.special) for _, edge in inputs]
+    if not op.carries_nan or not any(bool(nan.any()) for nan in nans):
+        return [None] * outputs
+    tame = [torch.ones_like(x.lo) for x, _ in inputs]
+    marked = [x.masked_fill(nan, torch.nan) if bool(nan.any()) else x for nan, x in zip(nans, tame)]
+    found = zip(flatten(op.torch(*marked)), flatten(op.torch(*tame)))
+    made = ((torch.isnan(y) & ~torch.isnan(other)) for y, other in found)
+    special = (torch.where(mask, torch.nan, 0.0).double() for mask in made)
+    return [Edge(own, torch.zeros_like(own)) for own in special]
 
 
 def edges_of_moved(

@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import zip_longest
+from itertools import islice, zip_longest
 
 from nnfuzz.backend.outcome import DIFFERENCES, Outcome, OutcomeKind
 from nnfuzz.feedback.opsets import OpsetTally, VersionedKeys
@@ -145,8 +145,10 @@ class Prober:
 
     def ask_all(self, most: int | None = None, before: int = 0) -> None:
         """Requests every signature with one exporter, or at most that many new ones."""
-        promising = map(self._promising, self._by_signature)
-        self.ask(self._new(by_turns([key for key in promising if key is not None]))[:most], before)
+        tables = self.tables.values()
+        bad = {key for table in tables for key, entry in table.entries.items() if entry.bad}
+        left = ([key for key in keys if key not in bad] for keys in self._newest.values())
+        self.ask(self._new(by_turns([keys[0] for keys in left if keys]), most), before)
 
     def lacks_answers(self) -> bool:
         """Whether a signature would have to be probed whose first answer is not known."""
@@ -273,13 +275,14 @@ class Prober:
                 if refusals:
                     names = [name] if name in self.tables else list(self.tables)
                     wanted.update(dict.fromkeys(self._suspects(keys, refusals, names)))
-        asked = self._new(dict.fromkeys((*wanted, *self._likely())))[:most]
+        asked = self._new(dict.fromkeys((*wanted, *self._likely())), most)
         self.ask(asked, before)
         return len(asked)
 
-    def _new(self, keys: Iterable[SupportKey]) -> list[SupportKey]:
-        """The signatures that are neither decided nor requested."""
-        return [key for key in keys if key not in self._asked and self._undecided(key)]
+    def _new(self, keys: Iterable[SupportKey], most: int | None) -> list[SupportKey]:
+        """The signatures that are neither decided nor requested, or at most that many of them."""
+        new = (key for key in keys if key not in self._asked and self._undecided(key))
+        return list(islice(new, most))
 
     def _suspects(
         self, keys: Sequence[SupportKey], refusals: Sequence[str], names: Sequence[str]

@@ -116,17 +116,24 @@ class SupportCache:
 
     def load(self, path: Path) -> KnownAnswers:
         """The answers of probes in a file; empty if there is no usable one."""
-        found = None if self.ignored else SupportFile.read(path)
-        return found.known_answers() if found else {}
+        return self._answers(SupportFile.read(path))
+
+    def _answers(self, file: SupportFile | None) -> KnownAnswers:
+        return {} if self.ignored or file is None else file.known_answers()
 
     def save(self, path: Path, file: SupportFile, known: KnownAnswers) -> None:
-        """Adds to a file; a folder that cannot be written costs no campaign.
+        """Adds to a file, which counts as the newest one even if it has all of it already; a folder
+        that cannot be written costs no campaign.
 
         known: answers; only the lasting ones are kept.
         """
-        known = {**self.load(path), **known}
+        before = SupportFile.read(path)
+        after = file.added(before, {**self._answers(before), **known})
         with contextlib.suppress(OSError):
-            file.added(SupportFile.read(path), known).write(path)
+            if after == before:
+                os.utime(path)
+            else:
+                after.write(path)
 
     def newest(self, backend: str, release: str = "") -> SupportFile | None:
         """The last saved table of a backend. release: its tables come before any others."""

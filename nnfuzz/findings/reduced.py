@@ -55,11 +55,11 @@ def reduce_folder(
     _written_anew(target, reduced, program)
     trial = _trial(target, reduced, config) if done.cause is None else None
     if trial and not trial.failed and reduced.case.exporter == DYNAMIC and program:
-        # What goes wrong may be what a compiled program keeps of the size before. Only nnfuzz
-        # itself runs one program at several sizes.
-        program = None
-        _written_anew(target, reduced, program)
-        trial = _trial(target, reduced, config)
+        # What goes wrong may be what a compiled program keeps of the size before.
+        again = replace(reduced, origin=replace(reduced.origin, runs_of_one=True))
+        _written_anew(target, again, None)
+        if (trial_of_one := _trial(target, again, config)) and trial_of_one.failed:
+            reduced, program, trial = again, None, trial_of_one
     if trial and str(trial):
         title = f"{reduced.signature.title} [{trial}]"
         signature = replace(reduced.signature, title=title)
@@ -139,10 +139,10 @@ def _wrong(reduced: Finding) -> str:
 
 
 def repro_program(finding: Finding, registry: BackendRegistry | None = None) -> str | None:
-    """The source that repro.py of a finding needs, if its backend has any."""
+    """The source that repro.py of a finding needs, if its backend has one that shows it."""
     spec = finding.backend
     levels = [o.level for o in finding.outcomes if o.backend == finding.failure.backend]
-    if spec is None or not finding.case.model:
+    if spec is None or not finding.case.model or finding.origin.runs_of_one:
         return None
     return program_of(spec, registry, finding.case, levels)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from types import MappingProxyType
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.pairs import pairs
@@ -81,18 +81,18 @@ class Weighted(Protocol):
 W = TypeVar("W", bound=Weighted)
 
 
-class _Group:
-    """Signatures, one of which is drawn in proportion to its weight in a single look-up."""
+class WeightedGroup(Generic[W]):
+    """One option or more, of which one is drawn in proportion to its weight in a single look-up."""
 
-    def __init__(self, signatures: Sequence[OpSignature]) -> None:
-        self.signatures = signatures
-        self._cumulative = list(itertools.accumulate(s.weight for s in signatures))
+    def __init__(self, options: Sequence[W]) -> None:
+        self.options = options
+        self._cumulative = list(itertools.accumulate([o.weight for o in options]))
         self.weight = self._cumulative[-1]
 
-    def pick(self, draw: Draw) -> OpSignature:
-        if len(self.signatures) == 1:
-            return self.signatures[0]
-        return self.signatures[_at(self._cumulative, draw)]
+    def pick(self, draw: Draw) -> W:
+        if len(self.options) == 1:
+            return self.options[0]
+        return self.options[_at(self._cumulative, draw)]
 
 
 def _at(cumulative: Sequence[float], draw: Draw) -> int:
@@ -104,24 +104,24 @@ class _Table:
     """The signatures of an operator: all, by the dtype of the first input, and of the output."""
 
     def __init__(self, signatures: Sequence[OpSignature]) -> None:
-        self.all = _Group(signatures)
+        self.all = WeightedGroup(signatures)
 
     @cached_property
-    def by_first(self) -> dict[DType, _Group]:
-        return _grouped(self.all.signatures, lambda s: s.first)
+    def by_first(self) -> dict[DType, WeightedGroup[OpSignature]]:
+        return _grouped(self.all.options, lambda s: s.first)
 
     @cached_property
-    def by_output(self) -> dict[DType, _Group]:
-        return _grouped(self.all.signatures, lambda s: s.output)
+    def by_output(self) -> dict[DType, WeightedGroup[OpSignature]]:
+        return _grouped(self.all.options, lambda s: s.output)
 
 
 def _grouped(
     signatures: Sequence[OpSignature], dtype: Callable[[OpSignature], DType]
-) -> dict[DType, _Group]:
+) -> dict[DType, WeightedGroup[OpSignature]]:
     found: dict[DType, list[OpSignature]] = {}
     for signature in signatures:
         found.setdefault(dtype(signature), []).append(signature)
-    return {dtype: _Group(group) for dtype, group in found.items()}
+    return {dtype: WeightedGroup(group) for dtype, group in found.items()}
 
 
 @lru_cache(maxsize=1 << 12)
@@ -219,7 +219,7 @@ class Catalog:
     def admits(self, spec: type[OpSpec], binding: Mapping[str, DType], output: DType) -> bool:
         """Whether the operator may be applied to such inputs; `binding` may lack variables."""
         return any(
-            s.output is output and all(s.binding.get(v, d) is d for v, d in binding.items())
+            s.output is output and {**s.binding, **binding} == {**binding, **s.binding}
             for s in self.signatures[spec]
         )
 

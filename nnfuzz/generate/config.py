@@ -95,4 +95,4 @@ class GenerateConfig:
 
     def dtype_weight(self, dtype: DType) -> float | None:
         """The relative frequency of a dtype; 0: only where an operator needs it; None: never."""
-        return self.dtype_weights.get(dtype.value, 1.0)
+        return self.dtype_weights.get(dtype.text, 1.0)

@@ -289,13 +289,14 @@ class Growth:
         """Builds the indexes from the graph."""
         self.named, self.loose, self.free = TypedNames(), TypedNames(), TypedNames()
         self._readers = defaultdict(list)
-        for name, value in self.graph.values.items():
-            self.named.add(name, _kind(value.type))
+        kinds = {n: (v.type.dtype, len(v.type.shape)) for n, v in self.graph.values.items()}
+        for name, kind in kinds.items():
+            self.named.add(name, kind)
         for name in self.makers:
-            self.loose.add(name, _kind(self.graph.type(name)))
+            self.loose.add(name, kinds[name])
         for name, placeholder in self.placeholders.items():
             if not placeholder.closed:
-                self.free.add(name, _kind(self.graph.type(name)))
+                self.free.add(name, kinds[name])
         self._first, self._last = 0, len(self.graph.nodes) - 1
         for place, node in enumerate(self.graph.nodes):
             self._read(place, node)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 from nnfuzz.ir.dtypes import DType
@@ -59,6 +59,12 @@ class ValueRange:
     def few(self) -> bool:
         """Whether so few integers are possible that every one of them must be expected to occur."""
         return self.whole and _numbers(*self.range) < FEW
+
+    def over(self, range_: Range, special: tuple[Range, ...]) -> ValueRange:
+        """A copy with another range and other special ranges."""
+        return ValueRange(
+            range_, special, self.whole, self.fixed, self.away, self.copied, self.remote
+        )
 
     def same(self, other: ValueRange) -> bool:
         """Whether both hold the same information."""
@@ -177,7 +183,7 @@ def _outputs(op: OpSpec, ranges: Sequence[Range], first: ValueRange) -> Iterator
         narrow = _narrow(special, bounds)
         yield ValueRange(bounds, narrow, fixed=first.fixed, remote=first.remote)
     while True:
-        yield replace(first)
+        yield first.over(first.range, first.special)
 
 
 def _hard(op: OpSpec, types: Sequence[TensorType], ranges: Sequence[Range]) -> bool:
@@ -256,7 +262,7 @@ def input_ranges(op: OpSpec, inputs: Sequence[ValueRange]) -> Sequence[ValueRang
             (lo, hi), (least, most) = known.range, bounds
             if lo < least or hi > most:
                 cut = (max(lo, least), min(hi, most))
-                result[i] = replace(known, range=cut)
+                result[i] = known.over(cut, known.special)
     return result
 
 

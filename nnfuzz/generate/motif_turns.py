@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -83,7 +83,7 @@ def motif_turns(catalog: Catalog, seed: int, index: int) -> Sequence[MotifTurn]:
     ):
         number = turn_number(index, CYCLE, positions)
         if number is not None:
-            motifs = {m.name: m for m in catalog.motifs if m.mined is mined and _takes_turns(m)}
+            motifs = _turning(catalog.motifs, mined)
             order = _permuted(seed, tuple(motifs), kinds)
             # Alternatives are far from each other, so that no turn follows many failing ones.
             places = (number + i * len(order) // ALTERNATIVES for i in range(ALTERNATIVES))
@@ -105,9 +105,14 @@ def _skeleton_number(seed: int, index: int, share: float) -> int | None:
     return number if index == first + int(draw * (end - first)) else None
 
 
-def _takes_turns(motif: Motif) -> bool:
-    """Whether a motif has turns: pairs are too many, and a weight of 0 switches a motif off."""
-    return bool(motif.weight) and not isinstance(motif.write, Pair)
+@lru_cache(maxsize=64)
+def _turning(motifs: tuple[Motif, ...], mined: bool) -> Mapping[str, Motif]:
+    """The mined motifs, or the other ones, that have turns, by name: pairs are too many, and a
+    weight of 0 switches a motif off.
+    """
+    return {
+        m.name: m for m in motifs if m.mined is mined and m.weight and not isinstance(m.write, Pair)
+    }
 
 
 @lru_cache(maxsize=64)

@@ -203,12 +203,11 @@ class MotifWriter:
         for pattern in patterns:
             binding.setdefault(pattern.var, signature.binding[pattern.var])
         dtypes = [binding[p.var] for p in patterns]
-        rank = max((self._given(o).rank for o in call.operands if not _number(o)), default=0)
+        given_types = [None if _number(o) else self._given(o) for o in call.operands]
+        rank = max([t.rank for t in given_types if t is not None], default=0)
         types = [
-            TensorType(d, _ones(style, max(rank, p.ranks[0]), p.ranks[0]))
-            if _number(o)
-            else self._given(o)
-            for o, d, p in zip(call.operands, dtypes, patterns)
+            t or TensorType(d, _ones(style, max(rank, p.ranks[0]), p.ranks[0]))
+            for t, d, p in zip(given_types, dtypes, patterns)
         ]
         if not _fitting(patterns, types) or not self._indexes(call, patterns):
             return False
@@ -244,26 +243,28 @@ class MotifWriter:
         )
 
     def _given(self, operand: Operand) -> TensorType:
-        return self.type(operand) if isinstance(operand, str) else operand  # type: ignore[return-value]
+        if isinstance(operand, str):
+            return self.growth.graph.values[operand].type
+        return operand  # type: ignore[return-value]
 
     def binding(self, call: Call) -> dict[str, DType] | None:
         """The type variables of the operands; those of constants alone get a fitting dtype."""
         binding: dict[str, DType] = {}
         patterns = call.spec.patterns(max(len(call.operands), len(call.spec.inputs)))
-        for operand, pattern in zip(call.operands, patterns):
-            if not _number(operand):
-                dtype = self._given(operand).dtype
-                if binding.setdefault(pattern.var, dtype) is not dtype:
-                    return None
+        constants = []
         for operand, pattern in zip(call.operands, patterns):
             if _number(operand):
-                near = [d for d in (*binding.values(), *pattern.dtypes) if d in pattern.dtypes]
-                holding = binding.get(pattern.var) or next(
-                    (d for d in near if _holds(d, operand)), None
-                )
-                if holding is None or not _holds(holding, operand):
-                    return None
-                binding[pattern.var] = holding
+                constants.append((operand, pattern))
+                continue
+            dtype = self._given(operand).dtype
+            if binding.setdefault(pattern.var, dtype) is not dtype:
+                return None
+        for number, pattern in constants:
+            near = [d for d in (*binding.values(), *pattern.dtypes) if d in pattern.dtypes]
+            holding = binding.get(pattern.var) or next((d for d in near if _holds(d, number)), None)
+            if holding is None or not _holds(holding, number):
+                return None
+            binding[pattern.var] = holding
         first = {p.var: p for p in reversed(patterns)}
         return binding if all(d in first[v].dtypes for v, d in binding.items()) else None
 
@@ -281,7 +282,7 @@ class MotifWriter:
 
 
 def _fitting(patterns: Sequence[In], types: Sequence[TensorType]) -> bool:
-    return all(p.ranked(t.rank) for p, t in zip(patterns, types))
+    return False not in [p.ranked(len(t.shape)) for p, t in zip(patterns, types)]
 
 
 def _number(operand: Operand) -> TypeGuard[float]:

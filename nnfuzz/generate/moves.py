@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from nnfuzz.generate.catalog import Catalog, OpSignature, weighted
+from nnfuzz.generate.catalog import Catalog, OpSignature, WeightedGroup, weighted
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTarget
 from nnfuzz.generate.growth import Growth, Mark
@@ -246,11 +246,12 @@ class GraphGrower:
     def _plant_any(self) -> bool:
         room = self.goal - len(self.growth.graph.nodes)
         options = [m for m in self.catalog.motifs if m.size <= room]
+        group = WeightedGroup(options) if options else None
         mark = self.growth.mark() if options else None
         for _ in range(ATTEMPTS_PER_MOTIF):
-            motif = weighted(self.draw, options) if options else None
-            if motif is None or mark is None:
+            if group is None or mark is None:
                 return False
+            motif = group.pick(self.draw)
             missing = self.draw.chance(self.config.missed)
             for near in ways(self.draw, motif) if missing else (EXACT,):
                 if self._planted(motif, near, mark):
@@ -258,6 +259,7 @@ class GraphGrower:
                 mark = self.growth.mark()
                 if motif.name in self._unwritable:
                     options = [m for m in options if m is not motif]
+                    group = WeightedGroup(options) if options else None
                     break
         return False
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from nnfuzz.generate.knowledge import ValueRange, unread
 from nnfuzz.ir.types import TensorType
@@ -38,8 +38,10 @@ class Placeholder:
         if self.range is not None:
             return ValueRange(self.range)
         known = unread(type_)
+        if not (self.fixed and type_.dtype.is_int):
+            return known
         # Of an index no more is sure than that -1 and 0 are admitted, whatever the sizes.
-        return replace(known, special=((-1, 0),)) if self.fixed and type_.dtype.is_int else known
+        return known.over(known.range, ((-1, 0),))
 
 
 def placeholders(

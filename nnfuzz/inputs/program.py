@@ -166,7 +166,7 @@ def _integer_ranges(node: Node, graph: Graph) -> Sequence[tuple[float, float] | 
 
 def terms_hold(terms: Sequence[Tensor]) -> bool:
     """Whether all domain terms are <= 0 everywhere; NaN is not."""
-    return all(not term.numel() or term.max().item() <= 0 for term in terms)
+    return False not in [term.max().item() <= 0 for term in terms if term.numel()]
 
 
 def within_ranges(tensors: Sequence[Tensor], valid: Sequence[Range | None]) -> bool:

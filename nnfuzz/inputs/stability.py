@@ -25,7 +25,7 @@ def tolerance(inputs: list[Tensor]) -> float:
     floats = [x for x in inputs if x.is_floating_point() and x.numel()]
     if not floats:
         return 0.0
-    size = max(abs(end.item()) for x in floats for end in torch.aminmax(x.detach()))
+    size = max([abs(end.item()) for x in floats for end in torch.aminmax(x.detach())])
     return AMPLIFIED * torch.finfo(floats[0].dtype).eps * (0.5 + size)
 
 

@@ -82,6 +82,8 @@ class DType(Enum):
     __hash__ = object.__hash__
 
     def __init__(self, name: str) -> None:
+        self.text = name
+        """The value, which is slow to read: `Enum.value` is looked up by a descriptor."""
         self.numpy = np.dtype(name)
         self.native = self.numpy.isbuiltin == 1
         """Whether NumPy has the type by itself; the others come from ml_dtypes."""

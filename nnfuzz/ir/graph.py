@@ -131,9 +131,7 @@ class Graph:
     def view(self) -> GraphView:
         """The graph with names for operators. It must be concrete."""
         return GraphView(
-            tuple(
-                ValueView(v.name, v.type.dtype.value, v.type.sizes) for v in self.values.values()
-            ),
+            tuple(ValueView(v.name, v.type.dtype.text, v.type.sizes) for v in self.values.values()),
             tuple(NodeView(n.op.name, n.inputs, n.outputs, n.op.to_json()) for n in self.nodes),
             tuple(self.inputs),
             tuple(self.weights),

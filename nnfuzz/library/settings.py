@@ -31,7 +31,9 @@ Specs = Sequence[BackendSpec]
 DEFAULT_SECONDS = 60.0
 OLDEST_ONNX = "0"
 """The release of onnx of a compiler that names none: older than whatever came late to an opset."""
-DEFAULT_DYNAMIC, DEFAULT_SKELETONS = 0.05, 0.1
+DEFAULT_DYNAMIC, DEFAULT_SKELETONS, DEFAULT_QUANTIZE = 0.05, 0.1, 0.1
+QUANTISERS = frozenset({"QuantizeLinear", "DynamicQuantizeLinear"})
+"""Operators one of which every quantised model has."""
 DEFAULT_PIPELINES = 0.5
 
 
@@ -121,6 +123,7 @@ def make_config(
     usual = "mixed" if any(_form(registry, spec) == ONNX for spec in specs) else DIRECT
     names = rest.pop("exporters", None) or exporter_names(usual, opset)
     case = {f.name: rest.pop(f.name) for f in fields(CaseConfig) if f.name in rest}
+    check_quantised(case)
     case["plugins"] = tuple(plugin_name(path) for path in plugins)
     opsets = {name: choose_opset(registry, specs, opset, name) for name in names}
     if not opset and "opsets" not in case and _draws_opsets(registry, specs, case):
@@ -136,19 +139,42 @@ def make_config(
     if "time_limit" not in rest and "tests_limit" not in rest:
         rest["time_limit"] = DEFAULT_SECONDS
     rest.setdefault("pipelines", 0.0 if rest.get("levels") else DEFAULT_PIPELINES)
-    shares = {"dynamic": DEFAULT_DYNAMIC, "skeletons": DEFAULT_SKELETONS}
     return CampaignConfig(
         backends=tuple(specs),
-        case=CaseConfig(**{**shares, **case}).written_by(opsets),
+        case=CaseConfig(**{**_usual_shares(case), **case}).written_by(opsets),
         known=known,
         **{"seed": secrets.randbelow(1 << 32), **default_processes(len(specs)), **rest},
     )
 
 
+def _usual_shares(case: Mapping[str, Any]) -> dict[str, float]:
+    """The shares of models with symbolic dimensions, of those with skeletons, and of quantised ones.
+
+    case: fields of CaseConfig as given.
+    """
+    plain = case.get("edges") or case.get("invalid")
+    usual = {"dynamic": DEFAULT_DYNAMIC, "skeletons": DEFAULT_SKELETONS}
+    return {**usual, "quantize": 0.0 if plain else DEFAULT_QUANTIZE}
+
+
+def check_quantised(case: Mapping[str, Any]) -> None:
+    """Raises: ConfigError if models are to be quantised but cannot be. case: as given."""
+    if not case.get("quantize"):
+        return
+    if case.get("edges"):
+        raise ConfigError("models at --edges are not quantised: leave out quantize")
+    named = set(case.get("operators", ()))
+    if (named and not named & QUANTISERS) or set(case.get("exclude", ())) >= QUANTISERS:
+        raise ConfigError(
+            "no model can be quantised: --operators needs QuantizeLinear with DequantizeLinear, or "
+            "DynamicQuantizeLinear with MatMulInteger, Cast and Mul; or leave out quantize"
+        )
+
+
 _OF_VALID = (
-    "exporters dynamic rewrites seed_models motif_files motifs skeletons pipelines regressions "
-    "edges"
-).split()
+    *("exporters dynamic quantize rewrites seed_models motif_files motifs".split()),
+    *("skeletons", "pipelines", "regressions", "edges"),
+)
 """Settings of how valid models are made and how their results are treated."""
 
 
@@ -168,8 +194,8 @@ def _for_invalid(
         "throttle": 0,
     }
     settled |= {"full_check": 0.0, "pipelines": 0.0, "exporters": (DIRECT,)}
-    usual = {"nodes": NODES, "sizes": SIZES, "motifs": 0.0, "skeletons": 0.0, "dynamic": 0.0}
-    return {**usual, **given, **settled}
+    usual = {"nodes": NODES, "sizes": SIZES, "motifs": 0.0, "skeletons": 0.0}
+    return {**usual, "dynamic": 0.0, "quantize": 0.0, **given, **settled}
 
 
 def onnx_release(registry: BackendRegistry, specs: Specs) -> str:

@@ -204,9 +204,11 @@ def emit_model(
         value_info=protos.declarations(types, _not_inferred(graph)),
         initializer=[_weight(name, types[name], weights[name]) for name in graph.weights],
     )
-    read = {name for node in emit.nodes for name in reads(node)}  # not what became attributes
-    kept = (c for c in emit.initializers if opset >= older.CHANGED or c.name in read)
-    proto.initializer.extend(kept)
+    constants = emit.initializers
+    if opset < older.CHANGED:  # Some became attributes.
+        read = {name for node in emit.nodes for name in reads(node)}
+        constants = [c for c in constants if c.name in read]
+    proto.initializer.extend(constants)
     return protos.model(proto, opset)
 
 

@@ -24,6 +24,8 @@ from nnfuzz.materialize.facts import MAX_NUMEL
 from nnfuzz.materialize.instances import BoundOperator, by_lowering, by_name
 from nnfuzz.materialize.regions import NodeGroup
 from nnfuzz.materialize.static import (
+    NOTHING_COMPUTED,
+    NothingComputed,
     OnnxImportError,
     StaticModel,
     inside,
@@ -143,7 +145,7 @@ def rename(graph: Graph, names: Mapping[str, str]) -> None:
 
 def _check(graph: Graph) -> None:
     if not graph.nodes or not graph.outputs:
-        raise OnnxImportError("the model computes nothing from its inputs")
+        raise NothingComputed(NOTHING_COMPUTED)
     try:
         graph.verify()
     except (GraphError, ConstraintError) as error:

@@ -75,12 +75,11 @@ def _sequence(key: str, items: Sequence[Any]) -> AttributeProto:
 
 def constant_proto(name: str, array: np.ndarray) -> TensorProto:
     """A constant: raw data, little endian."""
-    if not DType.of(array.dtype).native:  # two elements of 4 bits share a byte
+    dtype = DType.of(array.dtype)
+    if not dtype.native:  # two elements of 4 bits share a byte
         return numpy_helper.from_array(array, name)
     data = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
-    return TensorProto(
-        name=name, dims=array.shape, data_type=DType.of(array.dtype).onnx, raw_data=data
-    )
+    return TensorProto(name=name, dims=array.shape, data_type=dtype.onnx, raw_data=data)
 
 
 @cache

@@ -20,9 +20,15 @@ from nnfuzz.materialize.regions import NodeGroup, regions
 from nnfuzz.materialize.sizing import assignments, literals, open_sizes, sized
 from nnfuzz.materialize.walk import OWN_DOMAINS, graphs, reads
 
+NOTHING_COMPUTED = "the model computes nothing from its inputs"
+
 
 class OnnxImportError(ValueError):
     """A model that cannot be a starting graph; the message says why."""
+
+
+class NothingComputed(OnnxImportError):
+    """A model whose results do not depend on the elements of its inputs."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +88,8 @@ def _source(sizes: Mapping[str, int], graph: onnx.GraphProto, found: Facts) -> S
     read = dict.fromkeys(name for part in parts for name in part.inputs)
     inputs = tuple(n for n in read if n not in made and n not in constants)
     reasons = tuple((nodes[i].op_type, _reason(found, kept[i], nodes[i])) for i in sorted(lost))
+    if not made and not reasons:
+        raise NothingComputed(NOTHING_COMPUTED)
     if not made:
         raise OnnxImportError(reason_for_nothing(reasons))
     computed = frozenset(found.computed & made)
@@ -136,8 +144,6 @@ def _unheld(found: Facts, name: str) -> str:
 def reason_for_nothing(reasons: tuple[tuple[str, str], ...]) -> str:
     """The reason why nothing of a model can be imported. reasons: operator and reason of each lost
     node."""
-    if not reasons:
-        return "the model computes nothing from its inputs"
     return f"no node can be taken: {reasons[0][1]}"
 
 

@@ -106,7 +106,7 @@ class Attributed:
 
     def to_json(self) -> dict[str, Any]:
         """The attributes as JSON values (see `encode`)."""
-        return {name: encode(value) for name, value in self.attributes.items()}
+        return {name: encode(self.__dict__[name]) for name in self.declared}
 
     @classmethod
     def from_json(cls, attributes: Mapping[str, Any]) -> Self:

@@ -251,7 +251,9 @@ class _Drawing:
         step = body.steps[-1]
         if any(isinstance(v, Expr) for v in step.op.attributes.values()):
             return False
-        if any(c is not True for c in replace(body, steps=(step,)).conditions(self.type)):
+        if any(
+            c is not True for c in Body(body.arguments, (step,), body.outputs).conditions(self.type)
+        ):
             return False
         dtype = self.type.dtype
         bounds = ANY_RANGE if dtype.is_float else dtype.limits

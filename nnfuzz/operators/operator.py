@@ -74,8 +74,13 @@ class OpSpec(Typed, Numeric):
     edges: ClassVar[bool] = False
     """Whether IEEE 754 or ONNX decides what comes of NaN, infinities and signed zeros: arithmetic
     that is rounded once, comparison, selection by a condition, movement of data, the functions of
-    IEEE 754-2019 clause 9.2 (exp, log, sin and the like). ONNX says nothing of NaN in a maximum, in
-    a sum of many, in an activation."""
+    IEEE 754-2019 clause 9.2 (exp, log, sin and the like). ONNX says nothing of infinities and
+    signed zeros in a maximum, in a sum of many, in an activation."""
+
+    carries_nan: ClassVar[bool] = False
+    """Whether a result that depends on a NaN is NaN, whatever the other operands are: arithmetic,
+    functions, and the maximum of IEEE 754-2019 clause 9.6, which NumPy, PyTorch and the reference
+    implementation of ONNX compute. It is about the NaN that `torch` makes of NaN."""
 
     leaves_out: ClassVar[bool] = False
     """Whether an element of -inf takes no part in the result beside others: that of a softmax has

@@ -25,7 +25,8 @@ class Origin:
     epoch: of the campaign's test. right_in: another release, which is right where this one fails; a
     campaign that looks for regressions sets it, and a reduction keeps it. grouping: a sentence on
     how sure it is that this is a finding of its own. bisection: what `nnfuzz bisect` found.
-    reduced_from, reduction, diagnosis: of a reduced finding.
+    runs_of_one: whether it takes several runs of one compiled program, which scripts without nnfuzz
+    do not make, to show the failure. reduced_from, reduction, diagnosis: of a reduced finding.
     """
 
     epoch: int | None = None
@@ -35,11 +36,12 @@ class Origin:
     reduced_from: Signature | None = None
     reduction: ReductionFigures | None = None
     diagnosis: Diagnosis = NOTHING
+    runs_of_one: bool = False
 
     def to_json(self) -> JsonObject:
         """The fields that are set; those of the diagnosis stand beside the others."""
         found: dict[str, object] = {"epoch": self.epoch} if self.epoch is not None else {}
-        found |= {k: v for k in ("right_in", "grouping") if (v := getattr(self, k))}
+        found |= {k: v for k in ("right_in", "grouping", "runs_of_one") if (v := getattr(self, k))}
         if self.bisection:
             found["bisection"] = as_json(self.bisection)
         if self.reduced_from:

@@ -17,8 +17,10 @@ import uvicorn
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from nnfuzz.base.reading import Unreadable
+from nnfuzz.bugs.ledger import is_ledger
 from nnfuzz.serve.app import pages_application
 from nnfuzz.serve.guard import is_loopback, own_names
+from nnfuzz.serve.ledger_live import LedgerWatch
 from nnfuzz.serve.published import Published
 from nnfuzz.serve.watch import Watch
 from nnfuzz.store.store import FILE
@@ -41,8 +43,8 @@ class ServeError(Unreadable):
 def serve(
     source: str, host: str, port: int, token: str | None, note: Callable[[str], None]
 ) -> None:
-    """source: folder of a campaign, or where segments are published. note: called with the
-    address once the server answers, and with a note before if it waits for a campaign.
+    """source: folder of a campaign or a ledger, or where segments are published. note: called with
+    the address once the server answers, and with a note before if it waits for a campaign.
 
     Raises: ServeError, StoreError, Unreadable.
     """
@@ -51,13 +53,17 @@ def serve(
         raise ServeError(f"a token of fewer than {SHORTEST} characters is guessed: choose another")
     with ExitStack() as stack:
         await_campaign(source, note)
-        watch = stack.enter_context(watching(source))
+        watch = stack.enter_context(watching(source, note))
         watch.look()
         listener = stack.enter_context(_listening(host, port))
         port = listener.getsockname()[1]
         server: uvicorn.Server
         names = own_names(host)
-        app = pages_application(watch, names, needed, f"nnfuzz_{port}", lambda: server.should_exit)
+        cookie = f"nnfuzz_{port}"
+        if isinstance(watch, LedgerWatch):
+            app = watch.application(names, needed, cookie)
+        else:
+            app = pages_application(watch, names, needed, cookie, lambda: server.should_exit)
         config = uvicorn.Config(
             app, log_level="warning", access_log=False, ws="none", lifespan="off",
             timeout_graceful_shutdown=3, server_header=False, http=Impatient,
@@ -122,12 +128,15 @@ def _has_begun(folder: Path) -> bool:
 
 
 @contextlib.contextmanager
-def watching(source: str) -> Iterator[Watch]:
+def watching(source: str, note: Callable[[str], None]) -> Iterator[Watch | LedgerWatch]:
     """Watches a folder, or a temporary campaign that is merged from segments."""
     if "://" not in source and Path(source, FILE).exists():
         yield Watch(Path(source), Path(source).resolve().name)
         return
     with tempfile.TemporaryDirectory(prefix="nnfuzz-serve-") as scratch:
+        if "://" not in source and is_ledger(Path(source)):
+            yield LedgerWatch(Path(source), Path(scratch), note)
+            return
         published = Published(source, Path(scratch))
         published.fetch()
         yield Watch(published.folder, source, published.fetch)

@@ -21,6 +21,10 @@ from nnfuzz.store.schema import FILE, FOLDERS, LOCK, PACKED, SCHEMA, TABLES
 T = TypeVar("T")
 
 
+DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
+"""What reading a damaged file raises: SQLite may quote bytes of it that are no text."""
+
+
 class StoreError(Unreadable):
     """The campaign's file is missing, in use, damaged or of another version; the message says how
     to go on.
@@ -98,8 +102,7 @@ class Database:
         try:
             version = self.connection.execute("PRAGMA user_version").fetchone()[0]
             tables = _tables(self.connection)
-        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-            # SQLite's message may quote bytes of a damaged schema.
+        except DAMAGE as error:
             raise StoreError(f"{path} is not the file of a campaign ({error})") from error
         if version not in (SCHEMA - 1, SCHEMA):
             raise StoreError(
@@ -119,7 +122,7 @@ class Database:
     def _check_times(self) -> None:
         """Raises: StoreError for times that no clock shows."""
         found = 0
-        with contextlib.suppress(sqlite3.DatabaseError):  # damaged pages: other code reports them
+        with contextlib.suppress(*DAMAGE):  # damaged pages: other code reports them
             for query in _IMPOSSIBLE:
                 found += self.connection.execute(query, {"most": MOST}).fetchone()[0]
         if found:
@@ -143,7 +146,7 @@ class Database:
         try:
             found = [row[0] for row in self.connection.execute("PRAGMA quick_check(1)")]
             folders = [row[0] for row in self.connection.execute("SELECT folder FROM findings")]
-        except sqlite3.DatabaseError as error:
+        except DAMAGE as error:
             found, folders = [str(error)], []
         if found != ["ok"]:
             raise StoreError(

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from nnfuzz.store.database import StoreError
+from nnfuzz.store.database import DAMAGE, StoreError
 from nnfuzz.store.schema import SCHEMA, TABLES
 
 
@@ -16,7 +16,7 @@ def damage(path: Path) -> str:
     try:
         with contextlib.closing(sqlite3.connect(path)) as db:
             found = [row[0] for row in db.execute("PRAGMA integrity_check(1)")]
-    except sqlite3.DatabaseError as error:
+    except DAMAGE as error:
         found = [str(error)]
     return "" if found == ["ok"] else str(found[0]).splitlines()[-1]
 
@@ -29,7 +29,7 @@ def rescue(path: Path, into: Path) -> None:
     """
     try:
         _copy(path, into)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise StoreError(f"{path} cannot be repaired: {error}") from error
 
 
@@ -62,6 +62,6 @@ def _readable(db: sqlite3.Connection, table: str, keys: list[str]) -> Iterator[t
         order = ", ".join(f"{key} {direction}" for key in keys)
         try:
             yield from db.execute(f"SELECT * FROM {table} NOT INDEXED ORDER BY {order}")
-        except sqlite3.DatabaseError:
+        except DAMAGE:
             continue
         return

@@ -38,9 +38,12 @@ from nnfuzz.materialize.errors import ExporterDied, ExportError, OpsetError
 from nnfuzz.materialize.exporters import Exporter
 from nnfuzz.materialize.older import CHANGED
 from nnfuzz.materialize.opsets import DYNAMIC, exporter_of, opset_of, opset_range
+from nnfuzz.operators.carriers import array
 from nnfuzz.operators.motif import Motif
 from nnfuzz.operators.operator import OpSpec
 from nnfuzz.operators.registry import OpRegistry
+from nnfuzz.quantize.draft import Form
+from nnfuzz.quantize.twin import Twin, quantised_twin
 from nnfuzz.rewrite.catalogue import EDGES, RULES, USUAL, needs
 from nnfuzz.rewrite.forms import form_name
 from nnfuzz.rewrite.rewriting import draw_rewriting
@@ -236,6 +239,13 @@ class CaseGenerator:
                 case.discarded += 1
             if isinstance(found, NotFound):
                 return case.failed(found.reason, stage="inputs")
+            twin = None
+            if isinstance(id_, Numbered) and exporter != DYNAMIC:
+                with case.phase("generate"):
+                    twin = self._twin(graph, found, id_.index, targets.catalog, config)
+            if twin is not None:
+                graph, found = twin.graph, _with_values(found, twin)
+                case.graph = written = graph.view()
             if self.config.edges:
                 found = _at_edges(graph, random.Random(rng.random()), found)
             with case.phase("export"):
@@ -264,7 +274,7 @@ class CaseGenerator:
             cpu=case.cpu,
             solver_checks=made.solver_checks,
             discarded=case.discarded,
-            motifs=made.motifs,
+            motifs=made.motifs if twin is None else (*made.motifs, twin.label),
             generated_for=self.config.writer,
             plain=plain,
         )
@@ -274,6 +284,21 @@ class CaseGenerator:
         if isinstance(id_, Numbered) and self.mutates_kept(id_.index):
             return "mutate"
         return "symbolic" if sized else self.config.engine
+
+    def _twin(
+        self, graph: Graph, found: Found, index: int, catalog: Catalog, config: GenerateConfig
+    ) -> Twin | None:
+        """The quantised twin of the graph of an index, if it is to have one; the draw is that of an
+        index alone, so that the share changes no graph.
+        """
+        rng = random.Random(f"{self.seed}/{index}/quantize")
+        if self.config.edges or rng.random() >= self.config.quantize:
+            return None
+        form = Form(catalog, config.exporter, config.opset, frozenset(config.avoid))
+        made = quantised_twin(graph, found.values, form, rng)
+        if made is not None:
+            made.graph.verify()
+        return made
 
     def _rewritten(self, model: bytes, index: int) -> tuple[bytes, bytes, str]:
         """The model, what it was before if it was rewritten, and its form; the draw is that of an
@@ -299,6 +324,16 @@ class CaseGenerator:
         if made.resizable:
             whole = _at_several_sizes(made.resizable, rng, self.config.opset)
         return self._plain(made) if whole is None else (whole, DYNAMIC)
+
+
+def _with_values(found: Found, twin: Twin) -> Found:
+    """The inputs that were found, with the weights and the values of a twin."""
+    graph = twin.graph
+    arrays = {n: array(x, graph.type(n).dtype) for n, x in twin.values.items()}
+    parts = (graph.inputs, graph.weights, graph.outputs)
+    inputs, weights, outputs = ({n: arrays[n] for n in names} for names in parts)
+    values = dict(twin.values)
+    return replace(found, inputs=inputs, weights=weights, outputs=outputs, values=values)
 
 
 def _at_edges(graph: Graph, rng: random.Random, found: Found) -> Found:

@@ -21,7 +21,7 @@ from nnfuzz.materialize.importing import ImportedModel, import_onnx, rename
 from nnfuzz.materialize.module import execute, tensors
 from nnfuzz.materialize.opsets import READ_FROM, opset_range
 from nnfuzz.materialize.sizing import UNKNOWN_SIZE
-from nnfuzz.materialize.static import OnnxImportError
+from nnfuzz.materialize.static import NothingComputed, OnnxImportError
 from nnfuzz.materialize.walk import OWN_DOMAINS, qualified_name, reads
 from nnfuzz.operators.carriers import array
 from nnfuzz.operators.registry import OpRegistry
@@ -95,7 +95,8 @@ def _case(
     try:
         imported = import_onnx(shaped, registry, opset, inputs or {}, LARGEST)
     except OnnxImportError as error:
-        raise ModelError(f"the model cannot be imported: {error}") from error
+        kind = NoReference if isinstance(error, NothingComputed) else ModelError
+        raise kind(f"the model cannot be imported: {error}") from error
     data = model.SerializeToString()
     try:
         declared, outputs = read_interface(data)

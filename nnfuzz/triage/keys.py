@@ -74,6 +74,11 @@ class Key:
     kind: KeyKind
     text: str
 
+    @property
+    def is_decisive(self) -> bool:
+        """Whether findings that share this key alone have one cause."""
+        return self.kind.weight >= 1.0 - _EPSILON
+
     def __str__(self) -> str:
         return f"{self.kind}:{self.text}"
 
@@ -154,6 +159,19 @@ def have_one_cause(one: Collection[Key], other: Collection[Key]) -> bool:
     return sum(kind.weight for kind in kinds) >= 1.0 - _EPSILON
 
 
+def is_known_cause(one: Collection[Key], known: Collection[Key]) -> bool:
+    """Whether a finding has the cause of a known one.
+
+    Stricter than `have_one_cause`, since a finding that is wrongly known is lost, and since there
+    are no other findings to show which hints every error of the compiler has: where both name
+    places in its source and no place is in both, other hints do not count.
+    """
+    own, theirs = ({k for k in keys if k.kind is KeyKind.LOCATION} for keys in (one, known))
+    if own and theirs and own.isdisjoint(theirs):
+        one = [key for key in one if key.is_decisive]
+    return have_one_cause(one, known)
+
+
 def boilerplate(findings: Iterable[Collection[Key]]) -> set[Key]:
     """Hints that most findings of a compiler have which have such a hint at all: what it puts under
     every error tells nothing. So do frames of which that is true and that are called from many
@@ -216,9 +234,7 @@ def grouped(findings: Mapping[Id, Iterable[Key]]) -> dict[Id, Id]:
         for key in sorted(found):
             for other in by_key.setdefault(key, []):
                 a, b = root(name), root(other)
-                if a != b and (
-                    key.kind.weight >= 1.0 - _EPSILON or have_one_cause(found, keys[other])
-                ):
+                if a != b and (key.is_decisive or have_one_cause(found, keys[other])):
                     first, second = sorted((a, b), key=order.__getitem__)
                     leader[second] = first
             by_key[key].append(name)

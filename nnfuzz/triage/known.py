@@ -24,7 +24,7 @@ from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import read_text
 from nnfuzz.ir.view import GraphView
 from nnfuzz.triage.identity import HASH_DIGITS
-from nnfuzz.triage.keys import Key, have_one_cause
+from nnfuzz.triage.keys import Key, is_known_cause
 
 _HASH = re.compile(rf"[0-9a-f]{{{HASH_DIGITS}}}")
 FIELDS = ("backend", "kind", "stage", "operator", "dtype")
@@ -118,7 +118,7 @@ class KnownFailures:
 
     def has(self, keys: Collection[Key]) -> bool:
         """Whether the keys of a reduced finding make it one with a known one."""
-        return any(have_one_cause(keys, known) for known in self.keys)
+        return any(is_known_cause(keys, known) for known in self.keys)
 
 
 def _keys(line: str, where: str) -> frozenset[Key]:

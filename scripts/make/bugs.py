@@ -21,7 +21,8 @@ HEAD = """\
 # Bugs found
 
 Distinct true bugs that nnfuzz has found, by system. A script needs only the system, onnx and NumPy
-(and onnxruntime for a model optimiser). It exits with 1, or crashes, as long as the bug exists.
+(and onnxruntime for a model optimiser; nnfuzz, where one program runs several times). It exits
+with 1, or crashes, as long as the bug exists.
 `docs/bugs` is a [ledger](LEDGER.md), of which `.venv/bin/python -m scripts.make.bugs` makes this
 page. These commands run every script in a process of its own and list the bugs that remain:
 
@@ -88,7 +89,13 @@ SECTIONS = (
     Section(
         "OpenVINO",
         ("openvino",),
-        {"nnfuzz fuzz -b openvino": "CPU, float32 inference, by `nnfuzz fuzz -b openvino`."},
+        {
+            "nnfuzz fuzz -b openvino": "CPU, float32 inference, by `nnfuzz fuzz -b openvino`.",
+            "nnfuzz fuzz -b openvino --domains com.microsoft": (
+                "Operators of com.microsoft, which ONNX Runtime gets right, by "
+                "`nnfuzz fuzz -b openvino --domains com.microsoft`:"
+            ),
+        },
         "OpenVINO computes float64 in float32 and int64 in int32 by design; this is not counted.",
     ),
     _plain("TensorRT for RTX", "Built for SM89 without a GPU", "tensorrt-rtx"),

@@ -42,10 +42,11 @@ def reproduce(wanted: Wanted = None, fixed: bool = False) -> None:
 
 
 @app.command()
-def reach(wanted: Wanted = None, judge: bool = True) -> None:
-    """Say which entries' models generation could make, and with --judge which it would see."""
+def reach(wanted: Wanted = None, judge: bool = True, again: bool = False) -> None:
+    """Say which entries' models generation could make, and with --judge which bugs the oracle would
+    see. --again: also of entries that are recorded."""
     path = FOLDER / "reach.jsonl"
-    done = {line.entry for line in pages.reaches(path)}
+    done = set() if again else {line.entry for line in pages.reaches(path)}
     for entry in chosen(wanted):
         if entry.name not in done:
             pages.append(path, pages.reach_of(entry, judge))

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import onnx
 
+from nnfuzz.backend.target import Target
 from nnfuzz.base.untrusted import read_bytes
 from scripts.recall.entries import Entry
 from scripts.recall.environments import overlay
@@ -116,6 +117,12 @@ def replayed(finding: Path, system: str, release: str) -> int:
 def target(system: str, release: str) -> str:
     """What -b takes: optimisers and IREE come from an overlay, and so have no release there."""
     return system if overlay(system, release) else f"{system}@{release}"
+
+
+def target_of(entry: Entry) -> Target:
+    """The release that has the entry's bug, with what the entry says of its importer."""
+    kept = ",weights=inputs" if entry.keep_params else ""
+    return Target(entry.system + kept, release=entry.broken)
 
 
 def nnfuzz_command(arguments: list[str], system: str, release: str) -> int:

@@ -26,7 +26,10 @@ FOLDER = Path(__file__).parents[2] / "benchmarks" / "real_bugs"
 
 @dataclass(frozen=True)
 class Entry:
-    """A bug. name: "SYSTEM/FILE". fixed: "" where no release is known to be without it."""
+    """A bug. name: "SYSTEM/FILE". fixed: "" where no release is known to be without it.
+
+    keep_params: whether weights stay inputs of the imported module.
+    """
 
     path: Path
     title: str
@@ -38,6 +41,7 @@ class Entry:
     text: str
     fixed: str = ""
     inputs: Mapping[str, Any] | None = None
+    keep_params: bool = False
 
     @property
     def name(self) -> str:
@@ -86,6 +90,7 @@ def _read(path: Path) -> Entry:
             text=data["model"],
             fixed=data.get("fixed", ""),
             inputs=data.get("inputs"),
+            keep_params=data.get("keep_params", False),
         )
     except (KeyError, ValueError) as error:
         raise ValueError(f"{path}: {error!r}") from error

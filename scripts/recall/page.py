@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from nnfuzz.base.files import write_atomically
 from scripts.recall import reach as reaching
-from scripts.recall.campaigns import Met, recorded, target
+from scripts.recall.campaigns import Met, recorded, target_of
 from scripts.recall.entries import FOLDER, Entry, entries
 
 PAGE = Path(__file__).parents[2] / "docs" / "RECALL.md"
@@ -27,16 +28,17 @@ release from the package index (`benchmarks/real_bugs/`, a file each). This page
 **Reach** says how much of an entry's model the vocabulary of generation has: *whole*; *edges* if
 only `--edges` draws such inputs; *no spec* if an operator in this use has none; *not read* if the
 import does not take the model. **Judged** says whether nnfuzz calls the release wrong when it is
-given the model and the inputs. A campaign has **met** a bug if it has a finding of the same kind,
-with an operator of the entry, that does not reproduce on the release without the bug. A dash means
-that nothing was run.
+given the model and the inputs; *refused* is a release that says in its own words that it does not
+implement the model, which is no bug for nnfuzz. A campaign has **met** a bug if it has a finding of
+the same kind, with an operator of the entry, that does not reproduce on the release without the
+bug. A dash means that nothing was run.
 """
 
 
 @dataclass(frozen=True)
 class ReachLine:
-    """What is recorded of an entry's reach. judged: what the check says, "" if it sees nothing, "-"
-    if it was not asked."""
+    """What is recorded of an entry's reach. judged: as `nnfuzz check` answers, "" if it finds
+    nothing wrong, "-" if it was not asked."""
 
     entry: str
     reach: str
@@ -48,7 +50,7 @@ def reach_of(entry: Entry, judge: bool) -> ReachLine:
     """Measures the reach of an entry; judge: whether its release is run, too."""
     reach = reaching.reached(entry)
     asked = judge and entry.system in ("onnxruntime", "openvino", "tvm")
-    said = reaching.judged(entry, target(entry.system, entry.broken)) if asked else "-"
+    said = reaching.judged(entry, target_of(entry)) if asked else "-"
     return ReachLine(entry.name, reach.reach.value, reach.why, said)
 
 
@@ -59,9 +61,10 @@ def reaches(path: Path) -> Iterator[ReachLine]:
 
 
 def append(path: Path, line: ReachLine) -> None:
-    """Appends a line to a file."""
-    with path.open("a") as file:
-        file.write(json.dumps(asdict(line)) + "\n")
+    """Writes a line to a file, in place of an earlier one of its entry."""
+    lines = [old for old in reaches(path) if old.entry != line.entry]
+    text = "".join(json.dumps(asdict(own)) + "\n" for own in (*lines, line))
+    write_atomically(path, text.encode())
 
 
 def written() -> Path:
@@ -80,7 +83,10 @@ def _counts() -> list[str]:
         kinds = Counter(reach[e.name].reach for e in group if e.name in reach)
         cells = [kinds[kind.value] for kind in (reaching.Reach.WHOLE, reaching.Reach.EDGES)]
         cells += [kinds[kind.value] for kind in (reaching.Reach.OPAQUE, reaching.Reach.UNREAD)]
-        shares = [_share(_verdict(e, reach) for e in group)]
+        verdicts = [_verdict(e, reach) for e in group]
+        refused = verdicts.count(REFUSED)
+        shares = [_share(v if isinstance(v, bool) else None for v in verdicts)]
+        shares[0] += f", {refused} refused" if refused else ""
         shares += [_share(_met(name).get(e.name) for e in group) for name in ("aimed", "default")]
         lines.append(
             f"| {system} | {len(group)} | {' | '.join(map(str, cells))} | {' | '.join(shares)} |"
@@ -121,10 +127,17 @@ def _reach() -> dict[str, ReachLine]:
     return {line.entry: line for line in reaches(FOLDER / "reach.jsonl")}
 
 
-def _verdict(entry: Entry, reach: dict[str, ReachLine]) -> bool | None:
+REFUSED = "refused"
+
+
+def _verdict(entry: Entry, reach: dict[str, ReachLine]) -> bool | str | None:
+    """Whether nnfuzz calls the release wrong; REFUSED if that does not implement the model, None if
+    it was not asked."""
     line = reach.get(entry.name)
     if line is None or line.judged == "-":
         return None
+    if line.judged.startswith(reaching.REFUSED):
+        return REFUSED
     return bool(line.judged) and not line.judged.startswith("not checked")
 
 
@@ -142,5 +155,5 @@ def _share(answers: Iterable[bool | None]) -> str:
     return f"{sum(known)} of {len(known)}" if known else "-"
 
 
-def _yes(answer: bool | None) -> str:
-    return {True: "yes", False: "no", None: "-"}[answer]
+def _yes(answer: bool | str | None) -> str:
+    return answer if isinstance(answer, str) else {True: "yes", False: "no", None: "-"}[answer]

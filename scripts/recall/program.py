@@ -102,7 +102,7 @@ def arrays(values: Any, given: dict[str, Any]) -> dict[str, np.ndarray]:
     for value in values:
         kind = value.type.tensor_type
         dtype = tensor_dtype_to_np_dtype(kind.elem_type)
-        shape = [d.dim_value or 2 for d in kind.shape.dim]
+        shape = [d.dim_value if d.HasField("dim_value") else 2 for d in kind.shape.dim]
         if value.name in given:
             found[value.name] = np.array(given[value.name]).astype(dtype)
             if found[value.name].size == np.prod(shape):

@@ -18,6 +18,8 @@ import numpy as np
 import onnx
 
 import nnfuzz
+from nnfuzz.backend.outcome import OutcomeKind
+from nnfuzz.backend.target import Target
 from nnfuzz.library.case import operator_registry
 from nnfuzz.materialize.importing import import_onnx, opaque_nodes
 from nnfuzz.operators.registry import OpRegistry
@@ -61,8 +63,15 @@ def reached(entry: Entry) -> Reached:
     return Reached(Reach.WHOLE)
 
 
-def judged(entry: Entry, target: str) -> str:
-    """What nnfuzz says of the entry's own model and inputs on a release; "" if nothing is wrong."""
+REFUSED = "refused: "
+"""Begins what a release says that lacks what the model needs: no bug, in nnfuzz's eyes."""
+
+
+def judged(entry: Entry, target: Target) -> str:
+    """What nnfuzz says of the entry's own model and inputs on a release.
+
+    "" if nothing is wrong, and the compiler's words behind REFUSED if it does not implement them.
+    """
     given_inputs = {k: v for k, v in given(entry).items() if k in _free(entry.model)}
     try:
         check = nnfuzz.check_model(
@@ -70,7 +79,10 @@ def judged(entry: Entry, target: str) -> str:
         )
     except Exception as error:  # an entry that cannot be checked is not counted
         return f"not checked: {type(error).__name__}: {str(error).splitlines()[0]}"
-    return check.summary() if check.failed else ""
+    if check.failed:
+        return check.summary()
+    refusals = [o.message for o in check.result.outcomes if o.kind is OutcomeKind.UNSUPPORTED]
+    return f"{REFUSED}{refusals[0].splitlines()[0]}" if refusals else ""
 
 
 def given(entry: Entry) -> Mapping[str, np.ndarray]:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+HERE = str(Path(np.__file__).parents[1])
+"""In a .pth file of a wheel, it lets environments have the libraries of this process."""
 ADAPTER = Path(__file__).parent / "released_backend.py"
 
 
@@ -14,10 +16,7 @@ def make_index(folder: Path) -> None:
     """Wheels of releases 1.0 (wrong) and 2.0 of `toyrel`, 3.0 (which is broken), and stand-ins for
     what workers import, which they find where this process has it.
     """
-    folder.mkdir()
-    for name in ("numpy", "ml_dtypes", "onnx"):
-        _wheel(folder, name, "99.0", {})
-    here = str(Path(np.__file__).parents[1])
+    make_libraries(folder)
     releases = {
         "1.0": "WRONG, NEWEST_OPSET = 1, 18",
         "2.0": "WRONG, NEWEST_OPSET = 0, 99",
@@ -25,10 +24,18 @@ def make_index(folder: Path) -> None:
     }
     for release, code in releases.items():
         text = f"RELEASE = {release!r}\n{code}\n"
-        _wheel(folder, "toyrel", release, {"toyrel.py": text, "toyrel_libraries.pth": here})
+        wheel(folder, "toyrel", release, {"toyrel.py": text, "toyrel_libraries.pth": HERE})
 
 
-def _wheel(folder: Path, name: str, release: str, files: dict[str, str]) -> None:
+def make_libraries(folder: Path) -> None:
+    """Stand-ins for what workers import."""
+    folder.mkdir()
+    for name in ("numpy", "ml_dtypes", "onnx"):
+        wheel(folder, name, "99.0", {})
+
+
+def wheel(folder: Path, name: str, release: str, files: dict[str, str]) -> None:
+    """Writes a wheel of pure Python with these files."""
     info = f"{name}-{release}.dist-info"
     files = {
         **files,

@@ -29,6 +29,7 @@ SPECS = [
     "tvm",
     pytest.param("openvino", marks=pytest.mark.slow),
     pytest.param("tvm,exec_mode=compiled", marks=pytest.mark.slow),
+    pytest.param("tvm,weights=inputs", marks=pytest.mark.slow),
 ]
 
 

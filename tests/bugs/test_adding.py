@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from nnfuzz.bugs.adding import Adder, AdditionKind, confirming
+from nnfuzz.bugs.adding import CAMPAIGN, Adder, AdditionKind, confirming
 from nnfuzz.bugs.bug import BugError, BugState, ScriptResult
 from nnfuzz.bugs.environments import Interpreters
 from nnfuzz.bugs.ledger import Ledger, known_bugs
 from nnfuzz.bugs.scripts import ScriptRun
 from nnfuzz.findings.folder import folder_name, read_finding, write_finding
+from nnfuzz.store.store import FILE
 from tests.bugs.conftest import TODAY
 
 
@@ -90,6 +91,9 @@ def test_one_finding_may_be_named_and_nothing_else(adder, campaign, tmp_path):
     folder = next((campaign / "findings").iterdir())
     assert kinds(adder.add_all(folder)) == [AdditionKind.NEW]
     (tmp_path / "empty").mkdir()
+    (tmp_path / "clean").mkdir()
+    (tmp_path / "clean" / FILE).touch()
+    assert CAMPAIGN == FILE and kinds(adder.add_all(tmp_path / "clean")) == []
     with pytest.raises(BugError, match="neither a campaign nor a finding"):
         next(adder.add_all(tmp_path / "empty"))
 
@@ -98,3 +102,14 @@ def test_what_needs_an_untrusted_plugin_has_no_script(adder, campaign):
     first, _ = replace(adder, trusted=lambda folder: lambda plugin: "").add_all(campaign)
     assert first.kind is AdditionKind.NEW and "no script: needs the plug-in" in first.message
     assert not adder.ledger.script(first.name).exists()
+
+
+def test_a_fixed_bug_whose_script_is_right_is_not_back(adder, campaign):
+    first, _ = adder.add_all(campaign)
+    fixed = replace(adder.ledger.bug(first.name), state=BugState.FIXED, right_release="0.9")
+    adder.ledger.put(first.name, fixed)
+    right = replace(adder, confirm=lambda script, bug: ScriptRun(ScriptResult.RIGHT, "runs"))
+    again = next(right.add_all(campaign))
+    assert again.kind is AdditionKind.FLAKY and again.name != first.name
+    assert adder.ledger.bug(first.name) == fixed
+    assert next(right.add_all(campaign)).name == again.name, "an open bug comes first"

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from nnfuzz.backend.releases import ReleaseError
+from nnfuzz.bugs.bisecting import ScriptBisection
 from nnfuzz.bugs.bug import BugState, ScriptResult
 from nnfuzz.bugs.checking import BugChange, Checker, judged
 from nnfuzz.bugs.environments import Interpreter
@@ -49,7 +50,10 @@ def test_releases_follow_what_was_run():
     assert back.notes[-1] == "2026-11-23 back in 5.0, was fixed in 3.0"
 
 
-def checker(ledger, release, right_from, **more):
+LISTED = ["1.0", "2.0", "3.0", "4.0", "5.0", "6.0"]
+
+
+def checker(ledger, release, right_from, releases=lambda bug: LISTED, **more):
     """A checker of a compiler whose releases are right from one on."""
 
     def run(script, python, same_release):
@@ -59,8 +63,8 @@ def checker(ledger, release, right_from, **more):
     def choose(name):
         return lambda bug: Interpreter(name, name)
 
-    given = {"releases": lambda bug: ["1.0", "2.0", "3.0", "4.0", "5.0", "6.0"]} | more
-    return Checker(ledger, choose(release), print, TODAY, place_of=choose, run=run, **given)
+    bisection = ScriptBisection(releases, choose, print, run)
+    return Checker(ledger, choose(release), print, TODAY, bisection, run=run, **more)
 
 
 def test_the_first_right_release_is_looked_for(ledger):

@@ -12,13 +12,21 @@ from nnfuzz.inputs.edges import expected
 
 X = np.array([[np.nan, np.inf, -np.inf, 1.0], [0.0, -0.0, 1e-42, 2.0]], np.float32)
 
+ATTRIBUTES = {
+    "ThresholdedRelu": {"alpha": 1.0},
+    "LeakyRelu": {"alpha": 0.5},
+    "Clip": {"min": -9, "max": 9},
+}
+"""Of operators that have no defaults."""
+
 
 def bounds(build, *operators, x=X):
     """The envelopes of a chain of operators over x, and what PyTorch computes."""
     b = build(x=x)
     name = "x"
     for operator in operators:
-        name = b.add(operator, *((name, "x") if operator in ("Add", "Sub", "Max") else (name,)))
+        names = (name, "x") if operator in ("Add", "Sub", "Max") else (name,)
+        name = b.add(operator, *names, **ATTRIBUTES.get(operator, {}))
     graph, params = b.done(name)
     assert beyond(params)
     return enveloped_at_edges(graph, params).envelopes, expected(graph, params)
@@ -60,14 +68,40 @@ def test_a_comparison_with_nan_is_decided(build):
 
 
 def test_what_onnx_does_not_decide_is_masked_with_all_behind_it(build):
-    """ONNX does not say what the maximum of NaN and a number is; of numbers it does."""
-    found, outputs = bounds(build, "Max", "Neg")
+    """ONNX and PyTorch make different numbers of NaN that is held against a threshold."""
+    found, outputs = bounds(build, "ThresholdedRelu", "Neg")
     assert not wrong(found, outputs, put((0, 0), 7.0))
     assert wrong(found, outputs, put((1, 3), 7.0))
 
 
+@pytest.mark.parametrize("operator", ["Max", "Min", "Relu", "Clip", "LeakyRelu", "Sigmoid", "Sum"])
+def test_nan_is_carried_by_maxima_activations_and_sums(build, operator):
+    """NumPy, PyTorch and onnx.reference agree on it; of signs of zeros they say nothing."""
+    found, outputs = bounds(build, operator, "Neg")
+    assert not wrong(found, outputs, lambda y: y)
+    assert wrong(found, outputs, put((0, 0), 7.0))
+
+
+def test_a_reduction_carries_nan_into_its_own_results_only(build):
+    for operator in ("ReduceMax", "ReduceMin", "ReduceSum", "ReduceLogSumExp"):
+        b = build(x=np.array([[np.nan, 1.0], [2.0, 3.0]], np.float32))
+        graph, params = b.done(b.add(operator, "x", axes=(1,), keepdims=0))
+        (found,) = enveloped_at_edges(graph, params).envelopes.values()
+        assert np.isnan(found.lo).tolist() == [True, False] and found.comparable.all()
+        assert outside(found, np.array([1.0, 0.0], np.float32)).all()
+
+
+def test_nan_is_asked_for_beside_what_nobody_knows(build):
+    """The maximum of NaN is NaN whatever the other operand is."""
+    x, y = np.array([np.nan, 1.0], np.float32), np.array([np.inf, np.inf], np.float32)
+    b = build(x=x, y=y)
+    graph, params = b.done(b.add("Max", "x", b.add("ThresholdedRelu", "y", alpha=1.0)))
+    (found,) = enveloped_at_edges(graph, params).envelopes.values()
+    assert found.comparable.tolist() == [True, False]
+
+
 def test_other_operators_count_where_nothing_is_at_an_edge(build):
-    found, _ = bounds(build, "Erf", x=np.array([[np.nan, 1.0]], np.float32))
+    found, _ = bounds(build, "ThresholdedRelu", x=np.array([[np.nan, 1.0]], np.float32))
     assert [e.comparable.tolist() for e in found.values()] == [[[False, True]]]
     b = build(x=X, y=np.array([1.0, 2.0], np.float32))
     b.add("Neg", "x")

@@ -51,6 +51,22 @@ def test_the_cache_keeps_the_answers_that_last(tmp_path):
     assert SupportCache(tmp_path, ignored=True).load(path) == {}
 
 
+def test_a_table_without_news_is_not_written_again_but_is_the_newest(tmp_path):
+    cache = SupportCache(tmp_path)
+    known = {(KEYS[0], 0): {"O0": ProbeAnswer(OK)}}
+    older, newer = tmp_path / "support-toy-1.json", tmp_path / "support-toy-2.json"
+    for path, exporter in ((older, "direct"), (newer, "dynamo")):
+        cache.save(path, SupportFile("toy", exporter=exporter), known)
+    os.utime(older, (1, 1))
+    os.utime(newer, (2, 2))
+    file = older.stat().st_ino
+    cache.save(older, SupportFile("toy", exporter="direct"), known)
+    assert older.stat().st_ino == file
+    assert cache.newest("toy").exporter == "direct"
+    cache.save(older, SupportFile("toy", exporter="direct"), {(KEYS[1], 0): known[KEYS[0], 0]})
+    assert cache.load(older).keys() == {(KEYS[0], 0), (KEYS[1], 0)}
+
+
 def test_a_damaged_cache_is_an_empty_one(tmp_path):
     path = tmp_path / "support-toy-1.json"
     path.write_text('{"entries": {"a": {"what": 1}}, "answers": {"a": [{"O0": 1}]}}')

@@ -14,7 +14,7 @@ from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.blocking import examine
 from nnfuzz.findings.folder import read_finding, write_finding
-from nnfuzz.findings.reduced import reduce_folder
+from nnfuzz.findings.reduced import reduce_folder, repro_program
 from nnfuzz.findings.replay import ReplayResult, replay_finding
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.records.finding import Finding, Origin
@@ -98,7 +98,8 @@ def test_a_failure_of_the_second_run_is_shown_by_one_program_for_all_sizes(tmp_p
     found = Finding(seen.failures[0], case, seen.outcomes, spec, as_json(config), seen.verdict)
     folder = write_finding(tmp_path / "finding", found, program_of(spec, registry, case))
     _, reduced = reduce_folder(folder, trusted=str)
-    assert "does not reproduce" not in reduced.signature.title
+    assert "does not reproduce" not in reduced.signature.title and reduced.origin.runs_of_one
+    assert repro_program(read_finding(folder / "reduced"), registry) is None
     script = folder / "reduced" / "repro.py"
     assert "program = compiled(model, level)  # one for all sizes" in script.read_text()
     assert subprocess.run([sys.executable, str(script)], timeout=60).returncode == 1

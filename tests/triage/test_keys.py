@@ -15,6 +15,7 @@ from nnfuzz.triage.keys import (
     error_keys,
     grouped,
     have_one_cause,
+    is_known_cause,
     last_clause,
     unread_keys,
     wording,
@@ -32,6 +33,15 @@ def test_one_strong_key_or_two_weak_ones_make_two_findings_one():
     weak = [key("clause:it is bad"), key("location:a.cc")]
     assert have_one_cause(weak, [*weak, key("cause:b")])
     assert not have_one_cause(weak, [key("clause:it is good"), key("location:a.cc")])
+
+
+def test_hints_of_two_places_make_no_known_cause():
+    """Where one place of a compiler raises all of its errors in the same words."""
+    wrapper = [key("clause:conversion is failed for it"), key("line:api.py:599")]
+    sigmoid, gelu = ([*wrapper, key(f"location:{name}.cpp")] for name in ("sigmoid", "gelu"))
+    assert have_one_cause(sigmoid, gelu) and not is_known_cause(sigmoid, gelu)
+    assert is_known_cause(sigmoid, wrapper) and is_known_cause(sigmoid, sigmoid)
+    assert is_known_cause([*sigmoid, key("cause:a")], [*gelu, key("cause:a")])
 
 
 def test_the_same_words_count_once():

@@ -71,7 +71,7 @@ def check(
     are programs that run with your rights: check ledgers of people whom you trust.
     """
     from nnfuzz.backend.registry import BackendRegistry
-    from nnfuzz.backend.releases import index_releases
+    from nnfuzz.bugs.bisecting import ScriptBisection
     from nnfuzz.bugs.checking import BugChange, Checker
     from nnfuzz.bugs.environments import Interpreters
     from nnfuzz.bugs.ledger import Ledger
@@ -88,8 +88,7 @@ def check(
         _choice(interpreters, release, wheel, python, nightly),
         tell,
         date.today(),
-        (lambda bug: index_releases(interpreters.package(bug))) if bisect else None,
-        interpreters.of_release,
+        ScriptBisection(interpreters.releases, interpreters.of_release, tell) if bisect else None,
         not dry_run,
     )
     found: list[Checked] = []

@@ -1,4 +1,4 @@
-"""`nnfuzz serve CAMPAIGN`: the page of a campaign that lives while it runs."""
+"""`nnfuzz serve`: the page of a campaign that lives while it runs, or of a ledger of bugs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ def serve(
     campaign: Annotated[
         str,
         typer.Argument(
-            metavar="CAMPAIGN|URL",
-            help="Folder of a campaign, or a folder or address where nnfuzz publish has written.",
+            metavar="CAMPAIGN|LEDGER|URL",
+            help="Folder of a campaign or of a ledger of bugs, or a folder or address where nnfuzz "
+            "publish has written.",
             show_default=False,
         ),
     ],
@@ -43,6 +44,7 @@ def serve(
     nnfuzz serve campaign                      on this machine alone
     nnfuzz serve campaign --host 0.0.0.0       for others, with a token
     nnfuzz serve s3://bucket/tvm               of what the parts of a campaign publish
+    nnfuzz serve bugs                          the dashboard of a ledger
 
     The campaign is read and never written, and may be over as well; one that
     has not begun is waited for. docs/SERVE.md tells more. Ends

@@ -33,6 +33,7 @@ class Elementwise(OpSpec):
     """Every output element depends on one element of each input."""
 
     sharp = True
+    carries_nan = True
 
     rounding: ClassVar[tuple[float, float]] = (0, 0)
     """Local rounding error in unit roundoffs: a part relative to the output and an absolute one."""

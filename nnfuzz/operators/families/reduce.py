@@ -80,6 +80,7 @@ class Reduction(Reducing):
     """
 
     merges = ("Expand",)
+    carries_nan = True
     inputs = (In("T", FLOATS),)
     axes = Choice(by=any_axes)
     axes_input = 18

@@ -1,0 +1,1 @@
+"""A watch over compilers: new releases, the ledger on them, campaigns, a dashboard, for months."""
