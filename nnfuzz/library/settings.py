@@ -148,7 +148,7 @@ def make_config(
 
 
 def _usual_shares(case: Mapping[str, Any]) -> dict[str, float]:
-    """The shares of models with symbolic dimensions, of those with skeletons, and of quantised ones.
+    """The shares of models with symbolic dimensions, with skeletons, and of quantised ones.
 
     case: fields of CaseConfig as given.
     """
