@@ -161,8 +161,9 @@ class MotifWriter:
             mark = self.growth.mark()
             try:
                 outputs = KINDS[name](self, call)
-            except (Misfit, IndexError, ArithmeticError):
-                # A number that the dtype lacks, an axis that is not there, no groups.
+            except (Misfit, IndexError, ArithmeticError, TypeError):
+                # A number that the dtype lacks, an axis that is not there, no groups, the
+                # truth of a condition on sizes that are not decided yet.
                 outputs = None
             if outputs is not None:
                 self.missed = name
