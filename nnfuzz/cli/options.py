@@ -64,6 +64,14 @@ Motifs = Annotated[
         "Motifs per model on average: patterns that optimisers look for [default: 1.5].", "M", min=0
     ),
 ]
+Quantize = Annotated[
+    float | None,
+    MODELS.share(
+        "Share of the models that are quantised: pairs of QuantizeLinear and DequantizeLinear, "
+        "operators on integers, or dynamic quantisation, where compilers take those [default: 0.1 "
+        "in campaigns, 0 in corpora]."
+    ),
+]
 Engine = Annotated[
     str | None,
     MODELS.option(

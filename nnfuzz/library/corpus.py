@@ -21,6 +21,7 @@ from nnfuzz.library.domains import chosen_domains
 from nnfuzz.library.settings import (
     Specs,
     case_settings,
+    check_quantised,
     choose_opset,
     chosen_backends,
     default_processes,
@@ -103,6 +104,7 @@ def _plan(request: CorpusRequest, registry: BackendRegistry, specs: Specs) -> Co
     given = case_settings({"exporter": "direct" if request.singles else None, **request.settings})
     exporters = given.pop("exporters", None) or exporter_names(None, request.opset)
     given["plugins"] = tuple(map(plugin_name, request.plugins))
+    check_quantised(given)
     opsets = {n: choose_opset(registry, specs, request.opset, n) for n in exporters}
     if not request.opset and not given.get("seed_models"):
         given["opsets"] = opsets_up_to(opsets)

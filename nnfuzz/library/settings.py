@@ -32,6 +32,9 @@ DEFAULT_SECONDS = 60.0
 OLDEST_ONNX = "0"
 """The release of onnx of a compiler that names none: older than whatever came late to an opset."""
 DEFAULT_DYNAMIC = 0.05
+DEFAULT_QUANTIZE = 0.1
+QUANTISERS = frozenset({"QuantizeLinear", "DynamicQuantizeLinear"})
+"""Operators one of which every quantised model has."""
 DEFAULT_PIPELINES = 0.5
 
 
@@ -121,6 +124,7 @@ def make_config(
     usual = "mixed" if any(_form(registry, spec) == ONNX for spec in specs) else DIRECT
     names = rest.pop("exporters", None) or exporter_names(usual, opset)
     case = {f.name: rest.pop(f.name) for f in fields(CaseConfig) if f.name in rest}
+    check_quantised(case)
     case["plugins"] = tuple(plugin_name(path) for path in plugins)
     opsets = {name: choose_opset(registry, specs, opset, name) for name in names}
     if not opset and "opsets" not in case and _draws_opsets(registry, specs, case):
@@ -138,14 +142,38 @@ def make_config(
     rest.setdefault("pipelines", 0.0 if rest.get("levels") else DEFAULT_PIPELINES)
     return CampaignConfig(
         backends=tuple(specs),
-        case=CaseConfig(**{"dynamic": DEFAULT_DYNAMIC, **case}).written_by(opsets),
+        case=CaseConfig(**{**_usual_shares(case), **case}).written_by(opsets),
         known=known,
         **{"seed": secrets.randbelow(1 << 32), **default_processes(len(specs)), **rest},
     )
 
 
+def _usual_shares(case: Mapping[str, Any]) -> dict[str, float]:
+    """The shares of models with symbolic dimensions, and of quantised ones.
+
+    case: fields of CaseConfig as given.
+    """
+    plain = case.get("edges") or case.get("invalid")
+    return {"dynamic": DEFAULT_DYNAMIC, "quantize": 0.0 if plain else DEFAULT_QUANTIZE}
+
+
+def check_quantised(case: Mapping[str, Any]) -> None:
+    """Raises: ConfigError if models are to be quantised but cannot be. case: as given."""
+    if not case.get("quantize"):
+        return
+    if case.get("edges"):
+        raise ConfigError("models at --edges are not quantised: leave out quantize")
+    named = set(case.get("operators", ()))
+    if (named and not named & QUANTISERS) or set(case.get("exclude", ())) >= QUANTISERS:
+        raise ConfigError(
+            "no model can be quantised: --operators needs QuantizeLinear with DequantizeLinear, or "
+            "DynamicQuantizeLinear with MatMulInteger, Cast and Mul; or leave out quantize"
+        )
+
+
 _OF_VALID = (
-    "exporters dynamic rewrites seed_models motif_files motifs pipelines regressions edges".split()
+    *("exporters dynamic quantize rewrites seed_models motif_files motifs pipelines".split()),
+    *("regressions", "edges"),
 )
 """Settings of how valid models are made and how their results are treated."""
 
@@ -166,7 +194,7 @@ def _for_invalid(
         "throttle": 0,
     }
     settled |= {"full_check": 0.0, "pipelines": 0.0, "exporters": (DIRECT,)}
-    usual = {"nodes": NODES, "sizes": SIZES, "motifs": 0.0, "dynamic": 0.0}
+    usual = {"nodes": NODES, "sizes": SIZES, "motifs": 0.0, "dynamic": 0.0, "quantize": 0.0}
     return {**usual, **given, **settled}
 
 

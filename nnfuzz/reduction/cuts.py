@@ -203,17 +203,52 @@ def propose_bypasses(subject: Subject) -> Iterator[Edit]:
 
 def apply_bypass(subject: Subject, edit: Edit) -> Subject:
     """target: the node; value: the input that takes the place of its outputs."""
-    graph = subject.graph
     node = subject.node(edit.target)
     if edit.value not in node.inputs:
         raise Inapplicable(f"{edit.target} does not read {edit.value}")
-    rename = dict.fromkeys(node.outputs, edit.value)
+    return _bypassed(subject, node, edit.value)
+
+
+def _bypassed(subject: Subject, node: Node, value: str) -> Subject:
+    """The subject without a node; an earlier value takes the place of its outputs."""
+    graph = subject.graph
+    rename = dict.fromkeys(node.outputs, value)
     params = {*graph.inputs, *graph.weights}
     if any(rename.get(name, name) in params for name in graph.outputs):
         raise Inapplicable("an input would be an output")
-    cut = rebuilt(graph, {}, rename=rename, drop=[edit.target])
+    cut = rebuilt(graph, {}, rename=rename, drop=[node_id(node)])
     subject = restricted(subject, cut, {})
     return replace(subject, params=clipped(cut, subject.params))
+
+
+def propose_detours(subject: Subject) -> Iterator[Edit]:
+    """Two nodes by way of another dtype and back, such as QuantizeLinear and DequantizeLinear,
+    replaced by what the first of them reads.
+    """
+    graph = subject.graph
+    for node in reversed(graph.nodes):
+        for source in _sources_of_detour(graph, node):
+            yield Edit("detours", node_id(node), source)
+
+
+def _sources_of_detour(graph: Graph, node: Node) -> list[str]:
+    """Values of the type of a node's output that a maker of its inputs of other dtypes reads."""
+    producer, type_ = graph.producer(), graph.type(node.outputs[0])
+    makers = (
+        producer[name]
+        for name in node.inputs
+        if name in producer and graph.type(name).dtype is not type_.dtype
+    )
+    found = (name for maker in makers for name in maker.inputs if graph.type(name).same(type_))
+    return list(dict.fromkeys(found))
+
+
+def apply_detour(subject: Subject, edit: Edit) -> Subject:
+    """target: the second node; value: what the first one reads."""
+    node = subject.node(edit.target)
+    if edit.value not in _sources_of_detour(subject.graph, node):
+        raise Inapplicable(f"no node in front of {edit.target} reads {edit.value}")
+    return _bypassed(subject, node, edit.value)
 
 
 # -- two nodes --------------------------------------------------------------------------------

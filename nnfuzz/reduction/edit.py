@@ -12,7 +12,7 @@ from nnfuzz.base.writing import as_json
 ORDER = (
     *("direct", "rewrites", "halves", "neighbourhoods", "hoisting", "outputs", "prefixes"),
     "replacements",
-    *("bypasses", "pairs", "inlining", "constants", "operands", "sharing", "unfreezing"),
+    *("bypasses", "detours", "pairs", "inlining", "constants", "operands", "sharing", "unfreezing"),
     *("plain", "attributes", "dtypes", "numbers", "shrinking", "ranks", "elements", "opsets"),
 )
 """Names of the passes, in the order in which they run; nnfuzz.reduction.passes implements them.

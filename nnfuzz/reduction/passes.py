@@ -32,6 +32,7 @@ _PASSES = {
     "prefixes": Pass(cuts.propose_prefixes, cuts.apply_outputs),
     "replacements": Pass(cuts.propose_replacements, cuts.apply_replacement),
     "bypasses": Pass(cuts.propose_bypasses, cuts.apply_bypass),
+    "detours": Pass(cuts.propose_detours, cuts.apply_detour),
     "pairs": Pass(cuts.propose_pairs, cuts.apply_pair),
     "inlining": Pass(bodies.propose_inlining, bodies.apply_inlining),
     "operands": Pass(cuts.propose_operands, cuts.apply_operand),

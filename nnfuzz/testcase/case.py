@@ -53,7 +53,9 @@ class CaseConfig:
     average (nnfuzz.generate.config). seed_models: ONNX files, one of which each graph starts from;
     seed_digest: of their contents (nnfuzz.testcase.seeds). motif_files: with patterns that are
     planted (nnfuzz.operators.motif_file); motif_digest: of their contents.
-    dynamic: share of test cases whose model gets a symbolic dimension, where it can. rewrites:
+    dynamic: share of test cases whose model gets a symbolic dimension, where it can. quantize:
+    share of the others whose graph becomes its quantised twin (nnfuzz.quantize), where operators
+    for that are among those to generate from; none with `edges`. rewrites:
     share of those in the direct form whose model is rewritten (nnfuzz.rewrite); None: none, or with
     `edges` a usual share, by the rules of empty tensors alone; unrewritten: what
     no rewrite may bring in, of nnfuzz.rewrite.catalogue.FEATURES. descend:
@@ -69,6 +71,7 @@ class CaseConfig:
     engine: str = "direct"
     motifs: float = 1.5
     dynamic: float = 0.0
+    quantize: float = 0.0
     rewrites: float | None = None
     unrewritten: tuple[str, ...] = ()
     descend: bool = False

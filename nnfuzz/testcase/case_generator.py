@@ -27,6 +27,7 @@ from nnfuzz.generate.engine import Generated, Kept
 from nnfuzz.generate.engines import engine
 from nnfuzz.generate.motif_turns import MotifTurn, motif_turns
 from nnfuzz.generate.resizing import Resizable
+from nnfuzz.generate.writable import writable
 from nnfuzz.inputs.edges import at_edges, expected
 from nnfuzz.inputs.search import DRAWS_ONLY, Found, NotFound, SearchConfig, search
 from nnfuzz.ir.graph import Graph
@@ -38,9 +39,12 @@ from nnfuzz.materialize.errors import ExporterDied, ExportError, OpsetError
 from nnfuzz.materialize.exporters import Exporter
 from nnfuzz.materialize.older import CHANGED
 from nnfuzz.materialize.opsets import DYNAMIC, exporter_of, opset_of, opset_range
+from nnfuzz.operators.carriers import array
 from nnfuzz.operators.motif import Motif
 from nnfuzz.operators.operator import OpSpec
 from nnfuzz.operators.registry import OpRegistry
+from nnfuzz.quantize.draft import Form
+from nnfuzz.quantize.twin import Twin, quantised_twin
 from nnfuzz.rewrite.catalogue import EDGES, RULES, USUAL, needs
 from nnfuzz.rewrite.forms import form_name
 from nnfuzz.rewrite.rewriting import draw_rewriting
@@ -105,7 +109,8 @@ class CaseGenerator:
             weighed, self.specs, config.onnx_release, parts.judgements
         )
         self._unguided = replace(self.generate, **_plain(config))
-        self.catalog = Catalog(self.specs, self.generate, parts.motifs)
+        motifs = _motifs(config, parts)
+        self.catalog = Catalog(self.specs, self.generate, motifs)
         self.targets = CoverageTargets(self.catalog)
         self.seeds = parts.seeds.load(config)
         self.corpus = [Kept(graph) for graph in self.seeds.graphs]
@@ -124,7 +129,7 @@ class CaseGenerator:
         self._kept_values = cache(self._with_values)
         self.narrowed = self.targets
         if avoided:
-            narrowed = Catalog(self.specs, self.restrained, parts.motifs)
+            narrowed = Catalog(self.specs, self.restrained, motifs)
             self.narrowed = CoverageTargets(narrowed)
 
     def _admitted_rules(self) -> tuple[str, ...]:
@@ -231,6 +236,13 @@ class CaseGenerator:
                 case.discarded += 1
             if isinstance(found, NotFound):
                 return case.failed(found.reason, stage="inputs")
+            twin = None
+            if isinstance(id_, Numbered) and exporter != DYNAMIC:
+                with case.phase("generate"):
+                    twin = self._twin(graph, found, id_.index, targets.catalog, config)
+            if twin is not None:
+                graph, found = twin.graph, _with_values(found, twin)
+                case.graph = written = graph.view()
             if self.config.edges:
                 found = _at_edges(graph, random.Random(rng.random()), found)
             with case.phase("export"):
@@ -259,7 +271,7 @@ class CaseGenerator:
             cpu=case.cpu,
             solver_checks=made.solver_checks,
             discarded=case.discarded,
-            motifs=made.motifs,
+            motifs=made.motifs if twin is None else (*made.motifs, twin.label),
             generated_for=self.config.writer,
             plain=plain,
         )
@@ -269,6 +281,21 @@ class CaseGenerator:
         if isinstance(id_, Numbered) and self.mutates_kept(id_.index):
             return "mutate"
         return "symbolic" if sized else self.config.engine
+
+    def _twin(
+        self, graph: Graph, found: Found, index: int, catalog: Catalog, config: GenerateConfig
+    ) -> Twin | None:
+        """The quantised twin of the graph of an index, if it is to have one; the draw is that of an
+        index alone, so that the share changes no graph.
+        """
+        rng = random.Random(f"{self.seed}/{index}/quantize")
+        if self.config.edges or rng.random() >= self.config.quantize:
+            return None
+        form = Form(catalog, config.exporter, config.opset, frozenset(config.avoid))
+        made = quantised_twin(graph, found.values, form, rng)
+        if made is not None:
+            made.graph.verify()
+        return made
 
     def _rewritten(self, model: bytes, index: int) -> tuple[bytes, bytes, str]:
         """The model, what it was before if it was rewritten, and its form; the draw is that of an
@@ -296,6 +323,16 @@ class CaseGenerator:
         return self._plain(made) if whole is None else (whole, DYNAMIC)
 
 
+def _with_values(found: Found, twin: Twin) -> Found:
+    """The inputs that were found, with the weights and the values of a twin."""
+    graph = twin.graph
+    arrays = {n: array(x, graph.type(n).dtype) for n, x in twin.values.items()}
+    parts = (graph.inputs, graph.weights, graph.outputs)
+    inputs, weights, outputs = ({n: arrays[n] for n in names} for names in parts)
+    values = dict(twin.values)
+    return replace(found, inputs=inputs, weights=weights, outputs=outputs, values=values)
+
+
 def _at_edges(graph: Graph, rng: random.Random, found: Found) -> Found:
     """The same with edge values in the inputs, unless PyTorch refuses to compute with them."""
     given = at_edges(graph, rng, found.inputs)
@@ -304,6 +341,14 @@ def _at_edges(graph: Graph, rng: random.Random, found: Found) -> Found:
     except (ArithmeticError, RuntimeError):  # an integer divided by zero
         return found
     return replace(found, inputs=given, outputs=outputs)
+
+
+def _motifs(config: CaseConfig, parts: Parts) -> Sequence[Motif]:
+    """The motifs that the chosen operators can write at some opset."""
+    if not (config.operators or config.exclude):
+        return parts.motifs
+    specs = _specs(replace(config, opset=opset_range(DIRECT)[1]), parts.registry)
+    return writable(tuple(parts.motifs), tuple(specs))
 
 
 def _specs(config: CaseConfig, registry: OpRegistry) -> list[type[OpSpec]]:

@@ -56,3 +56,20 @@ def test_a_campaign_has_defaults_for_what_nobody_asks():
     assert make_config(registry, specs, [], (), {}).pipelines == 0.5
     with pytest.raises(ConfigError, match="leave out --edges"):
         make_config(registry, specs, [], (), {"invalid": True, "edges": True})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"quantize": 0.5, "operators": ("Conv",)}, "needs QuantizeLinear"),
+        ({"quantize": 0.5, "edges": True}, "leave out quantize"),
+        ({"quantize": 0.5, "invalid": True}, "leave out --quantize"),
+    ],
+)
+def test_what_cannot_be_quantised_is_one_line(given, message):
+    registry = BackendRegistry.discover()
+    specs = chosen_backends(registry, ["onnxruntime"])
+    assert make_config(registry, specs, [], (), {}).case.quantize == 0.1
+    assert make_config(registry, specs, [], (), {"edges": True}).case.quantize == 0.0
+    with pytest.raises(ConfigError, match=message):
+        make_config(registry, specs, [], (), given)

@@ -52,3 +52,24 @@ def test_small_models_are_left_to_the_other_passes(chain):
     small = smallest(chain, lambda s: len(s.graph.nodes) >= LARGE, "bypasses")
     assert list(PASSES["pairs"].propose(small)) == []
     assert len(list(PASSES["pairs"].propose(chain))) > len(chain.graph.nodes)
+
+
+def test_a_quantised_pair_is_taken_away_whole():
+    operators = ("Relu", "QuantizeLinear", "DequantizeLinear")
+    producer = Producer(2, CaseConfig(exporter="direct", operators=operators, quantize=1.0))
+    case = next(
+        case
+        for case in map(producer.produce, range(20))
+        if "quantised:pairs" in getattr(case, "motifs", ()) and "Relu" in case.graph.operators
+    )
+    subject = Subject(producer.load(case), {**case.inputs, **case.weights}, case.exporter)
+
+    def relu(s: Subject) -> bool:
+        return any(node.op.name == "Relu" for node in s.graph.nodes)
+
+    small = smallest(subject, relu, "outputs", "prefixes", "bypasses", "detours", "replacements")
+    assert [node.op.name for node in small.graph.nodes] == ["Relu"]
+    edits = list(PASSES["detours"].propose(subject))
+    assert edits
+    fewer = [c for c in candidates(subject, "detours")]
+    assert all(len(c.graph.nodes) < len(subject.graph.nodes) for c in fewer) and fewer

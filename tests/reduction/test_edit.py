@@ -13,7 +13,15 @@ from nnfuzz.reduction.passes import PASSES, applied
 from nnfuzz.reduction.subject import Inapplicable, Subject
 from tests.reduction.test_passes import propose
 
-FEWER_NODES = {"neighbourhoods", "prefixes", "replacements", "bypasses", "pairs", "constants"}
+FEWER_NODES = {
+    "neighbourhoods",
+    "prefixes",
+    "replacements",
+    "bypasses",
+    "detours",
+    "pairs",
+    "constants",
+}
 
 
 def state(subject: Subject) -> tuple:

@@ -35,7 +35,11 @@ class Listed:
 
     def next(self, checked):
         place = Interpreter("python", self.release)
-        return Candidate(self.release, self.release, lambda bug: place, self.prepare)
+
+        def choose(bug):
+            return place
+
+        return Candidate(self.release, self.release, choose, self.prepare, choose)
 
 
 def counted(turn):

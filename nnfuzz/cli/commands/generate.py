@@ -27,6 +27,7 @@ from nnfuzz.cli.options import (
     Operators,
     Opset,
     Plugins,
+    Quantize,
     Seed,
     SeedModels,
 )
@@ -81,6 +82,7 @@ class GenerateOptions:
     dtypes: Annotated[Dtypes, Recorded(read=listed)] = None
     exclude_dtypes: Annotated[ExcludeDtypes, Recorded(read=listed)] = None
     motifs: Annotated[Motifs, Recorded()] = None
+    quantize: Annotated[Quantize, Recorded()] = None
     engine: Annotated[Engine, Recorded()] = None
     seed_models: Annotated[SeedModels, Recorded()] = None
     motif_files: Annotated[MotifFiles, Recorded()] = None

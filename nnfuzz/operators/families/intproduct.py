@@ -14,6 +14,7 @@ from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.families.quantized import (
     SCALES,
+    bounded,
     dyadic,
     quantised,
     shifted,
@@ -181,7 +182,8 @@ class IntegerProduct(OpSpec):
 
     def domain(self, *tensors: Tensor) -> list[Tensor]:
         biases = [b.double().abs() - 2.0**24 for b in self.by_role("c", tensors)]
-        return [*super().domain(*tensors), *too_heavy(self.operands(tensors)[1]), *biases]
+        scales = [x for role in "pqy" for x in self.by_role(role, tensors) if x.is_floating_point()]
+        return [*bounded(*scales), *too_heavy(self.operands(tensors)[1]), *biases]
 
 
 class InInt32(IntegerProduct):

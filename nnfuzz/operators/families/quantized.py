@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 BYTES = (DType.UINT8, DType.INT8)
 SCALES: Range = (2.0**-8, 0.5)
-"""Scales of tensors: with usual numbers, some elements saturate and most do not."""
+"""Scales of tensors that are drawn: with usual numbers, some elements saturate and most do not."""
+ADMITTED_SCALES: Range = (2.0**-40, 2.0**40)
+"""Scales with which quotients and products of usual numbers are finite and normal."""
 REDUCED = 64
 """Greatest magnitude of int8 weights. Without VNNI, ONNX Runtime adds pairs of products in int16 on
 x86 and saturates, as its documentation of quantisation says ("reduce_range")."""
@@ -88,6 +90,12 @@ def dyadic(*intervals: Interval) -> Tensor:
     return found
 
 
+def bounded(*scales: Tensor) -> list[Tensor]:
+    """Domain terms of scales: they are within `ADMITTED_SCALES`."""
+    lo, hi = ADMITTED_SCALES
+    return [term for scale in map(wide, scales) for term in (lo - scale, scale - hi)]
+
+
 # -- integers that add up ---------------------------------------------------------------------
 
 
@@ -140,6 +148,9 @@ class Scaled(OpSpec):
     def complete(self, draw: Draw, first: TensorType, dtypes: Sequence[DType]) -> list[TensorType]:
         shape = self.scale_shape(first)
         return [first, *(TensorType(d, shape) for d in dtypes[1:])]
+
+    def domain(self, x: Tensor, scale: Tensor, *zero: Tensor) -> list[Tensor]:
+        return bounded(scale)
 
     def layout(self) -> dict[str, Any]:
         """The attributes of ONNX that say how scales are spread."""

@@ -1,0 +1,1 @@
+"""Quantised twins: a graph of floats becomes one that computes with small integers."""
