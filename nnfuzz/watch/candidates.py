@@ -37,18 +37,23 @@ _LAST_WORDS = 300  # characters of what a command says
 @dataclass(frozen=True)
 class Candidate:
     """One release. id: by which it is remembered. release: its version. choose: where scripts run.
-    prepare: makes its environment, and returns it as for --backend NAME@; it raises ReleaseError.
+    prepare: makes the environment of a campaign, and returns its release as for --backend NAME@;
+    it raises ReleaseError. fuzzed: where the scripts of that campaign's bugs run.
     """
 
     id: str
     release: str
     choose: Choose
     prepare: Callable[[], str]
+    fuzzed: Choose
 
 
 @dataclass
 class Candidates:
     """Finds the releases of one system.
+
+    An optimiser whose models another compiler runs has releases on which scripts run; campaigns
+    have the one that is installed, since the environment of a worker has the other compiler's.
 
     failed: when releases could not be installed, by id, in seconds of a clock that only grows.
     is_offline: whether the index did not answer when it was asked last.
@@ -61,12 +66,26 @@ class Candidates:
     failed: dict[str, float] = field(default_factory=dict)
     is_offline: bool = False
 
-    def next(self, checked: Collection[str]) -> Candidate | None:
-        """The oldest release that was not checked yet, or else the newest; None for none."""
+    @property
+    def package(self) -> str:
+        """The package whose releases count."""
+        return package_of(self.backend)
+
+    @property
+    def _has_environments(self) -> bool:
+        """Whether campaigns can run on any release."""
+        return canonicalize_name(self.backend.distribution) == canonicalize_name(self.package)
+
+    def next(self, checked: Collection[str], first: str = "") -> Candidate | None:
+        """The oldest release that was not checked yet, or else the newest; None for none.
+
+        first: identity of the one that is taken before all others, if it is there.
+        """
         now = time.monotonic()
         tried = {id for id, at in self.failed.items() if now - at < AGAIN_SECONDS}
         usable = [candidate for candidate in self.listed() if candidate.id not in tried]
-        return next((c for c in usable if c.id not in checked), usable[-1] if usable else None)
+        wanted = [c for c in usable if c.id == first] + [c for c in usable if c.id not in checked]
+        return next(iter((*wanted, *usable[-1:])), None)
 
     def listed(self) -> list[Candidate]:
         """The releases of the channel, the oldest first."""
@@ -84,10 +103,9 @@ class Candidates:
         return [c for c in found if not newer(self.settings.first, c.release)]
 
     def _released(self) -> list[Candidate]:
-        package = self.backend.distribution or package_of(self.backend)
         prereleases = self.settings.channel is Channel.PRERELEASES
         try:
-            releases = index_releases(package, prereleases)
+            releases = index_releases(self.package, prereleases)
         except ReleaseError as error:
             if not self.is_offline:
                 self.note(f"{one_line(error)}; going on with what is installed")
@@ -102,17 +120,25 @@ class Candidates:
             home_of(self.backend, release, self.note)
             return release
 
-        return Candidate(release, release, self.interpreters.of_release(release), prepare)
+        return self._candidate(release, release, self.interpreters.of_release(release), prepare)
+
+    def _candidate(
+        self, id: str, release: str, choose: Choose, prepare: Callable[[], str]
+    ) -> Candidate:
+        if self._has_environments:
+            return Candidate(id, release, choose, prepare, choose)
+        return Candidate(id, release, choose, lambda: "", self.interpreters.installed)
 
     def _installed(self) -> list[Candidate]:
         release = known_release(self.backend).partition("+")[0]
         if version_of(release) is None:
             return []
-        return [Candidate(release, release, self.interpreters.installed, lambda: "")]
+        here = self.interpreters.installed
+        return [Candidate(release, release, here, lambda: "", here)]
 
     def _wheels(self) -> list[Candidate]:
         self._build()
-        package = canonicalize_name(self.backend.distribution)
+        package = canonicalize_name(self.package)
         named = []
         for file in Path(self.settings.wheels).glob("*.whl"):
             try:
@@ -132,7 +158,7 @@ class Candidates:
             return lend_wheel(self.backend, file, self.note)
 
         choose = self.interpreters.of_wheel(file)
-        return Candidate(f"{version} {digest}", version, choose, prepare)
+        return self._candidate(f"{version} {digest}", version, choose, prepare)
 
     def _build(self) -> None:
         """Runs the command that puts a wheel into the folder; what it says goes into the log."""

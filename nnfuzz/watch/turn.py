@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -63,13 +64,14 @@ class SystemTurn:
     @property
     def folder(self) -> Path:
         """Where the campaign is; a turn that was killed has left it there."""
-        return self.around.settings.work / self.name / str(self.number)
+        release = re.sub(r"[^\w.]+", "-", self.candidate.id)
+        return self.around.settings.work / self.name / f"{self.number}-{release}"
 
     def check(self) -> bool:
         """Checks the system's bugs on the release, and moves their states; whether all were run."""
         around = self.around
         bugs = around.ledger.bugs() if around.ledger.folder.is_dir() else {}
-        own = {name: bug for name, bug in bugs.items() if bug.system == self.settings.system}
+        own = {name: bug for name, bug in bugs.items() if self._is_about(bug)}
         checker = Checker(
             around.ledger,
             self.candidate.choose,
@@ -83,6 +85,13 @@ class SystemTurn:
             if around.stopped():
                 return False
         return True
+
+    def _is_about(self, bug: Bug) -> bool:
+        """Whether a bug is of the system, and the candidate a release of its package."""
+        if bug.system != self.settings.system:
+            return False
+        package = self.around.interpreters.package
+        return package(bug) == package(replace(bug, package=""))
 
     def fuzz(self) -> Turn:
         """Runs a campaign, adds its bugs to the ledger, and removes its folder."""
@@ -161,7 +170,7 @@ class SystemTurn:
             self.number,
             self.name,
             self.around.today().isoformat(),
-            self.candidate.release,
+            self.candidate.fuzzed(Bug(self.name, self.settings.system)).release,
             summary.tests,
             summary.findings,
             operators=len(counted.tally.operators),
@@ -190,7 +199,7 @@ class SystemTurn:
         return found
 
     def _confirm(self, script: Path, bug: Bug) -> ScriptRun:
-        return run_script(script, self.candidate.choose(bug).python, same_release=True)
+        return run_script(script, self.candidate.fuzzed(bug).python, same_release=True)
 
     def _trace(self, name: str) -> None:
         """Looks up with which release a new bug came, and notes it."""

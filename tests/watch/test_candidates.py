@@ -41,6 +41,16 @@ def test_the_newest_release_alone_or_all_from_one_on(year):
     assert named(year(first="1.0")) == ["1.0", "1.1"]
     assert year(first="1.0").next(["1.0"]).id == "1.1"
     assert year(first="1.0").next(["1.0", "1.1"]).id == "1.1"
+    assert year(first="1.0").next(["1.0"], first="1.0").id == "1.0"
+    assert year(first="1.0").next(["1.0"], first="0.9").id == "1.1"
+
+
+def test_an_optimiser_is_checked_on_its_releases_and_fuzzed_as_it_is_installed(year, monkeypatch):
+    monkeypatch.setattr("nnfuzz.watch.candidates.package_of", lambda backend: "optimiser")
+    monkeypatch.setattr("nnfuzz.watch.candidates.index_releases", lambda package, pre: ["0.8"])
+    (found,) = year().listed()
+    assert found.release == "0.8" and found.prepare() == ""
+    assert found.fuzzed.__name__ == "installed" != found.choose.__name__
 
 
 def test_without_an_index_what_is_installed_is_taken_and_said_once(year, monkeypatch):

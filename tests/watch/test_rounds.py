@@ -33,9 +33,13 @@ class Listed:
             raise self.error
         return self.release
 
-    def next(self, checked):
+    def next(self, checked, first=""):
         place = Interpreter("python", self.release)
-        return Candidate(self.release, self.release, lambda bug: place, self.prepare)
+
+        def choose(bug):
+            return place
+
+        return Candidate(self.release, self.release, choose, self.prepare, choose)
 
 
 def counted(turn):
