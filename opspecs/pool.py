@@ -222,14 +222,23 @@ class PowerSum(Summing):
 
 @operator
 class LpPool(PowerSum, Pool):
-    """The p-norm of each window. Source: ONNX LpPool-18."""
+    """The p-norm of each window. Source: ONNX LpPool-18, LpPool-11."""
 
-    since = 18
     unexportable = DECOMPOSED
     dilations = GAPS
 
     def sums(self, x):
         return self.window_sums(x)
+
+    def refusal(self, exporter, opset, *inputs):
+        """`ceil_mode` and `dilations` came with opset 18."""
+        older = opset < 18 and (self.ceil_mode or {*self.dilations} != {1})
+        return "LpPool-11 has neither" if older else super().refusal(exporter, opset, *inputs)
+
+    def onnx(self, emit, x):
+        added = () if emit.opset >= 18 else ("ceil_mode", "dilations")
+        named = {name: v for name, v in self.onnx_attributes().items() if name not in added}
+        return emit("LpPool", x, **named)
 
     def terms(self, x):
         return product(self.kernel_shape)

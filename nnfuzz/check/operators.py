@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from nnfuzz.backend.target import DIRECT
 from nnfuzz.check import instances as draws
 from nnfuzz.check import reference_implementations as references
 from nnfuzz.check.agreement import Expected, numeric_faults
@@ -198,7 +199,10 @@ class _Check:
     def agrees_onnx(
         self, instance: OpInstance, arrays: references.Arrays, outputs: Sequence[TensorType]
     ) -> None:
-        opset = self.draw.choice(self.legal)
+        opsets = [o for o in self.legal if not instance.op.refusal(DIRECT, o, *instance.types)]
+        if not opsets:
+            return
+        opset = self.draw.choice(opsets)
         model = references.one_node(instance, outputs, opset)
         try:
             inferred = references.inferred_types(model)
@@ -289,14 +293,10 @@ class _Check:
         instance = draws.emptied(self.spec, signature, rank, self.draw)
         if instance is None or is_rejected(instance):
             return
-        opsets = [o for o in self.legal if not instance.op.refusal("direct", o, *instance.types)]
-        if not opsets:
-            return
         outputs = instance.op.type_transfer(*instance.types)
         arrays, _ = references.inputs_for(instance, self.values)
         if self.agrees_torch(instance, arrays, outputs):
             self.report.empty += 1
-            self.legal = opsets
             self.agrees_onnx(instance, arrays, outputs)
 
     # -- rejection ----------------------------------------------------------------------------

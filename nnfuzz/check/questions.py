@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nnfuzz.backend.target import DIRECT
 from nnfuzz.check import instances as draws
 from nnfuzz.check import reference_implementations as references
 from nnfuzz.check.agreement import Expected
@@ -108,7 +109,7 @@ class Questions:
         lo, hi = self.spec.inputs[0].ranks
         instance = draws.solved(self.spec, signature, self.draw.integer(lo, min(hi, 5)), self.draw)
         opset = self.draw.choice(opsets)
-        if instance is None:
+        if instance is None or instance.op.refusal(DIRECT, opset, *instance.types):
             return None
         known = tuple(self.waivers.covering(instance.op, opset, instance.types))
         if not self._wanted(known):

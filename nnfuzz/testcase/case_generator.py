@@ -27,6 +27,7 @@ from nnfuzz.generate.engine import Generated, Kept
 from nnfuzz.generate.engines import engine
 from nnfuzz.generate.motif_turns import MotifTurn, motif_turns, skeleton_turns
 from nnfuzz.generate.resizing import Resizable
+from nnfuzz.generate.writable import writable
 from nnfuzz.inputs.edges import at_edges, expected
 from nnfuzz.inputs.search import DRAWS_ONLY, Found, NotFound, SearchConfig, search
 from nnfuzz.ir.graph import Graph
@@ -108,7 +109,8 @@ class CaseGenerator:
             weighed, self.specs, config.onnx_release, parts.judgements
         )
         self._unguided = replace(self.generate, **_plain(config))
-        self.catalog = Catalog(self.specs, self.generate, parts.motifs)
+        motifs = _motifs(config, parts)
+        self.catalog = Catalog(self.specs, self.generate, motifs)
         self.targets = CoverageTargets(self.catalog)
         self.seeds = parts.seeds.load(config)
         self.corpus = [Kept(graph) for graph in self.seeds.graphs]
@@ -127,7 +129,7 @@ class CaseGenerator:
         self._kept_values = cache(self._with_values)
         self.narrowed = self.targets
         if avoided:
-            narrowed = Catalog(self.specs, self.restrained, parts.motifs)
+            narrowed = Catalog(self.specs, self.restrained, motifs)
             self.narrowed = CoverageTargets(narrowed)
 
     def _admitted_rules(self) -> tuple[str, ...]:
@@ -344,6 +346,14 @@ def _at_edges(graph: Graph, rng: random.Random, found: Found) -> Found:
     except (ArithmeticError, RuntimeError):  # an integer divided by zero
         return found
     return replace(found, inputs=given, outputs=outputs)
+
+
+def _motifs(config: CaseConfig, parts: Parts) -> Sequence[Motif]:
+    """The motifs that the chosen operators can write at some opset."""
+    if not (config.operators or config.exclude):
+        return parts.motifs
+    specs = _specs(replace(config, opset=opset_range(DIRECT)[1]), parts.registry)
+    return writable(tuple(parts.motifs), tuple(specs))
 
 
 def _specs(config: CaseConfig, registry: OpRegistry) -> list[type[OpSpec]]:

@@ -118,7 +118,7 @@ def test_a_rerun_equals_a_run_from_scratch(producer):
 def test_common_bugs_are_found_and_legal_variations_pass():
     chosen = [c for c in PLANTED_BUGS if c.name in COMMON]
     legal = [c for c in LEGAL_VARIATIONS if c.name in ("sums_pairwise", "excess_precision")]
-    bench = Bench(4, [*chosen, *legal], legal, CONFIG)
+    bench = Bench(5, [*chosen, *legal], legal, CONFIG)
     bench.run(20)
     assert bench.models == 20 and not bench.baseline_alarms
     for change in chosen:

@@ -129,7 +129,7 @@ class Window(OpSpec):
     @classmethod
     def from_onnx(cls, fields: Fields, takes: Types, gives: Types) -> Self:
         n = takes[0].rank - 2
-        plain = {"strides": (1,) * n, "dilations": (1,) * n, "pads": (0,) * 2 * n}
+        plain = {"strides": (1,) * n, "dilations": (1,) * n, "pads": (0,) * 2 * n, "ceil_mode": 0}
         op = super().from_onnx({**plain, **fields}, takes, gives)
         pairs = [concrete(pair) for pair in op.automatic(*takes)]
         op.pads = tuple(itertools.chain(*zip(*pairs))) if pairs else op.pads
