@@ -17,6 +17,8 @@ FILE = "watch.json"
 SCHEMA = 1
 MOST_TURNS = 1000
 """Turns that are kept: of one an hour six weeks, for the trends of a dashboard."""
+MOST_TIMES = 3
+"""A turn that was killed is begun again, up to so many times in all."""
 
 
 @dataclass(frozen=True)
@@ -43,20 +45,34 @@ class WatchState:
     """What a watch has to remember beside its ledger.
 
     turns: the last ones. checked: the releases of each system on which the ledger was checked, or
-    which cannot be installed. announced: identities of the events that people were told of; None
+    which cannot be installed. under_way: the release of a system's turn that has not ended, and how
+    often that turn was begun. announced: identities of the events that people were told of; None
     before the first turn, which announces nothing of what is there.
     """
 
     schema: int = SCHEMA
     number: int = 0
     checked: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    under_way: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     announced: tuple[str, ...] | None = None
     turns: tuple[Turn, ...] = ()
 
     def after(self, turn: Turn) -> WatchState:
-        """With one more turn."""
+        """With one more turn, which has ended."""
         turns = (*self.turns, turn)[-MOST_TURNS:]
-        return replace(self, number=turn.number, turns=turns)
+        rest = {name: begun for name, begun in self.under_way.items() if name != turn.system}
+        return replace(self, number=turn.number, turns=turns, under_way=rest)
+
+    def beginning(self, system: str, release: str) -> WatchState:
+        """With a turn of a system under way."""
+        before, times = self.under_way.get(system, ("", 0))
+        begun = (release, times + 1 if release == before else 1)
+        return replace(self, under_way={**self.under_way, system: begun})
+
+    def interrupted(self, system: str) -> str:
+        """The release of a turn that was killed, unless it was begun too often; or ""."""
+        release, times = self.under_way.get(system, ("", 0))
+        return release if times < MOST_TIMES else ""
 
     def having_checked(self, system: str, release: str) -> WatchState:
         own = dict.fromkeys((*self.checked.get(system, ()), release))

@@ -141,6 +141,15 @@ class FuzzOptions:
     dtypes: Annotated[opt.Dtypes, Recorded(read=listed)] = None
     exclude_dtypes: Annotated[opt.ExcludeDtypes, Setting(read=listed)] = None
     motifs: Annotated[opt.Motifs, SETTING] = None
+    skeletons: Annotated[
+        float | None,
+        MODELS.share(
+            "Share of the models that get a skeleton: a part of a model as people deploy it, an "
+            "encoder layer with its mask for example (nnfuzz settings; docs/SKELETONS.md) "
+            "[default: 0.1]."
+        ),
+        SETTING,
+    ] = None
     dynamic: Annotated[
         float | None,
         MODELS.share(

@@ -137,7 +137,8 @@ class NothingLeft(ValueError):
 class Catalog:
     """Operator classes with their admissible signatures, and motifs made of them.
 
-    motifs: those that are given, and, beside them, the pairs (nnfuzz.generate.pairs).
+    motifs: those that are given, and, beside them, the pairs (nnfuzz.generate.pairs). skeletons:
+    those that are given; they are never picked at random.
     """
 
     def __init__(
@@ -154,8 +155,15 @@ class Catalog:
             found = tuple(signature for signature in known if signature.key not in config.refused)
             if found:
                 table[spec] = found
-        own = _weighted_motifs(list(motifs), table, config.motif_weights)
-        self._index(table, own, config.operator_weights)
+        given = list(motifs)
+        own = [motif for motif in given if not motif.skeleton]
+        self._index(
+            table,
+            _weighted_motifs(own, table, config.motif_weights),
+            config.operator_weights,
+        )
+        skeletons = (motif for motif in given if motif.skeleton)
+        self.skeletons += tuple(m for m in skeletons if config.motif_weights.get(m.name, m.weight))
 
     def _index(
         self,
@@ -168,6 +176,7 @@ class Catalog:
             raise NothingLeft("no operator is left: every signature is refused or excluded")
         self.signatures = table
         self.motifs = tuple(motifs)
+        self.skeletons: tuple[Motif, ...] = ()
         self._by_name = {spec.name: spec for spec in table}
         self._tables: dict[type[OpSpec], _Table] = {}
         self._specs = list(table)

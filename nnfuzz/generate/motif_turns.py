@@ -5,10 +5,14 @@ only with certain shapes. Most test cases therefore have turns: three in ten pla
 near miss of a motif that is written by hand, one in ten such a motif as it is, two in ten a certain
 mined motif. The order is a permutation that depends on the campaign's seed, and the turn follows
 from the index alone, whatever the exporter and the opset admit.
+
+Skeletons take turns of their own: of so many test cases in a row as make one of their share, one
+has a skeleton in place of its turn.
 """
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +37,8 @@ ALTERNATIVES = 2
 motif, and some motifs have an operator that an opset lacks."""
 ATTEMPTS = 10
 """Attempts at each of them."""
+MUTATED = 1 / 3
+"""Probability that a skeleton is planted as a near miss."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +51,26 @@ class MotifTurn:
     def ways(self, draw: Draw) -> Iterator[NearMiss]:
         """How to plant it, the first that succeeds being taken; the last ways may miss it in any
         of its operators."""
+        if self.motif.skeleton and draw.chance(MUTATED):
+            for _ in range(ATTEMPTS):
+                yield NearMiss(draw.shuffled(tuple(KINDS)), draw.integer(1, self.motif.size))
         for attempt in range(ATTEMPTS):
             place = 1 if attempt else draw.integer(1, self.motif.size)
             yield NearMiss((self.kind,), place) if self.kind else EXACT
+
+
+def skeleton_turns(catalog: Catalog, seed: int, index: int, share: float) -> Sequence[MotifTurn]:
+    """The skeletons of which a test case takes the first that fits; none for most test cases.
+
+    share: of the test cases that have one.
+    """
+    number = _skeleton_number(seed, index, share)
+    if number is None or not catalog.skeletons:
+        return ()
+    known = {motif.name: motif for motif in catalog.skeletons}
+    order = _permuted(seed, tuple(known), ("",))
+    chosen = (order[(number + i) % len(order)] for i in range(ALTERNATIVES))
+    return [MotifTurn(known[name]) for name in dict(chosen)]
 
 
 def motif_turns(catalog: Catalog, seed: int, index: int) -> Sequence[MotifTurn]:
@@ -67,6 +90,19 @@ def motif_turns(catalog: Catalog, seed: int, index: int) -> Sequence[MotifTurn]:
             chosen = (order[place % len(order)] for place in places if order)
             return [MotifTurn(motifs[name], kind) for name, kind in dict.fromkeys(chosen)]
     return ()
+
+
+def _skeleton_number(seed: int, index: int, share: float) -> int | None:
+    """How many test cases before an index have a skeleton; None if that of the index has none.
+
+    The indexes are cut into stretches, one of which has one at a random position.
+    """
+    if not share:
+        return None
+    number = int(index * share)
+    first, end = math.ceil(number / share), math.ceil((number + 1) / share)
+    draw = zlib.crc32(f"{seed}/{number}/skeleton".encode()) / 2**32
+    return number if index == first + int(draw * (end - first)) else None
 
 
 @lru_cache(maxsize=64)

@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 from nnfuzz.generate.catalog import Catalog, OpSignature, weighted
 from nnfuzz.generate.growth import Growth
 from nnfuzz.generate.misses import KINDS, Call
-from nnfuzz.generate.placeholder import TOGETHER, Placeholder, Plan, placeholders
+from nnfuzz.generate.placeholder import FREE, INDEX, TOGETHER, Placeholder, Plan, placeholders
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Int
 from nnfuzz.ir.graph import Node
@@ -36,6 +36,10 @@ class NearMiss:
 
 
 EXACT = NearMiss()
+SPARE = 2
+"""Nodes for which a graph has room beside a motif: a near miss may insert some."""
+DEPLOYED = 0.9
+"""Probability that the parameters of all nodes of a skeleton are constants."""
 TRIED = 10
 """Kinds of near misses that are tried until one fits; at most half of all fit most motifs."""
 
@@ -58,20 +62,32 @@ def plant(
 
     Raises: MissingOperator. In both cases the graph is left partly written: see Growth.restore.
     """
-    writer = MotifWriter(catalog, growth, near)
+    room, together = (motif.size + SPARE, DEPLOYED) if motif.skeleton else (0, TOGETHER)
+    writer = MotifWriter(catalog, growth, near, room, together)
     try:
         motif.write(writer, start)
     except MissingOperator:
         raise
     except Misfit:
         return None
+    except (ValueError, TypeError, LookupError, ArithmeticError):
+        if not writer.missed:
+            raise
+        return None  # The motif goes on with a shape or a number of outputs that it does not know.
     return writer.missed
 
 
 class MotifWriter:
     """The implementation of nnfuzz.operators.motif.Writer on a growing graph."""
 
-    def __init__(self, catalog: Catalog, growth: Growth, near: NearMiss = EXACT) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        growth: Growth,
+        near: NearMiss = EXACT,
+        room: int = 0,
+        together: float = TOGETHER,
+    ) -> None:
         self.catalog = catalog
         self.growth = growth
         self.draw = growth.store.writing
@@ -79,9 +95,10 @@ class MotifWriter:
         """The kind of near miss that was made."""
         self.constants: list[str] = []
         """The weights that hold the numbers of the operators so far."""
-        self._constant = self.draw.chance(TOGETHER)
+        self._constant = self.draw.chance(together)
         """Whether the parameters of all nodes are constants."""
         self._near = near
+        self._most = max(growth.config.nodes, len(growth.graph.nodes) + room)
         self._step = 0
 
     def type(self, name: str) -> TensorType:
@@ -104,7 +121,10 @@ class MotifWriter:
         return self.draw.dim(rank)
 
     def free(self, type_: TensorType) -> str:
-        name = self.growth.place(type_)
+        return self._placed(type_, FREE)
+
+    def _placed(self, type_: TensorType, placeholder: Placeholder) -> str:
+        name = self.growth.place(type_, placeholder)
         if name is None:
             raise Misfit(f"{type_} is too large")
         return name
@@ -114,6 +134,12 @@ class MotifWriter:
         if name is None or not all(_holds(type_.dtype, end) for end in ends):
             raise Misfit(f"{type_} of {ends}")
         return name
+
+    def index(self, type_: TensorType) -> str:
+        return self._placed(type_, INDEX)
+
+    def takes(self, op: str) -> bool:
+        return self.catalog.find(op) is not None
 
     def __call__(self, op: str, *operands: Operand, **attributes: Any) -> Any:
         spec = self.catalog.find(op)
@@ -135,8 +161,9 @@ class MotifWriter:
             mark = self.growth.mark()
             try:
                 outputs = KINDS[name](self, call)
-            except (Misfit, IndexError, ArithmeticError):
-                # A number that the dtype lacks, an axis that is not there, no groups.
+            except (Misfit, IndexError, ArithmeticError, TypeError):
+                # A number that the dtype lacks, an axis that is not there, no groups, the
+                # truth of a condition on sizes that are not decided yet.
                 outputs = None
             if outputs is not None:
                 self.missed = name
@@ -148,7 +175,7 @@ class MotifWriter:
 
     def insert(self, call: Call) -> tuple[str, ...] | None:
         """The outputs of the new node; None where it does not fit."""
-        if len(self.growth.graph.nodes) >= self.growth.config.nodes:
+        if len(self.growth.graph.nodes) >= self._most:
             return None
         style = self.draw.choice(("scalar", "scalar", "scalar", "one", "rank"))
         # Once more with other attributes, and without scalars, which some exporters do not take;
@@ -197,15 +224,15 @@ class MotifWriter:
             return False  # Attributes that were changed may be such that there are no outputs.
         if not self.catalog.admits(spec, binding, op.output_dtype(*types)):
             return False
-        plan: Plan = [self._source(o, d) for o, d in zip(call.operands, dtypes)]
+        plan: Plan = [self._source(o, d, p) for o, d, p in zip(call.operands, dtypes, patterns)]
         plan += placeholders(self.draw, patterns[len(plan) :], self._constant)
         return self.growth.insert(op, plan, types, smt=False)
 
-    def _source(self, operand: Operand, dtype: DType) -> str | Placeholder:
+    def _source(self, operand: Operand, dtype: DType, pattern: In) -> str | Placeholder:
         if isinstance(operand, str):
             return operand
         if isinstance(operand, TensorType):
-            return Placeholder(True, constant=self._constant)
+            return Placeholder(True, pattern.fresh, constant=self._constant)
         return _parameter(dtype, operand)
 
     def _indexes(self, call: Call, patterns: Sequence[In]) -> bool:

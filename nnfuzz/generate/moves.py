@@ -14,9 +14,9 @@ from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTarget
 from nnfuzz.generate.growth import Growth, Mark
 from nnfuzz.generate.motif_turns import MotifTurn
-from nnfuzz.generate.motifs import EXACT, MissingOperator, NearMiss, plant, ways
+from nnfuzz.generate.motifs import EXACT, SPARE, MissingOperator, NearMiss, plant, ways
 from nnfuzz.generate.novelty import REJECTED, Vertex, rejects, vertex
-from nnfuzz.generate.placeholder import Placeholder, Plan, placeholders
+from nnfuzz.generate.placeholder import FREE, INDEX, Placeholder, Plan, placeholders
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.draw import Draw
@@ -37,8 +37,8 @@ PICKY_ATTEMPTS = 15
 other one."""
 ATTEMPTS_PER_COVERAGE_TARGET = 10
 ATTEMPTS_PER_MOTIF = 8
-SPARE = 2
-"""Nodes for which a graph has room beside the motif of a turn: a near miss may insert some."""
+AROUND = 5
+"""Nodes that grow around a skeleton, at most as many as a graph has without one."""
 BEHIND = 0.6
 """Probability that a mined motif is tried behind a value that is there before it gets a new one."""
 FRESH_STARTS = 3
@@ -221,6 +221,7 @@ class GraphGrower:
         if not average:
             return []
         count = int(average) + self.draw.chance(average % 1)
+        count = max(count, any(turn.motif.skeleton for turn in self._turns))
         # Every motif fits an empty graph; nodes in front of it come by backward insertion.
         largest = max((turn.motif.size + SPARE for turn in self._turns), default=0)
         most = max(0, min(self.config.nodes // 2, self.config.nodes - largest))
@@ -237,6 +238,8 @@ class GraphGrower:
             if turn.motif.name in self._unwritable:
                 return False
             if self._planted(turn.motif, near, self.growth.mark()):
+                if turn.motif.skeleton:
+                    self.goal = len(self.growth.graph.nodes) + min(AROUND, self.config.nodes)
                 return True
         return False
 
@@ -283,14 +286,18 @@ class GraphGrower:
         if motif.begin is None:
             return (self._start_of,)
         fresh = (self._fresh_start,) * FRESH_STARTS
-        behind = self.growth.graph.nodes and self.draw.chance(BEHIND)
+        behind = self.growth.graph.nodes and not motif.skeleton and self.draw.chance(BEHIND)
         return (self._start_of, *fresh) if behind else fresh
 
     def _fresh_start(self, motif: Motif) -> str | None:
-        """A new value from which a mined motif can start, or None."""
+        """A new value from which a mined motif or a skeleton can start, or None."""
         weights = {dtype: self.config.dtype_weight(dtype) or 0.0 for dtype in motif.dtypes}
         type_ = motif.begin(self.draw, weights) if motif.begin else None
-        return self.growth.place(type_) if type_ else None
+        if type_ is None:
+            return None
+        # What a skeleton looks up in an embedding.
+        positions = motif.skeleton and type_.dtype.is_int
+        return self.growth.place(type_, INDEX if positions else FREE)
 
     def _start_of(self, motif: Motif) -> str | None:
         """The value that a motif starts from (a placeholder in an empty graph), or None if none

@@ -53,6 +53,6 @@ def placeholders(
     return [Placeholder(p.weight, p.fresh, constant=constant and p.weight) for p in patterns]
 
 
-FREE = Placeholder()
+FREE, INDEX = Placeholder(), Placeholder(fixed=True)
 Plan = list[str | Placeholder]
 """Where the inputs of a new node come from: existing values by name, or fresh placeholders."""

@@ -81,6 +81,8 @@ def regime_of(values: np.ndarray) -> set[Regime]:
 
 
 Shape = tuple[int, ...]
+FARTHEST = 2**40
+"""The largest multiple of a unit that is drawn."""
 
 
 def _integers(rng: np.random.Generator, shape: Shape, dtype: DType, b: Range) -> np.ndarray | None:
@@ -98,10 +100,8 @@ def _multiples(
     rng: np.random.Generator, shape: Shape, bounds: Range, unit: float, far: int
 ) -> np.ndarray | None:
     """Multiples of `unit` near zero, or near the bound closest to zero."""
-    least, most = (
-        math.ceil(max(bounds[0] / unit, -(2**40))),
-        math.floor(min(bounds[1] / unit, 2**40)),
-    )
+    lower, upper = (min(max(bound / unit, -FARTHEST), FARTHEST) for bound in bounds)
+    least, most = math.ceil(lower), math.floor(upper)
     middle = min(max(0, least), most)
     least, most = max(least, middle - far), min(most, middle + far)
     if least >= most:

@@ -31,8 +31,7 @@ Specs = Sequence[BackendSpec]
 DEFAULT_SECONDS = 60.0
 OLDEST_ONNX = "0"
 """The release of onnx of a compiler that names none: older than whatever came late to an opset."""
-DEFAULT_DYNAMIC = 0.05
-DEFAULT_QUANTIZE = 0.1
+DEFAULT_DYNAMIC, DEFAULT_SKELETONS, DEFAULT_QUANTIZE = 0.05, 0.1, 0.1
 QUANTISERS = frozenset({"QuantizeLinear", "DynamicQuantizeLinear"})
 """Operators one of which every quantised model has."""
 DEFAULT_PIPELINES = 0.5
@@ -149,12 +148,13 @@ def make_config(
 
 
 def _usual_shares(case: Mapping[str, Any]) -> dict[str, float]:
-    """The shares of models with symbolic dimensions, and of quantised ones.
+    """The shares of models with symbolic dimensions, with skeletons, and of quantised ones.
 
     case: fields of CaseConfig as given.
     """
     plain = case.get("edges") or case.get("invalid")
-    return {"dynamic": DEFAULT_DYNAMIC, "quantize": 0.0 if plain else DEFAULT_QUANTIZE}
+    usual = {"dynamic": DEFAULT_DYNAMIC, "skeletons": DEFAULT_SKELETONS}
+    return {**usual, "quantize": 0.0 if plain else DEFAULT_QUANTIZE}
 
 
 def check_quantised(case: Mapping[str, Any]) -> None:
@@ -172,8 +172,8 @@ def check_quantised(case: Mapping[str, Any]) -> None:
 
 
 _OF_VALID = (
-    *("exporters dynamic quantize rewrites seed_models motif_files motifs pipelines".split()),
-    *("regressions", "edges"),
+    *("exporters dynamic quantize rewrites seed_models motif_files motifs".split()),
+    *("skeletons", "pipelines", "regressions", "edges"),
 )
 """Settings of how valid models are made and how their results are treated."""
 
@@ -194,8 +194,8 @@ def _for_invalid(
         "throttle": 0,
     }
     settled |= {"full_check": 0.0, "pipelines": 0.0, "exporters": (DIRECT,)}
-    usual = {"nodes": NODES, "sizes": SIZES, "motifs": 0.0, "dynamic": 0.0, "quantize": 0.0}
-    return {**usual, **given, **settled}
+    usual = {"nodes": NODES, "sizes": SIZES, "motifs": 0.0, "skeletons": 0.0}
+    return {**usual, "dynamic": 0.0, "quantize": 0.0, **given, **settled}
 
 
 def onnx_release(registry: BackendRegistry, specs: Specs) -> str:

@@ -68,6 +68,16 @@ def cuts(graph: GraphView, fresh: Fresh, rng: random.Random, most: int = MOST) -
     return [_completed(cut, part, found, larger, near) for part, cut in found.items()]
 
 
+def whole(graph: GraphView) -> Cut | None:
+    """The cut of all nodes of a graph, which starts from an input; None where an operator has a
+    body.
+    """
+    if not all(map(_is_plain, graph.nodes)):
+        return None
+    entering = {*graph.inputs, *graph.weights}
+    return _named(graph, graph.nodes, entering, set(graph.weights))
+
+
 def _completed(
     cut: Cut,
     part: frozenset[int],

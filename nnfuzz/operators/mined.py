@@ -72,7 +72,8 @@ def as_motif(pattern: MinedPattern) -> Motif:
         dtypes=tuple(map(DType, dtypes)),
         ranks=(min(ranks), max(ranks)),
         begin=planting.begin,
-        mined=True,
+        mined=not pattern.skeleton,
+        skeleton=pattern.skeleton,
     )
 
 
@@ -179,7 +180,7 @@ def _entering(m: Writer, value: PatternInput, type_: TensorType, shared: bool) -
         return m.shared(type_, value.constant)
     if value.weight:
         return m.shared(type_) if shared else type_
-    return m.free(type_)
+    return m.index(type_) if value.position else m.free(type_)
 
 
 def _drawn(variant: MotifVariant, draw: Draw, bound: Sizes) -> Mapping[str, int]:

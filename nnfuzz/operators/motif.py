@@ -88,6 +88,12 @@ class Writer(Protocol):
         inserted later compute.
         """
 
+    def index(self, type_: TensorType) -> str:
+        """A new value that operators use as positions; nothing computes it."""
+
+    def takes(self, op: str) -> bool:
+        """Whether there is an operator of that name; a motif may write another form without it."""
+
     def dim(self, rank: int) -> Int:
         """A fresh dimension of a tensor of that rank."""
 
@@ -100,7 +106,9 @@ class Motif:
     value that it starts from. weight: how often it is picked, relative to the others.
     begin: draws the type of a new value that it can start from, or None, for weights of dtypes;
     None for a motif that starts from any value. mined: whether it was cut out of a model
-    (nnfuzz.operators.mined); such motifs share a weight of their own.
+    (nnfuzz.operators.mined); such motifs share a weight of their own. skeleton: whether it is a
+    part of a model that people deploy, too large to be one motif of several; skeletons have a share
+    of the test cases of their own (nnfuzz.generate.motif_turns).
     """
 
     name: str
@@ -111,6 +119,7 @@ class Motif:
     weight: float = 1.0
     begin: Begin | None = None
     mined: bool = False
+    skeleton: bool = False
 
 
 def factors(m: Writer, size: Int, options: Sequence[int]) -> tuple[Int, Int]:
@@ -134,6 +143,18 @@ def motif(
 
     def decorated(write: Callable[[Writer, str], object]) -> Motif:
         return Motif(write.__name__, write, size, dtypes, ranks, weight)
+
+    return decorated
+
+
+def skeleton(
+    size: int, begin: Begin, dtypes: tuple[DType, ...] = FLOATS, weight: float = 1.0
+) -> Callable[[Callable[[Writer, str], object]], Motif]:
+    """Make a function a skeleton that starts from a new value. See Motif for the arguments."""
+
+    def decorated(write: Callable[[Writer, str], object]) -> Motif:
+        name = write.__name__
+        return Motif(name, write, size, dtypes, weight=weight, begin=begin, skeleton=True)
 
     return decorated
 

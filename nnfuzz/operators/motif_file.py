@@ -24,6 +24,8 @@ SCHEMA = 1
 SUFFIXES = (".json", ".jsonl")
 MOST_NODES, MOST_VARIANTS, MOST_SIZE, MOST_FILES = 16, 64, 1 << 16, 20_000
 """Limits of a file of unknown origin; `nnfuzz mine` writes at most 8 nodes and 4 variants."""
+LARGEST_SKELETON = 128
+"""Nodes of a pattern that is a skeleton."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +66,14 @@ class PatternInput:
 
     dtype: a letter of `MotifVariant.dtypes`, or the name of a dtype. weight: whether it was a
     constant of the model. constant: the value of all its elements, if they were equal; None: any.
+    position: whether its elements are positions to look up, which nothing computes.
     """
 
     dtype: str
     shape: tuple[Size, ...] = ()
     weight: bool = False
     constant: float | None = None
+    position: bool = False
 
 
 @dataclass(frozen=True)
@@ -119,7 +123,8 @@ class MotifSource:
 class MinedPattern:
     """A pattern with its variants, the most frequent one first.
 
-    start: the input that an existing value can take the place of; it is no weight.
+    start: the input that an existing value can take the place of; it is no weight. skeleton:
+    whether it is a part of a model that is as large as a layer (see nnfuzz.operators.motif).
     """
 
     name: str
@@ -127,13 +132,15 @@ class MinedPattern:
     nodes: tuple[PatternNode, ...]
     variants: tuple[MotifVariant, ...]
     origins: tuple[MotifSource, ...] = ()
+    skeleton: bool = False
     schema: int = SCHEMA
 
     def checked(self) -> Self:
         """The same pattern. Raises: Unreadable if its records contradict each other or a limit."""
         _demand(self.schema == SCHEMA, f"schema {self.schema} is not {SCHEMA}")
         _demand(self.name.isidentifier(), f"{self.name!r} is no name")
-        _demand(0 < len(self.nodes) <= MOST_NODES, f"it has {len(self.nodes)} nodes")
+        most = LARGEST_SKELETON if self.skeleton else MOST_NODES
+        _demand(0 < len(self.nodes) <= most, f"it has {len(self.nodes)} nodes")
         _demand(0 < len(self.variants) <= MOST_VARIANTS, f"it has {len(self.variants)} variants")
         for variant in self.variants:
             _check_variant(self, variant)

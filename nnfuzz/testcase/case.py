@@ -31,6 +31,10 @@ class NoReference(ModelError):
     """A model whose outputs all depend on operators that only a compiler can compute."""
 
 
+ROOMY = 6
+"""Nodes of graphs that may become larger for a skeleton: who asks for fewer wants small graphs."""
+
+
 @dataclass(frozen=True)
 class CaseConfig:
     """Everything besides (seed, index) that decides what a test case is; JSON-able.
@@ -50,8 +54,10 @@ class CaseConfig:
     `unrestrained`. plugins: paths of files with further operator specs.
     dtypes: relative frequencies by dtype name, in place of the default ones; 0: only where an
     operator admits nothing else; None: never. motifs: motifs per graph, on
-    average (nnfuzz.generate.config). seed_models: ONNX files, one of which each graph starts from;
-    seed_digest: of their contents (nnfuzz.testcase.seeds). motif_files: with patterns that are
+    average (nnfuzz.generate.config); none where it is 0. skeletons: share of the graphs that get
+    one; no graph does that shall have fewer than ROOMY nodes. seed_models: ONNX files, one of which
+    each graph starts from; seed_digest: of their contents (nnfuzz.testcase.seeds). motif_files:
+    with patterns that are
     planted (nnfuzz.operators.motif_file); motif_digest: of their contents.
     dynamic: share of test cases whose model gets a symbolic dimension, where it can. quantize:
     share of the others whose graph becomes its quantised twin (nnfuzz.quantize), where operators
@@ -70,6 +76,7 @@ class CaseConfig:
     nodes: int = 10
     engine: str = "direct"
     motifs: float = 1.5
+    skeletons: float = 0.0
     dynamic: float = 0.0
     quantize: float = 0.0
     rewrites: float | None = None
@@ -100,6 +107,11 @@ class CaseConfig:
     dtypes: Mapping[str, float | None] = field(default_factory=dict)
     sizes: Sizes = field(default_factory=Sizes)
     emphasis: Emphasis = NO_EMPHASIS
+
+    @property
+    def skeleton_share(self) -> float:
+        """The share of the graphs that get a skeleton."""
+        return self.skeletons if self.nodes >= ROOMY else 0.0
 
     def restrains(self, seed: int, index: int) -> bool:
         """Whether the test case of an index keeps away from what is in `avoid`."""

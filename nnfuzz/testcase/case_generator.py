@@ -25,7 +25,7 @@ from nnfuzz.generate.coverage_target import CoverageTargets
 from nnfuzz.generate.emphasis import NO_EMPHASIS
 from nnfuzz.generate.engine import Generated, Kept
 from nnfuzz.generate.engines import engine
-from nnfuzz.generate.motif_turns import MotifTurn, motif_turns
+from nnfuzz.generate.motif_turns import MotifTurn, motif_turns, skeleton_turns
 from nnfuzz.generate.resizing import Resizable
 from nnfuzz.generate.writable import writable
 from nnfuzz.inputs.edges import at_edges, expected
@@ -168,6 +168,11 @@ class CaseGenerator:
         first = index - turn % FAMILY * self.config.among
         return () if first == index else self._parents(first)
 
+    def motif_turns(self, catalog: Catalog, index: int) -> Sequence[MotifTurn]:
+        """The motifs that the graph of an index tries first."""
+        found = skeleton_turns(catalog, self.seed, index, self.config.skeleton_share)
+        return found or motif_turns(catalog, self.seed, index // self.config.among)
+
     def mutates_kept(self, index: int) -> bool:
         """Whether the graph of an index is a case that guidance has kept, changed in some place."""
         wanted = self.config.emphasis.mutates(self.seed, index)
@@ -187,7 +192,7 @@ class CaseGenerator:
         config = self.restrained if restrained else self.generate
         turn = index // self.config.among
         target = targets.pick(self.seed, turn)
-        turns = motif_turns(targets.catalog, self.seed, turn)
+        turns = self.motif_turns(targets.catalog, index)
         rng.random()  # as in _make, so that it is the graph of that index
         made = engine("direct", targets.catalog, config).next(rng, (), target, turns)
         found = search(made.graph, random.Random(rng.random()), DRAWS_ONLY)
@@ -219,7 +224,7 @@ class CaseGenerator:
         if isinstance(id_, Numbered):
             turn = id_.index // self.config.among  # so that this exporter has every target in turn
             corpus, target = self._corpus(id_.index), targets.pick(self.seed, turn)
-            turns = motif_turns(targets.catalog, self.seed, turn)
+            turns = self.motif_turns(targets.catalog, id_.index)
             sized = not corpus and rng.random() < self.config.dynamic
         made_by = engine(self._engine(id_, sized), targets.catalog, config)
         try:

@@ -76,12 +76,16 @@ class Candidates:
         """Whether campaigns can run on any release."""
         return canonicalize_name(self.backend.distribution) == canonicalize_name(self.package)
 
-    def next(self, checked: Collection[str]) -> Candidate | None:
-        """The oldest release that was not checked yet, or else the newest; None for none."""
+    def next(self, checked: Collection[str], first: str = "") -> Candidate | None:
+        """The oldest release that was not checked yet, or else the newest; None for none.
+
+        first: identity of the one that is taken before all others, if it is there.
+        """
         now = time.monotonic()
         tried = {id for id, at in self.failed.items() if now - at < AGAIN_SECONDS}
         usable = [candidate for candidate in self.listed() if candidate.id not in tried]
-        return next((c for c in usable if c.id not in checked), usable[-1] if usable else None)
+        wanted = [c for c in usable if c.id == first] + [c for c in usable if c.id not in checked]
+        return next(iter((*wanted, *usable[-1:])), None)
 
     def listed(self) -> list[Candidate]:
         """The releases of the channel, the oldest first."""

@@ -96,9 +96,11 @@ class WatchLoop:
             state = replace(state, announced=tuple(event.id for event in known))
             write_state(ledger, state)
         checked = state.checked.get(name, ())
-        candidate = self.candidates[name].next(checked)
+        candidate = self.candidates[name].next(checked, state.interrupted(name))
         if candidate is None:
             raise ReleaseError("there is no release that can be run")
+        state = state.beginning(name, candidate.id)
+        write_state(ledger, state)
         own = self.candidates[name].settings
         turn = SystemTurn(self.around, name, own, candidate, state.number + 1)
         if candidate.id not in checked:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -63,7 +64,8 @@ class SystemTurn:
     @property
     def folder(self) -> Path:
         """Where the campaign is; a turn that was killed has left it there."""
-        return self.around.settings.work / self.name / str(self.number)
+        release = re.sub(r"[^\w.]+", "-", self.candidate.id)
+        return self.around.settings.work / self.name / f"{self.number}-{release}"
 
     def check(self) -> bool:
         """Checks the system's bugs on the release, and moves their states; whether all were run."""

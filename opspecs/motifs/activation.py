@@ -14,7 +14,7 @@ def gelu_erf(m, x):
     """x * (1 + erf(x / sqrt 2)) / 2 with the half in any place, as PyTorch and BERT write it."""
     inner = ("Div", x, math.sqrt(2)) if m.draw.chance(0.7) else ("Mul", x, ROOT_HALF)
     gate = m("Add", m("Erf", m(*inner)), 1.0)
-    _thirds(m, x, gate, 0.5)
+    return _thirds(m, x, gate, 0.5)
 
 
 @motif(size=6, weight=2.0)
@@ -32,7 +32,7 @@ def gelu_tanh(m, x):
     cube = m("Pow", x, 3.0) if m.draw.chance(0.7) else m("Mul", m("Mul", x, x), x)
     inner = m("Add", x, m("Mul", cube, 0.044715))
     gate = m("Add", m("Tanh", m("Mul", inner, math.sqrt(2 / math.pi))), 1.0)
-    _thirds(m, x, gate, 0.5)
+    return _thirds(m, x, gate, 0.5)
 
 
 def _thirds(m, x, gate, factor):
@@ -45,7 +45,7 @@ def _thirds(m, x, gate, factor):
 def quick_gelu(m, x):
     """x * sigmoid(alpha x); alpha is 1.702, or 1 and absent (Swish, SiLU)."""
     inner = m("Mul", x, 1.702) if m.draw.chance(0.6) else x
-    m("Mul", x, m("Sigmoid", inner))
+    return m("Mul", x, m("Sigmoid", inner))
 
 
 @motif(size=4)

@@ -31,8 +31,7 @@ def layer_norm(m, x):
     y = m("Div", centred, m("Sqrt", m("Add", variance, _epsilon(m))))
     if m.draw.chance(0.9):
         y = m("Mul", y, _row(m, x))
-    if m.draw.chance(0.9):
-        m("Add", y, _row(m, x))
+    return m("Add", y, _row(m, x)) if m.draw.chance(0.9) else y
 
 
 @motif(size=7, weight=2.0)
@@ -40,7 +39,7 @@ def rms_norm(m, x):
     """x / sqrt(mean(x^2) + eps) * scale, by a division, or by a reciprocal and a product."""
     root = m("Sqrt", m("Add", m("ReduceMean", _squared(m, x), **LAST), _epsilon(m)))
     y = m("Div", x, root) if m.draw.chance(0.5) else m("Mul", x, m("Reciprocal", root))
-    m("Mul", y, _row(m, x)) if m.draw.chance(0.5) else m("Mul", _row(m, x), y)
+    return m("Mul", y, _row(m, x)) if m.draw.chance(0.5) else m("Mul", _row(m, x), y)
 
 
 @motif(size=3)

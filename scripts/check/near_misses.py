@@ -82,7 +82,7 @@ def main(
     seed: Seed = 0,
 ) -> None:
     config, specs = catalog_config(), OpRegistry.load().specs()
-    written = load_motifs()
+    written = [motif for motif in load_motifs() if not motif.skeleton]
     catalog = Catalog(specs, admitted_by_schema(config, specs), all_motifs())
     found: Counter[str] = Counter()
     early: set[str] = set()

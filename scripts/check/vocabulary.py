@@ -21,7 +21,6 @@ from rich.progress import track
 from nnfuzz.cli.options import Exporter, Nodes, Opset, Seed
 from nnfuzz.generate.engine import Generated
 from nnfuzz.generate.engines import engine
-from nnfuzz.generate.motif_turns import motif_turns
 from nnfuzz.ir.support_key import operators_in
 from nnfuzz.library.settings import exporter_names
 from nnfuzz.materialize.opsets import default_opset, opsets_up_to
@@ -88,7 +87,7 @@ def main(
         generator = producer.generator_for(index)
         turn = index // generator.config.among
         target = generator.targets.pick(seed, turn)
-        turns = motif_turns(generator.catalog, seed, turn)
+        turns = generator.motif_turns(generator.catalog, index)
         rng = random.Random(f"{seed}/{index}")
         made_by = engine(config.engine, generator.catalog, generator.generate)
         tally.add(made_by.next(rng, (), target, turns))

@@ -3,7 +3,15 @@
 import pytest
 
 from nnfuzz.bugs.bug import BugError
-from nnfuzz.bugs.turns import FILE, MOST_TURNS, Turn, WatchState, read_state, write_state
+from nnfuzz.bugs.turns import (
+    FILE,
+    MOST_TIMES,
+    MOST_TURNS,
+    Turn,
+    WatchState,
+    read_state,
+    write_state,
+)
 
 
 def test_the_state_is_read_as_it_was_written(ledger):
@@ -20,6 +28,18 @@ def test_the_file_stays_small():
     for number in range(MOST_TURNS + 2):
         state = state.after(Turn(number, "numpy", ""))
     assert len(state.turns) == MOST_TURNS and state.number == MOST_TURNS + 1
+
+
+def test_a_killed_turn_is_begun_again_but_not_for_ever(ledger):
+    state = WatchState()
+    assert state.interrupted("numpy") == ""
+    for _ in range(MOST_TIMES - 1):
+        state = state.beginning("numpy", "1.0")
+        assert state.interrupted("numpy") == "1.0"
+    write_state(ledger, state.beginning("numpy", "1.0"))
+    assert read_state(ledger).interrupted("numpy") == ""
+    assert state.beginning("numpy", "1.1").interrupted("numpy") == "1.1"
+    assert state.after(Turn(1, "numpy", "")).interrupted("numpy") == ""
 
 
 @pytest.mark.parametrize("text", ["{", "1", '{"schema": 9}', '{"turns": 1}'])

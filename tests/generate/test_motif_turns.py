@@ -13,17 +13,20 @@ from nnfuzz.generate.coverage_target import CYCLE as BEGUN
 from nnfuzz.generate.coverage_target import TURNS, turn_number
 from nnfuzz.generate.engines import MADE, engine
 from nnfuzz.generate.misses import KINDS
-from nnfuzz.generate.motif_turns import CYCLE, MINED, MISSES, WRITTEN, motif_turns
-from nnfuzz.generate.motifs import EXACT
+from nnfuzz.generate.motif_turns import CYCLE, MINED, MISSES, WRITTEN, motif_turns, skeleton_turns
+from nnfuzz.generate.motifs import EXACT, SPARE
+from nnfuzz.generate.moves import AROUND
 from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.mined import all_motifs
-from nnfuzz.operators.motif import MISSED
+from nnfuzz.operators.motif import MISSED, pattern_name
 from nnfuzz.operators.registry import OpRegistry
 
 SPECS = OpRegistry.load().specs()
 CONFIG = admitted_by_schema(GenerateConfig(nodes=10), SPECS)
-MOTIFS = all_motifs()
+EVERY = all_motifs()
+MOTIFS = [motif for motif in EVERY if not motif.skeleton]
 CATALOG = Catalog(SPECS, CONFIG, MOTIFS)
+CATALOG_OF_ALL = Catalog(SPECS, CONFIG, EVERY)
 MINED_NAMES = {motif.name for motif in MOTIFS if motif.mined}
 
 
@@ -60,6 +63,51 @@ def test_without_motifs_or_with_a_weight_of_zero_there_are_no_turns():
     left = Catalog(SPECS, off, MOTIFS)
     found = [turn for index in range(CYCLE) for turn in motif_turns(left, 0, index)]
     assert {turn.motif.name for turn in found} == {MOTIFS[0].name}
+
+
+SHARE = 0.1
+
+
+def test_skeletons_have_their_share_and_each_has_its_turn():
+    names = {motif.name for motif in EVERY if motif.skeleton}
+    count = int(len(names) / SHARE)
+    found = [skeleton_turns(CATALOG_OF_ALL, 7, index, SHARE) for index in range(count)]
+    first = [turns[0].motif for turns in found if turns]
+    assert {motif.name for motif in first} == names and len(first) == len(names)
+    assert not any(
+        turn.motif.skeleton for i in range(count) for turn in motif_turns(CATALOG_OF_ALL, 7, i)
+    )
+    assert all(skeleton_turns(CATALOG_OF_ALL, 7, index, 1.0) for index in range(20))
+
+
+def test_skeletons_stand_at_no_fixed_place_of_the_cycle():
+    places = {
+        index % CYCLE
+        for index in range(200 * CYCLE)
+        if skeleton_turns(CATALOG_OF_ALL, 0, index, SHARE)
+    }
+    assert places == set(range(CYCLE))
+
+
+def test_one_skeleton_in_three_is_a_near_miss():
+    draw = Draw(random.Random(0))
+    turns = [skeleton_turns(CATALOG_OF_ALL, 0, index, 1.0)[0] for index in range(600)]
+    missed = sum(next(turn.ways(draw)) is not EXACT for turn in turns)
+    assert 0.27 < missed / len(turns) < 0.4
+
+
+@pytest.mark.parametrize("name", ["direct", "symbolic"])
+def test_a_skeleton_is_planted_and_some_nodes_grow_around_it(name):
+    made_by, kept = engine(name, CATALOG_OF_ALL, CONFIG), 0
+    for index in range(40):
+        turns = skeleton_turns(CATALOG_OF_ALL, 3, index, 1.0)
+        made = made_by.next(random.Random(index), (), None, turns)
+        made.graph.verify()
+        names = {turn.motif.name: turn.motif.size for turn in turns}
+        planted = [names[n] for n in map(pattern_name, made.motifs) if n in names]
+        kept += bool(planted)
+        assert len(made.graph.nodes) <= max(CONFIG.nodes, *planted, 0) + SPARE + AROUND + 1
+    assert kept >= 36
 
 
 def test_a_turn_plants_a_motif_as_it_is_or_by_its_kind_of_near_miss_alone():

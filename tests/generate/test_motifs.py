@@ -24,7 +24,7 @@ from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.solve.session import SolverSession
 
 REGISTRY = OpRegistry.load()
-MOTIFS = load_motifs()
+MOTIFS = [found for found in load_motifs() if not found.skeleton]
 CONFIG = admitted_by_schema(GenerateConfig(nodes=10, motifs=1.0), REGISTRY.specs())
 CATALOG = Catalog(REGISTRY.specs(), CONFIG, MOTIFS)
 WIDE = replace(CONFIG, nodes=30)

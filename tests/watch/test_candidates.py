@@ -41,6 +41,8 @@ def test_the_newest_release_alone_or_all_from_one_on(year):
     assert named(year(first="1.0")) == ["1.0", "1.1"]
     assert year(first="1.0").next(["1.0"]).id == "1.1"
     assert year(first="1.0").next(["1.0", "1.1"]).id == "1.1"
+    assert year(first="1.0").next(["1.0"], first="1.0").id == "1.0"
+    assert year(first="1.0").next(["1.0"], first="0.9").id == "1.1"
 
 
 def test_an_optimiser_is_checked_on_its_releases_and_fuzzed_as_it_is_installed(year, monkeypatch):

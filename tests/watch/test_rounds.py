@@ -33,7 +33,7 @@ class Listed:
             raise self.error
         return self.release
 
-    def next(self, checked):
+    def next(self, checked, first=""):
         place = Interpreter("python", self.release)
 
         def choose(bug):

@@ -126,6 +126,7 @@ class Recurrent(Composite):
     def requires(self, *inputs: TensorType) -> Iterable[Bool]:
         shapes = self._shapes(inputs[0])
         yield len(inputs) == len(shapes) and len(set(self.kept)) == len(self.kept)
+        yield all(0 <= i <= len(self.states) for i in self.kept)
         yield self._sequence(inputs[0])[0] <= LONGEST
         for type_, shape in zip(inputs, shapes):
             yield type_.rank == len(shape)

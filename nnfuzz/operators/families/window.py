@@ -160,7 +160,10 @@ class Window(OpSpec):
             yield (size - 1) // stride * stride + (window - 1) * dilation + 1 - size
 
     def padded_as_told(self, *inputs: TensorType) -> Iterator[Bool]:
-        """The padding is what `auto_pad` says, and no less than nothing."""
+        """The padding is what `auto_pad` says, and no less than nothing; windows move by a step."""
+        for _, _, stride, dilation, *_ in self.axes(*inputs):
+            yield stride >= 1
+            yield dilation >= 1
         for (*_, before, behind), wanted in zip(self.axes(*inputs), self.automatic(*inputs)):
             yield wanted[0] >= 0
             yield wanted[1] >= 0

@@ -1,0 +1,85 @@
+"""Skeletons can be written, are valid graphs, and no larger than they say."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from nnfuzz.check.versions import admitted_by_schema
+from nnfuzz.generate.catalog import Catalog
+from nnfuzz.generate.config import GenerateConfig
+from nnfuzz.generate.misses import KINDS
+from nnfuzz.generate.motifs import EXACT, NearMiss
+from nnfuzz.generate.moves import GraphGrower
+from nnfuzz.inputs.search import Found, search
+from nnfuzz.materialize.opsets import opset_range
+from nnfuzz.operators.mined import all_motifs
+from nnfuzz.operators.motif import load_motifs
+from nnfuzz.operators.registry import OpRegistry
+from nnfuzz.solve.decided import DecidedStore
+
+SPECS = OpRegistry.load().specs()
+NEWEST = opset_range("direct")[1]
+SKELETONS = [motif for motif in all_motifs() if motif.skeleton]
+WRITTEN = [motif for motif in load_motifs() if motif.skeleton]
+TRIES = 16
+
+
+def catalog(opset: int) -> Catalog:
+    specs = [spec for spec in SPECS if spec.since <= opset]
+    return Catalog(specs, admitted_by_schema(GenerateConfig(opset=opset), specs), ())
+
+
+CATALOGS = {opset: catalog(opset) for opset in (13, NEWEST)}
+
+
+def grown(skeleton, seed: int, near: NearMiss = EXACT, opset: int = NEWEST) -> GraphGrower | None:
+    """A graph of a skeleton alone; None if it does not fit."""
+    config = GenerateConfig(opset=opset)
+    store = DecidedStore(random.Random(f"{skeleton.name}/{seed}"), config.sizes, True)
+    made = GraphGrower(CATALOGS[opset], config, store)
+    return made if made._planted(skeleton, near, made.growth.mark()) else None
+
+
+def test_there_are_many_and_each_name_is_there_once():
+    names = [skeleton.name for skeleton in SKELETONS]
+    assert len(names) == len(set(names))
+    assert len(WRITTEN) >= 40 and len(SKELETONS) - len(WRITTEN) >= 40
+
+
+@pytest.mark.parametrize("skeleton", SKELETONS, ids=lambda skeleton: skeleton.name)
+def test_a_skeleton_is_a_valid_graph_within_its_size(skeleton):
+    made = [found for seed in range(TRIES) if (found := grown(skeleton, seed))]
+    assert len(made) >= TRIES * (0.6 if skeleton in WRITTEN else 0.25)
+    assert max(len(found.growth.graph.nodes) for found in made) <= skeleton.size
+    for found in made[:4]:
+        graph = found.finish()
+        graph.verify()
+        assert graph.inputs and graph.outputs
+
+
+@pytest.mark.parametrize("skeleton", SKELETONS, ids=lambda skeleton: skeleton.name)
+def test_inputs_are_found_for_most_graphs_of_a_skeleton(skeleton):
+    made = [found for seed in range(8) if (found := grown(skeleton, seed))]
+    found = [search(graph.finish(), random.Random(0)) for graph in made]
+    least = 0.7 if skeleton in WRITTEN else 0.3
+    assert sum(isinstance(inputs, Found) for inputs in found) >= least * len(made)
+
+
+@pytest.mark.parametrize("skeleton", SKELETONS, ids=lambda skeleton: skeleton.name)
+def test_a_near_miss_of_a_skeleton_is_a_valid_graph(skeleton):
+    done = 0
+    for seed in range(TRIES):
+        rng = random.Random(seed)
+        kinds = rng.sample(list(KINDS), len(KINDS))
+        found = grown(skeleton, seed, NearMiss(kinds, rng.randint(1, skeleton.size)))
+        if found:
+            found.finish().verify()
+            done += 1
+    assert done >= 2
+
+
+def test_most_skeletons_that_are_written_by_hand_fit_an_old_opset():
+    fitting = [s for s in WRITTEN if any(grown(s, seed, opset=13) for seed in range(8))]
+    assert len(fitting) >= len(WRITTEN) - 4
