@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
+if TYPE_CHECKING:
+    from onnx.backend.test.runner import Runner
 
-def onnx_backend_test(backend: Any, folder: str | Path, **settings: Any) -> object:
+
+def onnx_backend_test(backend: Any, folder: str | Path, **settings: Any) -> Runner:
     """ONNX's `BackendTest` of a backend, with the tests of a folder in place of ONNX's own.
 
         import onnxruntime.backend, nnfuzz

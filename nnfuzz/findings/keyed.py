@@ -14,7 +14,7 @@ from pathlib import Path
 from nnfuzz.backend.complaint import ComplaintKind
 from nnfuzz.backend.outcome import MEMORY_LIMIT, Outcome, OutcomeKind
 from nnfuzz.backend.registry import BackendRegistry, RegistryError
-from nnfuzz.findings.folder import REDUCED, FindingError, read_finding
+from nnfuzz.findings.folder import REDUCED, FindingError, read_finding, smallest
 from nnfuzz.records.finding import Finding
 from nnfuzz.reduction.healing import CONSTANT
 from nnfuzz.reduction.known import Cause, messages
@@ -114,13 +114,16 @@ def known_by(folder: Path, registry: BackendRegistry) -> KnownFailures:
     """The known failures that a finding's folder stands for.
 
     They are the signature that was recorded, today's, the cause, and the keys of a reduced finding.
-    A folder that cannot be read stands for none.
+    Of one with a reduced finding inside, the cause is that one's. A folder that cannot be read
+    stands for none.
     """
     try:
         finding = read_finding(folder)
     except FindingError:
         return KnownFailures()
     hashes = {finding.signature.hash, renewed(finding, registry).signature.hash}
+    if smallest(folder) != folder:
+        return KnownFailures(frozenset(hashes))
     try:
         found = keyed(finding, registry)
     except RegistryError:

@@ -48,10 +48,10 @@ class Request:
     settings: Mapping[str, object] = field(default_factory=dict)
     note: Note = ignore
 
-    def known_lines(self) -> tuple[str, ...]:
+    def known_lines(self, registry: BackendRegistry) -> tuple[str, ...]:
         """The lines of all known failures. Raises: ConfigError."""
-        named = known_failures(self.known) if self.known else ()
-        earlier = baseline_failures(self.baseline) if self.baseline else ()
+        named = known_failures(self.known, registry) if self.known else ()
+        earlier = baseline_failures(self.baseline, registry) if self.baseline else ()
         return tuple(dict.fromkeys((*named, *earlier)))
 
 
@@ -66,7 +66,7 @@ def new_config(request: Request) -> tuple[CampaignConfig, BackendRegistry]:
     given = case_settings({**usual, **request.settings})
     if request.focus:
         given |= _focus(request, registry, specs, given)
-    known = request.known_lines()
+    known = request.known_lines(registry)
     return make_config(registry, specs, request.plugins, known, given, request.note), registry
 
 
@@ -98,7 +98,7 @@ def config_to_go_on(
     if request.backends:
         given["backends"] = tuple(registry.parse(text) for text in request.backends)
     if request.known or request.baseline:
-        given["known"] = request.known_lines()
+        given["known"] = request.known_lines(registry)
     return stored.resumed_with(given), registry
 
 

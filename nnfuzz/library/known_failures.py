@@ -18,14 +18,17 @@ from nnfuzz.triage.keys import Key
 from nnfuzz.triage.known import KnownError, KnownFailures
 
 
-def known_failures(path: Path) -> tuple[str, ...]:
+def known_failures(path: Path, registry: BackendRegistry) -> tuple[str, ...]:
     """The lines of a file of known failures; of a folder, lines for the findings in it by today's
-    rules; of a ledger, lines for its bugs but the fixed ones. Raises: ConfigError, BugError.
+    rules; of a ledger, lines for its bugs but the fixed ones.
+
+    registry: with the backends of the findings; of others, hashes alone are known.
+    Raises: ConfigError, BugError.
     """
     if path.is_dir() and is_ledger(path):
-        return known_bugs(Ledger(path), BackendRegistry.discover()).lines()
+        return known_bugs(Ledger(path), registry).lines()
     if path.is_dir():
-        return _known_in(path)
+        return _known_in(path, registry)
     try:
         return KnownFailures.load(path).lines()
     except KnownError as error:
@@ -37,16 +40,17 @@ def known_failures(path: Path) -> tuple[str, ...]:
         ) from error
 
 
-def baseline_failures(path: Path) -> tuple[str, ...]:
+def baseline_failures(path: Path, registry: BackendRegistry) -> tuple[str, ...]:
     """Lines of known failures for the findings of an earlier campaign; none if it has none.
 
-    path: its folder, or its summary.json, which holds less. Raises: ConfigError, Unreadable.
+    path: its folder, or its summary.json, which holds less. registry: as in `known_failures`.
+    Raises: ConfigError, Unreadable.
     """
     if path.is_dir():
         there = any(path.rglob("finding.json"))
         if not there and not (path / "summary.json").exists():
             raise ConfigError(f"--baseline {path} is no campaign: there is no summary.json in it")
-        return _known_in(path) if there else ()
+        return _known_in(path, registry) if there else ()
     try:
         rows = read(JsonObject, read_json(path))["signatures"]
         hashes = [{row["signature"], row["refined"], *row["duplicates"]} for row in rows]
@@ -73,8 +77,7 @@ def known_occurrences(campaign: Path, bugs: Mapping[str, Bug]) -> dict[str, int]
     return dict(found)
 
 
-def _known_in(folder: Path) -> tuple[str, ...]:
-    registry = BackendRegistry.discover()
+def _known_in(folder: Path, registry: BackendRegistry) -> tuple[str, ...]:
     files = sorted(folder.rglob("finding.json"))
     found = KnownFailures.merged(known_by(file.parent, registry) for file in files)
     if not found.hashes:

@@ -24,6 +24,7 @@ from nnfuzz.store.statistics import Statistics, median
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.identity import TestId
+from nnfuzz.triage.keys import KeyKind
 from nnfuzz.triage.known import KnownFailures
 
 SUMMARY = "summary.json"
@@ -246,10 +247,15 @@ def write_summary(folder: Path, summary: Summary) -> None:
 
 
 def known_unseen(store: Store, config: CampaignConfig) -> tuple[str, ...]:
-    """Returns hashes of failures to be ignored that did not occur, not even as a refined one."""
+    """Returns hashes of failures to be ignored that did not occur, not even as a refined one.
+
+    The hash of a cause that stands among keys is left out: what has the keys has another hash too.
+    """
     occurred, reductions = {*store.occurrences.counts_in("known")}, store.reductions.rows()
     refined = {reductions[s].refined for s in occurred if s in reductions}
-    return tuple(sorted(KnownFailures.stored(config.known).hashes - occurred - refined))
+    known = KnownFailures.stored(config.known)
+    causes = {key.text for keys in known.keys for key in keys if key.kind is KeyKind.CAUSE}
+    return tuple(sorted(known.hashes - occurred - refined - causes))
 
 
 def _listed(row: FindingRow) -> dict[str, object]:

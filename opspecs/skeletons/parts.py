@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.expr import Int
 from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.motif import Writer
 
 from ..motifs.activation import gelu_erf, gelu_tanh, quick_gelu
 from ..motifs.norm import layer_norm as layer_norm_spelled
@@ -83,7 +86,7 @@ def head_sizes(m, hidden):
 # -- layers ------------------------------------------------------------------------------------
 
 
-def linear(m, x, width, bias=True):
+def linear(m: Writer, x: str, width: Int, bias: bool = True) -> Any:
     """A projection of the last axis; the bias is the second operand of its Add, or the first."""
     shape = m.shape(x)
     if len(shape) == 2 and m.draw.chance(0.5):
@@ -99,7 +102,7 @@ def _gemm(m, x, width, bias):
     return (m.weight(x, width, m.shape(x)[-1]), *([m.weight(x, width)] if bias else ()))
 
 
-def layer_norm(m, x):
+def layer_norm(m: Writer, x: str) -> Any:
     """LayerNormalization, or written out."""
     if m.takes("LayerNormalization") and m.draw.chance(0.6):
         row = m.weight(x, m.shape(x)[-1])

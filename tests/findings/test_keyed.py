@@ -14,6 +14,7 @@ from nnfuzz.base.reading import Unreadable, read
 from nnfuzz.base.writing import as_json
 from nnfuzz.findings.folder import write_finding
 from nnfuzz.findings.keyed import KeyedFinding, keyed, known_by, reread
+from nnfuzz.library.known_failures import known_failures
 from nnfuzz.records.finding import Origin
 from nnfuzz.reduction.diagnosis import Diagnosis
 from nnfuzz.reduction.figures import Counter, ReductionFigures, Spent
@@ -33,6 +34,18 @@ def test_a_finding_is_known_by_its_cause_and_keys(finding_of, tmp_path):
     known = known_by(write_finding(tmp_path / "reduced", finding), REGISTRY)
     assert known.hashes == {found.cause, finding.signature.hash} and known.keys == (found.keys,)
     assert known_by(tmp_path / "nothing", REGISTRY).lines() == ()
+
+
+def test_keys_of_a_plug_ins_findings_take_its_registry(finding_of, registry, tmp_path):
+    finding = finding_of("planted,bug=value")
+    folder = write_finding(tmp_path / "finding", finding)
+    reduced = write_finding(folder / "reduced", finding)
+    assert known_by(folder, registry).lines() == (finding.signature.hash,)  # the other one has more
+    own, theirs = (
+        [line for line in known_failures(folder, found) if line.startswith("[")]
+        for found in (registry, BackendRegistry.discover())
+    )
+    assert own and set(own) <= {*known_by(reduced, registry).lines()} and not theirs
 
 
 def test_a_failure_that_follows_from_another_is_known_by_that(finding_of):

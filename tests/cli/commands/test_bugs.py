@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.bugs.bug import BugState
 from nnfuzz.library.known_failures import known_failures
 from tests.bugs.conftest import BUG, ledger
@@ -23,7 +24,7 @@ def test_a_campaign_is_added_listed_and_shown(finding, plugin, tmp_path):
     assert f"new       {name}" in done.stdout and done.stdout.endswith("1 new\n")
     shown = nnfuzz("bugs", "show", name, "--ledger", book).stdout
     assert 'kind = "mismatch"' in shown and "model.onnx" in shown
-    assert known_failures(book)
+    assert known_failures(book, BackendRegistry.discover())
 
 
 def test_fields_notes_and_states_are_set(ledger):
