@@ -268,6 +268,8 @@ def add(target: Store, part: Store, taken: Taken = NOTHING) -> None:
             continue
         found_at = min(row.found_at, before[0].found_at) if before else row.found_at
         place = f"{FINDINGS}/{Path(row.folder).name}"
+        if before is not None:  # arranged elsewhere, as a suspect or a duplicate
+            shutil.rmtree(below(target.folder, before[0].folder), ignore_errors=True)
         _copy(below(part.folder, row.folder), target.folder / place)
         row = replace(row, folder=place, found_at=found_at)
         target.signatures.take(row, reduction, suspects.get(row.signature, ""))

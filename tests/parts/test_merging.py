@@ -18,7 +18,8 @@ from nnfuzz.base.untrusted import read_json
 from nnfuzz.library.campaign import Campaign, Request
 from nnfuzz.parts.merging import REPLACED, finish_replacement, merge
 from nnfuzz.records.config import ConfigError
-from nnfuzz.store.store import FILE
+from nnfuzz.store.schema import SUSPECTS
+from nnfuzz.store.store import FILE, Store
 from tests.parts.conftest import TESTS
 
 
@@ -62,6 +63,25 @@ def test_order_and_repetition_do_not_matter(parts, tmp_path):
     assert merged(tmp_path / "again", tmp_path / "whole", second) == whole
     merged(tmp_path / "half", second, third)
     assert merged(tmp_path / "half", first) == whole  # into what is there
+
+
+def test_a_finding_that_is_replaced_leaves_no_folder(parts, tmp_path):
+    """Regression test: the folder of a suspect stayed, and the newer one could not move there."""
+    merged(tmp_path / "c", *parts[1:])
+    with Store.open(tmp_path / "c") as store:
+        with sqlite3.connect(tmp_path / "c" / FILE) as db:  # what the first part has is earlier
+            db.execute("UPDATE findings SET place = place + (1 << 40)")
+        (store.folder / SUSPECTS).mkdir(exist_ok=True)
+        for row in store.signatures.rows():
+            place = f"{SUSPECTS}/{Path(row.folder).name}"
+            (store.folder / row.folder).replace(store.folder / place)
+            store.signatures.move(row.signature, place)
+    merged(tmp_path / "c", parts[0])
+    with Store.open(tmp_path / "c") as store:
+        rows = {row.folder for row in store.signatures.rows()}
+        replaced = [row for row in store.signatures.rows() if row.place < 1 << 40]
+    folders = (tmp_path / "c").glob("*/liar-*")
+    assert replaced and {str(f.relative_to(tmp_path / "c")) for f in folders} == rows
 
 
 def test_the_folder_that_one_is_in_is_a_part(parts, tmp_path, monkeypatch):
