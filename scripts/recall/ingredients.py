@@ -18,8 +18,8 @@ from nnfuzz.backend.target import DIRECT
 from nnfuzz.library.campaign import Request, new_config
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
+from scripts.recall.containment import INGREDIENTS, Facts, contains, facts
 from scripts.recall.entries import Entry
-from scripts.recall.pattern import INGREDIENTS, Facts, contains, facts
 from scripts.recall.reach import given
 
 

@@ -1,9 +1,9 @@
 """How many generated models have what entries need."""
 
 from nnfuzz.testcase.case import CaseConfig
+from scripts.recall.containment import INGREDIENTS
 from scripts.recall.entries import entries
 from scripts.recall.ingredients import counted
-from scripts.recall.pattern import INGREDIENTS
 
 
 def test_each_step_has_at_most_as_many_models_as_the_one_before():

@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import pytest
 
-from scripts.recall.pattern import INGREDIENTS, contains, facts
+from scripts.recall.containment import INGREDIENTS, contains, facts
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>'
 PATTERN = "g (float[3] x) => (float[3] y) <float one = {1.0}> { m = Identity(x) y = Mul(m, one) }"
