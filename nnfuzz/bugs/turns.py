@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from nnfuzz.base.files import write_atomically
@@ -46,8 +46,9 @@ class WatchState:
 
     turns: the last ones. checked: the releases of each system on which the ledger was checked, or
     which cannot be installed. under_way: the release of a system's turn that has not ended, and how
-    often that turn was begun. announced: identities of the events that people were told of; None
-    before the first turn, which announces nothing of what is there.
+    often that turn was begun. announced: identities of the events that were reported as new; None
+    before the first turn, which announces nothing of what is there. outbox: those among them that
+    the command of announce has not accepted yet.
     """
 
     schema: int = SCHEMA
@@ -55,7 +56,14 @@ class WatchState:
     checked: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     under_way: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     announced: tuple[str, ...] | None = None
+    outbox: tuple[str, ...] = ()
     turns: tuple[Turn, ...] = ()
+
+    def announcing(self, events: Iterable[str], has_command: bool) -> WatchState:
+        """With events, by their identities, that are reported from now on."""
+        new = tuple(events)
+        outbox = (*self.outbox, *new) if has_command else ()
+        return replace(self, announced=(*(self.announced or ()), *new), outbox=outbox)
 
     def after(self, turn: Turn) -> WatchState:
         """With one more turn, which has ended."""

@@ -15,7 +15,6 @@ import time
 from dataclasses import replace
 
 from nnfuzz.campaign.producer_pool import ProducerPool
-from nnfuzz.feedback.guidance import Feedback
 from nnfuzz.feedback.learning import EpochConfig, Learner
 from nnfuzz.feedback.probe import Prober
 from nnfuzz.feedback.support import INSTANCES
@@ -44,7 +43,6 @@ class EpochDecider:
         prober: Prober,
         throttle: Throttle,
         observer: Observer,
-        feedback: Feedback,
         exchange: Exchange,
     ) -> None:
         self.number = -1
@@ -54,7 +52,7 @@ class EpochDecider:
         self._prober = prober
         self._observer = observer
         self._exchange = exchange
-        self._learner = Learner(config, prober, throttle, feedback, self._note)
+        self._learner = Learner(config, prober, throttle, self._note)
         self._learned = 0  # the number of epochs whose tests were learnt from
         self._last = self._store.restraints.last()
         self._spent = 0  # the probes that are not counted, since the clock has bounded them
@@ -119,19 +117,17 @@ class EpochDecider:
 
     def _learn(self) -> bool:
         """Learns from the tests of the next epoch; False if some of them cannot be read yet."""
-        first, end = self._begins(self._learned), self._begins(self._learned + 1)
-        if self._recorder.recorded.length < end:
+        if self._recorder.recorded.length < self._begins(self._learned + 1):
             return False
         observations = self._exchange.observations(self._learned)
         if observations is None:
             return False
         if self._config.learn and self._more():
             before, room = self.end, self._room(self._begins(self.number), self.end)
-            asked = self._prober.learn(observations.tests, before, most=room)
+            asked = self._prober.learn(observations, before, most=room)
             if self._config.probe_seconds:  # half of the rest is for what no test asks for
                 self._prober.ask_all((room - asked) // 2, before)
-        self._learner.learn(observations, self._learned, self.number + 1)
-        self._store.tests.passes.drop_graphs(first, end, self._learner.feedback.keeps)
+        self._learner.learn(observations, self.number + 1)
         self._learned += 1
         return True
 
@@ -237,7 +233,7 @@ class Epochs:
     def _configure(self, epoch: int, by: EpochConfig) -> None:
         """Has test cases be made with a configuration."""
         self.refused, self._avoided = by.refused, [*by.avoided]
-        self._store.restraints.set_epoch(epoch, by.refused, by.reasons, by.avoided, by.emphasis)
+        self._store.restraints.set_epoch(epoch, by.refused, by.reasons, by.avoided)
         avoid = tuple(row.item for row in by.avoided)
-        case = replace(self._config.case, refused=by.refused, avoid=avoid, emphasis=by.emphasis)
+        case = replace(self._config.case, refused=by.refused, avoid=avoid)
         self._producers.configure(epoch, case)

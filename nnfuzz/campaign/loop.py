@@ -116,9 +116,7 @@ class Loop:
             self._tests.produced,
             self._tests.few_probes,
         )
-        self._disk = DiskBudget(
-            recorder.store, config.disk, observer.note, config.guidance, config.epoch
-        )
+        self._disk = DiskBudget(recorder.store, config.disk, observer.note, config.epoch)
         self.standstills = Counter(recorder.store.meta(STANDSTILLS, {}))
         self._last_tick = self._last_trim = 0.0
         self._tests_before = recorder.figures.tests

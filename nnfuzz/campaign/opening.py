@@ -16,7 +16,6 @@ from nnfuzz.campaign.loop import STANDSTILLS, Loop
 from nnfuzz.campaign.producer_pool import PoolError, ProducerPool
 from nnfuzz.campaign.watchdog import Watchdog
 from nnfuzz.campaign.writer import finding_writer
-from nnfuzz.feedback.guidance import Guidance, NoFeedback
 from nnfuzz.feedback.probe import Prober
 from nnfuzz.feedback.support import ProbeAnswers
 from nnfuzz.feedback.support_cache import SupportCache, SupportTables
@@ -339,8 +338,7 @@ def _epochs(
 ) -> Epochs:
     config = opening.config
     throttle = Throttle(config.throttle, prober.left(()), _unrestrained(config))
-    feedback = Guidance() if config.guidance else NoFeedback()
-    decider = EpochDecider(config, recorder, prober, throttle, opening.observer, feedback, exchange)
+    decider = EpochDecider(config, recorder, prober, throttle, opening.observer, exchange)
     return Epochs(config, opening.store, workers.producers, exchange, decider, leased)
 
 

@@ -35,7 +35,6 @@ def finding_writer(
     def write(folder: Path, failure: Failure, evidence: Evidence) -> None:
         made = _made(evidence)
         own = replace(config.case, **restraints_in(evidence.epoch)).only(made.generated_for)
-        own = replace(own, emphasis=own.emphasis.of(config.seed, evidence.test.index))
         case = made if isinstance(made, TestCase) else _case_without_model(own, made)
         spec = specs.get(failure.backend)
         finding = Finding(

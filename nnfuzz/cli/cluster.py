@@ -44,11 +44,13 @@ class Work:
     def config(self) -> CampaignConfig:
         """Raises: UsageError, Unreadable."""
         from nnfuzz.base.untrusted import read_json
-        from nnfuzz.records.config import CampaignConfig
+        from nnfuzz.records.config import CampaignConfig, refuse_guided
 
         if not self._config.exists():
             raise UsageError(f"{self.out} is of no campaign with --ray: {self._config} is missing")
-        return CampaignConfig.from_json(read_json(self._config))
+        stored = read_json(self._config)
+        refuse_guided(stored)
+        return CampaignConfig.from_json(stored)
 
     def begin(self, config: CampaignConfig, resumes: bool) -> None:
         """Raises: UsageError if another campaign is there."""

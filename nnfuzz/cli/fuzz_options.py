@@ -170,15 +170,6 @@ class FuzzOptions:
             autocompletion=completion.complete_operators,
         ),
     ] = None
-    guidance: Annotated[
-        bool | None,
-        MODELS.flag(
-            "Generate more of what has shown something new: operators with new attributes and "
-            "shapes, and what passes of the compiler change [default: no].",
-            "--guidance/--no-guidance",
-        ),
-        SETTING,
-    ] = None
     invalid: Annotated[
         bool | None,
         MODELS.flag(

@@ -1,9 +1,8 @@
 """How observations of tests become the configuration of an epoch.
 
-    Observed            -> Prober   -> refused   signatures that a backend does not support
-    Observed, failures  -> Throttle -> avoided   signatures and edges that keep failing
-    CoverageObservation -> Feedback -> emphasis  what is generated more often
-    refused, avoided, emphasis      -> EpochConfig
+    Observed           -> Prober   -> refused  signatures that a backend does not support
+    Observed, failures -> Throttle -> avoided  signatures and edges that keep failing
+    refused, avoided               -> EpochConfig
 
 `Learner.config` is the one place that decides. It depends on the tests and probes of earlier
 epochs alone, so a campaign generates the same tests whatever its workers and their speed.
@@ -12,13 +11,11 @@ epochs alone, so a campaign generates the same tests whatever its workers and th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from nnfuzz.feedback.guidance import CoverageObservation, Feedback
 from nnfuzz.feedback.probe import Prober
 from nnfuzz.feedback.support import INSTANCES
 from nnfuzz.feedback.throttle import Throttle, by_operator
-from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.observer import counted
@@ -29,36 +26,12 @@ REPORTED_GROWTH = 1.2  # of the number of refused signatures until it is reporte
 
 
 @dataclass(frozen=True)
-class EpochObservations:
-    """The observations of tests, by index. coverage: for guidance, if the campaign has it."""
-
-    tests: tuple[Observed, ...]
-    coverage: tuple[CoverageObservation, ...]
-
-    @classmethod
-    def merged(cls, parts: Iterable[EpochObservations]) -> EpochObservations:
-        """The observations of several ranges, each index once, in the order of the indexes."""
-        tests: dict[int, Observed] = {}
-        coverage: dict[int, CoverageObservation] = {}
-        for part in parts:
-            tests |= {test.index: test for test in part.tests}
-            coverage |= {test.index: test for test in part.coverage}
-        return cls(
-            tuple(test for _, test in sorted(tests.items())),
-            tuple(test for _, test in sorted(coverage.items())),
-        )
-
-
-@dataclass(frozen=True)
 class EpochConfig:
-    """What generation avoids and prefers in an epoch. reasons: why newly refused signatures are
-    refused.
-    """
+    """What generation avoids in an epoch. reasons: why newly refused signatures are refused."""
 
     refused: tuple[str, ...]
     reasons: Mapping[str, str]
     avoided: tuple[AvoidedRow, ...]
-    emphasis: Emphasis
 
 
 class Learner:
@@ -69,32 +42,23 @@ class Learner:
         config: CampaignConfig,
         prober: Prober,
         throttle: Throttle,
-        feedback: Feedback,
         note: Callable[[str], None],
     ) -> None:
         """note: receives one line for people about each change."""
         self.refused = set(map(SupportKey.parse, config.case.refused))
-        self.feedback = feedback
         self._config = config
         self._prober = prober
         self._throttle = throttle
         self._note = note
         self._avoided: list[AvoidedRow] = []
-        self._emphases: dict[int, Emphasis] = {}
         self._reported = 0  # refused signatures when they were reported last
 
-    def learn(self, observations: EpochObservations, epoch: int, following: int) -> None:
+    def learn(self, observations: Sequence[Observed], following: int) -> None:
         """Learns from the tests of an epoch. following: the next epoch to be decided."""
         gone = self._prober.left(()) - self._prober.left(self.refused)
-        self._report(self._throttle.learn(observations.tests, following, gone | self.refused))
+        self._report(self._throttle.learn(observations, following, gone | self.refused))
         for row in self._throttle.lift():
             self._note(f"{row.item} no longer fails and is generated again [{row.signature}]")
-        emphasis, seed = self._emphases.pop(epoch, NO_EMPHASIS), self._config.seed
-        exporters = {case.exporter for case in emphasis.kept}
-        self.feedback.observe(
-            replace(c, mutated=c.exporter in exporters and emphasis.mutates(seed, c.index))
-            for c in observations.coverage
-        )
 
     @property
     def avoided(self) -> list[AvoidedRow]:
@@ -124,14 +88,11 @@ class Learner:
         """The configuration of the next epoch; None if it is that of the epoch before."""
         reasons, avoided = self._new_refusals(), self._throttle.avoided
         self.refused |= reasons.keys()
-        avoided_keys = {SupportKey.parse(row.item) for row in avoided}
-        emphasis = self.feedback.emphasis(self.refused | avoided_keys)
         changed = bool(reasons) or avoided != self._avoided or not epoch
-        changed |= emphasis != self._emphases.get(epoch - 1, NO_EMPHASIS)
-        self._avoided, self._emphases[epoch] = avoided, emphasis
+        self._avoided = avoided
         refused = tuple(map(str, sorted(self.refused)))
         written = {str(key): why for key, why in reasons.items()}
-        return EpochConfig(refused, written, tuple(avoided), emphasis) if changed else None
+        return EpochConfig(refused, written, tuple(avoided)) if changed else None
 
     def _new_refusals(self) -> dict[SupportKey, str]:
         """The newly unsupported signatures and opsets with the reasons; none if nothing would be

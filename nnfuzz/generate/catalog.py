@@ -51,18 +51,13 @@ MINED = 1.5
 def _weighted_motifs(
     motifs: Sequence[Motif],
     table: dict[type[OpSpec], tuple[OpSignature, ...]],
-    factors: Mapping[str, float],
 ) -> list[Motif]:
-    """The motifs and the pairs with the weights by which they are picked. factors: by name."""
+    """The motifs and the pairs with the weights by which they are picked."""
     written = [motif for motif in motifs if not motif.mined]
     mined = [motif for motif in motifs if motif.mined]
     whole = sum(motif.weight for motif in written)
     scale = (whole or 1.0) * MINED / (sum(motif.weight for motif in mined) or 1.0)
-    found = [*written, *pairs(table, whole)]
-    found += _scaled(tuple(mined), scale)
-    return [
-        replace(m, weight=m.weight * factors[m.name]) if m.name in factors else m for m in found
-    ]
+    return [*written, *pairs(table, whole), *_scaled(tuple(mined), scale)]
 
 
 @lru_cache(maxsize=8)
@@ -157,13 +152,8 @@ class Catalog:
                 table[spec] = found
         given = list(motifs)
         own = [motif for motif in given if not motif.skeleton]
-        self._index(
-            table,
-            _weighted_motifs(own, table, config.motif_weights),
-            config.operator_weights,
-        )
-        skeletons = (motif for motif in given if motif.skeleton)
-        self.skeletons += tuple(m for m in skeletons if config.motif_weights.get(m.name, m.weight))
+        self._index(table, _weighted_motifs(own, table), config.operator_weights)
+        self.skeletons += tuple(motif for motif in given if motif.skeleton and motif.weight)
 
     def _index(
         self,

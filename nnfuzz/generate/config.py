@@ -70,7 +70,7 @@ class GenerateConfig:
     dtype_weights: relative frequencies by dtype name; 0: only where an operator admits nothing else
     (the int64 indices of Gather, the bool of Where); None: never.
     exporter, opset: how graphs will be exported; what specs declare unexportable is left out.
-    operator_weights, motif_weights: factors on the frequencies that specs declare, by name.
+    operator_weights: factors on the frequencies that specs declare, by name.
     """
 
     nodes: int = 10
@@ -91,7 +91,6 @@ class GenerateConfig:
     exporter: str = "direct"
     opset: int = 20
     operator_weights: Mapping[str, float] = field(default_factory=dict)
-    motif_weights: Mapping[str, float] = field(default_factory=dict)
 
     def dtype_weight(self, dtype: DType) -> float | None:
         """The relative frequency of a dtype; 0: only where an operator needs it; None: never."""

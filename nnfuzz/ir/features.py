@@ -1,6 +1,6 @@
 """Features of a graph for counting diversity: small enough to keep for every test.
 
-`nnfuzz metrics`, selections, guidance and the page of a campaign all count these features.
+`nnfuzz metrics`, selections and the page of a campaign all count these features.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from nnfuzz.base.reading import Unreadable
 from nnfuzz.findings.folder import is_finding
 from nnfuzz.parts.merging import NOTE, REPLACED, finish_replacement
 from nnfuzz.parts.sources import SOURCES
-from nnfuzz.records.config import CampaignConfig, ConfigError
+from nnfuzz.records.config import CampaignConfig, ConfigError, refuse_guided
 from nnfuzz.records.observer import counted
 from nnfuzz.store.database import hold
 from nnfuzz.store.disk import LARGE_LOG, log_bytes
@@ -106,6 +106,7 @@ def _rescue(folder: Path) -> None:
 def _settings(store: Store) -> Iterator[FolderProblem]:
     """Settings that nnfuzz fuzz --resume would refuse. No plug-in is loaded."""
     try:
+        refuse_guided(store.config())
         config = CampaignConfig.from_json(store.config())
     except (ConfigError, RegistryError, Unreadable) as error:
         remedy = "the tests stay readable; start a new campaign in another folder"

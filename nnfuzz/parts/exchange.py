@@ -15,18 +15,19 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Protocol
 
 from nnfuzz.base.index_set import IndexSet
-from nnfuzz.base.reading import JsonObject, Unreadable, read
+from nnfuzz.base.reading import Unreadable, read
 from nnfuzz.base.untrusted import parsed_json
 from nnfuzz.base.writing import as_json
-from nnfuzz.feedback.learning import EpochConfig, EpochObservations
+from nnfuzz.feedback.learning import EpochConfig
 from nnfuzz.parts.depot import Depot
 from nnfuzz.records.config import LIMITS, CampaignConfig, ConfigError
 from nnfuzz.records.lending import Lease
+from nnfuzz.records.rows import Observed
 from nnfuzz.records.schedule import LEARNT, begins, epoch_of
 from nnfuzz.store.store import Store
 
@@ -44,7 +45,7 @@ class Exchange(Protocol):
 
     last: int
 
-    def observations(self, epoch: int) -> EpochObservations | None:
+    def observations(self, epoch: int) -> list[Observed] | None:
         """Observations of an epoch all of whose tests are recorded; None if some of them cannot be
         read yet.
         """
@@ -76,7 +77,7 @@ class OwnExchange:
         self._store = store
         self._latest: tuple[int, EpochConfig] | None = None
 
-    def observations(self, epoch: int) -> EpochObservations:
+    def observations(self, epoch: int) -> list[Observed]:
         first, end = (begins(number, self._config.epoch) for number in (epoch, epoch + 1))
         return observations_of(self._store, self._config, first, end)
 
@@ -119,20 +120,20 @@ class SharedExchange:
                     f"({there.get(name)}, here {value}): choose another folder"
                 )
 
-    def add(self, lease: Lease, observations: EpochObservations) -> None:
+    def add(self, lease: Lease, observations: Sequence[Observed]) -> None:
         """Writes the observations of the tests in a range, if the campaign learns from some."""
         epoch = epoch_of(lease.first, self._longest)
         if lease.first >= begins(epoch, self._longest) + LEARNT:
             return
         name = f"{_tests(epoch)}/{lease.name}.json"
-        self._depot.put(name, json.dumps(asdict(observations)).encode())
+        self._depot.put(name, json.dumps([*map(asdict, observations)]).encode())
 
-    def observations(self, epoch: int) -> EpochObservations | None:
+    def observations(self, epoch: int) -> list[Observed] | None:
         names = [n for n in self._depot.names(_tests(epoch)) if n.endswith(".json")]
         if not self._complete(epoch, names):
             return None
         data = [self._depot.get(f"{_tests(epoch)}/{name}") or b"" for name in names]
-        return EpochObservations.merged(map(_read_observations, data))
+        return merged_observations(read(list[Observed], parsed_json(part)) for part in data)
 
     def _complete(self, epoch: int, names: Sequence[str]) -> bool:
         """Whether files of these names hold all tests of an epoch that there is learnt from.
@@ -178,23 +179,18 @@ class SharedExchange:
         self._depot.put(PROBED, json.dumps(keys).encode())
 
 
-def observations_of(
-    store: Store, config: CampaignConfig, first: int, end: int
-) -> EpochObservations:
+def observations_of(store: Store, config: CampaignConfig, first: int, end: int) -> list[Observed]:
     """Observations of the tests from `first` up to `end` that the campaign learns from; both
     indexes are of one epoch, and `end` is excluded.
     """
     end = min(end, begins(epoch_of(first, config.epoch), config.epoch) + LEARNT)
-    coverage = store.coverage(first, end) if config.guidance else []
-    return EpochObservations(tuple(store.observed(first, end)), tuple(coverage))
+    return store.observed(first, end)
 
 
-def _read_observations(data: bytes) -> EpochObservations:
-    """Reads a file of `SharedExchange.add`. Raises: Unreadable."""
-    fields = read(JsonObject, parsed_json(data))
-    if "seen" in fields:  # until 2026-11 the name of `coverage`
-        fields["coverage"] = fields.pop("seen")
-    return read(EpochObservations, fields)
+def merged_observations(parts: Iterable[Sequence[Observed]]) -> list[Observed]:
+    """The observations of several ranges, each index once, in the order of the indexes."""
+    by_index = {test.index: test for part in parts for test in part}
+    return [test for _, test in sorted(by_index.items())]
 
 
 def config_file(epoch: int) -> str:

@@ -15,11 +15,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from nnfuzz.base.reading import Unreadable
-from nnfuzz.feedback.learning import EpochObservations
 from nnfuzz.parts.exchange import SharedExchange, observations_of
 from nnfuzz.parts.segments import publish
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.lending import Coordinator, Lease, Lent, NodeReport
+from nnfuzz.records.rows import Observed
 from nnfuzz.store.store import Store
 
 PUBLISH_SECONDS, IDLE_SECONDS = 20.0, 2.0
@@ -56,7 +56,7 @@ class _Turn:
     whatever is new.
     """
 
-    observations: list[tuple[Lease, EpochObservations]] = field(default_factory=list)
+    observations: list[tuple[Lease, list[Observed]]] = field(default_factory=list)
     publishes: tuple[int, ...] | None = None
     reduced: tuple[str, ...] = ()
     ends: bool = False
@@ -275,7 +275,6 @@ class Leased:
             self._published = time.monotonic()
         for lease, _ in turn.observations:
             self._ranges[lease.first].observed = True
-            self._store.tests.passes.drop_graphs(lease.first, lease.end, ())
         for first in turn.publishes or ():
             self._ranges[first].kept = True
         self._lent = lent

@@ -7,6 +7,7 @@ import random
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from typing import ClassVar
 
 from nnfuzz.backend.registry import BackendSpec, labelled
 from nnfuzz.base.reading import Json, Unreadable, read
@@ -27,6 +28,8 @@ LIMITS = (
     "share",
     "disk",
 )
+GUIDANCE = "guidance"
+"""A setting that campaigns no longer have; see `refuse_guided`."""
 PROBED = 10
 """Of so many tests or seconds, one may go to probing."""
 FIRST_SECONDS = 10.0
@@ -104,8 +107,7 @@ class CampaignConfig:
     the second one tests every eighth index and learns from its own tests. disk: bytes that the
     folder may take; 0 for no limit. epoch: tests in the longest one (nnfuzz.records.schedule).
     reduce: whether findings are reduced. throttle: how often a failure must occur before generation
-    keeps away from the operators that it is associated with; 0 for never. guidance: whether what
-    tests show decides what is generated more often (nnfuzz.feedback.guidance). regressions: whether
+    keeps away from the operators that it is associated with; 0 for never. regressions: whether
     only a model that exactly one of two releases gets wrong is a finding.
     """
 
@@ -124,7 +126,6 @@ class CampaignConfig:
     reduce: bool = True
     throttle: int = 5
     regressions: bool = False
-    guidance: bool = False
     pipelines: float = 0.0
     shard: str = ""
     share: str = ""
@@ -133,6 +134,7 @@ class CampaignConfig:
     producer: ProducerSettings = field(default_factory=ProducerSettings)
     reducer: ReducerSettings = field(default_factory=ReducerSettings)
     schema: int = SCHEMA
+    FORMER_FIELDS: ClassVar[tuple[str, ...]] = (GUIDANCE,)
 
     def __post_init__(self) -> None:
         """Raises: ConfigError."""
@@ -250,6 +252,18 @@ class CampaignConfig:
                     "or start a new campaign in another --out"
                 )
         return replace(self, **{k: v for k, v in chosen.items() if k in LIMITS})
+
+
+def refuse_guided(stored: Mapping[str, Json]) -> None:
+    """Raises: ConfigError if the stored settings of a campaign have its tests depend on guidance,
+    which no longer exists: those still to be made would not be the tests of these settings.
+    """
+    if stored.get(GUIDANCE):
+        raise ConfigError(
+            f"the campaign was begun with {GUIDANCE}=yes, a setting that was removed, and later "
+            "tests would not be the ones it promised: start a new one in another --out "
+            "(report, reduce, merge and replay still read this one)"
+        )
 
 
 def processes(backends: int, cores: int) -> dict[str, int]:

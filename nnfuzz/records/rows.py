@@ -10,7 +10,6 @@ from nnfuzz.backend.complaint import CompilerError
 from nnfuzz.backend.outcome import Brief
 from nnfuzz.base.reading import JsonObject
 from nnfuzz.base.writing import fields_as_json
-from nnfuzz.generate.emphasis import KeptCase
 from nnfuzz.ir.features import Features
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.testcase.identity import TestId
@@ -43,9 +42,9 @@ class TestRow:
     level -> short form of the outcome. seconds: by phase. features: of the graph, None without one.
     motifs: see TestCase. digest: of the test case, equal on all machines. exporter, items: see
     Observed. errors: (backend, level) -> whole text. passes: backend -> passes that changed the
-    model, for the backends whose passes were read. keepable: the graph, if guidance may mutate it.
+    model, for the backends whose passes were read.
 
-    `Store` reads features, errors, passes and keepable back from tables of their own.
+    `Store` reads features, errors and passes back from tables of their own.
     """
 
     __test__ = False
@@ -63,7 +62,6 @@ class TestRow:
     items: tuple[str, ...] = ()
     errors: Mapping[tuple[str, str], ErrorText] = field(default_factory=dict)
     passes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    keepable: KeptCase | None = None
 
 
 @dataclass(frozen=True)

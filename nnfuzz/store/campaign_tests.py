@@ -41,7 +41,7 @@ class CampaignTests(Table):
         seconds = {phase: round(value, 6) for phase, value in test.seconds.items()}
         self._db.put("tests", test, idx=test.index, at=at, seconds=seconds)
         self.errors.add(test.index, test.errors)
-        self.passes.add(test.index, test.passes, test.keepable)
+        self.passes.add(test.index, test.passes)
         if test.features:
             self._db.put("features", idx=test.index, graph=dumps(as_json(test.features)))
         if test.motifs:

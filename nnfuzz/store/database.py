@@ -16,7 +16,18 @@ from typing import IO, Any, Self, TypeVar
 from nnfuzz.base.reading import MOST, JsonObject, Unreadable, read
 from nnfuzz.base.untrusted import below, parsed_json
 from nnfuzz.store.columns import SqlValue, column, records
-from nnfuzz.store.schema import FILE, FOLDERS, LOCK, PACKED, SCHEMA, TABLES
+from nnfuzz.store.schema import (
+    EPOCHS,
+    FILE,
+    FOLDERS,
+    GUIDED,
+    LOCK,
+    OLDEST,
+    PACKED,
+    SCHEMA,
+    TABLES,
+    UNGUIDED,
+)
 
 T = TypeVar("T")
 
@@ -104,7 +115,7 @@ class Database:
             tables = _tables(self.connection)
         except DAMAGE as error:
             raise StoreError(f"{path} is not the file of a campaign ({error})") from error
-        if version not in (SCHEMA - 1, SCHEMA):
+        if not OLDEST <= version <= SCHEMA:
             raise StoreError(
                 f"{path} has schema {version}; this nnfuzz reads {SCHEMA}: use the version "
                 "that made it, or start a new campaign"
@@ -112,10 +123,11 @@ class Database:
         if tables != _own_tables(version):  # views and triggers are programs
             raise StoreError(f"{path} is damaged: it has not the tables of a campaign")
         self._check_times()
-        if version < SCHEMA:
-            self._add_table(write)
         if write:
             self._check_whole()
+        if version < SCHEMA:
+            self._renew(version, write)
+        if write:
             self.connection.execute("PRAGMA journal_mode = WAL")
             self.connection.execute("PRAGMA synchronous = NORMAL")
 
@@ -128,14 +140,16 @@ class Database:
         if found:
             raise StoreError(f"{self.folder / FILE} is damaged: it has times that no clock shows")
 
-    def _add_table(self, write: bool) -> None:
-        """What the version before had not; whoever reads gets it beside the file."""
-        if not write:
-            self.connection.executescript(PACKED.replace("TABLE", "TEMP TABLE"))
-            return
-        with self.transaction():
-            self.connection.execute(PACKED)
-            self.connection.execute(f"PRAGMA user_version = {SCHEMA}")
+    def _renew(self, version: int, write: bool) -> None:
+        """Gives a file of an older schema the tables of this one. Whoever only reads leaves it, and
+        gets a table that it lacks beside it.
+        """
+        lacking = PACKED if version == OLDEST else ""
+        if write:
+            script = f"{lacking}{UNGUIDED}PRAGMA user_version = {SCHEMA};"
+            self.connection.executescript(f"BEGIN; {script} COMMIT")
+        else:
+            self.connection.executescript(lacking.replace("TABLE", "TEMP TABLE"))
 
     def _check_whole(self) -> None:
         """Pages, types, and that the folders that are moved and deleted are the campaign's.
@@ -335,8 +349,8 @@ def _tables(db: sqlite3.Connection) -> set[tuple[str, str, str]]:
 @cache
 def _own_tables(version: int) -> frozenset[tuple[str, str, str]]:
     with contextlib.closing(sqlite3.connect(":memory:")) as db:
-        db.executescript(TABLES)
-        if version < SCHEMA:
+        db.executescript(TABLES if version == SCHEMA else TABLES.replace(EPOCHS, GUIDED))
+        if version == OLDEST:
             db.execute("DROP TABLE packed")
         return frozenset(_tables(db))
 

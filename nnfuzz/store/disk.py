@@ -3,7 +3,6 @@
 Three measures are taken in turn, each on the oldest data first:
 
 1. Agreeing tests lose the columns that only statistics need: features of graphs, motifs, passes.
-   This is left out if guidance learns from them.
 2. Their rows are packed (packed.py).
 3. The folders of duplicates are packed (nnfuzz/findings/packed_folder.py).
 
@@ -34,8 +33,8 @@ AT_ONCE_SECONDS = 2.0  # time that making room may take between two measurements
 class DiskBudget:
     """Measures a campaign's folder now and then, and makes room when it exceeds its limit.
 
-    limit: bytes; 0 for none. note: prints a line for the user. guided: whether guidance learns
-    from old tests when the campaign is resumed. epoch: tests in the longest epoch.
+    limit: bytes; 0 for none. note: prints a line for the user. epoch: tests in the
+    longest epoch.
     """
 
     def __init__(
@@ -43,13 +42,11 @@ class DiskBudget:
         store: Store,
         limit: int,
         note: Callable[[str], None],
-        guided: bool = False,
         epoch: int = LONGEST,
     ) -> None:
         self.limit = limit
         self._store = store
         self._note = note
-        self._guided = guided
         self._epoch = epoch
         self._looked = -LOOK_SECONDS
         self._full = False
@@ -87,9 +84,9 @@ class DiskBudget:
         duplicates: folders that are not packed.
         """
         before = self._store.row_bytes()
-        if not self._guided and self._store.tests.thin(below, AT_A_TIME):
+        if self._store.tests.thin(below, AT_A_TIME):
             self._note_once("the oldest tests that agree lose their statistics")
-        elif not self._guided and self._store.tests.packs.pack(below):
+        elif self._store.tests.packs.pack(below):
             self._note_once("the oldest tests that agree are packed")
         elif folder := next(duplicates, None):
             self._note_once("the folders of the oldest duplicates are packed")

@@ -17,11 +17,9 @@ from nnfuzz.feedback.support import signature_keys
 from nnfuzz.findings.clusters import Clusters, complaint_of, merged
 from nnfuzz.findings.folder import folder_name
 from nnfuzz.findings.variants import write_variants
-from nnfuzz.generate.emphasis import KeptCase
 from nnfuzz.ir.edges import edge_keys
 from nnfuzz.ir.features import Features, features
 from nnfuzz.ir.view import NO_GRAPH, GraphView
-from nnfuzz.materialize.opsets import exporter_of
 from nnfuzz.records.order import by_value
 from nnfuzz.records.rows import (
     ErrorText,
@@ -406,8 +404,7 @@ class Recorder:
             made.generated_for if made else "",
             self.items_in(made.graph) if made else (),
             _error_texts(evidence.outcomes, made.graph if made else NO_GRAPH),
-            passes := {o.backend: o.passes for o in evidence.outcomes if o.passes is not None},
-            _keepable(evidence) if passes else None,
+            {o.backend: o.passes for o in evidence.outcomes if o.passes is not None},
         )
 
     def items_in(self, graph: GraphView) -> tuple[str, ...]:
@@ -457,14 +454,6 @@ def _occurrence(failure: Failure, evidence: Evidence, bucket: str) -> Occurrence
 
 def _hangs(failure: Failure) -> bool:
     return failure.kind is OutcomeKind.TIMEOUT
-
-
-def _keepable(evidence: Evidence) -> KeptCase | None:
-    """The graph of a test for guidance; None if it ran at several sizes."""
-    case = evidence.result.case if evidence.result else None
-    if case is None or case.exporter != exporter_of(case.generated_for):
-        return None
-    return KeptCase(case.id.index or 0, case.generated_for, case.graph)
 
 
 def _features(evidence: Evidence) -> Features | None:

@@ -17,7 +17,6 @@ _STRAYS = {
     "graph without its test": ("features", _NO_TEST),
     "list of motifs without its test": ("motifs", _NO_TEST),
     "list of passes without its test": ("passes", _NO_TEST),
-    "kept graph without its test": ("keepable", _NO_TEST),
     "error without its test": ("errors", f"{_NO_TEST} AND {_NO_PACK}"),
     "error without its text": ("errors", "digest NOT IN (SELECT digest FROM texts)"),
     "restraint without its epoch": ("avoided", "epoch NOT IN (SELECT id FROM epochs)"),

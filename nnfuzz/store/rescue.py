@@ -42,13 +42,14 @@ def _copy(path: Path, into: Path) -> None:
         new.executescript(TABLES)
         new.execute(f"PRAGMA user_version = {SCHEMA}")
         new.execute("BEGIN")
-        names = "SELECT name FROM sqlite_master WHERE type = 'table'"
-        for (table,) in new.execute(names).fetchall():
+        tables = "SELECT name FROM sqlite_master WHERE type = 'table'"
+        for (table,) in new.execute(tables).fetchall():
             columns = new.execute(f"PRAGMA table_info({table})").fetchall()
             # Tables without row numbers are in the order of their keys.
             keys = [name for _, name, *_, key in sorted(columns, key=lambda c: c[-1]) if key]
             query = f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * len(columns))})"
-            for row in _readable(old, table, keys):
+            names = ", ".join(name for _, name, *_ in columns)  # an older schema has more
+            for row in _readable(old, table, names, keys):
                 with contextlib.suppress(sqlite3.Error):  # of another type than the column
                     new.execute(query, row)
         new.execute("COMMIT")
@@ -56,12 +57,14 @@ def _copy(path: Path, into: Path) -> None:
             raise StoreError(f"of {path} not even the settings of the campaign can be read")
 
 
-def _readable(db: sqlite3.Connection, table: str, keys: list[str]) -> Iterator[tuple[object, ...]]:
+def _readable(
+    db: sqlite3.Connection, table: str, columns: str, keys: list[str]
+) -> Iterator[tuple[object, ...]]:
     """The rows up to the first damaged page, from both ends; some may come twice."""
     for direction in ("ASC", "DESC"):
         order = ", ".join(f"{key} {direction}" for key in keys)
         try:
-            yield from db.execute(f"SELECT * FROM {table} NOT INDEXED ORDER BY {order}")
+            yield from db.execute(f"SELECT {columns} FROM {table} NOT INDEXED ORDER BY {order}")
         except DAMAGE:
             continue
         return

@@ -1,11 +1,9 @@
-"""Under which refusals, restraints and emphasis the tests of each epoch were made."""
+"""Under which refusals and restraints the tests of each epoch were made."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from nnfuzz.base.writing import as_json
-from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis
 from nnfuzz.records.rows import AvoidedRow
 from nnfuzz.store.columns import dumps, loads
 from nnfuzz.store.database import Table
@@ -23,9 +21,8 @@ class Restraints(Table):
         refused: Iterable[str],
         reasons: Mapping[str, str],
         avoided: Iterable[AvoidedRow] = (),
-        emphasis: Emphasis = NO_EMPHASIS,
     ) -> None:
-        """Records what is refused, avoided and emphasised from an epoch on.
+        """Records what is refused and avoided from an epoch on.
 
         reasons: of the refusals that are new in it. avoided: all that is avoided in it.
         """
@@ -35,7 +32,6 @@ class Restraints(Table):
                 id=number,
                 refused=dumps(sorted(refused)),
                 reasons=dumps(dict(reasons)),
-                emphasis=dumps(as_json(emphasis)),
             )
             self._db.execute("DELETE FROM avoided WHERE epoch = ?", number)
             for row in avoided:
@@ -65,14 +61,7 @@ class Restraints(Table):
     def settings_in(self, epoch: int) -> dict[str, object]:
         """Returns the fields of CaseConfig that an epoch sets."""
         avoided = tuple(row.item for row in self.avoided_in(epoch))
-        refused, emphasis = self.refused_in(epoch), self.emphasis_in(epoch)
-        return {"refused": refused, "avoid": avoided, "emphasis": emphasis}
-
-    def emphasis_in(self, epoch: int) -> Emphasis:
-        """Returns what guidance asked for in an epoch."""
-        query = "SELECT emphasis FROM epochs WHERE id = ?"
-        row = self._db.execute(query, self.row_of(epoch)).fetchone()
-        return loads(Emphasis, row[0]) if row else NO_EMPHASIS
+        return {"refused": self.refused_in(epoch), "avoid": avoided}
 
     def refused_in(self, epoch: int) -> tuple[str, ...]:
         """Returns the refused signatures of an epoch."""

@@ -1,7 +1,9 @@
 """The tables of a campaign's file."""
 
-SCHEMA = 7
-"""6 was without the table `packed`, which is added to such a campaign when it goes on."""
+SCHEMA = 8
+"""A campaign of an older schema is read as it is, and gets this one when it is written to. 7 had
+`GUIDED` for a setting that was removed; 6 had it, too, and lacked the table `packed`."""
+OLDEST = 6
 FILE = "campaign.sqlite"
 LOCK = "campaign.lock"
 FOLDERS = FINDINGS, SUSPECTS, DUPLICATES = "findings", "suspects", "duplicates"
@@ -11,15 +13,30 @@ PACKED = """
 CREATE TABLE packed (first INTEGER PRIMARY KEY, last INTEGER NOT NULL, indexes TEXT NOT NULL,
     rows BLOB NOT NULL) STRICT;
 """
+EPOCHS = """
+CREATE TABLE epochs (id INTEGER PRIMARY KEY, refused TEXT NOT NULL, reasons TEXT NOT NULL) STRICT;
+"""
+GUIDED = """
+CREATE TABLE epochs (id INTEGER PRIMARY KEY, refused TEXT NOT NULL, reasons TEXT NOT NULL,
+    emphasis TEXT NOT NULL) STRICT;
+CREATE TABLE keepable (idx INTEGER PRIMARY KEY, graph BLOB NOT NULL) STRICT;
+"""
+"""What held, until schema 7, which graphs and frequencies an epoch preferred."""
+UNGUIDED = f"""
+CREATE TEMP TABLE kept AS SELECT id, refused, reasons FROM epochs;
+DROP TABLE epochs;
+DROP TABLE keepable;
+{EPOCHS}
+INSERT INTO epochs SELECT * FROM kept;
+DROP TABLE temp.kept;
+"""
+"""Statements that take away what only `GUIDED` has; the refusals of every epoch stay."""
 TABLES = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE sessions (id INTEGER PRIMARY KEY, started REAL NOT NULL, seconds REAL NOT NULL,
     workers INTEGER NOT NULL, sut TEXT NOT NULL) STRICT;
-CREATE TABLE epochs (id INTEGER PRIMARY KEY, refused TEXT NOT NULL, reasons TEXT NOT NULL,
-    emphasis TEXT NOT NULL) STRICT;
-CREATE TABLE passes (idx INTEGER NOT NULL, backend TEXT NOT NULL, names TEXT NOT NULL,
+{EPOCHS}CREATE TABLE passes (idx INTEGER NOT NULL, backend TEXT NOT NULL, names TEXT NOT NULL,
     PRIMARY KEY (idx, backend)) WITHOUT ROWID, STRICT;
-CREATE TABLE keepable (idx INTEGER PRIMARY KEY, graph BLOB NOT NULL) STRICT;
 CREATE TABLE avoided (epoch INTEGER NOT NULL, item TEXT NOT NULL, signature TEXT NOT NULL,
     why TEXT NOT NULL, share REAL NOT NULL, PRIMARY KEY (epoch, item)) WITHOUT ROWID, STRICT;
 CREATE TABLE probes (key TEXT NOT NULL, instance INTEGER NOT NULL, backend TEXT NOT NULL,

@@ -15,14 +15,11 @@ from typing import IO
 
 from nnfuzz.backend.deviation import Deviation, Habits
 from nnfuzz.base.writing import as_json
-from nnfuzz.feedback.guidance import CoverageObservation
 from nnfuzz.findings.clusters import Clusters, merged
-from nnfuzz.ir.features import Features
 from nnfuzz.records.order import by_value
 from nnfuzz.records.rows import FindingRow, Observed, Record
 from nnfuzz.report.page_figures import TestLine
 from nnfuzz.store.campaign_tests import MOST_FAULTS, CampaignTests, outcomes_of
-from nnfuzz.store.columns import loads
 from nnfuzz.store.database import Database, StoreError
 from nnfuzz.store.events import Events
 from nnfuzz.store.hangs import Hangs
@@ -104,32 +101,6 @@ class Store(Database):
         }
         found |= self.hangs.observed_late(first, end)
         return [found[index] for index in sorted(found)]
-
-    def coverage(self, first: int, end: int) -> list[CoverageObservation]:
-        """Returns what guidance learns from the tests from `first` to below `end`.
-
-        Tests that looked like hangs are left out, since no epoch waits for them.
-        """
-        late = {row.test.index for row in self.hangs.rows() if row.late}
-        passes = self.tests.passes.rows(first, end)
-        graphs = self.tests.passes.graphs(first, end)
-        query = """
-            SELECT idx, graph, exporter, items, coalesce(names, '')
-            FROM tests JOIN features USING (idx) LEFT JOIN motifs USING (idx)
-            WHERE idx >= ? AND idx < ? AND status = 'run' ORDER BY idx"""
-        return [
-            CoverageObservation(
-                index,
-                loads(Features, graph),
-                tuple(motifs.split()),
-                passes.get(index),
-                exporter,
-                kept=graphs.get(index),
-                items=tuple(items.splitlines()),
-            )
-            for index, graph, exporter, items, motifs in self.execute(query, first, end)
-            if index not in late
-        ]
 
     def lines(
         self, first: int = 0, end: int | None = None, most: int = -1

@@ -141,8 +141,8 @@ class _Addition:
             UNION SELECT id FROM part.epochs WHERE id > {int(self._taken.epoch)}"""
         for (epoch,) in self._db.execute(query).fetchall():
             row = self._restraints.row_of(epoch)
-            query = "SELECT refused, reasons, emphasis FROM part.epochs WHERE id = ?"
-            held = self._db.execute(query, row).fetchone() or ("[]", "{}", "{}")
+            query = "SELECT refused, reasons FROM part.epochs WHERE id = ?"
+            held = self._db.execute(query, row).fetchone() or ("[]", "{}")
             query = "SELECT item, signature, why, share FROM part.avoided WHERE epoch = ?"
             avoided = self._db.execute(f"{query} ORDER BY item", row).fetchall()
             text = dumps([*held, avoided]).encode()

@@ -7,13 +7,13 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 
 from nnfuzz.backend.target import ONNX
 from nnfuzz.base.reading import read
 from nnfuzz.base.writing import UNWRITTEN
-from nnfuzz.generate.emphasis import NO_EMPHASIS, Emphasis
 from nnfuzz.invalid.fault import PLANTED, Fault
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import NO_GRAPH, GraphView
@@ -66,7 +66,7 @@ class CaseConfig:
     `edges` a usual share, by the rules of empty tensors alone; unrewritten: what
     no rewrite may bring in, of nnfuzz.rewrite.catalogue.FEATURES. descend:
     whether inputs are searched for by gradient descent, as NNSmith does, before a graph is given up
-    for another one. emphasis: what guidance asks for. invalid: whether every model gets a fault and
+    for another one. invalid: whether every model gets a fault and
     must be refused (nnfuzz.testcase.invalid). edges: whether inputs hold NaN, infinities and the
     like (nnfuzz.inputs.edges); then only operators that decide on these are used unless some are
     named. tolerance: a criterion of the user's own (nnfuzz.compare.criterion) that results have to
@@ -106,7 +106,7 @@ class CaseConfig:
     motif_digest: str = ""
     dtypes: Mapping[str, float | None] = field(default_factory=dict)
     sizes: Sizes = field(default_factory=Sizes)
-    emphasis: Emphasis = NO_EMPHASIS
+    FORMER_FIELDS: ClassVar[tuple[str, ...]] = ("emphasis",)
 
     @property
     def skeleton_share(self) -> float:

@@ -6,13 +6,11 @@ import itertools
 import random
 import time
 import traceback
-import zlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
-from typing import Any
+from functools import lru_cache
 
 import numpy as np
 
@@ -22,7 +20,6 @@ from nnfuzz.check.versions import admitted_by_schema, newest_of_version, version
 from nnfuzz.generate.catalog import Catalog, NothingLeft
 from nnfuzz.generate.config import DTYPE_WEIGHTS, GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTargets
-from nnfuzz.generate.emphasis import NO_EMPHASIS
 from nnfuzz.generate.engine import Generated, Kept
 from nnfuzz.generate.engines import engine
 from nnfuzz.generate.motif_turns import MotifTurn, motif_turns, skeleton_turns
@@ -108,14 +105,11 @@ class CaseGenerator:
         self.generate = admitted_by_schema(
             weighed, self.specs, config.onnx_release, parts.judgements
         )
-        self._unguided = replace(self.generate, **_plain(config))
         motifs = _motifs(config, parts)
         self.catalog = Catalog(self.specs, self.generate, motifs)
         self.targets = CoverageTargets(self.catalog)
         self.seeds = parts.seeds.load(config)
         self.corpus = [Kept(graph) for graph in self.seeds.graphs]
-        self.kept = [case for case in config.emphasis.kept if case.exporter == config.writer]
-        self._registry = parts.registry
         avoided = frozenset(key for key in config.avoid if not SupportKey.parse(key).is_edge)
         self.restrained = replace(
             self.generate,
@@ -126,7 +120,6 @@ class CaseGenerator:
         self.budgets = (*first, SearchConfig())
         self._rules = self._admitted_rules()
         self._parents = lru_cache(KEPT)(self._parent)
-        self._kept_values = cache(self._with_values)
         self.narrowed = self.targets
         if avoided:
             narrowed = Catalog(self.specs, self.restrained, motifs)
@@ -159,9 +152,6 @@ class CaseGenerator:
 
         Where graphs are mutated, the first of FAMILY indexes is made anew, and the others of it.
         """
-        if self.mutates_kept(index):
-            draw = zlib.crc32(f"{self.seed}/{index}/which".encode())
-            return self._kept_values(draw % len(self.kept))
         if self.config.engine != "mutate" or self.corpus:
             return self.corpus
         turn = index // self.config.among
@@ -172,17 +162,6 @@ class CaseGenerator:
         """The motifs that the graph of an index tries first."""
         found = skeleton_turns(catalog, self.seed, index, self.config.skeleton_share)
         return found or motif_turns(catalog, self.seed, index // self.config.among)
-
-    def mutates_kept(self, index: int) -> bool:
-        """Whether the graph of an index is a case that guidance has kept, changed in some place."""
-        wanted = self.config.emphasis.mutates(self.seed, index)
-        return wanted and bool(self.kept) and not self.corpus
-
-    def _with_values(self, number: int) -> Sequence[Kept]:
-        """A kept case with its values; without them if no inputs were found."""
-        graph = Graph.of(self.kept[number].graph, self._registry.get)
-        found = search(graph, random.Random(self.kept[number].index), DRAWS_ONLY)
-        return [Kept(graph, found.values if isinstance(found, Found) else {})]
 
     def _parent(self, index: int) -> Sequence[Kept]:
         """The graph of an index with its values; none if no inputs were found."""
@@ -204,7 +183,7 @@ class CaseGenerator:
         """A test case of a single operator with the probe's signature. Raises: KeyError."""
         signature = str(probe.key.signature)
         rng = random.Random(f"probe/{signature}/{probe.instance}")
-        config = replace(self._unguided, nodes=PROBE_NODES, refused=frozenset())
+        config = replace(self.generate, nodes=PROBE_NODES, refused=frozenset())
         targets = CoverageTargets(self.catalog.only(signature))
         return self._make(probe, rng, targets, config, report, died)
 
@@ -226,7 +205,8 @@ class CaseGenerator:
             corpus, target = self._corpus(id_.index), targets.pick(self.seed, turn)
             turns = self.motif_turns(targets.catalog, id_.index)
             sized = not corpus and rng.random() < self.config.dynamic
-        made_by = engine(self._engine(id_, sized), targets.catalog, config)
+        name = "symbolic" if sized else self.config.engine
+        made_by = engine(name, targets.catalog, config)
         try:
             for budget in self.budgets:
                 with case.phase("generate"):
@@ -280,12 +260,6 @@ class CaseGenerator:
             generated_for=self.config.writer,
             plain=plain,
         )
-
-    def _engine(self, id_: TestId, sized: bool) -> str:
-        """The name of what makes the graph of a test."""
-        if isinstance(id_, Numbered) and self.mutates_kept(id_.index):
-            return "mutate"
-        return "symbolic" if sized else self.config.engine
 
     def _twin(
         self, graph: Graph, found: Found, index: int, catalog: Catalog, config: GenerateConfig
@@ -404,41 +378,24 @@ def _holding(keys: Iterable[str], config: CaseConfig, parts: Parts) -> tuple[str
 def _generate(config: CaseConfig) -> GenerateConfig:
     return GenerateConfig(
         nodes=config.nodes,
-        motifs=config.motifs * config.emphasis.planted,
+        motifs=config.motifs,
         sizes=config.sizes,
-        dtype_weights=_dtype_weights(config),
+        dtype_weights={**DTYPE_WEIGHTS, **config.dtypes},
         refused=frozenset(config.refused),
         exporter=config.exporter,
         opset=config.opset,
-        operator_weights=config.emphasis.operators,
-        motif_weights=config.emphasis.motifs,
     )
 
 
 def _operator_weights(config: CaseConfig, specs: Sequence[type[OpSpec]]) -> dict[str, float]:
     """Factors on the frequencies of operators: those that few of the drawn opsets have are the more
-    frequent where they are, up to SCARCE times; then what guidance asks for.
+    frequent where they are, up to SCARCE times.
     """
     found, drawn = {}, sorted(config.drawn)
     for spec in specs:
         having = len(drawn) - bisect_left(drawn, spec.since)
-        scarcity = min(len(drawn) / having, SCARCE) if having else 1.0
-        found[spec.name] = scarcity * config.emphasis.operators.get(spec.name, 1.0)
+        found[spec.name] = min(len(drawn) / having, SCARCE) if having else 1.0
     return {name: weight for name, weight in found.items() if weight != 1.0}
-
-
-def _plain(config: CaseConfig) -> dict[str, Any]:
-    """The settings that guidance changes, as they are without it."""
-    plain = _generate(replace(config, emphasis=NO_EMPHASIS))
-    names = "motifs", "dtype_weights", "operator_weights", "motif_weights"
-    return {name: getattr(plain, name) for name in names}
-
-
-def _dtype_weights(config: CaseConfig) -> dict[str, float | None]:
-    """Those of the settings, with the factors of guidance; what is left out stays so."""
-    factors = config.emphasis.dtypes
-    weights = {**DTYPE_WEIGHTS, **config.dtypes}
-    return {d: w and w * factors.get(d, 1.0) for d, w in weights.items()}
 
 
 class _Attempt:

@@ -27,7 +27,6 @@ from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.compare.verdict import judged
 from nnfuzz.compare.votes import disputes
 from nnfuzz.generate.catalog import NothingLeft
-from nnfuzz.generate.emphasis import NO_EMPHASIS
 from nnfuzz.ir.graph import Graph, pruned
 from nnfuzz.ir.support_key import operators_in
 from nnfuzz.materialize.exporters import all_exporters
@@ -81,7 +80,7 @@ class Producer:
         self._config = config
         self._generators: dict[str, CaseGenerator] = {}
         self._drawn: dict[str, tuple[str, ...]] = {}
-        plain = replace(config, refused=(), avoid=(), emphasis=NO_EMPHASIS)
+        plain = replace(config, refused=(), avoid=())
         if plain != self._plain:
             self._plain, self._probing = plain, {}
         empty: dict[str, NothingLeft] = {}

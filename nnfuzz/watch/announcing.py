@@ -17,17 +17,23 @@ SECONDS = 60.0
 
 
 def news(ledger: Ledger, announced: Collection[str]) -> list[BugEvent]:
-    """The events of a ledger that people were not told of."""
+    """The events of a ledger that were not reported yet."""
     return [event for event in events(ledger.bugs()) if event.id not in announced]
 
 
-def announce(command: str, found: Sequence[BugEvent], address: str, note: Note) -> None:
-    """Runs a command with the events as JSON on its standard input.
+def announce(command: str, found: Sequence[BugEvent], address: str, note: Note) -> bool:
+    """Runs a command with the events as JSON on its standard input; whether it accepted them.
 
     address: of the dashboard, for links to pages. A command that fails is noted, and no more.
     """
     rows = [
-        {"bug": e.name, "day": e.day, "text": e.text, "page": urljoin(address, page_of(e.name))}
+        {
+            "id": e.id,
+            "bug": e.name,
+            "day": e.day,
+            "text": e.text,
+            "page": urljoin(address, page_of(e.name)),
+        }
         for e in found
     ]
     try:
@@ -40,8 +46,12 @@ def announce(command: str, found: Sequence[BugEvent], address: str, note: Note) 
             timeout=SECONDS,
         )
     except subprocess.TimeoutExpired:
-        note(f"the command of announce has no end within {SECONDS:.0f} s")
-        return
+        note(f"the command of announce has no end within {SECONDS:.0f} s; once more after a turn")
+        return False
     if done.returncode:
-        said = one_line(done.stderr.strip() or done.stdout.strip())
-        note(f"the command of announce ended with {done.returncode}: {said}")
+        message = one_line(done.stderr.strip() or done.stdout.strip())
+        note(
+            f"the command of announce ended with {done.returncode}, once more after a turn: "
+            f"{message}"
+        )
+    return not done.returncode

@@ -14,7 +14,7 @@ from nnfuzz.base.text import one_line
 from nnfuzz.bugs.bug import BugError
 from nnfuzz.bugs.history import events
 from nnfuzz.bugs.ledger import Ledger
-from nnfuzz.bugs.turns import Turn, read_state, write_state
+from nnfuzz.bugs.turns import Turn, WatchState, read_state, write_state
 from nnfuzz.serve.ledger_site import publish_ledger
 from nnfuzz.watch.announcing import announce, news
 from nnfuzz.watch.candidates import Candidate, Candidates
@@ -126,20 +126,31 @@ class WatchLoop:
             raise
 
     def _published(self, name: str) -> None:
-        """Announces what is new, once, and writes the dashboard."""
+        """Reports what is new, writes the dashboard, and empties the outbox."""
         around, settings = self.around, self.around.settings
         state = read_state(around.ledger)
         found = news(around.ledger, state.announced or ())
         if found:
-            ids = (*(state.announced or ()), *(event.id for event in found))
-            write_state(around.ledger, replace(state, announced=ids))
+            state = state.announcing((event.id for event in found), bool(settings.announce))
+            write_state(around.ledger, state)
             self.announced += len(found)
         for event in found:
             around.log(f"news: {event.line}")
         if settings.publish is not None:
             publish_ledger(around.ledger, settings.publish, around.today(), settings.address)
-        if found and settings.announce:
-            announce(settings.announce, found, settings.address, around.log)
+        self._deliver(state)
+
+    def _deliver(self, state: WatchState) -> None:
+        """Hands the events of the outbox to the command, which gets them again after a kill.
+
+        Those that it does not accept stay; those of bugs that were removed go.
+        """
+        around, command = self.around, self.around.settings.announce
+        waiting = [e for e in events(around.ledger.bugs()) if e.id in state.outbox]
+        address = around.settings.address
+        is_empty = not (waiting and command) or announce(command, waiting, address, around.log)
+        if state.outbox and is_empty:
+            write_state(around.ledger, replace(state, outbox=()))
 
     def _record_failure(self, name: str, told: str) -> None:
         """Writes down that a turn broke off, if the disk allows."""

@@ -36,7 +36,6 @@ MODES = {
     "rewrites": "--set rewrites=0.5",
     "seeds": "--seed-models {seeds}",
     "edges": "--edges",
-    "guided": "--set guidance=yes",
 }
 ENOUGH_MINUTES = 240  # of wall-clock time, for a campaign that is stuck
 TICK_SECONDS = 1.0

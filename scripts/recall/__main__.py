@@ -5,6 +5,7 @@
     python -m scripts.recall reach                          what no campaign can find; minutes
     python -m scripts.recall campaigns --sample 20 --out recall
     python -m scripts.recall campaigns --default --tests 1000 --out recall
+    python -m scripts.recall ingredients --models 2000      how often models have what entries need
     python -m scripts.recall page                           docs/RECALL.md from what is recorded
 
 Results are written beside the entries (benchmarks/real_bugs/*.jsonl); what is recorded is not run
@@ -13,6 +14,7 @@ again. Releases are installed in environments of their own, over the network, on
 
 from __future__ import annotations
 
+import json
 import random
 import sys
 from pathlib import Path
@@ -75,6 +77,27 @@ def campaigns(
             result = campaign_runs.met(entry, campaign, out)
             campaign_runs.record(path, result)
             print(f"{entry.name}: {result.findings} findings, {result.finding or 'not met'}")
+
+
+@app.command()
+def ingredients(
+    wanted: Wanted = None,
+    models: int = 2000,
+    seed: int = 1,
+    settings: Annotated[str, typer.Option(help="Of the campaign, as JSON.")] = "{}",
+    aimed: Annotated[bool, typer.Option(help="At the operators of each entry.")] = False,
+) -> None:
+    """Count how many models of a campaign have the operators of an entry, then more and more of its
+    ingredients, without running a compiler: which one is rare?"""
+    from scripts.recall import ingredients as counting
+
+    group, given = chosen(wanted), json.loads(settings)
+    parts = [([e], e.operators) for e in group] if aimed else [(group, [])]
+    print(f"{'':40} {' '.join(('opers', *(name[:5] for name in counting.INGREDIENTS)))}")
+    for part, focus in parts:
+        config = counting.usual_config(given, focus)
+        for name, counts in counting.counted(part, config, seed, models).items():
+            print(f"{name:40} {counts.line}", flush=True)
 
 
 @app.command()

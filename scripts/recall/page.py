@@ -23,6 +23,7 @@ release from the package index (`benchmarks/real_bugs/`, a file each). This page
 
     python -m scripts.recall reproduce     # every entry on the release that has the bug
     python -m scripts.recall reach         # could its model be made, would the oracle see the bug?
+    python -m scripts.recall ingredients   # how many models have what an entry's model is made of?
     python -m scripts.recall campaigns     # aimed at an entry's operators; --default: at nothing
 
 **Reach** says how much of an entry's model the vocabulary of generation has: *whole*; *edges* if

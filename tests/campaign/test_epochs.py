@@ -121,12 +121,6 @@ def test_parts_make_the_test_cases_of_one_process(alone, tmp_path):
     assert probes in [part[3] for part in parts]
 
 
-@pytest.mark.slow
-def test_parts_are_guided_as_one_process_is(tmp_path):
-    tests, *_ = campaign(tmp_path / "one", guidance=True)[0]
-    assert all_of(in_parts(tmp_path, guidance=True)) == tests
-
-
 def test_another_campaign_is_not_mixed_in(tmp_path):
     more = {"share": str(tmp_path / "share"), "tests": 4, "probe_seconds": 0.0}
     campaign(tmp_path / "a", shard="1/1000", **more)

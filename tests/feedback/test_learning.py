@@ -6,13 +6,10 @@ import pytest
 
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.backend.registry import BackendSpec
-from nnfuzz.feedback.guidance import CoverageObservation, Guidance, NoFeedback
-from nnfuzz.feedback.learning import EpochObservations, Learner
+from nnfuzz.feedback.learning import Learner
 from nnfuzz.feedback.probe import Prober
 from nnfuzz.feedback.support import INSTANCES, UNSUPPORTED, ProbeAnswer
 from nnfuzz.feedback.throttle import Throttle
-from nnfuzz.generate.emphasis import NO_EMPHASIS
-from nnfuzz.ir.features import Features
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import Observed
@@ -20,7 +17,6 @@ from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.identity import Probe
 
 ADD, EXP = (SupportKey("direct", op, "(int8)->int8") for op in ("Add", "Exp"))
-NOTHING = EpochObservations((), ())
 
 
 @pytest.fixture
@@ -37,7 +33,7 @@ def prober():
 def learner(prober, notes):
     config = CampaignConfig((BackendSpec("toy"),), CaseConfig(exporter="direct"))
     throttle = Throttle(5, prober.left(()), lambda index: True)
-    return Learner(config, prober, throttle, NoFeedback(), notes.append)
+    return Learner(config, prober, throttle, notes.append)
 
 
 def observed(index, failures=(), items=(ADD,)):
@@ -48,8 +44,8 @@ def observed(index, failures=(), items=(ADD,)):
 
 def test_an_epoch_without_news_is_as_the_one_before(learner):
     first = learner.config(0)
-    assert (first.refused, first.avoided, first.emphasis) == ((), (), NO_EMPHASIS)
-    learner.learn(NOTHING, 0, 2)
+    assert (first.refused, first.avoided) == ((), ())
+    learner.learn([], 2)
     assert learner.config(1) is None
 
 
@@ -74,7 +70,7 @@ def test_not_everything_is_refused(learner, prober):
 def test_what_keeps_failing_is_avoided(learner, notes):
     failing = [observed(i, ["wrong"], [EXP]) for i in range(9)]
     tests = (*failing, *(observed(i) for i in range(9, 40)))
-    learner.learn(EpochObservations(tests, ()), 0, 2)
+    learner.learn(tests, 2)
     (row,) = learner.config(0).avoided
     assert row.item == str(EXP.signature) and len(notes) == 1
     assert learner.config(1) is None
@@ -89,27 +85,6 @@ def test_what_fails_by_itself_is_avoided(learner, prober, notes):
     assert [row.item for row in learner.config(0).avoided] == [str(EXP)] and len(notes) == 1
 
 
-def test_each_index_of_several_ranges_counts_once():
-    coverage = [CoverageObservation(index, Features((), ())) for index in range(3)]
-    tests = [observed(index) for index in range(3)]
-    parts = [
-        EpochObservations((tests[2], tests[0]), (coverage[1],)),
-        EpochObservations((tests[1], replace(tests[2])), (coverage[0],)),
-    ]
-    assert EpochObservations.merged(parts) == EpochObservations(tuple(tests), (*coverage[:2],))
-
-
 def test_a_refusal_in_a_test_has_the_signature_probed(prober):
     refused = replace(observed(0), outcomes={"toy": ((OutcomeKind.UNSUPPORTED, "nothing"),)})
     assert prober.learn([refused], 0) == 1 and prober.next().key == ADD
-
-
-def test_guidance_is_told_which_tests_were_mutated(prober):
-    config = CampaignConfig((BackendSpec("toy"),), CaseConfig(exporter="direct"))
-    seen = []
-    guidance = Guidance()
-    guidance.observe = lambda tests: seen.extend(tests)
-    throttle = Throttle(0, prober.left(()), lambda index: True)
-    learner = Learner(config, prober, throttle, guidance, print)
-    learner.learn(EpochObservations((), (CoverageObservation(3, Features((), ())),)), 0, 2)
-    assert [(test.index, test.mutated) for test in seen] == [(3, False)]

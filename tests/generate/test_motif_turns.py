@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -59,8 +60,8 @@ def test_another_opset_has_the_same_turns_and_another_seed_has_others():
 
 def test_without_motifs_or_with_a_weight_of_zero_there_are_no_turns():
     assert not any(motif_turns(Catalog(SPECS, CONFIG), 0, index) for index in range(CYCLE))
-    off = GenerateConfig(motif_weights={motif.name: 0.0 for motif in MOTIFS[1:]})
-    left = Catalog(SPECS, off, MOTIFS)
+    off = [replace(motif, weight=0.0) for motif in MOTIFS[1:]]
+    left = Catalog(SPECS, GenerateConfig(), [MOTIFS[0], *off])
     found = [turn for index in range(CYCLE) for turn in motif_turns(left, 0, index)]
     assert {turn.motif.name for turn in found} == {MOTIFS[0].name}
 

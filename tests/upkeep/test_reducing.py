@@ -21,7 +21,6 @@ from nnfuzz.campaign.session import run_campaign
 from nnfuzz.cli.progress import Silent
 from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.findings.clusters import merged
-from nnfuzz.generate.emphasis import NO_EMPHASIS
 from nnfuzz.records.rows import FindingRow, ReductionRow
 from nnfuzz.store.recorder import Recorder
 from nnfuzz.store.store import Store
@@ -148,7 +147,7 @@ def test_an_edge_that_keeps_failing_is_avoided(tmp_path):
         later = [t for t in store.observed(0, 400) if t.epoch == epoch]
         case = store.config()["case"]
         assert any(row.signature in t.failures for t in later)  # the share without restraint
-        settings = {"refused": (), "avoid": (entry.item,), "emphasis": NO_EMPHASIS}
+        settings = {"refused": (), "avoid": (entry.item,)}
         assert store.restraints.settings_in(epoch) == settings
     assert store_config(tmp_path / "c", row)["avoid"] == []
     assert entry.item == avoided.item and case["avoid"] == []

@@ -20,8 +20,9 @@ def test_only_what_nobody_was_told_of_is_new(ledger):
 def test_the_command_gets_json_and_its_failure_is_a_line(ledger, tmp_path):
     said = []
     address = "https://example.org/x/"
-    announce(f"cat > {tmp_path}/news.json", news(ledger, ()), address, said.append)
+    assert announce(f"cat > {tmp_path}/news.json", news(ledger, ()), address, said.append)
     (row,) = json.loads((tmp_path / "news.json").read_text())["events"]
+    assert row["id"] == news(ledger, ())[0].id
     assert row["bug"] == "numpy/pow" and row["page"] == f"{address}pages/numpy/pow.html"
-    announce("echo no >&2; exit 4", news(ledger, ()), "", said.append)
-    assert said == ["the command of announce ended with 4: no"]
+    assert not announce("echo no >&2; exit 4", news(ledger, ()), "", said.append)
+    assert said == ["the command of announce ended with 4, once more after a turn: no"]

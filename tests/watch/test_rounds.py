@@ -101,6 +101,38 @@ def test_what_is_new_is_announced_once(loop, ledger, tmp_path):
     assert "news: numpy/pow: back in 1.0" in loop.log and made.announced == 1
 
 
+def test_what_is_new_reaches_a_command_that_was_killed_or_failed(loop, ledger, tmp_path):
+    news = tmp_path / "news"
+    made = loop({"a": Listed("1.0")}, announce=f"test -e {news} && cat >> {news}")
+    made.run(1)
+    with ledger.locked(print):
+        ledger.put("numpy/pow", ledger.bug("numpy/pow").noted("back in 1.0", date(2026, 11, 24)))
+    made.run(1)
+    (waiting,) = read_state(ledger).outbox
+    news.touch()
+    made.run(2)
+    reached = [json.loads(line)["events"] for line in news.read_text().splitlines()]
+    assert [[e["id"] for e in events] for events in reached] == [[waiting]]
+    assert read_state(ledger).outbox == () and made.announced == 1
+
+
+def test_a_kill_between_the_record_and_the_command_loses_nothing(loop, ledger, tmp_path):
+    def killed(command, found, address, note):
+        raise KeyboardInterrupt
+
+    news = tmp_path / "news"
+    made = loop({"a": Listed("1.0")}, announce=f"cat >> {news}")
+    made.run(1)
+    with ledger.locked(print):
+        ledger.put("numpy/pow", ledger.bug("numpy/pow").noted("back in 1.0", date(2026, 11, 24)))
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("nnfuzz.watch.rounds.announce", killed)
+        made.run(1)
+    assert not news.exists()
+    loop({"a": Listed("1.0")}, announce=f"cat >> {news}").run(1)
+    assert "back in 1.0" in news.read_text()
+
+
 @pytest.mark.parametrize(
     "error", [OSError(28, "No space left on device"), ValueError("not installable\nat all")]
 )
