@@ -68,6 +68,10 @@ SECTIONS = (
         ("onnxruntime",),
         {
             "nnfuzz fuzz -b onnxruntime": "CPU, by `nnfuzz fuzz -b onnxruntime`.",
+            "nnfuzz fuzz -b onnxruntime --set quantize=1": (
+                "[Quantised twins](rooms/quantize.md), by "
+                "`nnfuzz fuzz -b onnxruntime --set quantize=1`:"
+            ),
             "nnfuzz fuzz -b onnxruntime --set rewrites=0.5": (
                 "By `nnfuzz fuzz -b onnxruntime --set rewrites=0.5` ([Rewrites](REWRITES.md)), "
                 "some of them with `--edges`:"
@@ -91,6 +95,9 @@ SECTIONS = (
         ("openvino",),
         {
             "nnfuzz fuzz -b openvino": "CPU, float32 inference, by `nnfuzz fuzz -b openvino`.",
+            "nnfuzz fuzz -b openvino --set quantize=1": (
+                "Quantised twins, by `nnfuzz fuzz -b openvino --set quantize=1`:"
+            ),
             "nnfuzz fuzz -b openvino --domains com.microsoft": (
                 "Operators of com.microsoft, which ONNX Runtime gets right, by "
                 "`nnfuzz fuzz -b openvino --domains com.microsoft`:"

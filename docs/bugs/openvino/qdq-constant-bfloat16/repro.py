@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""openvino: QuantizeLinear + DequantizeLinear: Tensor data with element type bfN, is not representable as pointer to f32 (RuntimeError in compile, O0 only)
+
+Needs openvino 2026.4.1-22982-e213a147257-releases/2026/4, onnx, numpy; no other file.
+
+    python repro.py [LEVEL]        levels: O0, O3, dynamic; default: O0
+
+Exit code 1 while it reproduces, 0 once it is fixed, 125 where it cannot run.
+"""
+
+from __future__ import annotations
+
+import sys
+
+try:
+    import ml_dtypes  # noqa: F401 (comes with onnx; NumPy learns bfloat16 and the like from it)
+    import numpy as np
+    from onnx import parser
+except ImportError as error:
+    print(f"cannot run: {error}")
+    sys.exit(125)
+
+MODEL = """
+<
+   ir_version: 9,
+   opset_import: ["" : 20],
+   producer_name: "nnfuzz"
+>
+nnfuzz () => (bfloat16 v146_dq) 
+   <bfloat16 v146_s =  {16256}, int8 c_1 =  {0}>
+{
+   [QuantizeLinear_2] v146_q = QuantizeLinear (v146_s, v146_s, c_1)
+   [DequantizeLinear_3] v146_dq = DequantizeLinear (v146_q, v146_s)
+}"""
+INPUTS = {
+}
+
+
+def run(model, inputs, level):
+    import numpy as np
+    import onnx
+    import openvino as ov
+    from onnx import numpy_helper
+
+    config = {**{'INFERENCE_PRECISION_HINT': 'f32', 'DYNAMIC_QUANTIZATION_GROUP_SIZE': 0, 'KV_CACHE_PRECISION': 'f32', 'INFERENCE_NUM_THREADS': 1, 'NUM_STREAMS': 1}, **{'O0': {'LP_TRANSFORMS_MODE': False, 'SNIPPETS_MODE': 'DISABLE'}, 'O3': {}, 'dynamic': {}, 'streams': {'INFERENCE_NUM_THREADS': 2, 'NUM_STREAMS': 2}, 'cached': {}}[level]}
+    core = ov.Core()
+    graph = core.read_model(model)
+    if level == "dynamic":
+        graph.reshape({p: ov.PartialShape([-1] * len(p.partial_shape)) for p in graph.inputs})
+    compiled = core.compile_model(graph, "CPU", config)
+    if level == "cached":
+        compiled = core.import_model(compiled.export_model(), "CPU", config)
+    requests = [compiled.create_infer_request() for _ in range({'streams': 4}.get(level, 1))]
+    for request in requests:
+        for port in request.model_inputs:  # an input that is not used is none
+            (name,) = port.names & inputs.keys()
+            raw = np.frombuffer(numpy_helper.from_array(inputs[name]).raw_data, np.uint8)
+            tensor = ov.Tensor(port.element_type, inputs[name].shape)
+            tensor.data.reshape(-1).view(np.uint8)[:] = raw
+            request.set_tensor(name, tensor)
+        request.start_async()
+    for request in requests:
+        request.wait()
+    outputs = {}
+    for value in onnx.load_model_from_string(model).graph.output:
+        tensor = request.get_tensor(value.name)
+        type_ = value.type.tensor_type.elem_type
+        packed = onnx.TensorProto(data_type=type_, dims=list(tensor.shape))
+        packed.raw_data = tensor.data.tobytes()
+        outputs[value.name] = numpy_helper.to_array(packed)
+    return outputs
+
+
+def load():
+    return parser.parse_model(MODEL).SerializeToString(), INPUTS
+
+
+def main(level):
+    print(('Expected: the model compiles and runs. Seen at O0, stage compile: RuntimeError: '
+ 'Exception from src/inference/src/cpp/core.cpp:117:\n'
+ 'Exception from src/inference/src/dev/plugin.cpp:54:\n'
+ 'Exception from src/plugins/intel_cpu/src/graph.cpp:1628:\n'
+ 'Node FakeQuantize_3198 of type Reference\n'
+ 'Exception from src/core/src/runtime/tensor.cpp:125:\n'
+ "Check 'is_pointer_representable(element_type)' failed at "
+ 'src/inference/src/dev/make_tensor.cpp:79:\n'
+ 'Tensor data with element type bf16, is not representable as pointer to f32\n'
+ '\n'
+ '\n'
+ '\n'
+ '\n'), flush=True)
+    try:
+        model, inputs = load()
+    except Exception as error:
+        print(f"{level}: cannot run: {type(error).__name__}: {error}")
+        return 125
+    try:
+        run(model, inputs, level)
+    except (ImportError, AttributeError) as error:
+        print(f"{level}: cannot run: {type(error).__name__}: {error}")
+        return 125
+    except Exception as error:
+        print(f"{level}: {type(error).__module__}.{type(error).__qualname__}: {error}")
+        return 1
+    print(f"{level}: the model compiles and runs")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else 'O0'))

@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""openvino: Transpose, perm=[1, 0, 2] + QuantizeLinear, output_dtype=uint8 + DequantizeLinear: Arguments do not have the same element type (argN element type: f32, argN element type: f16). (RuntimeError in compile, all levels)
+
+Needs openvino 2026.4.1-22982-e213a147257-releases/2026/4, onnx, numpy; no other file.
+
+    python repro.py [LEVEL]        levels: O0, O3, dynamic; default: O0
+
+Exit code 1 while it reproduces, 0 once it is fixed, 125 where it cannot run.
+"""
+
+from __future__ import annotations
+
+import sys
+
+try:
+    import numpy as np
+    from onnx import parser
+except ImportError as error:
+    print(f"cannot run: {error}")
+    sys.exit(125)
+
+MODEL = """
+<
+   ir_version: 11,
+   opset_import: ["" : 23],
+   producer_name: "nnfuzz"
+>
+nnfuzz (float16[1,1,1] v18, float16 v21_s) => (float16[1,1,1] v21_dq) {
+   [Transpose_1] v21 = Transpose <perm: ints = [1, 0, 2]> (v18)
+   [QuantizeLinear_2] v21_q = QuantizeLinear <output_dtype: int = 2> (v21, v21_s)
+   [DequantizeLinear_3] v21_dq = DequantizeLinear (v21_q, v21_s)
+}"""
+INPUTS = {
+    'v18': np.array([[[0.0]]], 'float16'),
+    'v21_s': np.array(1.0, 'float16'),
+}
+
+
+def run(model, inputs, level):
+    import numpy as np
+    import onnx
+    import openvino as ov
+    from onnx import numpy_helper
+
+    config = {**{'INFERENCE_PRECISION_HINT': 'f32', 'DYNAMIC_QUANTIZATION_GROUP_SIZE': 0, 'KV_CACHE_PRECISION': 'f32', 'INFERENCE_NUM_THREADS': 1, 'NUM_STREAMS': 1}, **{'O0': {'LP_TRANSFORMS_MODE': False, 'SNIPPETS_MODE': 'DISABLE'}, 'O3': {}, 'dynamic': {}, 'streams': {'INFERENCE_NUM_THREADS': 2, 'NUM_STREAMS': 2}, 'cached': {}}[level]}
+    core = ov.Core()
+    graph = core.read_model(model)
+    if level == "dynamic":
+        graph.reshape({p: ov.PartialShape([-1] * len(p.partial_shape)) for p in graph.inputs})
+    compiled = core.compile_model(graph, "CPU", config)
+    if level == "cached":
+        compiled = core.import_model(compiled.export_model(), "CPU", config)
+    requests = [compiled.create_infer_request() for _ in range({'streams': 4}.get(level, 1))]
+    for request in requests:
+        for port in request.model_inputs:  # an input that is not used is none
+            (name,) = port.names & inputs.keys()
+            raw = np.frombuffer(numpy_helper.from_array(inputs[name]).raw_data, np.uint8)
+            tensor = ov.Tensor(port.element_type, inputs[name].shape)
+            tensor.data.reshape(-1).view(np.uint8)[:] = raw
+            request.set_tensor(name, tensor)
+        request.start_async()
+    for request in requests:
+        request.wait()
+    outputs = {}
+    for value in onnx.load_model_from_string(model).graph.output:
+        tensor = request.get_tensor(value.name)
+        type_ = value.type.tensor_type.elem_type
+        packed = onnx.TensorProto(data_type=type_, dims=list(tensor.shape))
+        packed.raw_data = tensor.data.tobytes()
+        outputs[value.name] = numpy_helper.to_array(packed)
+    return outputs
+
+
+def load():
+    return parser.parse_model(MODEL).SerializeToString(), INPUTS
+
+
+def main(level):
+    print(('Expected: the model compiles and runs. Seen at O0, O3, dynamic, stage compile: '
+ 'RuntimeError: Exception from src/inference/src/cpp/core.cpp:117:\n'
+ 'Exception from src/inference/src/dev/plugin.cpp:54:\n'
+ 'Exception from src/core/src/pass/graph_rewrite.cpp:298:\n'
+ '[TransposeFQ] END: node: opset1::FakeQuantize FakeQuantize_3179 (opset1::Transpose '
+ 'Convert_7[0]:f32[1,1,1], opset1::Multiply Multiply_13[0]:f\n'
+ '[... 308 characters left out ...]\n'
+ '_args.cpp:18:\n'
+ "While validating node 'opset1::Subtract Subtract_3302 (opset1::Multiply "
+ "Multiply_13[0]:f32[], opset1::Convert Convert_3177[0]:f16[]) -> (dynamic[...])' with "
+ "friendly_name 'Subtract_3302':\n"
+ 'Arguments do not have the same element type (arg0 element type: f32, arg1 element '
+ 'type: f16).\n'
+ '\n'
+ '\n'
+ '\n'
+ '\n'), flush=True)
+    try:
+        model, inputs = load()
+    except Exception as error:
+        print(f"{level}: cannot run: {type(error).__name__}: {error}")
+        return 125
+    try:
+        run(model, inputs, level)
+    except (ImportError, AttributeError) as error:
+        print(f"{level}: cannot run: {type(error).__name__}: {error}")
+        return 125
+    except Exception as error:
+        print(f"{level}: {type(error).__module__}.{type(error).__qualname__}: {error}")
+        return 1
+    print(f"{level}: the model compiles and runs")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else 'O0'))
