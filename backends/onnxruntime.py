@@ -32,6 +32,7 @@ from nnfuzz.backend.target import Pipeline
 
 from .issue_forms import ONNX_RUNTIME
 from .onnxruntime_options import (
+    EXACT,
     FREE,
     STEPS,
     TWICE,
@@ -74,19 +75,8 @@ _AROUND = re.compile(
 _INFERENCE = re.compile(r"Op \((\w+)\) \[\w*InferenceError\]|InferenceError")
 _PLANNED = re.compile(r"\bprovided for output\b.*\bhas shape\b|\bhas shape\b.*\bcomputed\b")
 """Memory was planned for another shape than the computed one: shape inference was wrong."""
-EXACT = (
-    ("session.qdq_matmulnbits_accuracy_level", "1"),
-    ("session.disable_double_qdq_remover", "1"),
-)
-"""Switches of what trades accuracy by design (onnxruntime_session_options_config_keys.h).
-
-By default MatMulNBits, which replaces products with weights that are stored in blocks, rounds the
-other factor to int8. DoubleQDQPairsRemover replaces Q, DQ, Q, DQ by one pair with a new scale; its
-own tests accept an error of half of both scales, although each QuantizeLinear must round to
-nearest.
-"""
 _FIRED = re.compile(r"GraphTransformer (\S+) modified: (\d)")
-_RULES = {
+RULES = {
     "Level1_RuleBasedTransformer": (
         *("CastElimination", "CastChainElimination", "ConvAddFusion", "ConvBNFusion"),
         *("ConvMulFusion", "DivMulFusion", "EliminateDropout", "EliminateIdentity"),
@@ -300,7 +290,7 @@ class OnnxRuntime(Backend):
         """Returns the transformers in the log; their rules are not in it."""
         return [
             n
-            for n in dict.fromkeys(n for n, _ in self._logged(module, level)[1])
+            for n in dict.fromkeys(n for n, _ in self.logged(module, level)[1])
             if n not in _ALWAYS
         ]
 
@@ -310,23 +300,25 @@ class OnnxRuntime(Backend):
 
         A transformer that raises is not in the log, so then all of the level are returned.
         """
-        failed, ran = self._logged(module, level)
+        failed, ran = self.logged(module, level)
         fired = [name for name, count in ran if count != "0"]
         if failed:
             last = ran[-1][0] if ran else ""
-            every = [name for name, _ in self._logged(_trivial(), level)[1]]
+            every = [name for name, _ in self.logged(_trivial(), level)[1]]
             fired = every + fired + (every[every.index(last) + 1 :] if last in every else every)
-        fired = [name for made in fired for name in (made, *_RULES.get(made, ()))]
+        fired = [name for made in fired for name in (made, *RULES.get(made, ()))]
         latest = list(dict.fromkeys(reversed(fired)))[::-1]
         return [name for name in latest if name not in _ALWAYS]
 
-    def _logged(self, module: bytes, level: str) -> tuple[bool, list[tuple[str, str]]]:
+    def logged(
+        self, module: bytes, level: str, passes: Collection[str] = ()
+    ) -> tuple[bool, list[tuple[str, str]]]:
         """Whether the session failed, and the transformers in order, with "0" where nothing
-        changed."""
+        changed. passes: those that are left out."""
         failed = False
         with _captured() as log:
             try:
-                self._session(module, level, (), severity=1)
+                self._session(module, level, passes, severity=1)
             except Exception:
                 failed = True
         return failed, _FIRED.findall(log())

@@ -12,6 +12,18 @@ from typing import Any
 
 from nnfuzz.backend.target import Pipeline
 
+EXACT = (
+    ("session.qdq_matmulnbits_accuracy_level", "1"),
+    ("session.disable_double_qdq_remover", "1"),
+    ("optimization.disable_specified_optimizers", "WeightBiasQuantization"),
+)
+"""Switches of what trades accuracy by design (onnxruntime_session_options_config_keys.h).
+
+By default MatMulNBits, which replaces products with weights that are stored in blocks, rounds the
+other factor to int8. DoubleQDQPairsRemover replaces Q, DQ, Q, DQ by one pair with a new scale; its
+own tests accept an error of half of both scales, although each QuantizeLinear must round to
+nearest. WeightBiasQuantization makes integers of weights and biases that the model has as floats.
+"""
 _RULES = (
     *("CastElimination", "ConvAddFusion", "ConvBNFusion", "ConvMulFusion", "DivMulFusion"),
     *("EliminateIdentity", "EliminateSlice", "ExpandElimination", "FuseReluClip", "GemmSumFusion"),
@@ -30,7 +42,8 @@ _TRANSFORMERS = (
     *("SimplifiedLayerNormFusion", "GatherSliceToSplitFusion", "GatherToSliceFusion"),
     *("MatmulTransposeFusion", "BiasGeluFusion", "SkipLayerNormFusion", "QuickGeluFusion"),
     *("BiasSoftmaxFusion", "MatMulScaleFusion", "MatMulActivationFusion", "NchwcTransformer"),
-    *("NhwcTransformer", "ConvAddActivationFusion"),
+    *("NhwcTransformer", "ConvAddActivationFusion", "AttentionFusion", "EmbedLayerNormFusion"),
+    *("BiasSkipLayerNormFusion", "FastGeluFusion", "MatMulNBitsFusion", "DQMatMulNBitsFusion"),
 )
 _SWITCHES = {
     "enable_mem_pattern": ("0",),
@@ -47,6 +60,7 @@ _SWITCHES = {
     "session.disable_qdq_constant_folding": ("1",),
     "session.disable_quant_qdq": ("1",),
     "session.dynamic_block_base": ("4",),
+    "session.enable_dq_matmulnbits_fusion": ("1",),
     "session.graph_optimizations_loop_level": ("0", "2"),
     "session.use_device_allocator_for_initializers": ("1",),
 }
@@ -69,8 +83,10 @@ def draw(rng: Random) -> Pipeline:
 
 
 def switched_off(steps: Any) -> list[str]:
-    """The optimisers and rules that the steps leave out."""
-    return [step.removeprefix("no-") for step in steps if step.startswith("no-")]
+    """The optimisers and rules that the steps leave out, and those that are always left out: a list
+    replaces that of the configuration."""
+    always = dict(EXACT)["optimization.disable_specified_optimizers"].split(";")
+    return [*always, *(step.removeprefix("no-") for step in steps if step.startswith("no-"))]
 
 
 def configure(options: Any, steps: Any) -> None:

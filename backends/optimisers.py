@@ -14,7 +14,7 @@ from .issue_forms import (
     ONNXSIM,
     ONNXSLIM,
 )
-from .onnxruntime import EXACT
+from .onnxruntime_options import EXACT
 from .transform import Transform
 
 _UNKNOWN = re.compile(r"(Type unknown for).*")

@@ -286,8 +286,8 @@ class Gelu(Gated):
         return emit("Mul", emit("Mul", x, half), emit("Add", phi, one))
 
     def _erf(self, emit, x):
-        scale = emit.const(math.sqrt(0.5), emit.type(x).dtype)
-        return emit("Erf", emit("Mul", x, scale))
+        root = emit.const(math.sqrt(2), emit.type(x).dtype)
+        return emit("Erf", emit("Div", x, root))
 
     def _tanh(self, emit, x):
         dtype = emit.type(x).dtype

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 
 from nnfuzz.ir.dtypes import ALL, DType
@@ -53,6 +55,7 @@ class Slice(Operands, DataMovement):
     starts = _per_axis(lambda draw, step: draw.var("from", 0, 95))
     ends = Choice(by=_ends)
     style = Choice(("plain", "negative", "beyond"))
+    usual: ClassVar = {**Operands.usual, "style": "plain"}
 
     @classmethod
     def from_onnx(cls, fields, takes, gives):

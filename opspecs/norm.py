@@ -237,7 +237,8 @@ class LayerNormalization(Along, Standardised):
             return emit("LayerNormalization", *values, axis=self.axis, epsilon=self.epsilon)
         axes = self.over(type_.rank)
         d = emit("Sub", x, mean_of(emit, x, axes))
-        variance = mean_of(emit, emit("Mul", d, d), axes)
-        s = emit("Sqrt", emit("Add", variance, emit.const(self.eps, type_.dtype)))
+        two, eps = (emit.const(v, type_.dtype) for v in (2.0, self.eps))
+        variance = mean_of(emit, emit("Pow", d, two), axes)  # as PyTorch's exporter writes it
+        s = emit("Sqrt", emit("Add", variance, eps))
         y = emit("Mul", emit("Div", d, s), scale)
         return emit("Add", y, *bias) if bias else y

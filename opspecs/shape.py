@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from nnfuzz.ir.dtypes import ALL
 from nnfuzz.ir.expr import IntExpr, and_, or_, product
 from nnfuzz.ir.types import TensorType
@@ -34,6 +36,7 @@ class Reshape(Operands, DataMovement):
     """`allowzero`, which has no effect without a 0 in the shape and is invalid beside a -1."""
     copied = Choice(by=_copied, default=())
     """The axes whose size the model gives as 0, which copies the input's size."""
+    usual: ClassVar = {**Operands.usual, "inferred": -1, "allowzero": 0, "copied": ()}
 
     def requires(self, x):
         yield self.inferred < len(self.shape)

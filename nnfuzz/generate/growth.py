@@ -41,8 +41,8 @@ class Growth:
     """The growing graph. `insert` and `precede` either succeed or change nothing.
 
     It is indexed, so that an insertion takes the same time whatever the size of the graph.
-    named: all values. loose: those that a node computes and nothing reads. free: placeholders that
-    a node may take the place of.
+    named: all values but closed ones (see `close`). loose: those that a node computes and nothing
+    reads. free: placeholders that a node may take the place of.
     """
 
     def __init__(self, store: ConstraintStore, config: GenerateConfig) -> None:
@@ -56,6 +56,8 @@ class Growth:
         """Computed value -> name of its operator."""
         self.exposed: set[str] = set()
         """Values that will be outputs even if something reads them."""
+        self.inner: set[str] = set()
+        """Values that no further node reads."""
         self.vertices: set[Vertex] = set()
         """The vertices of the nodes (nnfuzz.generate.novelty)."""
         self._readers: defaultdict[str, list[tuple[int, Node]]] = defaultdict(list)
@@ -285,13 +287,21 @@ class Growth:
         self._index()
         self.vertices = mark.vertices
 
+    def close(self) -> None:
+        """From now on nodes read results, and inputs that may still be computed, but nothing in
+        between."""
+        self.inner.update(n for n in self.named if n not in self.loose and n not in self.free)
+        for name in self.inner:
+            self.named.discard(name)
+
     def _index(self) -> None:
         """Builds the indexes from the graph."""
         self.named, self.loose, self.free = TypedNames(), TypedNames(), TypedNames()
         self._readers = defaultdict(list)
         kinds = {n: (v.type.dtype, len(v.type.shape)) for n, v in self.graph.values.items()}
         for name, kind in kinds.items():
-            self.named.add(name, kind)
+            if name not in self.inner:
+                self.named.add(name, kind)
         for name in self.makers:
             self.loose.add(name, kinds[name])
         for name, placeholder in self.placeholders.items():

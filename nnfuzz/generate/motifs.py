@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 from nnfuzz.generate.catalog import Catalog, OpSignature, weighted
 from nnfuzz.generate.growth import Growth
 from nnfuzz.generate.misses import KINDS, Call
-from nnfuzz.generate.placeholder import FREE, INDEX, TOGETHER, Placeholder, Plan, placeholders
+from nnfuzz.generate.placeholder import (
+    FREE,
+    INDEX,
+    TOGETHER,
+    Placeholder,
+    Plan,
+    placeholders,
+)
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Int
 from nnfuzz.ir.graph import Node
@@ -40,6 +47,12 @@ SPARE = 2
 """Nodes for which a graph has room beside a motif: a near miss may insert some."""
 DEPLOYED = 0.9
 """Probability that the parameters of all nodes of a skeleton are constants."""
+STYLES = ("scalar", "scalar", "scalar", "one", "rank")
+"""Shapes of a constant: rank 0, rank 1, or the rank of the other operand."""
+ONE_STYLE = 0.8
+"""Probability that all constants of a motif have shapes of one style, as one exporter writes."""
+USUAL = 0.8
+"""Probability that all nodes of a skeleton are spelled as exporters spell them."""
 TRIED = 10
 """Kinds of near misses that are tried until one fits; at most half of all fit most motifs."""
 
@@ -97,6 +110,12 @@ class MotifWriter:
         """The weights that hold the numbers of the operators so far."""
         self._constant = self.draw.chance(together)
         """Whether the parameters of all nodes are constants."""
+        self._given = bool(room) and self._constant
+        """Whether whatever else a node reads comes from outside, as it does for deployed models."""
+        self._style = self.draw.choice(STYLES) if self.draw.chance(ONE_STYLE) else ""
+        """The shape of all constants; "" if each has its own."""
+        self._usual = self._given and self.draw.chance(USUAL)
+        """Whether every node is spelled as exporters spell it (OpSpec.usual)."""
         self._near = near
         self._most = max(growth.config.nodes, len(growth.graph.nodes) + room)
         self._step = 0
@@ -121,7 +140,7 @@ class MotifWriter:
         return self.draw.dim(rank)
 
     def free(self, type_: TensorType) -> str:
-        return self._placed(type_, FREE)
+        return self._placed(type_, replace(FREE, given=self._given))
 
     def _placed(self, type_: TensorType, placeholder: Placeholder) -> str:
         name = self.growth.place(type_, placeholder)
@@ -130,13 +149,15 @@ class MotifWriter:
         return name
 
     def shared(self, type_: TensorType, *ends: float) -> str:
-        name = self.growth.place(type_, _parameter(type_.dtype, *ends))
+        placeholder = replace(_parameter(type_.dtype, *ends), constant=self._constant)
+        name = self.growth.place(type_, placeholder)
         if name is None or not all(_holds(type_.dtype, end) for end in ends):
             raise Misfit(f"{type_} of {ends}")
         return name
 
-    def index(self, type_: TensorType) -> str:
-        return self._placed(type_, INDEX)
+    def index(self, type_: TensorType, constant: bool = False) -> str:
+        fixed = self._given and constant
+        return self._placed(type_, replace(INDEX, given=self._given and not fixed, constant=fixed))
 
     def takes(self, op: str) -> bool:
         return self.catalog.find(op) is not None
@@ -145,6 +166,8 @@ class MotifWriter:
         spec = self.catalog.find(op)
         if spec is None:
             raise MissingOperator(op)
+        if self._usual:
+            attributes = {**spec.usual, **attributes}
         call = Call(spec, operands, attributes)
         self._step += 1
         outputs = None
@@ -177,7 +200,7 @@ class MotifWriter:
         """The outputs of the new node; None where it does not fit."""
         if len(self.growth.graph.nodes) >= self._most:
             return None
-        style = self.draw.choice(("scalar", "scalar", "scalar", "one", "rank"))
+        style = self._style or self.draw.choice(STYLES)
         # Once more with other attributes, and without scalars, which some exporters do not take;
         # then with variables in place of numbers, which propagation decides.
         tries = ((style, self.draw), ("one", self.draw), ("one", self.growth.store.draws[-1]))
@@ -204,7 +227,7 @@ class MotifWriter:
         for pattern in patterns:
             binding.setdefault(pattern.var, signature.binding[pattern.var])
         dtypes = [binding[p.var] for p in patterns]
-        given_types = [None if _number(o) else self._given(o) for o in call.operands]
+        given_types = [None if _number(o) else self._type_of(o) for o in call.operands]
         rank = max([t.rank for t in given_types if t is not None], default=0)
         types = [
             t or TensorType(d, _ones(style, max(rank, p.ranks[0]), p.ranks[0]))
@@ -243,7 +266,7 @@ class MotifWriter:
             for o, p in zip(call.operands, patterns)
         )
 
-    def _given(self, operand: Operand) -> TensorType:
+    def _type_of(self, operand: Operand) -> TensorType:
         if isinstance(operand, str):
             return self.growth.graph.values[operand].type
         return operand  # type: ignore[return-value]
@@ -257,7 +280,7 @@ class MotifWriter:
             if _number(operand):
                 constants.append((operand, pattern))
                 continue
-            dtype = self._given(operand).dtype
+            dtype = self._type_of(operand).dtype
             if binding.setdefault(pattern.var, dtype) is not dtype:
                 return None
         for number, pattern in constants:

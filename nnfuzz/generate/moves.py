@@ -8,6 +8,7 @@ Algorithm 1: every step picks an operator and tries to attach it, in front of a 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from nnfuzz.generate.catalog import Catalog, OpSignature, WeightedGroup, weighted
 from nnfuzz.generate.config import GenerateConfig
@@ -24,8 +25,9 @@ from nnfuzz.operators.motif import Motif, planted_name
 from nnfuzz.operators.operator import In, OpSpec, dtypes_of
 from nnfuzz.solve.store import ConstraintStore
 
-EXTRA_OUTPUT = 0.05
-"""Probability that a value with readers is an output too."""
+EXTRA_OUTPUT, SMALL = 0.05, 10
+"""Probability that a value with readers is an output too; less in a graph of more than so many
+nodes, so that a large one has not always such."""
 PARAMETERS = 0.3
 """Probability that those parameters of a node (`In.weight`) that are still open are weights."""
 ATTEMPTS_PER_OPERATOR = 3
@@ -37,6 +39,8 @@ PICKY_ATTEMPTS = 15
 other one."""
 ATTEMPTS_PER_COVERAGE_TARGET = 10
 ATTEMPTS_PER_MOTIF = 8
+CLOSED = 0.6
+"""Probability that nothing but its results is read of a skeleton, as of most deployed models."""
 AROUND = 5
 """Nodes that grow around a skeleton, at most as many as a graph has without one."""
 BEHIND = 0.6
@@ -131,8 +135,8 @@ class GraphGrower:
                 graph.weights.append(name)
                 graph.prescribed[name] = placeholder.range
                 continue
-            if placeholder.constant:
-                weight = True
+            if placeholder.constant or placeholder.given:
+                weight = placeholder.constant
             elif placeholder.weight:
                 if reader[name] not in constant:
                     constant[reader[name]] = draw.chance(PARAMETERS)
@@ -148,11 +152,14 @@ class GraphGrower:
             promoted = draw.choice(open_ or free)
             graph.weights.remove(promoted)
             graph.inputs.append(promoted)
+        extra = EXTRA_OUTPUT * min(1.0, SMALL / len(graph.nodes))
         graph.outputs = [
             name
             for node in graph.nodes
             for name in node.outputs
-            if name in growth.loose or name in growth.exposed or draw.chance(EXTRA_OUTPUT)
+            if name in growth.loose
+            or name in growth.exposed
+            or (name not in growth.inner and draw.chance(extra))
         ]
         return graph
 
@@ -239,6 +246,8 @@ class GraphGrower:
                 return False
             if self._planted(turn.motif, near, self.growth.mark()):
                 if turn.motif.skeleton:
+                    if self.draw.chance(CLOSED):
+                        self.growth.close()
                     self.goal = len(self.growth.graph.nodes) + min(AROUND, self.config.nodes)
                 return True
         return False
@@ -297,7 +306,8 @@ class GraphGrower:
             return None
         # What a skeleton looks up in an embedding.
         positions = motif.skeleton and type_.dtype.is_int
-        return self.growth.place(type_, INDEX if positions else FREE)
+        start = replace(INDEX if positions else FREE, given=motif.skeleton)
+        return self.growth.place(type_, start)
 
     def _start_of(self, motif: Motif) -> str | None:
         """The value that a motif starts from (a placeholder in an empty graph), or None if none

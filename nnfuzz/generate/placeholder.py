@@ -20,13 +20,15 @@ class Placeholder:
 
     weight: the consumer expects a parameter. fixed: it must stay a placeholder (indices).
     range: closed one that its elements are drawn from; it becomes a weight then.
-    constant: it becomes a weight, as do the other parameters of its node.
+    constant: it becomes a weight, as do the other parameters of its node. given: it becomes an
+    input if nothing computes it.
     """
 
     weight: bool = False
     fixed: bool = False
     range: Range | None = None
     constant: bool = False
+    given: bool = False
 
     @property
     def closed(self) -> bool:

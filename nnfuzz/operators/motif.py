@@ -84,12 +84,14 @@ class Writer(Protocol):
         """
 
     def free(self, type_: TensorType) -> str:
-        """A new value that several operators can read: an input, a weight, or what nodes that are
-        inserted later compute.
+        """A new value that several operators can read: an input, or what nodes that are inserted
+        later compute. Where not all parameters are constants, it may be a weight.
         """
 
-    def index(self, type_: TensorType) -> str:
-        """A new value that operators use as positions; nothing computes it."""
+    def index(self, type_: TensorType, constant: bool = False) -> str:
+        """A new value that operators use as positions; nothing computes it. It is an input, or a
+        weight if it is to be constant; where not all parameters are constants, any of both.
+        """
 
     def takes(self, op: str) -> bool:
         """Whether there is an operator of that name; a motif may write another form without it."""

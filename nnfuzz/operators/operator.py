@@ -60,6 +60,8 @@ class OpSpec(Typed, Numeric):
     """Where PyTorch's exporters fail on the operator; generation for that exporter avoids it."""
 
     unset: ClassVar[Mapping[str, str]] = {}
+    usual: ClassVar[Mapping[str, Any]] = {}
+    """Of attributes that say how a model spells the operator, the values that exporters use."""
     """Why attributes of the ONNX operator of that name are never set; `ops check` asks for it."""
 
     plain: ClassVar[type[OpSpec] | None] = None

@@ -109,3 +109,11 @@ def boolean_identity(m, x):
         y = m(kind, x, x if m.draw.chance(0.3) else m.draw.chance(0.5))
     if m.draw.chance(0.3):
         m("And", y, x)
+
+
+@motif(size=3, dtypes=NUMBERS, ranks=(0, 5), weight=2.0)
+def negated_choice(m, x):
+    """Where with a negated condition, which exchanges the other operands."""
+    y = m("Not", m(m.draw.choice(("Less", "Greater", "Equal")), x, m.draw.integer(0, 2)))
+    other = m.draw.integer(0, 1)
+    m("Where", y, x, other) if m.draw.chance(0.5) else m("Where", y, other, x)

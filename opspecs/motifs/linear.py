@@ -46,6 +46,15 @@ def gemm_activation(m, x):
     _activated(m, y)
 
 
+@motif(size=2, ranks=(2, 2))
+def gemm_sum(m, x):
+    """Gemm without a bias, and a sum that is one."""
+    width = m.dim(2)
+    y = m("Gemm", x, m.weight(x, m.shape(x)[-1], width), alpha=1.0, transA=0, transB=0)
+    rows = m.draw.choice(((), (1,), m.shape(y)[:1]))
+    m(m.draw.choice(("Sum", "Add")), y, m.weight(y, *rows, width))
+
+
 @motif(size=3, ranks=(2, 5), weight=2.0)
 def matmul_scale(m, x):
     """A factor before a product, after it, or both."""

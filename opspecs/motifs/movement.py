@@ -219,10 +219,14 @@ def integer_detour(m, x):
     m("Cast", y, to=m.type(x).dtype)
 
 
-@motif(size=5, ranks=(1, 5))
+@motif(size=7, ranks=(1, 5))
 def mean_by_size(m, x):
     """A sum divided by a size that is computed from the shape."""
     axis = _axis(m, x)
-    size = m("Gather", m("Shape", x, start=0, end=len(m.shape(x))), axis, axis=0)
+    counted = x
+    if m.draw.chance(0.4):  # the dtype is of no consequence
+        kinds = [dtype for dtype in FLOATS if dtype is not m.type(x).dtype]
+        counted = m("Cast", m("Neg", x), to=m.draw.choice(kinds))
+    size = m("Gather", m("Shape", counted, start=0, end=len(m.shape(x))), axis, axis=0)
     divisor = m("Cast", size, to=m.type(x).dtype)
     m("Div", m("ReduceSum", x, axes=(axis,), keepdims=m.draw.integer(0, 1)), divisor)

@@ -89,6 +89,16 @@ def quantised_conv(m, x):
         _through(m, y)
 
 
+@motif(size=6, dtypes=FLOAT, ranks=(1, 5))
+def quantised_choice(m, x):
+    """Where between a dequantised value and a constant, quantised again on a grid of its dtype."""
+    grid = _grid(m, x)
+    mask, other = m.free(TensorType(DType.BOOL, m.shape(x))), m.draw.choice((0.0, 1.0, -1e4))
+    y = _through(m, x, grid)
+    y = m("Where", mask, y, other) if m.draw.chance(0.5) else m("Where", mask, other, y)
+    _through(m, y, grid if m.draw.chance(0.5) else _grid(m, x, grid[2]))
+
+
 @motif(size=3, dtypes=FLOAT, ranks=(0, 5))
 def clipped_quantised(m, x):
     """A Relu or Clip that quantisation makes redundant or nearly redundant."""

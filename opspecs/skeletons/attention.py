@@ -8,6 +8,7 @@ from nnfuzz.operators.motif import skeleton
 
 from .parts import (
     COPIED,
+    MOST_OF_FIVE,
     WIDEST,
     attended,
     causal_mask,
@@ -23,6 +24,7 @@ from .parts import (
     sequence,
     small_image,
     split_heads,
+    tiny_image,
     with_cache,
 )
 
@@ -58,6 +60,27 @@ def _projected(m, x, heads, width, perm):
     return m("Transpose", y, perm=perm)
 
 
+PACKED = "com.microsoft.Attention"
+
+
+def optimised_attention(m, x):
+    """The same as tools that optimise models of transformers leave it: as one operator."""
+    hidden = m.shape(x)[-1]
+    heads, width = head_sizes(m, hidden)
+    size = 3 * heads * width
+    weights = m.weight(x, hidden, size), m.weight(x, size)
+    y = m(PACKED, x, *weights, num_heads=heads, scale=None, unidirectional=0)
+    return linear(m, y, hidden)
+
+
+def encoder_attention(m, x):
+    """Attention of BERT with the mask of padding, in one of the spellings that are in use."""
+    kinds = [self_attention, exported_attention]
+    if m.takes(PACKED):
+        kinds.append(optimised_attention)
+    return m.draw.choice(kinds)(m, x)
+
+
 def packed_attention(m, x, cached=False):
     """Causal attention with one projection that is split into queries, keys and values."""
     hidden = m.shape(x)[-1]
@@ -85,6 +108,23 @@ def grouped_attention(m, x, cached=False, window=0):
     scores = scores_of(m, q, repeated(m, k, times))
     y = attended(m, causal_mask(m, scores, window), repeated(m, v, times))
     return linear(m, merge_heads(m, y), hidden, bias)
+
+
+@skeleton(size=26, begin=tiny_image)
+def stacked_heads_attention(m, x):
+    """Attention of FastViT between places of an image: one projection to queries, keys and values,
+    which are taken apart along an axis of their own."""
+    batch, channels, height, width = m.shape(x)
+    count = height * width
+    heads, width = head_sizes(m, min(channels, MOST_OF_FIVE))
+    y = m("Transpose", m("Reshape", x, shape=(batch, channels, count)), perm=(0, 2, 1))
+    y = linear(m, y, 3 * heads * width, bias=m.draw.chance(0.2))
+    y = m("Reshape", y, shape=(batch, count, 3, heads, width))
+    parts = m("Split", m("Transpose", y, perm=(2, 0, 3, 1, 4)), axis=0, split=(1, 1, 1))
+    q, k, v = (m("Squeeze", part, axes=(0,)) for part in parts)
+    scores = m("MatMul", m("Mul", q, width**-0.5), m("Transpose", k, perm=(0, 1, 3, 2)))
+    y = m("Transpose", attended(m, scores, v), perm=(0, 2, 1, 3))
+    linear(m, m("Reshape", y, shape=(batch, count, heads * width)), channels)
 
 
 @skeleton(size=34, begin=sequence)

@@ -8,8 +8,20 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.motif import skeleton
 
-from .attention import exported_attention, self_attention
-from .parts import LAST, added, layer_norm, linear, near, positions, rows, silu, small_image, tokens
+from .attention import encoder_attention
+from .parts import (
+    LAST,
+    added,
+    identifiers,
+    layer_norm,
+    linear,
+    near,
+    positions,
+    rows,
+    silu,
+    small_image,
+    tokens,
+)
 
 IDS = (DType.INT64, DType.INT32)
 VOCABULARY = (8, 16, 30)
@@ -31,15 +43,15 @@ def bert_embedding(m, ids):
     batch, length = m.shape(ids)
     hidden, dtype = near(m.draw), _float(m)
     words = _looked_up(m, ids, m.draw.choice(VOCABULARY), hidden, dtype)
-    y = m("Add", words, _looked_up(m, positions(m, batch, length), 2, hidden, dtype))
-    if m.draw.chance(0.7):
+    segments = _looked_up(m, identifiers(m, batch, length), 2, hidden, dtype)
+    if m.draw.chance(0.5):
         places = _looked_up(m, positions(m, 1, length), 16, hidden, dtype)
     else:
         places = m.shared(TensorType(dtype, (1, length, hidden)), -1.0, 1.0)
-    y = layer_norm(m, added(m, y, places))
-    if m.draw.chance(0.5):
-        kind = m.draw.choice((self_attention, exported_attention))
-        layer_norm(m, added(m, kind(m, y), y))
+    first, second = m.draw.shuffled((segments, places))  # both orders are exported
+    y = layer_norm(m, m("Add", m("Add", words, first), second))
+    if m.draw.chance(0.7):
+        layer_norm(m, added(m, encoder_attention(m, y), y))
 
 
 @skeleton(size=16, begin=tokens, dtypes=IDS)

@@ -239,6 +239,18 @@ def image_attention(m, x):
     )
 
 
+@skeleton(size=9, begin=image)
+def sliced_stem(m, x):
+    """The first layer of YOLOv5: the four pixels of each square become channels, by slices."""
+    x = even(m, x)
+    height, width = m.shape(x)[2:]
+    mixed = (1, 0), (0, 1)
+    places = ((0, 0), *(mixed if m.draw.chance(0.7) else mixed[::-1]), (1, 1))
+    given = {"axes": (2, 3), "ends": (height, width), "steps": (2, 2)}
+    y = m("Concat", *(m("Slice", x, starts=place, **given) for place in places), axis=1)
+    activated(m, conv(m, y, near(m.draw, (4, 8))))
+
+
 @skeleton(size=10, begin=image)
 def upsampling(m, x):
     """Resize and convolutions, as decoders of images have them."""

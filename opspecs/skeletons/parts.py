@@ -57,6 +57,11 @@ def small_image(draw, weights):
     return _image(draw, weights, (2, 4, 4, 6))
 
 
+def tiny_image(draw, weights):
+    """The same with so few that they fit an axis of five."""
+    return _image(draw, weights, (2,))
+
+
 def _image(draw, weights, sizes):
     height = near(draw, sizes)
     width = height if draw.chance(0.7) else near(draw, sizes)
@@ -108,7 +113,16 @@ def layer_norm(m: Writer, x: str) -> Any:
         row = m.weight(x, m.shape(x)[-1])
         both = (row, row) if m.draw.chance(0.9) else (row,)
         return m("LayerNormalization", x, *both, axis=-1, epsilon=m.draw.choice((1e-5, 1e-12)))
-    return layer_norm_spelled.write(m, x)
+    return exported_norm(m, x) if m.draw.chance(0.7) else layer_norm_spelled.write(m, x)
+
+
+def exported_norm(m, x):
+    """LayerNormalization word for word as PyTorch's exporter writes it below opset 17."""
+    centred = m("Sub", x, m("ReduceMean", x, **LAST))
+    variance = m("ReduceMean", m("Pow", centred, 2.0), **LAST)
+    y = m("Div", centred, m("Sqrt", m("Add", variance, m.draw.choice((1e-5, 1e-12)))))
+    size = m.shape(x)[-1]
+    return m("Add", m("Mul", y, m.weight(x, size)), m.weight(x, size))
 
 
 def rms_norm(m, x):
@@ -151,7 +165,12 @@ def gelu(m, x):
 
 
 def positions(m, *shape):
-    """New positions to look up."""
+    """New positions to look up, which are constant."""
+    return m.index(TensorType(DType.INT64, shape), constant=True)
+
+
+def identifiers(m, *shape):
+    """New positions to look up, which whoever runs the model gives."""
     return m.index(TensorType(DType.INT64, shape))
 
 

@@ -6,7 +6,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.motif import skeleton
 
-from .attention import exported_attention, grouped_attention, packed_attention, self_attention
+from .attention import encoder_attention, grouped_attention, packed_attention, self_attention
 from .parts import (
     LAST,
     WIDEST,
@@ -21,6 +21,7 @@ from .parts import (
     wider,
 )
 
+PACKED = "com.microsoft.MatMulNBits"
 NIBBLES = (DType.INT4, DType.UINT4)
 
 
@@ -46,8 +47,7 @@ def gated(m, x, kind):
 def encoder_layer(m, x):
     """A layer of BERT: attention and feed-forward, each with a residual and then normalised."""
     x = layer_norm(m, x)
-    kind = m.draw.choice((self_attention, exported_attention))
-    y = layer_norm(m, added(m, kind(m, x), x))
+    y = layer_norm(m, added(m, encoder_attention(m, x), x))
     layer_norm(m, added(m, feed_forward(m, y), y))
 
 
@@ -138,18 +138,33 @@ def low_rank_adapter(m, x):
 def weight_only_projection(m, x):
     """Projections with weights that are stored in integers of 8 or 4 bits."""
     hidden = m.shape(x)[-1]
+    packed = m.takes(PACKED) and m.draw.chance(0.4)
     for width in (wider(m, hidden), hidden):
-        x = m("MatMul", x, _stored(m, x, m.shape(x)[-1], width))
+        if packed:
+            x = _packed_product(m, x, width)
+        else:
+            x = m("MatMul", x, _stored(m, x, m.shape(x)[-1], width))
         if m.draw.chance(0.5):
             x = m("Add", x, m.weight(x, width))
     return x
 
 
+def _packed_product(m, x, width):
+    """The product as tools for language models write it: one operator on blocks of numbers of 4 or
+    8 bits."""
+    bits, block = m.draw.choice((4, 4, 8)), m.draw.choice((16, 32))
+    blocks = -(-m.shape(x)[-1] // block)
+    stored = m.shared(TensorType(DType.UINT8, (width, blocks, block * bits // 8)), 0, 255)
+    scale = m.shared(m.weight(x, width, blocks), 0.01, 0.05)
+    return m(PACKED, x, stored, scale, bits=bits, block=block)
+
+
 def _stored(m, x, depth, width):
     """A weight of integers with scales for all, for each column, or for blocks of rows."""
     kind = m.draw.choice((DType.INT8, DType.UINT8, DType.INT4, DType.UINT4))
-    block = m.draw.choice((2, 4, 16, 16))
-    blocked = kind in NIBBLES and depth % block == 0 and m.draw.chance(0.6)
+    fitting = [size for size in (2, 4, 16, 16, 16, 32, 32) if depth % size == 0]
+    block = m.draw.choice(fitting or [1])
+    blocked = kind in NIBBLES and block > 1 and m.draw.chance(0.8)
     scales = (depth // block, width) if blocked else m.draw.choice(((), (width,)))
     least, most = kind.limits
     stored = m.shared(TensorType(kind, (depth, width)), least, most)

@@ -6,9 +6,9 @@ shapes of its values, as exporters write it. Both mean the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -35,6 +35,8 @@ class Operands(OpSpec):
     operand: Any = Choice(
         (*(PLAIN,) * 6, "constant", "shape", "shape", "shapes", "shapes"), default=PLAIN
     )
+
+    usual: ClassVar[Mapping[str, Any]] = {"operand": PLAIN}
 
     def integers(self, emit: Any, x: str, numbers: Sequence[int]) -> str:
         """The name of an int64 vector of the numbers, written as `operand` says."""
