@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from nnfuzz.store.database import Table, end_of
+from nnfuzz.store.database import Table
 
 
 class Passes(Table):
@@ -15,10 +15,9 @@ class Passes(Table):
         for backend, names in passes.items():
             self._db.put("passes", idx=index, backend=backend, names=tuple(names))
 
-    def rows(self, first: int = 0, end: int | None = None) -> dict[int, dict[str, tuple[str, ...]]]:
-        """Returns index -> backend -> names of passes, from `first` to below `end`."""
-        query = "SELECT idx, backend, names FROM passes WHERE idx >= ? AND idx < ?"
+    def rows(self) -> dict[int, dict[str, tuple[str, ...]]]:
+        """Returns index -> backend -> names of passes."""
         found: dict[int, dict[str, tuple[str, ...]]] = {}
-        for index, backend, names in self._db.execute(query, first, end_of(end)):
+        for index, backend, names in self._db.execute("SELECT idx, backend, names FROM passes"):
             found.setdefault(index, {})[backend] = tuple(names.splitlines())
         return found
