@@ -311,14 +311,18 @@ class OnnxRuntime(Backend):
         return [name for name in latest if name not in _ALWAYS]
 
     def logged(
-        self, module: bytes, level: str, passes: Collection[str] = ()
+        self,
+        module: bytes,
+        level: str,
+        passes: Collection[str] = (),
+        sizes: Mapping[str, int] | None = None,
     ) -> tuple[bool, list[tuple[str, str]]]:
         """Whether the session failed, and the transformers in order, with "0" where nothing
-        changed. passes: those that are left out."""
+        changed. passes: those that are left out. sizes: fixed ones of symbolic dimensions."""
         failed = False
         with _captured() as log:
             try:
-                self._session(module, level, passes, severity=1)
+                self._session(module, level, passes, severity=1, sizes=sizes)
             except Exception:
                 failed = True
         return failed, _FIRED.findall(log())

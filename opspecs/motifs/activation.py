@@ -29,15 +29,23 @@ def bias_gelu(m, x):
 @motif(size=9, weight=3.0)
 def gelu_tanh(m, x):
     """The approximation x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2."""
-    cube = m("Pow", x, 3.0) if m.draw.chance(0.7) else m("Mul", m("Mul", x, x), x)
-    inner = m("Add", x, m("Mul", cube, 0.044715))
-    gate = m("Add", m("Tanh", m("Mul", inner, math.sqrt(2 / math.pi))), 1.0)
+    gate = m("Add", m("Tanh", _cubic(m, x)), 1.0)
     return _thirds(m, x, gate, 0.5)
 
 
+def _cubic(m, x):
+    """sqrt(2 / pi) (x + 0.044715 x^3), by a power, by products, or with x as a factor."""
+    root = math.sqrt(2 / math.pi)
+    if m.draw.chance(0.3):
+        square = m("Mul", m("Mul", x, 0.044715), x)
+        return m("Mul", m("Mul", x, root), m("Add", square, 1.0))
+    cube = m("Pow", x, 3.0) if m.draw.chance(0.7) else m("Mul", m("Mul", x, x), x)
+    return m("Mul", m("Add", x, m("Mul", cube, 0.044715)), root)
+
+
 def _thirds(m, x, gate, factor):
-    """The product of three values in a random order."""
-    a, b, c = m.draw.shuffled((x, gate, factor))
+    """The product of three values: mostly x with the factor first, else in a random order."""
+    a, b, c = (x, factor, gate) if m.draw.chance(0.5) else m.draw.shuffled((x, gate, factor))
     return m("Mul", m("Mul", a, b), c)
 
 

@@ -23,10 +23,12 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 
+import onnx
 from rich.progress import track
 
 import nnfuzz
 from backends.onnxruntime import RULES, OnnxRuntime
+from backends.onnxruntime_options import FREE
 from nnfuzz.backend.opsets import plain_model
 from nnfuzz.library.diversity import PLAIN_OPSET
 from nnfuzz.library.settings import DEFAULT_DYNAMIC, DEFAULT_PIPELINES
@@ -96,11 +98,20 @@ def changed(model: bytes, index: int, settled: Collection[str]) -> list[str]:
         targets.append(str(runtime.draw_pipeline(rng)))
     found: dict[str, None] = {}
     for target in targets:
-        logged = [name for name, count in runtime.logged(model, target)[1] if count != "0"]
+        sizes = symbolic(model) if FREE in target else {}
+        made = runtime.logged(model, target, sizes=sizes)[1]
+        logged = [name for name, count in made if count != "0"]
         found |= dict.fromkeys(logged)
         for transformer in logged:
             found |= dict.fromkeys(rules(runtime, model, target, transformer, settled))
     return list(found)
+
+
+def symbolic(model: bytes) -> dict[str, int]:
+    """A size for each symbolic dimension of the inputs."""
+    inputs = onnx.load_from_string(model).graph.input
+    dims = (dim for value in inputs for dim in value.type.tensor_type.shape.dim)
+    return {dim.dim_param: 2 for dim in dims if dim.dim_param}
 
 
 def rules(
