@@ -73,8 +73,9 @@ random graphs do not have:
 Sizes are drawn small, at and next to the widths of vectors and tiles; masks, caches, biases, groups
 of heads and the spelling of norms and activations are drawn, too. Two in three skeletons stand in
 the graph as they are; one in three is a near miss, changed in one place. A few nodes grow around
-each. Parameters and tables are weights, ids, masks and caches are inputs, as in deployed models. Skeletons take turns by the index of the test, so all of them occur in ten times as many tests
-as there are skeletons. Graphs of fewer than six nodes (`--nodes`) get none.
+each. Parameters and tables are weights, ids, masks and caches are inputs, as in deployed models.
+Skeletons take turns by the index of the test, so all of them occur in ten times as many tests as
+there are skeletons. Graphs of fewer than six nodes (`--nodes`) get none.
 
 A skeleton consists of ordinary nodes behind operator specs, as motifs do
 ([generation](rooms/generation.md)), so all exporters write it, and comparison and reduction know
