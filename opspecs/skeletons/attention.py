@@ -77,7 +77,7 @@ def encoder_attention(m, x):
     """Attention of BERT with the mask of padding, in one of the spellings that are in use."""
     kinds = [self_attention, exported_attention]
     if m.takes(PACKED):
-        kinds.append(optimised_attention)
+        kinds += [optimised_attention] * 2
     return m.draw.choice(kinds)(m, x)
 
 

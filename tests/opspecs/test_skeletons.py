@@ -83,3 +83,21 @@ def test_a_near_miss_of_a_skeleton_is_a_valid_graph(skeleton):
 def test_most_skeletons_that_are_written_by_hand_fit_an_old_opset():
     fitting = [s for s in WRITTEN if any(grown(s, seed, opset=13) for seed in range(8))]
     assert len(fitting) >= len(WRITTEN) - 4
+
+
+def test_tables_are_weights_and_ids_are_inputs():
+    skeleton = next(s for s in SKELETONS if s.name == "bert_embedding")
+    graphs = [made.finish() for seed in range(24) if (made := grown(skeleton, seed))]
+    given = [all(not g.type(name).dtype.is_float for name in g.inputs) for g in graphs]
+    assert sum(given) >= 0.7 * len(graphs)
+
+
+def test_of_a_closed_skeleton_nothing_but_results_is_read():
+    skeleton = next(s for s in SKELETONS if s.name == "swiglu")
+    made = next(found for seed in range(TRIES) if (found := grown(skeleton, seed)))
+    growth = made.growth
+    growth.close()
+    inner = {name for node in growth.graph.nodes for name in node.outputs} - set(growth.loose)
+    assert inner and inner <= growth.inner
+    assert not inner & set(growth.named)
+    assert set(made.finish().outputs) == set(growth.loose)
