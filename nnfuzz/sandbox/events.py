@@ -1,4 +1,4 @@
-"""What a sandbox tells its user: limits that it keeps, and the events that it returns."""
+"""The limits that a sandbox keeps, and the events that it returns."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Limits:
     clock of a job starts anew with every partial answer, and is the worker's own time
     (nnfuzz.sandbox.own_time). `start_seconds` bounds imports and the factory.
 
-    `still_seconds` is for services of nnfuzz itself, which always have something to compute: one
-    that neither does so for so long, nor any descendant of it, stands still. That is not its job's
-    doing, which another worker then does. 0 for compilers, of which it is a result.
+    `still_seconds` is for services of nnfuzz itself, which always have something to compute: a
+    worker stands still if neither it nor a descendant computes for so long. Its job is not to
+    blame, so another worker does it. 0 for compilers: a compiler that stands still is a result.
     """
 
     seconds: float = 60.0
@@ -97,7 +97,7 @@ class Death:
     exit_code: int | None
     captured: str
     seconds: float
-    note: str = ""  # what the campaign saw, when the worker's own end does not tell
+    note: str = ""  # the campaign's own reason, where the exit status gives none
 
     @property
     def from_outside(self) -> bool:

@@ -71,7 +71,7 @@ class Job(Generic[A]):
 
 
 class Report:
-    """A service's way to tell the campaign where it is, while a job runs."""
+    """Reports to the campaign, while a job runs, which stage the service has reached."""
 
     def __init__(self, enter: Callable[[str], None], send: Callable[[bytes], None]):
         """enter: notes a stage. send: sends the frame of a part."""

@@ -1,4 +1,4 @@
-"""The time that a process has had for something: what its limits are held against.
+"""The time that a process has had for a job, which its limits are compared with.
 
 A wall clock blames a process for what others do. Time in which it waited for a core, since the
 machine is busy, does not count; nor does time in which nobody looked, since the campaign itself was
@@ -16,7 +16,7 @@ which takes a file of the kernel."""
 
 
 class OwnTime:
-    """The own time of one process for one thing, from now on, for who looks again and again."""
+    """The own time that one process has had since this was made; the owner polls it regularly."""
 
     def __init__(self) -> None:
         self.began = self._looked = time.monotonic()

@@ -23,7 +23,7 @@ from nnfuzz.sandbox.wire import Blobs, NamedBlobs
 T = TypeVar("T")
 _UNIONS = (typing.Union, types.UnionType)
 _PRESENT = True
-"""Stands in the JSON for what is among the blobs."""
+"""Stands in the JSON for an array or bytes among the blobs."""
 
 
 def pack(kind: Any, value: Any) -> tuple[JsonObject, NamedBlobs]:

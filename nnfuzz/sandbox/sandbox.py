@@ -63,7 +63,7 @@ socket, and the worker with it.
 
 _STACK = "(most recent call first):"
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+) in (\S+)')
-"""What faulthandler prints."""
+"""A frame as faulthandler prints it."""
 
 
 A = TypeVar("A")
@@ -78,7 +78,7 @@ class _InHand:
     clock: OwnTime = field(default_factory=OwnTime)  # of the current part of the job
     limit: float = 0.0  # its seconds
     worked: float | None = None  # by the worker when it was looked at last
-    computed: float = 0.0  # on the clock, when it was seen to compute last
+    computed: float = 0.0  # on the clock, at the last look at which it had computed
     looked: float = 0.0  # on the clock
     baseline: int = 0
     grown: int = 0  # bytes beyond that
@@ -121,7 +121,7 @@ class Sandbox:
         self._standstills: list[Standstill] = []
 
     def rearm(self, arguments: JsonObject) -> None:
-        """Sets what the factory gets in workers that start from now on."""
+        """Sets the factory's arguments in workers that start from now on."""
         memory = 2 * self.limits.memory_bytes
         setup = {"service": self._service, "arguments": arguments, "memory_bytes": memory}
         self._setup = wire.encode({**setup, "explains": bool(self.limits.still_seconds)})
@@ -147,21 +147,21 @@ class Sandbox:
 
     @property
     def stage(self) -> str:
-        """What the service has reported last of the job in hand."""
+        """The stage of the job in hand that the service reported last."""
         process = self._process
         begun = process is not None and process.status.job == process.jobs
         return process.status.stage if process is not None and begun else ""
 
     def take_cpu(self) -> float:
-        """CPU seconds of the present worker since this was last asked; 0 if unknown."""
+        """CPU seconds of the present worker since the last call; 0 if unknown."""
         return self._process.take_cpu() if self._process else 0.0
 
     def take_standstills(self) -> list[Standstill]:
-        """What did not answer, here or in the fork server, since this was last asked."""
-        found = [*self._standstills, *self.server.standstills]
+        """The standstills of the workers and of the fork server since the last call."""
+        standstills = [*self._standstills, *self.server.standstills]
         self._standstills.clear()
         self.server.standstills.clear()
-        return found
+        return standstills
 
     @property
     def due(self) -> bool:
@@ -297,9 +297,9 @@ class Sandbox:
     ) -> list[Event]:
         """The one place where answers are read. Raises: whatever a damaged one causes."""
         if kind == channel.READY and not process.ready and not number:
-            # As the worker says: by now it may be deep in its first job.
-            told = read(int, wire.decode(payload)[0]["private_bytes"])
-            process.ready, process.baseline = True, min(told, process.private_bytes())
+            # The worker's own figure: by now it may be deep in its first job.
+            reported = read(int, wire.decode(payload)[0]["private_bytes"])
+            process.ready, process.baseline = True, min(reported, process.private_bytes())
             if self._job is not None:
                 self._job.baseline = process.baseline
             self._start_clock(starting=False)
@@ -323,7 +323,7 @@ class Sandbox:
         elif kind == channel.FAULT:
             texts = read_fields(WorkerFault, header, "error_type", "message", "traceback")
             event = WorkerFault(**texts, captured=captured, starting=starting)
-            process.spent = True  # what has failed may have left anything behind
+            process.spent = True  # a failed job may have left anything behind
         else:
             raise wire.WireError(f"a message of kind {kind!r} out of turn")
         self._job = None
@@ -399,7 +399,7 @@ class Sandbox:
         return now - job.computed > limit
 
     def _expire(self, process: WorkerProcess, job: _InHand) -> None:
-        """Its time is over: it is replaced, and told of unless that is a result of a compiler."""
+        """Replaces a worker whose time is over; records a standstill of a service of nnfuzz."""
         limits, stopped = self.limits, is_stopped(process.pid or self.server.pid)
         rested = job.clock.seconds - job.computed
         still = stopped or (process.ready and 0 < min(limits.still_seconds, job.limit) / 2 < rested)
@@ -410,20 +410,20 @@ class Sandbox:
                 os.kill(process.pid, WHERE)
             return
         if (limits.still_seconds or stopped) and not self.server.importing:
-            found = Standstill(self.name, self._where(process, job), job.clock.seconds)
-            self._standstills.append(found)
+            standstill = Standstill(self.name, self._where(process, job), job.clock.seconds)
+            self._standstills.append(standstill)
         process.kill(DeathKind.STANDSTILL if still else DeathKind.TIMEOUT)
         if self.server.importing:
             self.server.restart("imports")
 
     def _where(self, process: WorkerProcess, job: _InHand) -> str:
-        """What it is at, for people."""
+        """The job, the stage and the line of code that the worker is at, for people."""
         stage = self.stage if process.ready else "start"
-        told = [job.job.about, stage and f"stage {stage}"]
+        parts = [job.job.about, stage and f"stage {stage}"]
         process.capture.drain()
-        if found := _FRAME.search(process.capture.latest().rpartition(_STACK)[2]):
-            told.append(f"{Path(found[1]).name}:{found[2]} in {found[3]}")
-        return ", ".join(filter(None, map(visible, told)))
+        if frame := _FRAME.search(process.capture.latest().rpartition(_STACK)[2]):
+            parts.append(f"{Path(frame[1]).name}:{frame[2]} in {frame[3]}")
+        return ", ".join(filter(None, map(visible, parts)))
 
 
 def wait(sandboxes: Iterable[Sandbox], timeout: float | None = None) -> list[tuple[Sandbox, Event]]:
@@ -477,7 +477,7 @@ def _again(process: WorkerProcess, job: _InHand, begun: bool) -> _InHand | None:
         process.cause is DeathKind.CRASH and not job.retries
     )  # an earlier job may have left that, too
     still = process.cause is DeathKind.STANDSTILL and not job.retries
-    earlier = process.ready and not begun  # what an earlier job has done ended it
+    earlier = process.ready and not begun  # an earlier job caused its end
     innocent = (damaged or still or earlier) and job.retries < MOST_RETRIES
     return replace(job, retries=job.retries + 1) if innocent else None
 

@@ -153,10 +153,10 @@ def _blob(name: str, buffer: memoryview, dtype: str | None, shape: list[int]) ->
         return bytes(buffer)
     element = _dtype(dtype)
     count = math.prod(shape)
-    whole, alike = count * element.itemsize, count > 1 and len(buffer) == element.itemsize
-    if not has_wire_form(element) or not (alike or len(buffer) == whole):
+    whole, uniform = count * element.itemsize, count > 1 and len(buffer) == element.itemsize
+    if not has_wire_form(element) or not (uniform or len(buffer) == whole):
         raise WireError(f"array {name!r}: {dtype}{shape} does not fill {len(buffer)} bytes")
     array = np.frombuffer(buffer, np.uint8).view(element)
-    if alike:
+    if uniform:
         return np.broadcast_to(array[0], shape)
     return array.reshape(shape)
