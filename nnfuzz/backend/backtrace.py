@@ -157,9 +157,9 @@ _SYSTEM = re.compile(r"lib(?:system_|dispatch|swift|objc|c\b|c\+\+)|CoreFoundati
 """Shared objects of which no frame is a compiler's."""
 
 
-def _descending(found: list[tuple[str, str]]) -> bool:
+def _descending(frames: list[tuple[str, str]]) -> bool:
     """Whether frames are numbered from the outermost, so that the last one has the number 0."""
-    numbers = [int(m[1]) for line, _ in found if (m := re.match(r"\s*#?(\d+):", line))]
+    numbers = [int(m[1]) for line, _ in frames if (m := re.match(r"\s*#?(\d+):", line))]
     return len(numbers) > 1 and numbers == sorted(numbers, reverse=True)
 
 

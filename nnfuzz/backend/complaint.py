@@ -1,4 +1,4 @@
-"""What a compiler says when it fails, in terms that do not depend on the compiler.
+"""A compiler's message about its failure, in terms that do not depend on the compiler.
 
 A backend translates the words of its compiler (`Backend.complaint`); `read_complaint` is the reader
 for those that do not. It takes the whole text into account: C++ exceptions put the innermost cause
@@ -21,10 +21,11 @@ from nnfuzz.sandbox.exceptions import described_error
 
 
 class ComplaintKind(StrEnum):
-    """What a compiler complains of.
+    """The kinds of complaints.
 
-    dtype, shape, type (one of the two): a value is not what the compiler was told, or wants.
-    unsupported: its own statement that it does not implement something. error: anything else.
+    dtype, shape, type (one of the two): a value differs from its declaration, or from what the
+    compiler accepts. unsupported: its own statement that it does not implement something. error:
+    anything else.
     """
 
     UNSUPPORTED = "unsupported"
@@ -115,7 +116,7 @@ _LAST_WORDS = re.compile(
 _DEATH = re.compile(r"^(?:segmentation fault|bus error|illegal instruction)\b", re.IGNORECASE)
 _SUMMARY = re.compile(r"^\W*summary\b", re.IGNORECASE)
 _QUOTES_NODES = re.compile(r"\[\d+\]:\w|\) -> \(|^\[\w+\] ")
-"""Operands with their types, results, a stage in brackets: the model, and not what is wrong."""
+"""Operands with their types, results, a stage in brackets: parts of the model, not the fault."""
 FEWEST_WORDS = 3
 """That make a statement: fewer are a name or a value."""
 MOST_LINES = 6
@@ -123,7 +124,7 @@ MOST_LINES = 6
 
 
 def read_complaint(error: CompilerError) -> Complaint:
-    """Reads an error of a compiler that nothing is known of, by what messages have in common.
+    """Reads an error of an unknown compiler, by the forms that messages of all compilers share.
 
     Of a chain the innermost cause counts. If one of the causes is a refusal, by its class or in the
     words of ordinary English (nnfuzz.backend.refusal), the innermost such one counts, and the
@@ -134,10 +135,10 @@ def read_complaint(error: CompilerError) -> Complaint:
     causes = chain(error.error_type, error.message, error.traceback)
     refusing = _refusing(error, causes)
     cause = (refusing or causes)[-1]
-    found = [
+    statements = [
         (stated_cause(part), _location(part) or cause.place) for part in _paragraphs(cause.text)
     ]
-    (subject, location), *others = dict.fromkeys(found)
+    (subject, location), *others = dict.fromkeys(statements)
     if refusing:
         subject = " ".join(refusing_lines(_stating(cause.text))) or subject
         kind = ComplaintKind.UNSUPPORTED
@@ -232,8 +233,8 @@ def _dying(captured: str) -> Complaint:
     if reason := announced(captured):
         return Complaint(subject=stated_cause(reason.text), location=reason.place)
     lines = split_frames(captured).lines
-    found = (line for telling in (_LAST_WORDS, _DEATH) for line in lines if telling.search(line))
-    return Complaint(subject=next(found, "").strip())
+    telling = (line for telling in (_LAST_WORDS, _DEATH) for line in lines if telling.search(line))
+    return Complaint(subject=next(telling, "").strip())
 
 
 def about_inputs(subject: str) -> ComplaintKind:
@@ -253,5 +254,5 @@ def _kind(error: CompilerError, subject: str) -> ComplaintKind:
 
 def _location(message: str) -> str:
     """The last source file in a message: the innermost place of a chain of C++ exceptions."""
-    found = _PLACE.findall(message)
-    return found[-1] if found else ""
+    places = _PLACE.findall(message)
+    return places[-1] if places else ""

@@ -38,10 +38,10 @@ class Deviation:
         """Reads what `str` gives. Raises: ValueError."""
         dtype, _, rest = text.partition(" ")
         to = rest.removeprefix("is computed in ").removesuffix(" (sums of products)")
-        found = cls(dtype, SATURATES if rest == _SATURATES else to)
-        if str(found) != text:
+        deviation = cls(dtype, SATURATES if rest == _SATURATES else to)
+        if str(deviation) != text:
             raise ValueError(f"{text!r} is no habit of a compiler")
-        return found
+        return deviation
 
     @property
     def decision(self) -> str:

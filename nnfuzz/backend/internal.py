@@ -3,7 +3,7 @@
 A compiler refuses a model by raising an error of its own on purpose. What is raised by accident is
 another matter: Python's errors for slips, assertions, C++'s errors of containers and of
 conversions, errors of a library that was handed what it cannot take. The class and the place of an
-error tell them apart; the words of one compiler are the matter of its adapter
+error distinguish the two; the words of one compiler are the matter of its adapter
 (`Backend.is_internal`).
 """
 

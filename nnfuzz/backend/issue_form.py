@@ -1,4 +1,4 @@
-"""What an adapter says of the place where bugs of its compiler are reported."""
+"""An adapter's description of the place where bugs of its compiler are reported."""
 
 from __future__ import annotations
 

@@ -83,8 +83,8 @@ def _without_names(text: str, names: Collection[str]) -> str:
         text = re.sub(rf"(?<![\w.])(?<!::)(?:{known})(?![\w.])", "<name>", text)
         numbered = {re.sub(r"\d+", r"\\d+", re.escape(n)) for n in names if re.search(r"\d", n)}
         if numbered:
-            alike = "|".join(sorted(numbered))
-            text = re.sub(rf"(?<=\w[_/.$])(?:{alike}){_COPY}(?!\w)", "<name>", text)
+            similar = "|".join(sorted(numbered))
+            text = re.sub(rf"(?<=\w[_/.$])(?:{similar}){_COPY}(?!\w)", "<name>", text)
     text = _LABEL.sub(r"\1\2<name>\3", text)
     for pattern in (_SINGLE, _DOUBLE, _BACKTICK):
         text = pattern.sub(_quoted, text)

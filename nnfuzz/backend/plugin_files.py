@@ -24,7 +24,7 @@ _ENGINE = __name__.partition(".")[0]
 
 @dataclass(frozen=True)
 class PluginFiles:
-    """What a folder needs so that plug-ins work from there.
+    """The files that a folder needs so that plug-ins work from there.
 
     names: how the folder calls each plug-in: by the name of a file in it, the whole path of a file
     that stays where it is, or the name of a module. files: contents by name. modules: those that
@@ -88,10 +88,10 @@ def _add(file: Path, files: dict[str, bytes], modules: dict[str, None]) -> bool:
     except Unreadable:
         return False
     for name in _imported(data):
-        found = _origin(name) or _beside(file, name)
-        if found is None or f"{name}.py" in files or _is_installed(found):
+        origin = _origin(name) or _beside(file, name)
+        if origin is None or f"{name}.py" in files or _is_installed(origin):
             continue
-        if not _is_single(found) or not _add(found, files, modules):
+        if not _is_single(origin) or not _add(origin, files, modules):
             modules[name] = None
     return True
 

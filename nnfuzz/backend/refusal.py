@@ -54,10 +54,10 @@ _GOES_ON = re.compile(
 """Of what is done in place of what is not supported: a remark, and not why something failed."""
 
 
-def refuses(cause: ChainedError, bases: Iterable[str], said: Iterable[str]) -> bool:
+def refuses(cause: ChainedError, bases: Iterable[str], statement: Iterable[str]) -> bool:
     """Whether an exception is a refusal, by its class or else by its words.
 
-    bases: classes that it derives from. said: the lines of its statement, without dumps.
+    bases: classes that it derives from. statement: its lines, without dumps.
     """
     error_type = cause.type
     if accidental(error_type, cause.text, cause.traceback):
@@ -65,7 +65,7 @@ def refuses(cause: ChainedError, bases: Iterable[str], said: Iterable[str]) -> b
     names = (error_type.rpartition(".")[2], *bases)
     if error_type not in _OF_PYTHON and any(_CLASS.search(name) for name in names):
         return True
-    return bool(refusing_lines(said))
+    return bool(refusing_lines(statement))
 
 
 def refusing_lines(lines: Iterable[str]) -> list[str]:

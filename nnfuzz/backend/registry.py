@@ -40,7 +40,7 @@ def backend(cls: type[Backend]) -> type[Backend]:
 class BackendSpec:
     """Everything that another process needs to make the same backend; holds JSON values only.
 
-    label: what tells it from the other backends of a campaign, by default the name; see `labelled`.
+    label: distinguishes it among the backends of a campaign; the name by default; see `labelled`.
     release: of the compiler, which runs in an environment of its own unless it is the one that is
     installed (nnfuzz.backend.releases); "" for whatever is installed.
     """
@@ -69,7 +69,7 @@ class BackendSpec:
     def load(self, adapter: str = "") -> Backend:
         """Makes the backend, in any process. Raises: RegistryError, OptionError.
 
-        adapter: its class as `address` tells it: entry points are then not looked for, which takes
+        adapter: its class as `address` writes it; entry points are then not looked for, which takes
         10 ms, nor are other plug-ins imported, which may lack what they import.
         """
         if not adapter:
@@ -78,8 +78,8 @@ class BackendSpec:
         for path in self.plugins:
             if plugin_module(path) == module:
                 import_plugin(path)
-        found: type[Backend] = getattr(importlib.import_module(module), name)
-        return found(**self.options)
+        adapter_class: type[Backend] = getattr(importlib.import_module(module), name)
+        return adapter_class(**self.options)
 
 
 def address(cls: type[Backend]) -> str:
@@ -93,17 +93,17 @@ def labelled(specs: Sequence[BackendSpec]) -> tuple[BackendSpec, ...]:
     """The specifications, each with a label of its own: the name, and where several share it the
     release and the options that not all of them have.
     """
-    found = []
+    result = []
     for spec in specs:
-        alike = [other for other in specs if other.name == spec.name]
+        same_name = [other for other in specs if other.name == spec.name]
         own = {
             key: value
             for key, value in spec.options.items()
-            if any(other.options.get(key) != value for other in alike)
+            if any(other.options.get(key) != value for other in same_name)
         }
-        release = spec.release if any(o.release != spec.release for o in alike) else ""
-        found.append(replace(spec, label=str(BackendSpec(spec.name, own, release=release))))
-    return tuple(found)
+        release = spec.release if any(o.release != spec.release for o in same_name) else ""
+        result.append(replace(spec, label=str(BackendSpec(spec.name, own, release=release))))
+    return tuple(result)
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,9 @@ class BackendRegistry:
         """All backends of installed packages and of the given plug-ins. Raises: RegistryError."""
         registry = cls()
         for point in (point for group in GROUPS for point in entry_points(group=group)):
-            with contextlib.suppress(RegistryError):  # whoever came first has the name
+            with contextlib.suppress(
+                RegistryError
+            ):  # the first plug-in that claimed the name keeps it
                 registry._add(point.name, f"entry point {point.value}", point.load)
         for path in plugins:
             registry.add_plugin(path)

@@ -1,4 +1,4 @@
-"""What rewrites bring in and a compiler does not take, asked by running the plainest models."""
+"""Operators of rewrites that a compiler does not take: the plainest models of them are run."""
 
 from __future__ import annotations
 

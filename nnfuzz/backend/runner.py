@@ -45,7 +45,7 @@ as a hang must not depend on how fast earlier tests were."""
 
 
 _STAGES = (Stage.EXPORT, Stage.TRANSFORM, Stage.IMPORT, Stage.COMPILE, Stage.EXECUTE)
-"""What a worker does; a status page that tells of another one is damaged."""
+"""The stages of a worker; a status page that names another stage is damaged."""
 _TRACING = ("nnfuzz.backend.modules", "torch._dynamo", "torch.export")
 """What a graph becomes a module of PyTorch with; their import takes seconds."""
 _POSSIBLE = {
@@ -76,7 +76,7 @@ class BackendRunner:
     sandbox goes to `feed`, which returns the outcomes once all levels have one. Elsewhere: `run`.
     A level whose process dies gets an outcome made of the death; the levels after it go to a new
     process. `server` shares a fork server among runners (preload `backend.preload` there).
-    `release` of the targets is known once the worker has told its versions or an outcome; `reads`
+    `release` of the targets is known once the worker has sent its versions or an outcome; `reads`
     is the form of the models (Backend.form); `habits` of the compiler are known once somebody has
     asked for them (nnfuzz.triage.survey.learn_habits), as are `elementary`, the seconds of its
     slowest model of one operator, and how many of them `hung`. `works`: whether any model has done
@@ -110,7 +110,7 @@ class BackendRunner:
             own_server=lambda: fork_server_of(self.backend, spec),
         )
         self._job = RunLevels(b"", {}, ())
-        """What is asked; of the levels, those without an outcome."""
+        """The job to be sent, with the levels that have no outcome yet."""
         self._form = ""
         self._done: list[Outcome] = []
         self._seconds = math.inf
@@ -307,7 +307,7 @@ class BackendRunner:
             raise AdapterFault(f"backend {self.spec}: {method}() failed: {error!r}") from error
 
     def _told(self, outcome: Outcome) -> Outcome:
-        """With what the worker does not know, or did not live to tell."""
+        """Adds the fields that the worker does not know, or died before it could send."""
         target = replace(outcome.target, release=self.release, form=self._form)
         label = self.spec.label if self.spec.label != target.compiler else ""
         baseline = outcome.level == self.backend.baseline
@@ -372,7 +372,9 @@ def fork_server_of(backend: type[Backend], spec: BackendSpec) -> ForkServer:
 
 
 def _outcome(death: Death) -> Outcome:
-    """What a worker's death means for the level that was running; the target is still to be set."""
+    """The outcome that a worker's death is for the level that was running, still without its
+    target.
+    """
     word = death.stage.partition(" ")[0]
     stage = Stage(word) if word in _STAGES else Stage.IMPORT
     timeout = death.kind is DeathKind.TIMEOUT

@@ -21,7 +21,7 @@ _STANDARD = re.compile(
     r"|\bbad[_ ](?:variant|optional|any|function|cast|weak_ptr|array_new_length)\w*"
     r"|\bsto(?:i|l|ll|ul|ull|f|d)\b|\bcannot create std::|\bstd::(?:length_error|out_of_range)\b"
 )
-"""What C++'s standard library says: nobody has meant it as an answer."""
+"""Messages of C++'s standard library: nobody meant them as an answer."""
 _IMPOSSIBLE = re.compile(
     r"\binternal (?:\w+ )?error\b|\bunreachable\b|\bnot reach(?:ed|able)? here\b"
     r"|\bshould (?:never|not) (?:happen|be reached|reach|get here|be here)"

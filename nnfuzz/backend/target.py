@@ -18,7 +18,8 @@ from urllib.parse import unquote
 
 CPU, DIRECT = "cpu", "direct"
 ONNX, MODULE, EXPORTED = "onnx", "module", "exported"
-"""What backends read; the form of a target names all but the first (nnfuzz.backend.modules)."""
+"""The forms that backends read; a target's form names all but the first (nnfuzz.backend.modules).
+"""
 _TEXT = re.compile(
     r"(?P<compiler>[^@/:]*)(?:@(?P<release>[^@/:]+))?"
     r"(?:/(?P<device>[^@/]+)(?=/))?(?:/(?P<pipeline>(?(device)[^@/:]*|[^@/:]+)))?"
