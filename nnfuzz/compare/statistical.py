@@ -108,7 +108,7 @@ def _jumps(bounds: Enclosure, node: Node) -> bool:
 
 
 def _half(interval: Interval) -> float:
-    """The greatest half width of an interval of floats; 0 for what is exact or discrete."""
+    """The greatest half width of an interval of floats; 0 for exact or discrete values."""
     if interval.exact or not interval.lo.is_floating_point() or not interval.lo.numel():
         return 0.0
     width = torch.where(interval.mask(), 0.0, interval.hi - interval.lo)
@@ -141,5 +141,5 @@ class Noise:
         if own.exact:
             return y
         share = torch.rand(y.shape, generator=self.random, dtype=torch.float64)
-        found = own.lo + share * (own.hi - own.lo)
-        return torch.where(own.mask() | ~torch.isfinite(found), y, found)
+        drawn = own.lo + share * (own.hi - own.lo)
+        return torch.where(own.mask() | ~torch.isfinite(drawn), y, drawn)
