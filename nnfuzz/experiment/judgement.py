@@ -1,4 +1,4 @@
-"""What is decided about a test case: by outcomes, the cheap check and the judge's verdict.
+"""Decisions about a test case, by its outcomes, the cheap check and the judge's verdict.
 
 Pure functions over values; the envelope itself is built in a producer's worker.
 """
@@ -24,7 +24,7 @@ from nnfuzz.triage.signature import Failure
 OPAQUE = "Opaque"
 """The name of nnfuzz.operators.opaque.Opaque in a graph."""
 BLIND = "the model without the fault gets no further"
-"""The message of an outcome that says nothing of the fault for which a model must be refused."""
+"""The message of an outcome that does not name the fault for which a model must be refused."""
 
 
 def doubtful(case: TestCase, outcomes: Iterable[Outcome]) -> list[str]:
@@ -41,7 +41,7 @@ def doubtful(case: TestCase, outcomes: Iterable[Outcome]) -> list[str]:
     return [
         name
         for name, array in case.expected.items()
-        if not all(name in found and agrees(name, array, found[name]) for found in ran)
+        if not all(name in outputs and agrees(name, array, outputs[name]) for outputs in ran)
     ]
 
 
@@ -142,8 +142,8 @@ def accused_by(
     failure: Failure,
     levels: Sequence[str] = (),
 ) -> Blame:
-    """Whom a failure speaks against. outcomes: of every target. levels: of the failure's backend,
-    the least optimised first; default: in the order of the outcomes.
+    """The coordinate that a failure blames. outcomes: of every target. levels: of the failure's
+    backend, the least optimised first; default: in the order of the outcomes.
     """
     dispute = verdict.suspects.get(failure.targets[0]) if verdict else None
     if dispute and failure.kind is OutcomeKind.DISPUTED:
@@ -151,7 +151,7 @@ def accused_by(
     judged = with_mismatches(outcomes, verdict) if verdict else list(outcomes)
     states = {o.target: state_of(o) for o in judged}
     if verdict and not isinstance(failure.signature.identity, HabitIdentity):
-        # What a habit alone gets wrong is right but for that, and a witness for the rest.
+        # A target that only its habit makes wrong counts as right, and is a witness for the rest.
         habitual = verdict.explained.keys() & (states.keys() - {*failure.targets})
         states |= dict.fromkeys(habitual, State.RIGHT)
     if verdict and PYTORCH in verdict.mismatches:
@@ -177,5 +177,5 @@ def same_outputs(one: Outcome, other: Outcome) -> bool:
 
 
 def _digest(array: np.ndarray) -> tuple[object, ...]:
-    told = array[(0,) * array.ndim] if is_one(array) else array
-    return array.dtype, array.shape, zlib.crc32(np.ascontiguousarray(told).tobytes())
+    distinct = array[(0,) * array.ndim] if is_one(array) else array
+    return array.dtype, array.shape, zlib.crc32(np.ascontiguousarray(distinct).tobytes())

@@ -1,4 +1,4 @@
-"""What an experiment is asked, what it needs, and what it finds."""
+"""The plan, the services and the result of an experiment."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ def form_of(case: TestCase, runner: BackendRunner) -> str:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is asked of an experiment.
+    """The plan of an experiment.
 
     runs: what runs at first. repeats: in how many fresh processes a failure must occur in the same
-    way. isolates: whether a failure is worth the targets that tell whose fault it is. levels: by
+    way. isolates: whether a failure is worth running the targets that isolate its fault. levels: by
     compiler, the least optimised first. habits: by backend; what they explain is one failure.
     locates: whether beginnings of a model are run if a process dies of it without a message.
     """
@@ -92,7 +92,7 @@ class Plan:
 
 
 class Services(Protocol):
-    """Who runs, judges and writes models; each call starts the work and returns at once."""
+    """The services that run, judge and write models; each call starts the work and returns at once."""
 
     def run(self, run: Run) -> Pending[list[Outcome] | RunnerError]: ...
 
@@ -111,7 +111,7 @@ class Services(Protocol):
         ...
 
     def reference(self, case: TestCase) -> Pending[Outcome | Trouble]:
-        """What ONNX's reference evaluator computes from the model."""
+        """Starts ONNX's reference evaluator on the model."""
         ...
 
 
@@ -129,7 +129,7 @@ class Event:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What came of an experiment.
+    """The result of an experiment.
 
     outcomes: of what ran at first, `mismatch` where the verdict says so. extra: of what isolates
     a fault. failures: those that all repetitions showed; flaky: the others. repeats: by signature,
@@ -156,7 +156,7 @@ class Result:
 
     def by_backend(self) -> dict[str, list[Outcome]]:
         """The outcomes by the backend's label."""
-        found: dict[str, list[Outcome]] = {}
+        grouped: dict[str, list[Outcome]] = {}
         for outcome in self.outcomes:
-            found.setdefault(outcome.backend, []).append(outcome)
-        return found
+            grouped.setdefault(outcome.backend, []).append(outcome)
+        return grouped

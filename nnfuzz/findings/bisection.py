@@ -108,7 +108,9 @@ class Releases:
             found = replace(self, finding=finding)
             if (step := found.ask(self.own)).answer is ReleaseAnswer.FAILS:
                 return found
-        raise NotReproduced(f"it does not fail in {self.own} as it did: {step.answer} {step.seen}")
+        raise NotReproduced(
+            f"it does not fail in {self.own} as it did: {step.answer} {step.message}"
+        )
 
     def ask(self, release: str) -> BisectionStep:
         """Replays the finding in a release."""
