@@ -156,7 +156,7 @@ class CampaignTests(Table):
         return again, sorted(faults.keys() - again)
 
     def thin(self, below: int, most: int) -> int:
-        """Removes what only statistics need from the oldest tests without a failure.
+        """Removes columns that only statistics need from the oldest tests without a failure.
 
         below: an index. most: tests. Returns of how many.
         """

@@ -1,4 +1,4 @@
-"""Rows that belong to nothing or cannot be read, and what it takes to do without them."""
+"""Rows that belong to nothing or cannot be read, and the statements that remove them."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _STRAYS = {
         "(signature, test) NOT IN (SELECT signature, test FROM occurrences)",
     ),
 }
-"""By what they are called: table and condition."""
+"""By name of the kind of row: table and condition."""
 
 
 def strays(db: Database) -> Iterator[tuple[str, int, Callable[[], object]]]:
-    """Yields the rows that belong to nothing: what they are, how many, and what removes them."""
+    """Yields the rows that belong to nothing: their kind, their number, and how to remove them."""
     for name, (table, condition) in _STRAYS.items():
         where = f"FROM {table} WHERE {condition}"
         count = db.value(f"SELECT count(*) {where}")

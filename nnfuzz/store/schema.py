@@ -30,7 +30,7 @@ DROP TABLE keepable;
 INSERT INTO epochs SELECT * FROM kept;
 DROP TABLE temp.kept;
 """
-"""Statements that take away what only `GUIDED` has; the refusals of every epoch stay."""
+"""Statements that drop the columns that only `GUIDED` has; the refusals of every epoch stay."""
 TABLES = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE sessions (id INTEGER PRIMARY KEY, started REAL NOT NULL, seconds REAL NOT NULL,

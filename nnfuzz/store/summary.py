@@ -67,8 +67,8 @@ class OwnFigures:
 
 @dataclass(frozen=True)
 class PartFigures(OwnFigures):
-    """What a merged campaign knows of one of its parts. tests: how many there were. host: which
-    worked on it last. seen: when it recorded something last, in seconds since 1970.
+    """The figures of one part of a merged campaign. tests: how many there were. host: the machine
+    that worked on it last. seen: the time of its last record, in seconds since 1970.
     """
 
     shard: str = ""
@@ -143,7 +143,7 @@ class Summary(OwnFigures):
         sut_shares: Mapping[str, float],
         **more: Any,
     ) -> Summary:
-        """Makes a summary of what was counted. more: further fields."""
+        """Makes a summary of the counts. more: further fields."""
         comparable = figures.comparable
         return cls(
             tests=figures.tests,
@@ -170,11 +170,11 @@ def by_opset(writers: Mapping[str, int], case: CaseConfig) -> Mapping[str, int]:
     of nnfuzz, which did not record it and are left out, as are exporters that the configuration
     lacks. case: has the opsets that are fixed.
     """
-    found: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
     for writer, count in writers.items():
         if writer and exporter_of(writer) in case.exporters:
-            found[case.only(writer).opset] += count
-    return {str(opset): found[opset] for opset in sorted(found)}
+            counts[case.only(writer).opset] += count
+    return {str(opset): counts[opset] for opset in sorted(counts)}
 
 
 def summarise(
@@ -187,7 +187,7 @@ def summarise(
 ) -> Summary:
     """Makes the summary of a campaign from its tables and from figures that no table has.
 
-    avoided: what generation keeps away from now; None if it ever was. more: further fields.
+    avoided: the items that generation avoids now; None for all that it ever avoided. more: fields.
     """
     ever, buckets = store.restraints.ever_avoided(), store.occurrences.buckets()
     now = ever if avoided is None else avoided

@@ -1,4 +1,4 @@
-"""Takes over what another campaign's file holds.
+"""Takes over the rows of another campaign's file.
 
 Of two rows for one thing the lesser one stays, by its columns in order, so that it does not matter
 which of them came first. A test is there once, with all that belongs to it: the first recorded one.
@@ -48,7 +48,7 @@ class DifferentTests(Exception):
 
 @dataclass(frozen=True)
 class Taken:
-    """What somebody has of a campaign's file already.
+    """The rows of a campaign's file that a copy of it has already.
 
     The tests below an index and some later ones, `tests` in all; events and epochs up to a number;
     digests of the probes' answers, and of the rows and reductions of findings, by signature.
@@ -134,7 +134,7 @@ class _Addition:
         self._db.connection.executemany(query, packed)
 
     def _name_epochs(self) -> None:
-        """Adds what holds in the part's epochs; the temporary table epoch_of has their names."""
+        """Adds the settings of the part's epochs; the temporary table epoch_of has their names."""
         self._db.execute("CREATE TEMP TABLE epoch_of (old INTEGER PRIMARY KEY, new INTEGER)")
         query = f"""
             SELECT epoch FROM tests_of_part UNION SELECT epoch FROM part.hangs
@@ -200,13 +200,13 @@ class _Addition:
     def _add_sessions(self) -> None:
         """By when they began; of one that was copied while it went on, the longer one."""
         columns = "started, seconds, workers, sut"
-        found: dict[float, tuple[float, int, str]] = {}
+        sessions: dict[float, tuple[float, int, str]] = {}
         for place in ("main", "part"):
             for started, *rest in self._db.execute(f"SELECT {columns} FROM {place}.sessions"):
-                found[started] = max(found.get(started, (-1.0, 0, "")), tuple(rest))
+                sessions[started] = max(sessions.get(started, (-1.0, 0, "")), tuple(rest))
         self._db.execute("DELETE FROM main.sessions")
         query = f"INSERT INTO main.sessions ({columns}) VALUES (?, ?, ?, ?)"
-        for began, rest in sorted(found.items()):
+        for began, rest in sorted(sessions.items()):
             self._db.execute(query, began, *rest)
 
     def _add_reductions(self) -> None:
