@@ -98,9 +98,10 @@ class BackendPool(Pool[BackendSlot, LongRunOrder, Ran]):
         self.cpu = self.compiler_cpu = self.probe_cpu = 0.0
         """CPU seconds of workers for tests, inside of the compiler, and of workers for probes."""
         self.habits: tuple[Deviation, ...] = ()
-        """What the compiler computes otherwise everywhere, as far as it was asked."""
+        """The compiler's habits: numbers that it computes otherwise everywhere, as far as is known.
+        """
         self.hung = 0
-        """Elementary models that the compiler did not answer in time when it was asked."""
+        """The number of elementary models on which the compiler exceeded its time."""
         self._faults = 0
         self.works = False
         """Whether some model did well, of earlier sessions as well: from then on, a mistake of the
@@ -267,8 +268,8 @@ class BackendPool(Pool[BackendSlot, LongRunOrder, Ran]):
         for outcome in [] if isinstance(result, RunnerError) else result:
             if outcome.kind is OutcomeKind.TIMEOUT:
                 seconds = sum(outcome.seconds.values())
-                told = self.name, outcome.level, outcome.stage
-                order.suspected(Waiting(order.run.case.id, *told, seconds))
+                place = self.name, outcome.level, outcome.stage
+                order.suspected(Waiting(order.run.case.id, *place, seconds))
         order.answer.complete(result)
 
     def _count_cpu(self, order: LongRunOrder, sandbox: Sandbox, result: Ran) -> None:

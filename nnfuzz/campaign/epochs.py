@@ -146,7 +146,7 @@ class EpochDecider:
 
     @property
     def avoided(self) -> list[AvoidedRow]:
-        """What generation is to keep away from, by what was learnt so far."""
+        """The items that generation avoids, by all that was learnt so far."""
         return self._learner.avoided
 
     def _note(self, text: str) -> None:
