@@ -30,9 +30,10 @@ def reduce_campaign(
     budget: int,
     stopped: Callable[[], bool] = lambda: False,
 ) -> list[FindingRow]:
-    """Reduces what is not reduced yet, those that could not be included; returns all findings.
+    """Reduces the findings that are not reduced yet, failed attempts included; returns all
+    findings.
 
-    What an older nnfuzz has reduced is merged anew.
+    Findings that an older nnfuzz has reduced are merged anew.
     workers: see Reducer.dispatch. budget: of one. Raises: ConfigError.
     """
     config = CampaignConfig.from_json(store.config())
