@@ -56,7 +56,7 @@ class Oracle:
     def __call__(
         self, case: TestCase, outputs: Mapping[str, np.ndarray], target: str | Target = YOURS
     ) -> Verdict:
-        """Holds the outputs of a compiler, by name, against the envelope.
+        """Compares the outputs of a compiler, by name, with the envelope.
 
         The verdict's `mismatches` are under `target`; str(verdict) says what is wrong, or that
         nothing is, how much was compared, and how wide the intervals are (`widths`). An output that
@@ -70,9 +70,9 @@ class Oracle:
     def votes(
         self, case: TestCase, outputs: Mapping[str | Target, Mapping[str, np.ndarray]]
     ) -> Verdict:
-        """The same for several compilers, which are held against each other where the envelope has
-        no opinion: `disputes` of the verdict has what differs there by more than any legal way to
-        compute explains. outputs: by compiler. Raises: as `__call__`.
+        """The same for several compilers. Where the envelope is not determined, they are compared
+        with each other: `disputes` of the verdict has the outputs that differ there by more than
+        legal ways to compute explain. outputs: by compiler. Raises: as `__call__`.
         """
         from nnfuzz.compare.verdict import judged, with_widths
         from nnfuzz.compare.votes import disputes
@@ -84,10 +84,10 @@ class Oracle:
         }
         with one_thread():
             bounds = self._enclosure(case)
-            found = with_widths(judged(bounds, parsed), bounds)
-            right = {t: arrays for t, arrays in parsed.items() if not found.mismatches[t]}
+            verdict = with_widths(judged(bounds, parsed), bounds)
+            right = {t: arrays for t, arrays in parsed.items() if not verdict.mismatches[t]}
             differ = disputes(bounds, {**case.inputs, **case.weights}, right)
-        return replace(found, statistical=self._statistical, disputes=differ)
+        return replace(verdict, statistical=self._statistical, disputes=differ)
 
     def envelope(self, case: TestCase) -> dict[str, Envelope]:
         """By output: arrays `ref`, `lo` and `hi`, and `any`: a mask of what cannot be compared.
