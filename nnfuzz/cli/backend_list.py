@@ -1,4 +1,4 @@
-"""What `nnfuzz backends` prints: a line for each backend, or all about those that are named."""
+"""The output of `nnfuzz backends`: a line for each backend, or all about those that are named."""
 
 from __future__ import annotations
 

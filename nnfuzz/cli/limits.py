@@ -126,9 +126,9 @@ def _end(code: int, name: str, memory: int) -> NoReturn:
         os._exit(code)
     number = signal.Signals(-code)
     if number == signal.SIGXCPU:
-        told = "it takes too long to compute what the given file means"
+        reason = "it takes too long to compute what the given file means"
     elif number in _CRASHES:
-        told = (
+        reason = (
             f"a library dies of the given file ({number.name}, of at most {memory >> 30} GiB of "
             "memory)"
         )
@@ -137,5 +137,5 @@ def _end(code: int, name: str, memory: int) -> NoReturn:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
         os.kill(os.getpid(), number)
         os._exit(128 + number)
-    print(f"error: nnfuzz {name}: {told}", file=sys.stderr, flush=True)
+    print(f"error: nnfuzz {name}: {reason}", file=sys.stderr, flush=True)
     os._exit(USAGE)

@@ -185,8 +185,8 @@ def _refused_path(error: Exception) -> str:
     if not isinstance(error, OSError) or error.errno not in refusals or not error.filename:
         return ""
     path = one_line(error.filename)
-    shown = path if len(path) <= _SHOWN else f"{path[:_SHOWN]}..."
-    return f"{shown}: {error.strerror}; name another path"
+    short = path if len(path) <= _SHOWN else f"{path[:_SHOWN]}..."
+    return f"{short}: {error.strerror}; name another path"
 
 
 def _disk_is_full(error: Exception) -> bool:

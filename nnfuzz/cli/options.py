@@ -1,6 +1,6 @@
 """The options that several commands share and all of `nnfuzz fuzz`, as annotated types.
 
-Whatever is not given is None, so that each command keeps the defaults of its own settings, and a
+An option that is not given is None, so that each command keeps its own defaults, and a
 resumed campaign its own.
 """
 

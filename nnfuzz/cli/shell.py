@@ -38,7 +38,7 @@ class Grouped(TyperCommand):
         return parser
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Raises: click's UsageError, with what was probably meant by an argument too many."""
+        """Raises: click's UsageError, with the command that an argument too many probably meant."""
         try:
             return super().parse_args(ctx, args)
         except _USAGE_ERROR as error:
@@ -87,7 +87,7 @@ def write_options(command: Any, ctx: Any, formatter: Any) -> None:
 
 
 class _Survivor(io.FileIO):
-    """A stream that drops what it is told once its reader has gone, as `head` does.
+    """A stream that drops its text once its reader, such as `head`, has gone.
 
     The command goes on: a campaign ends with its summary and its exit code all the same.
     """
@@ -119,7 +119,7 @@ class _Visible(io.TextIOWrapper):
 
 
 def guard_streams() -> None:
-    """Has stdout and stderr show invisible characters, and outlive their readers.
+    """Makes stdout and stderr escape invisible characters, and outlive their readers.
 
     sys.__stdout__ and sys.__stderr__ stay what they were, for what draws on a terminal.
     """

@@ -103,8 +103,8 @@ def _parsed(steps: str) -> list[Step]:
     try:
         return [Step.parse(part) for part in steps.split("+")]
     except (KeyError, ValueError) as error:
-        told = error.args[0] if isinstance(error, KeyError) else f"{steps!r} is no list of steps"
-        raise UsageError(f"--steps: {told}") from error
+        reason = error.args[0] if isinstance(error, KeyError) else f"{steps!r} is no list of steps"
+        raise UsageError(f"--steps: {reason}") from error
 
 
 def _made(data: bytes, steps: Sequence[Step], seed: int) -> Iterator[tuple[bytes, Sequence[Step]]]:

@@ -47,7 +47,7 @@ def serve(
     nnfuzz serve bugs                          the dashboard of a ledger
 
     The campaign is read and never written, and may be over as well; one that
-    has not begun is waited for. docs/SERVE.md tells more. Ends
+    has not begun is waited for. docs/SERVE.md has the details. Ends
     with Ctrl-C.
     """
     try:

@@ -90,11 +90,11 @@ def _loop(settings: WatchSettings, interrupt: Interrupt, quiet: bool) -> WatchLo
         partial(watcher, quiet),
         interrupt.asked,
     )
-    found = {
+    candidates = {
         name: Candidates(own, registry.get(own.system), interpreters, _log)
         for name, own in settings.systems.items()
     }
-    return WatchLoop(around, found)
+    return WatchLoop(around, candidates)
 
 
 def _log(line: str) -> None:
