@@ -37,7 +37,7 @@ TOLERANCES: Mapping[str, tuple[float, float]] = {
 }
 """(rtol, atol) by dtype. ONNX's own test runner takes 1e-3 and 1e-7 for every dtype."""
 OTHER_FLOATS = (1e-1, 1e-1)
-"""For the 8-bit floats, whose neighbours lie up to 25 % apart."""
+"""For the 8-bit floats, whose neighbours differ by up to 25 %."""
 
 
 NOT_BEGUN = "not begun: the time was over"
@@ -146,8 +146,10 @@ def _by_envelope(
     producer: ProducerClient | None,
 ) -> list[LevelResult]:
     result = examine(case, runner, judge, levels, producer=producer)
-    found = result.verdict.mismatches if result.verdict else {}
-    judged = [_result(test, o, list(map(str, found.get(o.target, ())))) for o in result.outcomes]
+    mismatches = result.verdict.mismatches if result.verdict else {}
+    judged = [
+        _result(test, o, list(map(str, mismatches.get(o.target, ())))) for o in result.outcomes
+    ]
     partly = f"agrees on {coverage}" if (coverage := _coverage(result.verdict)) else ""
     return [r if r.message else replace(r, message=partly) for r in judged]
 

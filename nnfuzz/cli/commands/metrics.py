@@ -113,7 +113,7 @@ def _show(comparison: FolderComparison) -> None:
         measure = row.measure
         heading = measure.group if measure.group != group else ""
         group = measure.group
-        table.add_row(heading, measure.name, *(value or "" for value in row.shown), measure.text)
+        table.add_row(heading, measure.name, *(value or "" for value in row.figures), measure.text)
     console.print(table)
     for name, idle in comparison.idle_passes().items():
         known = len(comparison.known_passes[name])
