@@ -69,7 +69,7 @@ class Features:
         return {(node.op, node.rank) for node in self.nodes if node.degree}
 
     def operator_edges(self) -> set[tuple[str, str]]:
-        """Pairs of operators of which one reads the other."""
+        """Pairs of operators; the second reads a result of the first."""
         return {(self.nodes[a].op, self.nodes[b].op) for a, b in self.edges}
 
     def operator_triples(self) -> set[tuple[str, str, str]]:
@@ -91,11 +91,11 @@ class Features:
         """Operator with the dtypes of its inputs, alone and with each attribute's class."""
         heads = [(f"{node.op}({node.dtypes})", node.attributes) for node in self.nodes]
         plain = {head for head, _ in heads}
-        return plain | {f"{head} {shown}" for head, every in heads for shown in every}
+        return plain | {f"{head} {text}" for head, every in heads for text in every}
 
 
 def features(graph: GraphView) -> Features:
-    """The features of a graph, whoever made it."""
+    """The features of a graph of any origin."""
     types = {value.name: value for value in graph.values}
     nodes = tuple(_node(node, types) for node in graph.nodes)
     return Features(nodes, tuple(dict.fromkeys(_edges(graph.nodes))))
