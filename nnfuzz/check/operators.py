@@ -138,10 +138,10 @@ class _Check:
 
     def backward(self, signature: SignatureTypes) -> None:
         for rank in self.draw.shuffled(range(RANKS)):
-            found = draws.preceding(self.spec, signature, rank, self.draw)
-            if found is not None:
+            preceding = draws.preceding(self.spec, signature, rank, self.draw)
+            if preceding is not None:
                 self.report.backward += 1
-                self.sound(*found)
+                self.sound(*preceding)
                 return
         self.report.unsolved += 1
 
