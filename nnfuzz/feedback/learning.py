@@ -27,7 +27,9 @@ REPORTED_GROWTH = 1.2  # of the number of refused signatures until it is reporte
 
 @dataclass(frozen=True)
 class EpochConfig:
-    """What generation avoids in an epoch. reasons: why newly refused signatures are refused."""
+    """The items that generation avoids in an epoch. reasons: why newly refused signatures are
+    refused.
+    """
 
     refused: tuple[str, ...]
     reasons: Mapping[str, str]
@@ -62,7 +64,7 @@ class Learner:
 
     @property
     def avoided(self) -> list[AvoidedRow]:
-        """What generation is to keep away from, by item."""
+        """The reasons why generation avoids items, by item."""
         return self._throttle.avoided
 
     def avoid_failing(
@@ -116,11 +118,11 @@ class Learner:
         return {key: reasons[key] for key in sorted(new)}
 
     def _report(self, new: Iterable[AvoidedRow]) -> None:
-        """Notes in one line what generation avoids from now on."""
-        found = by_operator(new)
-        if not found:
+        """Reports in one line the items that generation avoids from now on."""
+        rows = by_operator(new)
+        if not rows:
             return
-        patterns = [f"{name} ({row.why} [{row.signature}])" for name, row in found.items()]
+        patterns = [f"{name} ({row.why} [{row.signature}])" for name, row in rows.items()]
         self._note(
             f"generation keeps away from {_some(patterns)} from now on, but in "
             f"{self._config.case.unrestrained:.0%} of the tests "
