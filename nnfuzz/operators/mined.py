@@ -48,11 +48,11 @@ def all_motifs(plugins: Sequence[ModuleType] = (), files: Iterable[str | Path] =
 
 def mined_motifs(files: Iterable[str | Path]) -> list[Motif]:
     """The motifs of motif files, those of the same name once. Raises: Unreadable."""
-    found: dict[str, Motif] = {}
+    motifs: dict[str, Motif] = {}
     for file in files:
         for pattern in read_patterns(file):
-            found.setdefault(pattern.name, as_motif(pattern))
-    return list(found.values())
+            motifs.setdefault(pattern.name, as_motif(pattern))
+    return list(motifs.values())
 
 
 def as_motif(pattern: MinedPattern) -> Motif:

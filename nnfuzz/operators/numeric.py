@@ -1,4 +1,4 @@
-"""What an operator spec says of values: where it is finite, its range, its rounding error."""
+"""An operator spec's statements on values: its domain, its range, its rounding error."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class Numeric:
         """Mask of output elements that ONNX leaves undefined for some inputs in the intervals.
 
         Out-of-range casts to integers, integer division by zero and the like; values that are not
-        finite are found without it. Default: None, everything is defined.
+        finite are masked without it. Default: None, everything is defined.
         """
         return None
 

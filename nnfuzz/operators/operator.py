@@ -5,7 +5,7 @@ attributes may hold expressions; `concrete` evaluates them. See docs/HOW_IT_WORK
 and `nnfuzz.operators.families` for the base classes that keep a usual spec at five lines.
 
 The contract has four parts: attributes (`attributed.py`), types (`typed.py`), numbers
-(`numeric.py`), and here what the operator means and where that is not to be relied on.
+(`numeric.py`), and here the operator's meaning and the exceptions from it.
 """
 
 from __future__ import annotations

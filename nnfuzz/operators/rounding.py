@@ -29,8 +29,8 @@ def elementary(u: float) -> float:
 def stepwise(u: float) -> float:
     """`elementary` for a step of another function, whose own approximation is admitted beside.
 
-    What is narrower than float32 is computed in it and rounded, or gives one of the two neighbours
-    of the true value: one unit in the last place.
+    A type narrower than float32 is computed in float32 and rounded, or gives one of the two
+    neighbours of the true value: one unit in the last place.
     """
     return 2.0 if u > SINGLE else elementary(u)
 

@@ -164,7 +164,7 @@ class Arithmetic(Binary):
         if intervals[0].lo.is_floating_point():
             a, b = intervals
             return [self.of_itself(a) if a is b else self.floating(a, b)]
-        # Integers wrap around, so the ends of an interval say nothing.
+        # Integers wrap around, so the ends of an interval bound nothing.
         return [uncertain(self.torch, *intervals)]
 
     def floating(self, a: Interval, b: Interval) -> Interval:

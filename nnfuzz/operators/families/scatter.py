@@ -87,7 +87,9 @@ def _multiplied(data: Range, updates: Range) -> Range:
 
 
 class Reduced(Scattering):
-    """Updates are added, multiplied and so on to what they meet; duplicates are welcome."""
+    """Updates are added to the elements at their places, multiplied and so on; duplicates are
+    allowed.
+    """
 
     since = 18
     reduction = Choice(tuple(TORCH_REDUCTIONS))
