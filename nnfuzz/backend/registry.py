@@ -295,7 +295,9 @@ def import_plugin(path: str | Path) -> ModuleType:
         del sys.modules[name]
         if isinstance(error, KeyboardInterrupt):
             raise
-        raise RegistryError(f"plug-in {path} cannot be imported: {_told(error, file)}") from error
+        raise RegistryError(
+            f"plug-in {path} cannot be imported: {_described(error, file)}"
+        ) from error
     return module
 
 
@@ -312,7 +314,7 @@ def _modules_beside(file: Path) -> Iterator[None]:
         sys.path.reverse()
 
 
-def _told(error: BaseException, file: Path) -> str:
+def _described(error: BaseException, file: Path) -> str:
     """The error with the last line of the file that it went through."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == str(file)]

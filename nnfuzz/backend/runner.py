@@ -177,7 +177,7 @@ class BackendRunner:
         if self._job.levels:
             self._send()
             return None
-        return [self._told(outcome) for outcome in self._done]
+        return [self._completed(outcome) for outcome in self._done]
 
     def _take_held(self, held: Iterable[HeldOutputs]) -> None:
         """Gives the outcomes of levels that agree their outputs, which a verdict needs."""
@@ -306,7 +306,7 @@ class BackendRunner:
         except Exception as error:
             raise AdapterFault(f"backend {self.spec}: {method}() failed: {error!r}") from error
 
-    def _told(self, outcome: Outcome) -> Outcome:
+    def _completed(self, outcome: Outcome) -> Outcome:
         """Adds the fields that the worker does not know, or died before it could send."""
         target = replace(outcome.target, release=self.release, form=self._form)
         label = self.spec.label if self.spec.label != target.compiler else ""

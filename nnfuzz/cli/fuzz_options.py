@@ -35,7 +35,9 @@ def probe_duration(text: str) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class FuzzOptions:
-    """The options of the command line; None for those not given, which have the settings' defaults."""
+    """The options of the command line; None for those not given, which have the settings'
+    defaults.
+    """
 
     backend: opt.Backends = None
     level: Annotated[opt.Levels, Recorded("levels", listed)] = None

@@ -92,7 +92,9 @@ class Plan:
 
 
 class Services(Protocol):
-    """The services that run, judge and write models; each call starts the work and returns at once."""
+    """The services that run, judge and write models; each call starts the work and
+    returns at once.
+    """
 
     def run(self, run: Run) -> Pending[list[Outcome] | RunnerError]: ...
 

@@ -161,8 +161,10 @@ def localised_finding(
         nullcontext(servers) if servers else Servers(spec, registry, finding.config) as shared,
         shared.lent(spec) as (service, runner),
     ):
-        where = localise(finding.case, finding.failure, runner, ProducerClient.asking(service))
-    return replace(finding, localisation=as_json(where) if where else None)
+        localisation = localise(
+            finding.case, finding.failure, runner, ProducerClient.asking(service)
+        )
+    return replace(finding, localisation=as_json(localisation) if localisation else None)
 
 
 def _localised_or_why_not(finding: Finding, registry: BackendRegistry, servers: Servers) -> Finding:

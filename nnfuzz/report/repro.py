@@ -90,7 +90,9 @@ def inlined(finding: Finding) -> dict[str, str] | None:
 
 
 def takes_module(finding: Finding) -> bool:
-    """Whether the failing backend reads PyTorch, so that the failure is not one of the ONNX model."""
+    """Whether the failing backend reads PyTorch, so that the failure is not one of the
+    ONNX model.
+    """
     return finding.failure.targets[0].form in (MODULE, EXPORTED)
 
 

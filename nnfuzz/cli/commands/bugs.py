@@ -197,7 +197,9 @@ def merge(
 
 @bugs.command(cls=Grouped)
 def remove(bug: BugName, ledger: LedgerFolder = LEDGER) -> None:
-    """Delete a bug's folder. Keep an entry that is no bug as wontfix instead: it stays known then."""
+    """Delete a bug's folder. Keep an entry that is no bug as wontfix instead: it stays
+    known then.
+    """
     from nnfuzz.bugs.ledger import Ledger
 
     book = Ledger.opened(ledger)

@@ -69,7 +69,7 @@ def _show(finding: Finding, result: Replayed, elsewhere: str) -> None:
         stage = failed[0].stage if failed else outcome.stage
         typer.echo(f"{outcome.backend} {outcome.level}: {kind} ({stage})")
     for failure in result.failures:
-        typer.echo(f"seen: {failure.signature}")
+        typer.echo(f"failure: {failure.signature}")
     fixed = result.answer is ReplayResult.FIXED
     verdict = result.result.verdict if result.result else None
     if verdict and verdict.coverage:

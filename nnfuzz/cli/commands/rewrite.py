@@ -54,7 +54,7 @@ def rewrite(
     Inputs and outputs keep their names, dtypes and shapes. Prints a line per file, with its steps.
     """
     if list_:
-        typer.echo(rules_told())
+        typer.echo(rules_text())
         return
     if model is None or out is None:
         raise UsageError("nnfuzz rewrite needs a MODEL and --out DIR, or --list")
@@ -73,7 +73,7 @@ def rewrite(
         typer.echo(f"{file}: {'+'.join(map(str, done)) or 'no step has a place in it'}")
 
 
-def rules_told() -> str:
+def rules_text() -> str:
     """All rules by family, a line each, as Markdown."""
     from nnfuzz.rewrite.catalogue import RULES
 
