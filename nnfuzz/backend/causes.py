@@ -194,6 +194,6 @@ def _without_class(cause: ChainedError) -> ChainedError:
 
 
 def _without_remarks(lines: Sequence[str]) -> list[str]:
-    """Without what a log has of lesser levels, and without the level of an error."""
+    """A log without the lines of lesser levels, and without the level of an error."""
     kept = [_ERROR_LEVEL.sub("", line) for line in lines if not _REMARK.match(line)]
     return kept if any(line.strip() for line in kept) else list(lines)

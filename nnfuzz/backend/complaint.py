@@ -107,7 +107,7 @@ _SIZES = re.compile(
     r"|\bexpected to be (?:a )?\dD\b",
     re.IGNORECASE,
 )
-"""What a shape is, not that it is unknown; in a normalised text, where numbers are N."""
+"""A known shape; in a normalised text, where numbers are N."""
 _LAST_WORDS = re.compile(
     r"assert|terminate called|what\(\)|malloc|free\(\)|double free|corrupt|fatal error"
     r"|check failed|sanitizer|runtime error:|panicked at|stack smashing|\b[A-Z]{2,} error\b",
@@ -150,8 +150,8 @@ def read_complaint(error: CompilerError) -> Complaint:
 
 
 def _refusing(error: CompilerError, causes: Sequence[ChainedError]) -> list[ChainedError]:
-    """The causes that are refusals. An exporter may have written what the standard's checker does
-    not know, so that its words do not count here.
+    """The causes that are refusals. An exporter may have written a model that the standard's
+    checker does not know, so that its words do not count here.
     """
     words = error.stage is not Stage.EXPORT
     return [
@@ -179,7 +179,7 @@ def _paragraphs(message: str) -> list[str]:
 
 
 def stated_cause(message: str) -> str:
-    """What a message states, in one line: lines that only lead to it, quote a module or point
+    """The statement of a message, in one line: lines that only lead to it, quote a module or point
     elsewhere are left out, unless nothing else is there.
     """
     lines = _lines(message)
@@ -198,7 +198,7 @@ def _lines(text: str) -> list[str]:
 def _stated(text: str) -> list[str]:
     """The lines that are neither context nor a dump; the condition of a check only if need be."""
     plain = [line for line in _lines(text) if not _DUMP.search(line)]
-    follows = [" " in line for line in plain[1:]] + [True]  # else it belongs to what announces it
+    follows = [" " in line for line in plain[1:]] + [True]  # else it belongs to its announcement
     stated = [
         line
         for line, sentence in zip(plain, follows, strict=False)
@@ -210,7 +210,7 @@ def _stated(text: str) -> list[str]:
 
 
 def _innermost(line: str) -> str:
-    """What a line says behind a dump of nodes and types, if a statement follows there."""
+    """The statement behind a dump of nodes and types in a line, if there is one."""
     head, mark, rest = line.partition(": ")
     while mark:
         if _QUOTES_NODES.search(head) and len(re.findall(r"[A-Za-z]{2,}", rest)) >= FEWEST_WORDS:

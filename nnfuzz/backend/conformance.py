@@ -53,7 +53,7 @@ def check_backend(
     probes: Iterable[ConformanceProbe] | None = None,
     say: Callable[[str], None] = _to_stderr,
 ) -> dict[str, str]:
-    """Checks the backend "name,key=value"; returns what became of each probe: "ok" or why not.
+    """Checks the backend "name,key=value"; returns the result of each probe: "ok" or why not.
 
     say: called with a line before each step, which a slow compiler takes seconds for; `pytest -s`
     shows what goes to stderr.

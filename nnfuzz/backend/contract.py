@@ -157,7 +157,7 @@ class Backend(ABC):
     """Steps that may follow a level in a drawn pipeline, see `draw_pipeline`: words without any of
     "+, "."""
     validates: ClassVar[bool] = True
-    """Whether it promises to refuse what is no valid model; else it is none of its faults to take
+    """Whether it promises to refuse models that are not valid; if not, it is no fault of it to take
     one."""
     preload: ClassVar[tuple[str, ...]] = ()
     issue_form: ClassVar[IssueForm | None] = None  # where bugs are reported, for nnfuzz file
@@ -177,19 +177,20 @@ class Backend(ABC):
     environment: ClassVar[Mapping[str, str]] = {}
     """Variables for the worker, set before the compiler is imported: one thread, for example."""
     narrows: ClassVar[Mapping[str, str]] = {}
-    """Types that the compiler computes in narrower ones by design, such as float64: float32. Said
-    once in the summary; what it explains is no finding."""
+    """Types that the compiler computes in narrower ones by design, such as float64: float32. Listed
+    once in the summary; a mismatch that it explains is no finding."""
     compiling: ClassVar[Stage] = Stage.COMPILE
     """The stage that `build` is: TRANSFORM or EXPORT where it turns the model into another one."""
     baseline: ClassVar[str] = ""
-    """A level that shows nothing of the backend's own work, but what that work is held against:
+    """A level that does none of the backend's own work, with which the other levels are compared:
     where it is not right, the backend is not to blame for the other levels either."""
     collections: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Passes of unrelated rewrites, and options that have them: name -> ONNX operators that all of
     these have in common."""
     reads: ClassVar[str] = ONNX
-    """What `load` gets: a serialised ONNX model, or an nnfuzz.backend.modules.TorchSource, for
-    "module" and "exported". An option that means "form" lets the user choose."""
+    """The form that `load` gets: a serialised ONNX model, or an nnfuzz.backend.modules.TorchSource,
+    for "module" and "exported". An option that means "form" lets the user choose.
+    """
     Options: ClassVar[type[BackendOptions]] = BackendOptions
 
     def __init__(self, **options: Any):
@@ -198,7 +199,7 @@ class Backend(ABC):
 
     @property
     def device(self) -> str:
-        """What the compiled model runs on, such as "cpu" or "cuda:0"."""
+        """The device of the compiled model, such as "cpu" or "cuda:0"."""
         return self.declared("device") or CPU
 
     @property
@@ -208,11 +209,11 @@ class Backend(ABC):
 
     @property
     def form(self) -> str:
-        """What `load` gets under these options; see `reads`."""
+        """The form that `load` gets under these options; see `reads`."""
         return self.declared("form") or self.reads
 
     def target(self, level: str, release: str = "") -> Target:
-        """What runs at a level. Options that change the behaviour belong to the pipeline.
+        """The target of a level. Options that change the behaviour belong to the pipeline.
 
         release: if it is known; the compiler is not asked.
         """
@@ -310,7 +311,7 @@ class Backend(ABC):
 
     @classmethod
     def missing(cls) -> str | None:
-        """Why the backend cannot be used here and what to do about it; None if it can.
+        """Why the backend cannot be used here, with the fix; None if it can.
 
         Looks for the preloaded libraries without importing them.
         """
@@ -322,7 +323,7 @@ class Backend(ABC):
 
     @abstractmethod
     def versions(self) -> dict[str, str]:
-        """Versions of the compiler and of whatever else decides about its behaviour.
+        """Versions of the compiler and of the libraries that decide its behaviour.
 
         Called first in every worker: import the compiler here.
         Raises: BackendUnavailable if the options ask for a device that is absent.
@@ -330,7 +331,7 @@ class Backend(ABC):
 
     @abstractmethod
     def load(self, model: Any) -> Any:
-        """Serialised ONNX model, or what `reads` says -> what `build` takes. Once per model.
+        """Serialised ONNX model, or the form of `reads` -> the argument of `build`. Once per model.
 
         A serialised model is an nnfuzz.backend.interface.OnnxModel: bytes, with `inputs` and
         `outputs`, which have dtype and shape by name.
@@ -348,8 +349,9 @@ class Backend(ABC):
     def fired_passes(self, module: Any, level: str) -> list[str]:
         """Names of the passes that changed the module on the way to `level`, in order, once each.
 
-        Leaves out those that `build_without` cannot switch off. Where compilation fails, what ran
-        and what may have failed. Optional. Raises: NotImplementedError if they are not known.
+        Leaves out those that `build_without` cannot switch off. Where compilation fails, the
+        passes that ran and the one that may have failed. Optional. Raises: NotImplementedError if
+        they are not known.
         """
         raise NotImplementedError(f"{self.name} does not report its passes")
 
@@ -393,10 +395,10 @@ class Backend(ABC):
         """The reason of an error, in the words that the compiler has printed; None where it has
         printed none.
 
-        text: what was written to stdout and stderr, by whatever process, while the stage that
-        raised an error ran, and before it at this level; long outputs without their middle. What is
-        returned takes the place of the exception's message before `complaint` reads it. Only for
-        compilers whose exceptions do not say what is wrong. A function of the text alone, called
+        text: the output on stdout and stderr, by any process, while the stage that raised an error
+        ran, and before it at this level; long outputs without their middle. The returned text takes
+        the place of the exception's message before `complaint` reads it. Only for compilers whose
+        exceptions do not state the reason. A function of the text alone, called
         without the compiler; never asked of a process that died.
         """
         return None
@@ -487,7 +489,7 @@ class Backend(ABC):
 
 @dataclass(frozen=True)
 class Executable:
-    """A compiled program that checks what goes in and what comes out."""
+    """A compiled program that checks its inputs and outputs."""
 
     backend: str
     imported: Imported
@@ -497,7 +499,7 @@ class Executable:
         """Runs the program on private copies of the inputs.
 
         Output dtypes and shapes are left to the oracle, since wrong ones are the compiler's doing.
-        Raises: InputError, OutputError, or whatever the compiler raises.
+        Raises: InputError, OutputError, or any error of the compiler.
         """
         check_inputs(self.imported.inputs, inputs)
         outputs = self.program({name: np.array(inputs[name], order="C") for name in inputs})

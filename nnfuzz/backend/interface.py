@@ -49,7 +49,7 @@ class OnnxModel(bytes):
 
     @cached_property
     def outputs(self) -> dict[str, TensorSpec]:
-        """By name, in order; as the file declares them, whatever the compiler will return."""
+        """By name, in order; as the file declares them, not as the compiler returns them."""
         return {value.name: _tensor_spec(value) for value in self._graph.output}
 
     @property

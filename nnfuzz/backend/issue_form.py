@@ -9,7 +9,7 @@ PARTS = (
     *("symptom", "report", "repro", "error", "versions", "platform", "expected"),
     *("device", "machine"),
 )
-"""What a section may hold, in braces: one sentence; the whole report; the stand-alone script; the
+"""The fields of a section, in braces: one sentence; the whole report; the stand-alone script; the
 error with its traceback; versions of everything; operating system and processor; what is right; the
 device that the failing target runs on; the processor's architecture."""
 

@@ -48,7 +48,7 @@ BRIEF = 300
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """The last stage reached by one test case on one target, and what it left behind.
+    """The last stage reached by one test case on one target, with outputs or an error.
 
     `captured` is the tail of what the compiler wrote to stdout and stderr. `seconds` maps a stage
     to the wall time spent in it; `cpu` is the CPU time of all of them. `outputs` is set when kind
@@ -110,7 +110,7 @@ def marked(outcome: Outcome) -> Outcome:
 
 @dataclass(frozen=True)
 class Brief:
-    """What a campaign's store keeps of an outcome: its kind, and more if that is not `ok`.
+    """The part of an outcome that a campaign's store keeps: its kind, and more if that is not `ok`.
 
     message: its first BRIEF characters; the finding's folder has all of it.
     """

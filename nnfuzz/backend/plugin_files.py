@@ -80,7 +80,7 @@ def _source(plugin: str) -> Path | None:
 
 
 def _add(file: Path, files: dict[str, bytes], modules: dict[str, None]) -> bool:
-    """Adds a file and what it imports, if it hides no installed module on the path."""
+    """Adds a file and its imports, if it hides no installed module on the path."""
     if (other := _origin(file.stem)) and other != file and _is_installed(other):
         return False
     try:

@@ -1,7 +1,7 @@
 """Whether words are a compiler's own statement that it does not implement something.
 
-What a compiler refuses is no bug, and what fails by accident is one whatever words it has: a slip
-of Python's ("unsupported operand type(s)"), an assertion, what calls itself internal. The rules are
+A refusal is no bug. A failure by accident is a bug whatever its words are: a slip of Python's
+("unsupported operand type(s)"), an assertion, an error that calls itself internal. The rules are
 about programming languages and ordinary English; where a compiler speaks otherwise, its adapter
 says so (`Backend.complaint`).
 """
@@ -51,7 +51,7 @@ _GOES_ON = re.compile(
     r"|\bignor(?:ed|ing)\b|\bskipp(?:ed|ing)\b",
     re.IGNORECASE,
 )
-"""Of what is done in place of what is not supported: a remark, and not why something failed."""
+"""Words on a substitute for an unsupported feature: a remark, and no reason of a failure."""
 
 
 def refuses(cause: ChainedError, bases: Iterable[str], statement: Iterable[str]) -> bool:
@@ -69,5 +69,5 @@ def refuses(cause: ChainedError, bases: Iterable[str], statement: Iterable[str])
 
 
 def refusing_lines(lines: Iterable[str]) -> list[str]:
-    """The lines that say that something is not supported, but those about what is done instead."""
+    """The lines that call something unsupported, without those about a substitute."""
     return [line for line in lines if _WORDS.search(line) and not _GOES_ON.search(line)]

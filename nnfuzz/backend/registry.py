@@ -232,7 +232,7 @@ class BackendRegistry:
 
 
 def checked_class(cls: type[Backend], source: str) -> type[Backend]:
-    """The class. Raises: RegistryError, which names what it must have and has not."""
+    """The class. Raises: RegistryError, which names the members that it lacks."""
     absent = [name for name in ("name", "levels") if not hasattr(cls, name)]
     absent += [f"{name}()" for name in sorted(cls.__abstractmethods__)]
     if absent:
@@ -245,7 +245,7 @@ def _loaded(cls: type[Backend]) -> Callable[[], type[Backend]]:
 
 
 def plugin_name(path: str | Path) -> str:
-    """What other processes know a plug-in by: the whole path of a file, the name of a module."""
+    """The name of a plug-in in other processes: the whole path of a file, the name of a module."""
     return str(path) if _is_module(path) else str(Path(path).resolve())
 
 

@@ -1,9 +1,9 @@
 """Releases of a compiler, each in a Python environment of its own in the user's cache folder.
 
-An environment holds one release with the NumPy that it wants, and what every worker imports. The
-adapter says what a release needs (`Backend.distribution`, `older`); nnfuzz and the adapter
-themselves are lent to it (`forkserver.Home`). It is made by uv, or by venv and pip; once it is
-there, nothing is asked of the network.
+An environment holds one release with the NumPy that it wants, and the libraries of every worker.
+The adapter names the packages of a release (`Backend.distribution`, `older`); nnfuzz and the
+adapter themselves are lent to it (`forkserver.Home`). It is made by uv, or by venv and pip; once it
+is there, nothing is asked of the network.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from nnfuzz.base.untrusted import read_bytes
 from nnfuzz.sandbox.forkserver import Home
 
 WORKER = ("numpy", "ml_dtypes>=0.5", "onnx>=1.19")
-"""What the workers of every backend import; which NumPy is for the resolver to say."""
+"""Packages that the workers of every backend import; the resolver chooses the NumPy."""
 _LAST_WORDS = 600  # characters of an installer's output: its end names the cause
 _DRAFT = ".part"
 
@@ -141,7 +141,7 @@ def release_of(backend: type[Backend], release: str) -> str:
 
 
 def known_release(backend: type[Backend]) -> str:
-    """The installed release by what its packages say of themselves; "" if they say nothing.
+    """The installed release by the metadata of its packages; "" if they have none.
 
     The compiler is neither imported nor started, which would take seconds.
     """
@@ -229,7 +229,7 @@ def environment_of(
 ) -> Environment:
     """Makes the environment that holds some packages if there is none, and returns it.
 
-    packages: what it is named after, and what an installer is asked for, unless it is asked for
+    packages: those that name the environment, and that an installer gets, unless it gets
     `installed`. modules: those that must be importable there. Raises: ReleaseError.
     """
     machine = (*sys.version_info[:2], platform.machine())

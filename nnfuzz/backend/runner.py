@@ -1,4 +1,4 @@
-"""Runs test cases on one backend: submit a model, get one outcome per level, whatever dies."""
+"""Runs test cases on one backend: submit a model, get one outcome per level, also for deaths."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ as a hang must not depend on how fast earlier tests were."""
 _STAGES = (Stage.EXPORT, Stage.TRANSFORM, Stage.IMPORT, Stage.COMPILE, Stage.EXECUTE)
 """The stages of a worker; a status page that names another stage is damaged."""
 _TRACING = ("nnfuzz.backend.modules", "torch._dynamo", "torch.export")
-"""What a graph becomes a module of PyTorch with; their import takes seconds."""
+"""Libraries that turn a graph into a module of PyTorch; their import takes seconds."""
 _POSSIBLE = {
     (kind, stage)
     for kind in OutcomeKind
@@ -115,7 +115,7 @@ class BackendRunner:
         self._done: list[Outcome] = []
         self._seconds = math.inf
         self._answered = 0  # levels when the job in hand was sent
-        self._imported = ""  # what was printed until the import of the test case failed
+        self._imported = ""  # the output until the import of the test case failed
 
     @property
     def name(self) -> str:
@@ -161,7 +161,7 @@ class BackendRunner:
                 f"backend {self.spec}: {event.error_type}: {event.message}\n{event.traceback}"
             )
         if isinstance(event, Death):
-            # The sandbox tries again what is not the job's doing, unless a level was answered.
+            # The sandbox repeats a job without blame for a death, unless a level has answered.
             untried = len(self._done) > self._answered
             if event.kind is DeathKind.STANDSTILL and not untried:  # it may stop itself
                 event = replace(event, kind=DeathKind.TIMEOUT)
@@ -203,7 +203,7 @@ class BackendRunner:
         return self.wait()
 
     def wait(self) -> list[Outcome]:
-        """The outcomes of what was submitted. Raises: as `feed`."""
+        """The outcomes of the submitted job. Raises: as `feed`."""
         while True:
             for _, event in wait([self.sandbox]):
                 outcomes = self.feed(event)
@@ -300,7 +300,9 @@ class BackendRunner:
 
     @contextmanager
     def _asking(self, method: str) -> Iterator[None]:
-        """Whatever an adapter's reader of texts raises is its own: no compiler is loaded here."""
+        """An error of an adapter's text reader is the adapter's fault: no compiler is
+        loaded here.
+        """
         try:
             yield
         except Exception as error:
@@ -318,7 +320,7 @@ def checked(outcome: Outcome, target: Target, compares: bool = False) -> Outcome
     """An outcome that a worker has sent. target: the one that it was to run. compares: whether the
     worker compares outputs, and may send none.
 
-    Raises: ValueError for what is none, or that of another target.
+    Raises: ValueError if it is no outcome, or that of another target.
     """
     if outcome.target != target or (outcome.kind, outcome.stage) not in _POSSIBLE:
         raise ValueError(f"{outcome.kind} at {outcome.stage} of {outcome.target}, not {target}")

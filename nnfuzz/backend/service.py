@@ -49,8 +49,9 @@ if TYPE_CHECKING:
     from nnfuzz.backend.modules import TorchSource
 
 EXCESS, MOST_BYTES = 16, 1 << 20
-"""An output is sent that takes up to so many times what was expected, or so many bytes: the widest
-dtype has 16 times the bytes of the narrowest, so what exceeds it has more elements."""
+"""An output is sent if it takes up to so many times the expected bytes, or so many bytes: the
+widest dtype has 16 times the bytes of the narrowest, so a larger output has more elements.
+"""
 _NOT_THE_COMPILER = (
     AdapterError,
     InputError,
@@ -130,7 +131,7 @@ class BackendService(Service):
 
     @does(AskVersions)
     def versions(self, job: AskVersions, report: Report) -> Versions:
-        """In an environment of its own, with those of what the compiler works with there."""
+        """The versions; in an environment of its own, also those of the libraries there."""
         versions = self._backend.versions()
         if self._abroad:
             import onnx
@@ -150,7 +151,7 @@ class BackendService(Service):
         return self._backend.import_model(given)
 
     def _loaded(self, model: bytes) -> object:
-        """What the backend loads of a model whose interface it may ask for in vain."""
+        """The loaded model. Its declared interface may be unreadable."""
         try:
             return self._backend.load(OnnxModel(model))
         except InputError as error:
@@ -300,7 +301,7 @@ class BackendService(Service):
 
 @contextmanager
 def _numpy_needed() -> Iterator[None]:
-    """Ends the process if what is in it has broken NumPy: a crash where that shows, no fault of
+    """Ends the process if a library has broken NumPy: a crash where that shows, no fault of
     nnfuzz, and no matter of the next model.
     """
     try:

@@ -8,8 +8,9 @@ SLIPS = frozenset(
     "AttributeError BufferError IndexError KeyError LookupError NameError OverflowError "
     "StopIteration TypeError UnicodeDecodeError UnicodeEncodeError error".split()
 )
-"""What Python raises for mistakes in the code at hand, and what a compiler may raise on purpose as
-well; "error" is that of struct."""
+"""Errors that Python raises for mistakes in the code at hand, and that a compiler may raise on
+purpose as well; "error" is that of struct.
+"""
 NEVER_MEANT = frozenset(
     "AssertionError RecursionError SystemError UnboundLocalError ZeroDivisionError".split()
 )
@@ -28,7 +29,7 @@ _IMPOSSIBLE = re.compile(
     r"|\bthis is (?:likely )?a bug\b|\bassert(?:ion)?\b.{0,80}\bfailed\b|\bassertion_?error\b",
     re.IGNORECASE,
 )
-"""Ordinary English for what its author has thought impossible."""
+"""Ordinary English for events that the author thought impossible."""
 _OF_PYTHON = re.compile(
     r"\bunsupported operand type|\bnot supported between instances of\b"
     r"|\bunsupported (?:format (?:string|character)|pickle protocol)"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MAX_NODES = 1_000_000
 """Of a model, with its functions written out at every call; the largest models that exporters write
 of modules have some ten thousand."""
-_WORDS = 200  # characters of what the checker says
+_WORDS = 200  # characters of the checker's message
 _SHOWN = 5  # functions of a circle that an error names
 
 

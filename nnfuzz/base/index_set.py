@@ -94,7 +94,9 @@ class IndexSet:
             yield from map(self._part.index, range(start, end))
 
     def _add_places(self, start: int, end: int) -> None:
-        """Adds the places from `start` up to `end`, which is excluded, and joins what touches."""
+        """Adds the places from `start` up to `end`, which is excluded, and joins adjacent
+        ranges.
+        """
         if start >= end:
             return
         low, high = bisect_left(self._ends, start), bisect_right(self._starts, end)

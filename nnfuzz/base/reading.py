@@ -37,7 +37,7 @@ MAX_DEPTH = 100
 
 
 MOST = 1e11
-"""Of what is counted or measured, in seconds 3,000 years: what is more is out of range for clocks,
+"""The most of a count or a measure, in seconds 3,000 years: more is out of range for clocks,
 calendars and the system, and nobody means it."""
 
 
@@ -170,7 +170,7 @@ def _any(value: Json, depth: int) -> Any:
     return [_any(item, depth - 1) for item in value] if isinstance(value, list) else value
 
 
-# -- what holds other values ------------------------------------------------------------------
+# -- values that hold other values ------------------------------------------------------------
 
 
 def _first(kinds: Sequence[Any]) -> Reader:

@@ -135,7 +135,7 @@ class BackendPool(Pool[BackendSlot, LongRunOrder, Ran]):
         return versions
 
     def learn_habits(self, seconds: float = math.inf) -> tuple[Deviation, ...]:
-        """Asks the first worker, which also shows what to expect of levels.
+        """Determines the habits on the first worker, which also gives the usual times of levels.
 
         seconds: after which no more is asked. Raises: RunnerError.
         """
@@ -149,7 +149,7 @@ class BackendPool(Pool[BackendSlot, LongRunOrder, Ran]):
     def submit(
         self, run: Run, urgent: bool = False, watcher: Watcher | None = None
     ) -> Pending[Ran]:
-        """Queues a run; urgent ones go first, and what is known to be slow goes aside."""
+        """Queues a run; urgent ones go first, and those known to be slow go aside."""
         order = LongRunOrder(run, Pending(), watcher, run.slow)
         if run.slow:
             self.aside.submit(order)
@@ -158,7 +158,7 @@ class BackendPool(Pool[BackendSlot, LongRunOrder, Ran]):
         return order.answer
 
     def dispatch(self, more: Callable[[], LongRunOrder | None] = lambda: None) -> None:
-        """Hands work to idle workers, and looks after what takes long."""
+        """Hands work to idle workers, and moves long runs aside."""
         for slot in self.workers:
             if slot.waited > self.pace.unusual and self.aside.room:
                 self._move_aside(slot)
@@ -196,7 +196,7 @@ class BackendPool(Pool[BackendSlot, LongRunOrder, Ran]):
 
     @property
     def at_work(self) -> bool:
-        """Whether there is more to wait for than what goes on aside."""
+        """Whether there is more to wait for than the long runs."""
         return super().busy
 
     @property
@@ -213,7 +213,7 @@ class BackendPool(Pool[BackendSlot, LongRunOrder, Ran]):
         return min(MOST_AHEAD, math.ceil(self.pace.meanwhile / len(self.levels)))
 
     def give_up(self) -> None:
-        """Stops what takes long, which is suspected to hang, and forgets what is queued."""
+        """Stops long runs, which are suspected to hang, and empties the queue."""
         for slot in self.workers:
             if slot.order and slot.active and slot.waited > self.pace.unusual:
                 LongRun(self.name, slot.active, slot.order).suspected()
@@ -229,7 +229,7 @@ class BackendPool(Pool[BackendSlot, LongRunOrder, Ran]):
         self.server.close()
 
     def _anew(self, order: LongRunOrder) -> LongRun:
-        """Has a new worker carry out what is known to be slow."""
+        """Has a new worker carry out a run that is known to be slow."""
         long = LongRun(self.name, self._runner(), order)
         order.run.submit(long.runner)
         return long

@@ -20,12 +20,12 @@ class CpuMeter:
         self._after: dict[str, float] | None = None
 
     def begin(self) -> None:
-        """Leaves out what came before: starting, asking compilers, probing."""
+        """Leaves out earlier work: starting, determining habits, probing."""
         self._before = self._spent()
         self.phases.clear()
 
     def end(self) -> None:
-        """Leaves out what comes now: reductions after the last test."""
+        """Leaves out later work: reductions after the last test."""
         self._after = self._spent()
 
     def per_test(self, tests: int, probes: int = 0) -> dict[str, float | dict[str, float]]:

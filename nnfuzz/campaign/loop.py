@@ -4,7 +4,8 @@
         -> judge (a producer's job; when outputs differ, or the test is sampled)
         -> repetition in fresh workers -> finding folder -> one transaction
         -> reduction beside it
-        -> at the first index of each epoch: what is refused and avoided from there on
+        -> at the first index of each epoch: the signatures that are refused and avoided from there
+        on
 
 The parent runs no compiler and no PyTorch; a process that dies costs one index.
 """
@@ -59,8 +60,8 @@ def _heap_frozen() -> Iterator[None]:
 
 
 def _trim() -> None:
-    """Gives free memory back to the system, where the C library can: what lies scattered among what
-    is in use it keeps, more of it over days.
+    """Gives free memory back to the system, where the C library can: pieces between others that are
+    in use are kept, and grow over days.
     """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
@@ -70,7 +71,7 @@ def _trim() -> None:
 class Loop:
     """One session of a campaign.
 
-    stopped: asked often; once true, what is open is dropped. indexes: that are tested, if these are
+    stopped: called often; once true, open tests are dropped. indexes: that are tested, if these are
     not the ones of the campaign, or of its part.
     """
 
@@ -176,7 +177,7 @@ class Loop:
         return self.recorder.seconds()
 
     def cpu_ms(self) -> dict[str, float | dict[str, float]]:
-        """Milliseconds of CPU time per test of this session, by who has spent them."""
+        """Milliseconds of CPU time per test of this session, by kind of process."""
         tests = self.recorder.figures.tests - self._tests_before
         return self.cpu.per_test(tests, 0 if self._probing else self._tests.probes)
 

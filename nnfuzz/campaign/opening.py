@@ -219,7 +219,7 @@ class Knowledge:
 
 
 def _first_steps(config: CampaignConfig) -> str:
-    """What happens before and beside the first tests, and for how long, for people."""
+    """A sentence on the work before and beside the first tests, with its limits."""
     within = f" (for at most {config.first_seconds:.0f} s)" if config.timed else ""
     probes, begins = "", f"begins with elementary models, which show how a compiler rounds{within}"
     if config.tests_limit is not None:
@@ -266,7 +266,7 @@ def _prober(opening: Opening, workers: CampaignWorkers, answers: ProbeAnswers) -
     return Prober(levels, keys, event.value.variables, answers, opening.store.probes.add)
 
 
-# -- what other nodes share -------------------------------------------------------------------
+# -- exchange with other nodes ----------------------------------------------------------------
 
 
 def _exchange(opening: Opening, versions: VersionsByBackend) -> tuple[Exchange, Leased | None]:
@@ -299,7 +299,7 @@ def _name_of_node(store: Store) -> str:
     return name
 
 
-# -- what records and decides -----------------------------------------------------------------
+# -- records and decisions --------------------------------------------------------------------
 
 
 def _recorder(

@@ -77,7 +77,7 @@ class ProducerPool(Pool[ProducerSlot, ProducerOrder, Ended]):
         config: CaseConfig,
         cache: Path | None = None,
     ) -> None:
-        """config: what later epochs only add refusals to. cache: folder in which producers keep
+        """config: later epochs only add refusals to it. cache: folder in which producers keep
         what other processes need not find out again.
         """
         self.settings = settings

@@ -110,8 +110,8 @@ class TestRun(Asking):
     def _repeats(self, failure: Failure) -> int:
         """Runs in fresh workers that must all fail in the same way before it counts.
 
-        Exceptions come from the same code on the same model: one suffices. What is known already
-        is believed, but for mismatches, whose signatures say little.
+        Exceptions come from the same code on the same model: one suffices. A known failure
+        counts at once, but for mismatches, whose signatures are weak evidence.
         """
         known = self._knows(failure)
         if failure.kind in DIFFERENCES:
@@ -196,7 +196,7 @@ def lost(test: TestId, event: Trouble, epoch: int) -> Evidence:
 
 
 def _own(death: Death) -> bool:
-    """Whether a worker died of what it computed."""
+    """Whether a worker died of its own computation."""
     return death.kind in (DeathKind.CRASH, DeathKind.MEMORY) and not death.from_outside
 
 

@@ -166,7 +166,7 @@ def _allowed(type_str: str, named: dict[str, Types]) -> Types:
 
 
 class _Lowering:
-    """Type inference over what an operator lowers to; shapes are left out of it.
+    """Type inference over the lowering of an operator; shapes are left out of it.
 
     A few instances that lower to different ONNX operators are retyped for all signatures, since
     most lowerings care for dtypes only where they emit constants; a signature that does not bear

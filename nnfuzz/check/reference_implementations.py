@@ -70,7 +70,9 @@ def in_domain(op: OpSpec, arrays: Sequence[np.ndarray]) -> bool:
 
 
 def _ranges(instance: OpInstance) -> list[object]:
-    """Per input, the range of its integers, or bounds of what is valid where both are finite."""
+    """Per input, the range of its integers, or bounds of its valid numbers where both are
+    finite.
+    """
     valid = [r if r and math.isfinite(r[1] - r[0]) else None for r in instance.op.valid]
     given = instance.op.integer_range(*instance.types)
     rows = itertools.zip_longest(instance.types, given, valid)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nnfuzz.backend.contract import Backend
 
 Runtime = Callable[["onnx.ModelProto", Sequence[np.ndarray]], Arrays]
-"""Runs a model with inputs x0, x1 ... Raises: Unavailable, or whatever went wrong."""
+"""Runs a model with inputs x0, x1 ... Raises: Unavailable, or any other error."""
 EVALUATOR = "onnx.reference"
 BODY = "function body"
 STANDARD_IMPLEMENTATION = "standard implementation"
@@ -84,7 +84,7 @@ def runtime_of_standard_implementations(own: Iterable[type[OpRun]]) -> Runtime:
 def runtime_of(backend: Backend) -> Runtime:
     """A backend at its least optimised level, run in this process.
 
-    Raises (the runtime): Unavailable for what the backend says it does not implement.
+    Raises (the runtime): Unavailable for models that the backend itself calls unsupported.
     """
 
     def run(model: onnx.ModelProto, arrays: Sequence[np.ndarray]) -> Arrays:

@@ -83,7 +83,7 @@ def _spec_files() -> Iterator[Path]:
 
 
 def _listed(incomplete: str, names: Iterable[str]) -> list[str]:
-    """The names that can follow the last comma, each with what stands before it."""
+    """The names that can follow the last comma, each with the text before it."""
     before, comma, last = incomplete.rpartition(",")
     taken = before.split(",")
     return [before + comma + name for name in _beginning(last, names) if name not in taken]

@@ -23,7 +23,7 @@ from nnfuzz.cli.errors import UsageError
 
 
 def remember(plugins: list[Path] | None) -> list[Path] | None:
-    """Keeps what the user has named, if the disk allows."""
+    """Remembers plug-ins that the user has named, if the disk allows."""
     from nnfuzz.backend.registry import plugin_name
 
     if plugins:

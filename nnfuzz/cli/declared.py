@@ -1,4 +1,4 @@
-"""Options that are declared once: help, panel, `--set` name and what a campaign records follow.
+"""Options that are declared once: help, panel, `--set` name and a campaign's record follow.
 
 A record of options is a dataclass whose fields are annotated as typer's parameters are. Next to
 `option(...)` an annotation may hold `Recorded(...)`, which says where a campaign keeps the value.
@@ -63,8 +63,8 @@ def same(value: Any) -> Any:
 class Recorded:
     """Where a campaign keeps the value of an option.
 
-    name: of the setting; "" for the name of the option. read: makes the setting from what was
-    typed; it raises UsageError.
+    name: of the setting; "" for the name of the option. read: makes the setting from the text that
+    was typed; it raises UsageError.
     """
 
     name: str = ""

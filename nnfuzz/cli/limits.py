@@ -30,7 +30,7 @@ COPIES = 8
 """Copies of a file in memory: its bytes, the parsed model, arrays, and these of a changed model."""
 SHARE = 0.75
 """Of the machine's memory, at most."""
-_BLOCK = 512  # bytes; what st_blocks counts
+_BLOCK = 512  # bytes; the unit of st_blocks
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _FROM_TERMINAL = 0x80  # SI_KERNEL: the child, of the same process group, has got it, too
 _CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
@@ -39,7 +39,8 @@ _CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal
 def limit_command(arguments: Iterable[str]) -> None:
     """Returns in a child that has limits; this process waits for it, and ends as it does.
 
-    arguments: of the command line; what they name decides how much memory the child may have.
+    arguments: of the command line; the files that they name decide how much memory the child may
+    have.
     """
     arguments = list(arguments)
     name = next((word for word in arguments if not word.startswith("-")), "")
@@ -121,7 +122,7 @@ def _ended(child: int, signals: set[signal.Signals]) -> int:
 
 
 def _end(code: int, name: str, memory: int) -> NoReturn:
-    """Ends as the child did; a child that died of what it read was given wrong input."""
+    """Ends as the child did; a child that died while reading a file was given wrong input."""
     if code >= 0:
         os._exit(code)
     number = signal.Signals(-code)

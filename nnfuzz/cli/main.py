@@ -72,7 +72,7 @@ class _Nnfuzz(GroupedGroup):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> object:
-        """What a plug-in or a library raises to end the program is an error, no end of it.
+        """Turns an exception by which a plug-in or library would end the program into an error.
 
         Click would make exit code 1, which says "it fails", of the end of a file and of Ctrl-C.
         """

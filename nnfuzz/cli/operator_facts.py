@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nnfuzz.operators.operator import OpSpec
 
 EXPORTERS = tuple(name for name in OPSETS if name != "direct")
-"""Direct emission has no column: it writes whatever is legal."""
+"""Direct emission has no column: it writes every legal signature."""
 
 
 @dataclass(frozen=True)

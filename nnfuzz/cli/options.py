@@ -128,7 +128,9 @@ ExcludeDtypes = Annotated[
 
 
 def _named(context: typer.Context, plugins: list[Path] | None) -> list[Path] | None:
-    """Keeps what the user has named, where a command runs: a value may also only be checked."""
+    """Remembers a plug-in that the user has named, if a command runs: a value may also only be
+    checked.
+    """
     return plugins if context.resilient_parsing else remember(plugins)
 
 

@@ -200,7 +200,7 @@ def panel(s: CampaignSnapshot) -> Any:
     return Panel(grid, title=f"nnfuzz: {s.phase}", title_align="left", expand=False)
 
 
-# -- steps of which nobody knows how many there are ---------------------------------------------
+# -- steps of unknown number ----------------------------------------------------------------------
 
 
 @contextmanager

@@ -121,7 +121,7 @@ class _Visible(io.TextIOWrapper):
 def guard_streams() -> None:
     """Makes stdout and stderr escape invisible characters, and outlive their readers.
 
-    sys.__stdout__ and sys.__stderr__ stay what they were, for what draws on a terminal.
+    sys.__stdout__ and sys.__stderr__ stay unchanged, for code that draws on a terminal.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)

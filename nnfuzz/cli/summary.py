@@ -35,7 +35,7 @@ MOST_AVOIDED = 3
 COMPARED = ("ok", "mismatch", "disputed")
 """The outcomes of runs whose outputs were compared."""
 MOST_REFUSED = 1 / 3
-"""Share of the runs that are not supported, above which the summary says what to do."""
+"""Share of the runs that are not supported, above which the summary names a fix."""
 
 
 def print_summary(result: CampaignResult, config: CampaignConfig) -> None:
@@ -74,7 +74,7 @@ def _any_compared(summary: Summary) -> bool:
 
 
 def _compared(summary: Summary) -> Iterator[str]:
-    """Lines on how many runs gave outputs to compare, and on what to do where many gave none."""
+    """Lines on how many runs gave outputs to compare, with the fix where many gave none."""
     if summary.refusals is not None:
         return
     for backend, counts in summary.outcomes_by_backend.items():

@@ -67,8 +67,8 @@ _SCALE = 2.0**-500
 class Edge:
     """The determined values of a float tensor's elements beside their interval; tensors in float64.
 
-    special: NaN or an infinity for what is that in every correct implementation, where the interval
-    is masked; else 0. sign: of what is exactly zero, 1 or -1; 0 where either will do.
+    special: NaN or an infinity for elements that are so in every correct implementation, where the
+    interval is masked; else 0. sign: of exact zeros, 1 or -1; 0 where either is right.
     """
 
     special: Tensor
@@ -90,8 +90,8 @@ def enclosure(
     inputs and weights, or NaN or an infinity among the outputs.
 
     expected: PyTorch's outputs, as far as they are known. edges: whether it is at edges in any
-    case. A zero that arithmetic made has a sign in every model: only who gives one asks for it.
-    Raises: ReferenceFault.
+    case. A zero that arithmetic made has a sign in every model, which only matters if inputs have
+    one. Raises: ReferenceFault.
     """
     wanted = edges or beyond(params) or strange(expected)
     return (enveloped_at_edges if wanted else enveloped)(graph, params)
@@ -231,7 +231,7 @@ def _carried(
 ) -> Sequence[Edge | None]:
     """NaN in the results that depend on a NaN; None per output if there is none in any.
 
-    Numbers of which no operator makes NaN stand for all other elements.
+    Numbers for which no operator returns NaN stand for all other elements.
     """
     nans = [torch.isnan(edge.special) for _, edge in inputs]
     if not op.carries_nan or not any(bool(nan.any()) for nan in nans):

@@ -2,8 +2,9 @@
 compiler.
 
 Intervals travel through the graph operator by operator (`OpSpec.interval`) and are widened by the
-operator's local rounding error (`OpSpec.radius`) in the working dtype. What overflows, leaves an
-operator's domain or is undefined by ONNX becomes incomparable, with all that depends on it.
+operator's local rounding error (`OpSpec.radius`) in the working dtype. An element that overflows,
+leaves an operator's domain or is undefined by ONNX becomes incomparable, with all that depends on
+it.
 """
 
 from __future__ import annotations
@@ -389,9 +390,10 @@ REFERENCE = 2.0
 
 
 def _clipped(op: OpSpec, interval: Interval, wide: Interval, precision: Precision) -> Interval:
-    """A widened interval cut to what rounding can do: it cannot leave `op.within`, change a sign,
-    or turn a number less than half a unit in the last place beyond the greatest one into an
-    infinity."""
+    """A widened interval cut to the effects of rounding: it cannot leave `op.within`, change a
+    sign, or turn a number less than half a unit in the last place beyond the greatest one into an
+    infinity.
+    """
     (least, most), lo, hi = op.within, wide.lo, wide.hi
     if op.exactness == "rounded":
         greatest, near = precision.greatest, precision.greatest * (1 + precision.u)
@@ -449,9 +451,9 @@ def _begun(
 ) -> Interval:
     """The interval of a sum, widened by the error of beginning it with numbers to be added to it.
 
-    maker, inputs: what computes the sum. Every step rounds the initial value too, so a large bias
-    costs digits that a sum with a later addition keeps. A bias so large that all terms are below
-    half a unit in its last place costs none: every step rounds to the bias.
+    maker, inputs: the node that computes the sum. Every step rounds the initial value too, so a
+    large bias costs digits that a sum with a later addition keeps. A bias so large that all terms
+    are below half a unit in its last place costs none: every step rounds to the bias.
     """
     if not isinstance(maker, Summing):
         return interval

@@ -201,7 +201,7 @@ def _flips(
     witnesses = sorted((t for t in mine if states[t] is not State.UNSUPPORTED), key=str)
     for enough in (State.RIGHT, State.EXPORT):
         for coordinate in _PREFERRED:
-            for wrong in sorted(least, key=str):  # whatever ran first
+            for wrong in sorted(least, key=str):  # the order of the runs does not matter
                 for right in witnesses:
                     better = states[right] >= enough and states[right] > states[wrong]
                     if better and _isolates(coordinate, right, wrong, levels):

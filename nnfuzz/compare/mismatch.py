@@ -122,7 +122,7 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Dispute:
-    """An output on which targets differ where the reference cannot say who is right.
+    """An output on which targets differ where the reference does not decide.
 
     groups: targets that agree with each other; the group of the most compilers first, of equal ones
     that of the target that was listed first. index: of the first element in which the first two

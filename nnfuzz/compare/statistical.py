@@ -34,7 +34,7 @@ class Sampling:
     """How bounds are sampled.
 
     samples: computations with random errors. seed: of these. factor: by which the greatest distance
-    of a sample is multiplied; with 1.5, what one operator may be off by is all within reach.
+    of a sample is multiplied; with 1.5, every error that one operator may make is within reach.
     """
 
     samples: int = 8
@@ -48,7 +48,7 @@ def narrow_envelopes(
     """The envelopes of the outputs, with bounds of floats that are no further from the reference
     than samples are, times the factor.
 
-    Discrete outputs and what cannot be compared stay as they are; so do all where a random error
+    Discrete outputs and incomparable elements stay as they are; so do all where a random error
     makes an operator impossible, for instance by another shape.
     """
     kept = undecided(bounds)

@@ -44,7 +44,7 @@ FACTOR = 16.0
 """Factor of the errors of a sample to the legal ones: worst-case errors grow with the number of
 steps, those of samples with its root, so that 256 steps are covered."""
 LAST = 64.0
-"""Unit roundoffs of the largest element that targets may differ by beside what samples do."""
+"""Unit roundoffs of the largest element by which targets may differ more than samples do."""
 STEPS = 8.0
 """Unit roundoffs by which an operator without a spec may round each element that it reads."""
 
@@ -256,7 +256,7 @@ class Anything:
 
     wild: from which anything at all is drawn; () for the result itself. end: 0 or 1 for results at
     the least or the greatest number that is legal, with subnormal ones as zero at 0; None for
-    random ones. known: the intervals of the graph; what is comparable is never anything at all.
+    random ones. known: the intervals of the graph; comparable elements are never drawn from `wild`.
     """
 
     random: torch.Generator

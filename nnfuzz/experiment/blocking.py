@@ -63,7 +63,7 @@ class Blocking:
         names: Sequence[str],
         habits: Mapping[str, Habits],
     ) -> Pending[tuple[Verdict | Trouble, float]]:
-        """Raises: whatever the judge raises."""
+        """Raises: any error of the judge."""
         start = time.perf_counter()
         verdict = self.judging(case, outcomes, names, habits)
         return Pending.of((verdict, time.perf_counter() - start))

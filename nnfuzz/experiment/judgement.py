@@ -65,7 +65,7 @@ def with_nothing_compared(
 ) -> list[Outcome]:
     """The outcomes, with `not compared` in place of ok where no element of any output was compared.
 
-    outputs: all names. What a verdict leaves out has agreed with PyTorch's values.
+    outputs: all names. Outputs that a verdict leaves out agree with PyTorch's values.
     """
     if verdict.compared or not all(name in verdict.comparable for name in outputs):
         return list(outcomes)
@@ -102,8 +102,8 @@ def unknown_outputs(case: TestCase) -> list[str]:
 
 
 def excused(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """The outcomes; where a baseline is not right, all of its backend are `unsupported`: what runs
-    there is not the backend's own, and nothing is left to hold the rest against.
+    """The outcomes; where a baseline is not right, all of its backend are `unsupported`: the
+    program there is not the backend's own, and nothing is left to compare the other levels with.
     """
     calm = OutcomeKind.NOT_COMPARED
     faulty = {
@@ -123,7 +123,7 @@ def informed(outcomes: Iterable[Outcome], valid: Iterable[Outcome]) -> list[Outc
     """The outcomes of a model that must be refused; those are `unsupported` that say nothing of its
     fault, because the model without it gets no further on the same target.
 
-    valid: what happened to that one.
+    valid: its outcomes.
     """
     stages = [*Stage]
     reached = {o.target: stages.index(o.stage) for o in valid if not o.ok}

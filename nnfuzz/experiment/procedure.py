@@ -41,7 +41,7 @@ from nnfuzz.triage.signature import Failure, failures
 FAULT, DEATH, FLAKY, UNDEFINED = "fault", "death", "flaky", "undefined"
 REPEATS = 3
 """Fresh processes in which a failure must occur that may depend on the state of a process."""
-LAST_WORDS = 2000  # characters of what a dying compiler wrote: its end says why
+LAST_WORDS = 2000  # characters of a dying compiler's output: its end has the reason
 OWN_FORMS = (DIRECT, DYNAMIC, MODULE, EXPORTED)
 """No exporter to ONNX is to blame: nnfuzz wrote the model, or the compiler reads another form."""
 
@@ -304,7 +304,7 @@ class Procedure:
         if any(o.ok for o in extra) and (verdict := await self._judged(ran, ())):
             self._verdict, self._extra = verdict, with_mismatches(extra, verdict)
 
-    # -- what is worth a line -----------------------------------------------------------------
+    # -- events for the log -------------------------------------------------------------------
 
     def _fault(self, stage: str, message: str, backend: str = "") -> None:
         self._events.append(Event(FAULT, backend, stage, "", message))

@@ -68,7 +68,9 @@ class Run:
 
 
 def form_of(case: TestCase, runner: BackendRunner) -> str:
-    """The form of the targets: who wrote the model, or what the backend reads in its place."""
+    """The form of the targets: the writer of the model, or the form that the backend
+    reads instead.
+    """
     return case.exporter if runner.reads == ONNX else runner.reads
 
 
@@ -76,10 +78,11 @@ def form_of(case: TestCase, runner: BackendRunner) -> str:
 class Plan:
     """The plan of an experiment.
 
-    runs: what runs at first. repeats: in how many fresh processes a failure must occur in the same
+    runs: the first runs. repeats: in how many fresh processes a failure must occur in the same
     way. isolates: whether a failure is worth running the targets that isolate its fault. levels: by
-    compiler, the least optimised first. habits: by backend; what they explain is one failure.
-    locates: whether beginnings of a model are run if a process dies of it without a message.
+    compiler, the least optimised first. habits: by backend; mismatches that a habit explains are
+    one failure. locates: whether beginnings of a model are run if a process dies of it without a
+    message.
     """
 
     runs: Sequence[Run]
@@ -133,11 +136,11 @@ class Event:
 class Result:
     """The result of an experiment.
 
-    outcomes: of what ran at first, `mismatch` where the verdict says so. extra: of what isolates
-    a fault. failures: those that all repetitions showed; flaky: the others. repeats: by signature,
-    how many of how many repetitions failed in the same way. blames: by signature. comparable: mean
-    share of the elements that the verdict rests on; None unless all outputs were judged. agreed:
-    whether all outputs are close to PyTorch's. seconds: in the comparison.
+    outcomes: of the first runs, `mismatch` where the verdict has one. extra: of the runs that
+    isolate a fault. failures: those that all repetitions showed; flaky: the others. repeats: by
+    signature, how many of how many repetitions failed in the same way. blames: by signature.
+    comparable: mean share of the elements that the verdict rests on; None unless all outputs were
+    judged. agreed: whether all outputs are close to PyTorch's. seconds: in the comparison.
     """
 
     case: TestCase

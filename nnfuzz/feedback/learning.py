@@ -5,7 +5,7 @@
     refused, avoided               -> EpochConfig
 
 `Learner.config` is the one place that decides. It depends on the tests and probes of earlier
-epochs alone, so a campaign generates the same tests whatever its workers and their speed.
+epochs alone, so a campaign generates the same tests for any number and speed of workers.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class _Watch:
 
 @dataclass(frozen=True)
 class _Suspect:
-    """An item that occurred in `tests` tests, of which `failed` have a failure of a group."""
+    """An item that occurred in `tests` tests; `failed` of them have a failure of a group."""
 
     item: SupportKey
     group: _Group
@@ -299,7 +299,9 @@ def _test(test: Observed) -> _Test:
 
 
 def _written_by(test: Observed) -> tuple[str, str]:
-    """The exporter of a test, and its writer: what always fails is avoided for a writer alone."""
+    """The exporter of a test, and its writer: items that always fail are avoided for a writer
+    alone.
+    """
     return exporter_of(test.exporter), test.exporter
 
 

@@ -89,7 +89,9 @@ class Releases:
         return searches
 
     def _between(self, oldest: str, newest: str) -> list[str]:
-        """The ends, and what is listed between them. Raises: ReleaseError if they are swapped."""
+        """The ends, and the listed releases between them. Raises: ReleaseError if they
+        are swapped.
+        """
         low, high = Version(oldest), Version(newest)
         if low > high:
             raise ReleaseError(f"{oldest} is newer than {newest}: nothing lies between")

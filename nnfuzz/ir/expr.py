@@ -36,7 +36,7 @@ class Expr:
 
 
 class IntExpr(Expr):
-    """An integer that depends on variables and lies in `[lo, hi]` whatever their values."""
+    """An integer that depends on variables and lies in `[lo, hi]` for all of their values."""
 
     __slots__ = ("hi", "lo")
     __hash__ = Expr.__hash__

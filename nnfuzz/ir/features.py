@@ -73,7 +73,7 @@ class Features:
         return {(self.nodes[a].op, self.nodes[b].op) for a, b in self.edges}
 
     def operator_triples(self) -> set[tuple[str, str, str]]:
-        """Operators of which the second reads the first, and the third the second."""
+        """Triples of operators: the second reads the first, and the third the second."""
         readers: dict[int, list[int]] = {}
         for maker, reader in self.edges:
             readers.setdefault(maker, []).append(reader)
@@ -102,7 +102,7 @@ def features(graph: GraphView) -> Features:
 
 
 def value_class(value: Any) -> str:
-    """What kind of value an attribute has.
+    """The class of an attribute's value.
 
     A mode (text, bool, dtype) is its value; a number is negative, 0, 1 or more, since a size has
     too many values; a list is the classes of the least and the greatest of its elements.

@@ -123,7 +123,7 @@ def operator_registry(plugins: Iterable[str | Path] = ()) -> OpRegistry:
 
 
 def check_case(case: object) -> None:
-    """Raises: TypeError, which names the fix, for what is no test case."""
+    """Raises: TypeError, which names the fix, if it is no test case."""
     if not isinstance(case, engine.TestCase):
         argument = repr(case) if isinstance(case, str | Path) else "model"
         raise TypeError(
@@ -148,8 +148,8 @@ def checked_arrays(arrays: object, what: str) -> dict[str, np.ndarray]:
 
 
 def model_proto(model: str | Path | bytes | onnx.ModelProto) -> onnx.ModelProto:
-    """Raises: ModelError for what is no ONNX model, or one that makes no sense; TypeError for
-    what is neither a path nor bytes nor a ModelProto; OSError.
+    """Raises: ModelError if it is no ONNX model, or makes no sense; TypeError if it is neither a
+    path nor bytes nor a ModelProto; OSError.
     """
     import onnx
 

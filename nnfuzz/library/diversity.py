@@ -132,7 +132,7 @@ def _name(folder: Path) -> str:
 def _vocabulary(
     known: Sequence[OperatorVocabulary], counted: Sequence[Counted], only: Sequence[str]
 ) -> OperatorVocabulary:
-    """The operators that all folders are measured against: those of ONNX, and what else occurs."""
+    """The operators that all folders are measured by: those of ONNX, and all others that occur."""
     every: dict[str, int] = {}
     for vocabulary in known:
         every |= dict(vocabulary.degrees)

@@ -107,7 +107,7 @@ class Experiment(blocking.BlockingExperiment):
         """Carries out the experiment on a case.
 
         Raises: RunnerError if an adapter makes a mistake; ProducerError for a fault of nnfuzz;
-        TypeError for what is no test case.
+        TypeError if it is no test case.
         """
         check_case(case)
         answer = super().__call__(case)

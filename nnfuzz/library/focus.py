@@ -1,4 +1,4 @@
-"""`nnfuzz fuzz --focus`: seed models, so that every model touches what a change is about."""
+"""`nnfuzz fuzz --focus`: seed models with the operators and passes that a change is about."""
 
 from __future__ import annotations
 

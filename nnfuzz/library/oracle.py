@@ -43,7 +43,7 @@ class Oracle:
     ) -> None:
         """plugins: files or modules with further operators that test cases consist of.
 
-        statistical: whether bounds are narrowed to what random rounding errors reach in so many
+        statistical: whether bounds are narrowed to the results of random rounding errors in so many
         `samples`, drawn by the `seed`. This finds smaller errors, and it may flag a correct
         compiler, as its verdicts say (nnfuzz.compare.statistical).
         Raises: ValueError for less than one sample.
@@ -58,12 +58,11 @@ class Oracle:
     ) -> Verdict:
         """Compares the outputs of a compiler, by name, with the envelope.
 
-        The verdict's `mismatches` are under `target`; str(verdict) says what is wrong, or that
-        nothing is, how much was compared, and how wide the intervals are (`widths`). An output that
-        is not given is a mismatch.
-        Raises: TypeError for what is no test case or no mapping to arrays; ValueError for an output
-        that the case does not have; ReferenceFault if the reference cannot be computed, which is
-        nnfuzz's fault.
+        The verdict's `mismatches` are under `target`; str(verdict) lists the mismatches, or states
+        that there are none, how much was compared, and how wide the intervals are (`widths`). An
+        output that is not given is a mismatch. Raises: TypeError if it is no test case or no
+        mapping to arrays; ValueError for an output that the case does not have; ReferenceFault if
+        the reference cannot be computed, which is nnfuzz's fault.
         """
         return self.votes(case, {target: outputs})
 
@@ -90,11 +89,11 @@ class Oracle:
         return replace(verdict, statistical=self._statistical, disputes=differ)
 
     def envelope(self, case: TestCase) -> dict[str, Envelope]:
-        """By output: arrays `ref`, `lo` and `hi`, and `any`: a mask of what cannot be compared.
+        """By output: arrays `ref`, `lo` and `hi`, and `any`: a mask of incomparable elements.
 
         A float may lie one unit in the last place outside of [lo, hi]: `admitted` has these bounds.
         NaN or an infinity as both bounds asks for that.
-        Raises: ReferenceFault, TypeError for what is no test case.
+        Raises: ReferenceFault, TypeError if it is no test case.
         """
         check_case(case)
         with one_thread():

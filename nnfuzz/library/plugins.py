@@ -62,7 +62,7 @@ def known_plugins(further: Iterable[str | Path] = ()) -> list[str]:
 
 
 def _described(item: object) -> tuple[str, str]:
-    """A name that is unique among what is registered, and the module. Raises: RegisterError."""
+    """A name that is unique among registered objects, and the module. Raises: RegisterError."""
     from nnfuzz.backend.contract import Backend
     from nnfuzz.operators.motif import Motif
     from nnfuzz.operators.operator import OpSpec

@@ -48,8 +48,8 @@ class View:
     ) -> tuple[Output, ...]:
         """The targets' results for the outputs of a result's case.
 
-        made: with the nodes that compute them, and without the reasons for what is not compared.
-        votes: the targets' votes on outputs without a reference.
+        made: with the nodes that compute them, and without the reasons why elements are not
+        compared. votes: the targets' votes on outputs without a reference.
         """
         if not result.case.graph:
             return tuple(self._unreached((), votes))

@@ -1,4 +1,4 @@
-"""Counts the features of many graphs, one by one, whoever made them."""
+"""Counts the features of many graphs of any origin, one by one."""
 
 from __future__ import annotations
 

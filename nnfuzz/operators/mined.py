@@ -92,7 +92,7 @@ def graph_of(
     dtypes: Mapping[str, DType],
 ) -> Graph:
     """The graph of nodes with the types and attributes of a variant, for values of its letters.
-    Raises: whatever a spec raises.
+    Raises: any error of a spec.
     """
     graph = Graph()
     for name, value in variant.inputs.items():
@@ -118,7 +118,7 @@ def check_patterns(files: Iterable[str | Path], lookup: Lookup) -> None:
             for variant in pattern.variants:
                 try:
                     witness(pattern, variant, lookup).verify()
-                except Exception as error:  # whatever foreign attributes lead to
+                except Exception as error:  # foreign attributes may lead to any error
                     problem = error.args[0] if error.args else type(error).__name__
                     raise Unreadable(f"{file}: pattern {pattern.name}: {problem}") from error
 

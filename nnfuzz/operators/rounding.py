@@ -55,7 +55,7 @@ def underflow(u: float) -> float:
 
 
 def faded(u: float) -> float:
-    """What an exponential loses below twice the least normal number of float32.
+    """The error of an exponential below twice the least normal number of float32.
 
     Processors' own are 2^n times a power between 1/2 and 2, and 2^n is 2 * 2^(n - 1), since 2^128
     is no float32: what is flushed to zero is 2^(n - 1). 0 for types with other exponents.

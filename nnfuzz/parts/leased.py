@@ -3,7 +3,7 @@
 About once a second, in a thread beside the tests, the node writes the observations of ranges whose
 tests are recorded, publishes rows and findings now and then, and exchanges messages with the
 coordinator. While that cannot be reached, the node goes on with the ranges that it has. It holds a
-range until that is published, so other nodes repeat whatever is lost with it.
+range until that is published, so other nodes repeat the ranges of a lost node.
 """
 
 from __future__ import annotations
@@ -294,7 +294,7 @@ class Leased:
             self._waiting = sorted(left - self._handed, reverse=True)
 
     def _held(self) -> int:
-        """Tests in ranges of which some are not recorded."""
+        """Tests in ranges that are not recorded completely."""
         return sum(len(held.lease) for held in self._ranges.values() if held.left)
 
     def _range(self, lease: Lease) -> _Range:

@@ -3,7 +3,7 @@
 A segment is a small campaign in an archive: the tests since the last segment, and findings that are
 new or have changed, with their folders. Merging all segments of some nodes
 (nnfuzz.parts.merging) gives their campaigns. A node may publish while it fuzzes. Once a segment
-is written, the node's folder says what it holds.
+is written, the node's folder lists its content.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from nnfuzz.records.schedule import FIRST, LONGEST
 from nnfuzz.testcase.case import CaseConfig
 
 SCHEMA = 2
-# What a resumed campaign may change: none of them decides what a test case is or how it is judged.
+# Settings that a resumed campaign may change: none of them decides a test case or its verdict.
 LIMITS = (
     "time_limit",
     "tests_limit",
@@ -72,8 +72,9 @@ class ReducerSettings:
     service: "pkg.module:factory", called with (plugins, folder). preload: modules for its server.
     budget: candidates of one reduction, and seconds of one in a campaign that the clock ends, after
     which the best so far is taken. share: of the
-    campaign's time that reductions may take beside it, which grows up to `most` with what waits; as
-    much, and at least `grace` seconds and `seconds` for each finding, is granted when it is over.
+    campaign's time that reductions may take beside it, which grows up to `most` with the waiting
+    findings; as much, and at least `grace` seconds and `seconds` for each finding, is granted when
+    it is over.
     """
 
     service: str = field(

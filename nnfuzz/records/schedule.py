@@ -1,4 +1,4 @@
-"""Which indexes an epoch covers: a fixed schedule, so that no clock decides what is generated."""
+"""The indexes of an epoch: a fixed schedule, so that no clock decides which tests are generated."""
 
 from __future__ import annotations
 

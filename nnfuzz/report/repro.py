@@ -110,7 +110,7 @@ def program_of(
 ) -> str | None:
     """The backend's own source of `def run(model, inputs, level)`; None if it offers none.
 
-    case, levels: what it is for: dtypes may need more than NumPy, and pipelines were drawn.
+    case, levels: those that it runs: dtypes may need more than NumPy, and pipelines were drawn.
     any_dtype: whether it is for cases to come, whose dtypes may need more than NumPy.
 
     Raises: RegistryError, OptionError.

@@ -1,7 +1,7 @@
-"""Keeps the beginning and the end of what a job prints, whatever its length.
+"""Keeps the beginning and the end of a job's output of any length.
 
-The worker writes MARK into its output before each of its answers, so that what it printed before
-an answer is separated from what it prints after it, however late the campaign reads.
+The worker writes MARK into its output before each of its answers, so that output from before
+an answer is separated from later output, however late the campaign reads.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Capture:
         self._finished: deque[str] = deque()
 
     def drain(self, limit: int = 1 << 20) -> None:
-        """Reads what is there, at most about `limit` bytes, without blocking."""
+        """Reads the available bytes, at most about `limit`, without blocking."""
         while self.open and limit > 0:
             try:
                 chunk = os.read(self.fd, READ_BYTES)

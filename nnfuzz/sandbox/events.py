@@ -27,7 +27,7 @@ class Limits:
     `memory_bytes` is watched every 50 ms as private resident memory of the worker and its
     descendants above the level before the job; allocations beyond twice as much fail at once. 0
     switches the limit off. A worker that has grown by `leak_bytes` since its start is replaced
-    after its job, so that what jobs leak never adds up, and no job is charged for another. The
+    after its job, so that leaks of jobs never add up, and no job is charged for another. The
     clock of a job starts anew with every partial answer, and is the worker's own time
     (nnfuzz.sandbox.own_time). `start_seconds` bounds imports and the factory.
 
@@ -58,7 +58,7 @@ class DeathKind(StrEnum):
 
 @dataclass(frozen=True)
 class Reply(Generic[A]):
-    """A job's answer, read and checked. captured: what the worker printed since the last event."""
+    """A job's answer, read and checked. captured: the worker's output since the last event."""
 
     value: A
     captured: str = ""
@@ -113,7 +113,7 @@ Event = Reply[Any] | Progress | Trouble
 class Standstill:
     """A process that has not answered within the time that it had, and was replaced.
 
-    who: a kind of process, such as "producer". about: what it was to do. seconds: since that began.
+    who: a kind of process, such as "producer". about: its job. seconds: since the job began.
     """
 
     who: str
@@ -126,7 +126,7 @@ class Standstill:
 
 
 def event_line(event: WorkerFault | Death) -> str:
-    """One line on what happened to a worker."""
+    """One line on a worker's failure or death."""
     if isinstance(event, WorkerFault):
         return f"{event.error_type}: {event.message}"
     how = event.signal or (f"exit code {event.exit_code}" if event.exit_code is not None else "")

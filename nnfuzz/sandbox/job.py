@@ -43,7 +43,7 @@ class Job(Generic[A]):
 
     @property
     def about(self) -> str:
-        """What a worker is doing, for people."""
+        """A description of the job, for people."""
         return type(self).__name__
 
     @property
@@ -64,7 +64,9 @@ class Job(Generic[A]):
         return self.accept(unpack(self.answer, header, blobs))
 
     def read_part(self, number: int, header: Mapping[str, Json], blobs: Blobs) -> object:
-        """What a worker has sent ahead. number: of parts before it. Raises: as `read_answer`."""
+        """A part that a worker has sent ahead. number: of parts before it. Raises: as
+        `read_answer`.
+        """
         if number >= self.parts:
             raise WireError("a part that nobody asked for")
         return unpack(self.part, header, blobs)
@@ -98,7 +100,7 @@ def does(kind: type[Job[Any]]) -> Callable[[Method], Method]:
 
 
 class Service:
-    """What a sandbox hosts: an object with a method for each kind of job, marked with `does`.
+    """A service in a sandbox: an object with a method for each kind of job, marked with `does`.
 
     A method takes the job and a Report, and returns the answer.
     """
@@ -114,7 +116,7 @@ class Service:
     def handle(
         self, header: Mapping[str, Json], blobs: Blobs, report: Report
     ) -> tuple[JsonObject, NamedBlobs]:
-        """Does a job; both ends as header and blobs. Raises: whatever its method raises."""
+        """Does a job; both ends as header and blobs. Raises: any error of its method."""
         if header["job"] not in self._kinds:
             raise ValueError(f"{type(self).__name__} does no job {header['job']!r}")
         kind, method = self._kinds[header["job"]]

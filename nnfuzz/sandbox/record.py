@@ -153,7 +153,7 @@ def _dataclass(kind: Any) -> _Form:
 
 
 def _inside(path: str, name: str | int) -> str:
-    """The path of a part of what is at a path."""
+    """The path of a part of the value at a path."""
     return f"{path}/{name}" if path else str(name)
 
 

@@ -45,15 +45,15 @@ STILL_SECONDS, COMPUTING = 5.0, 0.05
 processes takes some thousandths."""
 SWELLING = 200
 """A job that grows by such a part of its memory in a tick has used all of it in 10 seconds. It gets
-twice the time, so that the memory decides what its end is called, not which limit is smaller.
+twice the time, so that its memory decides the name of its end, not the smaller one of the limits.
 """
 KILL_SECONDS = 10.0
 MOST_RETRIES = 3
 """Of a job whose worker ends by no doing of its own, by all that is known."""
 MOST_KILLS, MOST_STARTS = 8, 50
-"""SIGKILLs that nobody here has sent to a worker, after which they are taken for the doing of the
-job that it was at, and for that of its start. Whoever kills processes at random, the kernel for
-want of memory say, does not meet one job that often.
+"""The number of SIGKILLs from outside after which the job of the worker, or its start, is blamed
+for them. A killer at random, such as the kernel that lacks memory, does not meet one job that
+often.
 """
 ROUND_BYTES = 64 << 20
 """Of the answers of one worker, before the campaign has looked at them: the rest waits in the
@@ -72,7 +72,7 @@ A = TypeVar("A")
 @dataclass
 class _InHand:
     job: Job[Any]
-    take: Callable[[Any], Any]  # makes of a part what its event holds
+    take: Callable[[Any], Any]  # turns a part into the value of its event
     frame: bytes
     seconds: float  # for each part of the job
     clock: OwnTime = field(default_factory=OwnTime)  # of the current part of the job
@@ -82,7 +82,7 @@ class _InHand:
     looked: float = 0.0  # on the clock
     baseline: int = 0
     grown: int = 0  # bytes beyond that
-    swells: bool = False  # whether it grows so fast that its memory decides what it is
+    swells: bool = False  # whether it grows so fast that its memory decides its kind
     parts: int = 0
     retries: int = 0
     kills: int = 0  # from outside, of workers that had begun it
@@ -256,7 +256,7 @@ class Sandbox:
             process.close()
 
     def _collect(self) -> list[Event]:
-        """Moves bytes without blocking and returns what has become complete."""
+        """Moves bytes without blocking and returns the events that are complete."""
         self._looked = time.monotonic()
         self.server.pump()
         process = self._process
@@ -275,7 +275,7 @@ class Sandbox:
                     break
         except channel.Closed:
             process.open = False
-        except Exception as error:  # whatever is read of it: its worker wrote where it should not
+        except Exception as error:  # a worker that wrote where it should not may cause any error
             process.open = False
             process.note = f"the worker's answer is damaged: {visible(str(error))[:200]}"
             process.kill(DeathKind.CRASH)
@@ -295,7 +295,7 @@ class Sandbox:
     def _message(
         self, process: WorkerProcess, kind: bytes, number: int, payload: memoryview
     ) -> list[Event]:
-        """The one place where answers are read. Raises: whatever a damaged one causes."""
+        """The one place where answers are read. Raises: any error, for a damaged answer."""
         if kind == channel.READY and not process.ready and not number:
             # The worker's own figure: by now it may be deep in its first job.
             reported = read(int, wire.decode(payload)[0]["private_bytes"])

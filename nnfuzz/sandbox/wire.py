@@ -69,7 +69,7 @@ def decode(frame: Any) -> tuple[JsonObject, NamedBlobs]:
         return _decoded(view)
     except WireError:
         raise
-    except Exception as error:  # whatever the JSON reader and NumPy make of garbage
+    except Exception as error:  # the JSON reader and NumPy may raise anything for garbage
         raise WireError(f"the frame's index is damaged: {type(error).__name__}") from error
 
 

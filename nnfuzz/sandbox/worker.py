@@ -2,7 +2,7 @@
 
 A service (nnfuzz.sandbox.job.Service) is made by a factory ``pkg.module:factory``, called as
 ``factory(**arguments)`` once in the worker. An exception that escapes from one of its jobs is a
-fault of the service, not of what it tests, and reaches the campaign as a `Fault`; `SystemExit` ends
+fault of the service, not of its subject, and reaches the campaign as a `Fault`; `SystemExit` ends
 the process, as its author intended.
 """
 

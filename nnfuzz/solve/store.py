@@ -47,5 +47,5 @@ class ConstraintStore(Protocol):
         ...
 
     def restore(self, mark: tuple[int, int]) -> None:
-        """Forget what was added since the mark. Nothing of it may have asked a solver."""
+        """Forget all constraints since the mark. None of them may have gone to a solver."""
         ...

@@ -130,7 +130,7 @@ class CampaignTests(Table):
             yield index, loads(Features, text)
 
     def forget(self, indexes: Iterable[int]) -> None:
-        """Removes the rows of tests, and what belongs to them alone."""
+        """Removes the rows of tests, and the rows of other tables that belong to them alone."""
         with self._db.transaction():
             gone = list(indexes)
             for table in OF_TESTS:
@@ -172,5 +172,5 @@ class CampaignTests(Table):
 
 @lru_cache(1024)
 def outcomes_of(text: str) -> Outcomes:
-    """Reads a column of outcomes. Most tests have the same text, and share what this returns."""
+    """Reads a column of outcomes. Most tests have the same text, and share the returned value."""
     return loads(Outcomes, text)

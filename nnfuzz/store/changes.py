@@ -27,7 +27,7 @@ def keep_releases(store: Store, config: CampaignConfig, registry: BackendRegistr
 
 @dataclass(frozen=True)
 class Changes:
-    """What changed from the older release to the newer one. False without releases.
+    """The changes from the older release to the newer one. False without releases.
 
     regressions: signatures of failures of the newer one alone. fixed: of failures of the older one
     gets wrong. unchanged: how often one failed where the other one was not right.

@@ -218,7 +218,7 @@ class Database:
         return records(kind, [name for name, *_ in cursor.description], cursor)
 
     def put(self, table: str, record: object = None, /, conflict: str = "", **own: object) -> None:
-        """Adds a row, in place of one with the same key unless `conflict` says what to do then.
+        """Adds a row, in place of one with the same key unless `conflict` is another SQL clause.
 
         A column is the entry of `own` under its name, or else the field of the record.
         """
@@ -298,7 +298,7 @@ def _write(path: Path, config: Mapping[str, object]) -> None:
 
 
 def hold(folder: Path) -> IO[str]:
-    """The lock of a campaign, held until it is closed or the process ends in whatever way.
+    """The lock of a campaign, held until it is closed or the process ends in any way.
 
     Raises: StoreError if another process holds it.
     """

@@ -60,7 +60,7 @@ def unreadable_tests(db: Database) -> list[int]:
 
 def unrestrained_tests(db: Database) -> list[int]:
     """Returns the indexes of tests whose epoch is not known, in a merged campaign, where epochs are
-    named by what holds in them.
+    named by their settings.
     """
     query = "SELECT idx FROM tests WHERE epoch NOT IN (SELECT id FROM epochs) ORDER BY idx"
     return [row[0] for row in db.execute(query)]

@@ -25,7 +25,7 @@ def median(counts: Counter[Number]) -> Number:
 
 
 class Histogram:
-    """Seconds in buckets 2 % wide: a median to 1 % whatever the length of the campaign."""
+    """Seconds in buckets 2 % wide: a median to 1 % in a campaign of any length."""
 
     def __init__(self) -> None:
         self._counts: Counter[int] = Counter()

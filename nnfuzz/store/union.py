@@ -2,7 +2,8 @@
 
 Of two rows for one thing the lesser one stays, by its columns in order, so that it does not matter
 which of them came first. A test is there once, with all that belongs to it: the first recorded one.
-What is known to be taken already (`Taken`) is not read again, so that it costs what is new.
+Rows that are taken already (`Taken`) are not read again, so that the cost grows with the new rows
+only.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from nnfuzz.store.restraints import Restraints
 from nnfuzz.store.schema import FILE
 
 EPOCH_BYTES = 6
-"""Of SHA-256, which names an epoch by what holds in it: SQLite's integers have eight."""
+"""Bytes of the SHA-256 that names an epoch by its settings: SQLite's integers have eight."""
 EVENT_DIGITS = 15
 _TEMPORARY = ("epoch_of", "taken", "tests_of_part", "taken_of_part")
 _KEYED = {

@@ -158,8 +158,8 @@ def _graph(
     outputs: tuple[str, ...],
     model: onnx.ModelProto,
 ) -> Graph:
-    """What computes the model's outputs, with the names of the model; without outputs that need
-    what nobody but a compiler can compute. Raises: NoReference, ModelError if none is left.
+    """The graph of the model's outputs, with the names of the model; without outputs that need
+    values that only a compiler can compute. Raises: NoReference, ModelError if none is left.
     """
     rename(imported.graph, imported.names)
     full, computed = imported.graph, imported.graph.producer()

@@ -1,8 +1,8 @@
 """Inputs for a model that others have made: valid ones, or the obstacle to them.
 
-A model of somebody else holds what generation avoids: masks of -inf, constants near the greatest
+A foreign model holds values that generation avoids: masks of -inf, constants near the greatest
 number, integers that mean "look here" or "leave this out". So the search runs several times, under
-assumptions that get stronger (`_attempts`); what it finds is tried on the model as it is.
+assumptions that get stronger (`_attempts`); its inputs are tried on the model as it is.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from nnfuzz.operators.operator import ANY_RANGE, Range
 
 Arrays = Mapping[str, np.ndarray]
 STAND_IN = 1e4
-"""What an infinite or enormous constant is taken for while inputs are searched: exp(-1e4) is 0 in
+"""The stand-in for infinite or enormous constants while inputs are searched: exp(-1e4) is 0 in
 every dtype, as exp(-inf) is."""
 TRIALS = 24
 """Draws in which the values around a node are looked at that no inputs suit."""
@@ -46,7 +46,8 @@ class NoInputs(Exception):
 
 
 def search_inputs(graph: Graph, weights: Arrays, seed: int) -> Arrays:
-    """Inputs under which no value is NaN or infinite, but for what infinite constants make.
+    """Inputs under which no value is NaN or infinite, but for values that infinite constants make
+    so.
 
     A function of the arguments. Raises: NoInputs.
     """
@@ -78,7 +79,7 @@ def search_inputs(graph: Graph, weights: Arrays, seed: int) -> Arrays:
 
 
 def _attempts(graph: Graph, weights: Arrays) -> Iterator[Arrays]:
-    """What is given to the search, one after the other: the weights; with stand-ins for infinities
+    """The weights of the searches, one after the other: as they are; with stand-ins for infinities
     and enormous numbers; and with masks for inputs that may be such."""
     tamed = {name: _tamed(value, graph.type(name).dtype) for name, value in weights.items()}
     changed = any(tamed[name] is not weights[name] for name in weights)

@@ -24,7 +24,7 @@ class SeedError(Unreadable):
 
 @dataclass(frozen=True)
 class SeedModels:
-    """The starting graphs. notes: what users should know about files, one line each."""
+    """The starting graphs. notes: on files, for users, one line each."""
 
     graphs: tuple[Graph, ...] = ()
     notes: tuple[str, ...] = ()

@@ -15,8 +15,8 @@ from nnfuzz.store.store import Store
 def remerge(store: Store, registry: BackendRegistry, note: Callable[[str], None]) -> int:
     """Keys reduced findings anew; returns how many findings have other keys now.
 
-    Those whose folder cannot be read stay as they are; what another one explains goes with it. The
-    folders of what turns out to be a duplicate move when a Recorder opens the store.
+    Those whose folder cannot be read stay as they are; findings that another one explains go with
+    it. The folders of new duplicates move when a Recorder opens the store.
     """
     folders = {row.signature: row.folder for row in store.signatures.rows()}
     before, renamed = len(store.findings()), {}

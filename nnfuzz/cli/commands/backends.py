@@ -65,10 +65,10 @@ def backends(
 
     \b
     nnfuzz backends
-    nnfuzz backends tvm              what its options mean
+    nnfuzz backends tvm              the meaning of its options
     nnfuzz backends --check tvm      whether it starts
     nnfuzz backends --probe tvm      which operators and dtypes it supports (takes minutes)
-    nnfuzz backends --prune          remove the environments; what is needed is made again
+    nnfuzz backends --prune          remove the environments; they are made again when needed
     """
     from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.cli.backend_list import backend_lines, overview

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 HELP = """Keep bugs in a ledger: a folder for git, with a folder for each bug.
 
 \b
-nnfuzz bugs add campaign                      what is new in a campaign
+nnfuzz bugs add campaign                      adds the new findings of a campaign
 nnfuzz bugs list                              which bugs there are
 nnfuzz bugs set tvm/NAME state=filed upstream=https://...
-nnfuzz fuzz -b tvm --known bugs               reports what is not in the ledger
+nnfuzz fuzz -b tvm --known bugs               reports bugs that are not in the ledger
 nnfuzz bugs check tvm --release 0.27.0        what did a release fix or break?
 
 A bug's folder has bug.toml, which may be written by hand, and the model, script and report of its
@@ -63,7 +63,7 @@ def add(
     ] = True,
     plugin: Plugins = None,
 ) -> None:
-    """Add what is new in a campaign; a bug that is there learns of its occurrence.
+    """Add the new findings of a campaign; a bug of the ledger gets its new occurrence.
 
     \b
     nnfuzz bugs add nnfuzz-out/tvm
@@ -170,7 +170,7 @@ def set_(
 @bugs.command(cls=Grouped)
 def note(
     bug: BugName,
-    text: Annotated[str, typer.Argument(help="What is to be remembered.", show_default=False)],
+    text: Annotated[str, typer.Argument(help="The text to be kept.", show_default=False)],
     ledger: LedgerFolder = LEDGER,
 ) -> None:
     """Add a note with today's date to a bug."""

@@ -35,7 +35,7 @@ def check(
         Path | None, TESTED.option("Check the compiler in this wheel.", "FILE.whl")
     ] = None,
     python: Annotated[
-        str, TESTED.option("Check what this interpreter has installed.", "PATH")
+        str, TESTED.option("Check the compiler that this interpreter has installed.", "PATH")
     ] = "",
     nightly: Annotated[
         bool, TESTED.flag("Check the newest release, prereleases among them.", "--nightly")
@@ -48,7 +48,7 @@ def check(
         ),
     ] = True,
     dry_run: Annotated[
-        bool, REPORTED.flag("Say what changed and leave the ledger as it is.", "--dry-run")
+        bool, REPORTED.flag("Print the changes and leave the ledger as it is.", "--dry-run")
     ] = False,
     results: Annotated[
         Path | None, REPORTED.option("Write the results as JSON.", "FILE.json")
@@ -62,7 +62,7 @@ def check(
     Exit code 1 if one is back, 4 if no script could run.
 
     \b
-    nnfuzz bugs check                            what is installed here
+    nnfuzz bugs check                            the installed compilers
     nnfuzz bugs check onnxruntime --release 1.32.0
     nnfuzz bugs check tvm --wheel dist/apache_tvm-0.28.0-cp311-cp311-linux_x86_64.whl
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nnfuzz.library.model_check import ModelCheck
 
 SECONDS = 600.0
-"""Per core, to import a model, to find inputs for it, and to compute what it means."""
+"""Per core, to import a model, to find inputs for it, and to compute its reference."""
 
 
 FOREIGN = (".pt", ".pth", ".pt2", ".safetensors", ".keras", ".h5", ".tflite", ".mlmodel")
@@ -94,14 +94,14 @@ def check(
     nnfuzz check mine.onnx -b tvm --level O0,O1,O3      at levels of your choice
     nnfuzz check mine.onnx --inputs inputs.npz          on inputs of yours
     nnfuzz check mine.onnx --tolerance rtol=1e-3,atol=1e-5
-    nnfuzz check mine.onnx --nodes                      with what each node computes
+    nnfuzz check mine.onnx --nodes                      with the results of every node
     nnfuzz check mine.onnx --save out; nnfuzz reduce out/NAME
 
-    Right is what lies in the error envelope: an interval around a float64 reference, with room for
-    the rounding errors that a correct compiler may make, and no more. For every output, the report
-    states which share can be compared and why not the rest, the result of each compiler, and which
-    compilers agree. For a wrong output it names the first wrong node, its worst element with the
-    expected interval, and the pass that is to blame if it can be found.
+    A result is right if it lies in the error envelope: an interval around a float64 reference, with
+    room for the rounding errors that a correct compiler may make, and no more. For every output,
+    the report states which share can be compared and why not the rest, the result of each compiler,
+    and which compilers agree. For a wrong output it names the first wrong node, its worst element
+    with the expected interval, and the pass that is to blame if it can be found.
 
     The model runs as it is, and once more with every value as an output: wrong values that later
     nodes hide show then. Inputs are searched under which no value is NaN or infinite. Results of

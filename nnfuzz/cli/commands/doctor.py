@@ -12,7 +12,7 @@ from nnfuzz.cli.errors import FINDINGS, OK
 
 def doctor(
     campaign: Annotated[Path, typer.Argument(help="Folder of a campaign.", show_default=False)],
-    repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Mend problems where possible.")] = False,
 ) -> None:
     """Check the folder of a campaign that is not running: its database, folders and leftovers.
 

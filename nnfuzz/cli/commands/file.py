@@ -47,7 +47,9 @@ def file(
     original: Original = False,
     ledger: Annotated[
         Path,
-        REPORTED.option("The ledger that knows what is filed already.", "FOLDER", "--ledger", "-l"),
+        REPORTED.option(
+            "The ledger with the bugs that are filed already.", "FOLDER", "--ledger", "-l"
+        ),
     ] = Path("bugs"),
     issues: Annotated[
         Path | None,

@@ -37,7 +37,7 @@ def fuzz(context: typer.Context, options: FuzzOptions) -> None:
     nnfuzz fuzz -b openvino --invalid --tests 1000            models that must be refused
     nnfuzz fuzz -b tvm --seed 7 --tests 10000 --shard 2/8 --share /nfs/tvm --out part2
     nnfuzz fuzz -b tvm --time 8h --share s3://bucket/tvm --ray    on a cluster
-    nnfuzz fuzz -b onnxruntime@1.20.1 -b onnxruntime --regressions   what changed since
+    nnfuzz fuzz -b onnxruntime@1.20.1 -b onnxruntime --regressions   regressions since 1.20.1
     nnfuzz fuzz -b onnxruntime --pr --focus Conv,Gemm --baseline nightly/summary.json
 
     Ctrl-C ends the campaign with its summary; a second one kills it. All recorded tests survive
@@ -171,7 +171,7 @@ def _empty(summary: Summary) -> str:
 
 
 def nothing_ran(summary: Summary, interrupted: bool) -> str:
-    """Why a campaign has not finished a single test, and what to do about it."""
+    """Why a campaign has not finished a single test, with the fix."""
     reasons = ", ".join(f"{stage} {count}" for stage, count in summary.not_run.items())
     if summary.faults:
         why = "nnfuzz itself failed; the table `events` of campaign.sqlite says how: please report"

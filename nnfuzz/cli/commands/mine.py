@@ -25,7 +25,7 @@ def mine(
     ],
     out: Annotated[Path, AMOUNT.option("Folder of the motif files, made if need be.", "DIR")],
     backend: Annotated[
-        str, TESTED.option("Cut first around what passes of this compiler change.", "NAME")
+        str, TESTED.option("Cut first around nodes that passes of this compiler change.", "NAME")
     ] = "",
     python: Annotated[
         bool,

@@ -94,7 +94,7 @@ def _show_operators(plugins: list[Path], page: Path | None, whole: bool) -> None
     if supports:
         print(f"support as far as campaigns and probes have tried it; {UNKNOWN}: not tried yet")
     else:
-        print("what a compiler supports: fuzz it, or run nnfuzz backends --probe NAME")
+        print("to learn what a compiler supports, fuzz it, or run nnfuzz backends --probe NAME")
 
 
 def _known_support(folder: Path, all_: bool) -> dict[str, tuple[str, Support]]:

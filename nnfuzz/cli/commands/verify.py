@@ -55,7 +55,7 @@ def verify(
     ] = None,
     baseline: Annotated[
         Path | None,
-        REPORTED.option("What --results wrote earlier: what failed there does not count.", "FILE"),
+        REPORTED.option("An earlier file of --results: failures in it do not count.", "FILE"),
     ] = None,
     results: Annotated[Path | None, REPORTED.option("Write the results as JSON.", "FILE")] = None,
     findings: Annotated[

@@ -1,4 +1,4 @@
-"""The steps of attention, each an operator, of which composites are made."""
+"""The steps of attention: operators of which composites are made."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Scores(Summing):
         return [linear(self.torch, *intervals, weights=(0, 1))]
 
     def radius(self, u: float, y: Tensor, *xs: Tensor) -> Tensor | float:
-        """Runtimes hold the scale, or its root, in float32, whatever the type."""
+        """Runtimes hold the scale, or its root, in float32 for every type."""
         return super().radius(u, y, *xs) + (6 * u + 2**-23) * self.absolute(*xs)
 
 

@@ -184,7 +184,7 @@ class Arithmetic(Binary):
 
 
 class Modular(Arithmetic):
-    """+, -, *: what integers do modulo 2^n."""
+    """+, -, *: arithmetic of integers modulo 2^n."""
 
     rounding = (1, 0)
     modular = True

@@ -45,7 +45,7 @@ class IntegerProduct(OpSpec):
     """f(a - its zero point, b - its zero point) of integers, added up exactly.
 
     `roles` has a letter per input: a, b; p, q for a scale or (last) zero point of a and b; y for
-    those of the output; c for the bias. Subclasses say what is multiplied how.
+    those of the output; c for the bias. Subclasses define the product.
     """
 
     roles: ClassVar[str]

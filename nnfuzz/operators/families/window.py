@@ -160,7 +160,7 @@ class Window(OpSpec):
             yield (size - 1) // stride * stride + (window - 1) * dilation + 1 - size
 
     def padded_as_declared(self, *inputs: TensorType) -> Iterator[Bool]:
-        """The padding is what `auto_pad` says, and no less than nothing; windows move by a step."""
+        """The padding is the one of `auto_pad`, and not negative; windows move by a step."""
         for _, _, stride, dilation, *_ in self.axes(*inputs):
             yield stride >= 1
             yield dilation >= 1
@@ -171,7 +171,7 @@ class Window(OpSpec):
             yield behind == wanted[1]
 
     def window_fits(self, *inputs: TensorType) -> Iterator[Bool]:
-        """One window at least fits into each padded axis, and the padding is what it is to be."""
+        """One window at least fits into each padded axis, and the padding is the declared one."""
         for size, window, _, dilation, before, behind in self.axes(*inputs):
             yield size + before + behind >= (window - 1) * dilation + 1
         yield from self.padded_as_declared(*inputs)

@@ -19,7 +19,7 @@ from nnfuzz.rewrite.rules.identities import MOST_ELEMENTS, ints
 FAMILY = "algebra"
 _REALS = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)
 _SUMS = ("Conv", "ConvTranspose", "MatMul", "Gemm", "Einsum")
-"""Contractions, into which a compiler may fold what stands behind them."""
+"""Contractions, into which a compiler may fold the nodes behind them."""
 _MOST_WINDOWS = 16
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 

@@ -17,7 +17,7 @@ from nnfuzz.rewrite.rules.identities import MOVED, ints
 
 FAMILY = "control flow"
 _ZEROED = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64, DType.BOOL)
-"""Dtypes of which ConstantOfShape makes zeros at every opset."""
+"""Dtypes whose zeros ConstantOfShape makes at every opset."""
 
 
 def _zeros_exist(draft: Draft) -> list[Region]:
