@@ -7,10 +7,12 @@ A finding whose cause is filed already has to be refused, and one of another cau
     python -m scripts.check.filing A B --truth planted/immature.py
 
 The causes come from a plug-in of a planted compiler, or, for a real one, from a person's
-judgements of both campaigns, as scripts/check/triage.py prints and reads them (--judged). A pair of
-one cause is a finding of A, filed alone, and one of B; in a pair of different causes all findings
-of A with other causes are filed. Findings that fail for several causes are left out. Prints the
-counts and each finding that is not treated as wanted; exits with 1 if there is one.
+judgements of both campaigns, as scripts/check/triage.py prints and reads them (--judged). Each
+finding of B is asked about three times: all findings of A with its cause are filed; each of these
+is filed alone, which is harder, since a cause that hits several operators has a finding for each;
+all findings of A with other causes are filed. Findings that fail for several causes are left out.
+Prints the counts and each finding that is not treated as wanted; exits with 1 if one of the first
+kind is not refused, or one of the third kind is.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -42,15 +45,25 @@ class Caused:
     cause: str
 
 
+class Before(StrEnum):
+    """What was filed before a finding was asked about."""
+
+    CAUSE = "its cause is filed"
+    ALONE = "one finding of its cause is filed"
+    OTHERS = "other causes are filed"
+
+
 @dataclass(frozen=True)
 class Answer:
-    """Whether a finding was refused, beside those that were filed before. is_same: whether one of
-    these has its cause.
-    """
+    """Whether a finding was refused."""
 
     caused: Caused
-    is_same: bool
+    before: Before
     refusal: str
+
+    @property
+    def is_wanted(self) -> bool:
+        return bool(self.refusal) is (self.before is not Before.OTHERS)
 
 
 def caused(campaign: Path, truth: Path | None, judgements: Path | None) -> list[Caused]:
@@ -84,12 +97,12 @@ def pairs(first: list[Caused], second: list[Caused], registry: BackendRegistry) 
     """The answers for the findings of the second campaign."""
     bugs = {one.row.hash: filed(one.row, registry) for one in first}
     for two in second:
-        same = [one for one in first if one.cause == two.cause]
-        for one in same:
-            own = {one.row.hash: bugs[one.row.hash]}
-            yield Answer(two, True, asked(two.row, own, registry))
-        others = {n: bug for n, bug in bugs.items() if n not in {one.row.hash for one in same}}
-        yield Answer(two, False, asked(two.row, others, registry))
+        same = {n: bugs[n] for n in (one.row.hash for one in first if one.cause == two.cause)}
+        others = {n: bug for n, bug in bugs.items() if n not in same}
+        cases = [(Before.CAUSE, same)] if same else []
+        cases += [(Before.ALONE, {n: bug}) for n, bug in same.items()]
+        for before, own in [*cases, (Before.OTHERS, others)]:
+            yield Answer(two, before, asked(two.row, own, registry))
 
 
 def main(
@@ -105,16 +118,16 @@ def main(
     registry = BackendRegistry.discover([truth] if truth else [])
     one, two = (caused(campaign, truth, judgements) for campaign in (first, second))
     answers = list(pairs(one, two, registry))
-    for is_same, what in ((True, "of one cause"), (False, "of different causes")):
-        own = [answer for answer in answers if answer.is_same is is_same]
+    for before in Before:
+        own = [answer for answer in answers if answer.before is before]
         causes = {answer.caused.cause for answer in own}
         refused = sum(bool(answer.refusal) for answer in own)
-        print(f"{what}: {len(own)} pairs of {len(causes)} causes, {refused} refused")
-    wrong = [answer for answer in answers if bool(answer.refusal) is not answer.is_same]
+        print(f"{before}: {len(own)} findings of {len(causes)} causes, {refused} refused")
+    wrong = [answer for answer in answers if not answer.is_wanted]
     for answer in wrong:
         row, why = answer.caused.row, answer.refusal or "not refused"
-        print(f"{answer.caused.cause}: {row.hash} {row.data['title']}: {why}")
-    sys.exit(1 if wrong else 0)
+        print(f"{answer.caused.cause}: {row.hash} {row.data['title']}: {answer.before}, {why}")
+    sys.exit(any(answer.before is not Before.ALONE for answer in wrong))
 
 
 if __name__ == "__main__":
