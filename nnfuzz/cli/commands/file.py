@@ -87,17 +87,17 @@ def file(
 
     folder = chosen_model(finding, original)
     consent = Consent(folder, plugin or [])
-    opened = open_with_consent(folder, consent)
-    name = tracker or opened.failure.backend
-    registry = backends_of(opened, plugin or [], consent, name)
-    book, bug = _known(opened, {finding, folder}, registry, (ledger, issues, max_open, again))
+    loaded = open_with_consent(folder, consent)
+    name = tracker or loaded.failure.backend
+    registry = backends_of(loaded, plugin or [], consent, name)
+    book, bug = _known(loaded, {finding, folder}, registry, (ledger, issues, max_open, again))
     script = folder / "repro.py"
     with computing(COMPUTING):  # the value of the standard's reference, among others
         made = issue(
-            opened,
+            loaded,
             registry.get(name).issue_form or PLAIN,
             read_text(script) if script.is_file() else "",
-            _short(opened, registry),
+            _short(loaded, registry),
             releases_sentence(book.bug(bug)) if bug else "",
         )
     typer.echo(f"{made.title}\n\n{made.body}")
@@ -136,18 +136,13 @@ def _known(
     """
     from nnfuzz.bugs.filing import Filing, read_dump
     from nnfuzz.bugs.ledger import Ledger
-    from nnfuzz.findings.keyed import known_by
     from nnfuzz.report.issue import search_words
-    from nnfuzz.triage.known import KnownFailures
 
     folder, dump, most, again = where
     book = Ledger(folder)
     bugs = book.bugs() if folder.is_dir() else {}
     issues = read_dump(dump) if dump is not None else []
-    known = KnownFailures.merged(known_by(place, registry) for place in folders)
-    keys = frozenset(key for keys in known.keys for key in keys)
-    system = finding.backend.name if finding.backend else finding.failure.backend
-    filing = Filing(system, known.hashes, keys, search_words(finding).split())
+    filing = Filing.of(finding, folders, registry, search_words(finding).split())
     refusal = filing.refusal(bugs, issues, most)
     if refusal and not again:
         raise UsageError(f"{refusal}; --again files it all the same")
