@@ -46,9 +46,7 @@ class Deviation:
 
     @property
     def decision(self) -> str:
-        """Deviations that go with each other: a compiler saturates all of its narrow integers or
-        none.
-        """
+        """Deviations that go with each other: a compiler saturates all narrow integers or none."""
         return _SATURATES if self.to == SATURATES else str(self)
 
 

@@ -300,9 +300,7 @@ class BackendRunner:
 
     @contextmanager
     def _asking(self, method: str) -> Iterator[None]:
-        """An error of an adapter's text reader is the adapter's fault: no compiler is
-        loaded here.
-        """
+        """An error of an adapter's text reader is its own fault: no compiler is loaded here."""
         try:
             yield
         except Exception as error:
@@ -374,9 +372,7 @@ def fork_server_of(backend: type[Backend], spec: BackendSpec) -> ForkServer:
 
 
 def _outcome(death: Death) -> Outcome:
-    """The outcome that a worker's death is for the level that was running, still without its
-    target.
-    """
+    """The outcome of a worker's death for the level that was running; its target is not set."""
     word = death.stage.partition(" ")[0]
     stage = Stage(word) if word in _STAGES else Stage.IMPORT
     timeout = death.kind is DeathKind.TIMEOUT

@@ -94,9 +94,7 @@ class IndexSet:
             yield from map(self._part.index, range(start, end))
 
     def _add_places(self, start: int, end: int) -> None:
-        """Adds the places from `start` up to `end`, which is excluded, and joins adjacent
-        ranges.
-        """
+        """Adds the places from `start` to below `end`, and joins adjacent ranges."""
         if start >= end:
             return
         low, high = bisect_left(self._ends, start), bisect_right(self._starts, end)

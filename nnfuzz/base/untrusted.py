@@ -35,9 +35,7 @@ it."""
 MAX_TEXT_BYTES = 64 << 20
 """Of a text or JSON file: the largest finding.json so far, of a seed model, had 3 MB."""
 MAX_ARRAY_BYTES = 1 << 30
-"""Of all arrays of an archive, unpacked: four times the growth that a worker may have by
-default.
-"""
+"""Of all arrays of an archive, unpacked: four times the default growth of a worker."""
 READ_SECONDS = 30.0
 """For one file: a network file system that is gone answers never."""
 _LONE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")

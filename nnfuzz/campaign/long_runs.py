@@ -134,9 +134,7 @@ class LongRuns(Pool[LongRun, LongRunOrder, Ran]):
         self._end(worker, order, result)
 
     def submit(self, order: LongRunOrder) -> None:
-        """Queues runs that are known to be slow; the repetitions of one hang before the
-        next one.
-        """
+        """Queues runs known to be slow; the repetitions of one hang before the next one."""
         if order.run.fresh:
             self.queue.appendleft(order)
         else:
@@ -154,9 +152,7 @@ class LongRuns(Pool[LongRun, LongRunOrder, Ran]):
         return len(self.workers) - self._suspected() < DOUBTFUL
 
     def dispatch(self, more: Callable[[], LongRunOrder | None] = lambda: None) -> None:
-        """Reports runs that look like hangs, ends those whose time is over, and starts
-        queued ones.
-        """
+        """Reports runs that look like hangs, ends overdue ones, and starts queued ones."""
         for run in [*self.workers]:
             if not run.suspect and run.seconds > self._pace.suspicious:
                 self._suspect(run)

@@ -146,9 +146,7 @@ class _Check:
         self.report.unsolved += 1
 
     def sound(self, instance: OpInstance, wanted: TensorType | None) -> None:
-        """A solved instance must pass `check` and have the claimed types and values, for both
-        judges.
-        """
+        """A solved instance must pass `check` and have the claimed types and values."""
         op, types = instance.op, instance.types
         try:
             op.check(*types)
@@ -266,9 +264,7 @@ class _Check:
     def refusal(
         self, instance: OpInstance, arrays: references.Arrays, actual: Sequence[TensorType]
     ) -> None:
-        """PyTorch runs an instance that `requires` refuses: needlessly, if ONNX gives the same
-        result.
-        """
+        """PyTorch runs an instance that `requires` refuses: needlessly, if ONNX agrees with it."""
         if self.onnx_agrees(instance, arrays, actual):
             self.report.refused += 1
             self.report.example = self.report.example or f"refused: {instance}"

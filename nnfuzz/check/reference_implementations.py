@@ -70,9 +70,7 @@ def in_domain(op: OpSpec, arrays: Sequence[np.ndarray]) -> bool:
 
 
 def _ranges(instance: OpInstance) -> list[object]:
-    """Per input, the range of its integers, or bounds of its valid numbers where both are
-    finite.
-    """
+    """Per input, the range of its integers, or its valid range where both ends are finite."""
     valid = [r if r and math.isfinite(r[1] - r[0]) else None for r in instance.op.valid]
     given = instance.op.integer_range(*instance.types)
     rows = itertools.zip_longest(instance.types, given, valid)
@@ -127,9 +125,7 @@ def run_torch(op: OpSpec, arrays: Sequence[np.ndarray]) -> Arrays:
 def _output_dtypes(
     op: OpSpec, arrays: Sequence[np.ndarray], results: Sequence[Tensor]
 ) -> list[DType]:
-    """The declared dtypes; those of the results, where the spec's predicates do not bear the
-    inputs.
-    """
+    """The declared dtypes, or those of the results where the spec refuses the inputs."""
     try:
         declared = [t.dtype for t in op.type_transfer(*map(type_of, arrays))]
     except Exception:

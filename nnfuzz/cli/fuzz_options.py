@@ -35,9 +35,7 @@ def probe_duration(text: str) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class FuzzOptions:
-    """The options of the command line; None for those not given, which have the settings'
-    defaults.
-    """
+    """The options of the command line; None where the setting's default holds."""
 
     backend: opt.Backends = None
     level: Annotated[opt.Levels, Recorded("levels", listed)] = None

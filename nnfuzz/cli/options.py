@@ -128,9 +128,7 @@ ExcludeDtypes = Annotated[
 
 
 def _named(context: typer.Context, plugins: list[Path] | None) -> list[Path] | None:
-    """Remembers a plug-in that the user has named, if a command runs: a value may also only be
-    checked.
-    """
+    """Remembers a plug-in of the command line, if a command runs: completion only checks it."""
     return plugins if context.resilient_parsing else remember(plugins)
 
 

@@ -51,9 +51,7 @@ def with_support(
 
 
 def support_share(support: Support, keys: Collection[str]) -> str:
-    """The support of an operator's signatures: "yes", "no", "12 of 14", with "?" for
-    unknown ones.
-    """
+    """The support of an operator's signatures: "yes", "no", "12 of 14", "?" if unknown."""
     decided = [support.entries.get(SupportKey.parse(key)) for key in keys]
     known = [entry for entry in decided if entry and entry.status]
     if not known:

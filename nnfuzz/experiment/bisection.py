@@ -78,9 +78,7 @@ class _Search:
         self._steps: dict[str, BisectionStep] = {}
 
     def boundary(self, is_low: Callable[[ReleaseAnswer], bool]) -> tuple[int, int]:
-        """The neighbours between which the answer changes, without releases that cannot be
-        installed.
-        """
+        """The neighbours between which the answer changes, of those that can be installed."""
         while inside := [
             i for i in range(self._low + 1, self._high) if self._releases[i] not in self._steps
         ]:

@@ -68,9 +68,7 @@ class Run:
 
 
 def form_of(case: TestCase, runner: BackendRunner) -> str:
-    """The form of the targets: the writer of the model, or the form that the backend
-    reads instead.
-    """
+    """The form of the targets: the writer of the model, or the form that the backend reads."""
     return case.exporter if runner.reads == ONNX else runner.reads
 
 
@@ -95,9 +93,7 @@ class Plan:
 
 
 class Services(Protocol):
-    """The services that run, judge and write models; each call starts the work and
-    returns at once.
-    """
+    """Services that run, judge and write models; each call starts the work and returns."""
 
     def run(self, run: Run) -> Pending[list[Outcome] | RunnerError]: ...
 

@@ -27,9 +27,7 @@ REPORTED_GROWTH = 1.2  # of the number of refused signatures until it is reporte
 
 @dataclass(frozen=True)
 class EpochConfig:
-    """The items that generation avoids in an epoch. reasons: why newly refused signatures are
-    refused.
-    """
+    """The items that generation avoids in an epoch. reasons: of newly refused signatures."""
 
     refused: tuple[str, ...]
     reasons: Mapping[str, str]

@@ -167,9 +167,7 @@ class Throttle:
                     watch.failed += not watch.groups.isdisjoint(groups)
 
     def _worst(self, refused: Collection[SupportKey]) -> dict[AvoidedRow, _Group]:
-        """The item that is associated most with failing in one way: all its dtypes where enough
-        fail.
-        """
+        """The item most associated with failing in one way: all its dtypes where enough fail."""
         tests = self._restrained()
         counts = Counter(group for test in tests for group in test.groups)
         due = sorted(group for group, count in counts.items() if count >= self.threshold)
@@ -299,9 +297,7 @@ def _test(test: Observed) -> _Test:
 
 
 def _written_by(test: Observed) -> tuple[str, str]:
-    """The exporter of a test, and its writer: items that always fail are avoided for a writer
-    alone.
-    """
+    """The exporter of a test and its writer: a writer alone avoids items that always fail."""
     return exporter_of(test.exporter), test.exporter
 
 

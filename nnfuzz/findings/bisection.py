@@ -89,9 +89,7 @@ class Releases:
         return searches
 
     def _between(self, oldest: str, newest: str) -> list[str]:
-        """The ends, and the listed releases between them. Raises: ReleaseError if they
-        are swapped.
-        """
+        """The ends and the releases between them. Raises: ReleaseError if they are swapped."""
         low, high = Version(oldest), Version(newest)
         if low > high:
             raise ReleaseError(f"{oldest} is newer than {newest}: nothing lies between")

@@ -90,9 +90,7 @@ class Clusters:
 
 
 def complaint_of(failure: Failure) -> str:
-    """A property that failures of one kind may share: how an output is wrong, or the
-    whole error.
-    """
+    """The property that failures of one cause share: the wrong output, or the whole error."""
     identity = failure.signature.identity
     if operators := operators_of(identity):
         return f"wrong {wrong_of(identity)} at {operators[0]}"

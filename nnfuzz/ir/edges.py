@@ -1,6 +1,4 @@
-"""Edges between operators by name: the operator that computes a value, the one that reads it, its
-dtype.
-"""
+"""Edges between operators by name: the operators before and behind a value, and its dtype."""
 
 from __future__ import annotations
 

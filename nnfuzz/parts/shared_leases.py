@@ -101,9 +101,7 @@ class SharedLeases:
         self._place = config.place
         self._pace = FOLDER_PACE if self._depot.is_folder else ADDRESS_PACE
         self._heartbeats: dict[str, tuple[tuple[int, bool], float]] = {}
-        """Count of a node's latest heartbeat, whether it has left, and when this node first read
-        it.
-        """
+        """Of a node's latest heartbeat: its count, whether the node left, and when it was read."""
         self._own_beats: list[tuple[int, str]] = []
         self._next_beat = 0.0
         self._begun = -1

@@ -172,9 +172,7 @@ class CampaignConfig:
         return draw < share
 
     def drawing(self, index: int, compiler: str) -> random.Random | None:
-        """The generator of random numbers for a test's pipeline; None where it runs at the usual
-        levels.
-        """
+        """The random numbers of a test's pipeline; None where it runs at the usual levels."""
         rng = random.Random(f"{self.seed}/{index}/pipeline/{compiler}")
         return rng if rng.random() < self.pipelines else None
 

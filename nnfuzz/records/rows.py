@@ -134,9 +134,7 @@ class Grouping:
         return self.duplicates + self.suspects + self.similar
 
     def __str__(self) -> str:
-        """The reasons why the signatures are one finding, the surest first; "" if there is only
-        one.
-        """
+        """Why the signatures are one finding, the surest reason first; "" for one signature."""
         ways = (
             (len(self.duplicates) - len(self.explained), "reduced to the same"),
             (len(self.explained), "explained by running its pattern"),

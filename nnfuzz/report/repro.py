@@ -90,9 +90,7 @@ def inlined(finding: Finding) -> dict[str, str] | None:
 
 
 def takes_module(finding: Finding) -> bool:
-    """Whether the failing backend reads PyTorch, so that the failure is not one of the
-    ONNX model.
-    """
+    """Whether the failing backend reads PyTorch, so that the ONNX model is not at fault."""
     return finding.failure.targets[0].form in (MODULE, EXPORTED)
 
 

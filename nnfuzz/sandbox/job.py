@@ -64,9 +64,7 @@ class Job(Generic[A]):
         return self.accept(unpack(self.answer, header, blobs))
 
     def read_part(self, number: int, header: Mapping[str, Json], blobs: Blobs) -> object:
-        """A part that a worker has sent ahead. number: of parts before it. Raises: as
-        `read_answer`.
-        """
+        """A part sent ahead. number: of parts before it. Raises: as `read_answer`."""
         if number >= self.parts:
             raise WireError("a part that nobody asked for")
         return unpack(self.part, header, blobs)

@@ -78,9 +78,7 @@ class Propagator:
                 domains.changed.clear()
 
     def assign(self, var: Var, lo: int, hi: int) -> bool:
-        """Restrict a variable and propagate; on a contradiction restore everything and return
-        False.
-        """
+        """Restrict a variable and propagate; undo everything and return False on contradiction."""
         box, decided = dict(self.domains.box), len(self.domains.decided)
         try:
             self.domains.narrow(var, lo, hi)

@@ -83,9 +83,7 @@ class SmtSolver:
         self._terms = {e: t for e, t in self._terms.items() if isinstance(e, Var)}
 
     def check(self) -> dict[Var, int] | None:
-        """Values for every variable of the constraints, or None when unsatisfiable or out of
-        resources.
-        """
+        """Values for all variables, or None when unsatisfiable or out of resources."""
         self.checks += 1
         if z.Z3_solver_check(self._ctx, self._solver) != Z3_L_TRUE:
             return None

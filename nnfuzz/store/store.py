@@ -74,9 +74,7 @@ class Store(Database):
         return by_value(clusters.merged(unique, reductions))
 
     def observed(self, first: int, end: int) -> list[Observed]:
-        """Returns the observations of the tests from `first` to below `end`, from which epochs
-        learn.
-        """
+        """Returns the observations of the tests from `first` to below `end`, for epochs."""
         failures = self.occurrences.of_tests(first, end)
         query = """
             SELECT idx, epoch, status, exporter, items, outcomes FROM tests
@@ -113,9 +111,7 @@ class Store(Database):
         yield from self.tests.lines(self.sessions.clock(), first, end, most)
 
     def set_habits(self, habits: Mapping[str, Habits]) -> None:
-        """Keeps the habits of compilers (numbers that they compute otherwise everywhere), by
-        backend.
-        """
+        """Keeps the habits of compilers (nnfuzz.backend.deviation), by backend."""
         self.set_meta(_HABITS, as_json({name: tuple(own) for name, own in habits.items()}))
 
     def habits(self, backend: str) -> tuple[Deviation, ...] | None:

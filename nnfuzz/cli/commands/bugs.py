@@ -197,9 +197,7 @@ def merge(
 
 @bugs.command(cls=Grouped)
 def remove(bug: BugName, ledger: LedgerFolder = LEDGER) -> None:
-    """Delete a bug's folder. Keep an entry that is no bug as wontfix instead: it stays
-    known then.
-    """
+    """Delete a bug's folder. Keep an entry that is no bug as wontfix: then it stays known."""
     from nnfuzz.bugs.ledger import Ledger
 
     book = Ledger.opened(ledger)

@@ -87,9 +87,7 @@ def _multiplied(data: Range, updates: Range) -> Range:
 
 
 class Reduced(Scattering):
-    """Updates are added to the elements at their places, multiplied and so on; duplicates are
-    allowed.
-    """
+    """Updates are added to elements, multiplied and so on; duplicates are allowed."""
 
     since = 18
     reduction = Choice(tuple(TORCH_REDUCTIONS))
