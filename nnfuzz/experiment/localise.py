@@ -312,7 +312,7 @@ def _levels_sentence(levels: Mapping[str, str], backend: str) -> str:
 
 def _ablated(level: str, fired: Sequence[str] | None, passes: Sequence[str]) -> str:
     if fired is None:
-        return "the backend does not report which passes run"
+        return "the backend does not tell which passes run"
     if len(passes) == 1:
         return f"{level} does not fail without {passes[0]}, one of {len(fired)} passes tried"
     if passes:

@@ -174,9 +174,8 @@ _STYLES: tuple[Callable[[random.Random], Iterator[str]], ...] = (
 @models(FAMILY, _anywhere)
 def values_renamed(draft: Draft, site: int, rng: random.Random) -> None:
     """Names of inner values and constants -> long or short ones, numbers, names that differ in case
-    alone, names of operators, reserved words of programming languages, paths: all are distinct, and
-    a name means nothing. Inputs and outputs keep theirs.
-    """
+    alone, names of operators, reserved words of programming languages, paths: no two alike, and a
+    name means nothing. Inputs and outputs keep theirs."""
     graph = draft.graph
     public = {value.name for value in (*graph.input, *graph.output)}
     names = [*(tensor.name for tensor in graph.initializer), *draft.makers]
