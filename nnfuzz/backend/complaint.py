@@ -120,7 +120,7 @@ _SUMMARY = re.compile(r"^\W*summary\b", re.IGNORECASE)
 _QUOTES_NODES = re.compile(r"\[\d+\]:\w|\) -> \(|^\[\w+\] ")
 """Operands with their types, results, a stage in brackets: parts of the model, not the fault."""
 FEWEST_WORDS = 3
-"""That make a statement: fewer are a name or a value."""
+"""The fewest words of a statement: fewer are a name or a value."""
 MOST_LINES = 6
 """Statements that make the subject: a message with more is a list or a dump."""
 
@@ -192,7 +192,7 @@ def stated_cause(message: str) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """Without links and blank lines."""
+    """The text without links and blank lines."""
     lines = (_LINK.sub("", line).strip() for line in text.splitlines())
     return [line for line in lines if line]
 

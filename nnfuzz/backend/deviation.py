@@ -51,9 +51,9 @@ class Deviation:
 
 
 Habits = Sequence[Deviation]
-"""Those of one compiler."""
+"""The habits of one compiler."""
 NO_HABITS: Mapping[str, Habits] = MappingProxyType({})
-"""Of every backend, by its label: none are known."""
+"""The habits of all backends, by label, where none are known."""
 CONSIDERED = (
     Deviation("float64", "float32"),
     Deviation("float32", "bfloat16"),

@@ -44,4 +44,4 @@ PLAIN = IssueForm(
         ("Report", "{report}"),
     ),
 )
-"""For a compiler whose adapter names no tracker."""
+"""The form for a compiler whose adapter names no tracker."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from torch.fx import GraphModule
 
 MOST_BYTES = 1 << 16
-"""Of all constants together, up to which `TorchSource.code` writes a module out."""
+"""The bytes of all constants up to which `TorchSource.code` writes a module out."""
 LISTED = 32
 """Elements up to which a constant is written as a list; above, its bytes."""
 _NOT_WRITTEN = ("aten.detach.default", "aten.detach_.default", "aten.lift_fresh_copy.default")

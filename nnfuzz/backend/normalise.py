@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 
 MAX_CHARACTERS = 500
-"""Of the normalised text: later characters are mostly a dump of the module."""
+"""The longest normalised text: later characters are mostly a dump of the module."""
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _STAMP = re.compile(r"\d{4}-\d\d-\d\d[ T][\d:.]+|\[\d\d:\d\d:\d\d\]")

@@ -14,7 +14,7 @@ from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import read_bytes
 
 MAX_BYTES = 1 << 20
-"""Of a file that is taken along; an adapter of 1,000 lines has 40 kB."""
+"""The largest file that is copied; an adapter of 1,000 lines has 40 kB."""
 _INSTALLED = {"site-packages", "dist-packages"}
 """Folders of installed packages, whichever environment they belong to: one environment may use the
 packages of another, as with `python -m venv --system-site-packages`.

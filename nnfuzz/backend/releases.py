@@ -57,7 +57,7 @@ class Environment:
         return self.folder / "bin" / "python"
 
     def bytes(self) -> int:
-        """Of all its files; those that an installer shares with its cache count in full."""
+        """The size of all its files; those shared with an installer's cache count in full."""
         files = (path for path in self.folder.rglob("*") if not path.is_symlink())
         return sum(path.stat().st_size for path in files if path.is_file())
 
@@ -72,7 +72,7 @@ def folder() -> Path:
 
 
 def environments() -> list[Environment]:
-    """Those that exist, in order."""
+    """The environments that exist, in order."""
     found = []
     for place in sorted(folder().glob("*/*-*")):
         release, _, digest = place.name.rpartition("-")

@@ -10,7 +10,7 @@ from nnfuzz.rewrite.rewriting import Step, rewritten
 
 
 def not_taken(runner: BackendRunner, opset: int) -> tuple[str, ...]:
-    """Those of FEATURES with which the least optimised level does not run a model of an operator or
+    """The FEATURES with which the least optimised level does not run a model of an operator or
     two that it runs without; none if it does not run that. Raises: RunnerError.
     """
     level = runner.backend.default_levels()[0]

@@ -66,7 +66,7 @@ class AdapterFault(RunnerError):
 
 
 MOST_PASSES, PASS_CHARS = 10_000, 200
-"""That changed a model, and of the name of one: more is damage."""
+"""The most passes that change a model, and the longest name of one: more is damage."""
 
 
 class BackendRunner:
@@ -214,8 +214,10 @@ class BackendRunner:
         """The passes that changed the model at a level; None if the backend cannot tell."""
         return self._answer(FiredPasses(model, level))
 
-    def told_passes(self, model: bytes, level: str) -> list[str] | None:
-        """Those that certainly changed it (Backend.build_watched); None as well if it fails."""
+    def reported_passes(self, model: bytes, level: str) -> list[str] | None:
+        """The passes that certainly changed it (Backend.build_watched); None as well if
+        it fails.
+        """
         return self._answer(WatchedPasses(model, level))
 
     def known_passes(self, model: bytes, level: str) -> list[str] | None:
@@ -291,7 +293,9 @@ class BackendRunner:
             outcome = replace(outcome, seconds={})
 
     def _heard(self, outcome: Outcome) -> Outcome:
-        """With the reason that the compiler has printed; an import prints for all levels once."""
+        """The outcome with the reason that the compiler printed; an import prints once for all
+        levels.
+        """
         printed = outcome.captured
         if outcome.stage is Stage.IMPORT:
             printed = self._imported = self._imported or printed

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto
 
 MAX_NODES = 1_000_000
-"""Of a model, with its functions written out at every call; the largest models that exporters write
-of modules have some ten thousand."""
+"""The most nodes of a model with its functions written out at every call; the largest models that
+exporters write of modules have some ten thousand."""
 _WORDS = 200  # characters of the checker's message
 _SHOWN = 5  # functions of a circle that an error names
 

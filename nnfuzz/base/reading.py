@@ -33,7 +33,9 @@ FORMER = "FORMER_FIELDS"
 """Class variable of a dataclass: the names of fields that it no longer has. Files of older
 versions hold values for them, which are ignored."""
 MAX_DEPTH = 100
-"""Of nested JSON without a declared type: attributes of operators and bodies nest less than ten."""
+"""The deepest JSON without a declared type: attributes of operators and bodies nest less
+than ten.
+"""
 
 
 MOST = 1e11

@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_BYTES = 2 << 30
-"""Of any file: the most that a serialised protobuf may have, and so a model without others beside
-it."""
+"""The largest file: the most that a serialised protobuf may have, and so a model without further
+files."""
 MAX_TEXT_BYTES = 64 << 20
-"""Of a text or JSON file: the largest finding.json so far, of a seed model, had 3 MB."""
+"""The largest text or JSON file: the largest finding.json so far, of a seed model, had 3 MB."""
 MAX_ARRAY_BYTES = 1 << 30
-"""Of all arrays of an archive, unpacked: four times the default growth of a worker."""
+"""The most of an archive's unpacked arrays: four times the default growth of a worker."""
 READ_SECONDS = 30.0
-"""For one file: a network file system that is gone answers never."""
+"""The time limit of one file: a network file system that is gone never answers."""
 _LONE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 MAX_MEMBERS = 10_000
-"""Of an archive: a finding has some twenty files, and a model some hundred arrays."""
+"""The most files of an archive: a finding has some twenty, and a model some hundred arrays."""
 _PIECE = 1 << 20  # bytes that are unpacked at a time
 _MEMBER_HEADER = 10_000  # bytes of the header of an array; NumPy's own limit
 

@@ -112,7 +112,7 @@ class BackendPool(Pool[BackendSlot, LongRunOrder, Ran]):
         self.pace = Pace(self.workers[0].runner.sandbox.limits.seconds)
         self.aside = LongRuns(self.pace, self._anew, self._ended_aside, backlog)
         self._spares: list[BackendRunner] = []
-        """From the first long run on, those whose workers are ready when the next makes way."""
+        """Runners with idle workers for the next long run; none before the first long run."""
 
     @property
     def name(self) -> str:

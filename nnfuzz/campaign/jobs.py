@@ -42,7 +42,7 @@ class Indexes(Protocol):
 
 
 class OwnIndexes:
-    """Those of a campaign, or of one of its parts.
+    """The indexes of a campaign, or of one of its parts.
 
     limit: of the indexes; None: no end. done: whether an earlier session has run one. part: beyond
     which there are none.

@@ -81,7 +81,7 @@ class LongRun(Worker[LongRunOrder, Ran]):
 
     @property
     def seconds(self) -> float:
-        """For which its present level was waited for."""
+        """The seconds since its present level began."""
         return self.runner.sandbox.waited
 
     def suspected(self) -> None:

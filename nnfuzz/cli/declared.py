@@ -76,7 +76,7 @@ class Setting(Recorded):
 
 
 RECORDED, SETTING = Recorded(), Setting()
-"""Of options that a campaign keeps as they were typed, under their own names."""
+"""Marks of options that a campaign keeps as they were typed, under their own names."""
 
 
 def recorded(options: Any) -> dict[str, object]:

@@ -25,11 +25,11 @@ UNLIMITED = frozenset(("fuzz", "backends", "ops"))
 MEMORY_BYTES = 4 << 30
 """Memory beside that for files: ten times as much as `check` takes for a model of 100 MB."""
 CORE_BYTES = 64 << 20
-"""Per core beside that: stacks and buffers of the threads that NumPy and PyTorch start."""
+"""Memory beside that per core: stacks and buffers of the threads of NumPy and PyTorch."""
 COPIES = 8
 """Copies of a file in memory: its bytes, the parsed model, arrays, and these of a changed model."""
 SHARE = 0.75
-"""Of the machine's memory, at most."""
+"""The largest share of the machine's memory."""
 _BLOCK = 512  # bytes; the unit of st_blocks
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _FROM_TERMINAL = 0x80  # SI_KERNEL: the child, of the same process group, has got it, too

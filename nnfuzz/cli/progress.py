@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 LINE_SECONDS = 10.0
 MOST_NODES = 16
-"""Of a cluster that a terminal has a line for."""
+"""The most nodes of a cluster that get a line in a terminal."""
 
 
 class Silent:

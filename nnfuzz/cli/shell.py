@@ -14,7 +14,7 @@ from nnfuzz.base.text import uncommanding, visible
 from nnfuzz.cli.declared import OTHERS, PANELS, with_settings
 
 _USAGE_ERROR: Any = typer.BadParameter.__base__
-"""Of the click that typer has, which may be a copy of its own."""
+"""The UsageError of typer's click, which may be a copy of its own."""
 ARGUMENTS = "Arguments"
 
 

@@ -21,7 +21,7 @@ from nnfuzz.cli.values import duration
 from nnfuzz.watch.settings import Channel, SystemSettings, WatchSettings
 
 TIME = "1h"
-"""Of a campaign where the file gives neither time nor tests."""
+"""The time of a campaign where the file gives neither time nor tests."""
 _OF_A_TURN = ("tests_limit", "time_limit", "seed", "shard", "share")
 T = TypeVar("T")
 

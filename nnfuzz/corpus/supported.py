@@ -13,7 +13,7 @@ from nnfuzz.testcase.identity import Numbered
 
 UNSUPPORTED, BORDERS = "unsupported", "borders"
 RARE = 4
-"""Of so many indexes, one may have dtypes at its borders that NumPy has not itself."""
+"""One of so many indexes may have inputs or outputs of dtypes that NumPy itself lacks."""
 
 
 def supported_only(

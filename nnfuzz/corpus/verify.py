@@ -44,8 +44,8 @@ NOT_BEGUN = "not begun: the time was over"
 
 
 class Status(StrEnum):
-    """As in JUnit: an error is a test that could not be carried out. known: an expected failure.
-    not compared: the test ran, but no element of its outputs can be compared.
+    """The statuses of JUnit: an error is a test that could not be carried out. known: an expected
+    failure. not compared: the test ran, but no element of its outputs can be compared.
     """
 
     PASSED = "passed"

@@ -1,4 +1,4 @@
-"""In which release a failure came or went: a binary search that asks as few releases as it can."""
+"""The release in which a failure came or went: a binary search that runs as few as it can."""
 
 from __future__ import annotations
 

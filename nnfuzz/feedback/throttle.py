@@ -27,7 +27,7 @@ from nnfuzz.records.rows import AvoidedRow, Observed
 SIGNATURE_SHARE, EDGE_SHARE = 0.25, 0.1
 """Share of the tests with a signature (an edge) that must fail before it is avoided."""
 SIGNIFICANT = 20.0
-"""Of the G statistic: one item in about 100,000 innocent ones gets there by chance."""
+"""The G statistic that one item in about 100,000 innocent ones reaches by chance."""
 LATEST = 5000  # tests that are counted
 PATIENCE = 4.0  # expected failures that must stay out before an entry is lifted
 

@@ -69,7 +69,7 @@ class Releases:
         return release
 
     def bisect(self, oldest: str = "", newest: str = "") -> list[Bisection]:
-        """With which release the failure came, and with which it went.
+        """Finds the release with which the failure came, and the one with which it went.
 
         oldest: where to begin to look for the first, newest: where to end with the second. Without
         either, the first is looked for, or, where the finding is known to be right in a newer

@@ -65,8 +65,8 @@ def tried(folder: Path, finding: Finding, registry: BackendRegistry) -> Trial | 
 
 
 def _exit_code(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Of a process in a group of its own, which is killed when its time is over. A script that ends
-    without a line could not run: what it expects or gets is printed before it says that it fails.
+    """The exit code of a process in its own group, which is killed after its time. A script that
+    ends without a line could not run: it prints expected and actual values before it fails.
     """
     with tempfile.TemporaryFile() as printed:
         process = subprocess.Popen(

@@ -39,7 +39,7 @@ class NodeFeatures:
 
     @property
     def rank(self) -> int:
-        """Of the first input."""
+        """The rank of the first input."""
         first = self.shapes.partition(",")[0]
         return first.count("x") + 1 if first else 0
 

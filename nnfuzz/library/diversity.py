@@ -110,7 +110,7 @@ def _add(tally: Tally, graph: GraphView, passes: Mapping[str, Sequence[str]]) ->
 def _passes(runners: Sequence[BackendRunner], file: Path) -> dict[str, list[str]]:
     """The passes of each compiler that change the model; none of one that does not take it."""
     data = read_bytes(file) if runners else b""
-    reported = {r.name: r.told_passes(data, r.backend.default_levels()[-1]) for r in runners}
+    reported = {r.name: r.reported_passes(data, r.backend.default_levels()[-1]) for r in runners}
     return {name: passes for name, passes in reported.items() if passes is not None}
 
 

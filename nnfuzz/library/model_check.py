@@ -17,7 +17,7 @@ from nnfuzz.library.experiment import Result
 from nnfuzz.library.finding import Finding
 
 SCHEMA = 1
-"""Of the JSON form."""
+"""The version of the JSON form."""
 
 
 class OutputState(StrEnum):

@@ -96,7 +96,7 @@ def bisect_finding(
     note: Note = ignore,
     answered: Callable[[BisectionStep], None] = lambda step: None,
 ) -> list[Bisection]:
-    """With which release of the compiler a finding came, and with which it went.
+    """Finds the release of the compiler with which a finding came, and the one with which it went.
 
     oldest, newest: releases between which to look (nnfuzz.findings.bisection.Releases.bisect).
     answered: receives the answer of each release.

@@ -51,7 +51,7 @@ class FolderComparison:
     counted: Sequence[Counted]
     vocabulary: OperatorVocabulary
     known_passes: Mapping[str, Collection[str]] = field(default_factory=dict)
-    """By compiler, all passes that it reports to run."""
+    """All passes that each compiler reports."""
 
     def rows(self) -> list[MeasureRow]:
         """Every measure that at least one folder has, in order."""

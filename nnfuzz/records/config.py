@@ -31,16 +31,16 @@ LIMITS = (
 GUIDANCE = "guidance"
 """A setting that campaigns no longer have; see `refuse_guided`."""
 PROBED = 10
-"""Of so many tests or seconds, one may go to probing."""
+"""One of so many tests or seconds may go to probing."""
 FIRST_SECONDS = 10.0
-"""Of the questions before the first test, and of the probes beside the first ones, where nothing
+"""The time for habits before the first test, and for probes beside the first ones, where nothing
 ends a campaign."""
 
 
 MOST_PRODUCERS = 16
-"""Unless more are asked for."""
+"""The number of workers unless a setting asks for more."""
 MOST_WORKERS = 1024
-"""Of a kind: more than the cores of any machine; a file may ask for anything."""
+"""The most workers of a kind: more than the cores of any machine; a file may ask for anything."""
 
 
 class ConfigError(Unreadable):

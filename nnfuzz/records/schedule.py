@@ -11,7 +11,7 @@ settings say otherwise, so that waiting for its stragglers, once per epoch, cost
 LEARNT = 4096
 """The first tests of an epoch, from which the next one learns: no others are read for that."""
 PLACE_BITS = 24
-"""Of a place, see `place_of`; probes that are asked for at one index have the lower ones."""
+"""The lower bits of a place, see `place_of`; they number the probes before one index."""
 
 
 def begins(epoch: int, longest: int = LONGEST) -> int:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from nnfuzz.testcase.case import TestCase
 
 MAX_ELEMENTS = 64
-"""Of all inputs together, that are written out."""
+"""The most elements of all inputs that are written out."""
 MAX_CHARACTERS = 4000
-"""Of a model's text."""
+"""The longest text of a model that is written out."""
 _NAMED = re.compile("inf|nan")
 """Values without a literal in Python."""
 

@@ -20,7 +20,7 @@ MAX_BODY = 65_000
 MAX_SCRIPT = 30_000
 """Characters of the stand-alone script; a larger one is attached by hand."""
 WORDS = 4
-"""Of a search: more of them find nothing."""
+"""Words of a search: more of them find nothing."""
 NO_ANSWER = "_No response_"
 
 

@@ -14,7 +14,7 @@ from nnfuzz.records.finding import Finding
 from nnfuzz.triage.mismatch import WrongOutput
 
 MOST_ELEMENTS = 200
-"""Elements of all arrays together up to which they are printed whole: about a screen of them."""
+"""Elements of all arrays up to which they are printed whole: about a screen of them."""
 
 MOST_SUMMARISED = 32
 """Elements of one array up to which a summary prints it whole."""

@@ -136,7 +136,7 @@ class DiversityGrowth:
 
 
 def failed_share(cell: Mapping[str, int]) -> float:
-    """Of the tests in a cell of the heat map; 0 if it is empty."""
+    """The share of failed tests in a cell of the heat map; 0 if it is empty."""
     total = sum(cell.values())
     return cell.get("failed", 0) / total if total else 0.0
 

@@ -10,7 +10,7 @@ from nnfuzz.report.inline import foreign
 from nnfuzz.report.repro import inlined, output_of_finding, takes_module
 
 MAX_LINES = 30
-"""Of a script that a maintainer reads at a glance."""
+"""The longest script that a maintainer reads at a glance."""
 
 
 def short_script(finding: Finding, program: str | None) -> str:

@@ -104,7 +104,7 @@ class Service:
     """
 
     _kinds: ClassVar[dict[str, tuple[type[Job[object]], str]]] = {}
-    """By the name of a kind of job: the kind, and the name of the method."""
+    """The kind of job and the name of its method, by the name of the kind."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -41,23 +41,23 @@ from nnfuzz.sandbox.worker import WHERE
 
 TICK_SECONDS = 0.05
 STILL_SECONDS, COMPUTING = 5.0, 0.05
-"""Between looks at whether a service computes; of that time, what is computing. Waiting for other
-processes takes some thousandths."""
+"""The time between looks at whether a service computes, and the share of that time that counts as
+computing. Waiting for other processes takes some thousandths."""
 SWELLING = 200
 """A job that grows by such a part of its memory in a tick has used all of it in 10 seconds. It gets
 twice the time, so that its memory decides the name of its end, not the smaller one of the limits.
 """
 KILL_SECONDS = 10.0
 MOST_RETRIES = 3
-"""Of a job whose worker ends by no doing of its own, by all that is known."""
+"""Retries of a job whose worker ends for a reason that is not the job's, as far as is known."""
 MOST_KILLS, MOST_STARTS = 8, 50
 """The number of SIGKILLs from outside after which the job of the worker, or its start, is blamed
 for them. A killer at random, such as the kernel that lacks memory, does not meet one job that
 often.
 """
 ROUND_BYTES = 64 << 20
-"""Of the answers of one worker, before the campaign has looked at them: the rest waits in the
-socket, and the worker with it.
+"""The most that is read of one worker's answers before the campaign looks at them: the rest waits
+in the socket, and the worker with it.
 """
 
 

@@ -22,7 +22,7 @@ from nnfuzz.base.reading import Json, JsonObject
 MAGIC = b"NNF1"
 ALIGNMENT = 64
 MAX_INDEX_BYTES = 16 << 20
-"""Of the JSON, which takes up to fifty times as much once it is read. Graphs take kilobytes."""
+"""The most of the JSON, which takes up to fifty times as much once read. Graphs take kilobytes."""
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
 _PREFIX = struct.Struct("<4sI")
 

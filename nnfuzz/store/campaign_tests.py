@@ -20,11 +20,11 @@ from nnfuzz.store.passes import Passes
 from nnfuzz.testcase.identity import Numbered
 
 MOST_FAULTS = 2
-"""Of one test, after which no session tries it again."""
+"""Faults of one test after which no session tries it again."""
 OF_TESTS = ("tests", "features", "motifs", "errors", "passes")
 """Tables with rows of single tests."""
 STATISTICS = ("features", "motifs", "passes")
-"""Those of them that are only counted and drawn."""
+"""Tables of tests whose rows are only counted and drawn."""
 Outcomes = dict[str, dict[str, Brief]]
 """Backend -> level -> the stored summary of the outcome."""
 

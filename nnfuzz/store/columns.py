@@ -18,7 +18,7 @@ from nnfuzz.store.schema import FILE
 R = TypeVar("R")
 SqlValue = str | int | float | bytes | None
 LINE = "\n"
-"""Between the texts of a tuple, which is one column."""
+"""The separator of the texts of a tuple, which is one column."""
 
 
 def loads(kind: type[R], text: str | bytes) -> R:

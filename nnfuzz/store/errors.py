@@ -19,7 +19,7 @@ from nnfuzz.store.database import Table
 from nnfuzz.store.schema import FILE
 
 DIGEST_BYTES = 16
-"""Of SHA-256: two of a billion texts collide with a probability below 1e-20."""
+"""Bytes of SHA-256: two of a billion texts collide with a probability below 1e-20."""
 
 
 class Errors(Table):

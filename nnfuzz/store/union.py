@@ -36,7 +36,7 @@ _KEYED = {
 _NEW_OCCURRENCES = """(SELECT * FROM part.occurrences WHERE idx IS NULL
     OR idx IN (SELECT idx FROM temp.tests_of_part)
     OR idx IN (SELECT idx FROM part.hangs WHERE idx IS NOT NULL))"""
-"""Those of tests that are new, of probes, and of hangs, which are decided late."""
+"""The rows of new tests, of probes, and of hangs, which are decided late."""
 
 
 class DifferentTests(Exception):
@@ -199,7 +199,9 @@ class _Addition:
         )
 
     def _add_sessions(self) -> None:
-        """By when they began; of one that was copied while it went on, the longer one."""
+        """Adds sessions by the time when they began; the longer one if one was copied while it went
+        on.
+        """
         columns = "started, seconds, workers, sut"
         sessions: dict[float, tuple[float, int, str]] = {}
         for place in ("main", "part"):

@@ -19,7 +19,7 @@ from nnfuzz.upkeep.reducing import Reducer
 from nnfuzz.upkeep.rekeying import rekey
 
 SECONDS = 600.0
-"""For one finding, when nothing else is waiting for the machine."""
+"""The time for one finding, when nothing else is waiting for the machine."""
 _TICK_SECONDS = 0.25
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nnfuzz.library.model_check import ModelCheck
 
 SECONDS = 600.0
-"""Per core, to import a model, to find inputs for it, and to compute its reference."""
+"""CPU time per core to import a model, to find inputs for it, and to compute its reference."""
 
 
 FOREIGN = (".pt", ".pth", ".pt2", ".safetensors", ".keras", ".h5", ".tflite", ".mlmodel")

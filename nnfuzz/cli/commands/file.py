@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 GH = "gh"
 SECONDS = 30.0
-"""For an answer of gh."""
+"""The time limit of an answer of gh."""
 MOST = 5
 COMPUTING = 300.0
 """CPU seconds for the text of the issue."""

@@ -24,7 +24,7 @@ DEFAULT_COUNT = 10
 SECONDS = 300.0
 """CPU seconds for one model: one of 200,000 nodes takes a minute."""
 MANY_NODES = 20_000
-"""Of which rewriting takes long enough to say so."""
+"""Nodes of a model whose rewriting takes so long that a note announces it."""
 
 
 def rewrite(

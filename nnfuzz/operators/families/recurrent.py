@@ -115,7 +115,7 @@ class Recurrent(Composite):
         return (b, a, i) if self.layout else (a, b, i)
 
     def _shapes(self, x: TensorType) -> list[tuple[Int, ...]]:
-        """Of all inputs."""
+        """The shapes of all inputs."""
         _, batch, width = self._sequence(x)
         d, h, g = self.directions, self.hidden_size, len(self.gates)
         state = (batch, d, h) if self.layout else (d, batch, h)

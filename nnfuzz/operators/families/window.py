@@ -33,7 +33,7 @@ NO_AUTO_PAD = Choice((EXPLICIT,), default=EXPLICIT)
 """Where the model always states the padding."""
 
 LARGEST_KERNEL = (9, 7, 4)
-"""Of a convolution, per number of spatial axes."""
+"""The largest kernel of a convolution, per number of spatial axes."""
 
 
 def spatial(op: Any, first: TensorType, *_: TensorType) -> int:
