@@ -229,8 +229,8 @@ def _question(problem: Problem, slots: Slots) -> CandidateQuestion:
 def _plainer(
     slots: Slots, question: CandidateQuestion, found: Tried, problem: Problem
 ) -> tuple[CandidateQuestion, Tried]:
-    """The question with a level of the backend in place of a drawn pipeline if that fails alike;
-    else with the fewest of its steps. What hangs stays as it is: each run takes too long.
+    """The question with a level of the backend in place of a drawn pipeline if that fails too;
+    else with the fewest of its steps. A hang stays as it is: each run takes too long.
     """
     wanted, runner = problem.failure, slots.runner
     drawn = [level for level in question.levels if Pipeline.parse(level).steps]
@@ -252,8 +252,8 @@ def _plainer(
     level = known[0] if known else shorten_pipeline(drawn[0], failing)
     other = replace(question, levels=tuple(dict.fromkeys([*plain, level])))
     again = slots.run(problem.case, (), other)
-    alike = any(f.signature.hash == wanted.signature.hash for f, _ in again.failing)
-    return (other, again) if alike else (question, found)
+    fails_too = any(f.signature.hash == wanted.signature.hash for f, _ in again.failing)
+    return (other, again) if fails_too else (question, found)
 
 
 def _without_silent(question: CandidateQuestion, found: Tried) -> tuple[CandidateQuestion, Tried]:
@@ -290,13 +290,13 @@ def _wanted(failure: Failure, found: Tried) -> str:
         reason = found.reason.partition("\n")[0]
         raise NotReduced(f"the test case cannot be prepared: {reason}")
     exact = [mark for f, mark in found.failing if f.signature.hash == failure.signature.hash]
-    alike = [
+    similar = [
         mark for f, mark in found.failing if (f.kind, f.stage) == (failure.kind, failure.stage)
     ]
-    if not (exact or alike):
-        seen = ", ".join(f.signature.title for f, _ in found.failing) or "no failure"
-        raise NotReduced(f"the failure does not reproduce: {seen}")
-    return (exact or alike)[0]
+    if not (exact or similar):
+        titles = ", ".join(f.signature.title for f, _ in found.failing) or "no failure"
+        raise NotReduced(f"the failure does not reproduce: {titles}")
+    return (exact or similar)[0]
 
 
 def _holding(
@@ -346,7 +346,7 @@ def _confirming(whole: CandidateQuestion, question: CandidateQuestion) -> list[C
 def _fresh(
     slots: Slots, questions: Iterable[CandidateQuestion], tried: Tried, wanted: str
 ) -> list[Tried]:
-    """How a case fails alike in fresh processes, one for each question."""
+    """The runs in fresh processes, one for each question, that fail in the same way."""
     assert tried.case is not None
     runs = [slots.run_fresh(tried.case, question) for question in questions]
     return [run for run in runs if any(mark == wanted for _, mark in run.failing)]

@@ -97,8 +97,8 @@ class ReductionEngine:
         return self.best
 
     def interesting(self, tried: Tried) -> bool:
-        """Whether a candidate fails in the way that is wanted, and for the cause that is."""
-        same = any(alike == self.wanted for _, alike in tried.failing)
+        """Whether a candidate fails in the wanted way, and for the wanted cause."""
+        same = any(mark == self.wanted for _, mark in tried.failing)
         return same and tried.case is not None and self.keeps(tried.case.graph)
 
     def _left(self) -> int:

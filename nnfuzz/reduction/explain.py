@@ -249,10 +249,10 @@ def _forms(
 
 def _deviates(habit: Deviation, subject: Subject, truth: Envelopes, outputs: Arrays) -> bool:
     there = {value.type.dtype.value for value in subject.graph.values.values()}
-    shown = habit.to not in FLOATS or _shows(habit, subject, truth, outputs)
+    visible = habit.to not in FLOATS or _shows(habit, subject, truth, outputs)
     try:
         return (
-            shown
+            visible
             and habit.dtype in there
             and explains([habit], subject.graph, subject.params, outputs)
         )

@@ -118,16 +118,18 @@ class Slot(Worker[Candidate, Tried], Asking):
             return replace(found, reason=reason, outcomes=result.outcomes)
         mine = tuple(o for o in result.outcomes if o.backend == run.backend)
         failures = [f for f in result.failures if f.backend == run.backend]
-        seen = with_keys(failures, result.blame, mine, question.silent)
-        if seen and rival and not beside:
+        failing = with_keys(failures, result.blame, mine, question.silent)
+        if failing and rival and not beside:
             again = Plan([replace(run, backend=rival.name)], judging, locates=False)
-            told = (await Procedure(case, again, self).result()).outcomes
-            right = {outcome.level for outcome in told if outcome.ok}
-            seen = [(failure, key) for failure, key in seen if right.issuperset(failure.levels)]
+            rivals = (await Procedure(case, again, self).result()).outcomes
+            right = {outcome.level for outcome in rivals if outcome.ok}
+            failing = [
+                (failure, key) for failure, key in failing if right.issuperset(failure.levels)
+            ]
         return replace(
             found,
             outcomes=mine,
-            failing=tuple(seen),
+            failing=tuple(failing),
             verdict=result.verdict,
             blames=result.blames,
         )

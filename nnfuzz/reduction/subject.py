@@ -180,7 +180,7 @@ def _fitting(
         try:
             op.check(*types)
             outputs = op.type_transfer(*types)
-        except Exception:  # specs may index shapes of a rank that they have not seen
+        except Exception:  # specs may index shapes of a rank that they do not know
             continue
         sizes = [t.elements for t in outputs]
         if len(outputs) == len(node.outputs) and all(0 < size < 1 << 22 for size in sizes):
