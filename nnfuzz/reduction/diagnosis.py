@@ -535,11 +535,11 @@ def _operator(failure: Failure) -> str:
     return next(iter(operators_of(failure.signature.identity)), "")
 
 
-def _same_words(found: Failure, wanted: Failure, one: Tried, other: Tried) -> bool:
+def _same_words(own: Failure, wanted: Failure, one: Tried, other: Tried) -> bool:
     """Whether two failures are of one kind and say the same, dtypes and operators aside."""
-    if (found.kind, found.stage) != (wanted.kind, wanted.stage):
+    if (own.kind, own.stage) != (wanted.kind, wanted.stage):
         return False
-    a, b = (_general(f, tried) for f, tried in ((found, other), (wanted, one)))
+    a, b = (_general(f, tried) for f, tried in ((own, other), (wanted, one)))
     return a == b
 
 

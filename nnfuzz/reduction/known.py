@@ -88,7 +88,7 @@ def messages(failure: Failure) -> tuple[str, ...]:
 
 
 class KnownCauses:
-    """Recognises causes. found: the one that was recognised."""
+    """Recognises causes. found: the recognised cause."""
 
     def __init__(
         self,
@@ -221,9 +221,9 @@ def in_full(slots: Slots, question: CandidateQuestion) -> CandidateQuestion:
 
 def causing(tried: Tried, stage: Stage) -> list[Failure]:
     """The failures of a part that an error at a stage may follow from."""
-    found = [(failure, failure.signature.identity) for failure, _ in tried.failing]
-    found = [(f, own) for f, own in found if not isinstance(own, HabitIdentity)]
-    return [failure for failure, own in found if _causes(wrong_of(own), stage)]
+    pairs = [(failure, failure.signature.identity) for failure, _ in tried.failing]
+    pairs = [(f, own) for f, own in pairs if not isinstance(own, HabitIdentity)]
+    return [failure for failure, own in pairs if _causes(wrong_of(own), stage)]
 
 
 def _causes(wrong: str, stage: Stage) -> bool:

@@ -196,9 +196,11 @@ def fitted(array: np.ndarray, type_: TensorType, starts: Iterable[int]) -> np.nd
 
 def clipped(graph: Graph, params: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """The parameters with indices moved into their ranges."""
-    found = dict(params)
+    clipped_params = dict(params)
     for name, (lo, hi) in index_ranges(graph).items():
-        if name in found:
+        if name in clipped_params:
             lo, hi = math.ceil(lo), math.floor(hi)
-            found[name] = np.clip(found[name], lo, hi).astype(found[name].dtype)
-    return found
+            clipped_params[name] = np.clip(clipped_params[name], lo, hi).astype(
+                clipped_params[name].dtype
+            )
+    return clipped_params
