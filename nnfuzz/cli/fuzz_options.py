@@ -189,6 +189,14 @@ class FuzzOptions:
         ),
         RECORDED,
     ] = None
+    edge_share: Annotated[
+        float | None,
+        MODELS.share(
+            "Share of the tests that are made as with --edges, in a campaign without it "
+            "[default: 0.1; 0 with --invalid]."
+        ),
+        SETTING,
+    ] = None
     exporter: Annotated[opt.Exporter, RECORDED] = None
     opset: Annotated[opt.Opset, SETTING] = None
     rewrites: Annotated[

@@ -48,8 +48,9 @@ class CaseConfig:
     drawn: in such a configuration all opsets that are drawn for its exporter.
     among: where only one of them is looked at, how many they are. domains: beside ONNX's own, whose
     operators are used. operators: names to generate
-    from; empty means all of these domains. exclude: names left out. refused: written signatures
-    (nnfuzz.ir.support_key) that one of the chosen backends does not support. avoid: signatures and
+    from; empty means all of these domains. exclude: names left out. focus: names of
+    operators that every graph shall have one of (nnfuzz.generate.focus); empty: any. refused:
+    written signatures (nnfuzz.ir.support_key) that one of the chosen backends does not support. avoid: signatures and
     edges that are left out since their failures are known, except in a share of the tests,
     `unrestrained`. plugins: paths of files with further operator specs.
     dtypes: relative frequencies by dtype name, in place of the default ones; 0: only where an
@@ -69,8 +70,9 @@ class CaseConfig:
     for another one. invalid: whether every model gets a fault and
     must be refused (nnfuzz.testcase.invalid). edges: whether inputs hold NaN, infinities and the
     like (nnfuzz.inputs.edges); then only operators that decide on these are used unless some are
-    named. tolerance: a criterion of the user's own (nnfuzz.compare.criterion) that results have to
-    meet beside the envelope; "" for none.
+    named. edge_share: of the test cases that are as with `edges` where that is not set, but for its
+    rewrites. tolerance: a criterion of the user's own (nnfuzz.compare.criterion) that results have
+    to meet beside the envelope; "" for none.
     """
 
     nodes: int = 10
@@ -84,6 +86,7 @@ class CaseConfig:
     descend: bool = False
     invalid: bool = False
     edges: bool = False
+    edge_share: float = 0.0
     tolerance: str = ""
     exporter: str = "torchscript"
     opset: int = 20
@@ -96,6 +99,7 @@ class CaseConfig:
     domains: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    focus: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
     avoid: tuple[str, ...] = ()
     unrestrained: float = 0.02
@@ -117,6 +121,11 @@ class CaseConfig:
         """Whether the test case of an index keeps away from what is in `avoid`."""
         draw = zlib.crc32(f"{seed}/{index}/unrestrained".encode()) / 2**32
         return bool(self.avoid) and draw >= self.unrestrained
+
+    def at_edges(self, seed: int, index: int) -> bool:
+        """Whether the test case of an index is made as with `edges`."""
+        draw = zlib.crc32(f"{seed}/{index}/edges".encode()) / 2**32
+        return self.edges or draw < self.edge_share
 
     @property
     def exporters(self) -> tuple[str, ...]:

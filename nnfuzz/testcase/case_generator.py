@@ -22,6 +22,7 @@ from nnfuzz.generate.config import DTYPE_WEIGHTS, GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTargets
 from nnfuzz.generate.engine import Generated, Kept
 from nnfuzz.generate.engines import engine
+from nnfuzz.generate.focus import focused_weights, touching
 from nnfuzz.generate.motif_turns import MotifTurn, motif_turns, skeleton_turns
 from nnfuzz.generate.resizing import Resizable
 from nnfuzz.generate.writable import writable
@@ -62,7 +63,10 @@ KEPT = 4
 """Graphs that a generator remembers the values of: the producers of a campaign work in order."""
 QUICK = SearchConfig(restarts=2, steps=12)
 EMPTY = 0.3
-"""Share of the models with edge values that get empty tensors as well, unless one is given."""
+"""Share of the models with edge values that are rewritten to have empty tensors as well, unless one
+is given; and of those whose own tensors may be empty."""
+NOTHING = 0.1
+"""Probability that a fresh dimension of such a tensor is 0."""
 SCARCE = 4.0
 DIMENSIONS = 4
 """How many dimensions of a graph may become symbolic ones before it is exported without any."""
@@ -101,13 +105,16 @@ class CaseGenerator:
         self.config = config
         self.specs = _specs(config, parts.registry)
         self._exporters = parts.exporters
-        weighed = replace(_generate(config), operator_weights=_operator_weights(config, self.specs))
+        weights = _operator_weights(config, self.specs)
+        if config.focus:
+            weights = focused_weights(weights, self.specs, config.focus)
+        weighed = replace(_generate(config), operator_weights=weights)
         self.generate = admitted_by_schema(
             weighed, self.specs, config.onnx_release, parts.judgements
         )
         motifs = _motifs(config, parts)
         self.catalog = Catalog(self.specs, self.generate, motifs)
-        self.targets = CoverageTargets(self.catalog)
+        self.targets = CoverageTargets(self.catalog, config.focus)
         self.seeds = parts.seeds.load(config)
         self.corpus = [Kept(graph) for graph in self.seeds.graphs]
         avoided = frozenset(key for key in config.avoid if not SupportKey.parse(key).is_edge)
@@ -123,7 +130,7 @@ class CaseGenerator:
         self.narrowed = self.targets
         if avoided:
             narrowed = Catalog(self.specs, self.restrained, motifs)
-            self.narrowed = CoverageTargets(narrowed)
+            self.narrowed = CoverageTargets(narrowed, config.focus)
 
     def _admitted_rules(self) -> tuple[str, ...]:
         """The rewrites that are asked for, bring in nothing that compilers do not take, and no
@@ -202,9 +209,12 @@ class CaseGenerator:
         turns: Sequence[MotifTurn] = ()
         if isinstance(id_, Numbered):
             turn = id_.index // self.config.among  # so that this exporter has every target in turn
-            corpus, target = self._corpus(id_.index), targets.pick(self.seed, turn)
             turns = self.motif_turns(targets.catalog, id_.index)
+            aimed = targets.focused and not turns
+            corpus, target = self._corpus(id_.index), targets.pick(self.seed, turn, aimed)
             sized = not corpus and rng.random() < self.config.dynamic
+            if self.config.edges and rng.random() < EMPTY:
+                config = replace(config, sizes=replace(config.sizes, empty=NOTHING))
         name = "symbolic" if sized else self.config.engine
         made_by = engine(name, targets.catalog, config)
         try:
@@ -323,16 +333,21 @@ def _at_edges(graph: Graph, rng: random.Random, found: Found) -> Found:
 
 
 def _motifs(config: CaseConfig, parts: Parts) -> Sequence[Motif]:
-    """The motifs that the chosen operators can write at some opset."""
-    if not (config.operators or config.exclude):
-        return parts.motifs
-    specs = _specs(replace(config, opset=opset_range(DIRECT)[1]), parts.registry)
-    return writable(tuple(parts.motifs), tuple(specs))
+    """The motifs that the chosen operators can write at some opset, and that touch the focus."""
+    found = parts.motifs
+    if config.operators or config.exclude or config.focus:
+        specs = _specs(replace(config, opset=opset_range(DIRECT)[1]), parts.registry)
+        if config.operators or config.exclude:
+            found = writable(tuple(found), tuple(specs))
+        if config.focus:
+            found = touching(found, specs, config.focus)
+    return found
 
 
 def _specs(config: CaseConfig, registry: OpRegistry) -> list[type[OpSpec]]:
     among = registry.of_domains(config.domains)
-    usual = [spec.name for spec in among if spec.edges or not config.edges]
+    decided = (spec.name for spec in among if spec.edges or spec.carries_nan)
+    usual = [*decided, *config.focus] if config.edges else [spec.name for spec in among]
     chosen = registry.select(config.operators or usual)
     excluded = set(registry.select(config.exclude))
     return [s for s in chosen.specs() if s.name not in excluded and s.since <= config.opset]
@@ -384,6 +399,7 @@ def _generate(config: CaseConfig) -> GenerateConfig:
         refused=frozenset(config.refused),
         exporter=config.exporter,
         opset=config.opset,
+        focus=config.focus,
     )
 
 

@@ -20,7 +20,7 @@ import onnx
 from nnfuzz.backend.target import Target
 from nnfuzz.base.untrusted import read_bytes
 from scripts.recall.entries import Entry
-from scripts.recall.environments import overlay
+from scripts.recall.environments import as_overlay, overlay
 
 KINDS = {
     "wrong": ("mismatch",),
@@ -32,6 +32,10 @@ KINDS = {
 SECONDS = 1800
 FIXED = 0
 """Exit code of `nnfuzz replay` for a finding that does not reproduce."""
+
+
+class CampaignError(RuntimeError):
+    """A campaign that could not begin or did not come to its end."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,10 @@ def campaign_of(entry: Entry, aimed: bool, tests: int, seed: int) -> Campaign:
 
 
 def run(campaign: Campaign, out: Path) -> Path:
-    """Runs a campaign unless its folder is complete, and returns the folder."""
+    """Runs a campaign unless its folder is complete, and returns the folder.
+
+    Raises: CampaignError.
+    """
     place = out / campaign.name
     if not (place / "summary.json").exists():
         command = ["fuzz", "-b", target(campaign.system, campaign.release), "--out", str(place)]
@@ -78,6 +85,8 @@ def run(campaign: Campaign, out: Path) -> Path:
         if (place / "campaign.db").exists():
             command = ["fuzz", "--out", str(place), "--resume", "-q"]
         nnfuzz_command(command, campaign.system, campaign.release)
+    if not (place / "summary.json").exists():
+        raise CampaignError(f"{campaign.name} was not run: see what nnfuzz says above")
     return place
 
 
@@ -115,8 +124,8 @@ def replayed(finding: Path, system: str, release: str) -> int:
 
 
 def target(system: str, release: str) -> str:
-    """What -b takes: optimisers and IREE come from an overlay, and so have no release there."""
-    return system if overlay(system, release) else f"{system}@{release}"
+    """What -b takes: optimisers and IREE lie in front of all else, and so have no release there."""
+    return system if as_overlay(system) else f"{system}@{release}"
 
 
 def target_of(entry: Entry) -> Target:
