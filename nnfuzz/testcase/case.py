@@ -50,7 +50,8 @@ class CaseConfig:
     operators are used. operators: names to generate
     from; empty means all of these domains. exclude: names left out. focus: names of
     operators that every graph shall have one of (nnfuzz.generate.focus); empty: any. refused:
-    written signatures (nnfuzz.ir.support_key) that one of the chosen backends does not support. avoid: signatures and
+    written signatures (nnfuzz.ir.support_key) that one of the chosen backends does not support.
+    avoid: signatures and
     edges that are left out since their failures are known, except in a share of the tests,
     `unrestrained`. plugins: paths of files with further operator specs.
     dtypes: relative frequencies by dtype name, in place of the default ones; 0: only where an

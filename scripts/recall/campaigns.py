@@ -1,8 +1,9 @@
 """Campaigns that look for the bugs of entries, and whether a finding has an entry's cause.
 
 A finding has the cause of an entry if it is of the same kind, has an operator of the entry that is
-not PLAIN, and, where a release is known that is without the bug, does not reproduce there. Titles
-are not read.
+not PLAIN unless all are, and does not reproduce on the release that is without the bug. Where no
+such release is known, its model must hold the nodes of the entry's, joined as they are there.
+Titles are not read.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import onnx
 
 from nnfuzz.backend.target import Target
 from nnfuzz.base.untrusted import read_bytes
+from scripts.recall.containment import contains, facts
 from scripts.recall.entries import Entry
 from scripts.recall.environments import as_overlay, overlay
 
@@ -109,11 +111,15 @@ def same_cause(entry: Entry, finding: Path) -> bool:
     except (OSError, ValueError, KeyError):
         return False
     present = {node.op_type for node in model.graph.node}
-    if kind not in KINDS[entry.kind] or not present & (set(entry.operators) - PLAIN):
+    own = set(entry.operators)
+    if kind not in KINDS[entry.kind] or not present & (own - PLAIN or own):
         return False
-    return not entry.fixed or replayed(finding, entry.system, entry.fixed) == FIXED
+    if entry.fixed:
+        return replayed(finding, entry.system, entry.fixed) == FIXED
+    return contains(facts(model), facts(entry.model), JOINED)
 
 
+JOINED = ("joined",)
 PLAIN = frozenset({"Add", "Relu", "Neg", "Mul", "Identity", "Cast", "Constant"})
 """Operators that stand in entries around the one that is wrong."""
 
