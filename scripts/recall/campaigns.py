@@ -1,9 +1,10 @@
 """Campaigns that look for the bugs of entries, and whether a finding has an entry's cause.
 
 A finding has the cause of an entry if it is of the same kind, has an operator of the entry that is
-not PLAIN unless all are, and does not reproduce on the release that is without the bug. Where no
-such release is known, its model must hold the nodes of the entry's, joined as they are there.
-Titles are not read.
+not PLAIN unless all are, and does not reproduce on the release that is without the bug, and all
+that is true of its reduced model as well. Where no such release is known, the reduced model must
+hold the nodes of the entry's, joined as they are there. Titles are not read. Campaigns reduce
+nothing themselves: only findings that may have the cause are reduced, which takes most of the time.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import onnx
+from google.protobuf.message import DecodeError
 
 from nnfuzz.backend.target import Target
 from nnfuzz.base.untrusted import read_bytes
@@ -81,10 +84,10 @@ def run(campaign: Campaign, out: Path) -> Path:
     if not (place / "summary.json").exists():
         command = ["fuzz", "-b", target(campaign.system, campaign.release), "--out", str(place)]
         command += ["--tests", str(campaign.tests), "--seed", str(campaign.seed), "-q"]
-        command += ["--exporter", "direct", "--set", "workers=1", "--set", "reduce=yes"]
+        command += ["--exporter", "direct", "--set", "workers=1", "--set", "reduce=no"]
         if campaign.operators:
             command += ["--focus", ",".join(campaign.operators)]
-        if (place / "campaign.db").exists():
+        if (place / "campaign.sqlite").exists():
             command = ["fuzz", "--out", str(place), "--resume", "-q"]
         nnfuzz_command(command, campaign.system, campaign.release)
     if not (place / "summary.json").exists():
@@ -103,20 +106,43 @@ def met(entry: Entry, campaign: Campaign, out: Path) -> Met:
 
 def same_cause(entry: Entry, finding: Path) -> bool:
     """Whether a finding has the entry's cause; False for one that cannot be read."""
+    whole = _model(finding)
+    if whole is None or not _may_have(entry, finding, whole) or not _gone(entry, finding):
+        return False
+    if not (finding / "reduced").exists():
+        nnfuzz_command(["reduce", str(finding)], entry.system, entry.broken)
+    reduced = _model(finding)
+    if reduced is None or not _may_have(entry, finding, reduced):
+        return False
+    return (
+        _gone(entry, finding)
+        if entry.fixed
+        else contains(facts(reduced), facts(entry.model), JOINED)
+    )
+
+
+def _model(finding: Path) -> onnx.ModelProto | None:
+    """The reduced model of a finding, or the one that it came from; None if there is none."""
     reduced = finding / "reduced" / "model.onnx"
-    path = reduced if reduced.exists() else finding / "model.onnx"
-    try:
-        kind = json.loads(read_bytes(finding / "finding.json"))["kind"]
-        model = onnx.load_model_from_string(read_bytes(path))
-    except (OSError, ValueError, KeyError):
-        return False
-    present = {node.op_type for node in model.graph.node}
+    with suppress(OSError, ValueError, DecodeError):
+        path = reduced if reduced.exists() else finding / "model.onnx"
+        return onnx.load_model_from_string(read_bytes(path))
+    return None
+
+
+def _may_have(entry: Entry, finding: Path, model: onnx.ModelProto) -> bool:
+    """Whether the kind of a finding and an operator of its model are those of the entry."""
     own = set(entry.operators)
-    if kind not in KINDS[entry.kind] or not present & (own - PLAIN or own):
-        return False
-    if entry.fixed:
-        return replayed(finding, entry.system, entry.fixed) == FIXED
-    return contains(facts(model), facts(entry.model), JOINED)
+    with suppress(OSError, ValueError, KeyError):
+        kind = json.loads(read_bytes(finding / "finding.json"))["kind"]
+        present = {node.op_type for node in model.graph.node}
+        return kind in KINDS[entry.kind] and bool(present & (own - PLAIN or own))
+    return False
+
+
+def _gone(entry: Entry, finding: Path) -> bool:
+    """Whether the release without the bug does well; True where none is known."""
+    return not entry.fixed or replayed(finding, entry.system, entry.fixed) == FIXED
 
 
 JOINED = ("joined",)
