@@ -208,6 +208,15 @@ class FuzzOptions:
         ),
         SETTING,
     ] = None
+    spelled: Annotated[
+        float | None,
+        WRITTEN.share(
+            "Share of the models written by nnfuzz itself that are spelled otherwise: attributes "
+            "at their defaults left out or written, constants as nodes, shared or each by itself "
+            "[default: 0.3, 0 with --invalid]."
+        ),
+        SETTING,
+    ] = None
     known: Annotated[
         Path | None,
         REPORTED.option(

@@ -43,9 +43,9 @@ from nnfuzz.operators.operator import OpSpec
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.quantize.draft import Form
 from nnfuzz.quantize.twin import Twin, quantised_twin
-from nnfuzz.rewrite.catalogue import EDGES, RULES, USUAL, needs
+from nnfuzz.rewrite.catalogue import EDGES, RULES, SPELLINGS, USUAL, needs
 from nnfuzz.rewrite.forms import form_name
-from nnfuzz.rewrite.rewriting import draw_rewriting
+from nnfuzz.rewrite.rewriting import MOST_STEPS, draw_rewriting
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.identity import Numbered, Probe, TestId
 from nnfuzz.testcase.seeds import SeedLibrary
@@ -67,6 +67,7 @@ EMPTY = 0.3
 is given; and of those whose own tensors may be empty."""
 NOTHING = 0.1
 """Probability that a fresh dimension of such a tensor is 0."""
+SPELLED_STEPS = 3
 SCARCE = 4.0
 DIMENSIONS = 4
 """How many dimensions of a graph may become symbolic ones before it is exported without any."""
@@ -137,7 +138,9 @@ class CaseGenerator:
         operator all of whose signatures are refused.
         """
         config = self.config
-        wanted = (*(USUAL if config.rewrites else ()), *(EDGES if config.edges else ()))
+        spelled = SPELLINGS if config.spelled and not config.rewrites else ()
+        usual = USUAL if config.rewrites else ()
+        wanted = (*usual, *spelled, *(EDGES if config.edges else ()))
         left = operators_in(self.catalog.signature_keys())
         gone = {*(operators_in(config.refused) - left), *config.unrewritten}
         return tuple(name for name in wanted if not any(needs(RULES[name], what) for what in gone))
@@ -294,10 +297,16 @@ class CaseGenerator:
         share = self.config.rewrites
         if share is None:
             share = EMPTY if self.config.edges else 0.0
+        rules = tuple(name for name in self._rules if share or name in SPELLINGS)
         old = self.config.opset < CHANGED  # rules write nodes as later opsets have them
-        if self.config.invalid or old or not self._rules or rng.random() >= share:
+        if self.config.invalid or old or not rules:
             return model, b"", DIRECT
-        after, steps = draw_rewriting(model, rng, self._rules)
+        draw, most = rng.random(), MOST_STEPS
+        if draw >= share:
+            rules, most = tuple(name for name in rules if name in SPELLINGS), SPELLED_STEPS
+            if not rules or draw >= share + (1 - share) * self.config.spelled:
+                return model, b"", DIRECT
+        after, steps = draw_rewriting(model, rng, rules, most)
         return after, model if steps else b"", form_name(DIRECT, steps)
 
     def _plain(self, made: Generated) -> tuple[Graph, str]:
