@@ -45,18 +45,21 @@ class CampaignError(RuntimeError):
 
 @dataclass(frozen=True)
 class Campaign:
-    """A campaign against a release. operators: those it is aimed at; none for the defaults."""
+    """A campaign against a release. operators: those it is aimed at; none for the defaults.
+    options: of the backend, as -b takes them behind its name.
+    """
 
     system: str
     release: str
     operators: tuple[str, ...]
     tests: int
     seed: int
+    options: str = ""
 
     @property
     def name(self) -> str:
         aim = "-".join(self.operators)[:60] or "default"
-        return f"{self.system}-{self.release}-{aim}-{self.tests}-{self.seed}"
+        return f"{self.system}-{self.release}{self.options}-{aim}-{self.tests}-{self.seed}"
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,8 @@ class Met:
 def campaign_of(entry: Entry, aimed: bool, tests: int, seed: int) -> Campaign:
     """The campaign that looks for an entry's bug, with its operators or with all."""
     operators = tuple(sorted(set(entry.operators))) if aimed else ()
-    return Campaign(entry.system, entry.broken, operators, tests, seed)
+    options = importer_options(entry) if aimed else ""
+    return Campaign(entry.system, entry.broken, operators, tests, seed, options)
 
 
 def run(campaign: Campaign, out: Path) -> Path:
@@ -82,7 +86,8 @@ def run(campaign: Campaign, out: Path) -> Path:
     """
     place = out / campaign.name
     if not (place / "summary.json").exists():
-        command = ["fuzz", "-b", target(campaign.system, campaign.release), "--out", str(place)]
+        command = ["fuzz", "-b", target(campaign.system, campaign.release) + campaign.options]
+        command += ["--out", str(place)]
         command += ["--tests", str(campaign.tests), "--seed", str(campaign.seed), "-q"]
         command += ["--exporter", "direct", "--set", "workers=1", "--set", "reduce=no"]
         if campaign.operators:
@@ -100,22 +105,23 @@ def met(entry: Entry, campaign: Campaign, out: Path) -> Met:
     folders = [
         path.parent for path in sorted((out / campaign.name).glob("findings/*/finding.json"))
     ]
-    same = next((f.name for f in folders if same_cause(entry, f)), "")
+    same = next((f.name for f in folders if same_cause(entry, f, campaign.options)), "")
     return Met(entry.name, campaign.name, len(folders), same)
 
 
-def same_cause(entry: Entry, finding: Path) -> bool:
-    """Whether a finding has the entry's cause; False for one that cannot be read."""
+def same_cause(entry: Entry, finding: Path, options: str = "") -> bool:
+    """Whether a finding has the entry's cause; False for one that cannot be read. options: of the
+    backend in its campaign."""
     whole = _model(finding)
-    if whole is None or not _may_have(entry, finding, whole) or not _gone(entry, finding):
+    if whole is None or not _may_have(entry, finding, whole) or not _gone(entry, finding, options):
         return False
     if not (finding / "reduced").exists():
         nnfuzz_command(["reduce", str(finding)], entry.system, entry.broken)
-    reduced = _model(finding)
+    reduced = _model(finding) if (finding / "reduced").exists() else None
     if reduced is None or not _may_have(entry, finding, reduced):
         return False
     return (
-        _gone(entry, finding)
+        _gone(entry, finding, options)
         if entry.fixed
         else contains(facts(reduced), facts(entry.model), JOINED)
     )
@@ -140,9 +146,11 @@ def _may_have(entry: Entry, finding: Path, model: onnx.ModelProto) -> bool:
     return False
 
 
-def _gone(entry: Entry, finding: Path) -> bool:
+def _gone(entry: Entry, finding: Path, options: str) -> bool:
     """Whether the release without the bug does well; True where none is known."""
-    return not entry.fixed or replayed(finding, entry.system, entry.fixed) == FIXED
+    if not entry.fixed:
+        return True
+    return replayed(finding, entry.system, entry.fixed, options) == FIXED
 
 
 JOINED = ("joined",)
@@ -150,9 +158,10 @@ PLAIN = frozenset({"Add", "Relu", "Neg", "Mul", "Identity", "Cast", "Constant"})
 """Operators that stand in entries around the one that is wrong."""
 
 
-def replayed(finding: Path, system: str, release: str) -> int:
+def replayed(finding: Path, system: str, release: str, options: str = "") -> int:
     """The exit code of `nnfuzz replay` on a release."""
-    return nnfuzz_command(["replay", str(finding), "-b", target(system, release)], system, release)
+    command = ["replay", str(finding), "-b", target(system, release) + options]
+    return nnfuzz_command(command, system, release)
 
 
 def target(system: str, release: str) -> str:
@@ -162,8 +171,12 @@ def target(system: str, release: str) -> str:
 
 def target_of(entry: Entry) -> Target:
     """The release that has the entry's bug, with what the entry says of its importer."""
-    kept = ",weights=inputs" if entry.keep_params else ""
-    return Target(entry.system + kept, release=entry.broken)
+    return Target(entry.system + importer_options(entry), release=entry.broken)
+
+
+def importer_options(entry: Entry) -> str:
+    """What -b takes behind the name, for an entry whose weights are inputs of the module."""
+    return ",weights=inputs" if entry.keep_params else ""
 
 
 def nnfuzz_command(arguments: list[str], system: str, release: str) -> int:
