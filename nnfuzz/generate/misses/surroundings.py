@@ -71,13 +71,15 @@ def joined_alone(m: Inserting, call: Call) -> Outputs:
 
 
 def twice(m: Inserting, call: Call) -> Outputs:
-    """An equal operator reads the same operands; a result of it is read or returned as well."""
+    """An equal operator reads the same operands; the results of both are read or returned."""
     outputs = m.insert(call)
     if not outputs:
         return None
     node = m.growth.graph.nodes[-1]
     if outputs != node.outputs:
         return None
+    if m.draw.chance(0.5):
+        m.growth.exposed.update(outputs[:1])
     kept = {name: value for name, value in node.op.attributes.items() if name in call.spec.declared}
     return outputs if m.insert(Call(call.spec, node.inputs, kept)) else None
 
