@@ -19,11 +19,13 @@ class ReleaseAnswer(StrEnum):
 
 @dataclass(frozen=True)
 class BisectionStep:
-    """One release that was tried. message: how it fails, in a line; may be empty."""
+    """One release that was tried. seen: how it fails, in a line (the name is that in finding.json);
+    may be empty.
+    """
 
     release: str
     answer: ReleaseAnswer
-    message: str = ""
+    seen: str = ""
 
 
 @dataclass(frozen=True)

@@ -108,9 +108,7 @@ class Releases:
             releases = replace(self, finding=finding)
             if (step := releases.ask(self.own)).answer is ReleaseAnswer.FAILS:
                 return releases
-        raise NotReproduced(
-            f"it does not fail in {self.own} as it did: {step.answer} {step.message}"
-        )
+        raise NotReproduced(f"it does not fail in {self.own} as it did: {step.answer} {step.seen}")
 
     def ask(self, release: str) -> BisectionStep:
         """Replays the finding in a release."""

@@ -67,4 +67,4 @@ def bisect(
 
 
 def _show(step: BisectionStep) -> None:
-    typer.echo(f"{step.release}: {step.answer}" + (f" ({step.message})" if step.message else ""))
+    typer.echo(f"{step.release}: {step.answer}" + (f" ({step.seen})" if step.seen else ""))
