@@ -159,6 +159,7 @@ class FuzzOptions:
         SETTING,
     ] = None
     quantize: Annotated[opt.Quantize, SETTING] = None
+    sizes: Annotated[opt.Sizes, SETTING] = None
     seed_models: Annotated[opt.SeedModels, RECORDED] = None
     motif_files: Annotated[opt.MotifFiles, RECORDED] = None
     focus: Annotated[

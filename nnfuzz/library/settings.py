@@ -17,6 +17,7 @@ from nnfuzz.backend.registry import BackendRegistry, BackendSpec, plugin_name
 from nnfuzz.backend.runner import BackendRunner, RunnerError, usable
 from nnfuzz.backend.target import DIRECT, ONNX
 from nnfuzz.generate.config import ENGINES, dtype_weights
+from nnfuzz.generate.large import SHARES, large_share
 from nnfuzz.invalid.fault import NODES, SIZES
 from nnfuzz.library.domains import chosen_domains
 from nnfuzz.library.steps import Note, ignore
@@ -62,7 +63,8 @@ def case_settings(asked: Mapping[str, Any], opset: int | None = None) -> dict[st
     exporter: a name, several with commas between, or "mixed"; becomes `exporters`, a tuple of
     names. dtypes, exclude_dtypes: names; become weights. seed_models: a folder; becomes files and
     their digest, and makes "direct" the usual exporter. motif_files: a folder or a file; becomes
-    files and their digest. All else is kept. Raises: ConfigError for an unknown name.
+    files and their digest. sizes: a word; becomes the share `large`. All else is kept.
+    Raises: ConfigError for an unknown name.
     """
     found = dict(asked)
     if found.get("seed_models"):
@@ -75,6 +77,9 @@ def case_settings(asked: Mapping[str, Any], opset: int | None = None) -> dict[st
         only, without = found.pop("dtypes", ()), found.pop("exclude_dtypes", ())
         if weights := dtype_weights(only, without):
             found["dtypes"] = weights
+        if isinstance(word := found.get("sizes"), str):
+            del found["sizes"]
+            found["large"] = large_share(word)
         if folder := found.get("seed_models"):
             files = seed_files(folder)
             found |= {"seed_models": tuple(map(str, files)), "seed_digest": digest(files)}
@@ -148,12 +153,12 @@ def make_config(
 
 
 def _usual_shares(case: Mapping[str, Any]) -> dict[str, float]:
-    """The shares of models with symbolic dimensions, with skeletons, and of quantised ones.
+    """The shares of models with a symbolic dimension, a skeleton, a large tensor, or quantised.
 
     case: fields of CaseConfig as given.
     """
     plain = case.get("edges") or case.get("invalid")
-    usual = {"dynamic": DEFAULT_DYNAMIC, "skeletons": DEFAULT_SKELETONS}
+    usual = {"dynamic": DEFAULT_DYNAMIC, "skeletons": DEFAULT_SKELETONS, "large": SHARES["mixed"]}
     return {**usual, "quantize": 0.0 if plain else DEFAULT_QUANTIZE}
 
 
@@ -173,7 +178,7 @@ def check_quantised(case: Mapping[str, Any]) -> None:
 
 _OF_VALID = (
     *("exporters dynamic quantize rewrites seed_models motif_files motifs".split()),
-    *("skeletons", "pipelines", "regressions", "edges"),
+    *("skeletons", "large", "pipelines", "regressions", "edges"),
 )
 """Settings of how valid models are made and how their results are treated."""
 
@@ -183,7 +188,9 @@ def _for_invalid(
 ) -> dict[str, Any]:
     """The settings of a campaign with models that must be refused. Raises: ConfigError."""
     if other := [name for name in _OF_VALID if given.get(name)]:
-        option = {"exporters": "exporter"}.get(other[0], other[0]).replace("_", "-")
+        option = {"exporters": "exporter", "large": "sizes"}.get(other[0], other[0]).replace(
+            "_", "-"
+        )
         raise ConfigError(f"--invalid makes its models itself: leave out --{option}")
     if strange := [spec.label for spec in specs if _form(registry, spec) != ONNX]:
         raise ConfigError(f"--invalid needs backends that read ONNX, {strange[0]} does not")
@@ -195,7 +202,8 @@ def _for_invalid(
     }
     settled |= {"full_check": 0.0, "pipelines": 0.0, "exporters": (DIRECT,)}
     usual = {"nodes": NODES, "sizes": SIZES, "motifs": 0.0, "skeletons": 0.0}
-    return {**usual, "dynamic": 0.0, "quantize": 0.0, **given, **settled}
+    usual |= {"dynamic": 0.0, "quantize": 0.0, "large": 0.0}
+    return {**usual, **given, **settled}
 
 
 def onnx_release(registry: BackendRegistry, specs: Specs) -> str:

@@ -55,8 +55,9 @@ class CaseConfig:
     dtypes: relative frequencies by dtype name, in place of the default ones; 0: only where an
     operator admits nothing else; None: never. motifs: motifs per graph, on
     average (nnfuzz.generate.config); none where it is 0. skeletons: share of the graphs that get
-    one; no graph does that shall have fewer than ROOMY nodes. seed_models: ONNX files, one of which
-    each graph starts from; seed_digest: of their contents (nnfuzz.testcase.seeds). motif_files:
+    one; no graph does that shall have fewer than ROOMY nodes. large: share of the graphs that get
+    a tensor of more than 65,536 elements (nnfuzz.generate.large). seed_models: ONNX files, one of
+    which each graph starts from; seed_digest: of their contents (nnfuzz.testcase.seeds). motif_files:
     with patterns that are
     planted (nnfuzz.operators.motif_file); motif_digest: of their contents.
     dynamic: share of test cases whose model gets a symbolic dimension, where it can. quantize:
@@ -77,6 +78,7 @@ class CaseConfig:
     engine: str = "direct"
     motifs: float = 1.5
     skeletons: float = 0.0
+    large: float = 0.0
     dynamic: float = 0.0
     quantize: float = 0.0
     rewrites: float | None = None

@@ -22,6 +22,7 @@ from nnfuzz.generate.config import DTYPE_WEIGHTS, GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTargets
 from nnfuzz.generate.engine import Generated, Kept
 from nnfuzz.generate.engines import engine
+from nnfuzz.generate.large import LARGE
 from nnfuzz.generate.motif_turns import MotifTurn, motif_turns, skeleton_turns
 from nnfuzz.generate.resizing import Resizable
 from nnfuzz.generate.writable import writable
@@ -205,6 +206,8 @@ class CaseGenerator:
             corpus, target = self._corpus(id_.index), targets.pick(self.seed, turn)
             turns = self.motif_turns(targets.catalog, id_.index)
             sized = not corpus and rng.random() < self.config.dynamic
+            if not corpus and not sized and self._is_large(id_.index):
+                config = replace(config, sizes=LARGE)
         name = "symbolic" if sized else self.config.engine
         made_by = engine(name, targets.catalog, config)
         try:
@@ -289,6 +292,11 @@ class CaseGenerator:
             return model, b"", DIRECT
         after, steps = draw_rewriting(model, rng, self._rules)
         return after, model if steps else b"", form_name(DIRECT, steps)
+
+    def _is_large(self, index: int) -> bool:
+        """Whether the graph of an index is to have a large tensor, where it is made anew."""
+        draw = random.Random(f"{self.seed}/{index}/sizes").random()
+        return self.config.engine != "mutate" and draw < self.config.large
 
     def _plain(self, made: Generated) -> tuple[Graph, str]:
         """The graph and what exports it."""
