@@ -188,9 +188,8 @@ def _for_invalid(
 ) -> dict[str, Any]:
     """The settings of a campaign with models that must be refused. Raises: ConfigError."""
     if other := [name for name in _OF_VALID if given.get(name)]:
-        option = {"exporters": "exporter", "large": "sizes"}.get(other[0], other[0]).replace(
-            "_", "-"
-        )
+        named = {"exporters": "exporter", "large": "sizes"}
+        option = named.get(other[0], other[0]).replace("_", "-")
         raise ConfigError(f"--invalid makes its models itself: leave out --{option}")
     if strange := [spec.label for spec in specs if _form(registry, spec) != ONNX]:
         raise ConfigError(f"--invalid needs backends that read ONNX, {strange[0]} does not")

@@ -57,8 +57,8 @@ class CaseConfig:
     average (nnfuzz.generate.config); none where it is 0. skeletons: share of the graphs that get
     one; no graph does that shall have fewer than ROOMY nodes. large: share of the graphs that get
     a tensor of more than 65,536 elements (nnfuzz.generate.large). seed_models: ONNX files, one of
-    which each graph starts from; seed_digest: of their contents (nnfuzz.testcase.seeds). motif_files:
-    with patterns that are
+    which each graph starts from; seed_digest: of their contents (nnfuzz.testcase.seeds).
+    motif_files: with patterns that are
     planted (nnfuzz.operators.motif_file); motif_digest: of their contents.
     dynamic: share of test cases whose model gets a symbolic dimension, where it can. quantize:
     share of the others whose graph becomes its quantised twin (nnfuzz.quantize), where operators
