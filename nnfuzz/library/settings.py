@@ -32,7 +32,7 @@ Specs = Sequence[BackendSpec]
 DEFAULT_SECONDS = 60.0
 OLDEST_ONNX = "0"
 """The release of onnx of a compiler that names none: older than whatever came late to an opset."""
-DEFAULT_DYNAMIC, DEFAULT_SKELETONS, DEFAULT_QUANTIZE = 0.05, 0.1, 0.1
+DEFAULT_DYNAMIC, DEFAULT_SKELETONS, DEFAULT_QUANTIZE, DEFAULT_FORMS = 0.05, 0.1, 0.1, 0.1
 QUANTISERS = frozenset({"QuantizeLinear", "DynamicQuantizeLinear"})
 """Operators one of which every quantised model has."""
 DEFAULT_PIPELINES = 0.5
@@ -136,7 +136,8 @@ def make_config(
     case["onnx_release"] = onnx_release(registry, specs)
     taken = {spec.label: registry.get(spec.name).domains for spec in specs}
     case["domains"] = chosen_domains(taken, case)
-    if (case.get("rewrites") or case.get("edges")) and DIRECT in opsets:
+    case = {**_usual_shares(case), **case}
+    if any(case.get(name) for name in ("rewrites", "edges", "forms")) and DIRECT in opsets:
         case["unrewritten"] = _unrewritten(registry, specs, opsets[DIRECT], note)
     for spec in specs:
         for level in rest.get("levels", ()):
@@ -146,20 +147,22 @@ def make_config(
     rest.setdefault("pipelines", 0.0 if rest.get("levels") else DEFAULT_PIPELINES)
     return CampaignConfig(
         backends=tuple(specs),
-        case=CaseConfig(**{**_usual_shares(case), **case}).written_by(opsets),
+        case=CaseConfig(**case).written_by(opsets),
         known=known,
         **{"seed": secrets.randbelow(1 << 32), **default_processes(len(specs)), **rest},
     )
 
 
 def _usual_shares(case: Mapping[str, Any]) -> dict[str, float]:
-    """The shares of models with a symbolic dimension, a skeleton, a large tensor, or quantised.
+    """The shares of models with a symbolic dimension, a skeleton, a large tensor, quantised, and in
+    another form.
 
     case: fields of CaseConfig as given.
     """
     plain = case.get("edges") or case.get("invalid")
     usual = {"dynamic": DEFAULT_DYNAMIC, "skeletons": DEFAULT_SKELETONS, "large": SHARES["mixed"]}
-    return {**usual, "quantize": 0.0 if plain else DEFAULT_QUANTIZE}
+    rest = {"quantize": DEFAULT_QUANTIZE, "forms": DEFAULT_FORMS}
+    return {**usual, **(dict.fromkeys(rest, 0.0) if plain else rest)}
 
 
 def check_quantised(case: Mapping[str, Any]) -> None:
@@ -178,7 +181,7 @@ def check_quantised(case: Mapping[str, Any]) -> None:
 
 _OF_VALID = (
     *("exporters dynamic quantize rewrites seed_models motif_files motifs".split()),
-    *("skeletons", "large", "pipelines", "regressions", "edges"),
+    *("skeletons", "large", "forms", "pipelines", "regressions", "edges"),
 )
 """Settings of how valid models are made and how their results are treated."""
 
@@ -201,7 +204,7 @@ def _for_invalid(
     }
     settled |= {"full_check": 0.0, "pipelines": 0.0, "exporters": (DIRECT,)}
     usual = {"nodes": NODES, "sizes": SIZES, "motifs": 0.0, "skeletons": 0.0}
-    usual |= {"dynamic": 0.0, "quantize": 0.0, "large": 0.0}
+    usual |= dict.fromkeys(("dynamic", "quantize", "large", "forms"), 0.0)
     return {**usual, **given, **settled}
 
 

@@ -65,7 +65,9 @@ class CaseConfig:
     for that are among those to generate from; none with `edges`. rewrites:
     share of those in the direct form whose model is rewritten (nnfuzz.rewrite); None: none, or with
     `edges` a usual share, by the rules of empty tensors alone; unrewritten: what
-    no rewrite may bring in, of nnfuzz.rewrite.catalogue.FEATURES. descend:
+    no rewrite may bring in, of nnfuzz.rewrite.catalogue.FEATURES. forms: share of the models in the
+    direct form that are not rewritten and whose file is written in another way, by one of
+    nnfuzz.rewrite.catalogue.FORMS. descend:
     whether inputs are searched for by gradient descent, as NNSmith does, before a graph is given up
     for another one. invalid: whether every model gets a fault and
     must be refused (nnfuzz.testcase.invalid). edges: whether inputs hold NaN, infinities and the
@@ -83,6 +85,7 @@ class CaseConfig:
     quantize: float = 0.0
     rewrites: float | None = None
     unrewritten: tuple[str, ...] = ()
+    forms: float = 0.0
     descend: bool = False
     invalid: bool = False
     edges: bool = False

@@ -43,9 +43,9 @@ from nnfuzz.operators.operator import OpSpec
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.quantize.draft import Form
 from nnfuzz.quantize.twin import Twin, quantised_twin
-from nnfuzz.rewrite.catalogue import EDGES, RULES, USUAL, needs
+from nnfuzz.rewrite.catalogue import EDGES, FORMS, RULES, USUAL, needs
 from nnfuzz.rewrite.forms import form_name
-from nnfuzz.rewrite.rewriting import draw_rewriting
+from nnfuzz.rewrite.rewriting import Step, draw_rewriting, in_a_form
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.identity import Numbered, Probe, TestId
 from nnfuzz.testcase.seeds import SeedLibrary
@@ -119,19 +119,20 @@ class CaseGenerator:
         )
         first = [QUICK] * DESCENTS if config.descend else [DRAWS_ONLY] * (ATTEMPTS - 1)
         self.budgets = (*first, SearchConfig())
-        self._rules = self._admitted_rules()
+        rules = (*(USUAL if config.rewrites else ()), *(EDGES if config.edges else ()))
+        self._rules = self._admitted(rules)
+        self._forms = self._admitted(FORMS if config.forms else ())
         self._parents = lru_cache(KEPT)(self._parent)
         self.narrowed = self.targets
         if avoided:
             narrowed = Catalog(self.specs, self.restrained, motifs)
             self.narrowed = CoverageTargets(narrowed)
 
-    def _admitted_rules(self) -> tuple[str, ...]:
-        """The rewrites that are asked for, bring in nothing that compilers do not take, and no
-        operator all of whose signatures are refused.
+    def _admitted(self, wanted: Sequence[str]) -> tuple[str, ...]:
+        """Those of some rewrites that bring in nothing that compilers do not take, and no operator
+        all of whose signatures are refused.
         """
         config = self.config
-        wanted = (*(USUAL if config.rewrites else ()), *(EDGES if config.edges else ()))
         left = operators_in(self.catalog.signature_keys())
         gone = {*(operators_in(config.refused) - left), *config.unrewritten}
         return tuple(name for name in wanted if not any(needs(RULES[name], what) for what in gone))
@@ -288,10 +289,21 @@ class CaseGenerator:
         if share is None:
             share = EMPTY if self.config.edges else 0.0
         old = self.config.opset < CHANGED  # rules write nodes as later opsets have them
-        if self.config.invalid or old or not self._rules or rng.random() >= share:
+        if self.config.invalid or old:
             return model, b"", DIRECT
-        after, steps = draw_rewriting(model, rng, self._rules)
+        if self._rules and rng.random() < share:
+            after, steps = draw_rewriting(model, rng, self._rules)
+        else:
+            after, steps = self._in_a_form(model, index)
         return after, model if steps else b"", form_name(DIRECT, steps)
+
+    def _in_a_form(self, model: bytes, index: int) -> tuple[bytes, tuple[Step, ...]]:
+        """The model written in another way, if it is to be; the ways take turns by index."""
+        rng, forms = random.Random(f"{self.seed}/{index}/forms"), self._forms
+        if not forms or rng.random() >= self.config.forms:
+            return model, ()
+        turn = index // self.config.among % len(forms)
+        return in_a_form(model, rng, (*forms[turn:], *forms[:turn]))
 
     def _is_large(self, index: int) -> bool:
         """Whether the graph of an index is to have a large tensor, where it is made anew."""

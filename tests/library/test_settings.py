@@ -57,8 +57,9 @@ def test_a_campaign_has_defaults_for_what_nobody_asks():
     config = make_config(registry, specs, [], (), {"seed": 5, "levels": ("O0",)})
     assert config.time_limit == 60.0 and config.pipelines == 0.0 and config.seed == 5
     usual = make_config(registry, specs, [], (), {})
-    assert usual.pipelines == 0.5 and usual.case.large == 0.1
-    assert make_config(registry, specs, [], (), {"invalid": True}).case.large == 0.0
+    assert usual.pipelines == 0.5 and usual.case.large == usual.case.forms == 0.1
+    refused = make_config(registry, specs, [], (), {"invalid": True}).case
+    assert refused.large == refused.forms == 0.0
     with pytest.raises(ConfigError, match="leave out --edges"):
         make_config(registry, specs, [], (), {"invalid": True, "edges": True})
 
@@ -69,6 +70,7 @@ def test_a_campaign_has_defaults_for_what_nobody_asks():
         ({"quantize": 0.5, "operators": ("Conv",)}, "needs QuantizeLinear"),
         ({"quantize": 0.5, "edges": True}, "leave out quantize"),
         ({"quantize": 0.5, "invalid": True}, "leave out --quantize"),
+        ({"forms": 0.5, "invalid": True}, "leave out --forms"),
     ],
 )
 def test_what_cannot_be_quantised_is_one_line(given, message):
