@@ -445,7 +445,7 @@ class OnnxRuntime(Backend):
         )
         if not self._further:
             return script
-        return "\n\n".join((HEAD, *map(inspect.getsource, SOURCES), script))
+        return "\n\n".join((HEAD, *(inspect.getsource(part) for part in SOURCES), script))
 
     def _written_providers(self) -> str:
         if self._further:

@@ -8,6 +8,7 @@ path of a library, which ONNX Runtime loads.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -65,7 +66,7 @@ def add_providers(options: Any, names: Any) -> dict[str, Any]:
     return {}
 
 
-SOURCES = (built_in, plugin_devices, add_providers)
+SOURCES: tuple[Callable[..., Any], ...] = (built_in, plugin_devices, add_providers)
 """What a script needs of this module, beside its constant and imports."""
 HEAD = f"""\
 import importlib
