@@ -189,6 +189,14 @@ class FuzzOptions:
         ),
         RECORDED,
     ] = None
+    edge_share: Annotated[
+        float | None,
+        MODELS.share(
+            "Share of the tests that are made as with --edges, in a campaign without it "
+            "[default: 0.1; 0 with --invalid]."
+        ),
+        SETTING,
+    ] = None
     exporter: Annotated[opt.Exporter, RECORDED] = None
     opset: Annotated[opt.Opset, SETTING] = None
     rewrites: Annotated[
@@ -197,6 +205,15 @@ class FuzzOptions:
             "Share of the models written by nnfuzz itself that are rewritten into other ones with "
             "the same meaning, by random rules (nnfuzz rewrite --list) [default: 0; with --edges "
             "0.3, by those of empty tensors]."
+        ),
+        SETTING,
+    ] = None
+    spelled: Annotated[
+        float | None,
+        WRITTEN.share(
+            "Share of the models written by nnfuzz itself that are spelled otherwise: attributes "
+            "at their defaults left out or written, constants as nodes, shared or each by itself "
+            "[default: 0.3, 0 with --invalid]."
         ),
         SETTING,
     ] = None

@@ -64,13 +64,13 @@ class Growth:
         """Value -> nodes with their places in topological order, which may be negative."""
         self._first, self._last = 0, -1
         self._fresh = 0
-        self._empties = False
+        self._empties = config.sizes.empty > 0
         """Whether some value may have no elements."""
 
     def adopt(self, start: Graph) -> None:
         """Begin with a concrete graph. Its inputs and weights become placeholders."""
         self._fresh = len(start.values)
-        self._empties = any(value.type.is_empty for value in start.values.values())
+        self._empties |= any(value.type.is_empty for value in start.values.values())
         self.graph.values.update(start.values)
         indices = set(_index_inputs(start))
         for name in (*start.inputs, *start.weights):
@@ -140,6 +140,8 @@ class Growth:
     def precede(self, op: OpSpec, types: Sequence[TensorType], target: str, smt: bool) -> bool:
         """Backward insertion: a node in front of a placeholder, which stops being one."""
         wanted = self.graph.type(target)
+        if self._empties and not op.takes_empty and any([t.is_empty for t in types]):
+            return False
         constraints = _open(op.requires(*types))
         if constraints is None:
             return False

@@ -262,7 +262,7 @@ class GraphGrower:
                 return False
             motif = group.pick(self.draw)
             missing = self.draw.chance(self.config.missed)
-            for near in ways(self.draw, motif) if missing else (EXACT,):
+            for near in ways(self.draw, motif, self.config.focus) if missing else (EXACT,):
                 if self._planted(motif, near, mark):
                     return True
                 mark = self.growth.mark()

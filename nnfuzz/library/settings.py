@@ -31,7 +31,8 @@ Specs = Sequence[BackendSpec]
 DEFAULT_SECONDS = 60.0
 OLDEST_ONNX = "0"
 """The release of onnx of a compiler that names none: older than whatever came late to an opset."""
-DEFAULT_DYNAMIC, DEFAULT_SKELETONS, DEFAULT_QUANTIZE = 0.05, 0.1, 0.1
+DEFAULT_DYNAMIC, DEFAULT_SKELETONS, DEFAULT_QUANTIZE, DEFAULT_EDGES = 0.05, 0.1, 0.1, 0.1
+DEFAULT_SPELLED = 0.3
 QUANTISERS = frozenset({"QuantizeLinear", "DynamicQuantizeLinear"})
 """Operators one of which every quantised model has."""
 DEFAULT_PIPELINES = 0.5
@@ -148,13 +149,16 @@ def make_config(
 
 
 def _usual_shares(case: Mapping[str, Any]) -> dict[str, float]:
-    """The shares of models with symbolic dimensions, with skeletons, and of quantised ones.
+    """The shares of models with symbolic dimensions, with skeletons, of quantised ones, of those at
+    edges, and of those that are spelled in another way.
 
     case: fields of CaseConfig as given.
     """
     plain = case.get("edges") or case.get("invalid")
     usual = {"dynamic": DEFAULT_DYNAMIC, "skeletons": DEFAULT_SKELETONS}
-    return {**usual, "quantize": 0.0 if plain else DEFAULT_QUANTIZE}
+    of_plain = {"quantize": DEFAULT_QUANTIZE, "edge_share": DEFAULT_EDGES}
+    spelled = {} if case.get("invalid") else {"spelled": DEFAULT_SPELLED}
+    return {**usual, **spelled, **({} if plain else of_plain)}
 
 
 def check_quantised(case: Mapping[str, Any]) -> None:
@@ -173,7 +177,7 @@ def check_quantised(case: Mapping[str, Any]) -> None:
 
 _OF_VALID = (
     *("exporters dynamic quantize rewrites seed_models motif_files motifs".split()),
-    *("skeletons", "pipelines", "regressions", "edges"),
+    *("skeletons", "pipelines", "regressions", "edges", "edge_share", "spelled"),
 )
 """Settings of how valid models are made and how their results are treated."""
 

@@ -19,12 +19,14 @@ class Sizes:
     """Limits that keep graphs affordable.
 
     max_dim: largest dimension by rank (index 0 is unused: rank 0 has no dimensions).
-    max_numel: elements of one tensor. max_flops: of one operator.
+    max_numel: elements of one tensor. max_flops: of one operator. empty: probability that a fresh
+    dimension is 0.
     """
 
     max_dim: tuple[int, ...] = (1, 512, 96, 48, 32, 12, 8)
     max_numel: int = 1 << 16
     max_flops: int = 1 << 24
+    empty: float = 0.0
 
     def dim(self, rank: int) -> int:
         """The largest dimension of a tensor of that rank."""
@@ -86,10 +88,14 @@ class Draw:
 
     def dim(self, rank: int) -> Var | int:
         """A fresh dimension of a tensor of that rank."""
+        if self.sizes.empty and self.chance(self.sizes.empty):
+            return 0
         return self.var("d", 1, self.sizes.dim(rank))
 
     def tensor(self, dtype: DType, rank: int) -> TensorType:
         """A tensor type whose dimensions are all fresh."""
+        if self.sizes.empty:
+            return TensorType(dtype, tuple([self.dim(rank) for _ in range(rank)]))
         most = self.sizes.dim(rank)
         return TensorType(dtype, tuple([self.var("d", 1, most) for _ in range(rank)]))
 

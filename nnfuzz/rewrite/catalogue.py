@@ -13,18 +13,24 @@ from nnfuzz.rewrite.rules import (
     empty,
     functions,
     identities,
+    spelling,
     structure,
 )
 
 _ALL = (
     *(functions.RULES + control.RULES + structure.RULES),
     *(data.RULES + identities.RULES + algebra.RULES + batch.RULES),
-    *empty.RULES,
+    *(spelling.RULES + empty.RULES),
 )
 RULES: Mapping[str, Rule] = {rule.name: rule for rule in _ALL}
 assert len(RULES) == len(_ALL), "two rewrites have the same name"
 EDGES: tuple[str, ...] = tuple(rule.name for rule in empty.RULES)
 """Rules that use corner cases of the ONNX specification; they are drawn only on request."""
+SPELLINGS: tuple[str, ...] = (
+    *(rule.name for rule in spelling.RULES),
+    *("constant_node", "constants_merged", "constant_unshared", "axis_from_behind"),
+)
+"""Rules that keep every node that computes something, and write it or its constants otherwise."""
 USUAL: tuple[str, ...] = tuple(name for name in RULES if name not in EDGES)
 
 
