@@ -112,11 +112,11 @@ def _short(found: Finding, registry: BackendRegistry) -> str:
     """A script of a few lines; "" where there is none, as for a backend that may not run."""
     from nnfuzz.backend.contract import OptionError
     from nnfuzz.backend.registry import RegistryError
-    from nnfuzz.findings.reduced import repro_program
+    from nnfuzz.findings.reduced import short_program
     from nnfuzz.report.short import short_script
 
     try:
-        return short_script(found, repro_program(found, registry))
+        return short_script(found, short_program(found, registry))
     except (RegistryError, OptionError):
         return ""
 
