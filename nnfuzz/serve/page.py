@@ -106,7 +106,7 @@ def figures_content(
 ) -> dict[str, object]:
     """Content of figures.html.jinja. found_at: times of findings. seconds: of the campaign."""
     return {
-        "timeline": figures.shown(),
+        "timeline": figures.occurred(),
         "bin_seconds": figures.width,
         "discoveries": _discoveries(sorted(found_at), seconds),
         "curves": {name: g.points() for name, g in figures.curves.items() if g.tests},
@@ -244,7 +244,7 @@ def _heat(figures: CampaignFigures) -> list[dict[str, object]]:
         rows.append(
             {
                 "op": op,
-                "tests": figures.seen[op],
+                "tests": figures.occurrences[op],
                 "cells": [
                     {"share": failed_share(cell), "counts": [cell.get(c, 0) for c in CLASSES]}
                     for cell in cells

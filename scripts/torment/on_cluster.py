@@ -62,7 +62,9 @@ def keeper(count: int) -> Iterator[str]:
     pipe = subprocess.PIPE
     with subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe) as process:
         assert process.stdout is not None
-        yield process.stdout.readline().strip()
+        if not (address := process.stdout.readline().strip()):
+            sys.exit("Ray did not start; what it says stands above")
+        yield address
 
 
 class Nodes:
