@@ -83,7 +83,7 @@ def infer(
 
 
 def _step(found: Facts, node: onnx.NodeProto, declared: Types) -> None:
-    if node.domain:
+    if node.domain and not onnx.defs.has(node.op_type, node.domain):
         raise Unknown(f"operators of the domain {node.domain} are not read")
     needed = reads(node)
     for name in needed:
@@ -148,7 +148,7 @@ def _computed(found: Facts, node: onnx.NodeProto, needed: Iterable[str]) -> None
 def _check(node: onnx.NodeProto, opset: int) -> None:
     context = checker.DEFAULT_CONTEXT.__class__()
     context.ir_version = protos.MAX_IR_VERSION
-    context.opset_imports = {"": opset}
+    context.opset_imports = protos.imports(node, opset)
     if not any(bodies(node)):
         checker.check_node(node, context)
 

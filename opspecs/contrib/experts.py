@@ -303,5 +303,5 @@ WAIVERS = {
             "ContribOperators.md: normalize_routing_weights: Whether to normalize routing weights",
             where=lambda op, x, router, *_: not op.normalises and op.per < router.shape[1],
         ),
-    )
+    ),
 }
