@@ -98,7 +98,8 @@ def _step(found: Facts, node: onnx.NodeProto, declared: Types) -> None:
         if name not in outputs and is_static(declared.get(name)):
             outputs[name] = declared[name]
     if not all(is_complete(outputs.get(name)) for name in filter(None, node.output)):
-        outputs = {**outputs, **(_inside(found, node) or _sampled(found, node, needed))}
+        ran = _inside(found, node) or _sampled(found, node, needed)
+        outputs = _completed(outputs, ran, declared)
     missing = [n for n in node.output if n and n not in outputs]
     if missing:
         raise Unknown(f"the type of {missing[0]} is not known")
@@ -106,6 +107,22 @@ def _step(found: Facts, node: onnx.NodeProto, declared: Types) -> None:
         raise Unknown("the result has another number of elements")
     found.types.update(outputs)
     _computed(found, node, needed)
+
+
+def _completed(inferred: Types, ran: Types, declared: Types) -> dict[str, onnx.TypeProto]:
+    """What was inferred, with sizes from runs, or as the model declares them.
+
+    The dtype is the inferred one: onnx.reference computes some operators in another.
+    """
+    types = {**inferred, **ran}
+    for name in types:
+        known = inferred.get(name)
+        code = known.tensor_type.elem_type if known is not None else 0
+        if name in ran and code and is_static(ran[name]):
+            types[name] = tensor_type(code, [d.dim_value for d in ran[name].tensor_type.shape.dim])
+        elif not is_complete(types[name]) and is_static(declared.get(name)):
+            types[name] = declared[name]
+    return types
 
 
 def plain_step(found: Facts, node: onnx.NodeProto) -> None:

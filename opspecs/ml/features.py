@@ -298,8 +298,9 @@ def _integers(result):
     )
 
 
+INTEGERS = _integers("integers")
 WAIVERS = {
-    Scaler.name: (_integers("integers"),),
+    Scaler.name: (INTEGERS,),
     Normalizer.name: (_integers("float64"),),
-    FeatureVectorizer.name: (_integers("integers"),),
+    FeatureVectorizer.name: (INTEGERS,),
 }

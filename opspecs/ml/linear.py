@@ -140,9 +140,8 @@ class Classifying(Scored):
         return [TensorType(DType.INT64, rows), scores]
 
     def compose(self, apply, x):
-        scores = apply(self.scores(), x)
-        label = apply(Label(self.labels), scores)
-        return [label, transformed(apply, scores, self.transform)]
+        scores = transformed(apply, apply(self.scores(), x), self.transform)
+        return [apply(Label(self.labels), scores), scores]
 
     def value_range(self, *ranges):
         return min(self.labels), max(self.labels)
@@ -237,14 +236,11 @@ class LinearClassifier(Coefficients, Classifying):
         return cls(features=takes[0].shape[1], classes=len(labels), labels=labels, **known)
 
 
-WAIVERS = {
-    LinearRegressor.name: (
-        Waiver(
-            "onnxruntime",
-            "ignores LOGISTIC for a single target (onnxruntime 1.31)",
-            'LinearRegressor-1: post_transform "indicates the transform to apply to the regression '
-            'output vector"',
-            where=lambda op, *_: op.targets == 1 and op.post_transform == "LOGISTIC",
-        ),
-    )
-}
+NOT_APPLIED = Waiver(
+    "onnxruntime",
+    "ignores LOGISTIC for a single target (onnxruntime 1.31)",
+    'LinearRegressor-1, TreeEnsembleRegressor-3: post_transform "indicates the transform to apply '
+    'to the regression output vector", "to the score"',
+    where=lambda op, *_: op.targets == 1 and op.post_transform == "LOGISTIC",
+)
+WAIVERS = {LinearRegressor.name: (NOT_APPLIED,)}

@@ -21,8 +21,8 @@ from nnfuzz.operators.intervals import Interval
 from nnfuzz.operators.operator import In, OpSpec, operator
 from nnfuzz.operators.waiver import Waiver, reference
 
-from .features import as_floats
-from .linear import CLASSES, LABELS, TRANSFORMS, Classifying, Scored
+from .features import INTEGERS, as_floats
+from .linear import CLASSES, LABELS, NOT_APPLIED, TRANSFORMS, Classifying, Scored
 
 Tree = tuple[Any, ...]
 MODES: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -433,6 +433,7 @@ NUMBERED = (
     '"SOFTMAX_ZERO" (3) or "PROBIT" (4)\''
 )
 WAIVERS = {
+    TreeEnsembleRegressor.name: (NOT_APPLIED, INTEGERS),
     TreeEnsemble.name: (
         Waiver(
             "onnxruntime",
@@ -445,5 +446,5 @@ WAIVERS = {
             NUMBERED,
             where=lambda op, *_: op.post_transform != "NONE",
         ),
-    )
+    ),
 }
