@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import importlib.util
 import sys
-import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,10 @@ from nnfuzz.base.untrusted import read_bytes
 
 MAX_BYTES = 1 << 20
 """Of a file that is taken along; an adapter of 1,000 lines has 40 kB."""
-_INSTALLED = tuple(f"{sysconfig.get_path(kind)}/" for kind in ("purelib", "platlib", "stdlib"))
+_INSTALLED = {"site-packages", "dist-packages"}
+"""Folders of installed packages, whichever environment they belong to: one environment may use the
+packages of another, as with `python -m venv --system-site-packages`.
+"""
 _ENGINE = __name__.partition(".")[0]
 
 
@@ -126,7 +128,7 @@ def _beside(file: Path, module: str) -> Path | None:
 
 def _is_installed(origin: Path) -> bool:
     name = origin.parent.name if origin.name == "__init__.py" else origin.stem
-    return name in (_ENGINE, *sys.stdlib_module_names) or str(origin).startswith(_INSTALLED)
+    return name in (_ENGINE, *sys.stdlib_module_names) or not _INSTALLED.isdisjoint(origin.parts)
 
 
 def _is_single(origin: Path) -> bool:

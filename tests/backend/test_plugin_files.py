@@ -41,6 +41,15 @@ def test_a_module_of_a_program_is_copied_as_a_file(write, tmp_path, monkeypatch)
     assert (installed.files, installed.modules) == ({}, ("tests.library.off",))
 
 
+def test_packages_of_another_environment_are_installed(write, tmp_path, monkeypatch):
+    other = tmp_path / "lib" / "site-packages"
+    (other / "library_of_others").mkdir(parents=True)
+    (other / "library_of_others" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(other)
+    plugin = write("mine.py", "import library_of_others\n")
+    assert plugin_files([plugin]).modules == ()
+
+
 @pytest.mark.parametrize("name", ["numpy.py", "json.py", "repro.py"])
 def test_what_would_hide_something_else_stays_where_it_is(name, write):
     plugin = write(name)

@@ -25,6 +25,12 @@ WRONG = (
 """What nnfuzz has found ONNX Runtime 1.31 to get wrong for some inputs."""
 
 
+COARSE = {"RoiAlignMax", "DynamicQuantizeLinear"}
+"""Operators whose correct results may differ by more than one in a thousand: ONNX allows two
+readings of RoiAlign's maximum, and a number halfway between two steps of a grid may go to either.
+"""
+
+
 @pytest.fixture(scope="module")
 def cases():
     """(graph, inputs and weights, test case) of ten nodes each."""
@@ -73,8 +79,8 @@ def test_a_wrong_kernel_inside_of_a_graph_is_caught(cases):
     tried = caught = 0
     for graph, params, case in cases:
         victims = [n for n in graph.nodes if graph.type(n.outputs[0]).dtype.value == "float32"]
-        if not victims or any(n.op.name == "RoiAlignMax" for n in graph.nodes):
-            continue  # of RoiAlign's maximum, all between two readings of ONNX is right
+        if not victims or any(n.op.name in COARSE for n in graph.nodes):
+            continue
         wrong = _run(graph, params, victims[-1])
         right = envelopes(graph, params)
         there = {n: right[n].comparable for n in wrong}  # others are behind subnormal numbers

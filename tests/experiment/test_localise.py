@@ -16,7 +16,7 @@ from nnfuzz.experiment.localise import _invalid, _Search, localise
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.triage.signature import failures
-from tests.reduction.conftest import CONFIG, PLUGIN, has_pattern, planted
+from tests.reduction.conftest import CONFIG, PLUGIN, first_failing, has_pattern, planted
 from tests.triage.test_signature import failed
 
 
@@ -117,11 +117,10 @@ def test_an_exporter_is_accused_of_a_model_that_is_none(located):
     assert not _invalid(replace(case, exporter="torchscript"), refused)
 
 
-def test_a_failure_that_is_gone_has_no_place(registry, producer, located):
+def test_a_failure_that_is_gone_has_no_place(registry, producer):
     options = {"where": "never"}
+    case = first_failing(producer, registry)
     with BackendRunner(registry.spec("planted", {}), registry) as runner:
-        cases = (producer.produce(i) for i in range(200))
-        case = next(c for c in cases if isinstance(c, TestCase) and has_pattern(c, "float32"))
         failure = planted(examine(case, runner, Bench(producer).judge).failures)
     with BackendRunner(registry.spec("planted", options), registry) as runner:
         assert localise(case, failure, runner, Bench(producer)) is None

@@ -19,11 +19,10 @@ from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.finding import Finding
 from nnfuzz.reduction.case import Problem, ReduceConfig, reduce_case
 from nnfuzz.report.repro import program_of
-from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.producer import Producer
 from nnfuzz.triage.refine import TriageFacts, refined
 from tests.experiment.test_localise import Bench
-from tests.reduction.conftest import CONFIG, PLUGIN, has_pattern, planted
+from tests.reduction.conftest import CONFIG, PLUGIN, first_failing, planted
 
 
 def failing(*wanted):
@@ -104,11 +103,7 @@ def producer():
 @pytest.fixture(scope="module")
 def seen(registry, producer):
     """The first finding of the planted rule with a pipeline."""
-    case = next(
-        case
-        for case in (producer.produce(index) for index in range(200))
-        if isinstance(case, TestCase) and has_pattern(case, "float32")
-    )
+    case = first_failing(producer, registry)
 
     def run(pipeline, **options):
         spec = registry.spec("drawn", options)
