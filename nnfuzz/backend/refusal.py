@@ -42,7 +42,7 @@ _WORDS = re.compile(
     rf"|\b(?:must be|needs to be|should be|requires?|expects?|{_BE} not|isn't|aren't) (?:an? )?"
     r"(?:compile[- ]time )?(?:const(?:ant)?s?|initializers?)"
     r"(?= *(?:$|[.,;:)]|but\b|input|tensor|\w+ *(?:$|[.,;:)])))"
-    r"|\bno support\b"
+    r"|\bno support\b|\blimitations?\b|\bonly accepts?\b|\baccept(?:s|ing)? only\b"
     rf"|\bunknown (?:(?:data|datum|element|tensor|scalar) ?)?type:? ['\"]?{_DTYPE}\b",
     re.IGNORECASE,
 )

@@ -20,9 +20,10 @@ from nnfuzz.check.judgements import NOTHING_KEPT, Judgements
 from nnfuzz.check.late_schemas import TYPE, SchemaDifference, missing, uses
 from nnfuzz.check.reference_implementations import one_node, unknown_operators
 from nnfuzz.generate.catalog import signature_key
+from nnfuzz.ir.opset_imports import domain_version
 from nnfuzz.materialize.emit import OPSETS
 from nnfuzz.materialize.errors import GraphFault
-from nnfuzz.materialize.protos import domain_version, type_name
+from nnfuzz.materialize.protos import type_name
 from nnfuzz.operators.draw import Draw, Sizes
 from nnfuzz.operators.operator import OpSpec, dtypes_of
 

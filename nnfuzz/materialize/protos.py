@@ -11,8 +11,9 @@ import onnx
 from onnx import AttributeProto, TensorProto, defs, helper, numpy_helper
 
 from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.opset_imports import OWN_DOMAINS, imported_versions, operator_version
 from nnfuzz.ir.types import TensorType
-from nnfuzz.materialize.walk import OWN_DOMAINS, foreign_domains, graphs
+from nnfuzz.materialize.walk import graphs
 
 PRODUCER = "nnfuzz"
 MAX_IR_VERSION = 13
@@ -109,39 +110,14 @@ def model(graph: onnx.GraphProto, opset: int) -> onnx.ModelProto:
     released with the opset, or an older one at which none of the operators is deprecated; version 1
     of domains that ONNX has no schemas of.
     """
-    versions = {"": opset, **{d: _version(graph, d, opset) for d in foreign_domains(graph)}}
+    operators = ((node.domain, node.op_type) for part in graphs(graph) for node in part.node)
+    versions = imported_versions(operators, opset)
     return onnx.ModelProto(
         ir_version=ir_version(opset),
         producer_name=PRODUCER,
         graph=graph,
         opset_import=[onnx.OperatorSetIdProto(domain=d, version=v) for d, v in versions.items()],
     )
-
-
-def _version(graph: onnx.GraphProto, domain: str, opset: int) -> int:
-    """The version of another domain with which a graph is written."""
-    names = {n.op_type for part in graphs(graph) for n in part.node if n.domain == domain}
-    known = [name for name in names if defs.has(name, domain)]
-    if not known:
-        return 1
-    return min(_until(name, domain, opset) for name in known)
-
-
-def _until(name: str, domain: str, opset: int) -> int:
-    """The version of a domain that goes with an opset; the last one before the deprecation of an
-    operator, if that is older."""
-    version = domain_version(domain, opset)
-    schema = defs.get_schema(name, version, domain)
-    return schema.since_version - 1 if schema.deprecated else version
-
-
-@cache
-def domain_version(domain: str, opset: int) -> int:
-    """The version of a domain that ONNX released with an opset of its own."""
-    column = {"ai.onnx.ml": 3}.get(domain)
-    if column is None:
-        return opset if domain in OWN_DOMAINS else 1
-    return max(row[column] for row in helper.VERSION_TABLE if row[2] <= opset)
 
 
 def schema_of(node: onnx.NodeProto, opset: int) -> defs.OpSchema:
@@ -152,15 +128,12 @@ def schema_of(node: onnx.NodeProto, opset: int) -> defs.OpSchema:
     name, domain = node.op_type, node.domain
     if domain in OWN_DOMAINS:
         return defs.get_schema(name, max_inclusive_version=opset)
-    return defs.get_schema(name, _until(name, domain, opset), domain)
+    return defs.get_schema(name, operator_version(name, domain, opset), domain)
 
 
 def imports(node: onnx.NodeProto, opset: int) -> dict[str, int]:
     """The versions of the domains that a model of one node imports."""
-    found = {"": opset}
-    if node.domain not in OWN_DOMAINS:
-        found[node.domain] = _until(node.op_type, node.domain, opset)
-    return found
+    return imported_versions([(node.domain, node.op_type)], opset)
 
 
 def typed(model: onnx.ModelProto) -> onnx.ModelProto:

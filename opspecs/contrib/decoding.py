@@ -25,6 +25,14 @@ BLOCK = 8
 condition)."""
 
 
+def _holds(q, blocks):
+    """Whether the features of a tensor can be so many blocks, or equal parts of them."""
+    width = q.shape[2]
+    if isinstance(width, int):
+        return width % (BLOCK * blocks) == 0
+    return width.hi >= BLOCK * blocks
+
+
 class WithSink(MaskedSoftmax):
     """MaskedSoftmax of scores whose last key takes part in every row."""
 
@@ -41,8 +49,8 @@ class WithSink(MaskedSoftmax):
 class GroupQueryAttention(Attention):
     """Attention whose heads share keys and values by groups, and which appends to a cache.
 
-    Behind Q, K and V come past keys and values, cosines and sines (if `rotary` is not None), and
-    what is added to the scores; each is optional. `window`: how many keys, its own the last, a
+    Behind Q, K and V come past keys and values, cosines and sines (where `rotary` is not None),
+    and what is added to the scores; each is optional. `window`: how many keys, its own the last, a
     query attends to; 0 means all earlier ones. `smooth`: whether 1 is added to the sum of
     exponentials. All sequences of a batch have one length.
 
@@ -58,15 +66,21 @@ class GroupQueryAttention(Attention):
         In("T", ranks=(3, 3)),
         In("T", ranks=(2, 4)),
     )
-    variadic = (3, 8)
-    kv_heads = Choice((1, 1, 1, 2))
-    groups = Choice((1, 1, 2, 3))
+    variadic = (3, 7)
+    kv_heads = Choice(lambda op, q, *_: [n for n in (1, 1, 1, 2) if _holds(q, n)] or (1,))
+    groups = Choice(
+        lambda op, q, *_: [n for n in (1, 2, 2, 3) if _holds(q, n * op.kv_heads)] or (1,)
+    )
     scale = Choice((None, None, 1.0, 0.5, 0.25))
     softcap = Choice((0.0, 0.0, 2.0, 10.0))
     is_causal = Choice((1, 1, 1, 0))
     qk = Choice((None,))
     softmax_precision = Choice((None,))
-    rotary = Choice((None, None, "halves", "pairs"))
+    rotary = Choice(
+        lambda op, q, *_: (
+            (None, None, "halves", "pairs") if _holds(q, 2 * op.kv_heads * op.groups) else (None,)
+        )
+    )
     keys_seen = Choice(lambda op, *_: (0, 0, 1, 2, 5) if op.is_causal else (0,))
     smooth = Choice((0, 0, 0, 1))
 
@@ -101,7 +115,6 @@ class GroupQueryAttention(Attention):
         pairs, (bias, past) = self._pairs(given), self._parts(given)
         angles = self._angles(given)
         yield len(pairs) == len(past) + len(angles)
-        yield len(angles) == (2 if self.rotary else 0)
         ranks = all(x.rank == 4 for x in (*bias, *past)) and all(x.rank == 2 for x in angles)
         yield ranks
         if not ranks:

@@ -115,9 +115,13 @@ class Mixture(Composite):
         return apply(Mul(), apply(Swish(alpha=self.alpha), gate), apply(Shifted(self.beta), line))
 
     def _shares(self, apply, router):
-        """The weight of every expert for every token, (N, E) -> (E, N, 1)."""
+        """The weight of every expert for every token, (N, E) -> (E, N, 1).
+
+        Experts are preferred by their scores or by what the softmax makes of them, where rounding
+        may bring about equal ones.
+        """
         likely = apply(Softmax(axis=-1), router)
-        shares = apply(Mul(), likely, apply(Preferred(self.per), router))
+        shares = apply(Mul(), likely, apply(Preferred(self.per), likely))
         if self.normalises:
             shares = apply(Div(), shares, apply(SUMMED, shares))
         return apply(Moves(lambda t: t.t().unsqueeze(-1)), shares)

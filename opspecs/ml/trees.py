@@ -1,7 +1,7 @@
 """Ensembles of decision trees.
 
-A tree is a leaf or a decision. A leaf is (target, weight); a decision is (mode, feature, split, the
-tree if it holds, the tree if not), with a mode of `MODES`.
+A tree is a leaf or a decision. A leaf has one or more pairs (target, weight); a decision is (mode,
+feature, split, the tree if it holds, the tree if not), with a mode of `MODES`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ WEIGHTS = (-1.5, -0.25, 0.0, 0.125, 0.5, 1.0, 2.0)
 
 def is_leaf(tree):
     """Whether a tree is a leaf."""
-    return len(tree) == 2
+    return not isinstance(tree[0], str)
 
 
 def decisions(tree):
@@ -52,9 +52,9 @@ def decisions(tree):
 
 
 def leaves(tree):
-    """The leaves of a tree."""
+    """The pairs of a tree's leaves."""
     if is_leaf(tree):
-        yield tree
+        yield from tree
     else:
         for side in tree[3:]:
             yield from leaves(side)
@@ -63,18 +63,23 @@ def leaves(tree):
 def grown(draw, depth, targets, modes):
     """A random tree; targets of leaves are below `targets`."""
     if depth == 0 or draw.chance(0.2):
-        return draw.integer(0, targets - 1), draw.choice(WEIGHTS)
+        return ((draw.integer(0, targets - 1), draw.choice(WEIGHTS)),)
     sides = (grown(draw, depth - 1, targets, modes) for _ in range(2))
     return draw.choice(modes), draw.integer(0, 3), draw.choice(SPLITS), *sides
 
 
-def forest(targets, modes=tuple(MODES)):
-    """An attribute of one to four trees; most have one mode throughout. Each target has a leaf."""
+def forest(targets, several=True, modes=tuple(MODES)):
+    """An attribute of one to four trees; most have one mode throughout. Each target has a leaf.
+
+    several: whether leaves may have several pairs.
+    """
 
     def drawn(draw, op, *_):
         own = draw.choice((modes, (draw.choice(modes),), ("BRANCH_LEQ",)))
         count = targets(op)
         first = _covering(draw, own, count)
+        if several and draw.chance(0.4):
+            first = _spread(first, count, draw)
         depths = [draw.integer(1, 4) for _ in range(draw.integer(0, 3))]
         rest = [grown(draw, depth, count, own) for depth in depths]
         return (first, *(t for t in rest if not is_leaf(t)))
@@ -84,12 +89,19 @@ def forest(targets, modes=tuple(MODES)):
 
 def _covering(draw, modes, targets):
     """A tree with leaves of all targets."""
-    tree: Tree = (0, draw.choice(WEIGHTS))
+    tree: Tree = ((0, draw.choice(WEIGHTS)),)
     for target in range(max(1, targets - 1), 0, -1):
-        leaf = (min(target, targets - 1), draw.choice(WEIGHTS))
+        leaf = ((min(target, targets - 1), draw.choice(WEIGHTS)),)
         sides = (leaf, tree) if draw.chance(0.5) else (tree, leaf)
         tree = (draw.choice(modes), draw.integer(0, 3), draw.choice(SPLITS), *sides)
     return tree
+
+
+def _spread(tree, targets, draw):
+    """The tree with leaves of all targets."""
+    if is_leaf(tree):
+        return tuple((target, draw.choice(WEIGHTS)) for target in range(targets))
+    return *tree[:3], *(_spread(side, targets, draw) for side in tree[3:])
 
 
 class Forest(OpSpec):
@@ -110,7 +122,8 @@ class Forest(OpSpec):
 
     def _leaf(self, leaf, rows, dtype):
         y = torch.zeros(rows, self.targets, dtype=dtype)
-        y[:, leaf[0]] = leaf[1]
+        for target, weight in leaf:
+            y[:, target] = weight
         return y
 
     def _chosen(self, tree, x, dtype):
@@ -200,7 +213,7 @@ class Table:
                 column.append(value)
             index = len(columns[0]) - 1
             if is_leaf(part):
-                self.leaves.append((number, at, *part))
+                self.leaves += [(number, at, *pair) for pair in part]
                 return at
             self.nodes["modes"][index] = part[0]
             self.nodes["featureids"][index] = part[1]
@@ -224,14 +237,14 @@ def written(trees, stem):
 
 
 def read(fields, stem):
-    """The trees that attributes of the older operators say. Raises: KeyError, ValueError where a
-    leaf has no weight or several."""
+    """The trees that attributes of the older operators say. Raises: KeyError where a leaf has no
+    weight or an attribute is missing."""
     rows = list(zip(*(fields[f"nodes_{n}"] for n in ("treeids", "nodeids"))))
     at = {key: i for i, key in enumerate(rows)}
     ends = zip(*(fields[f"{stem}_{n}"] for n in ("treeids", "nodeids", "ids", "weights")))
-    weights = {(tree, node): (target, weight) for tree, node, target, weight in ends}
-    if len(weights) != len(fields[f"{stem}_ids"]):
-        raise ValueError("a leaf has several weights")
+    weights: dict[tuple[int, int], Tree] = {}
+    for tree, node, *pair in ends:
+        weights[tree, node] = (*weights.get((tree, node), ()), tuple(pair))
 
     def part(tree, node):
         i = at[tree, node]
@@ -361,7 +374,7 @@ class TreeEnsemble(Regressing):
     output = "T"
     targets = Choice((1, 1, 2, 3))
     aggregate = AGGREGATES
-    trees = forest(lambda op: op.targets)
+    trees = forest(lambda op: op.targets, several=False)
     post_transform = Choice(lambda op, *_: TRANSFORMS if op.targets > 1 else TRANSFORMS[:3])
 
     def onnx(self, emit, x):
@@ -379,7 +392,7 @@ class TreeEnsemble(Regressing):
             for side, part in zip(("true", "false"), tree[3:]):
                 lists[f"{side}leafs"][at] = int(is_leaf(part))
                 if is_leaf(part):
-                    ends.append(part)
+                    ends.append(*part)
                     lists[f"{side}nodeids"][at] = len(ends) - 1
                 else:
                     lists[f"{side}nodeids"][at] = place(part)
@@ -409,7 +422,7 @@ class TreeEnsemble(Regressing):
             onnx.numpy_helper.to_array(fields[name]).tolist()
             for name in ("nodes_modes", "nodes_splits", "leaf_weights")
         )
-        ends = list(zip(fields["leaf_targetids"], weights))
+        ends = [((target, w),) for target, w in zip(fields["leaf_targetids"], weights)]
 
         def part(at, leaf):
             if leaf:
