@@ -249,6 +249,8 @@ class Growth:
         """Whether a node stays within the size and cost limits under `env`."""
         if not self._small((*types, *outputs), env, memo):
             return False
+        if self.config.sizes.max_total and not self._spares(outputs, env, memo):
+            return False
         if env:
             op, types = op.concrete(env, memo), [t.concrete(env, memo) for t in types]
         elif type(op).cost is OpSpec.cost:  # one per element of the outputs, which are small
@@ -263,6 +265,15 @@ class Growth:
             if math.prod(sizes) > self.config.sizes.max_numel:
                 return False
         return True
+
+    def _spares(
+        self, outputs: Sequence[TensorType], env: dict[Var, int], memo: dict[Any, Any]
+    ) -> bool:
+        """Whether all values have few enough elements with a further node."""
+        env = {**self.store.env, **env}
+        types = (*outputs, *(value.type for value in self.graph.values.values()))
+        total = sum(math.prod(evaluate(d, env, memo) for d in type_.shape) for type_ in types)
+        return total <= self.config.sizes.max_total
 
     # -- going back ---------------------------------------------------------------------------
 

@@ -32,6 +32,16 @@ SPELLINGS: tuple[str, ...] = (
 )
 """Rules that keep every node that computes something, and write it or its constants otherwise."""
 USUAL: tuple[str, ...] = tuple(name for name in RULES if name not in EDGES)
+FORMS: tuple[str, ...] = tuple(
+    rule.name
+    for rule in (
+        *(functions.function, functions.function_with_attribute, functions.unused_function),
+        *(data.overridable_input, data.typed_data, data.unused_initializer),
+        *(structure.values_renamed, structure.nodes_renamed, structure.shapes_declared),
+        *(structure.notes_added, structure.domain_unused),
+    )
+)
+"""Rules that leave the nodes as they are, and write the file in another way."""
 
 
 FEATURES: Mapping[str, str] = {

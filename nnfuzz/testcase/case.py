@@ -55,8 +55,9 @@ class CaseConfig:
     files with further operator specs. dtypes: relative frequencies by dtype name, in place of the
     default ones; 0: only where an operator admits nothing else; None: never. motifs: motifs per
     graph, on average (nnfuzz.generate.config); none where it is 0. skeletons: share of the graphs
-    that get one; no graph does that shall have fewer than ROOMY nodes. seed_models: ONNX files, one
-    of which each graph starts from; seed_digest: of their contents (nnfuzz.testcase.seeds).
+    that get one; no graph does that shall have fewer than ROOMY nodes. large: share of the graphs
+    that get a tensor of more than 65,536 elements (nnfuzz.generate.large). seed_models: ONNX files,
+    one of which each graph starts from; seed_digest: of their contents (nnfuzz.testcase.seeds).
     motif_files: with patterns that are planted (nnfuzz.operators.motif_file); motif_digest: of
     their contents. dynamic: share of test cases whose model gets a symbolic dimension, where it
     can. quantize: share of the others whose graph becomes its quantised twin (nnfuzz.quantize),
@@ -64,12 +65,13 @@ class CaseConfig:
     those in the direct form whose model is rewritten (nnfuzz.rewrite); None: none, or with `edges`
     a usual share, by the rules of empty tensors alone; unrewritten: what no rewrite may bring in,
     of nnfuzz.rewrite.catalogue.FEATURES. spelled: share of the other ones in the direct form that
-    SPELLINGS alone rewrite. descend: whether inputs are searched for by gradient
-    descent, as NNSmith does, before a graph is given up for another one. invalid: whether every
-    model gets a fault and must be refused (nnfuzz.testcase.invalid). edges: whether inputs hold
-    NaN, infinities and the like (nnfuzz.inputs.edges); then only operators that decide on these are
-    used unless some are named. edge_share: of the test cases that are made as with `edges` where
-    that is not set, but for its rewrites. tolerance: a criterion of the user's own
+    SPELLINGS alone rewrite. forms: share of those that are left whose file is written in another
+    way, by one of nnfuzz.rewrite.catalogue.FORMS. descend: whether inputs are searched for by
+    gradient descent, as NNSmith does, before a graph is given up for another one. invalid: whether
+    every model gets a fault and must be refused (nnfuzz.testcase.invalid). edges: whether inputs
+    hold NaN, infinities and the like (nnfuzz.inputs.edges); then only operators that decide on
+    these are used unless some are named. edge_share: of the test cases that are made as with
+    `edges` where that is not set, but for its rewrites. tolerance: a criterion of the user's own
     (nnfuzz.compare.criterion) that results have to meet beside the envelope; "" for none.
     """
 
@@ -77,11 +79,13 @@ class CaseConfig:
     engine: str = "direct"
     motifs: float = 1.5
     skeletons: float = 0.0
+    large: float = 0.0
     dynamic: float = 0.0
     quantize: float = 0.0
     rewrites: float | None = None
     unrewritten: tuple[str, ...] = ()
     spelled: float = 0.0
+    forms: float = 0.0
     descend: bool = False
     invalid: bool = False
     edges: bool = False

@@ -23,6 +23,7 @@ from nnfuzz.generate.coverage_target import CoverageTargets
 from nnfuzz.generate.engine import Generated, Kept
 from nnfuzz.generate.engines import engine
 from nnfuzz.generate.focus import focused_weights, touching
+from nnfuzz.generate.large import LARGE
 from nnfuzz.generate.motif_turns import MotifTurn, motif_turns, skeleton_turns
 from nnfuzz.generate.resizing import Resizable
 from nnfuzz.generate.writable import writable
@@ -43,9 +44,9 @@ from nnfuzz.operators.operator import OpSpec
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.quantize.draft import Form
 from nnfuzz.quantize.twin import Twin, quantised_twin
-from nnfuzz.rewrite.catalogue import EDGES, RULES, SPELLINGS, USUAL, needs
+from nnfuzz.rewrite.catalogue import EDGES, FORMS, RULES, SPELLINGS, USUAL, needs
 from nnfuzz.rewrite.forms import form_name
-from nnfuzz.rewrite.rewriting import MOST_STEPS, draw_rewriting
+from nnfuzz.rewrite.rewriting import Step, draw_rewriting, in_a_form
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.identity import Numbered, Probe, TestId
 from nnfuzz.testcase.seeds import SeedLibrary
@@ -126,21 +127,21 @@ class CaseGenerator:
         )
         first = [QUICK] * DESCENTS if config.descend else [DRAWS_ONLY] * (ATTEMPTS - 1)
         self.budgets = (*first, SearchConfig())
-        self._rules = self._admitted_rules()
+        rules = (*(USUAL if config.rewrites else ()), *(EDGES if config.edges else ()))
+        self._rules = self._admitted(rules)
+        self._spellings = self._admitted(SPELLINGS if config.spelled else ())
+        self._forms = self._admitted(FORMS if config.forms else ())
         self._parents = lru_cache(KEPT)(self._parent)
         self.narrowed = self.targets
         if avoided:
             narrowed = Catalog(self.specs, self.restrained, motifs)
             self.narrowed = CoverageTargets(narrowed, config.focus)
 
-    def _admitted_rules(self) -> tuple[str, ...]:
-        """The rewrites that are asked for, bring in nothing that compilers do not take, and no
-        operator all of whose signatures are refused.
+    def _admitted(self, wanted: Sequence[str]) -> tuple[str, ...]:
+        """Those of some rewrites that bring in nothing that compilers do not take, and no operator
+        all of whose signatures are refused.
         """
         config = self.config
-        spelled = SPELLINGS if config.spelled and not config.rewrites else ()
-        usual = USUAL if config.rewrites else ()
-        wanted = (*usual, *spelled, *(EDGES if config.edges else ()))
         left = operators_in(self.catalog.signature_keys())
         gone = {*(operators_in(config.refused) - left), *config.unrewritten}
         return tuple(name for name in wanted if not any(needs(RULES[name], what) for what in gone))
@@ -219,6 +220,8 @@ class CaseGenerator:
             aimed = targets.focused and not turns
             corpus, target = self._corpus(id_.index), targets.pick(self.seed, turn, aimed)
             sized = not corpus and rng.random() < self.config.dynamic
+            if not corpus and not sized and self._is_large(id_.index):
+                config = replace(config, sizes=LARGE)
             if self.config.edges and rng.random() < EMPTY:
                 config = replace(config, sizes=replace(config.sizes, empty=NOTHING))
         name = "symbolic" if sized else self.config.engine
@@ -300,17 +303,29 @@ class CaseGenerator:
         share = self.config.rewrites
         if share is None:
             share = EMPTY if self.config.edges else 0.0
-        rules = tuple(name for name in self._rules if share or name in SPELLINGS)
         old = self.config.opset < CHANGED  # rules write nodes as later opsets have them
-        if self.config.invalid or old or not rules:
+        if self.config.invalid or old:
             return model, b"", DIRECT
-        draw, most = rng.random(), MOST_STEPS
-        if draw >= share:
-            rules, most = tuple(name for name in rules if name in SPELLINGS), SPELLED_STEPS
-            if not rules or draw >= share + (1 - share) * self.config.spelled:
-                return model, b"", DIRECT
-        after, steps = draw_rewriting(model, rng, rules, most)
+        if self._rules and rng.random() < share:
+            after, steps = draw_rewriting(model, rng, self._rules)
+        elif self._spellings and rng.random() < self.config.spelled:
+            after, steps = draw_rewriting(model, rng, self._spellings, SPELLED_STEPS)
+        else:
+            after, steps = self._in_a_form(model, index)
         return after, model if steps else b"", form_name(DIRECT, steps)
+
+    def _in_a_form(self, model: bytes, index: int) -> tuple[bytes, tuple[Step, ...]]:
+        """The model written in another way, if it is to be; the ways take turns by index."""
+        rng, forms = random.Random(f"{self.seed}/{index}/forms"), self._forms
+        if not forms or rng.random() >= self.config.forms:
+            return model, ()
+        turn = index // self.config.among % len(forms)
+        return in_a_form(model, rng, (*forms[turn:], *forms[:turn]))
+
+    def _is_large(self, index: int) -> bool:
+        """Whether the graph of an index is to have a large tensor, where it is made anew."""
+        draw = random.Random(f"{self.seed}/{index}/sizes").random()
+        return self.config.engine != "mutate" and draw < self.config.large
 
     def _plain(self, made: Generated) -> tuple[Graph, str]:
         """The graph and its exporter."""
