@@ -22,7 +22,7 @@ def domain_version(domain: str, opset: int) -> int:
     column = _COLUMNS.get(domain)
     if column is None:
         return 1
-    return max(row[column] for row in helper.VERSION_TABLE if row[2] <= opset)
+    return max(int(row[column]) for row in helper.VERSION_TABLE if int(row[2]) <= opset)
 
 
 @cache

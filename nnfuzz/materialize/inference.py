@@ -16,6 +16,7 @@ import onnx
 from onnx import checker, numpy_helper
 
 from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.opset_imports import OWN_DOMAINS
 from nnfuzz.materialize import protos
 from nnfuzz.materialize.expansion import expansion
 from nnfuzz.materialize.facts import (
@@ -99,7 +100,7 @@ def _step(found: Facts, node: onnx.NodeProto, declared: Types) -> None:
             outputs[name] = declared[name]
     if not all(is_complete(outputs.get(name)) for name in filter(None, node.output)):
         ran = _inside(found, node) or _sampled(found, node, needed)
-        outputs = _completed(outputs, ran, declared)
+        outputs = _completed(outputs, ran, {} if node.domain in OWN_DOMAINS else declared)
     missing = [n for n in node.output if n and n not in outputs]
     if missing:
         raise Unknown(f"the type of {missing[0]} is not known")
@@ -110,9 +111,10 @@ def _step(found: Facts, node: onnx.NodeProto, declared: Types) -> None:
 
 
 def _completed(inferred: Types, ran: Types, declared: Types) -> dict[str, onnx.TypeProto]:
-    """What was inferred, with sizes from runs, or as the model declares them.
+    """The inferred types, with sizes from runs, or as the model declares them.
 
-    The dtype is the inferred one: onnx.reference computes some operators in another.
+    The dtype is the inferred one: onnx.reference computes some operators in another. declared: of
+    an operator of a domain whose sizes cannot depend on values.
     """
     types = {**inferred, **ran}
     for name in types:
@@ -120,7 +122,7 @@ def _completed(inferred: Types, ran: Types, declared: Types) -> dict[str, onnx.T
         code = known.tensor_type.elem_type if known is not None else 0
         if name in ran and code and is_static(ran[name]):
             types[name] = tensor_type(code, [d.dim_value for d in ran[name].tensor_type.shape.dim])
-        elif not is_complete(types[name]) and is_static(declared.get(name)):
+        elif name not in ran and not is_complete(types[name]) and is_static(declared.get(name)):
             types[name] = declared[name]
     return types
 

@@ -94,7 +94,7 @@ class GroupQueryAttention(Attention):
         return (*cls.inputs[:3], *cls.inputs[3:] * (count - 3))
 
     @property
-    def window(self):  # type: ignore[override]
+    def window(self):
         return (self.keys_seen - 1 if self.keys_seen else None), None
 
     def _pairs(self, inputs):

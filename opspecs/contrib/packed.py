@@ -174,7 +174,7 @@ class MatMulNBitsBias(MatMulNBits):
     """
 
     name = "com.microsoft.MatMulNBitsBias"
-    inputs = (
+    inputs = (  # type: ignore[assignment]
         *MatMulNBits.inputs[:3],
         In("T", ranks=(1, 1), weight=True),
         In("T", ranks=(2, 2), weight=True),

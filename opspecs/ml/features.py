@@ -152,7 +152,7 @@ class Binarizer(Increasing):
     def margins(self, x):
         return [(x - self.threshold).abs()] if x.is_floating_point() else []
 
-    def value_range(self, x):
+    def value_range(self, *ranges):
         return 0, 1
 
 
@@ -289,18 +289,20 @@ class FeatureVectorizer(Feature):
         return emit(self.name, *values, inputdimensions=sizes)
 
 
-def _integers(result):
-    """The waiver of onnx.reference for integers, which have results of another type there."""
+def integers(version, result="integers"):
+    """The waiver of onnx.reference for integers, which have results of another type there.
+
+    version: of the operator, as in "Scaler-1".
+    """
     return reference(
         f"makes {result} of integers",
-        'Y: "tensor(float)"',
+        f'{version}: Y is "tensor(float)"',
         where=lambda op, x, *_: x.dtype.is_int,
     )
 
 
-INTEGERS = _integers("integers")
 WAIVERS = {
-    Scaler.name: (INTEGERS,),
-    Normalizer.name: (_integers("float64"),),
-    FeatureVectorizer.name: (INTEGERS,),
+    Scaler.name: (integers("Scaler-1"),),
+    Normalizer.name: (integers("Normalizer-1", "float64"),),
+    FeatureVectorizer.name: (integers("FeatureVectorizer-1"),),
 }

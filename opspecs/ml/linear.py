@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 
 from nnfuzz.ir.dtypes import DType
@@ -90,7 +92,7 @@ class Scored(Composite):
 
     since = 13
     weight = RARE
-    output = DType.FLOAT32
+    output: ClassVar[DType | str] = DType.FLOAT32
 
     def scores(self) -> OpSpec:
         """The step that makes rows of scores of rows of features."""
@@ -126,6 +128,7 @@ class Classifying(Scored):
     """The label of the greatest score, and the scores."""
 
     output = DType.INT64
+    labels: tuple[int, ...]
 
     @classmethod
     def input_rank(cls, draw, output_rank):
@@ -160,6 +163,9 @@ class Coefficients(Scored):
     """Base of linear models: `features` inputs, coefficients row by row."""
 
     inputs = (In("T", (DType.FLOAT32,), (2, 2)),)
+    features: int
+    coefficients: tuple[float, ...]
+    intercepts: tuple[float, ...]
 
     def requires(self, x):
         yield x.shape[1] == self.features

@@ -21,7 +21,7 @@ from nnfuzz.operators.intervals import Interval
 from nnfuzz.operators.operator import In, OpSpec, operator
 from nnfuzz.operators.waiver import Waiver, reference
 
-from .features import INTEGERS, as_floats
+from .features import as_floats, integers
 from .linear import CLASSES, LABELS, NOT_APPLIED, TRANSFORMS, Classifying, Scored
 
 Tree = tuple[Any, ...]
@@ -296,6 +296,9 @@ AGGREGATES = Choice(
 class Regressing(Ensemble):
     """Ensembles that give numbers."""
 
+    targets: int
+    aggregate: str
+
     @property
     def count(self):
         return self.targets
@@ -446,7 +449,7 @@ NUMBERED = (
     '"SOFTMAX_ZERO" (3) or "PROBIT" (4)\''
 )
 WAIVERS = {
-    TreeEnsembleRegressor.name: (NOT_APPLIED, INTEGERS),
+    TreeEnsembleRegressor.name: (NOT_APPLIED, integers("TreeEnsembleRegressor-3")),
     TreeEnsemble.name: (
         Waiver(
             "onnxruntime",
