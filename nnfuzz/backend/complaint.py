@@ -90,8 +90,10 @@ _CONTEXT = re.compile(
 )
 """Beginnings of lines that lead to a cause or follow it, in the messages of any C++ or Python."""
 _LINK = re.compile(r"\bhttps?://\S+")
-_DUMP = re.compile(r"^\s*[%@{}]|[{};]\s*$|^\s*\w+\s*(?::\s*[\w.\[\]]+\s*)?= \S+\(.*\)$")
-"""Lines of a printed module: assignments, braces."""
+_DUMP = re.compile(
+    r"^\s*[%@{}]|[{};]\s*$|^\s*\w+\s*(?::\s*[\w.\[\]]+\s*)?= \S+\(.*\)$|^\s*(?:left|right): "
+)
+"""Lines of a printed module (assignments, braces), and operands that Rust's assert_eq! prints."""
 _PLACE = re.compile(r"([\w-]+\.(?:cc|cpp|cxx|c|h|hpp|cu|cuh|rs|mlir|pyx))(?::|\", line )\d+")
 _CHECK = re.compile(r"^(?:internal )?(?:check|assert\w*)\b.*\b(?:failed|is false)\b", re.IGNORECASE)
 _DTYPES = re.compile(r"\b(?:d(?:ata ?)?type|element[ _]type|precision)s?\b", re.IGNORECASE)

@@ -22,11 +22,12 @@ _DTYPE = r"(?:u?int|b?float|bool|string|complex|bf|fp|[fiu])\d*(?:_?e\dm\d\w*)?"
 _NOT = r"(?:not(?: (?:yet|currently|fully|directly))?|never)"
 _WORDS = re.compile(
     # unsupported, UNSUPPORTED_NODE, not yet implemented, NotSupportedError, "Not support: Not"
-    rf"\b\w*?(?:un|not_?(?:yet_?)?|{_NOT} )(?:supported|implemented|support|implement)\w*"
+    rf"\b\w*?(?:un|not_?(?:yet_?)?|{_NOT} (?:\w+ or )?)"
+    r"(?:supported|implemented|support|implement)\w*"
     r"|\b(?:does|do|did|can|could|will)(?: ?not|n't)(?: (?:yet|currently|fully|directly))?"
     r" (?:support|implement)\b"
     rf"|\bonly (?:supports?|implements?)\b|\bsupports? only\b"
-    rf"|\bonly\b[^.;:]{{0,60}}\b{_BE} (?:supported|implemented)\b"
+    r"|\bonly\b[^.;:]{0,60}\b(?:supported|implemented)\b"
     rf"|\b{_BE} only (?:supported|implemented)\b"
     r"|\b(?:supported|implemented)\b[^.;:]{0,60}\bonly\b"
     r"|\b(?:no|not? find an?|didn't find(?: an?)?) (?:\w+ )?(?:conversion|implementation|converter"
@@ -42,7 +43,12 @@ _WORDS = re.compile(
     rf"|\b(?:must be|needs to be|should be|requires?|expects?|{_BE} not|isn't|aren't) (?:an? )?"
     r"(?:compile[- ]time )?(?:const(?:ant)?s?|initializers?)"
     r"(?= *(?:$|[.,;:)]|but\b|input|tensor|\w+ *(?:$|[.,;:)])))"
-    r"|\bno support\b"
+    r"|\bno support\b|\blimitations?\b"
+    # and not "has not been initialised yet", which is a state that nobody has foreseen
+    r"|(?:\bnot|n't) (?:handled|covered|available|possible|allowed|part of [^.;:]{1,20})\b"
+    r"[^.;:]{0,20} yet\b"
+    r"|\b(?:do not|don't|does not|doesn't) know how to \w+"
+    r"|\b(?:feature|op|operator)\b[^.;:]{0,40}\bnot enabled\b"
     rf"|\bunknown (?:(?:data|datum|element|tensor|scalar) ?)?type:? ['\"]?{_DTYPE}\b",
     re.IGNORECASE,
 )

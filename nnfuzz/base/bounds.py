@@ -61,7 +61,7 @@ def check_sense(model: ModelProto, of: object = "the model") -> None:
 
 @contextmanager
 def blaming(
-    model: ModelProto, of: object = "the model", known: type[Exception] = Unreadable
+    model: ModelProto | bytes, of: object = "the model", known: type[Exception] = Unreadable
 ) -> Iterator[None]:
     """Raises: Unusable for an exception of the block if ONNX's checker rejects the model.
 

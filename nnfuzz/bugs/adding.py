@@ -11,6 +11,7 @@ from pathlib import Path
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.bugs.bug import Bug, BugError, BugState, ScriptResult, newer
+from nnfuzz.bugs.declaring import declare_oldest
 from nnfuzz.bugs.environments import Interpreters
 from nnfuzz.bugs.ledger import Ledger
 from nnfuzz.bugs.refreshing import own_script
@@ -146,6 +147,8 @@ class Adder:
             return Addition(folder, name, AdditionKind.NEW, message and f"no script: {message}")
         run = self.confirm(self.ledger.script(name), made)
         if run.result is ScriptResult.REPRODUCES:
+            confirm = self.confirm
+            declare_oldest(self.ledger.script(name), lambda script: confirm(script, made))
             return Addition(folder, name, AdditionKind.NEW)
         kind = AdditionKind.NEW
         if run.result is ScriptResult.RIGHT:

@@ -24,6 +24,7 @@ from nnfuzz.backend.releases import (
     lend_wheel,
     package_of,
     read_wheel_name,
+    requirements,
 )
 from nnfuzz.base.untrusted import read_bytes
 from nnfuzz.bugs.bug import Bug
@@ -96,10 +97,15 @@ class Interpreters:
             package, backend = self.package(bug), self._backend(bug)
             if self.installed(bug).release == release:
                 return Interpreter(sys.executable, release)
-            if backend is not None and backend.distribution == package and not bug.needs:
-                home = self._once((package, release), lambda: home_of(backend, release, self.note))
-                return Interpreter(str(home.python) if home else sys.executable, release)
-            packages = (f"{package}=={release}", *WORKER, *bug.needs)
+            packages: tuple[str, ...] = (f"{package}=={release}", *WORKER)
+            if backend is not None and backend.distribution == package:
+                if not bug.needs:
+                    home = self._once(
+                        (package, release), lambda: home_of(backend, release, self.note)
+                    )
+                    return Interpreter(str(home.python) if home else sys.executable, release)
+                packages = requirements(backend, release)
+            packages = (*packages, *bug.needs)
             return self._made(package, release, packages, release)
 
         return choose

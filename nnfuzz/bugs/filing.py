@@ -9,10 +9,14 @@ from pathlib import Path
 
 from packaging.version import Version
 
+from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.reading import JsonObject, Unreadable, read
 from nnfuzz.base.untrusted import read_json, read_text
 from nnfuzz.bugs.bug import Bug, BugState, ScriptResult, newer
+from nnfuzz.findings.keyed import known_by
+from nnfuzz.records.finding import Finding
 from nnfuzz.triage.keys import Key
+from nnfuzz.triage.known import KnownFailures
 
 FILED = (BugState.FILED, BugState.CONFIRMED)
 DECIDED = (*FILED, BugState.WONTFIX, BugState.DUPLICATE)
@@ -65,6 +69,20 @@ class Filing:
     signatures: frozenset[str]
     keys: frozenset[Key]
     words: Sequence[str] = ()
+
+    @classmethod
+    def of(
+        cls,
+        finding: Finding,
+        folders: Iterable[Path],
+        registry: BackendRegistry,
+        words: Sequence[str] = (),
+    ) -> Filing:
+        """folders: of the finding, as it was found and reduced: what any of them is known by."""
+        known = KnownFailures.merged(known_by(place, registry) for place in folders)
+        keys = frozenset(key for found in known.keys for key in found)
+        system = finding.backend.name if finding.backend else finding.failure.backend
+        return cls(system, known.hashes, keys, words)
 
     def bug_in(self, bugs: Mapping[str, Bug]) -> str:
         """Name of the bug that the finding is one of; "" if it is new. A duplicate counts for its

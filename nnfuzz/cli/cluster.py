@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.campaign.session import CampaignResult
     from nnfuzz.records.config import CampaignConfig
-    from nnfuzz.store.summary import read_summary
 
 
 @dataclass(frozen=True)
@@ -83,6 +82,7 @@ def fuzz_on_cluster(
     from nnfuzz.cli.interrupt import Interrupt
     from nnfuzz.cli.progress import watcher
     from nnfuzz.parts.merging import merge
+    from nnfuzz.store.summary import read_summary
 
     if importlib.util.find_spec("ray") is None:
         raise UsageError(

@@ -8,6 +8,7 @@ import platform
 from pathlib import Path
 
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
+from nnfuzz.base.bounds import blaming
 from nnfuzz.base.reading import JsonObject
 from nnfuzz.ir.sizes import by_copy
 from nnfuzz.materialize.opsets import DYNAMIC
@@ -41,7 +42,14 @@ _MANY = 64
 
 
 def tracker_report(finding: Finding) -> str:
-    """The Markdown text of report.md."""
+    """The Markdown text of report.md. Raises: Unusable for a model that cannot be read and is not
+    valid.
+    """
+    with blaming(finding.case.model, "the model"):
+        return _rendered(finding)
+
+
+def _rendered(finding: Finding) -> str:
     failure, case = finding.failure, finding.case
     outcome = failing_outcome(finding)
     failed = outcome is not None and outcome.kind in FAILURES

@@ -5,10 +5,11 @@ own below --folder. Then each bug is forgotten back to the oldest release in whi
 though it had been found there, and `nnfuzz watch` lives through all releases with turns of a few
 tests. What its ledger says in the end (results, states, first and last bad release, the release
 that is right again) has to follow from the runs by hand, for bugs that the watch has found itself
-as well, and nothing may be announced twice.
+as well, and nothing may be announced twice. With --kills, the watch is killed (SIGKILL) so many
+times at random moments; each time all of its ledger has to be readable, and no bug may be gone.
 
     python -m scripts.check.year onnxruntime --first 1.16.0
-    python -m scripts.check.year openvino --first 2024.5.0 --every 2
+    python -m scripts.check.year openvino --first 2024.5.0 --every 2 --kills 20
 
 Prints a table and every disagreement; exits with 1 if there is one. Interrupted, it goes on from
 where it was. It needs the package index, a few hundred megabytes a release, and a minute for each;
@@ -19,7 +20,9 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -33,13 +36,15 @@ from packaging.version import Version
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.releases import ReleaseError
-from nnfuzz.bugs.bug import Bug, BugState, ScriptResult, newer
+from nnfuzz.bugs.bug import Bug, BugError, BugState, ScriptResult, newer
 from nnfuzz.bugs.environments import Interpreters
 from nnfuzz.bugs.history import changes_of
 from nnfuzz.bugs.ledger import Ledger
 from nnfuzz.bugs.scripts import run_script
 from nnfuzz.bugs.turns import WatchState, read_state, write_state
 
+LIFE = (2.0, 90.0)
+"""Seconds of a watch until it is killed."""
 ANSWERS = (ScriptResult.REPRODUCES, ScriptResult.RIGHT)
 SETTINGS = """\
 [watch]
@@ -156,20 +161,34 @@ def make_ledger(source: Ledger, made: Ledger, names: list[str], hand: ByHand) ->
             made.add(name, bug, source.place(name))
 
 
-def watch(folder: Path, system: str, usable: list[str], behind: list[str], tests: int) -> None:
-    """Runs the watch for one turn a release; those that are not usable count as checked."""
-    ledger = Ledger(folder / "bugs")
+def watch(
+    folder: Path, system: str, usable: list[str], behind: list[str], tests: int, kills: int
+) -> None:
+    """Runs the watch for one turn a release; those that are not usable count as checked.
+
+    kills: how often it is killed and begun again. Raises: BugError for a ledger that is damaged.
+    """
+    ledger, chance = Ledger(folder / "bugs"), random.Random(0)
     (folder / "nnfuzz.toml").write_text(
         SETTINGS.format(tests=tests, system=system, first=usable[0])
     )
-    state = read_state(ledger)
     passed = tuple(release for release in behind if release not in usable)
-    if not state.checked:
+    if not read_state(ledger).checked:
         write_state(ledger, WatchState(checked={system: passed}))
-    turns = len(set(usable) - set(read_state(ledger).checked[system]))
-    if turns:
-        command = [sys.executable, "-m", "nnfuzz", "watch", "--quiet", "--turns", str(turns)]
-        subprocess.run(command, cwd=folder)
+    while left := set(usable) - set(read_state(ledger).checked[system]):
+        command = [sys.executable, "-m", "nnfuzz", "watch", "--quiet", "--turns", str(len(left))]
+        before = set(ledger.bugs())
+        with subprocess.Popen(command, cwd=folder, start_new_session=True) as process:
+            try:
+                process.wait(chance.uniform(*LIFE) if kills else None)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                kills -= 1
+        if gone := before - set(ledger.bugs()):
+            raise BugError(f"after a kill, {', '.join(sorted(gone))} is gone")
+        print(f"ended with {process.returncode}, {len(ledger.bugs())} bugs are whole", flush=True)
+        if process.returncode not in (0, 1, -signal.SIGKILL):
+            sys.exit(process.returncode)
 
 
 def twice(folder: Path) -> list[str]:
@@ -209,6 +228,8 @@ def main(
     tests: Annotated[int, typer.Option(help="Of the campaign of each turn.")] = 3,
     folder: Annotated[Path, typer.Option(help="Where everything lies.")] = Path("/tmp/year"),
     ledger: Annotated[Path, typer.Option(help="Whose bugs are walked.")] = Path("docs/bugs"),
+    kills: Annotated[int, typer.Option(help="Kills the watch so many times.")] = 0,
+    most: Annotated[int, typer.Option(help="Walks so many bugs, evenly chosen; 0 for all.")] = 0,
     keep: Annotated[bool, typer.Option(help="Leaves the environments.")] = False,
 ) -> None:
     place = (folder / system).resolve()
@@ -220,12 +241,13 @@ def main(
     source, made = Ledger.opened(ledger), Ledger(place / "bugs")
     bugs = source.chosen([system]).items()
     names = [n for n, bug in bugs if bug.system == system and not bug.package]
+    names = names[:: -(-len(names) // most)] if most else names
     listed = interpreters.releases(source.bug(names[0]))
     behind = [release for release in listed if not newer(first, release)]
     usable = run_by_hand(hand, source, names, walked(listed, first, every))
     if not made.folder.is_dir():
         make_ledger(source, made, names, hand)
-    watch(place, system, usable, behind, tests)
+    watch(place, system, usable, behind, tests, kills)
     wrong = [*compared(made, hand, usable, set(names)), *twice(place)]
     print("\n".join([f"disagreements: {len(wrong)}", *wrong]))
     if not keep:

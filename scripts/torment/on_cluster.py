@@ -10,9 +10,12 @@ cluster.py compares with one process.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import select
+import subprocess
 import sys
-import threading
+from collections.abc import Iterator
 from typing import Any, Self
 
 ONE = {"num_cpus": 1, "memory": 4 << 30, "object_store_memory": 80 << 20}
@@ -26,20 +29,48 @@ SETTINGS = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nodes", type=int, default=3)
+    parser.add_argument("--keep", action="store_true", help="only keep the nodes, until stdin ends")
     parser.add_argument("rest", nargs="*", help="options of nnfuzz fuzz, behind --")
     options = parser.parse_args()
+    if options.keep:
+        keep(options.nodes)
+        return
+    import ray
+
     from nnfuzz.cli.main import application, run
 
-    with Nodes(options.nodes, replaces=True):
+    with keeper(options.nodes) as address:
+        ray.init(address=address, log_to_driver=False)
         run(lambda: application()(["fuzz", *options.rest, "--ray"]))
 
 
-class Nodes:
-    """A cluster that this process is connected to; its head has no core to lend. replaces: whether
-    another node comes where one has died.
-    """
+def keep(count: int) -> None:
+    """Prints the address of a cluster, and replaces nodes that die until stdin ends."""
+    nodes = Nodes(count)
+    print(nodes.address, flush=True)
+    while not select.select([sys.stdin], [], [], LOOK_SECONDS)[0]:
+        nodes.replace()
+    nodes.close()
 
-    def __init__(self, count: int, replaces: bool = False) -> None:
+
+@contextlib.contextmanager
+def keeper(count: int) -> Iterator[str]:
+    """The address of a cluster whose nodes another process keeps: Ray starts nodes in main threads
+    alone, and a campaign occupies the one of this process.
+    """
+    command = [sys.executable, "-m", __spec__.name, "--keep", "--nodes", str(count)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe) as process:
+        assert process.stdout is not None
+        if not (address := process.stdout.readline().strip()):
+            sys.exit("Ray did not start; what it says stands above")
+        yield address
+
+
+class Nodes:
+    """A cluster whose head has no core to lend; as a context, this process is connected to it."""
+
+    def __init__(self, count: int) -> None:
         from ray.cluster_utils import Cluster
 
         os.environ.update(SETTINGS)
@@ -48,24 +79,24 @@ class Nodes:
         """By the name that Ray gives them."""
         for _ in range(count):
             self.add()
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._replace)
-        if replaces:
-            self._thread.start()
 
     def __enter__(self) -> Self:
         import ray
 
-        ray.init(address=self._cluster.address, log_to_driver=False)
+        ray.init(address=self.address, log_to_driver=False)
         return self
 
     def __exit__(self, *_: object) -> None:
         import ray
 
-        self._over.set()
-        if self._thread.is_alive():
-            self._thread.join()
         ray.shutdown()
+        self.close()
+
+    @property
+    def address(self) -> str:
+        return str(self._cluster.address)
+
+    def close(self) -> None:
         self._cluster.shutdown()
 
     def add(self) -> str:
@@ -77,13 +108,13 @@ class Nodes:
         """With all of its processes, at once."""
         self._cluster.remove_node(self.there.pop(name), allow_graceful=False)
 
-    def _replace(self) -> None:
-        while not self._over.wait(LOOK_SECONDS):
-            for name, node in [*self.there.items()]:
-                if not node.remaining_processes_alive():
-                    self.kill(name)
-                    self.add()
+    def replace(self) -> None:
+        """Has another node where one has died."""
+        for name, node in [*self.there.items()]:
+            if not node.remaining_processes_alive():
+                self.kill(name)
+                self.add()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

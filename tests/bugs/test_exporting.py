@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from nnfuzz.bugs.bug import BugError
-from nnfuzz.bugs.exporting import STYLES, exported_test, style_named
+from nnfuzz.bugs.exporting import STYLES, exported_test, ruff, style_named
 from nnfuzz.bugs.ledger import Ledger
 from nnfuzz.bugs.scripts import node_test
 from nnfuzz.findings.folder import finding_script
@@ -71,18 +71,44 @@ def test_a_crash_that_is_expected_is_not_run(book):
     assert "@unittest.skip(" in exported_test(book, "planted/wrong", style_named("torch"), True)[1]
 
 
-def test_what_has_no_script_of_our_form_is_refused(ledger):
-    with pytest.raises(BugError, match="not of the form that nnfuzz writes"):
+def test_what_no_test_can_be_made_of_is_refused(ledger):
+    with pytest.raises(BugError, match=r"does not end with sys\.exit"):
         exported_test(ledger, "numpy/pow", style_named("pytest"), False)
     form = "def load(): ...\ndef run(m, i, l): ...\ndef main(l): ...\nmain('a' if 0 else 'O0'))\n"
     ledger.script("numpy/pow").write_text(form.replace("0'))", "0')"))
-    with pytest.raises(BugError, match="not of the form that nnfuzz writes"):
+    with pytest.raises(BugError, match=r"does not end with sys\.exit"):
         exported_test(ledger, "numpy/pow", style_named("pytest"), False)
     ledger.script("numpy/pow").unlink()
     with pytest.raises(BugError, match=r"has no repro\.py"):
         exported_test(ledger, "numpy/pow", style_named("pytest"), False)
     with pytest.raises(BugError, match="did you mean 'openvino'"):
         style_named("openvin")
+
+
+def test_a_script_that_somebody_has_written_is_a_test_as_well(ledger):
+    ledger.script("numpy/pow").write_text("import sys\n\nx = 1\nsys.exit(0 if x == 2 else 1)\n")
+    _, text = exported_test(ledger, "numpy/pow", style_named("pytest"), False)
+    assert "def test_pow():\n    x = 1\n    assert x == 2" in text
+    _, text = exported_test(ledger, "numpy/pow", style_named("onnxruntime"), False)
+    assert "        self.assertEqual(x, 2)" in text
+
+
+def test_the_assertions_of_a_class_are_its_methods():
+    torch = style_named("torch")
+    assert torch.claim("not a") == "self.assertFalse(a)"
+    assert torch.claim("a <= b") == "self.assertTrue(a <= b)"
+    assert style_named("tvm").claim("a == b") == "assert a == b"
+
+
+@pytest.mark.skipif(ruff() is None, reason="no ruff")
+@pytest.mark.parametrize("style", sorted(STYLES))
+def test_a_test_has_the_format_of_its_suite(book, tmp_path, style):
+    own = style_named(style)
+    (tmp_path / "test.py").write_text(exported_test(book, "planted/wrong", own, True)[1])
+    shape = ["--config", f"line-length = {own.width}"]
+    shape += ["--config", f"format.quote-style = '{own.quotes}'"]
+    command = [ruff(), "format", "--isolated", "--check", *shape, str(tmp_path / "test.py")]
+    subprocess.run(command, check=True)
 
 
 def test_a_node_test_has_model_and_data(book, tmp_path):

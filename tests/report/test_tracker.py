@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
-from nnfuzz.findings.folder import (
-    write_finding,
-)
+from nnfuzz.base.bounds import Unusable
+from nnfuzz.findings.folder import write_finding
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.report.tracker import model_text, tracker_report
 from nnfuzz.testcase.identity import Probe
@@ -28,6 +28,14 @@ def test_report_tells_which_test_it_was(finding_of):
     probe = Probe(SupportKey.parse("direct:Add(float32)->float32"), 2)
     probed = replace(finding, case=replace(finding.case, id=probe))
     assert "probe direct:Add(float32)" in tracker_report(probed)
+
+
+def test_a_model_whose_names_are_no_text_is_refused(finding_of):
+    finding = finding_of("planted,bug=value")
+    damaged = finding.case.model.replace(b"Tanh", b"Ta\xff\xfe")
+    assert damaged != finding.case.model
+    with pytest.raises(Unusable, match="the model is not valid"):
+        tracker_report(replace(finding, case=replace(finding.case, model=damaged)))
 
 
 def test_large_weights_are_not_printed():

@@ -122,10 +122,15 @@ def test_a_thousand_bugs_in_a_browser(tmp_path):
         browser.open(address)
         assert _painted(browser) < 1000
         shown = "return document.getElementById('shown').textContent"
+        assert browser.run(shown) == "50 of 1000 shown"
+        browser.press("#more", "\ue007")
         assert browser.run(shown) == "1000 of 1000 shown"
+        assert browser.run("return document.getElementById('more').hidden")
         browser.press("input[name=text]", "pass3 system4 op19")
         assert browser.run(shown) == "4 of 1000 shown"
         browser.open(f"{address}#operator=Op7&pass=pass0")
+        assert browser.run(shown) == "4 of 1000 shown"
+        browser.press("a[href='#changes']", "\ue007")  # a section, which changes no filter
         assert browser.run(shown) == "4 of 1000 shown"
         browser.run("document.querySelector('button.sort').focus()")
         browser.press("button.sort[data-key=days]", "\ue007")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -132,18 +133,39 @@ def _news(found: Sequence[Checked]) -> list[str]:
 
 
 @bugs.command(cls=Grouped)
-def refresh(chosen: Chosen = None, ledger: LedgerFolder = LEDGER, plugin: Plugins = None) -> None:
+def refresh(
+    chosen: Chosen = None,
+    ledger: LedgerFolder = LEDGER,
+    run: Annotated[
+        bool,
+        TESTED.flag(
+            "Run the scripts with what is installed, and declare their models for the oldest opset "
+            "at which they reproduce, so that more releases read them.",
+            "--run/--no-run",
+        ),
+    ] = True,
+    plugin: Plugins = None,
+) -> None:
     """Make the scripts of bugs again from their models, by this nnfuzz.
 
-    A bug without the model and data of its finding keeps its script.
+    A bug without the model and data of its finding keeps its script, but for the opset.
     """
     from nnfuzz.backend.registry import BackendRegistry
+    from nnfuzz.bugs.declaring import declare_oldest
+    from nnfuzz.bugs.environments import Interpreters
     from nnfuzz.bugs.ledger import Ledger
     from nnfuzz.bugs.refreshing import refreshed
+    from nnfuzz.bugs.scripts import run_script
     from nnfuzz.cli.consent import Consent
 
     book, registry = Ledger.opened(ledger), BackendRegistry.discover(plugin or [])
+    interpreters = Interpreters(registry, tell)
     with writing(ledger), book.locked(tell):
-        for name in book.chosen(chosen or []):
-            place = book.place(name)
-            typer.echo(f"{name}: {refreshed(place, registry, Consent(place, plugin or []))}")
+        for name, bug in book.chosen(chosen or []).items():
+            place, script = book.place(name), book.script(name)
+            done = refreshed(place, registry, Consent(place, plugin or []))
+            if run and script.is_file():
+                python = interpreters.installed(bug).python
+                if declare_oldest(script, partial(run_script, python=python)):
+                    done = f"{done}; now at an older opset"
+            typer.echo(f"{name}: {done}")

@@ -134,18 +134,13 @@ def _known(
     """
     from nnfuzz.bugs.filing import Filing, read_dump
     from nnfuzz.bugs.ledger import Ledger
-    from nnfuzz.findings.keyed import known_by
     from nnfuzz.report.issue import search_words
-    from nnfuzz.triage.known import KnownFailures
 
     folder, dump, most, again = where
     book = Ledger(folder)
     bugs = book.bugs() if folder.is_dir() else {}
     issues = read_dump(dump) if dump is not None else []
-    known = KnownFailures.merged(known_by(place, registry) for place in folders)
-    keys = frozenset(key for keys in known.keys for key in keys)
-    system = found.backend.name if found.backend else found.failure.backend
-    filing = Filing(system, known.hashes, keys, search_words(found).split())
+    filing = Filing.of(found, folders, registry, search_words(found).split())
     refusal = filing.refusal(bugs, issues, most)
     if refusal and not again:
         raise UsageError(f"{refusal}; --again files it all the same")
