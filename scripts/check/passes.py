@@ -5,11 +5,11 @@
     python -m scripts.check.passes --models 600 --seed 3 --skeletons 1 --json onnxruntime.json
     python -m scripts.check.passes --page docs/PASSES.md onnxruntime.json openvino.json tvm.json
 
-Each model is built at all levels but the least optimised one, and half of them by a drawn pipeline
-as well, as a campaign's tests are. A line for each pass has the number of models that it changed.
---json adds the counts to those in a file, so that several runs make one table; --page makes a page
-of such files. passes.toml has the passes that cannot change a model, with the reasons; they do not
-count.
+The models have nothing that the compiler calls unsupported. Each is built at all levels but the
+least optimised one, and half of them by a drawn pipeline as well, as a campaign's tests are. A line
+for each pass has the number of models that it changed. --json adds the counts to those in a file,
+so that several runs make one table; --page makes a page of such files, with their "note", if they
+have one. passes.toml has the passes that cannot change a model, with the reasons; they do not count.
 
 The log of ONNX Runtime names transformers; a rewrite rule counts if its transformer changes the
 model while all other rules are switched off (in at most --enough models, since that is slow).
@@ -26,10 +26,11 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import onnx
 from rich.progress import track
@@ -40,8 +41,12 @@ from backends.onnxruntime_options import FREE
 from nnfuzz.backend.opsets import plain_model
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.cli.progress import Silent
 from nnfuzz.library.diversity import PLAIN_OPSET
 from nnfuzz.library.settings import DEFAULT_DYNAMIC, DEFAULT_PIPELINES
+from nnfuzz.library.support import unsupported
+from nnfuzz.records.config import CampaignConfig
+from nnfuzz.records.observer import Observer
 
 ORT = OnnxRuntime.name
 MODELS, VERSION = "models", "version"
@@ -78,6 +83,7 @@ class Table:
     counts: Mapping[str, int]
     excused: Mapping[str, str]
     """Passes that cannot change a model, with the reasons."""
+    note: str = ""
 
     def able(self) -> list[str]:
         """The passes that can change a model, those that changed most models first."""
@@ -98,7 +104,7 @@ class Table:
     def read(cls, path: Path) -> Table:
         found = json.loads(path.read_text())
         reasons = tomllib.loads(REASONS.read_text()).get(found["backend"], {})
-        return cls(found["backend"], found[VERSION], found[MODELS], found["counts"], reasons)
+        return cls(found["backend"], found[VERSION], found[MODELS], found["counts"], reasons, found.get("note", ""))
 
 
 def main() -> int:
@@ -164,20 +170,29 @@ def _runner(name: str) -> BackendRunner:
 
 def models(arguments: argparse.Namespace) -> Iterator[tuple[int, bytes]]:
     """Index and bytes of each model that can be made."""
-    generator = nnfuzz.Generator(
-        seed=arguments.seed,
-        motifs=1.5,
-        domains=("com.microsoft",),
-        dynamic=DEFAULT_DYNAMIC,
-        skeletons=arguments.skeletons,
-        quantize=arguments.quantize,
-    )
+    registry = BackendRegistry.discover()
+    spec = registry.spec(arguments.backend, {})
+    settings: dict[str, Any] = {
+        "motifs": 1.5,
+        "domains": registry.get(spec.name).domains,
+        "dynamic": DEFAULT_DYNAMIC,
+        "skeletons": arguments.skeletons,
+        "quantize": arguments.quantize,
+    }
+    config = nnfuzz.Generator(seed=arguments.seed, **settings).config
+    refused, _ = unsupported(registry, [spec], config, _unseen)
+    generator = nnfuzz.Generator(seed=arguments.seed, refused=refused, **settings)
     indexes = range(arguments.start, arguments.start + arguments.models)
     for index in track(indexes, "models", disable=not sys.stderr.isatty()):
         try:
             yield index, generator[index].model
         except nnfuzz.NoTestCase:
             continue
+
+
+def _unseen(config: CampaignConfig, folder: Path, what: str) -> AbstractContextManager[Observer]:
+    """Shows nothing of the probes that find out what is unsupported."""
+    return nullcontext(Silent())
 
 
 # -- any compiler --------------------------------------------------------------------------------
@@ -267,6 +282,7 @@ def section(table: Table) -> str:
     silent = [name for name in able if not table.counts[name]]
     rare = ", ".join(f"{name} ({table.counts[name]})" for name in fired[::-1][:SHOWN])
     lines = [f"## {table.backend} {table.version}", "", f"{table.summary()}. The rarest: {rare}."]
+    lines += ["", table.note] if table.note else []
     if silent:
         lines += ["", f"Without a model: {', '.join(silent)}."]
     cannot = {n: why for n, why in table.excused.items() if n in table.counts and n not in able}
