@@ -96,8 +96,8 @@ class Corpus:
 
         runner = self._runner
         levels = self._levels or runner.backend.default_levels()
-        found = verify_one(test, runner, self._producer.judge, levels, self._producer)
-        return [self._known.judge(result) for result in found]
+        results = verify_one(test, runner, self._producer.judge, levels, self._producer)
+        return [self._known.judge(result) for result in results]
 
     @cached_property
     def _runner(self) -> BackendRunner:
@@ -147,14 +147,14 @@ class ModelItem(pytest.Item):
         assert isinstance(self.parent, ModelFile)
         results = self.parent.corpus.run(self.test)
         lines = (f"{r.level}: {r.message}\n{r.details}".strip() for r in results if r.message)
-        told = "\n".join(lines)
+        report = "\n".join(lines)
         statuses = {result.status for result in results}
         if statuses & {Status.FAILED, Status.ERROR}:
-            raise Failed(told)
+            raise Failed(report)
         if Status.KNOWN in statuses:
-            pytest.xfail(told)
+            pytest.xfail(report)
         if statuses == {Status.SKIPPED}:
-            pytest.skip(told)
+            pytest.skip(report)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         failed = isinstance(excinfo.value, Failed)

@@ -56,7 +56,7 @@ class ConvTranspose(WeightedSum, Kernels):
             yield self.auto_pad == EXPLICIT or extra == 0
         for b in bias:
             yield b.shape[0] == w.shape[1] * self.group
-        yield from self.padded_as_told(x, w)
+        yield from self.padded_as_declared(x, w)
         if self.shaped:
             upper = self.auto_pad == "SAME_UPPER"
             for *_, before, behind in self.axes(x, w):

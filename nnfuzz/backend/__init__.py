@@ -1,6 +1,6 @@
 """Compilers under test, behind one contract.
 
-Reading order: `contract` (what an adapter implements), `registry` (which backends there are),
+Reading order: `contract` (the interface of an adapter), `registry` (the known backends),
 `target` (one way to compute a model), `runner` (runs test cases), `outcome` (the result of one),
-`complaint` (what a compiler says when it fails).
+`complaint` (a compiler's error message).
 """

@@ -17,7 +17,7 @@ from nnfuzz.ir.dtypes import DType
 
 def agree(expected: Mapping[str, np.ndarray], actual: Mapping[str, np.ndarray]) -> bool:
     """Whether all outputs are close, and their zeros have the same signs, which matters only for
-    some inputs: who knows these decides where it is all that differs.
+    some inputs: the caller, which knows the inputs, decides where only such signs differ.
     """
     return all(
         name in actual and close(array, actual[name]) and not other_zeros(array, actual[name])

@@ -59,7 +59,7 @@ _GO = re.compile(r"(?:[\w.@~-]+/)+[\w-]+\.|\w+\.\(\*")
 
 @dataclass(frozen=True)
 class Backtrace:
-    """A text in two parts. lines: what is no frame. functions: those of frames, innermost first."""
+    """A text in two parts. lines: without frames. functions: those of frames, innermost first."""
 
     lines: tuple[str, ...]
     functions: tuple[str, ...]
@@ -77,8 +77,9 @@ def split_frames(text: str) -> Backtrace:
 
 @dataclass
 class _Reader:
-    """What has been read so far. groups: lines and functions of frames, one group per cause, the
-    innermost cause last. inside: behind a headline. quoted: behind a line of Python's frames.
+    """The text that has been read so far. groups: lines and functions of frames, one group per
+    cause, the innermost cause last. inside: behind a headline. quoted: behind a line of Python's
+    frames.
     """
 
     lines: list[str] = field(default_factory=list)
@@ -154,12 +155,12 @@ def _name(line: str, inside: bool) -> str | None:
 
 
 _SYSTEM = re.compile(r"lib(?:system_|dispatch|swift|objc|c\b|c\+\+)|CoreFoundation\b|Foundation\b")
-"""Shared objects of which no frame is a compiler's."""
+"""Shared objects whose frames are never a compiler's."""
 
 
-def _descending(found: list[tuple[str, str]]) -> bool:
+def _descending(frames: list[tuple[str, str]]) -> bool:
     """Whether frames are numbered from the outermost, so that the last one has the number 0."""
-    numbers = [int(m[1]) for line, _ in found if (m := re.match(r"\s*#?(\d+):", line))]
+    numbers = [int(m[1]) for line, _ in frames if (m := re.match(r"\s*#?(\d+):", line))]
     return len(numbers) > 1 and numbers == sorted(numbers, reverse=True)
 
 

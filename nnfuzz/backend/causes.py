@@ -102,16 +102,16 @@ def _chained(sections: Sequence[str]) -> list[ChainedError]:
 def _raised(section: str) -> ChainedError:
     """The exception at the end of one of Python's tracebacks."""
     own = section.rpartition(_CONTEXT)[2].rpartition(_TRACEBACK)[2]
-    said = "\n".join(line for line in split_frames(own).lines if line.strip())
-    first, _, more = said.partition("\n")
+    text = "\n".join(line for line in split_frames(own).lines if line.strip())
+    first, _, more = text.partition("\n")
     match = _TYPED.match(first)
     if match is None:
-        return ChainedError(said, "", own)
+        return ChainedError(text, "", own)
     return ChainedError("\n".join(filter(None, (match[2], more))), match[1], own)
 
 
 def announced(text: str) -> ChainedError | None:
-    """What a dying process says of its end in the words of its runtime; None if it does not."""
+    """The reason that a dying process's runtime prints; None if it prints none."""
     lines = split_frames(_ESCAPE.sub("", text)).lines
     return next((replace(c, text=_undumped(c.text)) for c in _announced(lines)), None)
 
@@ -126,12 +126,12 @@ def _announced(lines: Sequence[str]) -> list[ChainedError]:
 
 def _announcement(line: str, behind: Sequence[str]) -> ChainedError | None:
     if panic := _PANIC.search(line):
-        said = panic["old"] or "\n".join(_reason(behind))
-        return ChainedError(said, place=panic["there"] or panic["place"])
+        text = panic["old"] or "\n".join(_reason(behind))
+        return ChainedError(text, place=panic["there"] or panic["place"])
     if thrown := _THROWN.search(line):
         what = _WHAT.match(behind[0]) if behind else None
-        said = "\n".join([what[1], *_reason(behind[1:])]) if what else line.strip()
-        return ChainedError(said, thrown[1])
+        text = "\n".join([what[1], *_reason(behind[1:])]) if what else line.strip()
+        return ChainedError(text, thrown[1])
     if stopped := _GO.match(line):
         return ChainedError(stopped[1])
     if fatal := _FATAL.match(line):
@@ -140,7 +140,7 @@ def _announcement(line: str, behind: Sequence[str]) -> ChainedError | None:
 
 
 def _listed(lines: Sequence[str]) -> list[ChainedError]:
-    """What "Caused by:" divides: one statement per part, or per number of a part behind it."""
+    """The parts between "Caused by:": one statement per part, or per number of a part behind it."""
     parts: list[list[str]] = [[]]
     listing = False
     for line in lines:
@@ -166,19 +166,19 @@ def _reason(lines: Sequence[str]) -> Iterator[str]:
         yield line.strip()
 
 
-def _undumped(said: str) -> str:
+def _undumped(text: str) -> str:
     """Without the fields of data structures that Rust prints."""
-    return _FIELDS.sub(r"\1", _unwrapped(said.strip("\n")))
+    return _FIELDS.sub(r"\1", _unwrapped(text.strip("\n")))
 
 
-def _unwrapped(said: str) -> str:
-    """The error that was unwrapped, if it says something; its text, if it was printed as data."""
-    match = _UNWRAPPED.match(said)
-    inner = match[1] if match else said
+def _unwrapped(text: str) -> str:
+    """The error that was unwrapped, if it has words; its text, if it was printed as data."""
+    match = _UNWRAPPED.match(text)
+    inner = match[1] if match else text
     quoted = [_unescaped(text) for text in _QUOTED.findall(inner) if len(text.split()) > 1]
     if quoted and re.match(r"\w+(?: \{|\()", inner):
         return quoted[0]
-    return inner if len(inner.split()) > 1 else said
+    return inner if len(inner.split()) > 1 else text
 
 
 def _unescaped(text: str) -> str:
@@ -194,6 +194,6 @@ def _without_class(cause: ChainedError) -> ChainedError:
 
 
 def _without_remarks(lines: Sequence[str]) -> list[str]:
-    """Without what a log has of lesser levels, and without the level of an error."""
+    """A log without the lines of lesser levels, and without the level of an error."""
     kept = [_ERROR_LEVEL.sub("", line) for line in lines if not _REMARK.match(line)]
     return kept if any(line.strip() for line in kept) else list(lines)

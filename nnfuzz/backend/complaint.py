@@ -1,4 +1,4 @@
-"""What a compiler says when it fails, in terms that do not depend on the compiler.
+"""A compiler's message about its failure, in terms that do not depend on the compiler.
 
 A backend translates the words of its compiler (`Backend.complaint`); `read_complaint` is the reader
 for those that do not. It takes the whole text into account: C++ exceptions put the innermost cause
@@ -21,10 +21,11 @@ from nnfuzz.sandbox.exceptions import described_error
 
 
 class ComplaintKind(StrEnum):
-    """What a compiler complains of.
+    """The kinds of complaints.
 
-    dtype, shape, type (one of the two): a value is not what the compiler was told, or wants.
-    unsupported: its own statement that it does not implement something. error: anything else.
+    dtype, shape, type (one of the two): a value differs from its declaration, or from what the
+    compiler accepts. unsupported: its own statement that it does not implement something. error:
+    anything else.
     """
 
     UNSUPPORTED = "unsupported"
@@ -108,7 +109,7 @@ _SIZES = re.compile(
     r"|\bexpected to be (?:a )?\dD\b",
     re.IGNORECASE,
 )
-"""What a shape is, not that it is unknown; in a normalised text, where numbers are N."""
+"""A known shape; in a normalised text, where numbers are N."""
 _LAST_WORDS = re.compile(
     r"assert|terminate called|what\(\)|malloc|free\(\)|double free|corrupt|fatal error"
     r"|check failed|sanitizer|runtime error:|panicked at|stack smashing|\b[A-Z]{2,} error\b",
@@ -117,15 +118,15 @@ _LAST_WORDS = re.compile(
 _DEATH = re.compile(r"^(?:segmentation fault|bus error|illegal instruction)\b", re.IGNORECASE)
 _SUMMARY = re.compile(r"^\W*summary\b", re.IGNORECASE)
 _QUOTES_NODES = re.compile(r"\[\d+\]:\w|\) -> \(|^\[\w+\] ")
-"""Operands with their types, results, a stage in brackets: the model, and not what is wrong."""
+"""Operands with their types, results, a stage in brackets: parts of the model, not the fault."""
 FEWEST_WORDS = 3
-"""That make a statement: fewer are a name or a value."""
+"""The fewest words of a statement: fewer are a name or a value."""
 MOST_LINES = 6
 """Statements that make the subject: a message with more is a list or a dump."""
 
 
 def read_complaint(error: CompilerError) -> Complaint:
-    """Reads an error of a compiler that nothing is known of, by what messages have in common.
+    """Reads an error of an unknown compiler, by the forms that messages of all compilers share.
 
     Of a chain the innermost cause counts. If one of the causes is a refusal, by its class or in the
     words of ordinary English (nnfuzz.backend.refusal), the innermost such one counts, and the
@@ -136,10 +137,10 @@ def read_complaint(error: CompilerError) -> Complaint:
     causes = chain(error.error_type, error.message, error.traceback)
     refusing = _refusing(error, causes)
     cause = (refusing or causes)[-1]
-    found = [
+    statements = [
         (stated_cause(part), _location(part) or cause.place) for part in _paragraphs(cause.text)
     ]
-    (subject, location), *others = dict.fromkeys(found)
+    (subject, location), *others = dict.fromkeys(statements)
     if refusing:
         subject = " ".join(refusing_lines(_stating(cause.text))) or subject
         kind = ComplaintKind.UNSUPPORTED
@@ -151,8 +152,8 @@ def read_complaint(error: CompilerError) -> Complaint:
 
 
 def _refusing(error: CompilerError, causes: Sequence[ChainedError]) -> list[ChainedError]:
-    """The causes that are refusals. An exporter may have written what the standard's checker does
-    not know, so that its words do not count here.
+    """The causes that are refusals. An exporter may have written a model that the standard's
+    checker does not know, so that its words do not count here.
     """
     words = error.stage is not Stage.EXPORT
     return [
@@ -180,7 +181,7 @@ def _paragraphs(message: str) -> list[str]:
 
 
 def stated_cause(message: str) -> str:
-    """What a message states, in one line: lines that only lead to it, quote a module or point
+    """The statement of a message, in one line: lines that only lead to it, quote a module or point
     elsewhere are left out, unless nothing else is there.
     """
     lines = _lines(message)
@@ -191,7 +192,7 @@ def stated_cause(message: str) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """Without links and blank lines."""
+    """The text without links and blank lines."""
     lines = (_LINK.sub("", line).strip() for line in text.splitlines())
     return [line for line in lines if line]
 
@@ -199,7 +200,7 @@ def _lines(text: str) -> list[str]:
 def _stated(text: str) -> list[str]:
     """The lines that are neither context nor a dump; the condition of a check only if need be."""
     plain = [line for line in _lines(text) if not _DUMP.search(line)]
-    follows = [" " in line for line in plain[1:]] + [True]  # else it belongs to what announces it
+    follows = [" " in line for line in plain[1:]] + [True]  # else it belongs to its announcement
     stated = [
         line
         for line, sentence in zip(plain, follows, strict=False)
@@ -211,7 +212,7 @@ def _stated(text: str) -> list[str]:
 
 
 def _innermost(line: str) -> str:
-    """What a line says behind a dump of nodes and types, if a statement follows there."""
+    """The statement behind a dump of nodes and types in a line, if there is one."""
     head, mark, rest = line.partition(": ")
     while mark:
         if _QUOTES_NODES.search(head) and len(re.findall(r"[A-Za-z]{2,}", rest)) >= FEWEST_WORDS:
@@ -234,8 +235,8 @@ def _dying(captured: str) -> Complaint:
     if reason := announced(captured):
         return Complaint(subject=stated_cause(reason.text), location=reason.place)
     lines = split_frames(captured).lines
-    found = (line for telling in (_LAST_WORDS, _DEATH) for line in lines if telling.search(line))
-    return Complaint(subject=next(found, "").strip())
+    telling = (line for telling in (_LAST_WORDS, _DEATH) for line in lines if telling.search(line))
+    return Complaint(subject=next(telling, "").strip())
 
 
 def about_inputs(subject: str) -> ComplaintKind:
@@ -255,5 +256,5 @@ def _kind(error: CompilerError, subject: str) -> ComplaintKind:
 
 def _location(message: str) -> str:
     """The last source file in a message: the innermost place of a chain of C++ exceptions."""
-    found = _PLACE.findall(message)
-    return found[-1] if found else ""
+    places = _PLACE.findall(message)
+    return places[-1] if places else ""

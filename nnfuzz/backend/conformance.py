@@ -34,7 +34,7 @@ FLAT = {"s": np.array([-1])}
 
 @dataclass(frozen=True)
 class ConformanceProbe:
-    """A small model, inputs, and what comes out by definition. `core` models must run."""
+    """A small model, its inputs, and its outputs by definition. `core` models must run."""
 
     name: str
     model: bytes
@@ -53,7 +53,7 @@ def check_backend(
     probes: Iterable[ConformanceProbe] | None = None,
     say: Callable[[str], None] = _to_stderr,
 ) -> dict[str, str]:
-    """Checks the backend "name,key=value"; returns what became of each probe: "ok" or why not.
+    """Checks the backend "name,key=value"; returns the result of each probe: "ok" or why not.
 
     say: called with a line before each step, which a slow compiler takes seconds for; `pytest -s`
     shows what goes to stderr.
@@ -204,7 +204,7 @@ def _check_versions(runner: BackendRunner) -> None:
 
 
 def _check_pipelines(runner: BackendRunner, probe: ConformanceProbe) -> None:
-    """What is drawn is a function of the seed, made of known steps, and leaves results alone."""
+    """A drawn pipeline depends on the seed alone, has known steps, and changes no results."""
     for seed in range(_DRAWN):
         one, two = (runner.draw_pipeline(random.Random(seed)) for _ in range(2))
         assert one == two, f"draw_pipeline must depend on rng alone: {one} and {two}"
@@ -221,7 +221,7 @@ def _check_pipelines(runner: BackendRunner, probe: ConformanceProbe) -> None:
 
 
 def _reason(outcome: Outcome) -> str:
-    """What the compiler says is wrong, without backtraces and on one line."""
+    """The compiler's own reason, without backtraces and on one line."""
     subject = outcome.complaint.subject if outcome.complaint else ""
     return one_line(subject or outcome.message)
 

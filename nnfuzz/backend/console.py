@@ -23,9 +23,9 @@ def heard(backend: type[Backend], outcome: Outcome, printed: str) -> Outcome:
     complaint that this makes. Any other outcome, or of a backend that finds no reason in `printed`,
     stays as it is.
     """
-    if outcome.kind not in _RAISED or not (said := backend.console(printed)):
+    if outcome.kind not in _RAISED or not (reason := backend.console(printed)):
         return outcome
-    message = shortened(visible(said))
+    message = shortened(visible(reason))
     error = CompilerError(outcome.stage, outcome.error_type, message, outcome.traceback)
     complaint, kind = backend.complaint(error), outcome.kind
     if kind is OutcomeKind.UNSUPPORTED:

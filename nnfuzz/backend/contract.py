@@ -62,7 +62,7 @@ class OptionError(ValueError):
 
 
 class BackendUnavailable(RuntimeError):
-    """The compiler or the device that the options ask for is not here; the message says the fix."""
+    """The compiler, or the device that the options name, is not here; the message names the fix."""
 
 
 class NoDevice(Exception):
@@ -88,7 +88,7 @@ class OutputError(ValueError):
 
 
 _SLIPS = (NameError, AttributeError, LookupError, TypeError, ImportError)
-"""What Python raises for mistakes in the code at hand; UnboundLocalError is a NameError."""
+"""Errors that Python raises for mistakes in the code at hand; UnboundLocalError is a NameError."""
 
 
 def own_fault(error: BaseException, adapter: type) -> bool:
@@ -131,7 +131,7 @@ class BackendOptions:
 
 
 class Source(Protocol):
-    """A model that is not ONNX and tells its interface itself."""
+    """A model that is not ONNX and describes its own inputs and outputs."""
 
     @property
     def inputs(self) -> Mapping[str, TensorSpec]: ...
@@ -154,10 +154,10 @@ class Backend(ABC):
     name: ClassVar[str]
     levels: ClassVar[tuple[str, ...]]
     steps: ClassVar[tuple[str, ...]] = ()
-    """What may stand behind a level in a drawn pipeline, see `draw_pipeline`: words without any of
+    """Steps that may follow a level in a drawn pipeline, see `draw_pipeline`: words without any of
     "+, "."""
     validates: ClassVar[bool] = True
-    """Whether it promises to refuse what is no valid model; else it is none of its faults to take
+    """Whether it promises to refuse models that are not valid; if not, it is no fault of it to take
     one."""
     preload: ClassVar[tuple[str, ...]] = ()
     issue_form: ClassVar[IssueForm | None] = None  # where bugs are reported, for nnfuzz file
@@ -177,19 +177,20 @@ class Backend(ABC):
     environment: ClassVar[Mapping[str, str]] = {}
     """Variables for the worker, set before the compiler is imported: one thread, for example."""
     narrows: ClassVar[Mapping[str, str]] = {}
-    """Types that the compiler computes in narrower ones by design, such as float64: float32. Said
-    once in the summary; what it explains is no finding."""
+    """Types that the compiler computes in narrower ones by design, such as float64: float32. Listed
+    once in the summary; a mismatch that it explains is no finding."""
     compiling: ClassVar[Stage] = Stage.COMPILE
     """The stage that `build` is: TRANSFORM or EXPORT where it turns the model into another one."""
     baseline: ClassVar[str] = ""
-    """A level that shows nothing of the backend's own work, but what that work is held against:
+    """A level that does none of the backend's own work, with which the other levels are compared:
     where it is not right, the backend is not to blame for the other levels either."""
     collections: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Passes of unrelated rewrites, and options that have them: name -> ONNX operators that all of
     these have in common."""
     reads: ClassVar[str] = ONNX
-    """What `load` gets: a serialised ONNX model, or an nnfuzz.backend.modules.TorchSource, for
-    "module" and "exported". An option that means "form" lets the user choose."""
+    """The form that `load` gets: a serialised ONNX model, or an nnfuzz.backend.modules.TorchSource,
+    for "module" and "exported". An option that means "form" lets the user choose.
+    """
     Options: ClassVar[type[BackendOptions]] = BackendOptions
 
     def __init__(self, **options: Any):
@@ -198,21 +199,21 @@ class Backend(ABC):
 
     @property
     def device(self) -> str:
-        """What the compiled model runs on, such as "cpu" or "cuda:0"."""
+        """The device of the compiled model, such as "cpu" or "cuda:0"."""
         return self.declared("device") or CPU
 
     @property
     def release(self) -> str:
-        """Which release of the compiler this is: the first version that it tells."""
+        """The release of the compiler: the first version that `versions` returns."""
         return self.declared("release") or next(iter(self.versions().values()), "")
 
     @property
     def form(self) -> str:
-        """What `load` gets under these options; see `reads`."""
+        """The form that `load` gets under these options; see `reads`."""
         return self.declared("form") or self.reads
 
     def target(self, level: str, release: str = "") -> Target:
-        """What runs at a level. Options that change the behaviour belong to the pipeline.
+        """The target of a level. Options that change the behaviour belong to the pipeline.
 
         release: if it is known; the compiler is not asked.
         """
@@ -255,7 +256,7 @@ class Backend(ABC):
 
     @classmethod
     def default_levels(cls) -> tuple[str, ...]:
-        """The levels that a campaign compares unless told otherwise: the first and the last."""
+        """The levels that a campaign compares by default: the first and the last."""
         return tuple(dict.fromkeys((cls.levels[0], cls.levels[-1])))
 
     def draw_pipeline(self, rng: random.Random) -> Pipeline | None:
@@ -310,7 +311,7 @@ class Backend(ABC):
 
     @classmethod
     def missing(cls) -> str | None:
-        """Why the backend cannot be used here and what to do about it; None if it can.
+        """Why the backend cannot be used here, with the fix; None if it can.
 
         Looks for the preloaded libraries without importing them.
         """
@@ -322,7 +323,7 @@ class Backend(ABC):
 
     @abstractmethod
     def versions(self) -> dict[str, str]:
-        """Versions of the compiler and of whatever else decides about its behaviour.
+        """Versions of the compiler and of the libraries that decide its behaviour.
 
         Called first in every worker: import the compiler here.
         Raises: BackendUnavailable if the options ask for a device that is absent.
@@ -330,7 +331,7 @@ class Backend(ABC):
 
     @abstractmethod
     def load(self, model: Any) -> Any:
-        """Serialised ONNX model, or what `reads` says -> what `build` takes. Once per model.
+        """Serialised ONNX model, or the form of `reads` -> the argument of `build`. Once per model.
 
         A serialised model is an nnfuzz.backend.interface.OnnxModel: bytes, with `inputs` and
         `outputs`, which have dtype and shape by name.
@@ -348,10 +349,11 @@ class Backend(ABC):
     def fired_passes(self, module: Any, level: str) -> list[str]:
         """Names of the passes that changed the module on the way to `level`, in order, once each.
 
-        Leaves out those that `build_without` cannot switch off. Where compilation fails, what ran
-        and what may have failed. Optional. Raises: NotImplementedError if it cannot be told.
+        Leaves out those that `build_without` cannot switch off. Where compilation fails, the
+        passes that ran and the one that may have failed. Optional. Raises: NotImplementedError if
+        they are not known.
         """
-        raise NotImplementedError(f"{self.name} does not tell its passes")
+        raise NotImplementedError(f"{self.name} does not report its passes")
 
     watched: ClassVar[float] = 0.0
     """Share of a campaign's tests whose most optimised level is built by `build_watched`: as many
@@ -360,11 +362,11 @@ class Backend(ABC):
     def build_watched(self, module: Any, level: str) -> tuple[Program, Collection[str]]:
         """The same as `build`, and which passes changed the module on the way.
 
-        What is told of one is its name, or "NAME(A+B)" where connected operators A and B are gone
-        behind it, once for every such group; in words of ONNX if possible. What only may have
-        changed the module is left out. Optional. Raises: NotImplementedError.
+        A pass is reported as its name, or as "NAME(A+B)" where it has removed the connected
+        operators A and B, once for every such group; in words of ONNX if possible. A pass that
+        only may have changed the module is left out. Optional. Raises: NotImplementedError.
         """
-        raise NotImplementedError(f"{self.name} does not tell what its passes do")
+        raise NotImplementedError(f"{self.name} does not report what its passes do")
 
     def known_passes(self, module: Any, level: str) -> list[str]:
         """Names of all passes that run on the way to `level`, whether or not they change anything.
@@ -380,11 +382,11 @@ class Backend(ABC):
 
     @classmethod
     def complaint(cls, error: CompilerError) -> Complaint:
-        """What the compiler's error says: its kind, subject, operators, dtypes and location.
+        """Reads the kind, subject, operators, dtypes and location of a compiler's error.
 
-        Tells findings apart, and what is unsupported from what fails. The default reads the whole
-        message and knows no compiler. A function of the text alone, and called without the
-        compiler, so that findings can be grouped anew.
+        Findings are distinguished by it, and unsupported models from failures. The default reads
+        the whole message and knows no compiler. A function of the text alone, and called without
+        the compiler, so that findings can be grouped anew.
         """
         return read_complaint(error)
 
@@ -393,10 +395,10 @@ class Backend(ABC):
         """The reason of an error, in the words that the compiler has printed; None where it has
         printed none.
 
-        text: what was written to stdout and stderr, by whatever process, while the stage that
-        raised an error ran, and before it at this level; long outputs without their middle. What is
-        returned takes the place of the exception's message before `complaint` reads it. Only for
-        compilers whose exceptions do not say what is wrong. A function of the text alone, called
+        text: the output on stdout and stderr, by any process, while the stage that raised an error
+        ran, and before it at this level; long outputs without their middle. The returned text takes
+        the place of the exception's message before `complaint` reads it. Only for compilers whose
+        exceptions do not state the reason. A function of the text alone, called
         without the compiler; never asked of a process that died.
         """
         return None
@@ -437,7 +439,7 @@ class Backend(ABC):
         return None
 
     def _watched_build(self, module: Any, level: str, fired: list[str] | None) -> Program | None:
-        """None where nobody asks, or it fails: then `build` shall say how."""
+        """None where nobody asks, or where it fails: `build` then raises the error."""
         if fired is None:
             return None
         try:
@@ -449,7 +451,7 @@ class Backend(ABC):
 
     @classmethod
     def watches(cls) -> bool:
-        """Whether it tells which passes change a module."""
+        """Whether the adapter reports which passes change a module."""
         return cls.build_watched is not Backend.build_watched
 
     def import_model(self, model: bytes | Source) -> Imported:
@@ -470,14 +472,14 @@ class Backend(ABC):
         """Runs `build` and wraps its program with the checks of `Executable`.
 
         without: passes to switch off, with `build_without`. fired: gets the names of the passes
-        that changed the module, of a backend that tells them (`watches`).
+        that changed the module, if the backend reports them (`watches`).
         """
         self.check_level(level)
         if without:
             program = self.build_without(imported.module, level, without)
         else:
-            found = self._watched_build(imported.module, level, fired) if self.watches() else None
-            program = self.build(imported.module, level) if found is None else found
+            watched = self._watched_build(imported.module, level, fired) if self.watches() else None
+            program = self.build(imported.module, level) if watched is None else watched
         if not callable(program):
             raise AdapterError(
                 f"{self.name}: build() returned {type(program).__name__}, which cannot be called"
@@ -487,7 +489,7 @@ class Backend(ABC):
 
 @dataclass(frozen=True)
 class Executable:
-    """A compiled program that checks what goes in and what comes out."""
+    """A compiled program that checks its inputs and outputs."""
 
     backend: str
     imported: Imported
@@ -497,7 +499,7 @@ class Executable:
         """Runs the program on private copies of the inputs.
 
         Output dtypes and shapes are left to the oracle, since wrong ones are the compiler's doing.
-        Raises: InputError, OutputError, or whatever the compiler raises.
+        Raises: InputError, OutputError, or any error of the compiler.
         """
         check_inputs(self.imported.inputs, inputs)
         outputs = self.program({name: np.array(inputs[name], order="C") for name in inputs})
@@ -508,18 +510,18 @@ class Executable:
             raise OutputError(
                 f"the program returned {type(outputs).__name__}, not a mapping of names to arrays"
             )
-        found, wanted = dict(outputs.items()), self.imported.outputs
+        returned, wanted = dict(outputs.items()), self.imported.outputs
         for name in wanted:
-            if found.get(name) is None:
+            if returned.get(name) is None:
                 raise OutputError(f"output {name!r} is missing")
-        if surplus := [name for name in found if name not in wanted]:
+        if surplus := [name for name in returned if name not in wanted]:
             raise OutputError(f"{surplus[0]!r} was returned, which is no output of the model")
-        for name, value in found.items():
+        for name, value in returned.items():
             if not isinstance(value, np.ndarray):
                 raise OutputError(f"output {name!r} is {type(value).__name__}, not a numpy array")
             if not has_wire_form(value.dtype):
                 raise OutputError(f"output {name!r} has dtype {value.dtype}, which no tensor has")
-        return {name: found[name] for name in wanted}
+        return {name: returned[name] for name in wanted}
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

@@ -1,7 +1,8 @@
 """How a compiler may compute with other numbers than a model says, everywhere and by habit.
 
-Such a habit is one cause, whatever operator shows it. What it explains is computed: see
-nnfuzz.compare.deviating for whole graphs, nnfuzz.triage.survey for how a compiler is asked.
+Such a habit is one cause, at whichever operator it shows. The mismatches that it explains are
+computed: see nnfuzz.compare.deviating for whole graphs, nnfuzz.triage.survey for how a compiler is
+asked.
 """
 
 from __future__ import annotations
@@ -35,24 +36,24 @@ class Deviation:
 
     @classmethod
     def parse(cls, text: str) -> Deviation:
-        """Reads what `str` gives. Raises: ValueError."""
+        """The inverse of `str`. Raises: ValueError."""
         dtype, _, rest = text.partition(" ")
         to = rest.removeprefix("is computed in ").removesuffix(" (sums of products)")
-        found = cls(dtype, SATURATES if rest == _SATURATES else to)
-        if str(found) != text:
+        deviation = cls(dtype, SATURATES if rest == _SATURATES else to)
+        if str(deviation) != text:
             raise ValueError(f"{text!r} is no habit of a compiler")
-        return found
+        return deviation
 
     @property
     def decision(self) -> str:
-        """What a compiler decides at once: to saturate, for all of its narrow integers."""
+        """Deviations that go with each other: a compiler saturates all narrow integers or none."""
         return _SATURATES if self.to == SATURATES else str(self)
 
 
 Habits = Sequence[Deviation]
-"""Those of one compiler."""
+"""The habits of one compiler."""
 NO_HABITS: Mapping[str, Habits] = MappingProxyType({})
-"""Of every backend, by its label: none are known."""
+"""The habits of all backends, by label, where none are known."""
 CONSIDERED = (
     Deviation("float64", "float32"),
     Deviation("float32", "bfloat16"),
@@ -69,5 +70,6 @@ CONSIDERED = (
     *(Deviation("bool", to) for to in ("uint8", "int8", "int32", "int64", "float32")),
     *(Deviation(d.value, SATURATES) for d in (DType.INT8, DType.UINT8, DType.INT16, DType.INT32)),
 )
-"""What every compiler is asked for: narrower types that hardware prefers, numbers in place of truth
-values, and the saturation of SIMD instructions."""
+"""The habits that are looked for in every compiler: narrower types that hardware prefers, numbers
+in place of truth values, and the saturation of SIMD instructions.
+"""

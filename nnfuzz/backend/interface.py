@@ -1,4 +1,4 @@
-"""What a model declares of its inputs and outputs: names, dtypes, shapes."""
+"""A model's declarations of its inputs and outputs: names, dtypes, shapes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TensorSpec:
 
 
 class OnnxModel(bytes):
-    """A serialised ONNX model that tells its interface. It is bytes wherever these are wanted.
+    """A serialised ONNX model with its declared inputs and outputs; usable wherever bytes are.
 
     Each property raises: InputError if the bytes are no ONNX model, or a declared type is none of a
     tensor.
@@ -49,7 +49,7 @@ class OnnxModel(bytes):
 
     @cached_property
     def outputs(self) -> dict[str, TensorSpec]:
-        """By name, in order; as the file declares them, whatever the compiler will return."""
+        """By name, in order; as the file declares them, not as the compiler returns them."""
         return {value.name: _tensor_spec(value) for value in self._graph.output}
 
     @property

@@ -1,9 +1,9 @@
 """Whether an error comes from the inside of a compiler, or is its answer to a wrong model.
 
-A compiler refuses a model by raising an error of its own on purpose. What is raised by accident is
-another matter: Python's errors for slips, assertions, C++'s errors of containers and of
-conversions, errors of a library that was handed what it cannot take. The class and the place of an
-error tell them apart; the words of one compiler are the matter of its adapter
+A compiler refuses a model by raising an error of its own on purpose. Errors that are raised by
+accident are another matter: Python's errors for slips, assertions, C++'s errors of containers and
+of conversions, errors of a library for an argument that it cannot take. The class and the place of
+an error distinguish the two; the words of one compiler are the matter of its adapter
 (`Backend.is_internal`).
 """
 
@@ -23,10 +23,10 @@ _PYTHON = re.compile(
     r"|all the input array|axes don't match|negative dimensions are not allowed|buffer size must"
     r"|repeated axis|The truth value of an array|setting an array element|array is too big)"
 )
-"""Texts of ValueErrors that Python and NumPy raise, whoever has called them."""
+"""Texts of ValueErrors that Python and NumPy raise for any caller."""
 _PLEASE = re.compile(r"\bplease (?:report|file|open) (?:this|an? (?:bug|issue))", re.IGNORECASE)
 _STANDARD_OWN = ("onnx", "google")
-"""Packages whose own errors, of whatever class, say what is wrong with a model: the standard's
+"""Packages whose own errors, of any class, state a fault of the model: the standard's
 checker and readers, protobuf."""
 
 

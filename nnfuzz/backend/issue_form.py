@@ -1,4 +1,4 @@
-"""What an adapter says of the place where bugs of its compiler are reported."""
+"""An adapter's description of the place where bugs of its compiler are reported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PARTS = (
     *("symptom", "report", "repro", "error", "versions", "platform", "expected"),
     *("device", "machine"),
 )
-"""What a section may hold, in braces: one sentence; the whole report; the stand-alone script; the
+"""The fields of a section, in braces: one sentence; the whole report; the stand-alone script; the
 error with its traceback; versions of everything; operating system and processor; what is right; the
 device that the failing target runs on; the processor's architecture."""
 
@@ -44,4 +44,4 @@ PLAIN = IssueForm(
         ("Report", "{report}"),
     ),
 )
-"""For a compiler whose adapter names no tracker."""
+"""The form for a compiler whose adapter names no tracker."""

@@ -1,4 +1,4 @@
-"""What a backend reads that takes PyTorch in place of ONNX: the graph of a test case as a module.
+"""The graph of a test case as a PyTorch module, for backends that read no ONNX.
 
 The graph is traced once into operators of PyTorch (torch.fx), so that the compiler sees what a
 user's module would come down to and none of nnfuzz's own code, and so that the module can be
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from torch.fx import GraphModule
 
 MOST_BYTES = 1 << 16
-"""Of all constants together, up to which `TorchSource.code` writes a module out."""
+"""The bytes of all constants up to which `TorchSource.code` writes a module out."""
 LISTED = 32
 """Elements up to which a constant is written as a list; above, its bytes."""
 _NOT_WRITTEN = ("aten.detach.default", "aten.detach_.default", "aten.lift_fresh_copy.default")
@@ -105,19 +105,19 @@ class TorchSource:
         return self.arguments({n: np.zeros(t.sizes, t.dtype.numpy) for n, t in types.items()})
 
     def arguments(self, inputs: Mapping[str, np.ndarray]) -> tuple[Tensor, ...]:
-        """Arrays by name -> what the module takes."""
+        """Arrays by name -> the module's arguments."""
         return tuple(carriers.tensor(inputs[n]).to(self.device) for n in self.graph.inputs)
 
-    def results(self, found: Sequence[Tensor]) -> dict[str, np.ndarray]:
-        """What the module returns -> arrays by name, in the dtypes of the tensors where these are
+    def results(self, tensors: Sequence[Tensor]) -> dict[str, np.ndarray]:
+        """The module's results -> arrays by name, in the dtypes of the tensors where these are
         not the declared ones.
         """
-        told = {}
-        for name, value in zip(self.outputs, found, strict=True):
+        arrays = {}
+        for name, value in zip(self.outputs, tensors, strict=True):
             declared = self.graph.type(name).dtype
             same = value.dtype == declared.torch
-            told[name] = carriers.array(value.cpu(), declared) if same else value.cpu().numpy()
-        return told
+            arrays[name] = carriers.array(value.cpu(), declared) if same else value.cpu().numpy()
+        return arrays
 
     def code(self) -> str:
         """Source of a class `Module` with its constants, and of to_torch and to_numpy; it needs
@@ -225,8 +225,8 @@ def _written(value: Tensor) -> str:
     if value.numel() <= LISTED and bool(torch.isfinite(value).all()):
         return f"torch.tensor({value.tolist()}, dtype={value.dtype})"
     raw = value.reshape(-1).view(torch.uint8).numpy().tobytes()
-    told = base64.b64encode(raw).decode()
-    lines = "".join(f"\n            {part!r}" for part in _pieces(told))
+    encoded = base64.b64encode(raw).decode()
+    lines = "".join(f"\n            {part!r}" for part in _pieces(encoded))
     dtype, shape = value.dtype, list(value.shape)
     return (
         f"torch.frombuffer(bytearray(base64.b64decode({lines}\n        )), dtype={dtype})"

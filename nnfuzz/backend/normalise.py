@@ -1,4 +1,4 @@
-"""Error text -> a form that two occurrences of one failure share, whatever the model."""
+"""Error text -> a form that all occurrences of one failure share in all models."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 
 MAX_CHARACTERS = 500
-"""Of the normalised text: what follows is mostly a dump of the module."""
+"""The longest normalised text: later characters are mostly a dump of the module."""
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _STAMP = re.compile(r"\d{4}-\d\d-\d\d[ T][\d:.]+|\[\d\d:\d\d:\d\d\]")
@@ -46,7 +46,7 @@ _KEPT = re.compile(
 _WORD = re.compile(r"[a-z]{3,}")
 """A name that is a word of English as well: one only where it is quoted or given as a value."""
 _COPY = r"(?:[_/.$]\w+)*"
-"""What compilers put behind a name for another one that they derive from it. What is in front of it
+"""The suffix of a name that compilers derive from another name. The text in front of it
 stays; numbers in it do not count, since names of compilers end in numbers as well (impl_v13)."""
 _NAMED = re.compile(r'\bname=(["\'])([^"\']+)\1')
 _CALL = re.compile(r"\b[A-Za-z_]\w*(?:(?:\.\w+)+\(|\(\w+=)")
@@ -54,10 +54,11 @@ _COMMENT = re.compile(r"\s# .*")
 
 
 def normalise(text: str, names: Collection[str] = ()) -> str:
-    """One line, at most MAX_CHARACTERS, in which what differs from model to model is replaced.
+    """One line, at most MAX_CHARACTERS, in which parts that differ from model to model are
+    replaced.
 
     Numbers become N, shapes <shape>, addresses <address>, quoted names and the given names of
-    values <name>, with what a compiler has put behind them (InsertedCast_v10/duplicated becomes
+    values <name>, with a compiler's suffix of them (InsertedCast_v10/duplicated becomes
     InsertedCast_<name>); directories, line numbers, arguments of calls and templates, comments and
     times go. Names of dtypes and of operators stay; a rank of -1 is unknown. Idempotent but for the
     cut.
@@ -83,8 +84,8 @@ def _without_names(text: str, names: Collection[str]) -> str:
         text = re.sub(rf"(?<![\w.])(?<!::)(?:{known})(?![\w.])", "<name>", text)
         numbered = {re.sub(r"\d+", r"\\d+", re.escape(n)) for n in names if re.search(r"\d", n)}
         if numbered:
-            alike = "|".join(sorted(numbered))
-            text = re.sub(rf"(?<=\w[_/.$])(?:{alike}){_COPY}(?!\w)", "<name>", text)
+            similar = "|".join(sorted(numbered))
+            text = re.sub(rf"(?<=\w[_/.$])(?:{similar}){_COPY}(?!\w)", "<name>", text)
     text = _LABEL.sub(r"\1\2<name>\3", text)
     for pattern in (_SINGLE, _DOUBLE, _BACKTICK):
         text = pattern.sub(_quoted, text)

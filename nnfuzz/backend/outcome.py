@@ -1,4 +1,4 @@
-"""What happened to one test case on one target."""
+"""The outcome of one test case on one target."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["DIFFERENCES", "MEMORY_LIMIT", "Outcome", "OutcomeKind", "Stage"]
 
 
 class OutcomeKind(StrEnum):
-    """How a stage ended. `unsupported` is what the backend itself says it does not implement.
+    """How a stage ended. `unsupported`: the backend itself says that it does not implement this.
 
     A model that must be refused is `refused` by a clean error, or `accepted`; an `exception` is
     then an error from the inside of the compiler (nnfuzz.backend.internal). What ran is `not
@@ -48,7 +48,7 @@ BRIEF = 300
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """The last stage reached by one test case on one target, and what it left behind.
+    """The last stage reached by one test case on one target, with outputs or an error.
 
     `captured` is the tail of what the compiler wrote to stdout and stderr. `seconds` maps a stage
     to the wall time spent in it; `cpu` is the CPU time of all of them. `outputs` is set when kind
@@ -59,8 +59,8 @@ class Outcome:
     where there was an error. `label` is that of the backend (nnfuzz.backend.registry.labelled)
     where it is not the compiler's name. `baseline`: of a level that shows nothing of the backend's
     own (Backend.baseline). `passes`: names of those that changed the model, where that was asked
-    for and the backend tells (Backend.build_watched). `dies_at`: the operator of the graph at which
-    the process dies, where its death says nothing and beginnings of the model were run.
+    for and the backend reports it (Backend.build_watched). `dies_at`: the operator of the graph at
+    which the process dies, where its death says nothing and beginnings of the model were run.
     """
 
     kind: OutcomeKind
@@ -110,7 +110,7 @@ def marked(outcome: Outcome) -> Outcome:
 
 @dataclass(frozen=True)
 class Brief:
-    """What a campaign's store keeps of an outcome: its kind, and more if that is not `ok`.
+    """The part of an outcome that a campaign's store keeps: its kind, and more if that is not `ok`.
 
     message: its first BRIEF characters; the finding's folder has all of it.
     """
@@ -145,9 +145,10 @@ class Brief:
         return written if len(written) > 1 else self.kind
 
 
-def parsed_pass(told: str) -> tuple[str, str]:
-    """The name of a pass, and what it has changed, out of what a backend tells of it
-    (Backend.build_watched).
+def parsed_pass(reported: str) -> tuple[str, str]:
+    """The name of a pass, and the operators that it has removed, as "A+B"; "" if unknown.
+
+    reported: as Backend.build_watched describes it.
     """
-    name, _, pattern = told.partition("(")
+    name, _, pattern = reported.partition("(")
     return name, pattern.rstrip(")")

@@ -14,7 +14,7 @@ from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import read_bytes
 
 MAX_BYTES = 1 << 20
-"""Of a file that is taken along; an adapter of 1,000 lines has 40 kB."""
+"""The largest file that is copied; an adapter of 1,000 lines has 40 kB."""
 _INSTALLED = {"site-packages", "dist-packages"}
 """Folders of installed packages, whichever environment they belong to: one environment may use the
 packages of another, as with `python -m venv --system-site-packages`.
@@ -24,7 +24,7 @@ _ENGINE = __name__.partition(".")[0]
 
 @dataclass(frozen=True)
 class PluginFiles:
-    """What a folder needs so that plug-ins work from there.
+    """The files that a folder needs so that plug-ins work from there.
 
     names: how the folder calls each plug-in: by the name of a file in it, the whole path of a file
     that stays where it is, or the name of a module. files: contents by name. modules: those that
@@ -80,7 +80,7 @@ def _source(plugin: str) -> Path | None:
 
 
 def _add(file: Path, files: dict[str, bytes], modules: dict[str, None]) -> bool:
-    """Adds a file and what it imports, if it hides no installed module on the path."""
+    """Adds a file and its imports, if it hides no installed module on the path."""
     if (other := _origin(file.stem)) and other != file and _is_installed(other):
         return False
     try:
@@ -88,10 +88,10 @@ def _add(file: Path, files: dict[str, bytes], modules: dict[str, None]) -> bool:
     except Unreadable:
         return False
     for name in _imported(data):
-        found = _origin(name) or _beside(file, name)
-        if found is None or f"{name}.py" in files or _is_installed(found):
+        origin = _origin(name) or _beside(file, name)
+        if origin is None or f"{name}.py" in files or _is_installed(origin):
             continue
-        if not _is_single(found) or not _add(found, files, modules):
+        if not _is_single(origin) or not _add(origin, files, modules):
             modules[name] = None
     return True
 

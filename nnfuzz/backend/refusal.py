@@ -1,7 +1,7 @@
 """Whether words are a compiler's own statement that it does not implement something.
 
-What a compiler refuses is no bug, and what fails by accident is one whatever words it has: a slip
-of Python's ("unsupported operand type(s)"), an assertion, what calls itself internal. The rules are
+A refusal is no bug. A failure by accident is a bug whatever its words are: a slip of Python's
+("unsupported operand type(s)"), an assertion, an error that calls itself internal. The rules are
 about programming languages and ordinary English; where a compiler speaks otherwise, its adapter
 says so (`Backend.complaint`).
 """
@@ -57,13 +57,13 @@ _GOES_ON = re.compile(
     r"|\bignor(?:ed|ing)\b|\bskipp(?:ed|ing)\b",
     re.IGNORECASE,
 )
-"""Of what is done in place of what is not supported: a remark, and not why something failed."""
+"""Words on a substitute for an unsupported feature: a remark, and no reason of a failure."""
 
 
-def refuses(cause: ChainedError, bases: Iterable[str], said: Iterable[str]) -> bool:
+def refuses(cause: ChainedError, bases: Iterable[str], statement: Iterable[str]) -> bool:
     """Whether an exception is a refusal, by its class or else by its words.
 
-    bases: classes that it derives from. said: the lines of its statement, without dumps.
+    bases: classes that it derives from. statement: its lines, without dumps.
     """
     error_type = cause.type
     if accidental(error_type, cause.text, cause.traceback):
@@ -71,9 +71,9 @@ def refuses(cause: ChainedError, bases: Iterable[str], said: Iterable[str]) -> b
     names = (error_type.rpartition(".")[2], *bases)
     if error_type not in _OF_PYTHON and any(_CLASS.search(name) for name in names):
         return True
-    return bool(refusing_lines(said))
+    return bool(refusing_lines(statement))
 
 
 def refusing_lines(lines: Iterable[str]) -> list[str]:
-    """The lines that say that something is not supported, but those about what is done instead."""
+    """The lines that call something unsupported, without those about a substitute."""
     return [line for line in lines if _WORDS.search(line) and not _GOES_ON.search(line)]

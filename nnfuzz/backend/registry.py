@@ -40,7 +40,7 @@ def backend(cls: type[Backend]) -> type[Backend]:
 class BackendSpec:
     """Everything that another process needs to make the same backend; holds JSON values only.
 
-    label: what tells it from the other backends of a campaign, by default the name; see `labelled`.
+    label: distinguishes it among the backends of a campaign; the name by default; see `labelled`.
     release: of the compiler, which runs in an environment of its own unless it is the one that is
     installed (nnfuzz.backend.releases); "" for whatever is installed.
     """
@@ -69,7 +69,7 @@ class BackendSpec:
     def load(self, adapter: str = "") -> Backend:
         """Makes the backend, in any process. Raises: RegistryError, OptionError.
 
-        adapter: its class as `address` tells it: entry points are then not looked for, which takes
+        adapter: its class as `address` writes it; entry points are then not looked for, which takes
         10 ms, nor are other plug-ins imported, which may lack what they import.
         """
         if not adapter:
@@ -78,8 +78,8 @@ class BackendSpec:
         for path in self.plugins:
             if plugin_module(path) == module:
                 import_plugin(path)
-        found: type[Backend] = getattr(importlib.import_module(module), name)
-        return found(**self.options)
+        adapter_class: type[Backend] = getattr(importlib.import_module(module), name)
+        return adapter_class(**self.options)
 
 
 def address(cls: type[Backend]) -> str:
@@ -93,17 +93,17 @@ def labelled(specs: Sequence[BackendSpec]) -> tuple[BackendSpec, ...]:
     """The specifications, each with a label of its own: the name, and where several share it the
     release and the options that not all of them have.
     """
-    found = []
+    result = []
     for spec in specs:
-        alike = [other for other in specs if other.name == spec.name]
+        same_name = [other for other in specs if other.name == spec.name]
         own = {
             key: value
             for key, value in spec.options.items()
-            if any(other.options.get(key) != value for other in alike)
+            if any(other.options.get(key) != value for other in same_name)
         }
-        release = spec.release if any(o.release != spec.release for o in alike) else ""
-        found.append(replace(spec, label=str(BackendSpec(spec.name, own, release=release))))
-    return tuple(found)
+        release = spec.release if any(o.release != spec.release for o in same_name) else ""
+        result.append(replace(spec, label=str(BackendSpec(spec.name, own, release=release))))
+    return tuple(result)
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,9 @@ class BackendRegistry:
         """All backends of installed packages and of the given plug-ins. Raises: RegistryError."""
         registry = cls()
         for point in (point for group in GROUPS for point in entry_points(group=group)):
-            with contextlib.suppress(RegistryError):  # whoever came first has the name
+            with contextlib.suppress(
+                RegistryError
+            ):  # the first plug-in that claimed the name keeps it
                 registry._add(point.name, f"entry point {point.value}", point.load)
         for path in plugins:
             registry.add_plugin(path)
@@ -230,7 +232,7 @@ class BackendRegistry:
 
 
 def checked_class(cls: type[Backend], source: str) -> type[Backend]:
-    """The class. Raises: RegistryError, which names what it must have and has not."""
+    """The class. Raises: RegistryError, which names the members that it lacks."""
     absent = [name for name in ("name", "levels") if not hasattr(cls, name)]
     absent += [f"{name}()" for name in sorted(cls.__abstractmethods__)]
     if absent:
@@ -243,7 +245,7 @@ def _loaded(cls: type[Backend]) -> Callable[[], type[Backend]]:
 
 
 def plugin_name(path: str | Path) -> str:
-    """What other processes know a plug-in by: the whole path of a file, the name of a module."""
+    """The name of a plug-in in other processes: the whole path of a file, the name of a module."""
     return str(path) if _is_module(path) else str(Path(path).resolve())
 
 
@@ -293,7 +295,9 @@ def import_plugin(path: str | Path) -> ModuleType:
         del sys.modules[name]
         if isinstance(error, KeyboardInterrupt):
             raise
-        raise RegistryError(f"plug-in {path} cannot be imported: {_told(error, file)}") from error
+        raise RegistryError(
+            f"plug-in {path} cannot be imported: {_described(error, file)}"
+        ) from error
     return module
 
 
@@ -310,7 +314,7 @@ def _modules_beside(file: Path) -> Iterator[None]:
         sys.path.reverse()
 
 
-def _told(error: BaseException, file: Path) -> str:
+def _described(error: BaseException, file: Path) -> str:
     """The error with the last line of the file that it went through."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == str(file)]

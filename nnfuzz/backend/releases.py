@@ -1,9 +1,9 @@
 """Releases of a compiler, each in a Python environment of its own in the user's cache folder.
 
-An environment holds one release with the NumPy that it wants, and what every worker imports. The
-adapter says what a release needs (`Backend.distribution`, `older`); nnfuzz and the adapter
-themselves are lent to it (`forkserver.Home`). It is made by uv, or by venv and pip; once it is
-there, nothing is asked of the network.
+An environment holds one release with the NumPy that it wants, and the libraries of every worker.
+The adapter names the packages of a release (`Backend.distribution`, `older`); nnfuzz and the
+adapter themselves are lent to it (`forkserver.Home`). It is made by uv, or by venv and pip; once it
+is there, nothing is asked of the network.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from nnfuzz.base.untrusted import read_bytes
 from nnfuzz.sandbox.forkserver import Home
 
 WORKER = ("numpy", "ml_dtypes>=0.5", "onnx>=1.19")
-"""What the workers of every backend import; which NumPy is for the resolver to say."""
-_LAST_WORDS = 600  # characters of what an installer says: its end names the cause
+"""Packages that the workers of every backend import; the resolver chooses the NumPy."""
+_LAST_WORDS = 600  # characters of an installer's output: its end names the cause
 _DRAFT = ".part"
 
 
@@ -46,7 +46,7 @@ class ReleaseError(RegistryError):
 
 @dataclass(frozen=True)
 class Environment:
-    """What is in the cache folder for one release."""
+    """The environment of one release in the cache folder."""
 
     distribution: str
     release: str
@@ -57,7 +57,7 @@ class Environment:
         return self.folder / "bin" / "python"
 
     def bytes(self) -> int:
-        """Of all its files; those that an installer shares with its cache count in full."""
+        """The size of all its files; those shared with an installer's cache count in full."""
         files = (path for path in self.folder.rglob("*") if not path.is_symlink())
         return sum(path.stat().st_size for path in files if path.is_file())
 
@@ -72,7 +72,7 @@ def folder() -> Path:
 
 
 def environments() -> list[Environment]:
-    """Those that exist, in order."""
+    """The environments that exist, in order."""
     found = []
     for place in sorted(folder().glob("*/*-*")):
         release, _, digest = place.name.rpartition("-")
@@ -86,7 +86,7 @@ def home_of(
 ) -> Home | None:
     """Where the workers of a release run; None for one that is installed here, and for "".
 
-    The environment is made if there is none, which takes seconds to a minute. note: told of that,
+    The environment is made if there is none, which takes seconds to a minute; note is called then,
     by default on stderr. Raises: ReleaseError.
     """
     if not release or is_installed(backend, release):
@@ -141,7 +141,7 @@ def release_of(backend: type[Backend], release: str) -> str:
 
 
 def known_release(backend: type[Backend]) -> str:
-    """The installed release by what its packages say of themselves; "" if they say nothing.
+    """The installed release by the metadata of its packages; "" if they have none.
 
     The compiler is neither imported nor started, which would take seconds.
     """
@@ -183,8 +183,8 @@ def index_releases(package: str, prereleases: bool = False) -> list[str]:
     """
     pip = _pip() or [_uv() or "uv", "tool", "run", "pip"]
     command = [*pip, "index", "versions", package, *(["--pre"] if prereleases else [])]
-    told, why = _run(command)
-    found = re.search(r"^Available versions: (.+)$", told, re.MULTILINE)
+    listing, why = _run(command)
+    found = re.search(r"^Available versions: (.+)$", listing, re.MULTILINE)
     if found is None:
         raise ReleaseError(
             f"the releases of {package} cannot be listed: {' '.join(command)} failed: {why}"
@@ -194,7 +194,7 @@ def index_releases(package: str, prereleases: bool = False) -> list[str]:
 
 
 def requirements(backend: type[Backend], release: str) -> tuple[str, ...]:
-    """What an installer is asked for."""
+    """The requirements that an installer gets."""
     version = _version(release)
     further = (need for first, need in backend.older.items() if version < Version(first))
     return (f"{backend.distribution}=={release}", *WORKER, *further)
@@ -229,18 +229,18 @@ def environment_of(
 ) -> Environment:
     """Makes the environment that holds some packages if there is none, and returns it.
 
-    packages: what it is named after, and what an installer is asked for, unless it is asked for
+    packages: those that name the environment, and that an installer gets, unless it gets
     `installed`. modules: those that must be importable there. Raises: ReleaseError.
     """
     machine = (*sys.version_info[:2], platform.machine())
     digest = hashlib.sha256(repr((packages, machine)).encode()).hexdigest()[:8]
     place = folder() / distribution / f"{release}-{digest}"
-    found = Environment(distribution, release, place)
-    if not found.python.exists():
+    environment = Environment(distribution, release, place)
+    if not environment.python.exists():
         with _locked(place, note):
-            if not found.python.exists():  # nobody else has made it meanwhile
-                _make(modules, found, installed or packages, note)
-    return found
+            if not environment.python.exists():  # nobody else has made it meanwhile
+                _make(modules, environment, installed or packages, note)
+    return environment
 
 
 @contextlib.contextmanager
@@ -274,11 +274,11 @@ def _make(
     title = f"{wanted.distribution} {wanted.release}"
     note(f"making an environment for {title} in {wanted.folder}, once")
     start = time.monotonic()
-    said = ""
+    failure = ""
     for commands in _installers(draft, packages):
         shutil.rmtree(draft, ignore_errors=True)  # a killed process may have left one
-        said = _first_failure([*commands, _imports(draft, modules)])
-        if not said:
+        failure = _first_failure([*commands, _imports(draft, modules)])
+        if not failure:
             shutil.rmtree(wanted.folder, ignore_errors=True)  # its Python is gone
             os.replace(draft, wanted.folder)
             note(f"{title} is there, after {time.monotonic() - start:.0f} s")
@@ -287,7 +287,7 @@ def _make(
     raise ReleaseError(
         f"{title} cannot be installed for Python {platform.python_version()}. An environment "
         "needs the package index once, and a wheel for this Python and machine there (pip index "
-        f"versions {wanted.distribution} lists releases). The installer's last words: {said}"
+        f"versions {wanted.distribution} lists releases). The installer's last words: {failure}"
     )
 
 
@@ -336,7 +336,7 @@ def _first_failure(commands: list[list[str]]) -> str:
 
 
 def _run(command: list[str]) -> tuple[str, str]:
-    """What a command prints, and its last words if it fails."""
+    """The output of a command, and its last words if it fails."""
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
@@ -345,8 +345,8 @@ def _run(command: list[str]) -> tuple[str, str]:
         return "", f"{command[0]}: {error.strerror}"
     if not done.returncode:
         return done.stdout, ""
-    told = (done.stderr.strip() or done.stdout.strip())[-_LAST_WORDS:]
-    return "", visible(told) or f"{command[0]} ended with {done.returncode}"
+    last_words = (done.stderr.strip() or done.stdout.strip())[-_LAST_WORDS:]
+    return "", visible(last_words) or f"{command[0]} ended with {done.returncode}"
 
 
 def _lent(backend: type[Backend]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What rewrites bring in and a compiler does not take, asked by running the plainest models."""
+"""Operators of rewrites that a compiler does not take: the plainest models of them are run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nnfuzz.rewrite.rewriting import Step, rewritten
 
 
 def not_taken(runner: BackendRunner, opset: int) -> tuple[str, ...]:
-    """Those of FEATURES with which the least optimised level does not run a model of an operator or
+    """The FEATURES with which the least optimised level does not run a model of an operator or
     two that it runs without; none if it does not run that. Raises: RunnerError.
     """
     level = runner.backend.default_levels()[0]

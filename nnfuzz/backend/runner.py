@@ -1,4 +1,4 @@
-"""Runs test cases on one backend: submit a model, get one outcome per level, whatever dies."""
+"""Runs test cases on one backend: submit a model, get one outcome per level, also for deaths."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ as a hang must not depend on how fast earlier tests were."""
 
 
 _STAGES = (Stage.EXPORT, Stage.TRANSFORM, Stage.IMPORT, Stage.COMPILE, Stage.EXECUTE)
-"""What a worker does; a status page that tells of another one is damaged."""
+"""The stages of a worker; a status page that names another stage is damaged."""
 _TRACING = ("nnfuzz.backend.modules", "torch._dynamo", "torch.export")
-"""What a graph becomes a module of PyTorch with; their import takes seconds."""
+"""Libraries that turn a graph into a module of PyTorch; their import takes seconds."""
 _POSSIBLE = {
     (kind, stage)
     for kind in OutcomeKind
@@ -66,7 +66,7 @@ class AdapterFault(RunnerError):
 
 
 MOST_PASSES, PASS_CHARS = 10_000, 200
-"""That changed a model, and of the name of one: more is damage."""
+"""The most passes that change a model, and the longest name of one: more is damage."""
 
 
 class BackendRunner:
@@ -76,7 +76,7 @@ class BackendRunner:
     sandbox goes to `feed`, which returns the outcomes once all levels have one. Elsewhere: `run`.
     A level whose process dies gets an outcome made of the death; the levels after it go to a new
     process. `server` shares a fork server among runners (preload `backend.preload` there).
-    `release` of the targets is known once the worker has told its versions or an outcome; `reads`
+    `release` of the targets is known once the worker has sent its versions or an outcome; `reads`
     is the form of the models (Backend.form); `habits` of the compiler are known once somebody has
     asked for them (nnfuzz.triage.survey.learn_habits), as are `elementary`, the seconds of its
     slowest model of one operator, and how many of them `hung`. `works`: whether any model has done
@@ -110,12 +110,12 @@ class BackendRunner:
             own_server=lambda: fork_server_of(self.backend, spec),
         )
         self._job = RunLevels(b"", {}, ())
-        """What is asked; of the levels, those without an outcome."""
+        """The job to be sent, with the levels that have no outcome yet."""
         self._form = ""
         self._done: list[Outcome] = []
         self._seconds = math.inf
         self._answered = 0  # levels when the job in hand was sent
-        self._imported = ""  # what was printed until the import of the test case failed
+        self._imported = ""  # the output until the import of the test case failed
 
     @property
     def name(self) -> str:
@@ -161,7 +161,7 @@ class BackendRunner:
                 f"backend {self.spec}: {event.error_type}: {event.message}\n{event.traceback}"
             )
         if isinstance(event, Death):
-            # The sandbox tries again what is not the job's doing, unless a level was answered.
+            # The sandbox repeats a job without blame for a death, unless a level has answered.
             untried = len(self._done) > self._answered
             if event.kind is DeathKind.STANDSTILL and not untried:  # it may stop itself
                 event = replace(event, kind=DeathKind.TIMEOUT)
@@ -177,7 +177,7 @@ class BackendRunner:
         if self._job.levels:
             self._send()
             return None
-        return [self._told(outcome) for outcome in self._done]
+        return [self._completed(outcome) for outcome in self._done]
 
     def _take_held(self, held: Iterable[HeldOutputs]) -> None:
         """Gives the outcomes of levels that agree their outputs, which a verdict needs."""
@@ -203,7 +203,7 @@ class BackendRunner:
         return self.wait()
 
     def wait(self) -> list[Outcome]:
-        """The outcomes of what was submitted. Raises: as `feed`."""
+        """The outcomes of the submitted job. Raises: as `feed`."""
         while True:
             for _, event in wait([self.sandbox]):
                 outcomes = self.feed(event)
@@ -214,8 +214,10 @@ class BackendRunner:
         """The passes that changed the model at a level; None if the backend cannot tell."""
         return self._answer(FiredPasses(model, level))
 
-    def told_passes(self, model: bytes, level: str) -> list[str] | None:
-        """Those that certainly changed it (Backend.build_watched); None as well if it fails."""
+    def reported_passes(self, model: bytes, level: str) -> list[str] | None:
+        """The passes that certainly changed it (Backend.build_watched); None as well if
+        it fails.
+        """
         return self._answer(WatchedPasses(model, level))
 
     def known_passes(self, model: bytes, level: str) -> list[str] | None:
@@ -291,7 +293,9 @@ class BackendRunner:
             outcome = replace(outcome, seconds={})
 
     def _heard(self, outcome: Outcome) -> Outcome:
-        """With the reason that the compiler has printed; an import prints for all levels once."""
+        """The outcome with the reason that the compiler printed; an import prints once for all
+        levels.
+        """
         printed = outcome.captured
         if outcome.stage is Stage.IMPORT:
             printed = self._imported = self._imported or printed
@@ -300,14 +304,14 @@ class BackendRunner:
 
     @contextmanager
     def _asking(self, method: str) -> Iterator[None]:
-        """Whatever an adapter's reader of texts raises is its own: no compiler is loaded here."""
+        """An error of an adapter's text reader is its own fault: no compiler is loaded here."""
         try:
             yield
         except Exception as error:
             raise AdapterFault(f"backend {self.spec}: {method}() failed: {error!r}") from error
 
-    def _told(self, outcome: Outcome) -> Outcome:
-        """With what the worker does not know, or did not live to tell."""
+    def _completed(self, outcome: Outcome) -> Outcome:
+        """Adds the fields that the worker does not know, or died before it could send."""
         target = replace(outcome.target, release=self.release, form=self._form)
         label = self.spec.label if self.spec.label != target.compiler else ""
         baseline = outcome.level == self.backend.baseline
@@ -318,7 +322,7 @@ def checked(outcome: Outcome, target: Target, compares: bool = False) -> Outcome
     """An outcome that a worker has sent. target: the one that it was to run. compares: whether the
     worker compares outputs, and may send none.
 
-    Raises: ValueError for what is none, or that of another target.
+    Raises: ValueError if it is no outcome, or that of another target.
     """
     if outcome.target != target or (outcome.kind, outcome.stage) not in _POSSIBLE:
         raise ValueError(f"{outcome.kind} at {outcome.stage} of {outcome.target}, not {target}")
@@ -372,7 +376,7 @@ def fork_server_of(backend: type[Backend], spec: BackendSpec) -> ForkServer:
 
 
 def _outcome(death: Death) -> Outcome:
-    """What a worker's death means for the level that was running; the target is still to be set."""
+    """The outcome of a worker's death for the level that was running; its target is not set."""
     word = death.stage.partition(" ")[0]
     stage = Stage(word) if word in _STAGES else Stage.IMPORT
     timeout = death.kind is DeathKind.TIMEOUT

@@ -19,7 +19,7 @@ from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.backend.target import ONNX
 
 SECONDS = 300.0
-"""For one run of a script, which loads the compiler."""
+"""The time limit of one run of a script, which loads the compiler."""
 _DRIVER = """\
 from __future__ import annotations
 

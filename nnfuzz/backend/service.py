@@ -49,8 +49,9 @@ if TYPE_CHECKING:
     from nnfuzz.backend.modules import TorchSource
 
 EXCESS, MOST_BYTES = 16, 1 << 20
-"""An output is sent that takes up to so many times what was expected, or so many bytes: the widest
-dtype has 16 times the bytes of the narrowest, so what exceeds it has more elements."""
+"""An output is sent if it takes up to so many times the expected bytes, or so many bytes: the
+widest dtype has 16 times the bytes of the narrowest, so a larger output has more elements.
+"""
 _NOT_THE_COMPILER = (
     AdapterError,
     InputError,
@@ -83,7 +84,7 @@ class BackendService(Service):
         reason = self._backend.missing()
         if reason:
             raise BackendUnavailable(reason)
-        self._cpu = 0.0  # of the compiler, of which no outcome has told yet
+        self._cpu = 0.0  # of the compiler, not yet in any outcome
         self._job = RunLevels(b"", {}, ())
         # Imports the compiler before crash handlers are installed.
         cpu = time.process_time()
@@ -130,13 +131,13 @@ class BackendService(Service):
 
     @does(AskVersions)
     def versions(self, job: AskVersions, report: Report) -> Versions:
-        """In an environment of its own, with those of what the compiler works with there."""
-        found = self._backend.versions()
+        """The versions; in an environment of its own, also those of the libraries there."""
+        versions = self._backend.versions()
         if self._abroad:
             import onnx
 
-            found |= {"numpy": np.__version__, "onnx": onnx.__version__}
-        return Versions(found, self._release)
+            versions |= {"numpy": np.__version__, "onnx": onnx.__version__}
+        return Versions(versions, self._release)
 
     def _source(self, model: bytes) -> TorchSource:
         from nnfuzz.backend.modules import read_source
@@ -150,7 +151,7 @@ class BackendService(Service):
         return self._backend.import_model(given)
 
     def _loaded(self, model: bytes) -> object:
-        """What the backend loads of a model whose interface it may ask for in vain."""
+        """The loaded model. Its declared interface may be unreadable."""
         try:
             return self._backend.load(OnnxModel(model))
         except InputError as error:
@@ -205,15 +206,15 @@ class BackendService(Service):
             execute = partial(_runs, program, job.inputs)
             outputs = self._timed(Stage.EXECUTE, level, seconds, report, execute)
             cpu = time.process_time()
-            del program, execute  # the compiler frees what it has made
+            del program, execute  # the compiler frees its own objects
             self._cpu += time.process_time() - cpu
         except NoDevice:
             return self._outcome(level, seconds, kind=OutcomeKind.OK, stage=Stage.COMPILE)
         except _Stopped as stop:
             return self._outcome(level, seconds, **stop.fields)
         passes = None if fired is None else tuple(fired)
-        told: dict[str, Any] = {"outputs": outputs, "passes": passes}
-        return self._outcome(level, seconds, kind=OutcomeKind.OK, stage=Stage.EXECUTE, **told)
+        results: dict[str, Any] = {"outputs": outputs, "passes": passes}
+        return self._outcome(level, seconds, kind=OutcomeKind.OK, stage=Stage.EXECUTE, **results)
 
     def _accepted(
         self,
@@ -222,7 +223,7 @@ class BackendService(Service):
         seconds: dict[str, float],
         report: Report,
     ) -> Outcome:
-        """What comes of running what should not have been built. Raises: _Stopped."""
+        """The outcome of running a program that should not have been built. Raises: _Stopped."""
         kind = OutcomeKind.ACCEPTED if self._backend.validates else OutcomeKind.OK
         stage = Stage.EXECUTE
         try:
@@ -256,7 +257,7 @@ class BackendService(Service):
             self._cpu += time.process_time() - cpu
 
     def _classify(self, error: BaseException, stage: Stage) -> dict[str, object]:
-        """Kind, texts and complaint of what a stage has raised."""
+        """Kind, texts and complaint of an error that a stage raised."""
         text = described(error, stage)
         complaint, kind = self._backend.complaint(text), OutcomeKind.EXCEPTION
         message, over = text.message, False
@@ -282,14 +283,15 @@ class BackendService(Service):
         }
 
     def _answer(self, error: BaseException, text: CompilerError) -> OutcomeKind:
-        """What an error is where there has to be one. An adapter that stumbles over the model
+        """The kind of an error where there has to be one. An adapter that stumbles over the model
         itself says nothing of its compiler.
         """
         if own_fault(error, type(self._backend)):
             return OutcomeKind.UNSUPPORTED
         adapter = getattr(sys.modules.get(type(self._backend).__module__), "__file__", None)
-        told = innermost(text.traceback)[0] == adapter  # what it raises, it has meant
-        internal = not told and self._backend.is_internal(text)
+        # An error that the adapter itself raises is its answer, not a slip.
+        deliberate = innermost(text.traceback)[0] == adapter
+        internal = not deliberate and self._backend.is_internal(text)
         return OutcomeKind.EXCEPTION if internal else OutcomeKind.REFUSED
 
     def _outcome(self, level: str, seconds: dict[str, float], **fields: Any) -> Outcome:
@@ -299,7 +301,7 @@ class BackendService(Service):
 
 @contextmanager
 def _numpy_needed() -> Iterator[None]:
-    """Ends the process if what is in it has broken NumPy: a crash where that shows, no fault of
+    """Ends the process if a library has broken NumPy: a crash where that shows, no fault of
     nnfuzz, and no matter of the next model.
     """
     try:

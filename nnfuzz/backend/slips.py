@@ -8,8 +8,9 @@ SLIPS = frozenset(
     "AttributeError BufferError IndexError KeyError LookupError NameError OverflowError "
     "StopIteration TypeError UnicodeDecodeError UnicodeEncodeError error".split()
 )
-"""What Python raises for mistakes in the code at hand, and what a compiler may raise on purpose as
-well; "error" is that of struct."""
+"""Errors that Python raises for mistakes in the code at hand, and that a compiler may raise on
+purpose as well; "error" is that of struct.
+"""
 NEVER_MEANT = frozenset(
     "AssertionError RecursionError SystemError UnboundLocalError ZeroDivisionError".split()
 )
@@ -21,14 +22,14 @@ _STANDARD = re.compile(
     r"|\bbad[_ ](?:variant|optional|any|function|cast|weak_ptr|array_new_length)\w*"
     r"|\bsto(?:i|l|ll|ul|ull|f|d)\b|\bcannot create std::|\bstd::(?:length_error|out_of_range)\b"
 )
-"""What C++'s standard library says: nobody has meant it as an answer."""
+"""Messages of C++'s standard library: nobody meant them as an answer."""
 _IMPOSSIBLE = re.compile(
     r"\binternal (?:\w+ )?error\b|\bunreachable\b|\bnot reach(?:ed|able)? here\b"
     r"|\bshould (?:never|not) (?:happen|be reached|reach|get here|be here)"
     r"|\bthis is (?:likely )?a bug\b|\bassert(?:ion)?\b.{0,80}\bfailed\b|\bassertion_?error\b",
     re.IGNORECASE,
 )
-"""Ordinary English for what its author has thought impossible."""
+"""Ordinary English for events that the author thought impossible."""
 _OF_PYTHON = re.compile(
     r"\bunsupported operand type|\bnot supported between instances of\b"
     r"|\bunsupported (?:format (?:string|character)|pickle protocol)"

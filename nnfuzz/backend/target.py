@@ -5,7 +5,7 @@
 The pipeline is a level of the backend, with steps behind it where it was drawn for a test case, and
 the options that change the backend's behaviour, such as "O1+FoldConstant+FuseOps,opset=18"; the
 form is who wrote the model: an exporter, or nnfuzz itself ("direct");
-or what a compiler takes that reads no ONNX: a "module" of PyTorch, or an "exported" program.
+or the input of a compiler that reads no ONNX: a "module" of PyTorch, or an "exported" program.
 A form whose model was rewritten has the steps behind it, "direct+times_one#5+function#12".
 """
 
@@ -18,7 +18,8 @@ from urllib.parse import unquote
 
 CPU, DIRECT = "cpu", "direct"
 ONNX, MODULE, EXPORTED = "onnx", "module", "exported"
-"""What backends read; the form of a target names all but the first (nnfuzz.backend.modules)."""
+"""The forms that backends read; a target's form names all but the first (nnfuzz.backend.modules).
+"""
 _TEXT = re.compile(
     r"(?P<compiler>[^@/:]*)(?:@(?P<release>[^@/:]+))?"
     r"(?:/(?P<device>[^@/]+)(?=/))?(?:/(?P<pipeline>(?(device)[^@/:]*|[^@/:]+)))?"
@@ -33,7 +34,7 @@ class TargetError(ValueError):
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A level of a backend and what is changed in it: passes, and options as "NAME=VALUE".
+    """A level of a backend and the changes of it: passes, and options as "NAME=VALUE".
 
     Written LEVEL+STEP+STEP, and taken wherever a level is; a level is a pipeline without steps.
     """
@@ -57,7 +58,7 @@ class Pipeline:
 
     @property
     def brief(self) -> str:
-        """For people, and for what does not depend on the steps."""
+        """The level with a mark for its steps, for people and for uses that ignore the steps."""
         return f"{self.level}+…" if self.steps else self.level
 
     def within(self, other: Pipeline) -> bool:

@@ -1,4 +1,4 @@
-"""Counts what an ONNX model means before anything walks it, and says what makes no sense in it.
+"""Counts the nodes that an ONNX model means before anything walks it, and rejects senseless ones.
 
 A file of three kilobytes can be a model of 2^40 nodes once its functions are written out, and one
 whose functions call themselves has no end. Shape inference, inlining and the rest of ONNX find out
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto
 
 MAX_NODES = 1_000_000
-"""Of a model, with its functions written out at every call; the largest models that exporters write
-of modules have some ten thousand."""
-_WORDS = 200  # characters of what the checker says
+"""The most nodes of a model with its functions written out at every call; the largest models that
+exporters write of modules have some ten thousand."""
+_WORDS = 200  # characters of the checker's message
 _SHOWN = 5  # functions of a circle that an error names
 
 
 class Unusable(Unreadable):
-    """A model that is whole, but means too much, or nothing; the message says why."""
+    """A model that is complete, but means too much, or nothing; the message has the reason."""
 
 
 def check_bounds(model: ModelProto, of: object = "the model") -> None:
@@ -78,8 +78,8 @@ def blaming(
         try:
             checker.check_model(model)
         except Exception as problem:  # of several classes
-            told = " ".join(str(problem).split())[:_WORDS]
-            raise Unusable(f"{of} is not valid: {told}") from error
+            message = " ".join(str(problem).split())[:_WORDS]
+            raise Unusable(f"{of} is not valid: {message}") from error
         raise
 
 
@@ -114,7 +114,7 @@ def _written_out(model: ModelProto) -> int:
 
 
 def _kind(node: NodeProto) -> tuple[str, str, str]:
-    """What a node calls if there is such a function."""
+    """The function that a node calls, if there is such a function."""
     return node.domain, node.op_type, node.overload
 
 

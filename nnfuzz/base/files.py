@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 PARTIAL = ".partial-"
-"""Prefix of a folder that is being written; one that is found later is a leftover of a kill."""
+"""Prefix of a folder that is being written; one that remains is a leftover of a kill."""
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -90,7 +90,7 @@ def copy_files(source: Path, target: Path) -> None:
 
 
 def remove_partial(parent: Path) -> None:
-    """Deletes what killed writers left in a folder. No writer may be at work there."""
+    """Deletes the leftovers of killed writers in a folder. No writer may be at work there."""
     for path in parent.glob(f"{PARTIAL}*"):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)

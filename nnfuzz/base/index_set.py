@@ -33,19 +33,19 @@ class IndexSet:
     @classmethod
     def parse(cls, text: str) -> Self:
         """The set that is written "0-17 19-19", ranges with both ends. Raises: ValueError."""
-        found = cls()
+        parsed = cls()
         for word in text.split():
             first, last = word.split("-")
-            found.add_range(range(int(first), int(last) + 1))
-        return found
+            parsed.add_range(range(int(first), int(last) + 1))
+        return parsed
 
     def __str__(self) -> str:
         return " ".join(f"{r.start}-{r.stop - 1}" for r in self.ranges())
 
     def __contains__(self, index: int) -> bool:
         place = self._part.of(index)
-        found = bisect_right(self._starts, place) - 1
-        return found >= 0 and place < self._ends[found]
+        position = bisect_right(self._starts, place) - 1
+        return position >= 0 and place < self._ends[position]
 
     def add(self, index: int) -> bool:
         """Adds an index of the part; returns whether it is new."""
@@ -94,7 +94,7 @@ class IndexSet:
             yield from map(self._part.index, range(start, end))
 
     def _add_places(self, start: int, end: int) -> None:
-        """Adds the places from `start` up to `end`, which is excluded, and joins what touches."""
+        """Adds the places from `start` to below `end`, and joins adjacent ranges."""
         if start >= end:
             return
         low, high = bisect_left(self._ends, start), bisect_right(self._starts, end)

@@ -33,20 +33,22 @@ FORMER = "FORMER_FIELDS"
 """Class variable of a dataclass: the names of fields that it no longer has. Files of older
 versions hold values for them, which are ignored."""
 MAX_DEPTH = 100
-"""Of nested JSON without a declared type: attributes of operators and bodies nest less than ten."""
+"""The deepest JSON without a declared type: attributes of operators and bodies nest less
+than ten.
+"""
 
 
 MOST = 1e11
-"""Of what is counted or measured, in seconds 3,000 years: what is more is out of range for clocks,
+"""The most of a count or a measure, in seconds 3,000 years: more is out of range for clocks,
 calendars and the system, and nobody means it."""
 
 
 class Unreadable(ValueError):
-    """A value that is not of the type that was declared; the message says where."""
+    """A value that is not of the declared type; the message has its place."""
 
 
 class _Misfit(Exception):
-    """What is wrong with a value inside of another one; where: the way to it, innermost first."""
+    """The fault of a value inside of another one; where: the path to it, innermost first."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem)
@@ -57,7 +59,7 @@ class _Misfit(Exception):
         self.where.append(place)
         return self
 
-    def told(self) -> str:
+    def message(self) -> str:
         return f"{''.join(reversed(self.where)) or 'it'}{self.problem}"
 
 
@@ -76,15 +78,15 @@ def read_fields(kind: type, data: Mapping[str, Json], *names: str) -> JsonObject
 
     Raises: Unreadable.
     """
-    told = {k: v for k, v in data.items() if k in names} if names else data
-    return _readable(lambda value: _fields(kind, value), told)
+    chosen = {k: v for k, v in data.items() if k in names} if names else data
+    return _readable(lambda value: _fields(kind, value), chosen)
 
 
 def _readable(reader: Reader, value: Json) -> Any:
     try:
         return reader(value)
     except _Misfit as misfit:
-        raise Unreadable(misfit.told()) from misfit.__cause__
+        raise Unreadable(misfit.message()) from misfit.__cause__
 
 
 def _reader_of(kind: Any) -> Reader:
@@ -170,19 +172,19 @@ def _any(value: Json, depth: int) -> Any:
     return [_any(item, depth - 1) for item in value] if isinstance(value, list) else value
 
 
-# -- what holds other values ------------------------------------------------------------------
+# -- values that hold other values ------------------------------------------------------------
 
 
 def _first(kinds: Sequence[Any]) -> Reader:
-    """As the first type of a union that it fits; what fits exactly comes before what is turned."""
+    """As the first type of a union that it fits; an exact fit comes before a conversion."""
     readers = [(kind, _reader_of(kind)) for kind in kinds]
 
     orders: dict[type, list[tuple[Any, Reader]]] = {}
 
     def in_order(given: type) -> list[tuple[Any, Reader]]:
-        found = sorted(readers, key=lambda pair: pair[0] is not given)
+        ordered = sorted(readers, key=lambda pair: pair[0] is not given)
         orders[given] = [
-            (k, r) for k, r in found if given is types.NoneType or k is not types.NoneType
+            (k, r) for k, r in ordered if given is types.NoneType or k is not types.NoneType
         ]
         return orders[given]
 
@@ -203,13 +205,13 @@ def _repeated(item: Reader, make: Callable[[list[Any]], Any]) -> Reader:
     def reader(value: Json) -> Any:
         if not isinstance(value, _LISTS):
             raise _unlike(list, value)
-        found: list[Any] = []
+        items: list[Any] = []
         try:
             for each in value:
-                found.append(item(each))
+                items.append(item(each))
         except _Misfit as misfit:
-            raise misfit.inside(f"[{len(found)}]") from misfit.__cause__
-        return make(found)
+            raise misfit.inside(f"[{len(items)}]") from misfit.__cause__
+        return make(items)
 
     return reader
 
@@ -220,13 +222,13 @@ def _listed(items: Sequence[Reader]) -> Reader:
             raise _unlike(list, value)
         if len(items) != len(value):
             raise _unlike(f"{len(items)} items", value)
-        found: list[Any] = []
+        values: list[Any] = []
         try:
             for item, each in zip(items, value):
-                found.append(item(each))
+                values.append(item(each))
         except _Misfit as misfit:
-            raise misfit.inside(f"[{len(found)}]") from misfit.__cause__
-        return tuple(found)
+            raise misfit.inside(f"[{len(values)}]") from misfit.__cause__
+        return tuple(values)
 
     return reader
 
@@ -235,14 +237,14 @@ def _mapped(key_reader: Reader, item: Reader) -> Reader:
     def reader(value: Json) -> Any:
         if not isinstance(value, _OBJECTS):
             raise _unlike(dict, value)
-        found = {}
+        entries = {}
         for key, each in value.items():
             name = key_reader(key)
             try:
-                found[name] = item(each)
+                entries[name] = item(each)
             except _Misfit as misfit:
                 raise misfit.inside(f".{key}") from misfit.__cause__
-        return found
+        return entries
 
     return reader
 
@@ -301,14 +303,14 @@ def _fields(kind: Any, data: Mapping[str, Json]) -> JsonObject:
     for name in data:
         if name not in readers:
             raise _unlike(f"a field of {kind.__name__}", name)
-    found = {}
+    values = {}
     try:
         for name, value in data.items():
             if reader := readers[name]:
-                found[name] = reader(value)
+                values[name] = reader(value)
     except _Misfit as misfit:
         raise misfit.inside(f".{name}") from misfit.__cause__
-    return found
+    return values
 
 
 @cache
@@ -331,7 +333,7 @@ def _built(make: Callable[[Any], Any], value: Json) -> Any:
 
 
 def _unlike(wanted: Any, value: Json) -> _Misfit:
-    """What to raise for another value than what is wanted."""
+    """The error for a value of another type than the declared one."""
     wanted = getattr(wanted, "__name__", wanted)
     got = repr(value) if isinstance(value, str | int | float) else type(value).__name__
     return _Misfit(f" should be {wanted}, not {visible(got)[:80]}")

@@ -9,12 +9,13 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 def visible(text: str) -> str:
-    """Without terminal escapes for colours; other characters that do not print are shown as \\x1b.
+    """Without terminal escapes for colours; other characters that do not print are written as
+    \\x1b.
 
     These are control characters, lone surrogates, and what Unicode has to turn the direction of
     writing. The result can be encoded in UTF-8, and has line breaks and tabs. Idempotent.
     """
-    if text.isprintable():  # nearly all, and fast to tell
+    if text.isprintable():  # nearly all texts are, and this check is fast
         return text
     return "\n".join(map(_visible, text.replace("\r\n", "\n").split("\n")))
 
@@ -43,5 +44,5 @@ def _escaped(command: re.Match[str]) -> str:
 def _visible(line: str) -> str:
     if line.isprintable():
         return line
-    shown = _COLOUR.sub("", line)
-    return "".join(c if c.isprintable() or c == "\t" else ascii(c)[1:-1] for c in shown)
+    plain = _COLOUR.sub("", line)
+    return "".join(c if c.isprintable() or c == "\t" else ascii(c)[1:-1] for c in plain)

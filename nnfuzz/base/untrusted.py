@@ -1,9 +1,9 @@
 """Everything that others have made is read here: files of findings, corpora, campaigns, models.
 
-A file of somebody else may be a pipe that never says anything, a link to a device, an archive that
+A file of somebody else may be a pipe that never sends anything, a link to a device, an archive that
 unpacks to terabytes, or a document of the right form with the wrong types in it. All of that is
 `Unreadable`, which the command line turns into one line and exit code 2. docs/SECURITY_MODEL.md
-says who is trusted with what.
+says which files are trusted, and how far.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_BYTES = 2 << 30
-"""Of any file: what a serialised protobuf may have at most, and so a model without others beside
-it."""
+"""The largest file: the most that a serialised protobuf may have, and so a model without further
+files."""
 MAX_TEXT_BYTES = 64 << 20
-"""Of a text or JSON file: the largest finding.json so far, of a seed model, had 3 MB."""
+"""The largest text or JSON file: the largest finding.json so far, of a seed model, had 3 MB."""
 MAX_ARRAY_BYTES = 1 << 30
-"""Of all arrays of an archive, unpacked: four times what a worker may grow by default."""
+"""The most of an archive's unpacked arrays: four times the default growth of a worker."""
 READ_SECONDS = 30.0
-"""For one file: a network file system that is gone answers never."""
+"""The time limit of one file: a network file system that is gone never answers."""
 _LONE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 MAX_MEMBERS = 10_000
-"""Of an archive: a finding has some twenty files, and a model some hundred arrays."""
+"""The most files of an archive: a finding has some twenty, and a model some hundred arrays."""
 _PIECE = 1 << 20  # bytes that are unpacked at a time
 _MEMBER_HEADER = 10_000  # bytes of the header of an array; NumPy's own limit
 
 
 @contextmanager
 def making_sense(of: object) -> Iterator[None]:
-    """Turns whatever its block raises into Unreadable; the block does nothing but decode.
+    """Turns any error of its block into Unreadable; the block does nothing but decode.
 
     Decoders meet every kind of exception in damaged data, and it is never a fault of nnfuzz.
     """
@@ -58,8 +58,8 @@ def making_sense(of: object) -> Iterator[None]:
     except OSError as error:
         raise Unreadable(f"{of} cannot be read: {error.strerror or error}") from error
     except Exception as error:
-        told = " ".join(str(error).split())[:200]
-        raise Unreadable(f"{of} is damaged: {type(error).__name__}: {told}") from error
+        message = " ".join(str(error).split())[:200]
+        raise Unreadable(f"{of} is damaged: {type(error).__name__}: {message}") from error
 
 
 def read_bytes(
@@ -75,23 +75,23 @@ def read_bytes(
     Raises: Unreadable for a pipe, a device or a folder, for more than `limit` bytes, for fewer than
     `length`, and if reading takes longer than `seconds`.
     """
-    found: list[bytes | BaseException] = []
+    results: list[bytes | BaseException] = []
 
     def read() -> None:
         try:
-            found.append(_content(path, limit, start, length))
+            results.append(_content(path, limit, start, length))
         except BaseException as error:
-            found.append(error)
+            results.append(error)
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
     reader.join(seconds)
     with making_sense(path):
-        if not found:
+        if not results:
             raise Unreadable(f"{path} cannot be read: it takes longer than {seconds:g} s")
-        if isinstance(found[0], BaseException):
-            raise found[0]
-    return found[0]
+        if isinstance(results[0], BaseException):
+            raise results[0]
+    return results[0]
 
 
 def _content(path: str | Path, limit: int, start: int, length: int) -> bytes:
@@ -226,10 +226,10 @@ def read_model(path: str | Path) -> ModelProto:
 def _place(path: str | Path, tensor: TensorProto) -> tuple[Path, int, int]:
     """The file that a tensor is kept in, where in it, and how many bytes. Raises: Unreadable."""
     with making_sense(f"{path}, tensor {tensor.name}"):
-        told = {entry.key: entry.value for entry in tensor.external_data}
-        file = below(Path(path).parent, told["location"])
-        size, start = file.stat().st_size, int(told.get("offset", 0))
-        length = int(told["length"]) if "length" in told else size - start
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        file = below(Path(path).parent, entries["location"])
+        size, start = file.stat().st_size, int(entries.get("offset", 0))
+        length = int(entries["length"]) if "length" in entries else size - start
         if not 0 <= start <= start + length <= size:
             raise Unreadable(f"{path} is damaged: tensor {tensor.name} is cut off")
         return file, start, length
@@ -281,7 +281,7 @@ def below(folder: str | Path, name: str) -> Path:
 
 
 def as_far_as(items: Iterable[T], what: str, missing: list[str]) -> Iterator[T]:
-    """The items that can be read, up to the first that cannot, of which `missing` tells."""
+    """The items that can be read, up to the first that cannot; `missing` gets the reason."""
     try:
         with making_sense(what):
             yield from items
@@ -290,7 +290,7 @@ def as_far_as(items: Iterable[T], what: str, missing: list[str]) -> Iterator[T]:
 
 
 def whole_or(default: object, read: Callable[[], object], what: str, missing: list[str]) -> Any:
-    """What `read` returns; if it cannot, the default, and `missing` tells of it."""
+    """The result of `read`; if it fails, the default, and `missing` gets the reason."""
     try:
         with making_sense(what):
             return read()

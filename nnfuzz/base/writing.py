@@ -97,7 +97,7 @@ def _object_writer(kind: Any) -> Callable[[Any], JsonObject]:
     rounded = {f.name: f.metadata["digits"] for f in written if "digits" in f.metadata}
 
     def as_object(value: Any) -> JsonObject:
-        found = {name: as_json(getattr(value, name)) for name in names}
-        return found | {name: round(found[name], digits) for name, digits in rounded.items()}
+        entries = {name: as_json(getattr(value, name)) for name in names}
+        return entries | {name: round(entries[name], digits) for name, digits in rounded.items()}
 
     return as_object

@@ -1,4 +1,4 @@
-"""From the findings of a campaign to the bugs of a ledger: what is new, and what has come back."""
+"""From the findings of a campaign to the bugs of a ledger: new bugs, and bugs that came back."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ Confirm = Callable[[Path, Bug], ScriptRun]
 
 
 class AdditionKind(StrEnum):
-    """What a finding is to a ledger. BACK: of a bug that a release had fixed. OTHERWISE: of a known
-    bug that now fails in another way.
+    """The relation of a finding to a ledger. BACK: of a bug that a release had fixed. OTHERWISE: of
+    a known bug that now fails in another way.
     """
 
     NEW = "new"
@@ -62,10 +62,10 @@ def findings_below(place: Path) -> list[Path]:
     if is_finding(place):
         return [place]
     within = place / "findings" if (place / "findings").is_dir() else place
-    found = sorted(path for path in within.glob("*") if is_finding(path))
-    if not found and within == place and not (place / CAMPAIGN).is_file():
+    folders = sorted(path for path in within.glob("*") if is_finding(path))
+    if not folders and within == place and not (place / CAMPAIGN).is_file():
         raise BugError(f"{place} is neither a campaign nor a finding: there is no finding in it")
-    return found
+    return folders
 
 
 def confirming(interpreters: Interpreters) -> Confirm:
@@ -97,7 +97,7 @@ class Adder:
     trusted: Callable[[Path], Trust] = lambda folder: nobody
 
     def add_all(self, place: Path) -> Iterator[Addition]:
-        """Adds what is new of a campaign or a finding, one after the other.
+        """Adds a finding, or the findings of a campaign one after the other.
 
         Raises: BugError, FindingError, OSError.
         """
@@ -112,7 +112,7 @@ class Adder:
         source = smallest(folder)
         finding = read_finding(source)
         known = KnownFailures.merged(known_by(f, self.registry) for f in {folder, source})
-        keys = {key for found in known.keys for key in found}
+        keys = {key for own_keys in known.keys for key in own_keys}
         made = _bug(finding, folder, known.hashes, keys)
         own = (
             n for n, b in bugs.items() if b.system == made.system and b.is_of(known.hashes, keys)
@@ -199,11 +199,11 @@ def _bug(finding: Finding, folder: Path, signatures: frozenset[str], keys: set[K
         keys=tuple(sorted(map(str, keys))),
     )
     bug = bug.failing_in(release_in(failure.targets[0].release))
-    for found in (b.release for b in finding.origin.bisection if b.release):  # by nnfuzz bisect
-        if newer(found, bug.last_bad_release):
-            bug = replace(bug, right_release=found)
+    for release in (b.release for b in finding.origin.bisection if b.release):  # by nnfuzz bisect
+        if newer(release, bug.last_bad_release):
+            bug = replace(bug, right_release=release)
         else:
-            bug = replace(bug, first_bad_release=found)
+            bug = replace(bug, first_bad_release=release)
     return bug
 
 

@@ -57,7 +57,7 @@ class BugState(_Word):
 
 
 class ScriptResult(_Word):
-    """What the script of a bug shows. OTHERWISE: it fails for another reason than the bug."""
+    """The result of a bug's script. OTHERWISE: it fails for another reason than the bug."""
 
     REPRODUCES = "reproduces"
     RIGHT = "right"
@@ -121,12 +121,12 @@ class Bug:
         self.known()
 
     def known(self) -> KnownFailures:
-        """What failures of this bug are recognised by. Raises: KnownError."""
+        """The known failures by which this bug is recognised. Raises: KnownError."""
         own = f"backend={self.system} "
         lines = [*self.signatures, *(own * ("backend=" not in p) + p for p in self.patterns)]
-        found = KnownFailures.parse(lines, "signatures and patterns")
+        known = KnownFailures.parse(lines, "signatures and patterns")
         keys = (frozenset(Key.parse_all(self.keys)),) if self.keys else ()
-        return replace(found, keys=keys)
+        return replace(known, keys=keys)
 
     def is_of(self, signatures: Iterable[str], keys: Iterable[Key]) -> bool:
         """Whether a finding with these signatures and keys has this bug as its cause."""
@@ -214,9 +214,9 @@ def _plain(value: object) -> object:
 
 
 def bug_text(bug: Bug) -> str:
-    """The content of bug.toml; fields that say nothing are left out."""
-    found: JsonObject = {"schema": SCHEMA}
-    found |= {k: v for k, v in fields_as_json(bug).items() if v or k in ("title", "system")}
-    if releases := found.pop("releases", None):
-        found["releases"] = dict(sorted(releases.items(), key=lambda pair: Version(pair[0])))
-    return toml_text(found)
+    """The content of bug.toml; empty fields are left out."""
+    fields: JsonObject = {"schema": SCHEMA}
+    fields |= {k: v for k, v in fields_as_json(bug).items() if v or k in ("title", "system")}
+    if releases := fields.pop("releases", None):
+        fields["releases"] = dict(sorted(releases.items(), key=lambda pair: Version(pair[0])))
+    return toml_text(fields)

@@ -21,8 +21,9 @@ REPEATS = 3
 
 
 class BugChange(StrEnum):
-    """What a check means for a bug. BACK is a regression. GONE: it does not reproduce in a release
-    in which it did. ABSENT: a release before or behind the bad ones does not have it, as is known.
+    """The result of a check for a bug. BACK is a regression. GONE: it does not reproduce in a
+    release in which it did. ABSENT: a release before or behind the bad ones does not have it, as is
+    known.
     """
 
     STILL = "still there"
@@ -37,7 +38,7 @@ class BugChange(StrEnum):
 
 
 _DOUBTED = (BugChange.FIXED, BugChange.GONE)
-"""What is believed only if the script is right several times."""
+"""Changes that count only if the script is right several times."""
 NEWS = (BugChange.FIXED, BugChange.BACK, BugChange.FLAKY, BugChange.GONE, BugChange.OTHERWISE)
 
 
@@ -59,10 +60,10 @@ class Checked:
     @property
     def line(self) -> str:
         """One line about it, for a terminal."""
-        told = f"fixed in {self.bug.right_release}" if self.change is BugChange.FIXED else ""
-        told = f"back, was fixed in {self.fixed_in or '?'}" if self.is_regression else told
+        change = f"fixed in {self.bug.right_release}" if self.change is BugChange.FIXED else ""
+        change = f"back, was fixed in {self.fixed_in or '?'}" if self.is_regression else change
         where = f"{self.system} {self.release}".strip()
-        return f"{self.name}: {told or self.change} ({where}): {self.message}"
+        return f"{self.name}: {change or self.change} ({where}): {self.message}"
 
     @property
     def is_regression(self) -> bool:
@@ -70,7 +71,7 @@ class Checked:
 
 
 def judged(bug: Bug, release: str, runs: Sequence[ScriptRun], today: date) -> tuple[BugChange, Bug]:
-    """What the runs of a bug's script in a release mean, and the bug with its new state.
+    """The change that the runs of a bug's script in a release mean, and the bug with its new state.
 
     runs: at least one; several only if the first ones do not reproduce the bug.
     """
@@ -142,8 +143,8 @@ class Checker:
         except ReleaseError as error:
             return Checked(name, bug.system, "", BugChange.CANNOT_RUN, one_line(error), bug)
         if version_of(place.release) is None:
-            told = f"{bug.system} is not installed"
-            return Checked(name, bug.system, "", BugChange.CANNOT_RUN, told, bug)
+            reason = f"{bug.system} is not installed"
+            return Checked(name, bug.system, "", BugChange.CANNOT_RUN, reason, bug)
         runs = self._runs(name, bug, place)
         change, now = judged(bug, place.release, runs, self.today)
         history = None

@@ -1,4 +1,6 @@
-"""Where scripts of bugs run: what is installed, a release, a wheel, a nightly, another Python."""
+"""Where scripts of bugs run: the installed compiler, a release, a wheel, a nightly,
+another Python.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ from nnfuzz.base.untrusted import read_bytes
 from nnfuzz.bugs.bug import Bug
 
 SECONDS = 60.0
-"""For another Python to say which release it has."""
+"""Seconds for another Python to print its release."""
 _ASK = "import importlib.metadata as m, sys; print(m.version(sys.argv[1]))"
 
 
@@ -153,7 +155,7 @@ class Interpreters:
         return Interpreter(str(made.python), release)
 
     def _once(self, packages: tuple[str, ...], make: Callable[[], T]) -> T:
-        """What `make` returns. Raises: ReleaseError, at once if it did so before."""
+        """The result of `make`. Raises: ReleaseError, at once if it did so before."""
         if packages in self.failed:
             raise self.failed[packages]
         try:

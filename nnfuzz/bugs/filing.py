@@ -1,4 +1,4 @@
-"""Whether a finding may be filed: not what a ledger or a dump of the tracker has already."""
+"""Whether a finding may be filed: not if a ledger or a dump of the tracker has it already."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Filing:
     ) -> Filing:
         """folders: of the finding, as it was found and reduced: what any of them is known by."""
         known = KnownFailures.merged(known_by(place, registry) for place in folders)
-        keys = frozenset(key for found in known.keys for key in found)
+        keys = frozenset(key for own in known.keys for key in own)
         system = finding.backend.name if finding.backend else finding.failure.backend
         return cls(system, known.hashes, keys, words)
 
@@ -116,7 +116,9 @@ class Filing:
 
 
 def releases_sentence(bug: Bug) -> str:
-    """In which releases a bug is, and what the newest one that was tried shows; "" if unknown."""
+    """The releases that have a bug, and the result of the newest one that was tried; ""
+    if unknown.
+    """
     parts = []
     bad = [bug.first_bad_release, bug.last_bad_release]
     right = [r for r, result in bug.releases.items() if result is ScriptResult.RIGHT]

@@ -1,4 +1,4 @@
-"""What happened to the bugs of a ledger: events by day, and what each release fixed and broke."""
+"""The history of a ledger's bugs: events by day, and the bugs that each release fixed and broke."""
 
 from __future__ import annotations
 
@@ -53,30 +53,30 @@ def events(bugs: Mapping[str, Bug]) -> list[BugEvent]:
 
 def events_of(name: str, bug: Bug) -> list[BugEvent]:
     """The history of one bug: how it was found, then its notes."""
-    found = [BugEvent(name, bug.first_seen, f"new: {bug.title}", is_first=True)]
+    events = [BugEvent(name, bug.first_seen, f"new: {bug.title}", is_first=True)]
     for note in bug.notes:
         dated = _DATED.fullmatch(note)
         day, text = dated.groups() if dated else ("", note)
-        found.append(BugEvent(name, day or bug.first_seen, text))
-    return found
+        events.append(BugEvent(name, day or bug.first_seen, text))
+    return events
 
 
 def release_changes(bugs: Mapping[str, Bug]) -> dict[str, dict[str, ReleaseChanges]]:
-    """What each release changed, by system and release, the newest release first.
+    """The changes of each release, by system and release, the newest release first.
 
     A change lies between two releases that were run, so a release between them may have made it.
     """
-    found: dict[str, dict[str, ReleaseChanges]] = {}
+    by_system: dict[str, dict[str, ReleaseChanges]] = {}
     for name, bug in bugs.items():
         if bug.state is BugState.DUPLICATE:
             continue
         for release, result in changes_of(bug).items():
-            changes = found.setdefault(bug.system, {}).setdefault(release, ReleaseChanges())
+            changes = by_system.setdefault(bug.system, {}).setdefault(release, ReleaseChanges())
             right = result is ScriptResult.RIGHT
             (changes.fixed if right else changes.broke).append(name)
     return {
         system: dict(sorted(of.items(), key=lambda pair: Version(pair[0]), reverse=True))
-        for system, of in sorted(found.items())
+        for system, of in sorted(by_system.items())
     }
 
 

@@ -96,7 +96,7 @@ class Ledger:
     def locked(self, note: Note) -> Iterator[None]:
         """One process at a time changes a ledger; another one waits, and notes that it does.
 
-        What killed processes left half-written is removed.
+        Leftovers of killed processes are removed.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         lock = os.open(self.folder, os.O_RDONLY)
@@ -168,12 +168,12 @@ def is_ledger(folder: Path) -> bool:
 
 
 def known_bugs(ledger: Ledger, registry: BackendRegistry) -> KnownFailures:
-    """What campaigns need not report again: all bugs but the fixed ones, whose return is news.
+    """The bugs that campaigns need not report again: all but the fixed ones, whose return is news.
 
     A bug with the files of its finding is also known by what these give under today's rules.
     """
     names = [name for name, bug in ledger.bugs().items() if bug.state is not BugState.FIXED]
-    found = [ledger.bug(name).known() for name in names]
+    known = [ledger.bug(name).known() for name in names]
     folders = [ledger.place(name) for name in names]
-    found += [known_by(folder, registry) for folder in folders if is_finding(folder)]
-    return KnownFailures.merged(found)
+    known += [known_by(folder, registry) for folder in folders if is_finding(folder)]
+    return KnownFailures.merged(known)

@@ -24,7 +24,7 @@ RENEWED, SAME = "renewed", "is as this nnfuzz would make it"
 
 
 def refreshed(folder: Path, registry: BackendRegistry, trusted: Trust = nobody) -> str:
-    """Writes repro.py anew; returns what became of it, or why it stays. Raises: OSError."""
+    """Writes repro.py anew; returns the result, or why the old one stays. Raises: OSError."""
     try:
         text = script_of(folder, registry, trusted)
     except BugError as error:

@@ -58,5 +58,5 @@ def bugs_json(bugs: dict[str, Bug]) -> JsonObject:
 
 def counts(checked: Iterable[Checked]) -> dict[str, int]:
     """How many bugs have each change, in the order of BugChange."""
-    found = Counter(c.change for c in checked)
-    return {change.value: found[change] for change in BugChange if found[change]}
+    by_change = Counter(c.change for c in checked)
+    return {change.value: by_change[change] for change in BugChange if by_change[change]}

@@ -1,4 +1,4 @@
-"""What a test takes from the script of a bug: its definitions, and the statements that check."""
+"""The parts of a bug's script that a test takes: its definitions, and the statements that check."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ def _written_steps(nodes: Sequence[ast.stmt], lines: list[str], claim: Claim) ->
         if isinstance(node, ast.Expr) and ast.unparse(node).startswith("print("):
             continue
         own = range(node.lineno, (node.end_lineno or node.lineno) + 1)
-        found = [_replaced(lines[number - 1], claims.get(number)) for number in own]
-        yield from textwrap.dedent("\n".join(found)).splitlines()
+        replaced = [_replaced(lines[number - 1], claims.get(number)) for number in own]
+        yield from textwrap.dedent("\n".join(replaced)).splitlines()
 
 
 def _replaced(line: str, text: str | None) -> str:
@@ -127,30 +127,30 @@ def _asserted(code: ast.expr, claim: Claim, is_handler: bool) -> str:
 
 
 class _WithoutArguments(ast.NodeTransformer):
-    """Replaces what depends on the command line by what is there without arguments."""
+    """Replaces values that depend on the command line by those without arguments."""
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
         return node.orelse if "sys.argv" in ast.unparse(node.test) else node
 
 
-# -- what stays as it is ----------------------------------------------------------------------
+# -- unchanged parts --------------------------------------------------------------------------
 
 
 def _body(nodes: Iterable[ast.stmt], lines: list[str]) -> list[str]:
     """The lines of all statements that a test has as well, with the blank lines before them."""
-    found: list[str] = []
+    body: list[str] = []
     for node in nodes:
-        if isinstance(node, ast.Try):  # for what cannot be imported
-            found += _body(node.body, lines)
+        if isinstance(node, ast.Try):  # for modules that cannot be imported
+            body += _body(node.body, lines)
         elif not _dropped(node):
             start = node.lineno - 1
             before = lines[:start]
             while before and not before[-1].strip():
-                found.append("")
+                body.append("")
                 before.pop()
-            found.append(lines[start][node.col_offset :])
-            found += lines[node.lineno : node.end_lineno]
-    return found
+            body.append(lines[start][node.col_offset :])
+            body += lines[node.lineno : node.end_lineno]
+    return body
 
 
 def _text(lines: list[str]) -> str:

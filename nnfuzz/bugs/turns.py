@@ -42,12 +42,12 @@ class Turn:
 
 @dataclass(frozen=True)
 class WatchState:
-    """What a watch has to remember beside its ledger.
+    """The memory of a watch beside its ledger.
 
     turns: the last ones. checked: the releases of each system on which the ledger was checked, or
     which cannot be installed. under_way: the release of a system's turn that has not ended, and how
     often that turn was begun. announced: identities of the events that were reported as new; None
-    before the first turn, which announces nothing of what is there. outbox: those among them that
+    before the first turn, which announces no earlier event. outbox: those among them that
     the command of announce has not accepted yet.
     """
 

@@ -98,9 +98,10 @@ class BackendPool(Pool[BackendSlot, LongRunOrder, Ran]):
         self.cpu = self.compiler_cpu = self.probe_cpu = 0.0
         """CPU seconds of workers for tests, inside of the compiler, and of workers for probes."""
         self.habits: tuple[Deviation, ...] = ()
-        """What the compiler computes otherwise everywhere, as far as it was asked."""
+        """The compiler's habits: numbers that it computes otherwise everywhere, as far as is known.
+        """
         self.hung = 0
-        """Elementary models that the compiler did not answer in time when it was asked."""
+        """The number of elementary models on which the compiler exceeded its time."""
         self._faults = 0
         self.works = False
         """Whether some model did well, of earlier sessions as well: from then on, a mistake of the
@@ -111,7 +112,7 @@ class BackendPool(Pool[BackendSlot, LongRunOrder, Ran]):
         self.pace = Pace(self.workers[0].runner.sandbox.limits.seconds)
         self.aside = LongRuns(self.pace, self._anew, self._ended_aside, backlog)
         self._spares: list[BackendRunner] = []
-        """From the first long run on, those whose workers are ready when the next makes way."""
+        """Runners with idle workers for the next long run; none before the first long run."""
 
     @property
     def name(self) -> str:
@@ -134,7 +135,7 @@ class BackendPool(Pool[BackendSlot, LongRunOrder, Ran]):
         return versions
 
     def learn_habits(self, seconds: float = math.inf) -> tuple[Deviation, ...]:
-        """Asks the first worker, which also shows what to expect of levels.
+        """Determines the habits on the first worker, which also gives the usual times of levels.
 
         seconds: after which no more is asked. Raises: RunnerError.
         """
@@ -148,7 +149,7 @@ class BackendPool(Pool[BackendSlot, LongRunOrder, Ran]):
     def submit(
         self, run: Run, urgent: bool = False, watcher: Watcher | None = None
     ) -> Pending[Ran]:
-        """Queues a run; urgent ones go first, and what is known to be slow goes aside."""
+        """Queues a run; urgent ones go first, and those known to be slow go aside."""
         order = LongRunOrder(run, Pending(), watcher, run.slow)
         if run.slow:
             self.aside.submit(order)
@@ -157,7 +158,7 @@ class BackendPool(Pool[BackendSlot, LongRunOrder, Ran]):
         return order.answer
 
     def dispatch(self, more: Callable[[], LongRunOrder | None] = lambda: None) -> None:
-        """Hands work to idle workers, and looks after what takes long."""
+        """Hands work to idle workers, and moves long runs aside."""
         for slot in self.workers:
             if slot.waited > self.pace.unusual and self.aside.room:
                 self._move_aside(slot)
@@ -195,7 +196,7 @@ class BackendPool(Pool[BackendSlot, LongRunOrder, Ran]):
 
     @property
     def at_work(self) -> bool:
-        """Whether there is more to wait for than what goes on aside."""
+        """Whether there is more to wait for than the long runs."""
         return super().busy
 
     @property
@@ -212,7 +213,7 @@ class BackendPool(Pool[BackendSlot, LongRunOrder, Ran]):
         return min(MOST_AHEAD, math.ceil(self.pace.meanwhile / len(self.levels)))
 
     def give_up(self) -> None:
-        """Stops what takes long, which is suspected to hang, and forgets what is queued."""
+        """Stops long runs, which are suspected to hang, and empties the queue."""
         for slot in self.workers:
             if slot.order and slot.active and slot.waited > self.pace.unusual:
                 LongRun(self.name, slot.active, slot.order).suspected()
@@ -228,7 +229,7 @@ class BackendPool(Pool[BackendSlot, LongRunOrder, Ran]):
         self.server.close()
 
     def _anew(self, order: LongRunOrder) -> LongRun:
-        """Has a new worker carry out what is known to be slow."""
+        """Has a new worker carry out a run that is known to be slow."""
         long = LongRun(self.name, self._runner(), order)
         order.run.submit(long.runner)
         return long
@@ -267,8 +268,8 @@ class BackendPool(Pool[BackendSlot, LongRunOrder, Ran]):
         for outcome in [] if isinstance(result, RunnerError) else result:
             if outcome.kind is OutcomeKind.TIMEOUT:
                 seconds = sum(outcome.seconds.values())
-                told = self.name, outcome.level, outcome.stage
-                order.suspected(Waiting(order.run.case.id, *told, seconds))
+                place = self.name, outcome.level, outcome.stage
+                order.suspected(Waiting(order.run.case.id, *place, seconds))
         order.answer.complete(result)
 
     def _count_cpu(self, order: LongRunOrder, sandbox: Sandbox, result: Ran) -> None:

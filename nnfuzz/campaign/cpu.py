@@ -1,4 +1,4 @@
-"""CPU time of the tests of a session, and who has spent it."""
+"""CPU time of the tests of a session, by kind of process."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ class CpuMeter:
         self._after: dict[str, float] | None = None
 
     def begin(self) -> None:
-        """Leaves out what came before: starting, asking compilers, probing."""
+        """Leaves out earlier work: starting, determining habits, probing."""
         self._before = self._spent()
         self.phases.clear()
 
     def end(self) -> None:
-        """Leaves out what comes now: reductions after the last test."""
+        """Leaves out later work: reductions after the last test."""
         self._after = self._spent()
 
     def per_test(self, tests: int, probes: int = 0) -> dict[str, float | dict[str, float]]:
         """Milliseconds per test: `compilers` inside of their stages, `own` everything else, and
-        what that consists of. The workers' own part is what they do before and behind the stages.
+        the parts of that. The workers' own part is their work before and behind the stages.
 
-        probes: how many models of one operator ran meanwhile, to learn what compilers support. What
-        these took, compilers included, is told beside it, per test too: they get fewer with time.
-        The parent does the same for a probe as for a test.
+        probes: how many models of one operator ran meanwhile, to learn what compilers support.
+        Their time, compilers included, is listed separately, per test too: they get fewer with
+        time. The parent does the same for a probe as for a test.
         """
         spent = {
             who: seconds - self._before.get(who, 0.0)

@@ -103,7 +103,7 @@ class EpochDecider:
             self._deadline = time.monotonic() + config.first_probing
 
     def _room(self, first: int, end: int) -> int:
-        """How many signatures may be probed beside the tests of an epoch, whatever the answers are:
+        """How many signatures may be probed beside the tests of an epoch, for all possible answers:
         at no time are there more probes than tests.
         """
         left = self._config.probes_before(end) - (self._prober.spent - self._spent)
@@ -125,7 +125,9 @@ class EpochDecider:
         if self._config.learn and self._more():
             before, room = self.end, self._room(self._begins(self.number), self.end)
             asked = self._prober.learn(observations, before, most=room)
-            if self._config.probe_seconds:  # half of the rest is for what no test asks for
+            if (
+                self._config.probe_seconds
+            ):  # half of the rest is for signatures that no test gives reason to probe
                 self._prober.ask_all((room - asked) // 2, before)
         self._learner.learn(observations, self.number + 1)
         self._learned += 1
@@ -146,7 +148,7 @@ class EpochDecider:
 
     @property
     def avoided(self) -> list[AvoidedRow]:
-        """What generation is to keep away from, by what was learnt so far."""
+        """The items that generation avoids, by all that was learnt so far."""
         return self._learner.avoided
 
     def _note(self, text: str) -> None:
@@ -202,8 +204,8 @@ class Epochs:
 
     @property
     def avoided(self) -> list[AvoidedRow]:
-        """What generation keeps away from, by item: in a campaign of one node what is decided by
-        now, in a part of one what holds in the current epoch.
+        """The items that generation avoids: in a campaign of one node by all decisions so far, in a
+        part of a campaign by those of the current epoch.
         """
         return self._decider.avoided if self._leased is None else self._avoided
 

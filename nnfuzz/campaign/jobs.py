@@ -1,4 +1,4 @@
-"""What producers work on next: the indexes of a campaign, and probes in between."""
+"""The next jobs of producers: the indexes of a campaign, and probes in between."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from nnfuzz.testcase.jobs import Produce
 MOST_RETURNS = 3
 """Each after MOST_KILLS of nnfuzz.sandbox.sandbox."""
 Produced = Callable[[TestId, Reply[TestCase | NotProduced] | Trouble, int], None]
-"""What takes the end of a job: what was to be made, event and epoch."""
+"""A function that takes the end of a job: the test or probe, event and epoch."""
 
 
 class Indexes(Protocol):
@@ -42,7 +42,7 @@ class Indexes(Protocol):
 
 
 class OwnIndexes:
-    """Those of a campaign, or of one of its parts.
+    """The indexes of a campaign, or of one of its parts.
 
     limit: of the indexes; None: no end. done: whether an earlier session has run one. part: beyond
     which there are none.
@@ -104,7 +104,7 @@ class JobSource:
 
     @property
     def left(self) -> bool:
-        """Whether some index was not asked for yet."""
+        """Whether some index was not handed out yet."""
         return bool(self._returned) or self._indexes.left
 
     def put_back(self, job: Produce) -> bool:

@@ -26,7 +26,7 @@ Ran = list[Outcome] | RunnerError
 
 
 class Watcher(Protocol):
-    """Who has asked for a run, and wants to know what becomes of it."""
+    """The test that has ordered a run, and is informed of its course."""
 
     def suspected(self, waiting: Waiting) -> str:
         """It looks like a hang. Its answer is still to come, however late. Returns the signature
@@ -81,7 +81,7 @@ class LongRun(Worker[LongRunOrder, Ran]):
 
     @property
     def seconds(self) -> float:
-        """For which its present level was waited for."""
+        """The seconds since its present level began."""
         return self.runner.sandbox.waited
 
     def suspected(self) -> None:
@@ -90,21 +90,23 @@ class LongRun(Worker[LongRunOrder, Ran]):
         self.order.suspected(self.waiting())
 
     def waiting(self) -> Waiting:
-        """What the worker says is not to be trusted: it becomes a level and stage of the run."""
+        """The wait for this run. The worker's own report is not trusted: only levels of the run
+        count.
+        """
         assert self.order is not None
         run = self.order.run
-        told, _, level = self.runner.sandbox.stage.partition(" ")
+        reported, _, level = self.runner.sandbox.stage.partition(" ")
         # A long pipeline is cut off.
         level = next((own for own in run.levels if level and own.startswith(level)), run.levels[0])
-        stage = next((stage for stage in Stage if stage == told), Stage.IMPORT)
+        stage = next((stage for stage in Stage if stage == reported), Stage.IMPORT)
         return Waiting(run.case.id, self.backend, level, stage, self.seconds)
 
 
 class LongRuns(Pool[LongRun, LongRunOrder, Ran]):
-    """What takes much longer than usual goes on here (nnfuzz.campaign.pace).
+    """Runs that take much longer than usual go on here (nnfuzz.campaign.pace).
 
-    What then looks like a hang, a suspect, is told to whoever asked for it. SUSPECTS of these go on
-    up to the time limit, which alone decides what came of them; others are stopped and begin anew
+    A run that then looks like a hang is a suspect, and its test is informed. SUSPECTS of these go
+    on up to the time limit, which alone decides their outcome; others are stopped and begin anew
     when it is their turn. The repetitions of a hang run at the same time. queue: those that wait
     for their turn. known: the signatures of confirmed hangs, if the clock ends the campaign: then a
     suspect has until `Pace.hopeless` to answer, and no more time if its signature is among them.
@@ -132,7 +134,7 @@ class LongRuns(Pool[LongRun, LongRunOrder, Ran]):
         self._end(worker, order, result)
 
     def submit(self, order: LongRunOrder) -> None:
-        """Queues what is known to be slow; the repetitions of one hang before the next one."""
+        """Queues runs known to be slow; the repetitions of one hang before the next one."""
         if order.run.fresh:
             self.queue.appendleft(order)
         else:
@@ -150,17 +152,13 @@ class LongRuns(Pool[LongRun, LongRunOrder, Ran]):
         return len(self.workers) - self._suspected() < DOUBTFUL
 
     def dispatch(self, more: Callable[[], LongRunOrder | None] = lambda: None) -> None:
-        """Tells what looks like a hang, ends what has had its time, and starts what waits for its
-        turn.
-        """
+        """Reports runs that look like hangs, ends overdue ones, and starts queued ones."""
         for run in [*self.workers]:
             if not run.suspect and run.seconds > self._pace.suspicious:
                 self._suspect(run)
             if run.suspect and run.seconds > self._allowed(run):
-                told = (
-                    f"no answer for {run.seconds:.0f} s, where others take {self._pace.tail:.2g} s"
-                )
-                run.runner.sandbox.expire(told)
+                usual = f"where others take {self._pace.tail:.2g} s"
+                run.runner.sandbox.expire(f"no answer for {run.seconds:.0f} s, {usual}")
         while self.queue and (self.queue[0].run.fresh or self._suspected() < SUSPECTS):
             self.workers.append(self._start(self.queue.popleft()))
 
@@ -171,8 +169,8 @@ class LongRuns(Pool[LongRun, LongRunOrder, Ran]):
 
     def waiting(self) -> list[Waiting]:
         """The suspects that are waited for, the longest first."""
-        found = [run.waiting() for run in self.workers if run.suspect]
-        return sorted(found, key=lambda waiting: -waiting.seconds)
+        suspects = [run.waiting() for run in self.workers if run.suspect]
+        return sorted(suspects, key=lambda waiting: -waiting.seconds)
 
     def undecided(self) -> bool:
         """Whether some run may still turn out not to hang."""
@@ -185,7 +183,7 @@ class LongRuns(Pool[LongRun, LongRunOrder, Ran]):
                 self._suspect(run)
 
     def give_up(self) -> None:
-        """Stops all of them, which are then suspected to hang, and forgets what is queued."""
+        """Stops all of them, which are then suspected to hang, and empties the queue."""
         for run in [*self.workers]:
             run.suspected()
             self.remove(run)
@@ -215,7 +213,7 @@ class LongRuns(Pool[LongRun, LongRunOrder, Ran]):
 
 
 def outcomes_or_fault(runner: BackendRunner, event: Event) -> Ran | None:
-    """What a runner makes of an event, see BackendRunner.feed."""
+    """The outcomes that an event completes, see BackendRunner.feed."""
     try:
         return runner.feed(event)
     except RunnerError as error:

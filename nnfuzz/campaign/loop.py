@@ -1,12 +1,13 @@
-"""The campaign: one thread that keeps producers and compilers busy and records what they say.
+"""The campaign: one thread that keeps producers and compilers busy and records their results.
 
     next index -> producer -> test case -> every backend at its levels -> cheap comparison
         -> judge (a producer's job; when outputs differ, or the test is sampled)
         -> repetition in fresh workers -> finding folder -> one transaction
         -> reduction beside it
-        -> at the first index of each epoch: what is refused and avoided from there on
+        -> at the first index of each epoch: the signatures that are refused and avoided from there
+        on
 
-The parent runs no compiler and no PyTorch; whatever dies costs one index.
+The parent runs no compiler and no PyTorch; a process that dies costs one index.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ SHOWN_SECONDS = 0.5  # between two looks at how far the campaign is, which cost 
 TRIM_SECONDS = 10.0  # between two times that free memory is given back
 QUEUED_BYTES = 512 << 20  # of tests that are under way, with the outputs that are expected of them
 STANDSTILLS = "standstills"
-"""In the meta table: how often processes did not answer, by what they are."""
+"""In the meta table: how often processes did not answer, by kind of process."""
 SETTLE_SECONDS = 5.0  # after the time limit, for tests that await a verdict or a confirmation
 
 
@@ -59,8 +60,8 @@ def _heap_frozen() -> Iterator[None]:
 
 
 def _trim() -> None:
-    """Gives free memory back to the system, where the C library can: what lies scattered among what
-    is in use it keeps, more of it over days.
+    """Gives free memory back to the system, where the C library can: pieces between others that are
+    in use are kept, and grow over days.
     """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
@@ -70,7 +71,7 @@ def _trim() -> None:
 class Loop:
     """One session of a campaign.
 
-    stopped: asked often; once true, what is open is dropped. indexes: that are tested, if these are
+    stopped: called often; once true, open tests are dropped. indexes: that are tested, if these are
     not the ones of the campaign, or of its part.
     """
 
@@ -104,7 +105,7 @@ class Loop:
             for pool in backends:
                 pool.aside.known = self._suspects.known
         self._overtime = self._time_is_up() and bool(self._suspects.earlier)
-        """Whether the session is there to decide what earlier ones have left, and nothing else."""
+        """Whether the session only decides runs that earlier sessions left undecided."""
         self.cpu = CpuMeter(producers, backends)
         self._tests = UnderWay(
             config, recorder, producers, backends, prober, self._suspects, self.cpu
@@ -176,7 +177,7 @@ class Loop:
         return self.recorder.seconds()
 
     def cpu_ms(self) -> dict[str, float | dict[str, float]]:
-        """Milliseconds of CPU time per test of this session, by who has spent them."""
+        """Milliseconds of CPU time per test of this session, by kind of process."""
         tests = self.recorder.figures.tests - self._tests_before
         return self.cpu.per_test(tests, 0 if self._probing else self._tests.probes)
 
@@ -205,8 +206,8 @@ class Loop:
         return self._jobs.test()
 
     def _settle(self) -> None:
-        """Gives verdicts and confirmations a few more seconds, unless the user is waiting. What
-        looks like a hang is left to another session.
+        """Gives verdicts and confirmations a few more seconds, unless the user is waiting. A run
+        that looks like a hang is left to another session.
         """
         deadline = time.monotonic() + SETTLE_SECONDS
         for pool in self.backends:
@@ -220,7 +221,7 @@ class Loop:
             pool.give_up()
 
     def _reduce_rest(self) -> None:
-        """Reduces what could not be reduced on the way, for a time that is announced."""
+        """Reduces findings that could not be reduced on the way, for a time that is announced."""
         waiting = self.recorder.open()
         left = self.reducer.waiting() or self.reducer.owed()
         if not left or self._stopped():
@@ -230,7 +231,7 @@ class Loop:
         before = len(self.recorder.reductions)
 
         def granted() -> float:
-            """Seconds in all: what is left may turn out to be more causes than it seemed."""
+            """Seconds in all: the remaining findings may have more causes than it seemed."""
             count = len(self.recorder.reductions) - before + self.recorder.open()
             return max(least, count * self.config.reducer.seconds / workers)
 
@@ -270,8 +271,9 @@ class Loop:
         if not any(sandbox.busy for sandbox in sandboxes):
             time.sleep(LEAST_TICK_SECONDS)  # other parts of the campaign are waited for
         events = wait(sandboxes, min(TICK_SECONDS, due))
-        for found in (found for sandbox in sandboxes for found in sandbox.take_standstills()):
-            self._tell(found)
+        for sandbox in sandboxes:
+            for standstill in sandbox.take_standstills():
+                self._note_standstill(standstill)
         for sandbox, event in events:
             if not self.producers.feed(sandbox, event) and not self.reducer.feed(sandbox, event):
                 any(pool.feed(sandbox, event) for pool in self.backends)
@@ -281,10 +283,10 @@ class Loop:
             self._last_trim = time.monotonic()
             _trim()
 
-    def _tell(self, found: Standstill) -> None:
-        """Says that a process did not answer, and counts it."""
-        self.observer.note(str(found))
-        self.standstills[found.who] += 1
+    def _note_standstill(self, standstill: Standstill) -> None:
+        """Reports that a process did not answer, and counts it."""
+        self.observer.note(str(standstill))
+        self.standstills[standstill.who] += 1
         self.recorder.store.set_meta(STANDSTILLS, self.standstills)
 
     def _sandboxes(self) -> list[Any]:
@@ -327,8 +329,8 @@ class Loop:
 
     def _tick(self, final: bool = False) -> None:
         self._last_tick = time.monotonic()
-        if told := self._suspects.most(self.recorder.figures.tests - self._tests_before):
-            self.observer.note(told)
+        if warning := self._suspects.most(self.recorder.figures.tests - self._tests_before):
+            self.observer.note(warning)
         self.observer.update(self.snapshot("done" if final else None))
 
     def snapshot(self, phase: str | None = None) -> CampaignSnapshot:

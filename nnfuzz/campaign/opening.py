@@ -1,4 +1,4 @@
-"""Puts the parts of a campaign together: workers, knowledge about compilers, leases, the loop."""
+"""Assembles a campaign: workers, knowledge about compilers, leases, the loop."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ campaign that the clock ends. A turn takes minutes, and --resume goes on with th
 
 @dataclass(frozen=True)
 class Opening:
-    """What a session begins with.
+    """The options with which a session begins.
 
     coordinator: lends ranges of indexes to this node of a cluster. again: indexes of tests that are
     to be repeated. thorough: whether probes run at every level, and nothing but probes is run.
@@ -106,13 +106,13 @@ class Session:
         )
 
     def _standstills(self) -> dict[str, int]:
-        """By what did not answer, the campaign's own thread included."""
-        found, own = self.loop.standstills, self.watchdog.standstills
+        """How often each kind of process did not answer, the campaign's own thread included."""
+        counts, own = self.loop.standstills, self.watchdog.standstills
         if own:
-            found["campaign"] += own
+            counts["campaign"] += own
             self.watchdog.standstills = 0
-            self.store.set_meta(STANDSTILLS, found)
-        return dict(found)
+            self.store.set_meta(STANDSTILLS, counts)
+        return dict(counts)
 
 
 @contextmanager
@@ -186,7 +186,7 @@ class CampaignWorkers:
 
 
 class Knowledge:
-    """What compilers are and support, as far as that is known when a session begins.
+    """The knowledge of compilers and their support tables when a session begins.
 
     used: the support tables of earlier campaigns, with their numbers of entries.
     """
@@ -219,7 +219,7 @@ class Knowledge:
 
 
 def _first_steps(config: CampaignConfig) -> str:
-    """What happens before and beside the first tests, and for how long, for people."""
+    """A sentence on the work before and beside the first tests, with its limits."""
     within = f" (for at most {config.first_seconds:.0f} s)" if config.timed else ""
     probes, begins = "", f"begins with elementary models, which show how a compiler rounds{within}"
     if config.tests_limit is not None:
@@ -230,7 +230,7 @@ def _first_steps(config: CampaignConfig) -> str:
 
 
 def _ask_for_habits(opening: Opening, pools: Sequence[BackendPool]) -> None:
-    """Asks every compiler what it computes otherwise everywhere, and keeps it for reductions.
+    """Determines the habits of every compiler by running models, and keeps them for reductions.
 
     Raises: RunnerError.
     """
@@ -266,11 +266,11 @@ def _prober(opening: Opening, workers: CampaignWorkers, answers: ProbeAnswers) -
     return Prober(levels, keys, event.value.variables, answers, opening.store.probes.add)
 
 
-# -- what other nodes share -------------------------------------------------------------------
+# -- exchange with other nodes ----------------------------------------------------------------
 
 
 def _exchange(opening: Opening, versions: VersionsByBackend) -> tuple[Exchange, Leased | None]:
-    """What nodes learn from each other, and this node's leases if there are others.
+    """The exchange of observations between nodes, and this node's leases if there are others.
 
     Raises: OSError if no coordinator answers.
     """
@@ -299,7 +299,7 @@ def _name_of_node(store: Store) -> str:
     return name
 
 
-# -- what records and decides -----------------------------------------------------------------
+# -- records and decisions --------------------------------------------------------------------
 
 
 def _recorder(

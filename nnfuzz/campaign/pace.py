@@ -1,8 +1,8 @@
 """How long a backend usually takes, and after which time nothing waits for a run any more.
 
 These limits follow the clock, so they do not decide the outcome of a run: only the backend's time
-limit does. They decide what waits for the run. The exception is a campaign that ends by the clock:
-there a hang is decided sooner, by how long other runs take (`Pace.hopeless`).
+limit does. They decide which tests wait for the run. The exception is a campaign that ends by the
+clock: there a hang is decided sooner, by how long other runs take (`Pace.hopeless`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from nnfuzz.testcase.identity import TestId
 
 LATEST = 200  # levels that count, so that the pace follows the load of the machine
 TAIL = 0.95
-"""Quantile of the times that is taken for the slow end of what is usual."""
+"""Quantile of the times that is taken for the slow end of usual runs."""
 UNUSUAL, SUSPICIOUS = 1.5, 20.0
 """Multiples of the tail after which a run makes way for others, and after which it looks like a
 hang. A tail is about three times the mean: if one test in sixty hangs, waiting for twice the tail
@@ -49,8 +49,8 @@ class Waiting:
 class Pace:
     """The latest times of one backend by level. ceiling: the backend's time limit in seconds.
 
-    Each level has times of its own: one may interpret what another compiles, and take a thousand
-    times as long.
+    Each level has times of its own: one may interpret a model that another compiles, and take a
+    thousand times as long.
     """
 
     def __init__(self, ceiling: float) -> None:

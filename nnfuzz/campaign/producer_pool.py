@@ -49,7 +49,7 @@ class ProducerOrder:
 
     @property
     def purpose(self) -> str:
-        """What its CPU time is counted as: "producers", "judge" or "probes"."""
+        """The account of its CPU time: "producers", "judge" or "probes"."""
         if not isinstance(self.job, MAKING):
             return "judge"
         probes = isinstance(self.job, Produce) and isinstance(self.job.test, Probe)
@@ -77,7 +77,7 @@ class ProducerPool(Pool[ProducerSlot, ProducerOrder, Ended]):
         config: CaseConfig,
         cache: Path | None = None,
     ) -> None:
-        """config: what later epochs only add refusals to. cache: folder in which producers keep
+        """config: later epochs only add refusals to it. cache: folder in which producers keep
         what other processes need not find out again.
         """
         self.settings = settings
@@ -137,7 +137,7 @@ class ProducerPool(Pool[ProducerSlot, ProducerOrder, Ended]):
         return ProducerSlot(Sandbox(s.service, self._arguments(), limits, (), name, self.server))
 
     def _arguments(self) -> dict[str, object]:
-        """What the factory of the service is called with."""
+        """The arguments of the service's factory."""
         return {"seed": self.seed, "config": as_json(self._config), "cache": self._cache}
 
     def _count(self, event: Ended, order: ProducerOrder) -> None:

@@ -25,7 +25,7 @@ SHOWN = 10  # indexes of tests that are named in one line
 
 @dataclass(frozen=True)
 class CampaignResult:
-    """What a session leaves. refused: signature -> why."""
+    """The result of a session. refused: signature -> why."""
 
     folder: Path
     summary: Summary
@@ -73,7 +73,7 @@ def run_campaign(
 
 
 def _try_again(store: Store, config: CampaignConfig, observer: Observer) -> list[int]:
-    """Has the tests made again that a fault of nnfuzz has cost earlier sessions, and says so.
+    """Has the tests made again that earlier sessions lost to a fault of nnfuzz, and prints a note.
 
     Returns their indexes.
     """

@@ -1,11 +1,12 @@
 """Tests that look like hangs: recorded at once, decided by a time limit, and in no other's way.
 
-The time after which a run is suspected follows the clock, so it must not decide what is generated.
-In a campaign with a number of tests, the backend's time limit alone decides what is a hang, and the
-next epochs wait for suspected tests as for all others. A campaign that ends by the clock does not
-wait: its epochs count a suspected test as a hang, and a suspected probe as unanswered. Both facts
-are stored with the row, so that a resumed campaign generates the same. Such a campaign decides
-hangs by how long other runs take (nnfuzz.campaign.pace), and confirms each signature once.
+The time after which a run is suspected follows the clock, so it must not decide which tests are
+generated. In a campaign with a number of tests, the backend's time limit alone decides which runs
+are hangs, and the next epochs wait for suspected tests as for all others. A campaign that ends by
+the clock does not wait: its epochs count a suspected test as a hang, and a suspected probe as
+unanswered. Both facts are stored with the row, so that a resumed campaign generates the same. Such
+a campaign decides hangs by how long other runs take (nnfuzz.campaign.pace), and confirms each
+signature once.
 """
 
 from __future__ import annotations

@@ -31,11 +31,11 @@ from nnfuzz.triage.signature import Failure, failures
 A = TypeVar("A")
 FAULT, DEATH = procedure.FAULT, procedure.DEATH
 REFERENCE = "inputs"
-"""The stage in which a producer has PyTorch compute what is expected."""
+"""The stage in which a producer has PyTorch compute the expected outputs."""
 
 
 class RunServices(Protocol):
-    """What a test run needs from the campaign."""
+    """The services of the campaign that a test run needs."""
 
     def judge(self, order: ProducerOrder) -> None: ...
     def knows(self, signature: str, test: TestId) -> bool: ...
@@ -97,9 +97,9 @@ class TestRun(Asking):
         try:
             return await self._procedure.result()
         except Exception as error:
-            told = described_error(error)
-            message = f"{told['error_type']}: {told['message']}"
-            event = Event(FAULT, "", "campaign", "", message, told["traceback"])
+            described = described_error(error)
+            message = f"{described['error_type']}: {described['message']}"
+            event = Event(FAULT, "", "campaign", "", message, described["traceback"])
             return Result(self.case, (), events=(event,))
 
     @property
@@ -110,8 +110,8 @@ class TestRun(Asking):
     def _repeats(self, failure: Failure) -> int:
         """Runs in fresh workers that must all fail in the same way before it counts.
 
-        Exceptions come from the same code on the same model: one suffices. What is known already
-        is believed, but for mismatches, whose signatures say little.
+        Exceptions come from the same code on the same model: one suffices. A known failure
+        counts at once, but for mismatches, whose signatures are weak evidence.
         """
         known = self._knows(failure)
         if failure.kind in DIFFERENCES:
@@ -124,7 +124,7 @@ class TestRun(Asking):
     def _knows(self, failure: Failure) -> bool:
         return self.services.knows(failure.signature.hash, self.test)
 
-    # -- what takes long ------------------------------------------------------------------------
+    # -- runs that take long --------------------------------------------------------------------
 
     def suspected(self, waiting: Waiting) -> str:
         return self.services.suspected(self, waiting)
@@ -133,7 +133,7 @@ class TestRun(Asking):
         self.services.dropped(self)
 
     def failure(self, waiting: Waiting) -> Failure:
-        """What it is if it never answers: the levels before that one did well."""
+        """The failure that it is if it never answers: the levels before that one did well."""
         pool = self._pools[waiting.backend]
         compiler = pool.spec.name
         label = "" if waiting.backend == compiler else waiting.backend
@@ -145,13 +145,13 @@ class TestRun(Asking):
             Outcome(kind, stage, Target(compiler, pipeline=level), label=label)
             for kind, stage, level in ends
         ]
-        (found,) = failures(outcomes, graph=self.case.graph, fault=self.case.fault)
-        return found
+        (failure,) = failures(outcomes, graph=self.case.graph, fault=self.case.fault)
+        return failure
 
     # -- services of the experiment -------------------------------------------------------------
 
     def run(self, run: Run) -> Pending[list[Outcome] | RunnerError]:
-        """What was planned waits for its turn; what settles a test goes first."""
+        """Planned runs wait for their turn; runs that settle a test go first."""
         return self._pools[run.backend].submit(run, urgent=self.settling, watcher=self)
 
     def ask(self, job: Job[A]) -> Pending[TimedEnd[A]]:
@@ -196,7 +196,7 @@ def lost(test: TestId, event: Trouble, epoch: int) -> Evidence:
 
 
 def _own(death: Death) -> bool:
-    """Whether a worker died of what it computed."""
+    """Whether a worker died of its own computation."""
     return death.kind in (DeathKind.CRASH, DeathKind.MEMORY) and not death.from_outside
 
 

@@ -60,14 +60,14 @@ class Watchdog:
     def _watch(self) -> None:
         cpu = time.pthread_getcpuclockid(self._watched)
         tick = min(TICK_SECONDS, self._patience / 4)
-        seen, computed, looked = self._looks(), time.clock_gettime(cpu), time.monotonic()
+        looks_before, computed, looked = self._looks(), time.clock_gettime(cpu), time.monotonic()
         clock, limit = OwnTime(), self._patience
         while not self._ended.wait(tick):
             looks, computes, now = self._looks(), time.clock_gettime(cpu), time.monotonic()
             if now - looked > self._patience:
                 self._note(f"all of nnfuzz was stopped for {now - looked:.0f} s")
                 self.standstills += 1
-            if looks != seen or computes - computed > COMPUTING * tick:
+            if looks != looks_before or computes - computed > COMPUTING * tick:
                 if limit > self._patience:
                     self._note(f"the campaign goes on, after {clock.seconds:.0f} s")
                 clock, limit = OwnTime(), self._patience
@@ -78,7 +78,7 @@ class Watchdog:
                     f"the campaign itself has not gone on for {clock.seconds:.0f} s: it is at "
                     f"{self._place()}"
                 )
-            seen, computed, looked = looks, computes, now
+            looks_before, computed, looked = looks, computes, now
 
     def _place(self) -> str:
         """The innermost lines of nnfuzz that the watched thread is at, and its file."""

@@ -62,5 +62,5 @@ def _made(evidence: Evidence) -> TestCase | NotProduced:
 
 
 def _case_without_model(config: CaseConfig, failed: NotProduced) -> TestCase:
-    """What there is of a test case whose export failed."""
+    """The parts of a test case whose export failed."""
     return TestCase(failed.id, failed.graph, b"", {}, {}, {}, config.exporter, config.opset)

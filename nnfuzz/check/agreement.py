@@ -21,7 +21,7 @@ SLACK = 2.0
 
 @dataclass(frozen=True)
 class Expected:
-    """What an operator yields: the result in its own dtypes, and bounds for the floats.
+    """The results of an operator in its own dtypes, and bounds for the floats.
 
     los, his: bounds around a float64 run, None for discrete outputs that nothing can turn over.
     """
@@ -39,11 +39,11 @@ class Expected:
         bounds = [_bounds(*pair) for pair in zip(native, intervals, strict=True)]
         return cls(native, [lo for lo, _ in bounds], [hi for _, hi in bounds])
 
-    def contradicts(self, found: Sequence[np.ndarray]) -> str:
+    def contradicts(self, others: Sequence[np.ndarray]) -> str:
         """How other results differ from the expected ones; empty where they agree."""
-        if len(found) != len(self.native):
-            return f"{len(found)} outputs instead of {len(self.native)}"
-        for i, (result, lo, hi, other) in enumerate(zip(self.native, self.los, self.his, found)):
+        if len(others) != len(self.native):
+            return f"{len(others)} outputs instead of {len(self.native)}"
+        for i, (result, lo, hi, other) in enumerate(zip(self.native, self.los, self.his, others)):
             if other.dtype != result.dtype or other.shape != result.shape:
                 mine, theirs = (f"{a.dtype}{list(a.shape)}" for a in (result, other))
                 return f"output {i} is {theirs}, not {mine}"
@@ -56,7 +56,7 @@ class Expected:
 def _bounds(
     result: np.ndarray, interval: Interval
 ) -> tuple[np.ndarray, np.ndarray] | tuple[None, None]:
-    """Ends of what an implementation may return; None for a discrete output that is certain."""
+    """Bounds of an implementation's results; None for a discrete output that is certain."""
     unsure = interval.mask()
     if not is_floating(result):
         if interval.exact and not unsure.any():
@@ -99,7 +99,7 @@ def numeric_faults(op: OpSpec, arrays: Sequence[np.ndarray]) -> list[str]:
     if text:
         faults.append(f"PyTorch leaves radius: {text}")
     ranges = [_range(a) for a in arrays]
-    # Ranges do not tell floats from integers, which wrap around where floats are undefined.
+    # Ranges do not distinguish floats from integers, which wrap around where floats are undefined.
     sampled = all(a.size for a in arrays)
     if sampled and not op.feasible(*ranges) and any(map(is_floating, arrays)):
         faults.append(f"feasible{tuple(ranges)} denies inputs that lie in the domain")

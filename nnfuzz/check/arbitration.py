@@ -33,7 +33,7 @@ PATIENCE = 8
 """Instances drawn per instance that is wanted."""
 TINY = Sizes(max_dim=(1, 3, 3, 3, 3, 3, 3), max_numel=1 << 8, max_flops=1 << 16)
 SEARCH = 2000
-"""Number of instances among which one has to show what a waiver claims."""
+"""Number of instances among which one has to show the difference that a waiver claims."""
 AGREES, WAIVED, DIFFERS, UNABLE = "agrees", "waived", "differs", "unable"
 
 Example = tuple[ReferenceQuestion, str]

@@ -70,8 +70,10 @@ def preceding(
         return None
     equal = [a == b for a, b in zip(outputs[0].shape, output.shape)]
     constraints = [*op.requires(*types), *equal, *_in_range(outputs, draw.sizes)]
-    found = _settled(op, [*types, output], constraints, draw)
-    return None if found is None else (OpInstance(found.op, found.types[:-1]), found.types[-1])
+    settled = _settled(op, [*types, output], constraints, draw)
+    return (
+        None if settled is None else (OpInstance(settled.op, settled.types[:-1]), settled.types[-1])
+    )
 
 
 def blind(spec: type[OpSpec], signature: SignatureTypes, draw: Draw) -> OpInstance:
@@ -148,12 +150,12 @@ def _settled(
         env = solve(constraints, draw, free=symbols(op, types))
         if env is None:
             continue
-        found = OpInstance(op.concrete(env), tuple(t.concrete(env) for t in types))
+        instance = OpInstance(op.concrete(env), tuple(t.concrete(env) for t in types))
         limit = draw.sizes.max_numel
-        if all(math.prod(t.shape) <= limit for t in found.types) and all(
+        if all(math.prod(t.shape) <= limit for t in instance.types) and all(
             evaluate(c, env) for c in constraints
         ):
-            return found
+            return instance
     return None
 
 

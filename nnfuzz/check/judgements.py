@@ -102,4 +102,4 @@ def _is_built_in(spec: type[OpSpec]) -> bool:
 
 
 NOTHING_KEPT = Judgements()
-"""For those who ask about few operators."""
+"""Judgements that are not kept, for callers with few operators."""

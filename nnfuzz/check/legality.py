@@ -1,9 +1,9 @@
 """Operator signatures that ONNX admits at an opset: type constraints, asked once each.
 
 Dtypes entered ONNX's operators one by one (bfloat16 at opset 13, 16, 22 ..., small integers at 12,
-14 ...), so specs list what any opset admits, and what a given one does not admit is found here: in
-the schema where the lowering is one ONNX operator of the spec's name, otherwise by type inference
-over the lowering of one instance.
+14 ...), so specs list all dtypes that any opset admits, and those of a given opset are decided
+here: in the schema where the lowering is one ONNX operator of the spec's name, otherwise by type
+inference over the lowering of one instance.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def _allowed(type_str: str, named: dict[str, Types]) -> Types:
 
 
 class _Lowering:
-    """Type inference over what an operator lowers to; shapes are left out of it.
+    """Type inference over the lowering of an operator; shapes are left out of it.
 
     A few instances that lower to different ONNX operators are retyped for all signatures, since
     most lowerings care for dtypes only where they emit constants; a signature that does not bear
@@ -182,7 +182,7 @@ class _Lowering:
         self.instances = self._variants(signatures[0]) if signatures else []
 
     def admits(self, signature: SignatureTypes) -> bool:
-        """True also where no instance is found, which the checks of operators tell."""
+        """True also where no instance is found; the checks of operators report that."""
         try:
             if self.instances:
                 return all(self._typed(self._retyped(i, signature)) for i in self.instances)
@@ -192,13 +192,13 @@ class _Lowering:
         return own is None or self._typed(own)
 
     def _variants(self, signature: SignatureTypes) -> list[OpInstance]:
-        found: dict[tuple[str, ...], OpInstance] = {}
+        by_lowering: dict[tuple[str, ...], OpInstance] = {}
         for _ in range(DRAWS):
             instance = self._instance(signature)
             if instance is not None:
                 lowered = tuple(node.op_type for node in self.model(instance).graph.node)
-                found.setdefault(lowered, instance)
-        return list(found.values())
+                by_lowering.setdefault(lowered, instance)
+        return list(by_lowering.values())
 
     def _instance(self, signature: SignatureTypes) -> OpInstance | None:
         lo, hi = self.spec.inputs[0].ranks

@@ -1,4 +1,4 @@
-"""Conformance of operator specs: what `nnfuzz ops check` and the tests of a plug-in author run.
+"""Conformance of operator specs, for `nnfuzz ops check` and the tests of plug-in authors.
 
 `check_operator` holds a spec against two judges, execution in PyTorch and ONNX (checker,
 strict shape inference, values by onnx.reference and by backends that are passed in):
@@ -138,15 +138,15 @@ class _Check:
 
     def backward(self, signature: SignatureTypes) -> None:
         for rank in self.draw.shuffled(range(RANKS)):
-            found = draws.preceding(self.spec, signature, rank, self.draw)
-            if found is not None:
+            preceding = draws.preceding(self.spec, signature, rank, self.draw)
+            if preceding is not None:
                 self.report.backward += 1
-                self.sound(*found)
+                self.sound(*preceding)
                 return
         self.report.unsolved += 1
 
     def sound(self, instance: OpInstance, wanted: TensorType | None) -> None:
-        """A solved instance must pass `check` and be what it claims, for both judges."""
+        """A solved instance must pass `check` and have the claimed types and values."""
         op, types = instance.op, instance.types
         try:
             op.check(*types)
@@ -220,7 +220,7 @@ class _Check:
     def values_agree(
         self, instance: OpInstance, arrays: references.Arrays, model: Any, opset: int
     ) -> tuple[bool | None, str]:
-        """Whether a runtime computes what `torch` does; None if none can. With the reasons."""
+        """Whether a runtime agrees with `torch`; None if none can run it. With the reasons."""
         expected = Expected.of(instance.op, arrays)
         reasons: list[str] = []
         known = self.waivers.covering(instance.op, opset, instance.types)
@@ -264,7 +264,7 @@ class _Check:
     def refusal(
         self, instance: OpInstance, arrays: references.Arrays, actual: Sequence[TensorType]
     ) -> None:
-        """PyTorch runs what `requires` refuses: needlessly, if ONNX means the same by it."""
+        """PyTorch runs an instance that `requires` refuses: needlessly, if ONNX agrees with it."""
         if self.onnx_agrees(instance, arrays, actual):
             self.report.refused += 1
             self.report.example = self.report.example or f"refused: {instance}"

@@ -26,9 +26,9 @@ Kind = tuple[SignatureTypes, list[int]]
 
 @dataclass(frozen=True)
 class ReferenceQuestion:
-    """An instance with inputs and its lowering at an opset, and what `torch` makes of it.
+    """An instance with inputs, its lowering at an opset, and `torch`'s results for it.
 
-    waivers: what is declared of reference implementations there.
+    waivers: those declared for reference implementations there.
     """
 
     instance: OpInstance
@@ -64,7 +64,7 @@ class ReferenceQuestion:
         return sum(array.size for array in self.arrays)
 
     def on(self, implementation: str) -> list[Waiver]:
-        """What is declared of a reference implementation there."""
+        """The waivers that are declared for a reference implementation there."""
         return [d for d in self.waivers if d.implementation == implementation]
 
 
@@ -127,11 +127,11 @@ class Questions:
         ] == [sought]
 
     def _next(self) -> Kind:
-        found = next(self.rounds, None)
-        if found is None:
+        kind = next(self.rounds, None)
+        if kind is None:
             self.rounds = iter(self.draw.shuffled(self.opsets))
-            found = next(self.rounds)
-        return found
+            kind = next(self.rounds)
+        return kind
 
 
 def _below(opsets: list[int], waiver: Waiver | None) -> list[int]:

@@ -1,8 +1,8 @@
 """Finds the attributes of ONNX's operators that no model sets to anything but the default.
 
-A bug in what is never generated cannot be found. The lowerings of all operators are searched, as
-direct emission writes them; an attribute that stays at its default is a problem, unless the spec of
-that name declares the reason (`OpSpec.unset`).
+A bug in an operator's mode that is never generated cannot be found. The lowerings of all operators
+are searched, as direct emission writes them; an attribute that stays at its default is a problem,
+unless the spec of that name declares the reason (`OpSpec.unset`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What PyTorch and ONNX's type inference say of an operator application."""
+"""The results of PyTorch and of ONNX's type inference for an operator application."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Inferred:
     shape: tuple[int | None, ...] | None
 
     def admits(self, type_: TensorType) -> bool:
-        """Whether the type does not contradict what was inferred."""
+        """Whether the type does not contradict the inferred one."""
         if self.dtype not in (None, type_.dtype):
             return False
         if self.shape is None:
@@ -70,12 +70,12 @@ def in_domain(op: OpSpec, arrays: Sequence[np.ndarray]) -> bool:
 
 
 def _ranges(instance: OpInstance) -> list[object]:
-    """Per input, the range of its integers, or bounds of what is valid where both are finite."""
+    """Per input, the range of its integers, or its valid range where both ends are finite."""
     valid = [r if r and math.isfinite(r[1] - r[0]) else None for r in instance.op.valid]
     given = instance.op.integer_range(*instance.types)
-    found = itertools.zip_longest(instance.types, given, valid)
+    rows = itertools.zip_longest(instance.types, given, valid)
     return [
-        (own or bounds) if type_.dtype.is_float else own for type_, own, bounds in found if type_
+        (own or bounds) if type_.dtype.is_float else own for type_, own, bounds in rows if type_
     ]
 
 
@@ -110,7 +110,7 @@ def doubled(arrays: Sequence[np.ndarray]) -> list[Tensor]:
 
 
 def run_torch(op: OpSpec, arrays: Sequence[np.ndarray]) -> Arrays:
-    """What `op.torch` returns. Raises: whatever it raises; ValueError if it wrote to an input."""
+    """The results of `op.torch`. Raises: any error of it; ValueError if it wrote to an input."""
     from nnfuzz.operators.carriers import array
 
     given = torch_tensors(arrays)
@@ -125,13 +125,13 @@ def run_torch(op: OpSpec, arrays: Sequence[np.ndarray]) -> Arrays:
 def _output_dtypes(
     op: OpSpec, arrays: Sequence[np.ndarray], results: Sequence[Tensor]
 ) -> list[DType]:
-    """What the spec declares; what came out, where its predicates do not bear the inputs."""
+    """The declared dtypes, or those of the results where the spec refuses the inputs."""
     try:
         declared = [t.dtype for t in op.type_transfer(*map(type_of, arrays))]
     except Exception:
         declared = []
-    found = [DType.of(x.dtype) for x in results]
-    return declared if len(declared) == len(found) else found
+    actual = [DType.of(x.dtype) for x in results]
+    return declared if len(declared) == len(actual) else actual
 
 
 def _stored(x: Tensor, dtype: DType) -> np.ndarray:
@@ -183,10 +183,10 @@ def inferred_types(model: onnx.ModelProto) -> list[Inferred]:
         bare.CopyFrom(model)
         for output in bare.graph.output:
             output.ClearField("type")
-        found = onnx.shape_inference.infer_shapes(bare, strict_mode=True, data_prop=True)
+        inferred = onnx.shape_inference.infer_shapes(bare, strict_mode=True, data_prop=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         raise RejectedByOnnx(str(error).strip().splitlines()[-1]) from None
-    return [_inferred(output.type.tensor_type) for output in found.graph.output]
+    return [_inferred(output.type.tensor_type) for output in inferred.graph.output]
 
 
 def _inferred(type_: Any) -> Inferred:

@@ -1,4 +1,4 @@
-"""Reference implementations of ONNX: what computes the values of a model to compare with."""
+"""Reference implementations of ONNX, which compute the values of a model to compare with."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nnfuzz.backend.contract import Backend
 
 Runtime = Callable[["onnx.ModelProto", Sequence[np.ndarray]], Arrays]
-"""Runs a model with inputs x0, x1 ... Raises: Unavailable, or whatever went wrong."""
+"""Runs a model with inputs x0, x1 ... Raises: Unavailable, or any other error."""
 EVALUATOR = "onnx.reference"
 BODY = "function body"
 STANDARD_IMPLEMENTATION = "standard implementation"
@@ -31,7 +31,7 @@ class Unavailable(Exception):
 def run_reference(
     model: onnx.ModelProto, arrays: Sequence[np.ndarray], own: Sequence[type[OpRun]] = ()
 ) -> Arrays:
-    """What onnx.reference computes. Raises: Unavailable for whatever it raises.
+    """The outputs of onnx.reference. Raises: Unavailable for any error of it.
 
     It is written operator by operator in Python, so an exception of its own says nothing of a
     model that the checker has passed. own: implementations that take precedence over its own.
@@ -40,10 +40,10 @@ def run_reference(
 
     try:
         with np.errstate(all="ignore"):
-            found = ReferenceEvaluator(model, new_ops=list(own)).run(None, _named(arrays))
+            outputs = ReferenceEvaluator(model, new_ops=list(own)).run(None, _named(arrays))
     except Exception as error:
         raise Unavailable(f"{type(error).__name__}: {error}") from None
-    return [np.asarray(a) for a in found]
+    return [np.asarray(a) for a in outputs]
 
 
 def run_body(model: onnx.ModelProto, arrays: Sequence[np.ndarray]) -> Arrays:
@@ -84,7 +84,7 @@ def runtime_of_standard_implementations(own: Iterable[type[OpRun]]) -> Runtime:
 def runtime_of(backend: Backend) -> Runtime:
     """A backend at its least optimised level, run in this process.
 
-    Raises (the runtime): Unavailable for what the backend says it does not implement.
+    Raises (the runtime): Unavailable for models that the backend itself calls unsupported.
     """
 
     def run(model: onnx.ModelProto, arrays: Sequence[np.ndarray]) -> Arrays:
@@ -93,12 +93,12 @@ def runtime_of(backend: Backend) -> Runtime:
             imported = backend.import_model(model.SerializeToString())
             program = backend.compile(imported, backend.levels[0])
             stage = Stage.EXECUTE
-            found = program(_named(arrays))
+            outputs = program(_named(arrays))
         except Exception as error:
             if backend.is_unsupported(error, stage):
                 raise Unavailable(str(error)) from None
             raise
-        return [found[name] for name in imported.outputs]
+        return [outputs[name] for name in imported.outputs]
 
     return run
 
@@ -110,4 +110,4 @@ def _named(arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
 REFERENCE: Mapping[str, Runtime] = {EVALUATOR: run_reference}
 """The runtime that comes with onnx; it is asked first, backends arbitrate."""
 BUNDLED: Mapping[str, Runtime] = {**REFERENCE, BODY: run_body}
-"""What onnx itself says of its operators."""
+"""onnx's own implementations of its operators."""

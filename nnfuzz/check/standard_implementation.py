@@ -30,8 +30,8 @@ class StandardImplementation(OpRun):
 
     def _run(self, *args: Any, **attributes: object) -> tuple[np.ndarray, ...]:
         attributes = {k: _plain(v) for k, v in attributes.items() if k != "attributes"}
-        found = self.compute(*[_wide(a) for a in args], **attributes)
-        outputs = found if isinstance(found, tuple) else (found,)
+        computed = self.compute(*[_wide(a) for a in args], **attributes)
+        outputs = computed if isinstance(computed, tuple) else (computed,)
         dtype = next((a.dtype for a in args if _is_float(a)), None)
         narrow = (np.asarray(y).astype(dtype) if _is_float(y) else np.asarray(y) for y in outputs)
         return tuple(narrow)[: len(self.onnx_node.output)]
@@ -39,8 +39,8 @@ class StandardImplementation(OpRun):
 
 def standard_implementations_of(module: ModuleType) -> list[type[OpRun]]:
     """The implementations of operators that a module defines itself."""
-    found = [value for value in vars(module).values() if isinstance(value, type)]
-    return [c for c in found if issubclass(c, OpRun) and c.__module__ == module.__name__]
+    classes = [value for value in vars(module).values() if isinstance(value, type)]
+    return [c for c in classes if issubclass(c, OpRun) and c.__module__ == module.__name__]
 
 
 def _plain(value: Any) -> object:

@@ -1,6 +1,6 @@
 """The version of an operator at an opset: a compiler that takes one version may lack another.
 
-What is observed at one opset holds for every other opset at which the operator is written by the
+An observation at one opset holds for every other opset at which the operator is written by the
 same versions of ONNX's operators, so nothing needs to be asked again there.
 """
 

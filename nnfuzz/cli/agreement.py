@@ -1,4 +1,4 @@
-"""What reference implementations say of the operators, as a table and as a page."""
+"""The answers of reference implementations on the operators, as a table and as a page."""
 
 from __future__ import annotations
 
@@ -18,45 +18,46 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 LONGEST = 300
-"""Characters of what somebody raises."""
+"""Characters of an error message."""
 SHOWN = 12
 """Elements of a tensor that the page shows."""
 
 
-def agreement_table(found: Sequence[Weighed]) -> Table:
+def agreement_table(weighed: Sequence[Weighed]) -> Table:
     """A rich table for the terminal: per operator, how often each implementation agreed."""
     from rich.table import Table
 
-    names = implementations(found)
-    shown = Table()
+    names = implementations(weighed)
+    table = Table()
     for heading in ("operator", "drawn", "confirmed", *names):
-        shown.add_column(heading, justify="left" if heading == "operator" else "right")
-    for report, said in found:
-        counts = (str(said.drawn), str(said.confirmed))
-        cells = [_answers(said, name) for name in names]
-        shown.add_row(said.operator, *counts, *cells, style="" if report.ok else "red")
-    return shown
+        table.add_column(heading, justify="left" if heading == "operator" else "right")
+    for report, arbitration in weighed:
+        counts = (str(arbitration.drawn), str(arbitration.confirmed))
+        cells = [_answers(arbitration, name) for name in names]
+        table.add_row(arbitration.operator, *counts, *cells, style="" if report.ok else "red")
+    return table
 
 
-def waivers(found: Iterable[Weighed]) -> Iterator[str]:
+def waivers(weighed: Iterable[Weighed]) -> Iterator[str]:
     """Lines that list every waiver which an instance needed, with its smallest example."""
-    for _, said in found:
-        for waiver, example in said.examples.items():
-            count = said.waived[waiver]
-            yield f"{said.operator}: {waiver.implementation} {waiver.claim} ({count} times here)"
+    for _, arbitration in weighed:
+        for waiver, example in arbitration.examples.items():
+            count = arbitration.waived[waiver]
+            claim = f"{waiver.implementation} {waiver.claim}"
+            yield f"{arbitration.operator}: {claim} ({count} times here)"
             yield f"    decided by {waiver.clause}"
             if example is not None:
                 yield from (f"    {text}" for text in _example(example))
 
 
-def implementations(found: Iterable[Weighed]) -> list[str]:
-    """Names of all reference implementations that were asked, in order."""
-    return list(dict.fromkeys(name for _, said in found for name in said.answers))
+def implementations(weighed: Iterable[Weighed]) -> list[str]:
+    """Names of all reference implementations that ran, in order."""
+    return list(dict.fromkeys(name for _, arbitration in weighed for name in arbitration.answers))
 
 
-def _answers(said: Arbitration, name: str) -> str:
+def _answers(arbitration: Arbitration, name: str) -> str:
     """How often an implementation agreed: "50", "50 of 57", "" where it cannot run any instance."""
-    counts = said.answers.get(name, Counter[str]())
+    counts = arbitration.answers.get(name, Counter[str]())
     able = sum(counts.values()) - counts.get(UNABLE, 0)
     agreed = counts.get(AGREES, 0)
     return ("" if not able else str(agreed)) + (f" of {able}" if agreed < able else "")
@@ -66,22 +67,22 @@ def _answers(said: Arbitration, name: str) -> str:
 
 
 def agreement_page(
-    found: Sequence[Weighed], declared: Sequence[tuple[str, Waiver]], wanted: int, versions: str
+    weighed: Sequence[Weighed], declared: Sequence[tuple[str, Waiver]], wanted: int, versions: str
 ) -> str:
     """The text of docs/AGREEMENT.md. declared: (operator, waiver) for all that are declared."""
-    found = sorted(found, key=lambda pair: pair[1].operator.lower())
-    said = {arbitration.operator: arbitration for _, arbitration in found}
-    names = implementations(found)
+    weighed = sorted(weighed, key=lambda pair: pair[1].operator.lower())
+    arbitrations = {arbitration.operator: arbitration for _, arbitration in weighed}
+    names = implementations(weighed)
     rows = [
         {
             "report": report,
-            "said": one,
+            "arbitration": one,
             "agreements": one.agreed(EVALUATOR),
             "answers": [_answers(one, name) for name in names],
             "helpless": _brief(one.unable.get(EVALUATOR, "")),
             "unable": one.answers.get(EVALUATOR, Counter())[UNABLE],
         }
-        for report, one in found
+        for report, one in weighed
     ]
     page = environment(own=True).get_template("agreement.md.jinja")
     return page.render(
@@ -89,14 +90,14 @@ def agreement_page(
         wanted=wanted,
         found=rows,
         names=names,
-        problems=sum(len(report.problems) for report, _ in found),
+        problems=sum(len(report.problems) for report, _ in weighed),
         waivers=[
-            _waiver(name, waiver, said.get(name))
+            _waiver(name, waiver, arbitrations.get(name))
             for name, waiver in sorted(declared, key=lambda pair: pair[0].lower())
         ],
         differing=[
             f"{name}: {_brief(text)}"
-            for one in said.values()
+            for one in arbitrations.values()
             for name, text in dict(one.unexplained).items()
             if name not in STRICT
         ],
@@ -111,12 +112,16 @@ def entry(name: str, waiver: Waiver) -> list[str]:
     return [first, f"Decided by {waiver.clause}{stop}{known}"]
 
 
-def _waiver(name: str, waiver: Waiver, said: Arbitration | None) -> dict[str, object]:
-    told: dict[str, Any] = {"entry": "\n".join(entry(name, waiver)), "said": said, "example": ()}
-    if said and (example := said.examples.get(waiver)):
-        counts = {"shown": said.waived[waiver], "settled": said.settled[waiver]}
-        told |= {"example": _example(example), **counts}
-    return told
+def _waiver(name: str, waiver: Waiver, arbitration: Arbitration | None) -> dict[str, object]:
+    fields: dict[str, Any] = {
+        "entry": "\n".join(entry(name, waiver)),
+        "arbitration": arbitration,
+        "example": (),
+    }
+    if arbitration and (example := arbitration.examples.get(waiver)):
+        counts = {"shown": arbitration.waived[waiver], "settled": arbitration.settled[waiver]}
+        fields |= {"example": _example(example), **counts}
+    return fields
 
 
 def _brief(text: str) -> str:

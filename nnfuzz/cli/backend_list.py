@@ -1,4 +1,4 @@
-"""What `nnfuzz backends` prints: a line for each backend, or all about those that are named."""
+"""The output of `nnfuzz backends`: a line for each backend, or all about those that are named."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def overview(registry: BackendRegistry) -> Iterator[str]:
     yield from ("not here:", *missing) if missing else ()
     yield "options of every backend:"
     yield from _options(fields(BackendOptions))
-    yield "what the others mean: nnfuzz backends NAME"
+    yield "the meaning of other options: nnfuzz backends NAME"
     yield "whether a backend starts: nnfuzz backends --check NAME"
 
 

@@ -25,7 +25,7 @@ LONGEST = 100
 def report_campaign(
     result: CampaignResult, config: CampaignConfig, junit: Path | None, summary_md: Path | None
 ) -> None:
-    """Writes the files that were asked for. Raises: UsageError."""
+    """Writes the requested files. Raises: UsageError."""
     from nnfuzz.corpus.verify import LevelResult, Status
 
     s = result.summary
@@ -33,7 +33,7 @@ def report_campaign(
     what = f"{counted(s.tests, 'test')} in {spoken(s.seconds)}, seed {s.seed}"
     status = Status.PASSED if s.tests else Status.ERROR
     ran = LevelResult("campaign", names, "", status, seconds=s.seconds)
-    found = [
+    results = [
         _of(row, name, result.folder)
         for row, name in zip(result.findings, test_names(result.findings))
     ]
@@ -42,7 +42,7 @@ def report_campaign(
         notes.append(f"{counted(len(unseen), 'known failure')} never occurred (summary.json)")
     notes += [f"{counted(s.faults, 'fault')} of nnfuzz itself"] if s.faults else []
     suite = f"nnfuzz fuzz {names}"
-    write_reports([ran, *found], suite, f"{suite}: {what}", notes, junit, summary_md)
+    write_reports([ran, *results], suite, f"{suite}: {what}", notes, junit, summary_md)
 
 
 def test_names(rows: Sequence[FindingRow]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a command leaves for a continuous-integration server, and what it takes from it."""
+"""The files that a command writes for a continuous-integration server, and the options of it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def write_reports(
     junit: Path | None,
     summary_md: Path | None,
 ) -> None:
-    """Writes those that were asked for. suite: the name in JUnit, by which a server knows the tests
+    """Writes the requested files. suite: the name in JUnit, by which a server knows the tests
     of one run again in the next. title: the heading in Markdown. Raises: UsageError.
     """
     from nnfuzz.corpus.junit import junit_xml
@@ -63,7 +63,7 @@ def write_whole(file: Path, data: bytes) -> None:
 
 
 def shard(text: str | None) -> Shard:
-    """What --shard says; everything by default. Raises: UsageError."""
+    """The shard of --shard; everything by default. Raises: UsageError."""
     try:
         return Shard() if text is None else Shard.parse(text)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""What a shell completes: names that are found without importing PyTorch, ONNX or a compiler."""
+"""Names that a shell completes, without importing PyTorch, ONNX or a compiler."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def levels(incomplete: str) -> list[str]:
     from nnfuzz.backend.registry import BackendRegistry
 
     registry = BackendRegistry.discover()
-    found = [level for name in registry.usable() for level in registry.get(name).levels]
-    return _listed(incomplete, dict.fromkeys(found))
+    names = [level for name in registry.usable() for level in registry.get(name).levels]
+    return _listed(incomplete, dict.fromkeys(names))
 
 
 def complete_exporters(incomplete: str) -> list[str]:
@@ -48,8 +48,8 @@ def engines(incomplete: str) -> list[str]:
 def complete_operators(incomplete: str) -> list[str]:
     """Operators as the sources of the installed specs name them; several with commas between."""
     texts = (file.read_text("utf-8") for file in _spec_files())
-    classes = (found for text in texts for found in _CLASS.finditer(text))
-    names = {(_NAME.search(found[0]) or found)[1] for found in classes}
+    classes = (matches for text in texts for matches in _CLASS.finditer(text))
+    names = {(_NAME.search(matches[0]) or matches)[1] for matches in classes}
     return _listed(incomplete, sorted(names))
 
 
@@ -73,7 +73,7 @@ def settings(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _spec_files() -> Iterator[Path]:
-    """The sources of the installed operator specs, which are found but not imported."""
+    """The sources of the installed operator specs, which are not imported."""
     for point in entry_points(group="nnfuzz.opspecs"):
         spec = find_spec(point.module)
         for folder in (spec.submodule_search_locations or ()) if spec else ():
@@ -83,7 +83,7 @@ def _spec_files() -> Iterator[Path]:
 
 
 def _listed(incomplete: str, names: Iterable[str]) -> list[str]:
-    """The names that can follow the last comma, each with what stands before it."""
+    """The names that can follow the last comma, each with the text before it."""
     before, comma, last = incomplete.rpartition(",")
     taken = before.split(",")
     return [before + comma + name for name in _beginning(last, names) if name not in taken]

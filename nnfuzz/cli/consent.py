@@ -1,8 +1,8 @@
-"""Which plug-ins of a folder may run: those that the user has named at some time, or allows now.
+"""The plug-ins of a folder that may run: those that the user has named once, or allows now.
 
 A plug-in is a program with the rights of its user, and a finding or campaign may come from anybody.
-Whatever was given as --plugin is remembered per user: a module by its name, a file by its path
-and by its contents, which a finding has a copy of. So one's own findings and campaigns need no
+Plug-ins that were given as --plugin are remembered per user: a module by its name, a file by its
+path and by its contents, which a finding has a copy of. So one's own findings and campaigns need no
 further word. For everything else --plugin has to be given once more, or a question be answered.
 """
 
@@ -23,7 +23,7 @@ from nnfuzz.cli.errors import UsageError
 
 
 def remember(plugins: list[Path] | None) -> list[Path] | None:
-    """Keeps what the user has named, if the disk allows."""
+    """Remembers plug-ins that the user has named, if the disk allows."""
     from nnfuzz.backend.registry import plugin_name
 
     if plugins:
@@ -77,7 +77,7 @@ class Consent:
             raise self.error()
 
     def error(self) -> UsageError:
-        """What to do about those that may not run."""
+        """The error for plug-ins that may not run, with the fix."""
         options = " ".join(f"--plugin {plugin}" for plugin in self.refused if _exists(plugin))
         absent = [plugin for plugin in self.refused if not _exists(plugin)]
         if absent:
@@ -93,8 +93,10 @@ class Consent:
     def _asked(self, plugin: str) -> bool:
         if not (sys.stdin.isatty() and sys.stderr.isatty()) or not _exists(plugin):
             return False
-        told = f"{self._folder} names the plug-in {plugin}, which you have not used before. Run it?"
-        return typer.confirm(told, err=True)
+        question = (
+            f"{self._folder} names the plug-in {plugin}, which you have not used before. Run it?"
+        )
+        return typer.confirm(question, err=True)
 
 
 def _file() -> Path:
@@ -115,7 +117,7 @@ def _exists(plugin: str) -> bool:
 
 
 def _keys(plugin: str) -> list[str]:
-    """What a plug-in is remembered by: its path or name, and the digest of its source, which
+    """The identity of a remembered plug-in: its path or name, and the digest of its source, which
     includes the modules beside it that it would import.
     """
     from nnfuzz.backend.plugin_files import plugin_files

@@ -1,4 +1,4 @@
-"""Options that are declared once: help, panel, `--set` name and what a campaign records follow.
+"""Options that are declared once: help, panel, `--set` name and a campaign's record follow.
 
 A record of options is a dataclass whose fields are annotated as typer's parameters are. Next to
 `option(...)` an annotation may hold `Recorded(...)`, which says where a campaign keeps the value.
@@ -63,8 +63,8 @@ def same(value: Any) -> Any:
 class Recorded:
     """Where a campaign keeps the value of an option.
 
-    name: of the setting; "" for the name of the option. read: makes the setting from what was
-    typed; it raises UsageError.
+    name: of the setting; "" for the name of the option. read: makes the setting from the text that
+    was typed; it raises UsageError.
     """
 
     name: str = ""
@@ -76,7 +76,7 @@ class Setting(Recorded):
 
 
 RECORDED, SETTING = Recorded(), Setting()
-"""Of options that a campaign keeps as they were typed, under their own names."""
+"""Marks of options that a campaign keeps as they were typed, under their own names."""
 
 
 def recorded(options: Any) -> dict[str, object]:
@@ -129,11 +129,11 @@ def taking(record: type) -> Callable[[Callable[..., None]], Callable[..., None]]
 
 def _hidden_if_expert(annotation: object) -> object:
     kind, *marks = get_args(annotation)
-    found = next(mark for mark in marks if isinstance(mark, OptionInfo))
+    option_info = next(mark for mark in marks if isinstance(mark, OptionInfo))
     if any(mark == EXPERT or isinstance(mark, Setting) for mark in marks):
-        found = copy(found)
-        found.hidden = True
-    return Annotated[kind, found]
+        option_info = copy(option_info)
+        option_info.hidden = True
+    return Annotated[kind, option_info]
 
 
 def expert_settings(command: Any) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def expert_settings(command: Any) -> dict[str, Any]:
 
 
 def with_settings(command: object, context: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """What was parsed, with the values of `--set NAME=VALUE` under the names of their options.
+    """The parsed options, with the values of `--set NAME=VALUE` under the names of their options.
 
     Notes on stderr that the old spelling of a setting, as an option, will go.
     Raises: typer.BadParameter.
@@ -182,8 +182,10 @@ def _setting(command: Any, known: Mapping[str, Any], name: str, complete: bool) 
     if name in REMOVED:
         raise typer.BadParameter(f"{name} was removed: {REMOVED[name]}", param_hint="--set")
     if name not in known:
-        told = f"there is no setting {name!r}; {suggest(name, known)} (nnfuzz settings lists them)"
-        raise typer.BadParameter(told, param_hint="--set")
+        message = (
+            f"there is no setting {name!r}; {suggest(name, known)} (nnfuzz settings lists them)"
+        )
+        raise typer.BadParameter(message, param_hint="--set")
     if not complete:
         raise typer.BadParameter(f"{name} needs a value: --set {name}=...", param_hint="--set")
     return known[name]

@@ -46,21 +46,21 @@ def read_defaults(group: object, file: Path = Path(FILE)) -> dict[str, object]:
 def _commands(command: object, table: Mapping[str, object], path: str) -> dict[str, object]:
     """The options of a command and the tables of its sub-commands. Raises: UsageError."""
     inner = getattr(command, "commands", {})
-    found: dict[str, object] = {}
+    options: dict[str, object] = {}
     for key, value in table.items():
         if key in OWN_READER and not path:
             continue
         if key not in inner:
-            found |= _option(command, key, value, path)
+            options |= _option(command, key, value, path)
         elif isinstance(value, dict):
-            found[key] = _commands(inner[key], value, f"{path}.{key}".lstrip("."))
+            options[key] = _commands(inner[key], value, f"{path}.{key}".lstrip("."))
         else:
             raise UsageError(f"{key} is a command and needs a table: [{key}]")
-    return found
+    return options
 
 
 def _option(command: Any, key: str, value: Any, path: str) -> dict[str, object]:
-    """{parameter: value} of one key; click says what is wrong with a value. Raises: UsageError."""
+    """{parameter: value} of one key; click names the fault of a wrong value. Raises: UsageError."""
     known = {name: param for param in command.params for name in _names(param) if path}
     param = known.get(key.replace("_", "-"))
     if param is None:

@@ -20,7 +20,7 @@ class UsageError(Exception):
 
 
 def tell(line: str) -> None:
-    """Shows a line to people, beside what a command prints."""
+    """Shows a line to people, beside a command's output."""
     import sys
 
     print(f"note: {line}", file=sys.stderr)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def chosen_model(finding: Path, original: bool) -> Path:
     """The folder of the reduced model where a finding has one and `original` is not asked for; else
-    the finding's own. What is packed is unpacked; a note says which of the two it is.
+    the finding's own. A packed folder is unpacked; a note names the model that is taken.
     """
     from nnfuzz.findings.folder import smallest
     from nnfuzz.findings.packed_folder import unpack_folder
@@ -36,13 +36,13 @@ def open_with_consent(folder: Path, consent: Consent) -> Finding:
     from nnfuzz.library import replaying
 
     tell_if_large(folder / "finding.json")
-    found = replaying.open_finding(folder, consent)
-    plugins = dict.fromkeys([*found.config["plugins"], *consent.given])
-    return replace(found, config={**found.config, "plugins": list(plugins)})
+    finding = replaying.open_finding(folder, consent)
+    plugins = dict.fromkeys([*finding.config["plugins"], *consent.given])
+    return replace(finding, config={**finding.config, "plugins": list(plugins)})
 
 
 def backends_of(
-    found: Finding, plugins: Iterable[Path], consent: Consent, needed: str = ""
+    finding: Finding, plugins: Iterable[Path], consent: Consent, needed: str = ""
 ) -> BackendRegistry:
     """All backends: those of these files and of the finding's own plug-ins as well.
 
@@ -51,7 +51,7 @@ def backends_of(
     """
     from nnfuzz.backend.registry import BackendRegistry
 
-    own = found.backend
+    own = finding.backend
     stored = [path for path in (own.plugins if own else ()) if Path(path).is_file()]
     registry = BackendRegistry.discover([*plugins, *stored])
     if needed and consent.refused and needed not in registry.names():
@@ -60,16 +60,16 @@ def backends_of(
 
 
 def backend_of(
-    found: Finding, text: str, plugins: Iterable[Path], consent: Consent
+    finding: Finding, text: str, plugins: Iterable[Path], consent: Consent
 ) -> BackendSpec | None:
     """The backend that `text` asks for; if it is empty, the finding's own with its options.
 
     plugins: files besides those of the finding. None if neither names a backend.
     Raises: RegistryError, OptionError; UsageError if the backend is one that may not run.
     """
-    own = found.backend
+    own = finding.backend
     needed = own.name if own and not text else ""
-    registry = backends_of(found, plugins, consent, needed)
+    registry = backends_of(finding, plugins, consent, needed)
     for plugin in consent.refused:
         typer.echo(f"not run: the plug-in {plugin}, which the finding names", err=True)
     if text:

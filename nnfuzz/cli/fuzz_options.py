@@ -35,7 +35,7 @@ def probe_duration(text: str) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class FuzzOptions:
-    """What the command line says; None where it is silent: defaults are those of the settings."""
+    """The options of the command line; None where the setting's default holds."""
 
     backend: opt.Backends = None
     level: Annotated[opt.Levels, Recorded("levels", listed)] = None
@@ -85,7 +85,7 @@ class FuzzOptions:
     shard: Annotated[
         str | None,
         AMOUNT.option(
-            "Run the K-th of N parts of the campaign; nnfuzz merge puts them together.",
+            "Run the K-th of N parts of the campaign; nnfuzz merge merges them.",
             "K/N",
             "--shard",
         ),
@@ -125,8 +125,8 @@ class FuzzOptions:
     epoch: Annotated[
         int | None,
         AMOUNT.option(
-            "Tests after which what the ones before have shown is taken into account, at most; "
-            "more of them keep more nodes of --ray busy [default: 256].",
+            "Most tests before generation takes the results of earlier tests into account; "
+            "a larger number keeps more nodes of --ray busy [default: 256].",
             "N",
             min=16,
         ),
@@ -212,8 +212,8 @@ class FuzzOptions:
     baseline: Annotated[
         Path | None,
         REPORTED.option(
-            "Folder or summary.json of an earlier campaign: what it found is known, and only what "
-            "is new fails.",
+            "Folder or summary.json of an earlier campaign: its findings are known, and only new "
+            "ones fail.",
             "CAMPAIGN",
         ),
     ] = None

@@ -25,12 +25,12 @@ UNLIMITED = frozenset(("fuzz", "backends", "ops"))
 MEMORY_BYTES = 4 << 30
 """Memory beside that for files: ten times as much as `check` takes for a model of 100 MB."""
 CORE_BYTES = 64 << 20
-"""Per core beside that: stacks and buffers of the threads that NumPy and PyTorch start."""
+"""Memory beside that per core: stacks and buffers of the threads of NumPy and PyTorch."""
 COPIES = 8
 """Copies of a file in memory: its bytes, the parsed model, arrays, and these of a changed model."""
 SHARE = 0.75
-"""Of the machine's memory, at most."""
-_BLOCK = 512  # bytes; what st_blocks counts
+"""The largest share of the machine's memory."""
+_BLOCK = 512  # bytes; the unit of st_blocks
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _FROM_TERMINAL = 0x80  # SI_KERNEL: the child, of the same process group, has got it, too
 _CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
@@ -39,7 +39,8 @@ _CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal
 def limit_command(arguments: Iterable[str]) -> None:
     """Returns in a child that has limits; this process waits for it, and ends as it does.
 
-    arguments: of the command line; what they name decides how much memory the child may have.
+    arguments: of the command line; the files that they name decide how much memory the child may
+    have.
     """
     arguments = list(arguments)
     name = next((word for word in arguments if not word.startswith("-")), "")
@@ -121,14 +122,14 @@ def _ended(child: int, signals: set[signal.Signals]) -> int:
 
 
 def _end(code: int, name: str, memory: int) -> NoReturn:
-    """Ends as the child did; a child that died of what it read was given wrong input."""
+    """Ends as the child did; a child that died while reading a file was given wrong input."""
     if code >= 0:
         os._exit(code)
     number = signal.Signals(-code)
     if number == signal.SIGXCPU:
-        told = "it takes too long to compute what the given file means"
+        reason = "it takes too long to compute what the given file means"
     elif number in _CRASHES:
-        told = (
+        reason = (
             f"a library dies of the given file ({number.name}, of at most {memory >> 30} GiB of "
             "memory)"
         )
@@ -137,5 +138,5 @@ def _end(code: int, name: str, memory: int) -> NoReturn:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
         os.kill(os.getpid(), number)
         os._exit(128 + number)
-    print(f"error: nnfuzz {name}: {told}", file=sys.stderr, flush=True)
+    print(f"error: nnfuzz {name}: {reason}", file=sys.stderr, flush=True)
     os._exit(USAGE)

@@ -72,7 +72,7 @@ class _Nnfuzz(GroupedGroup):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> object:
-        """What a plug-in or a library raises to end the program is an error, no end of it.
+        """Turns an exception by which a plug-in or library would end the program into an error.
 
         Click would make exit code 1, which says "it fails", of the end of a file and of Ctrl-C.
         """
@@ -185,8 +185,8 @@ def _refused_path(error: Exception) -> str:
     if not isinstance(error, OSError) or error.errno not in refusals or not error.filename:
         return ""
     path = one_line(error.filename)
-    shown = path if len(path) <= _SHOWN else f"{path[:_SHOWN]}..."
-    return f"{shown}: {error.strerror}; name another path"
+    short = path if len(path) <= _SHOWN else f"{path[:_SHOWN]}..."
+    return f"{short}: {error.strerror}; name another path"
 
 
 def _disk_is_full(error: Exception) -> bool:

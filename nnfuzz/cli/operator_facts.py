@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nnfuzz.operators.operator import OpSpec
 
 EXPORTERS = tuple(name for name in OPSETS if name != "direct")
-"""Direct emission has no column: it writes whatever is legal."""
+"""Direct emission has no column: it writes every legal signature."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ def cached_facts(place: Path, find: Callable[[], list[OperatorFacts]]) -> list[O
         cached = json.loads(place.read_text())
         if cached["of"] == digest:
             return read(list[OperatorFacts], cached["operators"])
-    found = find()
+    facts = find()
     with contextlib.suppress(OSError):
         place.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({"of": digest, "operators": [asdict(facts) for facts in found]})
+        text = json.dumps({"of": digest, "operators": [asdict(facts) for facts in facts]})
         place.write_text(text)
-    return found
+    return facts
 
 
 def _digest() -> str:
@@ -67,7 +67,7 @@ def operator_facts(specs: Iterable[type[OpSpec]]) -> list[OperatorFacts]:
 
     specs = list(specs)
     written = [_written(specs, exporter) for exporter in EXPORTERS]
-    found = []
+    facts = []
     for spec in sorted(specs, key=lambda s: s.name.lower()):
         keys = {signature_key(spec, *signature) for signature in legal_signatures(spec)}
         lo, hi = spec.arity()
@@ -81,8 +81,8 @@ def operator_facts(specs: Iterable[type[OpSpec]]) -> list[OperatorFacts]:
             *(share(len(keys & made), len(keys)) for made in written),
         )
         summary = inspect.cleandoc(vars(spec).get("__doc__") or "").partition("\n")[0]
-        found.append(OperatorFacts(cells, summary, tuple(sorted(keys)), len(spec.signatures())))
-    return found
+        facts.append(OperatorFacts(cells, summary, tuple(sorted(keys)), len(spec.signatures())))
+    return facts
 
 
 def _written(specs: Iterable[type[OpSpec]], exporter: str) -> frozenset[str]:
@@ -108,7 +108,7 @@ def share(part: int, whole: int) -> str:
 
 
 def _ranks(spec: type[OpSpec]) -> str:
-    """The ranks that each input admits, such as "1-5, 0"; said once where all are the same."""
+    """The ranks that each input admits, such as "1-5, 0"; written once where all are the same."""
     texts = [str(lo) if lo == hi else f"{lo}-{hi}" for lo, hi in (p.ranks for p in spec.inputs)]
     return texts[0] if len(set(texts)) == 1 else ", ".join(texts)
 

@@ -1,4 +1,4 @@
-"""What the commands about operators share: the registry with plug-ins, and a wide terminal."""
+"""Shared by commands about operators: the registry with plug-ins, and a wide terminal."""
 
 from __future__ import annotations
 

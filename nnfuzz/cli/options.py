@@ -1,6 +1,6 @@
 """The options that several commands share and all of `nnfuzz fuzz`, as annotated types.
 
-Whatever is not given is None, so that each command keeps the defaults of its own settings, and a
+An option that is not given is None, so that each command keeps its own defaults, and a
 resumed campaign its own.
 """
 
@@ -128,7 +128,7 @@ ExcludeDtypes = Annotated[
 
 
 def _named(context: typer.Context, plugins: list[Path] | None) -> list[Path] | None:
-    """Keeps what the user has named, where a command runs: a value may also only be checked."""
+    """Remembers a plug-in of the command line, if a command runs: completion only checks it."""
     return plugins if context.resilient_parsing else remember(plugins)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 LINE_SECONDS = 10.0
 MOST_NODES = 16
-"""Of a cluster that a terminal has a line for."""
+"""The most nodes of a cluster that get a line in a terminal."""
 
 
 class Silent:
@@ -100,7 +100,7 @@ def watcher(
 
 
 def subject(config: CampaignConfig) -> str:
-    """What a campaign tests: compilers with release and levels, and how models are written."""
+    """The subject of a campaign: compilers with release and levels, and how models are written."""
     from nnfuzz.backend.releases import known_release
 
     parts = []
@@ -133,11 +133,11 @@ def line(s: CampaignSnapshot) -> str:
     faults = f", {counted(s.faults, 'fault')} of nnfuzz" if s.faults else ""
     faults += f", {counted(s.standstills, 'standstill')}" if s.standstills else ""
     about = f" ({', '.join(_about(s))})" if s.occurrences or s.flaky else ""
-    found = f"{counted(s.findings, 'finding')}{about}"
+    findings = f"{counted(s.findings, 'finding')}{about}"
     where = f" on {counted(len(s.nodes), 'node')}" if s.nodes else ""
     return (
         f"[{spoken(s.seconds)}{left}] {s.phase}{where}: {counted(s.tests, 'test')}, "
-        f"{s.rate:.1f}/s, {counts(s)}, {found}, "
+        f"{s.rate:.1f}/s, {counts(s)}, {findings}, "
         f"{s.sut_share:.0%} of the time in compilers{faults}{_hangs(s)}"
     )
 
@@ -150,7 +150,7 @@ def _about(s: CampaignSnapshot) -> list[str]:
 
 
 def _hangs(s: CampaignSnapshot) -> str:
-    """What is waited for, beside the tests."""
+    """The work that the campaign waits for, beside the tests."""
     waiting = f": waiting for {s.waiting[0]}" if s.waiting else ""
     return f", {counted(s.suspects, 'suspected hang')}{waiting}" if s.suspects else ""
 
@@ -195,17 +195,17 @@ def panel(s: CampaignSnapshot) -> Any:
         grid.add_row(Text(name, style="dim"), Text(text))
     if s.suspects:
         grid.add_row(Text("hangs", style="dim"), Text(_hangs(s).removeprefix(", ")))
-    found = f"{s.findings} unique, {', '.join(_about(s))}"
-    grid.add_row(Text("findings", style="dim"), Text(found, "bold red" if s.findings else ""))
+    findings = f"{s.findings} unique, {', '.join(_about(s))}"
+    grid.add_row(Text("findings", style="dim"), Text(findings, "bold red" if s.findings else ""))
     return Panel(grid, title=f"nnfuzz: {s.phase}", title_align="left", expand=False)
 
 
-# -- steps of which nobody knows how many there are ---------------------------------------------
+# -- steps of unknown number ----------------------------------------------------------------------
 
 
 @contextmanager
 def phases() -> Iterator[Callable[[str], None]]:
-    """Yields what is to be called before each step with what it is: a spinner on stderr in a
+    """Yields a function to be called with the name of each step before it: a spinner on stderr in a
     terminal, else nothing.
     """
     if not sys.stderr.isatty():
@@ -223,7 +223,8 @@ def phases() -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def steps(label: str, total: int) -> Iterator[Advance]:
-    """Yields what is to be called after each step; a bar in a terminal, else a line now and then.
+    """Yields a function to be called after each step; a bar in a terminal, else a line now and
+    then.
 
     Everything goes to stderr.
     """

@@ -14,7 +14,7 @@ from nnfuzz.base.text import uncommanding, visible
 from nnfuzz.cli.declared import OTHERS, PANELS, with_settings
 
 _USAGE_ERROR: Any = typer.BadParameter.__base__
-"""Of the click that typer has, which may be a copy of its own."""
+"""The UsageError of typer's click, which may be a copy of its own."""
 ARGUMENTS = "Arguments"
 
 
@@ -38,7 +38,7 @@ class Grouped(TyperCommand):
         return parser
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Raises: click's UsageError, with what was probably meant by an argument too many."""
+        """Raises: click's UsageError, with the command that an argument too many probably meant."""
         try:
             return super().parse_args(ctx, args)
         except _USAGE_ERROR as error:
@@ -87,7 +87,7 @@ def write_options(command: Any, ctx: Any, formatter: Any) -> None:
 
 
 class _Survivor(io.FileIO):
-    """A stream that drops what it is told once its reader has gone, as `head` does.
+    """A stream that drops its text once its reader, such as `head`, has gone.
 
     The command goes on: a campaign ends with its summary and its exit code all the same.
     """
@@ -119,9 +119,9 @@ class _Visible(io.TextIOWrapper):
 
 
 def guard_streams() -> None:
-    """Has stdout and stderr show invisible characters, and outlive their readers.
+    """Makes stdout and stderr escape invisible characters, and outlive their readers.
 
-    sys.__stdout__ and sys.__stderr__ stay what they were, for what draws on a terminal.
+    sys.__stdout__ and sys.__stderr__ stay unchanged, for code that draws on a terminal.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)

@@ -1,4 +1,4 @@
-"""What the terminal shows at the end of a campaign."""
+"""The text on the terminal at the end of a campaign."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ MOST_AVOIDED = 3
 COMPARED = ("ok", "mismatch", "disputed")
 """The outcomes of runs whose outputs were compared."""
 MOST_REFUSED = 1 / 3
-"""Share of the runs that are not supported, above which the summary says what to do."""
+"""Share of the runs that are not supported, above which the summary names a fix."""
 
 
 def print_summary(result: CampaignResult, config: CampaignConfig) -> None:
-    """Prints outcomes, notes, findings, where the files are, and what to type next."""
+    """Prints outcomes, notes, findings, the places of files, and the next commands."""
     s = result.summary
     print(
         f"\n{counted(s.tests, 'test')} in {spoken(s.seconds)} "
@@ -74,7 +74,7 @@ def _any_compared(summary: Summary) -> bool:
 
 
 def _compared(summary: Summary) -> Iterator[str]:
-    """Lines on how many runs gave outputs to compare, and on what to do where many gave none."""
+    """Lines on how many runs gave outputs to compare, with the fix where many gave none."""
     if summary.refusals is not None:
         return
     for backend, counts in summary.outcomes_by_backend.items():
@@ -120,15 +120,15 @@ def _details(row: FindingRow) -> Iterator[str]:
     if grouping.others:
         yield f"with {counted(len(grouping.others), 'further signature')}: {grouping}"
     if grouping.variants[1:]:
-        yield f"also with {_told(grouping.variants[1:])}"
+        yield f"also with {_written(grouping.variants[1:])}"
     if len(row.backends) > 1:
         yield f"with {' and '.join(row.backends)}"
     if len(row.by_levels) > 1:
-        shown = [f"{count}x {levels}" for levels, count in row.by_levels.items()]
-        yield f"at {'; '.join(shown)}"
+        counts = [f"{count}x {levels}" for levels, count in row.by_levels.items()]
+        yield f"at {'; '.join(counts)}"
 
 
-def _told(variants: Sequence[Variant]) -> str:
+def _written(variants: Sequence[Variant]) -> str:
     """The patterns of some variants, as the end of a sentence."""
     more = "; ..." if variants[MOST_VARIANTS:] else ""
     return "; ".join(v.pattern for v in variants[:MOST_VARIANTS]) + more
@@ -138,11 +138,11 @@ def _notes(summary: Summary) -> list[str]:
     notes = []
     not_run = summary.not_run
     if not_run:
-        shown = ", ".join(
+        reasons = ", ".join(
             f"{stage} {count}{WHY.get(stage, '')}" for stage, count in not_run.items()
         )
         count = summary.tests + sum(not_run.values())
-        notes.append(f"no test case: {shown}; of {count} indexes, which --tests counts")
+        notes.append(f"no test case: {reasons}; of {count} indexes, which --tests counts")
     if summary.faults:
         notes.append(
             f"{counted(summary.faults, 'fault')} of nnfuzz itself, kept in the table `events` "
@@ -196,13 +196,13 @@ def _changes(changed: Changes) -> str:
 
 
 def _left_out(summary: Summary, config: CampaignConfig) -> list[str]:
-    """What generation keeps away from and has come back to, a few of each, and what it refuses."""
+    """Lines on the items that generation avoids, has come back to (a few of each), and refuses."""
     notes = []
     if avoided := summary.avoided:
-        found = by_operator(avoided)
+        items = by_operator(avoided)
         notes.append(
-            f"generation keeps away from what fails by itself, {counted(len(found), 'item')}: "
-            f"{_few(found)} (avoided in summary.json)"
+            f"generation keeps away from what fails by itself, {counted(len(items), 'item')}: "
+            f"{_few(items)} (avoided in summary.json)"
         )
     if lifted := summary.avoided_before:
         notes.append(

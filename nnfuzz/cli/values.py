@@ -33,10 +33,10 @@ def duration(text: str, option: str = "--time") -> float:
 def size(text: str, option: str = "--max-bytes") -> int:
     """ "20M", "512k", "1000" -> bytes, more than 0. Raises: UsageError."""
     match = _SIZE.fullmatch(text.strip())
-    found = float(match[1]) * _BYTES[match[2].lower()] if match else 0
-    if found < 1:
+    count = float(match[1]) * _BYTES[match[2].lower()] if match else 0
+    if count < 1:
         raise UsageError(f"{option} {text!r} is no size: write 4000, 64k, 20M or 1G")
-    return int(found)
+    return int(count)
 
 
 def spoken(seconds: float) -> str:

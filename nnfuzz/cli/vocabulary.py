@@ -1,4 +1,4 @@
-"""The table of operators: opset, dtypes, ranks, what exporters write and what backends support."""
+"""The table of operators: opset, dtypes, ranks, and the support by exporters and by backends."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ def with_support(
     """The rows of operators with known facts."""
     return [
         OperatorRow(
-            (*found.cells, *(support_share(support, found.keys) for support in supports.values())),
-            found.summary,
+            (*facts.cells, *(support_share(support, facts.keys) for support in supports.values())),
+            facts.summary,
         )
-        for found in operators
+        for facts in operators
     ]
 
 
 def support_share(support: Support, keys: Collection[str]) -> str:
-    """What is known of an operator's signatures: "yes", "no", "12 of 14", with "?" for the rest."""
+    """The support of an operator's signatures: "yes", "no", "12 of 14", "?" if unknown."""
     decided = [support.entries.get(SupportKey.parse(key)) for key in keys]
     known = [entry for entry in decided if entry and entry.status]
     if not known:
@@ -71,16 +71,16 @@ def rich_table(
     from rich import box
     from rich.table import Table
 
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     own = HEADINGS if whole else FEW if width >= NARROW else FEW[:1]
     headings = (*HEADINGS, *backends)
     columns = [place for place, name in enumerate(headings) if name in own or name in backends]
     for heading in (headings[place] for place in columns):
         wraps = heading in _WRAPPED or heading in backends
-        shown.add_column(heading, no_wrap=not wraps, min_width=_WRAPPED.get(heading))
+        table.add_column(heading, no_wrap=not wraps, min_width=_WRAPPED.get(heading))
     for row in rows:
-        shown.add_row(*(row.cells[place] for place in columns))
-    return shown
+        table.add_row(*(row.cells[place] for place in columns))
+    return table
 
 
 def operators_page(rows: Sequence[OperatorRow], versions: Mapping[str, str]) -> str:

@@ -21,7 +21,7 @@ from nnfuzz.cli.values import duration
 from nnfuzz.watch.settings import Channel, SystemSettings, WatchSettings
 
 TIME = "1h"
-"""Of a campaign where the file gives neither time nor tests."""
+"""The time of a campaign where the file gives neither time nor tests."""
 _OF_A_TURN = ("tests_limit", "time_limit", "seed", "shard", "share")
 T = TypeVar("T")
 
@@ -95,12 +95,12 @@ def _checked(kind: type[T], data: Mapping[str, Json], place: str) -> T:
     try:
         return read(kind, data)
     except Unreadable as error:
-        told = str(error).removeprefix("it: ").removeprefix(".")
-        raise UsageError(f"{place} {told}") from error
+        problem = str(error).removeprefix("it: ").removeprefix(".")
+        raise UsageError(f"{place} {problem}") from error
 
 
 def _fuzz_settings(file: Path, group: Any) -> dict[str, object]:
-    """What [fuzz] of the same file says of campaigns, but for their limits. Raises: UsageError."""
+    """The settings of [fuzz] in the same file, without limits. Raises: UsageError."""
     given = read_defaults(group, file).get("fuzz", {})
     command = group.commands["fuzz"]
     context = typer.Context(command, resilient_parsing=True)

@@ -282,7 +282,7 @@ class Cluster:
             except RayTaskError as error:
                 cause = error.cause if isinstance(error.cause, Exception) else error
                 if cause is not error:
-                    cause.__cause__ = error  # which says where it was raised
+                    cause.__cause__ = error  # which holds the place where it was raised
                 yield place, cause
             except RayError as error:
                 yield place, error

@@ -32,9 +32,9 @@ class Criterion:
     @classmethod
     def parse(cls, text: str) -> Criterion:
         """ "rtol=1e-3,atol=1e-5" or "ulp=4". Raises: CriterionError."""
-        found = [_PART.fullmatch(part.strip()) for part in text.split(",")]
-        parts = {match[1]: float(match[2]) for match in found if match}
-        if len(parts) != len(found) or not all(map(math.isfinite, parts.values())):
+        matches = [_PART.fullmatch(part.strip()) for part in text.split(",")]
+        parts = {match[1]: float(match[2]) for match in matches if match}
+        if len(parts) != len(matches) or not all(map(math.isfinite, parts.values())):
             raise CriterionError(
                 f"{text!r} is no tolerance: write rtol=1e-3,atol=1e-5, one of the two, or ulp=4"
             )
@@ -100,8 +100,8 @@ def distance(envelope: Envelope, actual: np.ndarray) -> float:
     All elements have one unit, because an element's own unit is no measure of errors next to 0,
     where terms cancel.
     """
-    told = envelope.comparable & np.isfinite(envelope.ref) if envelope.dtype.is_float else None
-    if told is None or actual.shape != envelope.ref.shape or not told.any():
+    compared = envelope.comparable & np.isfinite(envelope.ref) if envelope.dtype.is_float else None
+    if compared is None or actual.shape != envelope.ref.shape or not compared.any():
         return 0.0
-    away = np.abs(plain(actual)[told].astype(np.float64) - envelope.ref[told])
-    return float(away.max() / max(envelope.ulp[told].max(), np.nextafter(0.0, 1.0)))
+    away = np.abs(plain(actual)[compared].astype(np.float64) - envelope.ref[compared])
+    return float(away.max() / max(envelope.ulp[compared].max(), np.nextafter(0.0, 1.0)))

@@ -67,8 +67,8 @@ _SCALE = 2.0**-500
 class Edge:
     """The determined values of a float tensor's elements beside their interval; tensors in float64.
 
-    special: NaN or an infinity for what is that in every correct implementation, where the interval
-    is masked; else 0. sign: of what is exactly zero, 1 or -1; 0 where either will do.
+    special: NaN or an infinity for elements that are so in every correct implementation, where the
+    interval is masked; else 0. sign: of exact zeros, 1 or -1; 0 where either is right.
     """
 
     special: Tensor
@@ -90,8 +90,8 @@ def enclosure(
     inputs and weights, or NaN or an infinity among the outputs.
 
     expected: PyTorch's outputs, as far as they are known. edges: whether it is at edges in any
-    case. A zero that arithmetic made has a sign in every model: only who gives one asks for it.
-    Raises: ReferenceFault.
+    case. A zero that arithmetic made has a sign in every model, which only matters if inputs have
+    one. Raises: ReferenceFault.
     """
     wanted = edges or beyond(params) or strange(expected)
     return (enveloped_at_edges if wanted else enveloped)(graph, params)
@@ -115,14 +115,14 @@ def enveloped_at_edges(graph: Graph, params: Arrays) -> Enclosure:
             made = _outputs(graph, node, values, intervals, edges)
             for name, (interval, edge) in zip(node.outputs, made, strict=True):
                 intervals[name], edges[name] = interval, edge
-    found = {
+    envelopes = {
         name: _with_edge(
             envelope(graph.type(name).dtype, values[name], intervals[name]), edges[name]
         )
         for name in graph.outputs
     }
     known = {name: _unmasked(own, edges[name]) for name, own in intervals.items()}
-    return Enclosure(graph, values, known, found, params)
+    return Enclosure(graph, values, known, envelopes, params)
 
 
 def at_point(
@@ -231,15 +231,15 @@ def _carried(
 ) -> Sequence[Edge | None]:
     """NaN in the results that depend on a NaN; None per output if there is none in any.
 
-    Numbers of which no operator makes NaN stand for all other elements.
+    Numbers for which no operator returns NaN stand for all other elements.
     """
     nans = [torch.isnan(edge.special) for _, edge in inputs]
     if not op.carries_nan or not any(bool(nan.any()) for nan in nans):
         return [None] * outputs
     tame = [torch.ones_like(x.lo) for x, _ in inputs]
     marked = [x.masked_fill(nan, torch.nan) if bool(nan.any()) else x for nan, x in zip(nans, tame)]
-    found = zip(flatten(op.torch(*marked)), flatten(op.torch(*tame)))
-    made = ((torch.isnan(y) & ~torch.isnan(other)) for y, other in found)
+    pairs = zip(flatten(op.torch(*marked)), flatten(op.torch(*tame)))
+    made = ((torch.isnan(y) & ~torch.isnan(other)) for y, other in pairs)
     special = (torch.where(mask, torch.nan, 0.0).double() for mask in made)
     return [Edge(own, torch.zeros_like(own)) for own in special]
 
@@ -254,7 +254,7 @@ def edges_of_moved(
         torch.arange(start, start + own.lo.numel(), dtype=torch.float64).reshape(own.lo.shape)
         for start, (own, _) in zip(starts, inputs)
     ]
-    # What moves along with its operand is an element of it.
+    # An element that moves along with its operand is an element of it.
     here, there = (
         [*flatten(op.torch(*(place + shift for place in places)))] for shift in (1.0, 3.0)
     )
@@ -262,71 +262,71 @@ def edges_of_moved(
         torch.cat([getattr(edge, part).reshape(-1) for _, edge in inputs])
         for part in ("special", "sign")
     )
-    found = []
+    edges = []
     for ref, one, other in zip(refs, here, there, strict=True):
         if not ref.is_floating_point() or not special.numel():
-            found.append(Edge.none(ref))
+            edges.append(Edge.none(ref))
             continue
         comes = other - one == 2
         index = torch.where(comes, one.double() - 1, 0.0).long()
         own = Edge(
             torch.where(torch.isfinite(ref), 0.0, ref), torch.copysign(torch.ones_like(ref), ref)
         )
-        found.append(
+        edges.append(
             Edge(
                 torch.where(comes, special[index], own.special),
                 torch.where(comes, sign[index], own.sign),
             )
         )
-    return found
+    return edges
 
 
-def _selected(inputs: Sequence[tuple[Interval, Edge]], found: Interval) -> Edge:
+def _selected(inputs: Sequence[tuple[Interval, Edge]], interval: Interval) -> Edge:
     """The edge of Where(condition, x, y), where the condition is known."""
     (condition, _), (_, x), (_, y) = inputs
     known = ~condition.unsure
     parts = (
-        torch.where(known, torch.where(condition.lo, a, b), 0.0).expand_as(found.lo)
+        torch.where(known, torch.where(condition.lo, a, b), 0.0).expand_as(interval.lo)
         for a, b in ((x.special, y.special), (x.sign, y.sign))
     )
     return Edge(*parts)
 
 
 def _agreed(
-    op: Elementwise, inputs: Sequence[tuple[Interval, Edge]], found: Interval, dtype: DType
+    op: Elementwise, inputs: Sequence[tuple[Interval, Edge]], interval: Interval, dtype: DType
 ) -> tuple[Interval, Edge]:
     """The value on which all points that represent the operands agree.
 
-    found: the interval of results of numbers, masked where an operand is none.
+    interval: of results of numbers, masked where an operand is none.
     """
     points = [_points(*pair) for pair in inputs]
     results = [_computed(op, *chosen) for chosen in itertools.product(*points)]
-    first, shape = results[0], found.lo.shape
+    first, shape = results[0], interval.lo.shape
     strange, unknown = (
         reduce(torch.logical_or, masks).expand(shape)
         for masks in zip(*((e.special != 0, b.mask() & (e.special == 0)) for b, e in inputs))
     )
-    rescued = found.mask() & strange & ~unknown
+    rescued = interval.mask() & strange & ~unknown
     if not dtype.is_float:
         same = reduce(torch.logical_and, (y == first for y in results))
         known = rescued & same
-        value = torch.where(known, first, found.lo)
-        hi = value if found.exact else torch.where(known, first, found.hi)
-        return Interval(value, hi, found.mask() & ~known), Edge.none(found.lo)
+        value = torch.where(known, first, interval.lo)
+        hi = value if interval.exact else torch.where(known, first, interval.hi)
+        return Interval(value, hi, interval.mask() & ~known), Edge.none(interval.lo)
     nan = reduce(torch.logical_and, map(torch.isnan, results))
     infinite = torch.isinf(first) & reduce(torch.logical_and, (y == first for y in results))
     at_pole = _computed(op, *(own[0] * _SCALE for own in points)) == first
     at_pole = infinite & ~strange & ~unknown & at_pole
     special = torch.where(nan | (infinite & strange & ~unknown) | at_pole, first, 0.0)
-    special = torch.where(found.mask(), special, 0.0)
+    special = torch.where(interval.mask(), special, 0.0)
     numbers = rescued & reduce(torch.logical_and, map(torch.isfinite, results))
     lo, hi = (reduce(end, results) for end in (torch.minimum, torch.maximum))
     precise = exact(op, len(inputs))
     if not precise:
         u = ROUNDING * dtype.unit_roundoff
         lo, hi = lo - u * lo.abs(), hi + u * hi.abs()
-    lo, hi = (torch.where(numbers, a, b) for a, b in ((lo, found.lo), (hi, found.hi)))
-    mask = found.mask() & ~numbers
+    lo, hi = (torch.where(numbers, a, b) for a, b in ((lo, interval.lo), (hi, interval.hi)))
+    mask = interval.mask() & ~numbers
     if not precise:  # exp(x) in cosh(x) overflows before that does
         mask = mask | (torch.maximum(lo.abs(), hi.abs()) > dtype.limits[1] / 4)
     zero = (lo == 0) & (hi == 0) & ~mask
@@ -338,7 +338,7 @@ def _agreed(
 
 
 def _computed(op: Elementwise, *operands: Tensor) -> Tensor:
-    """What an operator of one output gives, floats in float64."""
+    """The result of an operator with one output, floats in float64."""
     (y,) = flatten(op.torch(*operands))
     return y.double() if y.is_floating_point() else y
 
@@ -379,12 +379,12 @@ def _points(own: Interval, edge: Edge) -> list[Tensor]:
 
 def _same(one: Tensor, other: Tensor) -> bool:
     """Whether tensors are equal bit for bit; all NaN are equal."""
-    alike = (one == other) & (torch.signbit(one) == torch.signbit(other))
-    return bool((alike | (torch.isnan(one) & torch.isnan(other))).all())
+    equal = (one == other) & (torch.signbit(one) == torch.signbit(other))
+    return bool((equal | (torch.isnan(one) & torch.isnan(other))).all())
 
 
 def _with_edge(own: Envelope, edge: Edge) -> Envelope:
-    """The envelope with what is decided at edges."""
+    """The envelope with the values that are decided at edges."""
     if not own.dtype.is_float:
         return own
     special, sign = edge.special.numpy(), edge.sign.numpy()

@@ -2,8 +2,9 @@
 compiler.
 
 Intervals travel through the graph operator by operator (`OpSpec.interval`) and are widened by the
-operator's local rounding error (`OpSpec.radius`) in the working dtype. What overflows, leaves an
-operator's domain or is undefined by ONNX becomes incomparable, with all that depends on it.
+operator's local rounding error (`OpSpec.radius`) in the working dtype. An element that overflows,
+leaves an operator's domain or is undefined by ONNX becomes incomparable, with all that depends on
+it.
 """
 
 from __future__ import annotations
@@ -121,8 +122,8 @@ def enveloped(graph: Graph, params: Mapping[str, np.ndarray]) -> Enclosure:
     graph, params = flat(graph, params)
     values = reference(graph, params)
     intervals = propagate(graph, values)
-    found = {n: envelope(graph.type(n).dtype, values[n], intervals[n]) for n in graph.outputs}
-    return Enclosure(graph, values, intervals, found, params)
+    envelopes = {n: envelope(graph.type(n).dtype, values[n], intervals[n]) for n in graph.outputs}
+    return Enclosure(graph, values, intervals, envelopes, params)
 
 
 def defined(node: Node, graph: Graph, intervals: Mapping[str, Interval]) -> bool:
@@ -189,10 +190,10 @@ def node_intervals(
     precisions = [working.get(graph.values[n].type.dtype) for n in node.outputs]
     dtypes = [graph.values[n].type.dtype for n in node.inputs]
     u = max((working[d].u for d in dtypes if d in working), default=0.0)
-    found = enclosed(node.op, inputs, refs, precisions, u)
+    results = enclosed(node.op, inputs, refs, precisions, u)
     if DType.UINT64 in dtypes and unfit(node.op, [x.interval.lo for x in inputs], dtypes):
-        found = [interval.masked(everywhere(interval.lo)) for interval in found]
-    for name, interval in zip(node.outputs, found, strict=True):
+        results = [interval.masked(everywhere(interval.lo)) for interval in results]
+    for name, interval in zip(node.outputs, results, strict=True):
         intervals[name] = _settled(interval, graph.values[name].type.dtype)
 
 
@@ -263,11 +264,11 @@ def enclosed(
     intervals = [x.interval for x in inputs]
     try:
         undefined = op.undefined(*intervals)
-        found = _interval(op, u, intervals, refs)
+        bounds = _interval(op, u, intervals, refs)
     except Exception as error:
         raise ReferenceFault(f"interval of {op!r}: {error}") from error
     result = []
-    for ref, interval, precision in zip(refs, found, precisions, strict=True):
+    for ref, interval, precision in zip(refs, bounds, precisions, strict=True):
         if undefined is not None:
             interval = interval.masked(undefined.expand(interval.lo.shape))
         if precision is not None:
@@ -281,15 +282,15 @@ def enclosed(
 def admitted(
     op: OpSpec, tensors: Sequence[Tensor], dtypes: Sequence[DType], u: float = 0.0
 ) -> list[Interval]:
-    """Intervals of what correct implementations compute from exact inputs; floats in float64.
+    """Intervals of the results of correct implementations for exact inputs; floats in float64.
 
     dtypes: of the outputs. u: the greatest unit roundoff of the inputs' dtypes.
     Raises: ReferenceFault.
     """
     refs = [y.double() if y.is_floating_point() else y for y in flatten(op.torch(*tensors))]
     inputs = [Tracked(x, Interval(x, x)) for x in tensors]
-    found = enclosed(op, inputs, refs, [PRECISIONS.get(d) for d in dtypes], u)
-    return [_settled(interval, dtype) for interval, dtype in zip(found, dtypes, strict=True)]
+    bounds = enclosed(op, inputs, refs, [PRECISIONS.get(d) for d in dtypes], u)
+    return [_settled(interval, dtype) for interval, dtype in zip(bounds, dtypes, strict=True)]
 
 
 def _composed(
@@ -308,8 +309,8 @@ def _composed(
     def apply(inner: OpSpec, *args: Tracked) -> Tracked | list[Tracked]:
         steps = list(flatten(inner.torch(*[x.ref for x in args])))
         own = [precision if y.is_floating_point() else None for y in steps]
-        found = [Tracked(*pair) for pair in zip(steps, enclosed(inner, args, steps, own, u))]
-        return found[0] if len(found) == 1 else found
+        tracked = [Tracked(*pair) for pair in zip(steps, enclosed(inner, args, steps, own, u))]
+        return tracked[0] if len(tracked) == 1 else tracked
 
     results = op.compose(apply, *inputs)
     return [_around(y.interval, ref) for y, ref in zip(results, refs, strict=True)]
@@ -389,9 +390,10 @@ REFERENCE = 2.0
 
 
 def _clipped(op: OpSpec, interval: Interval, wide: Interval, precision: Precision) -> Interval:
-    """A widened interval cut to what rounding can do: it cannot leave `op.within`, change a sign,
-    or turn a number less than half a unit in the last place beyond the greatest one into an
-    infinity."""
+    """A widened interval cut to the effects of rounding: it cannot leave `op.within`, change a
+    sign, or turn a number less than half a unit in the last place beyond the greatest one into an
+    infinity.
+    """
     (least, most), lo, hi = op.within, wide.lo, wide.hi
     if op.exactness == "rounded":
         greatest, near = precision.greatest, precision.greatest * (1 + precision.u)
@@ -417,11 +419,11 @@ def _error_free(
             return torch.zeros_like(y, dtype=torch.bool)
         # Every partial sum, in any order, is an integer below 1/u, so it is representable.
         return op.torch(*[b.lo.abs() for b in inputs]) < 1 / precision.u
-    found = representable(y, precision, inputs)
+    free = representable(y, precision, inputs)
     if not interval.exact:
-        found = found & (y == interval.hi)
+        free = free & (y == interval.hi)
     rounded = op.inexact(*inputs)
-    return found if rounded is None else found & ~rounded.expand(y.shape)
+    return free if rounded is None else free & ~rounded.expand(y.shape)
 
 
 # -- operators that join the sum in front of them (`OpSpec.joining`) ------------------------------
@@ -449,9 +451,9 @@ def _begun(
 ) -> Interval:
     """The interval of a sum, widened by the error of beginning it with numbers to be added to it.
 
-    maker, inputs: what computes the sum. Every step rounds the initial value too, so a large bias
-    costs digits that a sum with a later addition keeps. A bias so large that all terms are below
-    half a unit in its last place costs none: every step rounds to the bias.
+    maker, inputs: the node that computes the sum. Every step rounds the initial value too, so a
+    large bias costs digits that a sum with a later addition keeps. A bias so large that all terms
+    are below half a unit in its last place costs none: every step rounds to the bias.
     """
     if not isinstance(maker, Summing):
         return interval

@@ -34,7 +34,7 @@ WITNESSES = 2
 
 class State(IntEnum):
     """The state of a target: failed at a stage, wrong, not supported, built but not run, or right.
-    A greater state is better; an unsupported target says nothing about the fault.
+    A greater state is better; an unsupported target is no evidence about the fault.
     """
 
     EXPORT = 0
@@ -69,7 +69,7 @@ _PREFERRED = (Coordinate.PIPELINE, Coordinate.DEVICE, Coordinate.RELEASE, Coordi
 
 @dataclass(frozen=True)
 class Blame:
-    """The accused coordinate, the flip that accuses it, and a sentence that says why.
+    """The accused coordinate, the flip that accuses it, and a sentence with the evidence.
 
     right: the right target, if there is one. wrong: the simplest wrong target.
     """
@@ -124,15 +124,15 @@ def voted(
     states = {t: State.WRONG for group in groups[1:] for t in group}
     states |= dict.fromkeys(groups[0], State.RIGHT)
     compiler = failing[0].compiler
-    found = blame(states, compiler, failing, levels)
+    flip = blame(states, compiler, failing, levels)
     other = next((t for t in groups[0] if t.compiler == compiler), groups[0][0])
-    if found.right is not None and found.right.compiler == compiler:
-        evidence = f"{found.right} and {found.wrong} differ, and nobody knows who is right"
-        return replace(found, evidence=evidence)
+    if flip.right is not None and flip.right.compiler == compiler:
+        evidence = f"{flip.right} and {flip.wrong} differ, and nobody knows who is right"
+        return replace(flip, evidence=evidence)
     if votes[0] > max(votes[1:]):
         names = dict.fromkeys(target.compiler for target in groups[0])
         evidence = f"{' and '.join(names)} agree with each other, and not with {compiler}"
-        return Blame(Coordinate.COMPILER, other, found.wrong, evidence)
+        return Blame(Coordinate.COMPILER, other, flip.wrong, evidence)
     return Blame(evidence=f"{other} and {failing[0]} differ, and nobody knows who is right")
 
 
@@ -157,7 +157,7 @@ def state_of(outcome: Outcome) -> State:
         return State.UNSUPPORTED
     if outcome.kind is OutcomeKind.REFUSED:
         return State.RIGHT
-    if outcome.ok:  # what was built and not run has no opinion on values
+    if outcome.ok:  # a target that was built and not run computed no values
         return State.RIGHT if outcome.stage is Stage.EXECUTE else State.BUILT
     return State[Stage(outcome.stage).name]
 
@@ -201,7 +201,7 @@ def _flips(
     witnesses = sorted((t for t in mine if states[t] is not State.UNSUPPORTED), key=str)
     for enough in (State.RIGHT, State.EXPORT):
         for coordinate in _PREFERRED:
-            for wrong in sorted(least, key=str):  # whatever ran first
+            for wrong in sorted(least, key=str):  # the order of the runs does not matter
                 for right in witnesses:
                     better = states[right] >= enough and states[right] > states[wrong]
                     if better and _isolates(coordinate, right, wrong, levels):
@@ -211,36 +211,36 @@ def _flips(
 def _isolates(coordinate: Coordinate, right: Target, wrong: Target, levels: Sequence[str]) -> bool:
     if differing(right, wrong) != (coordinate.value,):
         return False
-    # What optimisation happens to remove is not the optimiser's fault.
+    # A node that optimisation happens to remove is not the optimiser's fault.
     return coordinate is not Coordinate.PIPELINE or simpler(right, wrong, levels)
 
 
 def _form(states: Mapping[Target, State], right: Target, wrong: Target) -> Blame:
     """The exporter, unless it is innocent; then the compiler, which reads the form wrongly."""
-    told = _sentence(right, wrong, states)
+    sentence = _sentence(right, wrong, states)
     other = _other(states, wrong)
     if other is not None:
-        evidence = f"{told}; {other} is right on the same form"
+        evidence = f"{sentence}; {other} is right on the same form"
         return Blame(Coordinate.COMPILER, other, wrong, evidence)
-    # What nnfuzz itself gives a compiler is trusted, rewritten or not.
+    # A form that nnfuzz itself writes is trusted, rewritten or not.
     if base_form(wrong.form) in (DIRECT, MODULE, EXPORTED):
-        return Blame(Coordinate.COMPILER, right, wrong, told)
-    return Blame(Coordinate.FORM, right, wrong, told)
+        return Blame(Coordinate.COMPILER, right, wrong, sentence)
+    return Blame(Coordinate.FORM, right, wrong, sentence)
 
 
 def _compiler(states: Mapping[Target, State], wrong: Target, bad: int, ran: int) -> Blame:
     """The blame where nothing isolates the fault: the compiler, or the reference if others
     contradict it as well."""
-    told = f"{bad} of {ran} targets of {wrong.compiler} fail"
+    counted = f"{bad} of {ran} targets of {wrong.compiler} fail"
     votes = _votes(states, wrong)
     against = [name for name, state in votes.items() if state is State.WRONG]
     agree = [name for name, state in votes.items() if state is State.RIGHT]
     if states[wrong] is State.WRONG and len(against) >= WITNESSES and not agree:
         evidence = f"{wrong.compiler}, {' and '.join(against)} all leave the envelope"
         return Blame(Coordinate.REFERENCE, None, wrong, evidence)
-    told += "".join(f"; {name} agrees" for name in agree)
-    told += "".join(f"; {name} is off" for name in against)
-    return Blame(Coordinate.COMPILER, _other(states, wrong), wrong, told)
+    counted += "".join(f"; {name} agrees" for name in agree)
+    counted += "".join(f"; {name} is off" for name in against)
+    return Blame(Coordinate.COMPILER, _other(states, wrong), wrong, counted)
 
 
 def _other(states: Mapping[Target, State], wrong: Target) -> Target | None:
@@ -262,8 +262,8 @@ def _votes(states: Mapping[Target, State], wrong: Target) -> dict[str, State]:
     """The best state of every other compiler on the same form; PyTorch has no vote."""
     votes: dict[str, State] = {}
     for target, state in states.items():
-        alike = target == PYTORCH or target.form == wrong.form
-        if alike and target.compiler != wrong.compiler:
+        same_form = target == PYTORCH or target.form == wrong.form
+        if same_form and target.compiler != wrong.compiler:
             votes[target.compiler] = max(state, votes.get(target.compiler, state))
     return votes
 

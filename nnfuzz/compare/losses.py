@@ -27,12 +27,12 @@ def losses(bounds: Enclosure, outputs: Collection[str]) -> dict[str, tuple[Loss,
     """
     tracked = _Tracked(bounds.graph, bounds.values, bounds.intervals)
     makers = {name: node for node in bounds.graph.nodes for name in node.outputs}
-    found = {}
+    by_output = {}
     with torch.inference_mode():
         for output in outputs:
             origins = tracked.origins(makers, output)
-            found[output] = tuple(tracked.loss(output, node) for node in origins[:MOST])
-    return found
+            by_output[output] = tuple(tracked.loss(output, node) for node in origins[:MOST])
+    return by_output
 
 
 @dataclass(frozen=True)
@@ -45,18 +45,18 @@ class _Tracked:
 
     def origins(self, makers: Mapping[str, Node], output: str) -> list[Node]:
         """The nodes before an output at which comparable elements are lost."""
-        wanted, seen, found = [output], set(), set()
+        wanted, visited, origins = [output], set(), set()
         while wanted:
             name = wanted.pop()
-            if name in seen or name not in makers or not self._loses(name):
+            if name in visited or name not in makers or not self._loses(name):
                 continue
-            seen.add(name)
+            visited.add(name)
             node = makers[name]
             before = [n for n in node.inputs if n in makers and self._loses(n)]
             if not before or isinstance(node.op, Opaque):
-                found.add(node.outputs)
+                origins.add(node.outputs)
             wanted += before
-        return [node for node in self.graph.nodes if node.outputs in found]
+        return [node for node in self.graph.nodes if node.outputs in origins]
 
     def _loses(self, name: str) -> bool:
         """Whether a value has elements that are not comparable."""

@@ -95,9 +95,9 @@ class Width:
 WIDEST = 3
 """Most outputs whose widths a verdict prints; `Verdict.widths` has all."""
 DOUBT = "statistical: a correct compiler may be flagged"
-"""What a verdict says that rests on likely bounds."""
+"""The note of a verdict that rests on likely bounds."""
 ENOUGH = 0.9
-"""The share of an output that must be compared for a verdict to say "agrees" and no more."""
+"""The share of an output that must be compared for a verdict of "agrees" without a note."""
 
 
 @as_list
@@ -122,7 +122,7 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Dispute:
-    """An output on which targets differ where the reference cannot say who is right.
+    """An output on which targets differ where the reference does not decide.
 
     groups: targets that agree with each other; the group of the most compilers first, of equal ones
     that of the target that was listed first. index: of the first element in which the first two
@@ -138,7 +138,7 @@ class Dispute:
     count: int = 0
 
     def mismatch(self, target: Target) -> Mismatch:
-        """What a target outside of the first group makes of the output, beside what that does."""
+        """The value of a target outside of the first group beside the first group's value."""
         group = next(i for i, group in enumerate(self.groups) if target in group)
         expected, actual = self.values[0], self.values[group]
         least = most = expected
@@ -212,7 +212,7 @@ class Verdict:
 
     @property
     def suspects(self) -> dict[Target, Dispute]:
-        """The targets that disputes speak against, each with the first of them."""
+        """The targets that disputes accuse, each with its first dispute."""
         listed = reversed(self.disputes.values())
         return {target: dispute for dispute in listed for target in dispute.suspects}
 
@@ -266,10 +266,10 @@ class Verdict:
 
     def __str__(self) -> str:
         """One line per target that agrees, per mismatch of the others, and per dispute."""
-        told = [f"{target}: {found}" for target, found in self._accused()]
-        return "\n".join([*told, *map(str, self.disputes.values())])
+        lines = [f"{target}: {mismatch}" for target, mismatch in self._accused()]
+        return "\n".join([*lines, *map(str, self.disputes.values())])
 
-    __repr__ = __str__  # which says how much was compared: `ok` holds for that part alone
+    __repr__ = __str__  # names the share that was compared: `ok` holds for that part alone
 
     def _repr_html_(self) -> str:
         return html_table(self._accused(), ("target", "output"))
@@ -277,7 +277,9 @@ class Verdict:
     def _accused(self) -> list[tuple[Target, str]]:
         rows = self.mismatches.items()
         note = f"; {DOUBT}" if self.statistical else ""
-        return [(t, f"{m}{note}") for t, found in rows for m in found or (self.agreement,)]
+        return [
+            (t, f"{m}{note}") for t, mismatches in rows for m in mismatches or (self.agreement,)
+        ]
 
     @property
     def comparable_share(self) -> float:

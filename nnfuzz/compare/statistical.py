@@ -34,7 +34,7 @@ class Sampling:
     """How bounds are sampled.
 
     samples: computations with random errors. seed: of these. factor: by which the greatest distance
-    of a sample is multiplied; with 1.5, what one operator may be off by is all within reach.
+    of a sample is multiplied; with 1.5, every error that one operator may make is within reach.
     """
 
     samples: int = 8
@@ -48,7 +48,7 @@ def narrow_envelopes(
     """The envelopes of the outputs, with bounds of floats that are no further from the reference
     than samples are, times the factor.
 
-    Discrete outputs and what cannot be compared stay as they are; so do all where a random error
+    Discrete outputs and incomparable elements stay as they are; so do all where a random error
     makes an operator impossible, for instance by another shape.
     """
     kept = undecided(bounds)
@@ -108,7 +108,7 @@ def _jumps(bounds: Enclosure, node: Node) -> bool:
 
 
 def _half(interval: Interval) -> float:
-    """The greatest half width of an interval of floats; 0 for what is exact or discrete."""
+    """The greatest half width of an interval of floats; 0 for exact or discrete values."""
     if interval.exact or not interval.lo.is_floating_point() or not interval.lo.numel():
         return 0.0
     width = torch.where(interval.mask(), 0.0, interval.hi - interval.lo)
@@ -141,5 +141,5 @@ class Noise:
         if own.exact:
             return y
         share = torch.rand(y.shape, generator=self.random, dtype=torch.float64)
-        found = own.lo + share * (own.hi - own.lo)
-        return torch.where(own.mask() | ~torch.isfinite(found), y, found)
+        drawn = own.lo + share * (own.hi - own.lo)
+        return torch.where(own.mask() | ~torch.isfinite(drawn), y, drawn)

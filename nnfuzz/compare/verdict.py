@@ -38,10 +38,10 @@ def judge(
     return with_widths(judged(bounds, outputs, independent), bounds)
 
 
-def with_widths(found: Verdict, bounds: Enclosure) -> Verdict:
+def with_widths(plain: Verdict, bounds: Enclosure) -> Verdict:
     """The verdict with the widths of the intervals that it rests on."""
     widths = {name: width(own) for name, own in bounds.envelopes.items()}
-    return replace(found, widths={name: own for name, own in widths.items() if own})
+    return replace(plain, widths={name: own for name, own in widths.items() if own})
 
 
 def judged(
@@ -50,8 +50,8 @@ def judged(
     independent: Iterable[Iterable[Target]] = (),
 ) -> Verdict:
     """`judge` for given envelopes, with the nodes at which comparability is lost."""
-    found = verdict(bounds.envelopes, outputs, independent)
-    return replace(found, defined=bounds.defined, losses=losses(bounds, found.partial))
+    plain = verdict(bounds.envelopes, outputs, independent)
+    return replace(plain, defined=bounds.defined, losses=losses(bounds, plain.partial))
 
 
 def verdict(
@@ -70,8 +70,10 @@ def verdict(
 
 def compare(envelope: Mapping[str, Envelope], outputs: Arrays) -> tuple[Mismatch, ...]:
     """The mismatches of one target's outputs, in the order of the envelope."""
-    found = (mismatch(name, expected, outputs.get(name)) for name, expected in envelope.items())
-    return tuple(m for m in found if m is not None)
+    mismatches = (
+        mismatch(name, expected, outputs.get(name)) for name, expected in envelope.items()
+    )
+    return tuple(m for m in mismatches if m is not None)
 
 
 def mismatch(name: str, expected: Envelope, actual: np.ndarray | None) -> Mismatch | None:

@@ -44,7 +44,7 @@ FACTOR = 16.0
 """Factor of the errors of a sample to the legal ones: worst-case errors grow with the number of
 steps, those of samples with its root, so that 256 steps are covered."""
 LAST = 64.0
-"""Unit roundoffs of the largest element that targets may differ by beside what samples do."""
+"""Unit roundoffs of the largest element by which targets may differ more than samples do."""
 STEPS = 8.0
 """Unit roundoffs by which an operator without a spec may round each element that it reads."""
 
@@ -69,8 +69,10 @@ def disputes(
     if not differ:
         return {}
     spread = spreads(bounds, params, list(differ), seed)
-    found = (_dispute(n, own, bounds.envelopes[n], spread[n], known) for n, own in differ.items())
-    return {dispute.output: dispute for dispute in found if dispute}
+    candidates = (
+        _dispute(n, own, bounds.envelopes[n], spread[n], known) for n, own in differ.items()
+    )
+    return {dispute.output: dispute for dispute in candidates if dispute}
 
 
 def groups_that_agree(
@@ -87,14 +89,14 @@ def groups_that_agree(
     have to be equal.
     """
     slack = _slack(arrays, envelope, spread, sampled)
-    found: list[list[Key]] = []
+    groups: list[list[Key]] = []
     for key, array in arrays.items():
-        mine = next((g for g in found if not _differing(arrays[g[0]], array, slack).any()), None)
+        mine = next((g for g in groups if not _differing(arrays[g[0]], array, slack).any()), None)
         if mine is None:
-            found.append([key])
+            groups.append([key])
         else:
             mine.append(key)
-    return sorted(found, key=len, reverse=True)
+    return sorted(groups, key=len, reverse=True)
 
 
 def _slack(
@@ -159,10 +161,10 @@ def _dispute(
     groups = sorted((sorted(g, key=order.index) for g in groups), key=lambda g: order.index(g[0]))
     groups.sort(key=lambda group: -len({target.compiler for target in group}))
     slack = _slack(right, envelope, spread, sampled)
-    apart = _differing(right[groups[0][0]], right[groups[1][0]], slack)
-    index = tuple(int(i) for i in np.argwhere(apart)[0])
+    differing = _differing(right[groups[0][0]], right[groups[1][0]], slack)
+    index = tuple(int(i) for i in np.argwhere(differing)[0])
     values = tuple(_value(right[group[0]], index, first) for group in groups)
-    parties, count = tuple(map(tuple, groups)), int(np.count_nonzero(apart))
+    parties, count = tuple(map(tuple, groups)), int(np.count_nonzero(differing))
     return Dispute(name, parties, index, values, float(slack[index]), count)
 
 
@@ -179,12 +181,12 @@ def unreferenced(
     """`disputes` where there is no reference. spread: by output, how far its elements may lie from
     each other, beside half of the dtype's digits.
     """
-    found = {}
+    by_output = {}
     for name, most in spread.items():
         arrays = {target: own[name] for target, own in outputs.items() if name in own}
         if arrays and (dispute := _dispute(name, arrays, _unknown(arrays), most)):
-            found[name] = dispute
-    return found
+            by_output[name] = dispute
+    return by_output
 
 
 def _unknown(arrays: Mapping[Target, np.ndarray]) -> Envelope:
@@ -195,7 +197,7 @@ def _unknown(arrays: Mapping[Target, np.ndarray]) -> Envelope:
     return Envelope(DType.of(first.dtype), nothing, nothing, nothing, every)
 
 
-# -- what legal ways to compute reach ---------------------------------------------------------
+# -- results that legal ways to compute may have ----------------------------------------------
 
 
 def spreads(
@@ -235,26 +237,26 @@ def _spread(lo: np.ndarray, hi: np.ndarray, is_float: bool) -> np.ndarray:
 
 def _flushed(params: Arrays) -> dict[str, np.ndarray]:
     """Parameters as a compiler reads them that flushes subnormal numbers to zero."""
-    found = {}
+    flushed = {}
     for name, array in params.items():
         dtype = DType.of(array.dtype)
         small = dtype.is_float and np.abs(_wide(array)) < underflow(dtype.unit_roundoff)
-        found[name] = np.where(small, np.zeros_like(array), array)
-    return found
+        flushed[name] = np.where(small, np.zeros_like(array), array)
+    return flushed
 
 
 @dataclass(frozen=True, eq=False)
 class Anything:
-    """Computes a node as some implementation might, drawn at random from more than what is legal.
+    """Computes a node as some implementation might, at random, with errors beyond the legal ones.
 
     Errors are `FACTOR` times as large as those of a correct implementation. An operator without a
-    spec reads what it is given with errors of its own. What nobody knows of an operator on these
-    operands (it overflows, leaves its domain, reads NaN, or is undefined by ONNX) is anything at
-    all.
+    spec reads its operands with errors of its own. Where an operator's result is not known on these
+    operands (it overflows, leaves its domain, reads NaN, or is undefined by ONNX), it is any number
+    at all.
 
     wild: from which anything at all is drawn; () for the result itself. end: 0 or 1 for results at
     the least or the greatest number that is legal, with subnormal ones as zero at 0; None for
-    random ones. known: the intervals of the graph; what is comparable is never anything at all.
+    random ones. known: the intervals of the graph; comparable elements are never drawn from `wild`.
     """
 
     random: torch.Generator
@@ -289,15 +291,15 @@ class Anything:
         known: Tensor,
         precision: Precision | None,
     ) -> Tensor:
-        """Numbers from around a result; anything where nothing is known of it, or what is computed
-        on the way may overflow. What is NaN or infinite for sure stays.
+        """Numbers near a result; any number where the result is not known, or where an
+        intermediate value may overflow. A result that is NaN or infinite for sure stays.
         """
         own, edge = around
         wild = own.mask()
         if precision is not None:
-            found = torch.where(wild, y, self._within(y, own))
+            drawn = torch.where(wild, y, self._within(y, own))
             small = y.abs() < FACTOR * precision.tiny
-            y = torch.where(small, 0.0, found) if self.end == 0 else found
+            y = torch.where(small, 0.0, drawn) if self.end == 0 else drawn
             wild = (wild | ~(y.abs() * FACTOR <= precision.greatest)) & (edge.special == 0)
         return torch.where(wild & ~known, self._anything(y), y) if self.wild else y
 
@@ -310,6 +312,6 @@ class Anything:
         return lo + share * (hi - lo)
 
     def _anything(self, like: Tensor) -> Tensor:
-        """Per element one of the `wild` numbers; 0 or 1 for what is discrete."""
+        """Per element one of the `wild` numbers; 0 or 1 for discrete elements."""
         choices = torch.tensor(self.wild if like.is_floating_point() else (0, 1)).to(like.dtype)
         return choices[torch.randint(len(choices), like.shape, generator=self.random)]

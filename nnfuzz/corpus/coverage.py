@@ -24,14 +24,14 @@ Feature = tuple[str, str]
 
 def covered(graph: GraphView, passes: Iterable[str] = ()) -> frozenset[Feature]:
     """The features of a model. passes: written as "COMPILER: PASS"."""
-    found = features(graph)
+    own = features(graph)
     named = {
-        "operator": found.operators(),
-        "dtype": (f"{op}({dtypes})" for op, dtypes in found.operator_dtypes()),
-        "rank": (f"{op} of rank {rank}" for op, rank in found.operator_ranks()),
-        "value": found.attribute_values(),
-        "edge": (f"{a}->{b}" for a, b in found.operator_edges()),
-        "vertex": found.vertices(),
+        "operator": own.operators(),
+        "dtype": (f"{op}({dtypes})" for op, dtypes in own.operator_dtypes()),
+        "rank": (f"{op} of rank {rank}" for op, rank in own.operator_ranks()),
+        "value": own.attribute_values(),
+        "edge": (f"{a}->{b}" for a, b in own.operator_edges()),
+        "vertex": own.vertices(),
         "pass": passes,
     }
     return frozenset((kind, name) for kind, names in named.items() for name in names)

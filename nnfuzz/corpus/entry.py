@@ -26,7 +26,7 @@ class Entry:
     whole: Tolerance | None = None
 
     def nbytes(self) -> int:
-        """Of the model with all data."""
+        """The size of the model with all data."""
         groups: list[Arrays] = [self.case.inputs, self.case.weights, self.case.expected]
         groups += [part for arrays in self.further for part in arrays]
         return len(self.case.model) + sum(a.nbytes for group in groups for a in group.values())

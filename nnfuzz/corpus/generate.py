@@ -108,12 +108,12 @@ def check_corpus(out: Path, plan: CorpusPlan) -> None:
     """
     if not check_place(out):
         return
-    found = read(JsonObject, read_json(out / MANIFEST))
+    manifest = read(JsonObject, read_json(out / MANIFEST))
     for key, value in json.loads(_text(plan.to_json())).items():
-        if found.get(key) != value:
+        if manifest.get(key) != value:
             raise CorpusError(
-                f"{out} holds a corpus with another {key} ({_difference(found.get(key), value)}); "
-                "choose another folder"
+                f"{out} holds a corpus with another {key} "
+                f"({_difference(manifest.get(key), value)}); choose another folder"
             )
     remove_partial(out)
 

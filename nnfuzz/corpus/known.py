@@ -53,12 +53,12 @@ class KnownTest:
 
 def parse(text: str, source: str) -> list[KnownTest]:
     """Raises: KnownError naming the first line that is none."""
-    found = []
+    patterns = []
     for number, line in enumerate(text.splitlines(), 1):
         entry, _, why = line.partition("#")
         if words := entry.split():
-            found.append(_pattern(words, why.strip(), line, f"{source}, line {number}"))
-    return found
+            patterns.append(_pattern(words, why.strip(), line, f"{source}, line {number}"))
+    return patterns
 
 
 def load(path: Path) -> list[KnownTest]:

@@ -163,13 +163,13 @@ class TestFolder:
 def find_tests(root: str | Path) -> list[TestFolder]:
     """Every folder below `root` (or `root` itself) with a model.onnx and a data set, by name."""
     root = Path(root)
-    found = [
+    folders = [
         path.parent
         for path in root.rglob(MODEL)
         if any(path.parent.glob(f"{DATA_SET}*"))
         and not any(part.startswith(".") for part in path.relative_to(root).parts)
     ]
-    names = {path: path.relative_to(root).as_posix() for path in found}
+    names = {path: path.relative_to(root).as_posix() for path in folders}
     return [TestFolder(p, root.name if n == "." else n) for p, n in sorted(names.items())]
 
 

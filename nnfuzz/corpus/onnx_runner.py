@@ -34,19 +34,19 @@ def onnx_backend_test(backend: Any, folder: str | Path, **settings: Any) -> Runn
         ) -> None:
             compare = super().assert_similar_outputs
             test = TestFolder(Path(model_dir), "")
-            told = [test.tolerances().of(name) for name in interface(test.model())[1]]
-            if not len(told) == len(outputs) == len(ref_outputs):
+            tolerances = [test.tolerances().of(name) for name in interface(test.model())[1]]
+            if not len(tolerances) == len(outputs) == len(ref_outputs):
                 compare(ref_outputs, outputs, rtol, atol, model_dir)
-            for expected, actual, own in zip(ref_outputs, outputs, told):
+            for expected, actual, own in zip(ref_outputs, outputs, tolerances):
                 pair = (own.rtol, own.atol) if own else (rtol, atol)
                 compare([expected], [actual], *pair, model_dir)
 
     place = Path(folder).resolve()
     names = [path.parent.name for path in place.glob("*/model.onnx")]
 
-    def found(kind: str) -> Any:
+    def loaded(kind: str) -> Any:
         return load_model_tests(str(place.parent), place.name) if kind == "simple" else []
 
     # The constructor has no other place for tests than ONNX's own folders.
-    with mock.patch.object(runner, "load_model_tests", found):
+    with mock.patch.object(runner, "load_model_tests", loaded):
         return Corpus(backend, test_kwargs={name: settings for name in names})

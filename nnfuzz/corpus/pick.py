@@ -77,9 +77,9 @@ class SourceTest:
 
 def _files(test: TestFolder) -> list[Path]:
     """The files of a test, all of them inside of its folder. Raises: Unreadable."""
-    found = [test.path / name for name in FILES if (test.path / name).exists()]
-    found += sorted(test.path.glob(DATA))
-    return [below(test.path, str(path.relative_to(test.path))) for path in found]
+    files = [test.path / name for name in FILES if (test.path / name).exists()]
+    files += sorted(test.path.glob(DATA))
+    return [below(test.path, str(path.relative_to(test.path))) for path in files]
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,8 +156,12 @@ def pick(
         sum(c.seconds for c in whole),
         coverage_table([c.features for c in whole], every),
     )
-    found = {"tests": list(result.tests), "bytes": result.size, "coverage": dict(result.coverage)}
-    manifest = {"schema": SCHEMA, "license": LICENSE, **about, **found}
+    selected = {
+        "tests": list(result.tests),
+        "bytes": result.size,
+        "coverage": dict(result.coverage),
+    }
+    manifest = {"schema": SCHEMA, "license": LICENSE, **about, **selected}
     write_atomically(out / MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())
     return result
 
@@ -170,6 +174,6 @@ def provenance(folder: Path) -> dict[str, object]:
     file = folder / MANIFEST
     if not file.exists():
         return {"folder": folder.name}
-    found = read(JsonObject, read_json(file))
+    manifest = read(JsonObject, read_json(file))
     wanted = ("license", "seed", "config", "versions", "data_sets", "sources")
-    return {"folder": folder.name, **{k: found[k] for k in wanted if k in found}}
+    return {"folder": folder.name, **{k: manifest[k] for k in wanted if k in manifest}}

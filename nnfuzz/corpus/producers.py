@@ -56,7 +56,7 @@ class Producers(Pool[JobWorker[_Order[Any]], _Order[Any], Ended]):
         self._server.close()
 
     def entries(self, tests: Iterable[TestId]) -> Iterator[Entry | NotProduced]:
-        """What comes of the tests, in their order. A worker that dies is a NotProduced.
+        """The results of the tests, in their order. A worker that dies is a NotProduced.
 
         Raises: ProducerSettingsError, ProducerUnavailable.
         """
@@ -67,7 +67,7 @@ class Producers(Pool[JobWorker[_Order[Any]], _Order[Any], Ended]):
                 yield NotProduced(job.test, "fault", event_line(event))
 
     def completed(self, case: TestCase) -> Entry | str:
-        """A test case of any origin with tolerances, or what went wrong."""
+        """A test case of any origin with tolerances, or the failure."""
         event = self.workers[0].sandbox.call(CompleteEntry(case))
         return event.value if isinstance(event, Reply) else event_line(event)
 

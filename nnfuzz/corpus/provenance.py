@@ -1,4 +1,4 @@
-"""What stands beside the models of a corpus: who made them, their licence, how to run them."""
+"""The files beside the models of a corpus: their origin, their licence, how to run them."""
 
 from __future__ import annotations
 

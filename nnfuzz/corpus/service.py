@@ -37,8 +37,8 @@ class CorpusService(Service):
 
     @does(ListKeys)
     def keys(self, job: ListKeys, report: Report) -> list[SupportKey]:
-        found = self.producer.signatures().items()
-        return [SupportKey.parse(f"{name}:{key}") for name, keys in found for key in keys]
+        signatures = self.producer.signatures().items()
+        return [SupportKey.parse(f"{name}:{key}") for name, keys in signatures for key in keys]
 
     @does(ListInstances)
     def instances(self, job: ListInstances, report: Report) -> list[int]:
@@ -55,7 +55,7 @@ class CorpusService(Service):
         return self._entry(made, job.sets, report) if isinstance(made, TestCase) else made
 
     def _instances(self, key: SupportKey, report: Report) -> Iterator[int]:
-        seen: set[str] = set()
+        covered: set[str] = set()
         absent: set[tuple[str, object]] | None = None
         """Options of attributes that have not occurred; None before the first model."""
         misses = 0
@@ -63,28 +63,33 @@ class CorpusService(Service):
             made = self.producer.made(Probe(key, number), report)
             new: set[str] = set()
             if isinstance(made, TestCase):
-                new = features(made.graph).attribute_values() - seen
+                new = features(made.graph).attribute_values() - covered
                 op = self.producer.load(made).nodes[-1].op
                 left = _options(op) if absent is None else absent
                 absent = {(name, option) for name, option in left if op.attributes[name] != option}
             if new:
                 yield number
-            seen |= new
+            covered |= new
             misses = 0 if new else misses + 1
             if misses == (PATIENCE if absent else MISSES):
                 return
 
     def _entry(self, case: TestCase, sets: int, report: Report) -> Entry | NotProduced:
-        """The case with tolerances; NotProduced where its outputs tell nothing."""
+        """The case with tolerances; NotProduced where its outputs cannot be compared."""
         report("tolerances")
         graph = self.producer.load(case)
         bounds = enclosure(graph, {**case.inputs, **case.weights}, case.expected).envelopes
         if why := why_unfit(bounds):
             return NotProduced(case.id, why, f"its outputs are {why}", graph=case.graph)
         further = list(self._further(graph, case, sets - 1))
-        judged = [(case.expected, bounds), *((expected, found) for _, expected, found in further)]
+        judged = [
+            (case.expected, bounds),
+            *((expected, envelopes) for _, expected, envelopes in further),
+        ]
         radii = {
-            name: Radii.merged(Radii.of(found[name], arrays[name]) for arrays, found in judged)
+            name: Radii.merged(
+                Radii.of(envelopes[name], arrays[name]) for arrays, envelopes in judged
+            )
             for name in bounds
         }
         return Entry(
@@ -100,12 +105,12 @@ class CorpusService(Service):
         """At most so many other inputs with outputs and envelopes, beside the same weights."""
         for number in range(1, count + 1):
             rng = random.Random(f"{case.id}/data set {number}")
-            found = search(graph, rng, QUICK, case.weights)
-            if isinstance(found, Found):
-                given = {**found.inputs, **case.weights}
-                bounds = enclosure(graph, given, found.outputs).envelopes
+            searched = search(graph, rng, QUICK, case.weights)
+            if isinstance(searched, Found):
+                given = {**searched.inputs, **case.weights}
+                bounds = enclosure(graph, given, searched.outputs).envelopes
                 if not why_unfit(bounds):
-                    yield found.inputs, found.outputs, bounds
+                    yield searched.inputs, searched.outputs, bounds
 
 
 def corpus_service(seed: int, config: Mapping[str, Json]) -> CorpusService:

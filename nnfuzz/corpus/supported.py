@@ -13,16 +13,16 @@ from nnfuzz.testcase.identity import Numbered
 
 UNSUPPORTED, BORDERS = "unsupported", "borders"
 RARE = 4
-"""Of so many indexes, one may have dtypes at its borders that NumPy has not itself."""
+"""One of so many indexes may have inputs or outputs of dtypes that NumPy itself lacks."""
 
 
 def supported_only(
     made: Iterable[Entry | NotProduced], runners: Sequence[BackendRunner]
 ) -> Iterator[Entry | NotProduced]:
-    """The same, with NotProduced for what some compiler says it does not implement.
+    """The same, with NotProduced for models that a compiler itself calls unsupported.
 
     Probes find what it lacks by operator and dtype; some of it depends on attributes and ranks.
-    Each model runs once, at the least optimised level; whatever else goes wrong there is what the
+    Each model runs once, at the least optimised level; any other failure there is one that the
     corpus is for. Models whose inputs and outputs have NumPy's own dtypes are preferred, since many
     compilers take no others from Python: with others, an index is passed over unless it is a
     multiple of `RARE`. Raises: RunnerError.

@@ -37,15 +37,15 @@ TOLERANCES: Mapping[str, tuple[float, float]] = {
 }
 """(rtol, atol) by dtype. ONNX's own test runner takes 1e-3 and 1e-7 for every dtype."""
 OTHER_FLOATS = (1e-1, 1e-1)
-"""For the 8-bit floats, whose neighbours lie up to 25 % apart."""
+"""For the 8-bit floats, whose neighbours differ by up to 25 %."""
 
 
 NOT_BEGUN = "not begun: the time was over"
 
 
 class Status(StrEnum):
-    """As in JUnit: an error is a test that could not be carried out. known: an expected failure.
-    not compared: the test ran, but no element of its outputs can be compared.
+    """The statuses of JUnit: an error is a test that could not be carried out. known: an expected
+    failure. not compared: the test ran, but no element of its outputs can be compared.
     """
 
     PASSED = "passed"
@@ -146,8 +146,10 @@ def _by_envelope(
     producer: ProducerClient | None,
 ) -> list[LevelResult]:
     result = examine(case, runner, judge, levels, producer=producer)
-    found = result.verdict.mismatches if result.verdict else {}
-    judged = [_result(test, o, list(map(str, found.get(o.target, ())))) for o in result.outcomes]
+    mismatches = result.verdict.mismatches if result.verdict else {}
+    judged = [
+        _result(test, o, list(map(str, mismatches.get(o.target, ())))) for o in result.outcomes
+    ]
     partly = f"agrees on {coverage}" if (coverage := _coverage(result.verdict)) else ""
     return [r if r.message else replace(r, message=partly) for r in judged]
 

@@ -1,4 +1,4 @@
-"""What an experiment asks of a producer's worker, whoever owns that."""
+"""The jobs that an experiment gives to a producer's worker, whichever pool owns the worker."""
 
 from __future__ import annotations
 
@@ -45,6 +45,6 @@ class Asking(ABC):
 
 
 def _value(answer: TimedEnd[A]) -> A | Trouble:
-    """What was read of an answer, or the trouble instead."""
+    """The value read from an answer, or the trouble in its place."""
     event, _ = answer
     return event.value if isinstance(event, Reply) else event

@@ -1,7 +1,7 @@
-"""At which operator a process dies that says nothing: found by running beginnings of the model.
+"""The operator at which a process dies without a message: beginnings of the model are run.
 
-A signal without a word is the same for every cause. The shortest beginning of the model that dies
-in the same way ends with the operator that tells one such death from another.
+A signal without a message is the same for every cause. The shortest beginning of the model that
+dies in the same way ends with the operator that distinguishes one such death from another.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""In which release a failure came or went: a binary search that asks as few releases as it can."""
+"""The release in which a failure came or went: a binary search that runs as few as it can."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class ReleaseAnswer(StrEnum):
-    """What became of a failure in a release."""
+    """How a release behaves on a test that fails in another one."""
 
     FAILS = "fails"
     RIGHT = "right"
@@ -19,7 +19,9 @@ class ReleaseAnswer(StrEnum):
 
 @dataclass(frozen=True)
 class BisectionStep:
-    """One release that was asked. seen: what it says or does, in a line; may be empty."""
+    """One release that was tried. seen: how it fails, in a line (the name is that in finding.json);
+    may be empty.
+    """
 
     release: str
     answer: ReleaseAnswer
@@ -46,10 +48,11 @@ def came(compiler: str, releases: Sequence[str], ask: Ask, right: bool = False) 
     search = _Search(releases, ask, 0 if right else -1, len(releases) - 1)
     before, first = search.boundary(lambda answer: answer is not ReleaseAnswer.FAILS)
     if before < 0:
-        told, release = f"fails in {releases[first]} already, the oldest that was asked", ""
+        sentence, release = f"fails in {releases[first]} already, the oldest that was asked", ""
     else:
-        told, release = f"fails since {releases[first]}; {search.told(before)}", releases[first]
-    return search.result(compiler, told, release)
+        release = releases[first]
+        sentence = f"fails since {release}; {search.described(before)}"
+    return search.result(compiler, sentence, release)
 
 
 def went(compiler: str, releases: Sequence[str], ask: Ask, right: bool = False) -> Bisection:
@@ -61,10 +64,11 @@ def went(compiler: str, releases: Sequence[str], ask: Ask, right: bool = False) 
         lambda answer: answer in (ReleaseAnswer.FAILS, ReleaseAnswer.DIFFERENT)
     )
     if after == len(releases):
-        told, release = f"still fails in {releases[last]}", ""
+        sentence, release = f"still fails in {releases[last]}", ""
     else:
-        told, release = f"{search.told(after)}; it fails up to {releases[last]}", releases[after]
-    return search.result(compiler, told, release)
+        release = releases[after]
+        sentence = f"{search.described(after)}; it fails up to {releases[last]}"
+    return search.result(compiler, sentence, release)
 
 
 class _Search:
@@ -76,7 +80,7 @@ class _Search:
         self._steps: dict[str, BisectionStep] = {}
 
     def boundary(self, is_low: Callable[[ReleaseAnswer], bool]) -> tuple[int, int]:
-        """The neighbours between which the answer changes; what cannot be asked is none."""
+        """The neighbours between which the answer changes, of those that can be installed."""
         while inside := [
             i for i in range(self._low + 1, self._high) if self._releases[i] not in self._steps
         ]:
@@ -91,14 +95,14 @@ class _Search:
                 self._high = middle
         return self._low, self._high
 
-    def told(self, position: int) -> str:
-        """What a release does."""
+    def described(self, position: int) -> str:
+        """A release and its answer, for people."""
         name = self._releases[position]
         answer = self._steps[name].answer if name in self._steps else ReleaseAnswer.RIGHT
         return f"{name} {'is right' if answer is ReleaseAnswer.RIGHT else answer}"
 
-    def result(self, compiler: str, told: str, release: str) -> Bisection:
+    def result(self, compiler: str, sentence: str, release: str) -> Bisection:
         between = self._releases[self._low + 1 : self._high]
         if between:
-            told += f" ({', '.join(between)} cannot be installed)"
-        return Bisection(compiler, told, release, tuple(self._steps.values()))
+            sentence += f" ({', '.join(between)} cannot be installed)"
+        return Bisection(compiler, sentence, release, tuple(self._steps.values()))

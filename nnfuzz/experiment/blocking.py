@@ -63,7 +63,7 @@ class Blocking:
         names: Sequence[str],
         habits: Mapping[str, Habits],
     ) -> Pending[tuple[Verdict | Trouble, float]]:
-        """Raises: whatever the judge raises."""
+        """Raises: any error of the judge."""
         start = time.perf_counter()
         verdict = self.judging(case, outcomes, names, habits)
         return Pending.of((verdict, time.perf_counter() - start))
@@ -115,7 +115,7 @@ def examine(
 
 
 class BlockingExperiment:
-    """Runs test cases on targets and says which of them are wrong, and whose fault that is.
+    """Runs test cases on targets, decides which targets are wrong, and blames a coordinate of them.
 
         with Experiment(["onnxruntime", "tvm/O0"]) as run:
             result = run(case)
@@ -208,11 +208,11 @@ _FORMS = (DIRECT, MODULE, EXPORTED)
 
 
 def required_backend(wanted: str | Target, registry: BackendRegistry) -> tuple[BackendSpec, Target]:
-    """The backend that a target needs, with options for what it says of device and options."""
+    """The backend that a target needs, with options for the target's device and options."""
     target = Target.parse(wanted) if isinstance(wanted, str) else wanted
     if target.form not in ("", *_FORMS):
-        told = ", ".join(_FORMS)
-        raise OptionError(f"{target}: a test case has its exporter; forms to ask for: {told}")
+        forms = ", ".join(_FORMS)
+        raise OptionError(f"{target}: a test case has its exporter; forms to ask for: {forms}")
     name, *pairs = target.compiler.split(",")
     pairs += sorted(target.options)
     backend = registry.get(name)

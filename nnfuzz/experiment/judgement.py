@@ -1,4 +1,4 @@
-"""What is decided about a test case: by outcomes, the cheap check and the judge's verdict.
+"""Decisions about a test case, by its outcomes, the cheap check and the judge's verdict.
 
 Pure functions over values; the envelope itself is built in a producer's worker.
 """
@@ -24,7 +24,7 @@ from nnfuzz.triage.signature import Failure
 OPAQUE = "Opaque"
 """The name of nnfuzz.operators.opaque.Opaque in a graph."""
 BLIND = "the model without the fault gets no further"
-"""The message of an outcome that says nothing of the fault for which a model must be refused."""
+"""The message of an outcome that does not name the fault for which a model must be refused."""
 
 
 def doubtful(case: TestCase, outcomes: Iterable[Outcome]) -> list[str]:
@@ -41,7 +41,7 @@ def doubtful(case: TestCase, outcomes: Iterable[Outcome]) -> list[str]:
     return [
         name
         for name, array in case.expected.items()
-        if not all(name in found and agrees(name, array, found[name]) for found in ran)
+        if not all(name in outputs and agrees(name, array, outputs[name]) for outputs in ran)
     ]
 
 
@@ -65,7 +65,7 @@ def with_nothing_compared(
 ) -> list[Outcome]:
     """The outcomes, with `not compared` in place of ok where no element of any output was compared.
 
-    outputs: all names. What a verdict leaves out has agreed with PyTorch's values.
+    outputs: all names. Outputs that a verdict leaves out agree with PyTorch's values.
     """
     if verdict.compared or not all(name in verdict.comparable for name in outputs):
         return list(outcomes)
@@ -102,8 +102,8 @@ def unknown_outputs(case: TestCase) -> list[str]:
 
 
 def excused(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """The outcomes; where a baseline is not right, all of its backend are `unsupported`: what runs
-    there is not the backend's own, and nothing is left to hold the rest against.
+    """The outcomes; where a baseline is not right, all of its backend are `unsupported`: the
+    program there is not the backend's own, and nothing is left to compare the other levels with.
     """
     calm = OutcomeKind.NOT_COMPARED
     faulty = {
@@ -123,7 +123,7 @@ def informed(outcomes: Iterable[Outcome], valid: Iterable[Outcome]) -> list[Outc
     """The outcomes of a model that must be refused; those are `unsupported` that say nothing of its
     fault, because the model without it gets no further on the same target.
 
-    valid: what happened to that one.
+    valid: its outcomes.
     """
     stages = [*Stage]
     reached = {o.target: stages.index(o.stage) for o in valid if not o.ok}
@@ -142,8 +142,8 @@ def accused_by(
     failure: Failure,
     levels: Sequence[str] = (),
 ) -> Blame:
-    """Whom a failure speaks against. outcomes: of every target. levels: of the failure's backend,
-    the least optimised first; default: in the order of the outcomes.
+    """The coordinate that a failure blames. outcomes: of every target. levels: of the failure's
+    backend, the least optimised first; default: in the order of the outcomes.
     """
     dispute = verdict.suspects.get(failure.targets[0]) if verdict else None
     if dispute and failure.kind is OutcomeKind.DISPUTED:
@@ -151,7 +151,7 @@ def accused_by(
     judged = with_mismatches(outcomes, verdict) if verdict else list(outcomes)
     states = {o.target: state_of(o) for o in judged}
     if verdict and not isinstance(failure.signature.identity, HabitIdentity):
-        # What a habit alone gets wrong is right but for that, and a witness for the rest.
+        # A target that only its habit makes wrong counts as right, and is a witness for the rest.
         habitual = verdict.explained.keys() & (states.keys() - {*failure.targets})
         states |= dict.fromkeys(habitual, State.RIGHT)
     if verdict and PYTORCH in verdict.mismatches:
@@ -177,5 +177,5 @@ def same_outputs(one: Outcome, other: Outcome) -> bool:
 
 
 def _digest(array: np.ndarray) -> tuple[object, ...]:
-    told = array[(0,) * array.ndim] if is_one(array) else array
-    return array.dtype, array.shape, zlib.crc32(np.ascontiguousarray(told).tobytes())
+    distinct = array[(0,) * array.ndim] if is_one(array) else array
+    return array.dtype, array.shape, zlib.crc32(np.ascontiguousarray(distinct).tobytes())

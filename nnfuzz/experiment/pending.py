@@ -1,6 +1,6 @@
 """Coroutines without an event loop: values that are on their way, and tasks that await them.
 
-Whoever drives an experiment (worker pools, the reducer's worker slots, or one process after the
+The driver of an experiment (worker pools, the reducer's worker slots, or one process after the
 other) hands out `Pending` values and completes them as answers come in.
 """
 
@@ -37,7 +37,7 @@ class Pending(Generic[T]):
         self._then = resume
 
     def map(self, make: Callable[[T], S]) -> Pending[S]:
-        """What becomes of the value."""
+        """Whether the value is there, on its way, or lost to an error."""
         made: Pending[S] = Pending()
         if self.ready:
             made.complete(make(self._value))
@@ -54,7 +54,7 @@ class Pending(Generic[T]):
 class Task(Generic[T]):
     """Runs a coroutine as far as it gets, and goes on whenever what it awaits is completed.
 
-    done: called with its result. What the coroutine raises reaches whoever completes the value.
+    done: called with its result. An error of the coroutine is raised where the value is completed.
     """
 
     def __init__(self, coroutine: Coroutine[Any, Any, T], done: Callable[[T], None]) -> None:
@@ -71,7 +71,7 @@ class Task(Generic[T]):
 
 
 def finished(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that awaits only what is there already."""
+    """The result of a coroutine that awaits only values that are complete already."""
     results: list[T] = []
     Task(coroutine, results.append)
     (result,) = results

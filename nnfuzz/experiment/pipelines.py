@@ -14,16 +14,16 @@ def shorten_pipeline(text: str, failing: Failing) -> str:
     """A failing pipeline with one of its steps alone if that fails, too; else without those that
     can be left out, one after the other, in as many runs as there are steps.
     """
-    found = Pipeline.parse(text)
-    if len(found.steps) < 2:
+    pipeline = Pipeline.parse(text)
+    if len(pipeline.steps) < 2:
         return text
-    alone = [str(Pipeline(found.level, (step,))) for step in found.steps]
+    alone = [str(Pipeline(pipeline.level, (step,))) for step in pipeline.steps]
     bad = failing(alone)
     if one := next((text for text in alone if text in bad), ""):
         return one
-    steps = list(found.steps)
-    for step in found.steps:
-        fewer = Pipeline(found.level, tuple(other for other in steps if other != step))
+    steps = list(pipeline.steps)
+    for step in pipeline.steps:
+        fewer = Pipeline(pipeline.level, tuple(other for other in steps if other != step))
         if len(steps) > 2 and failing([str(fewer)]):
             steps.remove(step)
-    return str(Pipeline(found.level, tuple(steps)))
+    return str(Pipeline(pipeline.level, tuple(steps)))

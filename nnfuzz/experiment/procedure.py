@@ -1,9 +1,9 @@
-"""The experiment: a case runs on targets, is compared, judged, repeated, and blamed on somebody.
+"""The experiment: a case runs on targets, is compared, judged, repeated, and blamed on a target.
 
     run -> cheap comparison -> judge -> failures -> where a silent death begins
         -> repetition in fresh processes -> the targets that isolate the fault -> result
 
-The sequence is one coroutine over `Services`; who drives it decides what runs at the same time.
+The sequence is one coroutine over `Services`; its driver decides which steps run at the same time.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from nnfuzz.triage.signature import Failure, failures
 FAULT, DEATH, FLAKY, UNDEFINED = "fault", "death", "flaky", "undefined"
 REPEATS = 3
 """Fresh processes in which a failure must occur that may depend on the state of a process."""
-LAST_WORDS = 2000  # characters of what a dying compiler wrote: its end says why
+LAST_WORDS = 2000  # characters of a dying compiler's output: its end has the reason
 OWN_FORMS = (DIRECT, DYNAMIC, MODULE, EXPORTED)
 """No exporter to ONNX is to blame: nnfuzz wrote the model, or the compiler reads another form."""
 
@@ -74,13 +74,13 @@ class Procedure:
         self._events: list[Event] = []
 
     async def result(self) -> Result:
-        """Carries it out. Raises: whatever the services raise at once."""
+        """Runs the whole experiment. Raises: any error that the services raise at once."""
         await self._run()
         self.settling = True
         await self._compare()
         self._outcomes = excused(self._outcomes)
-        found = await self._defined(await self._located(self._failures()))
-        doubts = await self._repeated(found)
+        failures = await self._defined(await self._located(self._failures()))
+        doubts = await self._repeated(failures)
         confirmed = [d.failure for d in doubts if d.certain]
         blames = {f.signature.hash: self._blame(f) for f in confirmed}
         if accused := [f for f in confirmed if self._unclear(f, blames[f.signature.hash])]:
@@ -118,12 +118,12 @@ class Procedure:
     ) -> list[Outcome]:
         outcomes: list[Outcome] = []
         for run, pending in started:
-            found = await pending
-            if isinstance(found, RunnerError):
-                self._fault("run", str(found), run.backend)
+            answer = await pending
+            if isinstance(answer, RunnerError):
+                self._fault("run", str(answer), run.backend)
             else:
-                outcomes += found
-                self._events += [_death(o) for o in found if o.kind in _DEATHS]
+                outcomes += answer
+                self._events += [_death(o) for o in answer if o.kind in _DEATHS]
         return outcomes
 
     async def _compare(self) -> None:
@@ -167,34 +167,34 @@ class Procedure:
             return None
         return verdict
 
-    async def _defined(self, found: list[Failure]) -> list[Failure]:
+    async def _defined(self, failures: list[Failure]) -> list[Failure]:
         """The failures without errors that a correct compiler may raise as well. It may raise them
         where an operator is undefined; no input excuses a process that dies."""
         raised = OutcomeKind.EXCEPTION
-        errors = [f for f in found if f.stage is Stage.EXECUTE and f.kind is raised]
+        errors = [f for f in failures if f.stage is Stage.EXECUTE and f.kind is raised]
         if not errors or not self.case.graph or self.case.fault:
-            return found
+            return failures
         verdict = await self._judged((), ())
         if verdict is None or verdict.defined:
-            return found
+            return failures
         self._events += [_undefined(failure) for failure in errors]
-        return [failure for failure in found if failure not in errors]
+        return [failure for failure in failures if failure not in errors]
 
     def _failures(self) -> list[Failure]:
         return failures(self._outcomes, self._verdict, self.case.graph, self.case.fault)
 
     # -- where does it die? -------------------------------------------------------------------
 
-    async def _located(self, found: list[Failure]) -> list[Failure]:
+    async def _located(self, failures: list[Failure]) -> list[Failure]:
         """The failures, with the operators at which processes die without a word."""
-        silent = [f for f in found if self._dies_anywhere(f)] if self.plan.locates else []
+        silent = [f for f in failures if self._dies_anywhere(f)] if self.plan.locates else []
         for failure in silent:
             place = await self._place_of_death(failure)
             self._outcomes = [
                 replace(o, dies_at=place) if o.target in failure.targets else o
                 for o in self._outcomes
             ]
-        return self._failures() if silent else found
+        return self._failures() if silent else failures
 
     def _dies_anywhere(self, failure: Failure) -> bool:
         """Whether a process dies of a valid model and no operator is known for it."""
@@ -210,9 +210,9 @@ class Procedure:
 
         async def dies(case: TestCase, fresh: bool) -> bool:
             run = Run(failure.backend, case, failure.levels[-1:], fresh=fresh, until=failure.stage)
-            found = await self.services.run(run)
-            return not isinstance(found, RunnerError) and any(
-                (o.kind, o.stage) == (failure.kind, failure.stage) for o in found
+            answer = await self.services.run(run)
+            return not isinstance(answer, RunnerError) and any(
+                (o.kind, o.stage) == (failure.kind, failure.stage) for o in answer
             )
 
         case = await self._with_known_names(failure.targets[0].form)
@@ -231,15 +231,15 @@ class Procedure:
 
     # -- does it happen again? ----------------------------------------------------------------
 
-    async def _repeated(self, found: Sequence[Failure]) -> list[_Doubt]:
+    async def _repeated(self, failures: Sequence[Failure]) -> list[_Doubt]:
         """Has failures repeated in fresh processes, all at the same time."""
-        doubts, started = [_Doubt(f, self.plan.repeats(f)) for f in found], []
+        doubts, started = [_Doubt(f, self.plan.repeats(f)) for f in failures], []
         for doubt in doubts:
             run = self._repetition(doubt.failure)
             started += [(doubt, self.services.run(run)) for _ in range(doubt.wanted)]
         for doubt, pending in started:
             again = await self._again(doubt.failure, await pending)
-            if again is not None:  # a fault of nnfuzz keeps a repetition from saying anything
+            if again is not None:  # after a fault of nnfuzz itself a repetition has no result
                 doubt.tried += 1
                 doubt.repeated += again
         self._events += [_flaky(doubt) for doubt in doubts if not doubt.certain]
@@ -251,17 +251,17 @@ class Procedure:
         levels = failure.levels[:1] if slow else failure.levels
         return Run(failure.backend, self.case, levels, fresh=True, slow=slow)
 
-    async def _again(self, failure: Failure, found: list[Outcome] | RunnerError) -> bool | None:
-        if isinstance(found, RunnerError):
-            self._fault("confirm", str(found), failure.backend)
+    async def _again(self, failure: Failure, outcomes: list[Outcome] | RunnerError) -> bool | None:
+        if isinstance(outcomes, RunnerError):
+            self._fault("confirm", str(outcomes), failure.backend)
             return None
         before = {o.target: o for o in self._outcomes}
         if failure.kind not in DIFFERENCES:
             ends = {target: (o.kind, o.stage) for target, o in before.items()}
-            return any(ends.get(o.target) == (o.kind, o.stage) for o in found)
-        if all(o.target in before and same_outputs(before[o.target], o) for o in found):
+            return any(ends.get(o.target) == (o.kind, o.stage) for o in outcomes)
+        if all(o.target in before and same_outputs(before[o.target], o) for o in outcomes):
             return True
-        ran = [o for o in found if o.ok]
+        ran = [o for o in outcomes if o.ok]
         if not doubtful(self.case, ran):
             return False
         others = [o for o in self._outcomes if o.outputs and o.target not in failure.targets]
@@ -288,14 +288,14 @@ class Procedure:
         )
 
     async def _isolate(self, accused: Sequence[Failure]) -> None:
-        """Runs the direct form as well, and has ONNX's reference evaluator speak on the other."""
+        """Runs the direct form as well, and ONNX's reference evaluator on the other form."""
         reference, direct = self.services.reference(self.case), self.services.direct(self.case)
         made, extra = await direct, []
         if isinstance(made, TestCase):
             runs = [Run(f.backend, made, f.levels) for f in accused]
             for pending in [self.services.run(run) for run in runs]:
-                found = await pending
-                extra += [] if isinstance(found, RunnerError) else found
+                answer = await pending
+                extra += [] if isinstance(answer, RunnerError) else answer
         else:
             self._trouble("lower", made)
         arbiter = await reference
@@ -304,33 +304,32 @@ class Procedure:
         if any(o.ok for o in extra) and (verdict := await self._judged(ran, ())):
             self._verdict, self._extra = verdict, with_mismatches(extra, verdict)
 
-    # -- what is worth a line -----------------------------------------------------------------
+    # -- events for the log -------------------------------------------------------------------
 
     def _fault(self, stage: str, message: str, backend: str = "") -> None:
         self._events.append(Event(FAULT, backend, stage, "", message))
 
     def _trouble(self, stage: str, event: Trouble) -> None:
         signal = event.signal if isinstance(event, Death) else ""
-        told = event_line(event), event.captured
-        self._events.append(Event(FAULT, "", stage, signal, *told))
+        self._events.append(Event(FAULT, "", stage, signal, event_line(event), event.captured))
 
 
 def _flaky(doubt: _Doubt) -> Event:
     failure = doubt.failure
-    told = f"{doubt.repeated} of {doubt.tried} times: {failure.signature.title}"
-    return Event(FLAKY, failure.backend, failure.stage.value, message=told)
+    message = f"{doubt.repeated} of {doubt.tried} times: {failure.signature.title}"
+    return Event(FLAKY, failure.backend, failure.stage.value, message=message)
 
 
 def _undefined(failure: Failure) -> Event:
-    told = f"an operator may be out of its domain: {failure.signature.title}"
-    return Event(UNDEFINED, failure.backend, failure.stage.value, message=told)
+    message = f"an operator may be out of its domain: {failure.signature.title}"
+    return Event(UNDEFINED, failure.backend, failure.stage.value, message=message)
 
 
 def _death(outcome: Outcome) -> Event:
     """A compiler's worker that died: kept with its signal and last words."""
     stage = f"{outcome.stage} {outcome.level}"
-    told = outcome.message, outcome.captured[-LAST_WORDS:]
-    return Event(DEATH, outcome.backend, stage, outcome.signal, *told)
+    texts = outcome.message, outcome.captured[-LAST_WORDS:]
+    return Event(DEATH, outcome.backend, stage, outcome.signal, *texts)
 
 
 _DEATHS = (OutcomeKind.CRASH, OutcomeKind.TIMEOUT)

@@ -1,4 +1,4 @@
-"""What an experiment is asked, what it needs, and what it finds."""
+"""The plan, the services and the result of an experiment."""
 
 from __future__ import annotations
 
@@ -68,18 +68,19 @@ class Run:
 
 
 def form_of(case: TestCase, runner: BackendRunner) -> str:
-    """The form of the targets: who wrote the model, or what the backend reads in its place."""
+    """The form of the targets: the writer of the model, or the form that the backend reads."""
     return case.exporter if runner.reads == ONNX else runner.reads
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is asked of an experiment.
+    """The plan of an experiment.
 
-    runs: what runs at first. repeats: in how many fresh processes a failure must occur in the same
-    way. isolates: whether a failure is worth the targets that tell whose fault it is. levels: by
-    compiler, the least optimised first. habits: by backend; what they explain is one failure.
-    locates: whether beginnings of a model are run if a process dies of it without a message.
+    runs: the first runs. repeats: in how many fresh processes a failure must occur in the same
+    way. isolates: whether a failure is worth running the targets that isolate its fault. levels: by
+    compiler, the least optimised first. habits: by backend; mismatches that a habit explains are
+    one failure. locates: whether beginnings of a model are run if a process dies of it without a
+    message.
     """
 
     runs: Sequence[Run]
@@ -92,7 +93,7 @@ class Plan:
 
 
 class Services(Protocol):
-    """Who runs, judges and writes models; each call starts the work and returns at once."""
+    """Services that run, judge and write models; each call starts the work and returns."""
 
     def run(self, run: Run) -> Pending[list[Outcome] | RunnerError]: ...
 
@@ -111,7 +112,7 @@ class Services(Protocol):
         ...
 
     def reference(self, case: TestCase) -> Pending[Outcome | Trouble]:
-        """What ONNX's reference evaluator computes from the model."""
+        """Starts ONNX's reference evaluator on the model."""
         ...
 
 
@@ -129,13 +130,13 @@ class Event:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What came of an experiment.
+    """The result of an experiment.
 
-    outcomes: of what ran at first, `mismatch` where the verdict says so. extra: of what isolates
-    a fault. failures: those that all repetitions showed; flaky: the others. repeats: by signature,
-    how many of how many repetitions failed in the same way. blames: by signature. comparable: mean
-    share of the elements that the verdict rests on; None unless all outputs were judged. agreed:
-    whether all outputs are close to PyTorch's. seconds: in the comparison.
+    outcomes: of the first runs, `mismatch` where the verdict has one. extra: of the runs that
+    isolate a fault. failures: those that all repetitions showed; flaky: the others. repeats: by
+    signature, how many of how many repetitions failed in the same way. blames: by signature.
+    comparable: mean share of the elements that the verdict rests on; None unless all outputs were
+    judged. agreed: whether all outputs are close to PyTorch's. seconds: in the comparison.
     """
 
     case: TestCase
@@ -156,7 +157,7 @@ class Result:
 
     def by_backend(self) -> dict[str, list[Outcome]]:
         """The outcomes by the backend's label."""
-        found: dict[str, list[Outcome]] = {}
+        grouped: dict[str, list[Outcome]] = {}
         for outcome in self.outcomes:
-            found.setdefault(outcome.backend, []).append(outcome)
-        return found
+            grouped.setdefault(outcome.backend, []).append(outcome)
+        return grouped

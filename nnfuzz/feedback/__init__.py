@@ -1,5 +1,5 @@
-"""Decides from what tests have shown what is generated next.
+"""Decides from the results of tests which operators generation uses next.
 
-Probes learn which operators a compiler supports, and restraints keep generation away from what
-fails again and again.
+Probes learn which operators a compiler supports, and restraints keep generation away from operators
+that fail again and again.
 """

@@ -5,7 +5,7 @@
     refused, avoided               -> EpochConfig
 
 `Learner.config` is the one place that decides. It depends on the tests and probes of earlier
-epochs alone, so a campaign generates the same tests whatever its workers and their speed.
+epochs alone, so a campaign generates the same tests for any number and speed of workers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ REPORTED_GROWTH = 1.2  # of the number of refused signatures until it is reporte
 
 @dataclass(frozen=True)
 class EpochConfig:
-    """What generation avoids in an epoch. reasons: why newly refused signatures are refused."""
+    """The items that generation avoids in an epoch. reasons: of newly refused signatures."""
 
     refused: tuple[str, ...]
     reasons: Mapping[str, str]
@@ -62,7 +62,7 @@ class Learner:
 
     @property
     def avoided(self) -> list[AvoidedRow]:
-        """What generation is to keep away from, by item."""
+        """The reasons why generation avoids items, by item."""
         return self._throttle.avoided
 
     def avoid_failing(
@@ -116,11 +116,11 @@ class Learner:
         return {key: reasons[key] for key in sorted(new)}
 
     def _report(self, new: Iterable[AvoidedRow]) -> None:
-        """Notes in one line what generation avoids from now on."""
-        found = by_operator(new)
-        if not found:
+        """Reports in one line the items that generation avoids from now on."""
+        rows = by_operator(new)
+        if not rows:
             return
-        patterns = [f"{name} ({row.why} [{row.signature}])" for name, row in found.items()]
+        patterns = [f"{name} ({row.why} [{row.signature}])" for name, row in rows.items()]
         self._note(
             f"generation keeps away from {_some(patterns)} from now on, but in "
             f"{self._config.case.unrestrained:.0%} of the tests "

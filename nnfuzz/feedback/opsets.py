@@ -1,4 +1,4 @@
-"""What a backend's answer at one opset says of other opsets.
+"""The consequences of a backend's answer at one opset for other opsets.
 
 A key such as "direct@21:Acos(float32)->float32" stands for a version of an operator: 21 is the
 newest opset that has it. Its answers come from all opsets with that version. Two rules spare most
@@ -30,11 +30,11 @@ class VersionedKeys:
 
     def __init__(self, keys: Iterable[SupportKey]) -> None:
         self._keys = frozenset(keys)
-        found: dict[tuple[str, str], set[int]] = {}
+        opsets_of: dict[tuple[str, str], set[int]] = {}
         for key in self._keys:
             place = exporter_of(key.exporter), key.operator
-            found.setdefault(place, set()).add(opset_of(key.exporter))
-        self._opsets = {place: sorted(opsets) for place, opsets in found.items()}
+            opsets_of.setdefault(place, set()).add(opset_of(key.exporter))
+        self._opsets = {place: sorted(opsets) for place, opsets in opsets_of.items()}
         self._known: dict[tuple[str, str], SupportKey | None] = {}
 
     def of_test(self, items: Iterable[str], made_by: str) -> list[SupportKey]:
@@ -42,8 +42,8 @@ class VersionedKeys:
 
         Items that are no signatures of the campaign are left out, as those of seed models may be.
         """
-        found = (self._of_item(item, made_by) for item in items)
-        return [key for key in found if key is not None]
+        keys = (self._of_item(item, made_by) for item in items)
+        return [key for key in keys if key is not None]
 
     def _of_item(self, item: str, made_by: str) -> SupportKey | None:
         parsed = SupportKey.parse(item)
@@ -62,12 +62,12 @@ class VersionedKeys:
 
     def newest(self, keys: Iterable[SupportKey]) -> list[SupportKey]:
         """Of keys of one signature the one of the newest version for each exporter, in order."""
-        found: dict[str, SupportKey] = {}
+        by_exporter: dict[str, SupportKey] = {}
         for key in keys:
-            known = found.setdefault(exporter_of(key.exporter), key)
+            known = by_exporter.setdefault(exporter_of(key.exporter), key)
             if opset_of(key.exporter) > opset_of(known.exporter):
-                found[exporter_of(key.exporter)] = key
-        return list(found.values())
+                by_exporter[exporter_of(key.exporter)] = key
+        return list(by_exporter.values())
 
     def older(self, key: SupportKey) -> Iterator[SupportKey]:
         """The keys of the same signature and exporter for older versions."""
@@ -93,10 +93,10 @@ class OpsetTally:
     def refused(self) -> dict[str, str]:
         """The writers whose opset is refused as a whole, with the reason."""
         taken, refused = self._taken.total(), self._refused.total()
-        found = {}
+        reasons = {}
         for name in sorted(self._refused.keys() - self._taken.keys()):
             count = self._refused[name]
             others = taken + refused - count
             if others and count * taken / others >= EXPECTED:
-                found[name] = f"none of {count} models of opset {opset_of(name)} was taken"
-        return found
+                reasons[name] = f"none of {count} models of opset {opset_of(name)} was taken"
+        return reasons

@@ -248,8 +248,8 @@ class Prober:
         return any(entry is not None and entry.refused for entry in others)
 
     def _bad(self, key: SupportKey) -> bool:
-        found = (table.entries.get(key) for table in self.tables.values())
-        return any(entry is not None and entry.bad for entry in found)
+        entries = (table.entries.get(key) for table in self.tables.values())
+        return any(entry is not None and entry.bad for entry in entries)
 
     # -- tests of the campaign ----------------------------------------------------------------
 
@@ -325,25 +325,25 @@ class Prober:
 
     def refused(self) -> dict[SupportKey, str]:
         """Signatures and opsets that some backend refuses, with "backend: why"."""
-        found = {
+        reasons = {
             key: f"{name}: {why}"
             for name, table in self.of_all_versions().items()
             for key, why in table.refused().items()
         }
         for name, tally in self._tallies.items():
             for made_by, why in tally.refused().items():
-                found[SupportKey(made_by, "", "")] = f"{name}: {why}"
-        return found
+                reasons[SupportKey(made_by, "", "")] = f"{name}: {why}"
+        return reasons
 
     def of_all_versions(self) -> dict[str, Support]:
         """The tables by backend, with their entries for older versions (nnfuzz.feedback.opsets)."""
-        found = {}
+        tables = {}
         for name, table in self.tables.items():
             lacking = [key for key in table.refused() if any(self._runs(table, key))]
             older = (k for key in lacking for k in table.undecided(self._versions.older(key)))
             inferred = {key: SupportEntry(UNSUPPORTED, "as at a newer version") for key in older}
-            found[name] = Support(name, {**table.entries, **inferred})
-        return found
+            tables[name] = Support(name, {**table.entries, **inferred})
+        return tables
 
     def _runs(self, table: Support, key: SupportKey) -> Iterator[bool]:
         """Whether a version of an operator ran with some dtypes."""

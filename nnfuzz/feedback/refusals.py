@@ -1,4 +1,4 @@
-"""What backends answer to models that they must refuse, per kind of fault."""
+"""The answers of backends to models that they must refuse, per kind of fault."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from nnfuzz.records.rows import TestRow
 
 def refusals(tests: Iterable[TestRow]) -> dict[str, dict[str, dict[str, int]]]:
     """Kind of fault -> backend -> answer -> tests; the worst answer of a test's levels counts."""
-    found: dict[str, dict[str, Counter[str]]] = {}
+    by_kind: dict[str, dict[str, Counter[str]]] = {}
     for row in tests:
         kinds = [name.removeprefix(PLANTED) for name in row.motifs if name.startswith(PLANTED)]
         for backend, levels in row.outcomes.items() if kinds else ():
-            answers = {_answer(told) for told in levels.values()}
-            counts = found.setdefault(kinds[0], {}).setdefault(backend, Counter())
+            answers = {_answer(level) for level in levels.values()}
+            counts = by_kind.setdefault(kinds[0], {}).setdefault(backend, Counter())
             counts.update(answer for answer in [_worst(answers)] if answer)
     return {
         kind: {backend: dict(counts) for backend, counts in sorted(backends.items())}
-        for kind, backends in sorted(found.items())
+        for kind, backends in sorted(by_kind.items())
     }
 
 

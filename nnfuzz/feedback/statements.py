@@ -1,7 +1,7 @@
-"""Whether a refusal holds for an operator signature, whatever attributes and shapes a model has.
+"""Whether a refusal holds for an operator signature with any attributes and shapes.
 
 "No implementation for Acos(22)" does, and "Resize: only mode nearest is supported" does not. No
-list of phrases tells one from the other, but the compiler's earlier refusals do. A statement is a
+list of phrases distinguishes the two, but the compiler's earlier refusals do. A statement is a
 refusal without the model's own words. It is general if it has refused every model of several
 signatures, and none of these signatures ran in another model.
 """

@@ -61,7 +61,7 @@ def worst(answers: Iterable[ProbeAnswer]) -> ProbeAnswer:
 
 @dataclass
 class SupportEntry:
-    """What is known of one signature on one backend. message: of the last failure."""
+    """The support of one signature by one backend. message: of the last failure."""
 
     status: str = ""
     message: str = ""
@@ -144,10 +144,10 @@ class ProbeAnswers:
         self, backend: str, key: SupportKey, instance: int, levels: Sequence[str]
     ) -> ProbeAnswer | None:
         """The answer of a probe at some levels; None unless it is known for all of them."""
-        found = self.levels(backend, key, instance)
-        if self.ANY in found:
-            return found[self.ANY]
-        known = [found[level] for level in levels if level in found]
+        answers = self.levels(backend, key, instance)
+        if self.ANY in answers:
+            return answers[self.ANY]
+        known = [answers[level] for level in levels if level in answers]
         return worst(known) if known and len(known) == len(levels) else None
 
     def levels(self, backend: str, key: SupportKey, instance: int) -> Mapping[str, ProbeAnswer]:

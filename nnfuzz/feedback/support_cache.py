@@ -104,7 +104,7 @@ class SupportCache:
     """
 
     folder: Path
-    ignored: bool = False  # nothing is taken from it, but what is learnt is kept
+    ignored: bool = False  # no answer is taken from it, but new answers are kept
 
     def path(
         self, spec: BackendSpec, versions: Mapping[str, str], basis: Mapping[str, object]
@@ -141,10 +141,10 @@ class SupportCache:
 
     def newest_by_exporter(self, backend: str, release: str = "") -> list[SupportFile]:
         """The last saved table of a backend for each exporter, sorted by the exporter's name."""
-        found: dict[str, SupportFile] = {}
+        newest: dict[str, SupportFile] = {}
         for file in self._newest_first(backend, release):
-            found.setdefault(file.exporter, file)
-        return [found[name] for name in sorted(found)]
+            newest.setdefault(file.exporter, file)
+        return [newest[name] for name in sorted(newest)]
 
     def known(self, backend: str, release: str = "") -> tuple[str, Support]:
         """The backend's version in its newest table, and the union of that version's tables.
@@ -224,7 +224,7 @@ class SupportTables:
     ) -> None:
         """Adds the answers that the campaign has got. keys: all of its signatures."""
         counts = Counter(key.exporter for key in keys)
-        for path, name, file in (found for found in self._files if counts[found[1]]):
+        for path, name, file in (entry for entry in self._files if counts[entry[1]]):
             entries = {
                 key.signature: entry
                 for key, entry in tables[file.backend].entries.items()

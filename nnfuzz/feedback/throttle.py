@@ -1,6 +1,6 @@
-"""Keeps generation away from what has failed in the same way often enough.
+"""Keeps generation away from operators and edges that have failed in the same way often enough.
 
-A failure that keeps occurring teaches nothing more, and hides what else its models would show. Once
+A failure that keeps occurring teaches nothing more, and hides other failures of its models. Once
 it has occurred `threshold` times, reduced or not, the tests so far are counted: which operator
 signature, or which edge between two operators, do they have in common that other tests lack? It is
 avoided from the next epoch on. Some tests are made without restraint (CaseConfig.unrestrained):
@@ -27,7 +27,7 @@ from nnfuzz.records.rows import AvoidedRow, Observed
 SIGNATURE_SHARE, EDGE_SHARE = 0.25, 0.1
 """Share of the tests with a signature (an edge) that must fail before it is avoided."""
 SIGNIFICANT = 20.0
-"""Of the G statistic: one item in about 100,000 innocent ones gets there by chance."""
+"""The G statistic that one item in about 100,000 innocent ones reaches by chance."""
 LATEST = 5000  # tests that are counted
 PATIENCE = 4.0  # expected failures that must stay out before an entry is lifted
 
@@ -76,7 +76,7 @@ class _Watch:
 
 @dataclass(frozen=True)
 class _Suspect:
-    """An item that occurred in `tests` tests, of which `failed` have a failure of a group."""
+    """An item that occurred in `tests` tests; `failed` of them have a failure of a group."""
 
     item: SupportKey
     group: _Group
@@ -96,7 +96,7 @@ class _Suspect:
 
 
 class Throttle:
-    """The list of what is avoided, and why."""
+    """The list of avoided items, with the reasons."""
 
     def __init__(
         self, threshold: int, keys: Collection[SupportKey], unrestrained: Callable[[int], bool]
@@ -119,8 +119,8 @@ class Throttle:
     def learn(
         self, tests: Iterable[Observed], epoch: int, refused: Collection[SupportKey] = ()
     ) -> list[AvoidedRow]:
-        """Counts the tests of an epoch and avoids what has failed often enough; returns the new
-        rows.
+        """Counts the tests of an epoch and avoids items that have failed often enough; returns the
+        new rows.
 
         epoch: from which on it is avoided. refused: signatures that are not generated anyway.
         """
@@ -145,7 +145,7 @@ class Throttle:
             self._watches[item] = _Watch(AvoidedRow(str(item), signature, why), groups, epoch)
 
     def lift(self) -> list[AvoidedRow]:
-        """Removes from the list what no longer fails; returns its rows."""
+        """Removes items that no longer fail from the list; returns their rows."""
         stopped = {item: watch.row for item, watch in self._watches.items() if watch.stopped}
         for item in stopped:
             del self._watches[item]
@@ -154,7 +154,7 @@ class Throttle:
 
     def _watch(self, test: Observed) -> None:
         """Counts a test for the avoided items in it. A failure of the same kind may be the known
-        one, whatever its signature.
+        one, even with another signature.
         """
         if not self._watches or not self._unrestrained(test.index):
             return
@@ -167,7 +167,7 @@ class Throttle:
                     watch.failed += not watch.groups.isdisjoint(groups)
 
     def _worst(self, refused: Collection[SupportKey]) -> dict[AvoidedRow, _Group]:
-        """What is associated most with failing in one way: all its dtypes where enough fail."""
+        """The item most associated with failing in one way: all its dtypes where enough fail."""
         tests = self._restrained()
         counts = Counter(group for test in tests for group in test.groups)
         due = sorted(group for group, count in counts.items() if count >= self.threshold)
@@ -214,7 +214,7 @@ class Throttle:
     def _rows(
         self, suspect: _Suspect, tests: Sequence[_Test], refused: Collection[SupportKey]
     ) -> list[AvoidedRow]:
-        """What to avoid for a suspect: itself, or for an operator or edge its dtypes."""
+        """The items to avoid for a suspect: itself, or for an operator or edge its dtypes."""
         rows: dict[SupportKey, AvoidedRow] = {}
         group, observed = suspect.group, False
         failed = [t.groups[group] for t in tests if group in t.groups]
@@ -265,18 +265,18 @@ def by_operator(rows: Iterable[AvoidedRow]) -> dict[str, AvoidedRow]:
     }
 
 
-def association(failed: int, seen: int, bad: int, tests: int) -> float:
+def association(failed: int, with_item: int, bad: int, tests: int) -> float:
     """The G statistic of having an item and failing; 0 if those with it fail less often.
 
-    failed of `seen` tests with the item failed, `bad` of all `tests`.
+    `failed` of `with_item` tests with the item failed, `bad` of all `tests`.
     """
-    if failed * tests <= bad * seen:
+    if failed * tests <= bad * with_item:
         return 0.0
     table = (
-        (failed, seen * bad / tests),
-        (seen - failed, seen * (tests - bad) / tests),
-        (bad - failed, (tests - seen) * bad / tests),
-        (tests - seen - bad + failed, (tests - seen) * (tests - bad) / tests),
+        (failed, with_item * bad / tests),
+        (with_item - failed, with_item * (tests - bad) / tests),
+        (bad - failed, (tests - with_item) * bad / tests),
+        (tests - with_item - bad + failed, (tests - with_item) * (tests - bad) / tests),
     )
     return 2 * sum(count * math.log(count / expected) for count, expected in table if count)
 
@@ -297,7 +297,7 @@ def _test(test: Observed) -> _Test:
 
 
 def _written_by(test: Observed) -> tuple[str, str]:
-    """The exporter of a test, and its writer: what always fails is avoided for a writer alone."""
+    """The exporter of a test and its writer: a writer alone avoids items that always fail."""
     return exporter_of(test.exporter), test.exporter
 
 

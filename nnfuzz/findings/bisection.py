@@ -31,7 +31,7 @@ _ANSWERS = {
     again.ReplayResult.FIXED: ReleaseAnswer.RIGHT,
 }
 _RELEASE = re.compile(r"\d+(?:\.\d+)*(?:(?:a|b|rc|\.post|\.dev)\d+)*")
-"""Compilers tell more than the release: 2025.3.0-19807-44526285f24."""
+"""Compilers report more than the release: 2025.3.0-19807-44526285f24."""
 _PLACE = re.compile(r"^## (?:Versions|How to reproduce)$", re.MULTILINE)
 _SECTION = re.compile(r"^## Releases\n.*?(?=^## )", re.MULTILINE | re.DOTALL)
 
@@ -48,9 +48,9 @@ class NotReproduced(ValueError):
 
 @dataclass(frozen=True)
 class Releases:
-    """The releases of a finding's compiler, each of which is asked in an environment of its own.
+    """The releases of a finding's compiler; each runs in an environment of its own.
 
-    listed: those that there are, the oldest first. told: of every answer, as it comes.
+    listed: the releases of the package index, the oldest first. note: called with every step.
     """
 
     finding: Finding
@@ -58,21 +58,21 @@ class Releases:
     registry: BackendRegistry
     judge: ProducerJudge
     listed: Sequence[str]
-    told: Callable[[BisectionStep], None]
+    note: Callable[[BisectionStep], None]
 
     @property
     def own(self) -> str:
-        """The release that the finding is about. Raises: ReleaseError if it says none."""
-        found = release_in(self.spec.release or self.finding.failure.targets[0].release)
-        if not found:
+        """The release that the finding is about. Raises: ReleaseError if it names none."""
+        release = release_in(self.spec.release or self.finding.failure.targets[0].release)
+        if not release:
             raise ReleaseError("the finding does not say which release it is about")
-        return found
+        return release
 
     def bisect(self, oldest: str = "", newest: str = "") -> list[Bisection]:
-        """With which release the failure came, and with which it went.
+        """Finds the release with which the failure came, and the one with which it went.
 
         oldest: where to begin to look for the first, newest: where to end with the second. Without
-        either, the first is looked for, or, where the finding was seen to be right in a newer
+        either, the first is looked for, or, where the finding is known to be right in a newer
         release, the second. Raises: NotReproduced, RegistryError, RunnerError.
         """
         own, right = self.own, self.finding.origin.right_in
@@ -89,7 +89,7 @@ class Releases:
         return searches
 
     def _between(self, oldest: str, newest: str) -> list[str]:
-        """The ends, and what is listed between them. Raises: ReleaseError if they are swapped."""
+        """The ends and the releases between them. Raises: ReleaseError if they are swapped."""
         low, high = Version(oldest), Version(newest)
         if low > high:
             raise ReleaseError(f"{oldest} is newer than {newest}: nothing lies between")
@@ -97,7 +97,7 @@ class Releases:
         return list(dict.fromkeys([oldest, *inside, newest]))
 
     def _reproduced(self) -> Releases:
-        """Itself, with the model at its oldest opset if it fails alike there: more releases read
+        """Itself, with the model at its oldest opset if it fails there too: more releases read
         that. Raises: NotReproduced if it does not fail any more.
         """
         case = self.finding.case
@@ -105,47 +105,47 @@ class Releases:
         tried = [model] if model == case.model else [model, case.model]
         for candidate in tried:
             finding = replace(self.finding, case=replace(case, model=candidate))
-            found = replace(self, finding=finding)
-            if (step := found.ask(self.own)).answer is ReleaseAnswer.FAILS:
-                return found
+            releases = replace(self, finding=finding)
+            if (step := releases.ask(self.own)).answer is ReleaseAnswer.FAILS:
+                return releases
         raise NotReproduced(f"it does not fail in {self.own} as it did: {step.answer} {step.seen}")
 
     def ask(self, release: str) -> BisectionStep:
         """Replays the finding in a release."""
         step = self._asked(release)
-        self.told(step)
+        self.note(step)
         return step
 
     def _asked(self, release: str) -> BisectionStep:
         spec = replace(self.spec, release=release, label=self.finding.failure.backend)
         try:
             with BackendRunner(spec, self.registry) as runner:
-                found = again.replay_finding(self.finding, runner, self.judge)
+                replayed = again.replay_finding(self.finding, runner, self.judge)
         except (ReleaseError, RunnerError) as error:
             return BisectionStep(release, ReleaseAnswer.SKIPPED, str(error).splitlines()[0])
-        seen = [failure for failure in found.failures if self._alike(failure)]
-        answer = ReleaseAnswer.FAILS if seen else _ANSWERS[found.answer]
-        titles = [failure.signature.title for failure in seen or found.failures]
+        same = [failure for failure in replayed.failures if self._same_kind(failure)]
+        answer = ReleaseAnswer.FAILS if same else _ANSWERS[replayed.answer]
+        titles = [failure.signature.title for failure in same or replayed.failures]
         return BisectionStep(release, answer, "".join(titles[:1]).removeprefix(f"{spec.label}: "))
 
-    def _alike(self, failure: Failure) -> bool:
-        """Whether it is the finding's failure, in whatever words a release tells it."""
+    def _same_kind(self, failure: Failure) -> bool:
+        """Whether it is the finding's failure, whatever message a release gives it."""
         own = self.finding.failure
         return (failure.kind, failure.stage) == (own.kind, own.stage)
 
 
-def write_bisection(folder: Path, found: Sequence[Bisection]) -> None:
+def write_bisection(folder: Path, bisections: Sequence[Bisection]) -> None:
     """Adds the results to finding.json and report.md, in place of earlier ones.
 
     Raises: Unreadable, OSError.
     """
     file, report = folder / "finding.json", folder / "report.md"
     data = read_json(below(folder, file.name))
-    data["campaign"]["bisection"] = [as_json(bisection) for bisection in found]
+    data["campaign"]["bisection"] = [as_json(bisection) for bisection in bisections]
     write_atomically(file, (json.dumps(data, indent=1) + "\n").encode())
     if report.is_file():
         text = _SECTION.sub("", read_text(below(folder, report.name)))
-        told = environment().get_template("releases.md.jinja").render(bisections=found)
+        section = environment().get_template("releases.md.jinja").render(bisections=bisections)
         place = _PLACE.search(text)
         at = place.start() if place else len(text)
-        write_atomically(report, (text[:at] + told + text[at:]).encode())
+        write_atomically(report, (text[:at] + section + text[at:]).encode())

@@ -1,11 +1,12 @@
-"""Clusters of findings that are not reduced yet: what is probably one cause is reduced once.
+"""Clusters of findings that are not reduced yet: a probable cause is reduced once.
 
 Two failures are taken to be similar if they are of one kind (compiler, kind, stage, levels), and if
 both models contain the operator or edge that failing in this way is associated with
 (nnfuzz.feedback.throttle), or if the compiler complains in the same way. One of a cluster is
-reduced, the one with the smallest model; clusters take turns, the most frequent first. What the
-reduced pattern occurs in becomes its suspect, and is asked: the pattern runs alone, and so does the
-rest (nnfuzz.reduction.known). The rest of the cluster waits for its next turn.
+reduced, the one with the smallest model; clusters take turns, the most frequent first. A finding
+whose model contains the reduced pattern becomes its suspect, which is tested: the pattern runs
+alone, and so does the rest of the model (nnfuzz.reduction.known). The other findings of the cluster
+wait for its next turn.
 """
 
 from __future__ import annotations
@@ -46,13 +47,13 @@ class Clusters:
             mine, there = kinds[row.signature], items.get(row.signature, ())
             cause = next((item for item, kind in causes if kind == mine and item in there), None)
             # The dtypes of an operator are avoided one by one, and are one cause.
-            told = str(SupportKey.parse(cause).any_dtypes) if cause else ""
-            told = told or row.complaint or row.signature
-            names[row.signature] = " ".join((*mine, told))
+            shared = str(SupportKey.parse(cause).any_dtypes) if cause else ""
+            shared = shared or row.complaint or row.signature
+            names[row.signature] = " ".join((*mine, shared))
         return cls(names)
 
     def turns(self, waiting: Sequence[FindingRow], begun: Iterable[str]) -> list[FindingRow]:
-        """What waits, in the order in which it is to be reduced. Hangs come after what is as new:
+        """The findings to be reduced, in order. Hangs come after findings that are as new:
         each candidate that hangs takes a hundred times as long as others.
 
         begun: signatures whose reduction is over or under way.
@@ -89,7 +90,7 @@ class Clusters:
 
 
 def complaint_of(failure: Failure) -> str:
-    """What failures of one kind may share: how and where an output is wrong, or the whole error."""
+    """The property that failures of one cause share: the wrong output, or the whole error."""
     identity = failure.signature.identity
     if operators := operators_of(identity):
         return f"wrong {wrong_of(identity)} at {operators[0]}"
@@ -140,14 +141,14 @@ def merged(
     for row in rows:
         suspected = of_refined.get(suspects.get(row.signature, ""), row.signature)
         groups.setdefault(leaders.get(row.signature, suspected), []).append(row)
-    found = [_one(group, reductions) for group in groups.values()]
-    return sorted(found, key=lambda row: (row.found_at, row.signature))
+    merged_rows = [_one(group, reductions) for group in groups.values()]
+    return sorted(merged_rows, key=lambda row: (row.found_at, row.signature))
 
 
 def _leaders(rows: Iterable[FindingRow], reductions: Mapping[str, ReductionRow]) -> dict[str, str]:
     """Reduced signature -> the first one with the same cause."""
     done = (reductions[row.signature] for row in rows if row.signature in reductions)
-    return grouped({found.signature: found.all_keys for found in done if found.refined})
+    return grouped({row.signature: row.all_keys for row in done if row.refined})
 
 
 def _one(group: list[FindingRow], reductions: Mapping[str, ReductionRow]) -> FindingRow:

@@ -62,7 +62,7 @@ class FindingError(Unreadable):
 
 @dataclass(frozen=True)
 class _Document:
-    """What finding.json holds. graph: may be empty."""
+    """The content of finding.json. graph: may be empty."""
 
     schema: int
     signature: Signature
@@ -153,8 +153,8 @@ def read_finding(folder: str | Path, trusted: Trust = nobody) -> Finding:
         with unpacked_files(whole) as files:
             return _read(files / folder.relative_to(whole), trusted)
     except (OSError, Unreadable) as error:
-        told = str(error)
-        raise FindingError(told if str(folder) in told else f"{folder}: {told}") from error
+        message = str(error)
+        raise FindingError(message if str(folder) in message else f"{folder}: {message}") from error
 
 
 def _packed_around(folder: Path) -> Path | None:
@@ -206,8 +206,8 @@ def rename_signature(folder: Path, signature: Signature) -> None:
     text = json.dumps({**data, "signature": as_json(signature)}, indent=1) + "\n"
     write_atomically(file, text.encode())
     if report.is_file():
-        told = read_text(below(folder, report.name)).replace(old, signature.hash)
-        write_atomically(report, told.encode())
+        renamed = read_text(below(folder, report.name)).replace(old, signature.hash)
+        write_atomically(report, renamed.encode())
 
 
 def _to_json(finding: Finding) -> dict[str, object]:
@@ -291,7 +291,7 @@ def _case(data: _Document, folder: Path) -> TestCase:
 
 
 def _model(folder: Path, name: str) -> bytes:
-    """What a file of the folder holds; nothing if there is none."""
+    """The content of a file of the folder; empty if there is none."""
     file = below(folder, name)
     return read_bytes(file) if os.path.lexists(file) else b""
 
@@ -302,7 +302,7 @@ def _arrays(folder: Path, name: str) -> dict[str, np.ndarray]:
 
 
 def _outcomes(data: _Document, backend: str, folder: Path) -> tuple[Outcome, ...]:
-    """The outcomes, those of the failing backend with what it returned."""
+    """The outcomes, those of the failing backend with its outputs."""
     actual: dict[str, dict[str, np.ndarray]] = {}
     for key, array in read_npz(below(folder, "actual.npz")).items():
         level, _, name = key.partition("/")
@@ -314,7 +314,7 @@ def _outcomes(data: _Document, backend: str, folder: Path) -> tuple[Outcome, ...
 
 
 def _actual(finding: Finding) -> dict[str, np.ndarray]:
-    """What the failing backend returned, by "LEVEL/OUTPUT"; nothing if it is too much."""
+    """The outputs of the failing backend, by "LEVEL/OUTPUT"; none if they are too large."""
     arrays = {
         f"{outcome.level}/{name}": array
         for outcome in finding.outcomes
@@ -328,7 +328,7 @@ def _actual(finding: Finding) -> dict[str, np.ndarray]:
 def _impersonal(finding: Finding, plugins: Mapping[str, str]) -> Finding:
     """The finding without long texts and without paths of this machine.
 
-    plugins: what the folder calls them.
+    plugins: their names in the folder.
     """
     backend, config = finding.backend, dict(finding.config)
     names = {plugin: homely(name) for plugin, name in plugins.items()}

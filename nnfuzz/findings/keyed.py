@@ -1,4 +1,4 @@
-"""What a finding is known by under the rules of this nnfuzz, whichever nnfuzz wrote it.
+"""The signature, cause and keys of a finding by the rules of this nnfuzz, whichever one wrote it.
 
 `keyed` is the one way from a finding to its signature, its cause and its keys: campaigns use it
 when a reduction ends, when they resume under other rules, and for the failures that are known.
@@ -53,18 +53,18 @@ class KeyedFinding:
     @cached_property
     def keys(self) -> frozenset[Key]:
         """The keys by which reduced findings are merged (nnfuzz.triage.keys)."""
-        found = {Key(KeyKind.CAUSE, self.cause), *self.finding.diagnosis.keys}
+        keys = {Key(KeyKind.CAUSE, self.cause), *self.finding.diagnosis.keys}
         if self.cause != self.refined.hash:
-            return frozenset(found)
+            return frozenset(keys)
         parts, graph = self.refined.parts, self.finding.case.graph
         if "message" in parts:
-            found |= error_keys(self.failure, parts, graph, self._innermost_line())
+            keys |= error_keys(self.failure, parts, graph, self._innermost_line())
         elif RESULT in parts and not self.facts.branches:
             # If an exporter added an If, that If is blamed instead.
-            found |= unread_keys(self.failure, parts, as_written(graph, self.facts.types))
+            keys |= unread_keys(self.failure, parts, as_written(graph, self.facts.types))
         elif self._spares_passes():
-            found.add(Key(KeyKind.CAUSE, digest_of({**parts, "levels": EVERYWHERE})))
-        return frozenset(found)
+            keys.add(Key(KeyKind.CAUSE, digest_of({**parts, "levels": EVERYWHERE})))
+        return frozenset(keys)
 
     def _spares_passes(self) -> bool:
         """Whether one operator returns wrong values at some levels and no pass of these is the
@@ -81,7 +81,7 @@ class KeyedFinding:
         return innermost_line(first.traceback) if first else ""
 
     def as_cause(self) -> Cause:
-        """What later reductions compare their candidates with."""
+        """The cause that later reductions compare their candidates with."""
         diagnosis, failure = self.finding.diagnosis, self.failure
         return Cause(
             self.refined.hash,
@@ -125,11 +125,11 @@ def known_by(folder: Path, registry: BackendRegistry) -> KnownFailures:
     if smallest(folder) != folder:
         return KnownFailures(frozenset(hashes))
     try:
-        found = keyed(finding, registry)
+        identity = keyed(finding, registry)
     except RegistryError:
         return KnownFailures(frozenset(hashes))
-    keys = (found.keys,) if folder.name == REDUCED or finding.origin.reduction else ()
-    return KnownFailures(frozenset({*hashes, found.cause}), keys=keys)
+    keys = (identity.keys,) if folder.name == REDUCED or finding.origin.reduction else ()
+    return KnownFailures(frozenset({*hashes, identity.cause}), keys=keys)
 
 
 def renewed(finding: Finding, registry: BackendRegistry) -> Failure:
@@ -138,8 +138,8 @@ def renewed(finding: Finding, registry: BackendRegistry) -> Failure:
     """
     failure, case = finding.failure, finding.case
     outcomes = [reread(outcome, registry) for outcome in finding.outcomes]
-    found = failures(outcomes, finding.verdict, case.graph, case.fault)
-    same = (f for f in found if replace(f, signature=failure.signature) == failure)
+    today = failures(outcomes, finding.verdict, case.graph, case.fault)
+    same = (f for f in today if replace(f, signature=failure.signature) == failure)
     return next(same, failure)
 
 
@@ -169,19 +169,21 @@ def _facts(finding: Finding, failure: Failure, registry: BackendRegistry) -> Tri
     return replace(
         facts_of(finding.case, failure, finding.verdict),
         passes=passes,
-        apart=_apart(finding, passes, registry),
+        apart=_distinguishing_operators(finding, passes, registry),
         largest=largest_operand(finding.case),
         constant=CONSTANT in finding.diagnosis.heals,
     )
 
 
-def _apart(finding: Finding, passes: Sequence[str], registry: BackendRegistry) -> tuple[str, ...]:
-    """The operators that tell which rewrite of a pass is accused (Backend.collections), sorted;
+def _distinguishing_operators(
+    finding: Finding, passes: Sequence[str], registry: BackendRegistry
+) -> tuple[str, ...]:
+    """The operators that show which rewrite of a pass is accused (Backend.collections), sorted;
     none if no accused pass is a collection of rewrites.
     """
     collections = registry.get(finding.backend.name).collections if finding.backend else {}
     common = [collections[name] for name in passes if name in collections]
     if not common:
         return ()
-    found = operator_types(finding.case.model) - {op for ops in common for op in ops}
-    return tuple(sorted(found))
+    operators = operator_types(finding.case.model) - {op for ops in common for op in ops}
+    return tuple(sorted(operators))

@@ -1,7 +1,7 @@
 """A finding folder as one archive, packed.tar.xz, which takes a tenth of its place on the disk.
 
-`tar xf packed.tar.xz` gives its files back, and whatever reads findings reads packed ones too. As
-long as the archive is there, it alone counts: files beside it are leftovers of a kill.
+`tar xf packed.tar.xz` gives its files back, and all commands that read findings read packed ones
+too. As long as the archive is there, it alone counts: files beside it are leftovers of a kill.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _members(data: bytes, archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
 
 
 class _Stream(io.RawIOBase):
-    """What an xz file unpacks to, piece by piece. Reading raises: Unreadable, LZMAError."""
+    """The content of an xz file, piece by piece. Reading raises: Unreadable, LZMAError."""
 
     def __init__(self, data: bytes, archive: Path) -> None:
         self._archive = archive

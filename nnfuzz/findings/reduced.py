@@ -39,7 +39,7 @@ def reduce_folder(
     """Reduces a finding, looks for its place, and writes FINDING/reduced, replacing an older one.
     Its repro.py is run; where that does not fail at once, the title says how often it does.
 
-    backend: see problem_of. Returns what reduction did, and the finding that was written.
+    backend: see problem_of. Returns the reduction's figures, and the finding that was written.
     Raises: FindingError, and as nnfuzz.reduction.case.reduce_case.
     """
     folder = Path(folder)
@@ -55,7 +55,7 @@ def reduce_folder(
     _written_anew(target, reduced, program)
     trial = _trial(target, reduced, config) if done.cause is None else None
     if trial and not trial.failed and reduced.case.exporter == DYNAMIC and program:
-        # What goes wrong may be what a compiled program keeps of the size before.
+        # A compiled program may go wrong by a value that it keeps of the size before.
         again = replace(reduced, origin=replace(reduced.origin, runs_of_one=True))
         _written_anew(target, again, None)
         if (trial_of_one := _trial(target, again, config)) and trial_of_one.failed:
@@ -75,7 +75,7 @@ def _written_anew(folder: Path, finding: Finding, program: str | None) -> None:
 
 
 def _trial(folder: Path, reduced: Finding, config: ReduceConfig | None) -> Trial | None:
-    """What came of running the script in a folder; None where it is not run."""
+    """The result of running the script in a folder; None where it is not run."""
     plugins = reduced.backend.plugins if reduced.backend else ()
     registry = (config and config.registry) or BackendRegistry.discover(plugins)
     return tried(folder, reduced, registry)
@@ -125,7 +125,7 @@ def with_title(reduced: Finding) -> Finding:
 
 
 def _wrong(reduced: Finding) -> str:
-    """What is wrong with the output of a mismatch, in the words of a title."""
+    """How the output of a mismatch is wrong, in the words of a title."""
     nodes, kind = reduced.case.graph.nodes, wrong_of(reduced.signature.identity)
     healing = healed(reduced.diagnosis.heals, nodes[-1].op) if nodes else None
     explanation = next(filter(None, [*reduced.diagnosis.explanations, healing]), None)
@@ -161,8 +161,10 @@ def localised_finding(
         nullcontext(servers) if servers else Servers(spec, registry, finding.config) as shared,
         shared.lent(spec) as (service, runner),
     ):
-        found = localise(finding.case, finding.failure, runner, ProducerClient.asking(service))
-    return replace(finding, localisation=as_json(found) if found else None)
+        localisation = localise(
+            finding.case, finding.failure, runner, ProducerClient.asking(service)
+        )
+    return replace(finding, localisation=as_json(localisation) if localisation else None)
 
 
 def _localised_or_why_not(finding: Finding, registry: BackendRegistry, servers: Servers) -> Finding:
@@ -175,7 +177,7 @@ def _localised_or_why_not(finding: Finding, registry: BackendRegistry, servers: 
 
 
 def problem_of(finding: Finding, backend: BackendSpec | None = None) -> Problem:
-    """What to reduce; `backend` instead of the finding's own."""
+    """The problem of a reduction; `backend` instead of the finding's own."""
     failure = finding.failure
     ran = dict.fromkeys(o.level for o in finding.outcomes if o.backend == failure.backend)
     return Problem(
@@ -212,7 +214,7 @@ def rival_of(finding: Finding, spec: BackendSpec | None) -> BackendSpec | None:
 
 
 def reduced_finding(finding: Finding, problem: Problem, done: CaseReduction) -> Finding:
-    """The finding with the reduced test case, and what it was made from."""
+    """The finding with the reduced test case, and a reference to the original."""
     origin = replace(
         finding.origin,
         reduced_from=finding.signature,

@@ -11,12 +11,13 @@ from nnfuzz.sandbox.job import Job
 
 @dataclass(frozen=True)
 class ReduceFinding(Job[ReductionRow | None]):
-    """Reduces the finding in a folder. What cannot be reduced has a `reason` in its row; what fails
-    for the cause of one of the known findings is `explained`, and not reduced further.
+    """Reduces the finding in a folder. A finding that cannot be reduced has a `reason` in its row;
+    one that fails for the cause of one of the known findings is `explained`, and not reduced
+    further.
 
     folder: an absolute path. workers: candidates at a time. budget: of candidates. seconds: None
     for any. known: folders of reduced findings of the same kind. habits: of the compiler, None if
-    it has to be asked for them. only_known: whether to say only which known finding explains it;
+    they have to be determined. only_known: whether to say only which known finding explains it;
     the answer is None where none does.
     """
 

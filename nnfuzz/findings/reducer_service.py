@@ -82,10 +82,10 @@ class ReductionService(Service):
         done, reduced = reduce_folder(
             folder, replace(config, servers=servers), trusted=self._trusted
         )
-        found, graph = keyed(reduced, self._registry), reduced.case.graph
+        identity, graph = keyed(reduced, self._registry), reduced.case.graph
         return ReductionRow(
             job.signature,
-            refined=done.cause.finding if done.cause else found.cause,
+            refined=done.cause.finding if done.cause else identity.cause,
             title=reduced.signature.title,
             pattern=str(pattern_of(graph)),
             graph=graph,
@@ -93,7 +93,7 @@ class ReductionService(Service):
             after=done.nodes[1],
             seconds=round(done.seconds, 3),
             explained=done.cause is not None,
-            keys=tuple(sorted(map(str, found.keys))),
+            keys=tuple(sorted(map(str, identity.keys))),
             explanations=done.diagnosis.explanations,
             accused=str((reduced.localisation or {}).get("party", "")),
         )

@@ -22,7 +22,7 @@ from nnfuzz.triage.signature import Failure, export_failure
 
 
 class ReplayResult(StrEnum):
-    """What became of a finding. `unsupported`: the backend now says it does not implement it. `not
+    """The result of a replay. `unsupported`: the backend now says it does not implement it. `not
     compared`: it runs, and no element of its outputs is comparable.
     """
 
@@ -35,7 +35,7 @@ class ReplayResult(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Replayed:
-    """failures: all that were seen; result: of the experiment, None for an exporter's finding."""
+    """failures: all that occurred; result: of the experiment, None for an exporter's finding."""
 
     answer: ReplayResult
     failures: tuple[Failure, ...]
@@ -59,7 +59,7 @@ def replay_finding(
     """Runs the model on the backend of `runner` and compares the failures with the finding's.
 
     On the finding's own backend the levels are those of the finding and the signature decides; on
-    another one its default levels, and kind and stage. What is disputed runs on its rival as well.
+    another one its default levels, and kind and stage. A disputed case runs on its rival as well.
     producer: see nnfuzz.experiment.blocking.examine.
     """
     own = runner.name == finding.failure.backend
@@ -67,20 +67,20 @@ def replay_finding(
     disputed = own and finding.failure.kind is OutcomeKind.DISPUTED
     spec = rival_of(finding, runner.spec) if disputed else None
     with BackendRunner(spec, runner.registry) if spec else nullcontext() as rival:
-        seen = examine(finding.case, runner, judge, levels, producer=producer, rival=rival)
-    failures = tuple(f for f in seen.failures if f.backend == runner.name)
-    same = [f for f in failures if (_same if own else _alike)(f, finding.failure)]
+        result = examine(finding.case, runner, judge, levels, producer=producer, rival=rival)
+    failures = tuple(f for f in result.failures if f.backend == runner.name)
+    same = [f for f in failures if (_same if own else _same_kind)(f, finding.failure)]
     if same:
         answer = ReplayResult.REPRODUCED
     elif failures:
         answer = ReplayResult.DIFFERENT
-    elif all(o.ok or o.kind is OutcomeKind.REFUSED for o in seen.outcomes):
+    elif all(o.ok or o.kind is OutcomeKind.REFUSED for o in result.outcomes):
         answer = ReplayResult.FIXED
-    elif any(o.kind is OutcomeKind.NOT_COMPARED for o in seen.outcomes):
+    elif any(o.kind is OutcomeKind.NOT_COMPARED for o in result.outcomes):
         answer = ReplayResult.NOT_COMPARED
     else:
         answer = ReplayResult.UNSUPPORTED
-    return Replayed(answer, failures, seen)
+    return Replayed(answer, failures, result)
 
 
 def replay_export(finding: Finding, producer: ProducerClient) -> Replayed:
@@ -95,7 +95,7 @@ def replay_export(finding: Finding, producer: ProducerClient) -> Replayed:
 
 
 def regeneration(finding: Finding, made: TestCase | NotProduced) -> list[str]:
-    """In what the regenerated test case differs from the finding's; [] if in nothing."""
+    """The parts in which the regenerated test case differs from the finding's; [] if in none."""
     if isinstance(made, NotProduced):
         return [] if not finding.case.model else [f"not generated ({made.stage}): {made.message}"]
     case = finding.case
@@ -129,7 +129,7 @@ def _same(one: Failure, other: Failure) -> bool:
     )
 
 
-def _alike(one: Failure, other: Failure) -> bool:
+def _same_kind(one: Failure, other: Failure) -> bool:
     return (one.kind, one.stage) == (other.kind, other.stage)
 
 

@@ -23,12 +23,12 @@ POISONS = ("85", "170")
 """Bytes with which the C library fills memory in further runs, where the first one does well: what
 reads memory that nobody has written fails by chance otherwise."""
 FIXED, CANNOT = 0, 125
-"""What the script exits with where it does not fail, see nnfuzz.report.repro.exit_codes."""
+"""The exit code of a script that does not fail, see nnfuzz.report.repro.exit_codes."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What came of running a script. failed: of so many runs. poisoned: whether memory had to be
+    """The result of running a script. failed: of so many runs. poisoned: whether memory had to be
     filled for that. able: whether the script ran at all.
     """
 
@@ -38,7 +38,7 @@ class Trial:
     able: bool = True
 
     def __str__(self) -> str:
-        """What a title says of it; "" where the script fails as it should."""
+        """The part of a title on it; "" where the script fails as it should."""
         if not self.able:
             return f"{SCRIPT} cannot run here"
         if not self.failed:
@@ -65,8 +65,8 @@ def tried(folder: Path, finding: Finding, registry: BackendRegistry) -> Trial | 
 
 
 def _exit_code(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Of a process in a group of its own, which is killed when its time is over. A script that ends
-    without a line could not run: what it expects or gets is printed before it says that it fails.
+    """The exit code of a process in its own group, which is killed after its time. A script that
+    ends without a line could not run: it prints expected and actual values before it fails.
     """
     with tempfile.TemporaryFile() as printed:
         process = subprocess.Popen(

@@ -72,8 +72,8 @@ def wrong_attribute_type(site: Site) -> str:
     wanted: Any = schema.attributes[attribute.name].type
     types = [t for t in sorted(VALUES) if t != int(wanted)]
     attribute.CopyFrom(_attribute(attribute.name, VALUES[site.choice(types)]))
-    told, due = map(AttributeProto.AttributeType.Name, (attribute.type, int(wanted)))
-    return f"attribute {attribute.name!r} of {site.at(node)} is {told}, not {due}"
+    actual, due = map(AttributeProto.AttributeType.Name, (attribute.type, int(wanted)))
+    return f"attribute {attribute.name!r} of {site.at(node)} is {actual}, not {due}"
 
 
 @kind(f"{ATTRIBUTE}.type: must be present and match the field in use", _has_any)
@@ -82,14 +82,14 @@ def untyped_attribute(site: Site) -> str:
     node, _, attribute = _some(site)
     old = attribute.type
     attribute.ClearField("type")
-    told = site.choice(("no type", "the type 99", "another type"))
-    if told == "the type 99":
+    wrong = site.choice(("no type", "the type 99", "another type"))
+    if wrong == "the type 99":
         # Not a value of the enum: Python's protobuf does not let it be set, a file may have it.
         attribute.MergeFromString(b"\xa0\x01\x63")
-    elif told == "another type":
+    elif wrong == "another type":
         attribute.type = site.choice([t for t in sorted(VALUES) if t != old])
-        told = f"the type {AttributeProto.AttributeType.Name(attribute.type)}"
-    return f"attribute {attribute.name!r} of {site.at(node)} has {told}, which is not its value's"
+        wrong = f"the type {AttributeProto.AttributeType.Name(attribute.type)}"
+    return f"attribute {attribute.name!r} of {site.at(node)} has {wrong}, which is not its value's"
 
 
 @kind(f"{ATTRIBUTE}: exactly one of the fields with a value must be present", _has_any)
@@ -101,8 +101,10 @@ def attribute_with_two_values(site: Site) -> str:
             other = _attribute(attribute.name, VALUES[type_])
             other.ClearField("type")
             attribute.MergeFrom(other)
-            told = AttributeProto.AttributeType.Name(type_)
-            return f"attribute {attribute.name!r} of {site.at(node)} has a value of {told} as well"
+            second = AttributeProto.AttributeType.Name(type_)
+            return (
+                f"attribute {attribute.name!r} of {site.at(node)} has a value of {second} as well"
+            )
     raise NoPlace
 
 
@@ -157,8 +159,8 @@ def wrong_pads(right: Sequence[object]) -> Sequence[object]:
 
 
 def permutation(right: Sequence[int]) -> Sequence[object]:
-    found = [[*right[:-1], len(right)], [*right, len(right)], [-1, *right[1:]], list(right[:-1])]
-    return [*found, [right[0]] * len(right)] if len(right) > 1 else found
+    wrong = [[*right[:-1], len(right)], [*right, len(right)], [-1, *right[1:]], list(right[:-1])]
+    return [*wrong, [right[0]] * len(right)] if len(right) > 1 else wrong
 
 
 def data_type(right: object) -> Sequence[object]:

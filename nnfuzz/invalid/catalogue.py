@@ -17,10 +17,10 @@ from nnfuzz.invalid.site import NoPlace, Site
 
 _MODULES = (names, headers, operands, attributes, tensors, subgraphs, files)
 KINDS: Mapping[str, Kind] = {
-    found.name: found
+    kind.name: kind
     for module in _MODULES
-    for found in vars(module).values()
-    if isinstance(found, Kind)
+    for kind in vars(module).values()
+    if isinstance(kind, Kind)
 }
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from nnfuzz.operators.draw import Sizes
 
 NODES = 3
-"""Operators per model: what refuses a model looks at one node, or at two that belong together."""
+"""Operators per model: the check that refuses a model reads one node, or two that are connected."""
 SIZES = Sizes(max_dim=(1, 24, 12, 8, 6, 4, 4), max_numel=1 << 10)
 """So small that models can be written out in a report: sizes are of no matter here."""
 PLANTED = "fault:"

@@ -33,8 +33,8 @@ def unknown_domain(site: Site) -> str:
     imported = site.rng.random() < 0.5
     if imported:
         site.model.opset_import.append(helper.make_opsetid(node.domain, 1))
-    told = "imported but has no such operator" if imported else "not imported"
-    return f"{site.at(node)} is of the domain {node.domain!r}, which is {told}"
+    state = "imported but has no such operator" if imported else "not imported"
+    return f"{site.at(node)} is of the domain {node.domain!r}, which is {state}"
 
 
 @kind(f"{MODEL}.opset_import: there must be at least one entry")
@@ -145,7 +145,7 @@ def negative_dimension(site: Site) -> str:
 
 @kind(f"{GRAPHS}: the graph must define the types of its outputs")
 def wrong_output_dtype(site: Site) -> str:
-    """A graph output that is declared with another dtype than what computes it returns."""
+    """A graph output that is declared with another dtype than its node returns."""
     value = site.choice(site.graph.output)
     old = value.type.tensor_type.elem_type
     new = site.choice([number for number in DTYPES if number != old])
@@ -155,7 +155,7 @@ def wrong_output_dtype(site: Site) -> str:
 
 @kind(f"{GRAPHS}: the graph must define the shapes of its outputs")
 def wrong_output_rank(site: Site) -> str:
-    """A graph output that is declared with another rank than what computes it returns."""
+    """A graph output that is declared with another rank than its node returns."""
     value = site.choice(site.graph.output)
     dims = value.type.tensor_type.shape.dim
     if len(dims) and site.rng.random() < 0.5:
@@ -167,7 +167,7 @@ def wrong_output_rank(site: Site) -> str:
 
 @kind(f"{GRAPHS}: the graph must define the shapes of its outputs")
 def wrong_output_shape(site: Site) -> str:
-    """A graph output that is declared with another size than what computes it returns."""
+    """A graph output that is declared with another size than its node returns."""
     values = [v for v in site.graph.output if v.type.tensor_type.shape.dim]
     value = site.choice(values)
     dim = site.choice(value.type.tensor_type.shape.dim)
@@ -190,11 +190,11 @@ def wrong_value_info(site: Site) -> str:
     if site.rng.random() < 0.5:
         old = tensor.elem_type
         tensor.elem_type = site.choice([number for number in DTYPES if number != old])
-        told = f"{_name(old)} and declared as {_name(tensor.elem_type)}"
+        declared = f"{_name(old)} and declared as {_name(tensor.elem_type)}"
     else:
         tensor.shape.dim.add().dim_value = 2
-        told = f"declared with rank {len(tensor.shape.dim)}, one too many"
-    return f"{value.name!r}, a result of {site.operator}, is {told}"
+        declared = f"declared with rank {len(tensor.shape.dim)}, one too many"
+    return f"{value.name!r}, a result of {site.operator}, is {declared}"
 
 
 def _name(number: int) -> str:

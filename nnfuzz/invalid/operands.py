@@ -187,8 +187,8 @@ def _put(site: Site, table: Mapping[str, Mapping[int, Wrong]], what: str) -> str
             if options:
                 shape = site.choice(options)
                 site.put(node.input[place], np.ones(shape, array.dtype))
-                told = f"{list(shape)} in place of {list(array.shape)}"
-                return f"{what} of input {place} of {site.at(node)} is {told}"
+                change = f"{list(shape)} in place of {list(array.shape)}"
+                return f"{what} of input {place} of {site.at(node)} is {change}"
     raise NoPlace
 
 
@@ -200,7 +200,7 @@ def wrong_operand_rank(site: Site) -> str:
 
 @kind("Operators: the texts of the inputs say how their sizes agree", lambda s: s.name in SHAPES)
 def wrong_operand_shape(site: Site) -> str:
-    """Operands whose sizes do not fit together: no broadcasting, another inner dimension."""
+    """Operands whose sizes do not fit each other: no broadcasting, another inner dimension."""
     return _put(site, SHAPES, "the shape")
 
 
@@ -216,8 +216,8 @@ def _axes(right: np.ndarray, every: Sequence[Shape | None]) -> Sequence[Sequence
     if every[0] is None:
         return []
     rank = len(every[0]) + right.size + 1
-    found = [[*right.ravel()[:-1].tolist(), wrong] for wrong in (rank, -rank - 1, -(2**63))]
-    return found if right.ndim else [rank, -rank - 1, -(2**63)]
+    outside = [rank, -rank - 1, -(2**63)]
+    return [[*right.ravel()[:-1].tolist(), axis] for axis in outside] if right.ndim else outside
 
 
 def _new_axes(right: np.ndarray, every: Sequence[Shape | None]) -> Sequence[Sequence[int] | int]:
@@ -227,8 +227,7 @@ def _new_axes(right: np.ndarray, every: Sequence[Shape | None]) -> Sequence[Sequ
 
 def _reshape(right: np.ndarray, every: Sequence[Shape | None]) -> Sequence[Sequence[int] | int]:
     sizes = right.ravel().tolist()
-    found = [[-1, -1], [-2, *sizes], [*sizes, 7_919], [-(2**63)], [_HUGE, _HUGE]]
-    return found
+    return [[-1, -1], [-2, *sizes], [*sizes, 7_919], [-(2**63)], [_HUGE, _HUGE]]
 
 
 def _indices(right: np.ndarray, every: Sequence[Shape | None]) -> Sequence[Sequence[int] | int]:

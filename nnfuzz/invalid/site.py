@@ -69,8 +69,8 @@ class Site:
             return None
         if node.op_type not in self._schemas:
             known = onnx.defs.has(node.op_type, self.opset, "")
-            found = onnx.defs.get_schema(node.op_type, self.opset, "") if known else None
-            self._schemas[node.op_type] = found
+            schema = onnx.defs.get_schema(node.op_type, self.opset, "") if known else None
+            self._schemas[node.op_type] = schema
         return self._schemas[node.op_type]
 
     def known(self) -> Iterator[tuple[NodeProto, onnx.defs.OpSchema]]:
@@ -161,11 +161,11 @@ class Site:
 
 
 def _uses(graph: onnx.GraphProto, name: str) -> int:
-    found = sum(output.name == name for output in graph.output)
+    count = sum(output.name == name for output in graph.output)
     for node in graph.node:
-        found += list(node.input).count(name)
-        found += sum(_uses(body, name) for a in node.attribute for body in (a.g, *a.graphs))
-    return found
+        count += list(node.input).count(name)
+        count += sum(_uses(body, name) for a in node.attribute for body in (a.g, *a.graphs))
+    return count
 
 
 def _renamed(node: NodeProto, old: str, new: str) -> None:

@@ -19,13 +19,13 @@ def has_body(schema: OpSchema) -> bool:
 
 def _bodies(site: Site) -> list[tuple[NodeProto, str, GraphProto]]:
     """Nodes that have sub-graphs, with these, in random order."""
-    found = [
+    bodies = [
         (node, attribute.name, attribute.g)
         for node in site.nodes
         for attribute in node.attribute
         if attribute.HasField("g")
     ]
-    return site.shuffled(found)
+    return site.shuffled(bodies)
 
 
 def _body(site: Site) -> tuple[NodeProto, str, GraphProto]:
@@ -104,8 +104,8 @@ def branches_of_two_dtypes(site: Site) -> str:
             body.node.append(helper.make_node("Cast", [output.name], [cast], to=new))
             output.name = cast
             output.type.tensor_type.elem_type = new
-            told = TensorProto.DataType.Name(new)
-            return f"{name} of {site.at(node)} returns {told}, the other branch does not"
+            dtype = TensorProto.DataType.Name(new)
+            return f"{name} of {site.at(node)} returns {dtype}, the other branch does not"
     raise NoPlace
 
 
@@ -188,7 +188,7 @@ def duplicate_function(site: Site) -> str:
 
 @kind(f"{NAMES}: a value name used in a graph must have a definition")
 def undefined_name_in_function(site: Site) -> str:
-    """A function that reads or returns what it does not define."""
+    """A function that reads or returns a value that it does not define."""
     _as_function(site)
     function = site.model.functions[0]
     if site.rng.random() < 0.5:

@@ -124,7 +124,7 @@ def external_data_missing(site: Site) -> str:
 
 @kind(f"{EXTERNAL}: this key is required")
 def external_data_nowhere(site: Site) -> str:
-    """An initializer whose data is said to be outside, but not where."""
+    """An initializer whose data is declared as external, without a location."""
     return _external(site, offset="0")
 
 
@@ -136,16 +136,16 @@ def external_data_range(site: Site) -> str:
     return _external(site, **{"location": "nowhere.bin", field: wrong})
 
 
-def _external(site: Site, **told: str) -> str:
+def _external(site: Site, **entries: str) -> str:
     """Declares the data of an initializer as external; nothing here reads or writes it."""
     fits = lambda a: 0 < a.nbytes <= MOST_EXTERNAL_BYTES  # noqa: E731
     tensor = site.some_weight(fits)
     size = len(tensor.raw_data)
     tensor.ClearField("raw_data")
     tensor.data_location = TensorProto.EXTERNAL
-    for key, value in {"length": str(size), **told}.items():
+    for key, value in {"length": str(size), **entries}.items():
         tensor.external_data.add(key=key, value=value)
-    where = ", ".join(f"{key} {value!r}" for key, value in told.items())
+    where = ", ".join(f"{key} {value!r}" for key, value in entries.items())
     return f"initializer {tensor.name!r} has external data at {where}"
 
 

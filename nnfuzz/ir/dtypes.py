@@ -1,4 +1,4 @@
-"""Element types of tensors, and what each library calls them."""
+"""Element types of tensors, and their names in each library."""
 
 from __future__ import annotations
 
@@ -108,8 +108,8 @@ class DType(Enum):
         """The `torch.dtype` of the carrier; imports torch on first use."""
         import torch
 
-        found: TorchDType = getattr(torch, self.carrier)
-        return found
+        dtype: TorchDType = getattr(torch, self.carrier)
+        return dtype
 
     @classmethod
     def of(cls, dtype: object) -> DType:

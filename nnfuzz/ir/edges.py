@@ -1,4 +1,4 @@
-"""Edges between operators by name: who computes a value, who reads it, and its dtype."""
+"""Edges between operators by name: the operators before and behind a value, and its dtype."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def edge_keys(graph: GraphView) -> tuple[str, ...]:
     """The edges of a concrete graph, each once, in topological order."""
     dtypes = graph.dtypes
     makers = {name: node.op for node in graph.nodes for name in node.outputs}
-    found = (
+    keys = (
         edge_key(makers[name], node.op, dtypes[name])
         for node in graph.nodes
         for name in node.inputs
         if name in makers
     )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(keys))

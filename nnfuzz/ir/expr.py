@@ -36,7 +36,7 @@ class Expr:
 
 
 class IntExpr(Expr):
-    """An integer that depends on variables and lies in `[lo, hi]` whatever their values."""
+    """An integer that depends on variables and lies in `[lo, hi]` for all of their values."""
 
     __slots__ = ("hi", "lo")
     __hash__ = Expr.__hash__
@@ -372,13 +372,13 @@ def concrete(values: Iterable[Int]) -> tuple[int, ...]:
 def variables(*values: Int | Bool | Expr) -> list[Var]:
     """The distinct variables of expressions, in order of first appearance."""
     found: dict[Var, None] = {}
-    seen: set[Expr] = set()
+    visited: set[Expr] = set()
     stack: list[Expr] = [v for v in reversed(values) if isinstance(v, Expr)]
     while stack:
         node = stack.pop()
-        if node in seen:
+        if node in visited:
             continue
-        seen.add(node)
+        visited.add(node)
         if isinstance(node, Var):
             found[node] = None
         stack.extend(arg for arg in reversed(node.args) if isinstance(arg, Expr))

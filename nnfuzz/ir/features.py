@@ -39,7 +39,7 @@ class NodeFeatures:
 
     @property
     def rank(self) -> int:
-        """Of the first input."""
+        """The rank of the first input."""
         first = self.shapes.partition(",")[0]
         return first.count("x") + 1 if first else 0
 
@@ -69,11 +69,11 @@ class Features:
         return {(node.op, node.rank) for node in self.nodes if node.degree}
 
     def operator_edges(self) -> set[tuple[str, str]]:
-        """Pairs of operators of which one reads the other."""
+        """Pairs of operators; the second reads a result of the first."""
         return {(self.nodes[a].op, self.nodes[b].op) for a, b in self.edges}
 
     def operator_triples(self) -> set[tuple[str, str, str]]:
-        """Operators of which the second reads the first, and the third the second."""
+        """Triples of operators: the second reads the first, and the third the second."""
         readers: dict[int, list[int]] = {}
         for maker, reader in self.edges:
             readers.setdefault(maker, []).append(reader)
@@ -91,18 +91,18 @@ class Features:
         """Operator with the dtypes of its inputs, alone and with each attribute's class."""
         heads = [(f"{node.op}({node.dtypes})", node.attributes) for node in self.nodes]
         plain = {head for head, _ in heads}
-        return plain | {f"{head} {shown}" for head, every in heads for shown in every}
+        return plain | {f"{head} {text}" for head, every in heads for text in every}
 
 
 def features(graph: GraphView) -> Features:
-    """The features of a graph, whoever made it."""
+    """The features of a graph of any origin."""
     types = {value.name: value for value in graph.values}
     nodes = tuple(_node(node, types) for node in graph.nodes)
     return Features(nodes, tuple(dict.fromkeys(_edges(graph.nodes))))
 
 
 def value_class(value: Any) -> str:
-    """What kind of value an attribute has.
+    """The class of an attribute's value.
 
     A mode (text, bool, dtype) is its value; a number is negative, 0, 1 or more, since a size has
     too many values; a list is the classes of the least and the greatest of its elements.

@@ -102,20 +102,20 @@ class Graph:
         differs from `type_transfer`, or an operator's `requires` does not hold.
         """
         defined = list(self.inputs) + list(self.weights)
-        seen = set(defined)
-        if len(seen) != len(defined):
+        known = set(defined)
+        if len(known) != len(defined):
             raise GraphError(f"an input or weight is listed twice: {defined}")
         for node in self.nodes:
-            self._verify_node(node, seen)
+            self._verify_node(node, known)
         for name in self.outputs:
-            if name not in seen:
+            if name not in known:
                 raise GraphError(f"output {name} is not computed by any node")
-        if set(self.values) != seen:
-            raise GraphError(f"values without a definition: {sorted(set(self.values) - seen)}")
+        if set(self.values) != known:
+            raise GraphError(f"values without a definition: {sorted(set(self.values) - known)}")
 
-    def _verify_node(self, node: Node, seen: set[str]) -> None:
+    def _verify_node(self, node: Node, known: set[str]) -> None:
         for name in node.inputs:
-            if name not in seen:
+            if name not in known:
                 raise GraphError(f"{node!r} reads {name} before it is defined")
         types = self.types(node.inputs)
         node.op.check(*types)
@@ -124,9 +124,9 @@ class Graph:
         if [(t.dtype, t.shape) for t in inferred] != [(t.dtype, t.shape) for t in declared]:
             raise GraphError(f"{node!r} yields {inferred}, but {declared} is declared")
         for name in node.outputs:
-            if name in seen:
+            if name in known:
                 raise GraphError(f"{name} is defined twice, again by {node!r}")
-            seen.add(name)
+            known.add(name)
 
     def view(self) -> GraphView:
         """The graph with names for operators. It must be concrete."""

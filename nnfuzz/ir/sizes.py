@@ -58,29 +58,29 @@ def with_renamed_values(node: Node, names: Mapping[str, str]) -> Node:
 def copies(graph: Graph) -> list[Graph]:
     """Inverse of `join_copies`; the graph itself if there is one copy."""
     count = 1 + max((name_and_copy(name)[1] for name in graph.values), default=0)
-    found = [
+    graphs = [
         Graph(weights=list(graph.weights), prescribed=dict(graph.prescribed)) for _ in range(count)
     ]
     plain = {name: name_and_copy(name)[0] for name in graph.values}
     for name, value in graph.values.items():
         shared = name in set(graph.weights)
-        for copy in found if shared else [found[name_and_copy(name)[1]]]:
+        for copy in graphs if shared else [graphs[name_and_copy(name)[1]]]:
             copy.values[plain[name]] = Value(plain[name], value.type)
     for node in graph.nodes:
-        found[name_and_copy(node.outputs[0])[1]].nodes.append(with_renamed_values(node, plain))
+        graphs[name_and_copy(node.outputs[0])[1]].nodes.append(with_renamed_values(node, plain))
     for attribute in ("inputs", "outputs"):
         for name in getattr(graph, attribute):
-            getattr(found[name_and_copy(name)[1]], attribute).append(plain[name])
-    return found
+            getattr(graphs[name_and_copy(name)[1]], attribute).append(plain[name])
+    return graphs
 
 
 def by_copy(arrays: Mapping[str, T]) -> list[dict[str, T]]:
     """A mapping by name split by copies, with the names of the first copy."""
-    found: dict[int, dict[str, T]] = {0: {}}
+    copies: dict[int, dict[str, T]] = {0: {}}
     for name, array in arrays.items():
         stem, copy = name_and_copy(name)
-        found.setdefault(copy, {})[stem] = array
-    return [found[k] for k in sorted(found)]
+        copies.setdefault(copy, {})[stem] = array
+    return [copies[k] for k in sorted(copies)]
 
 
 def from_copies(parts: Iterable[Mapping[str, T]]) -> dict[str, T]:

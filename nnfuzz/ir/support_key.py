@@ -1,4 +1,4 @@
-"""What a compiler or an exporter may lack: an operator with its dtypes, or an edge."""
+"""A feature that a compiler or an exporter may lack: an operator with its dtypes, or an edge."""
 
 from __future__ import annotations
 

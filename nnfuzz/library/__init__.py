@@ -1,1 +1,1 @@
-"""What `import nnfuzz` gives: the parts of the engine, as people hold them."""
+"""The public interface of `import nnfuzz`: the parts of the engine for users' programs."""

@@ -1,4 +1,4 @@
-"""Campaigns: created from what people ask for, or gone on with, and run."""
+"""Campaigns: created from a request, or resumed, and run."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ Allow = Callable[[Iterable[str]], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What is asked of a campaign, under the names of options.
+    """The request for a campaign, under the names of options.
 
-    settings: as `case_settings` takes them; whatever is left out has its default, or in a campaign
+    settings: as `case_settings` takes them; those left out have their defaults, or in a campaign
     that goes on its present value. note: shows a line to people.
     """
 
@@ -129,9 +129,7 @@ class Campaign:
         store = Store.open(request.out)
         try:
             if store.meta(SOURCES) is not None:
-                raise ConfigError(
-                    f"{request.out} was put together by nnfuzz merge: go on with its parts"
-                )
+                raise ConfigError(f"{request.out} was merged by nnfuzz merge: go on with its parts")
             stored = CampaignConfig.from_json(store.config())
             config, registry = config_to_go_on(stored, request, allow)
             refuse_finished(store, config)

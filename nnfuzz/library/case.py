@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class TestCase(engine.TestCase):
-    """A model with inputs, and what PyTorch computes from them.
+    """A model with inputs, and the outputs that PyTorch computes from them.
 
     `model` is serialised ONNX; `inputs` and `expected` are arrays by name; `graph` is the model in
     nnfuzz's own JSON form, which the oracle and the reducer work on. Test cases come from a
@@ -60,7 +60,7 @@ class TestCase(engine.TestCase):
 
         inputs: arrays by name. Without them, inputs are searched under which no value is NaN or
         infinite; they are a function of the model and `seed`. Operators that nnfuzz has no spec for
-        are run; what depends on them is not compared. plugins: files with further operators.
+        are run; values that depend on them are not compared. plugins: files with further operators.
         Raises: ModelError if the model cannot be imported, or no valid inputs are found; TypeError
         for inputs that are no arrays by name; OSError.
         """
@@ -86,7 +86,8 @@ class TestCase(engine.TestCase):
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """What `save`, `nnfuzz generate`, or anybody else has written as one of ONNX's tests.
+        """A test case that `save`, `nnfuzz generate` or another tool has written as one of ONNX's
+        tests.
 
         Raises: CorpusError if it is none; ModelError if it is a foreign model that cannot be
         imported; OSError.
@@ -122,12 +123,12 @@ def operator_registry(plugins: Iterable[str | Path] = ()) -> OpRegistry:
 
 
 def check_case(case: object) -> None:
-    """Raises: TypeError, which names the fix, for what is no test case."""
+    """Raises: TypeError, which names the fix, if it is no test case."""
     if not isinstance(case, engine.TestCase):
-        shown = repr(case) if isinstance(case, str | Path) else "model"
+        argument = repr(case) if isinstance(case, str | Path) else "model"
         raise TypeError(
             f"case must be a TestCase, not {type(case).__name__}: of a model, "
-            f"nnfuzz.TestCase.from_onnx({shown}) makes one"
+            f"nnfuzz.TestCase.from_onnx({argument}) makes one"
         )
 
 
@@ -147,30 +148,30 @@ def checked_arrays(arrays: object, what: str) -> dict[str, np.ndarray]:
 
 
 def model_proto(model: str | Path | bytes | onnx.ModelProto) -> onnx.ModelProto:
-    """Raises: ModelError for what is no ONNX model, or one that makes no sense; TypeError for
-    what is neither a path nor bytes nor a ModelProto; OSError.
+    """Raises: ModelError if it is no ONNX model, or makes no sense; TypeError if it is neither a
+    path nor bytes nor a ModelProto; OSError.
     """
     import onnx
 
     name = model if isinstance(model, str | Path) else "the model"
     try:
         if isinstance(model, onnx.ModelProto):
-            found = model
-            check_bounds(found, name)
+            proto = model
+            check_bounds(proto, name)
         elif isinstance(model, bytes):
-            found = parsed_model(model, "the bytes")
+            proto = parsed_model(model, "the bytes")
         elif isinstance(model, str | Path):
-            os.stat(model)  # what is not there is an OSError, as for open
-            found = read_model(model)
+            os.stat(model)  # a missing file is an OSError, as for open
+            proto = read_model(model)
         else:
             kind = type(model).__name__
             raise TypeError(f"model must be a path, bytes or a ModelProto, not {kind}")
-        check_sense(found, name)
+        check_sense(proto, name)
     except Unusable as error:
         raise ModelError(str(error)) from error
     except Unreadable as error:
         hint = ": give the path of the model" if "in another file" in str(error) else ""
         raise ModelError(f"{error}{hint}") from error
-    if not found.graph.node:
+    if not proto.graph.node:
         raise ModelError(f"{name}: no ONNX model, or an empty one")
-    return found
+    return proto

@@ -1,4 +1,4 @@
-"""Checks a model of one's own: is what compilers make of it right, and if not, where does it go
+"""Checks a user's model: do compilers compute it right, and if not, where does the computation go
 wrong?"""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from nnfuzz.testcase.client import ProducerError
 if TYPE_CHECKING:
     import onnx
 
-MESSAGE = 400  # characters of what a compiler says
+MESSAGE = 400  # characters of a compiler's message
 
 
 def check_model(
@@ -42,7 +42,7 @@ def check_model(
     plugins: Iterable[str | Path] = (),
     watch: Watch = lambda step: None,
 ) -> ModelCheck:
-    """Runs a model on compilers and says which outputs of which are wrong, and where that begins.
+    """Runs a model on compilers and reports the wrong outputs of each, and where the error begins.
 
         check = nnfuzz.check_model("mine.onnx", ["onnxruntime", "tvm"])
         print(check)
@@ -52,9 +52,9 @@ def check_model(
     the installed compilers that read ONNX. inputs: arrays by name; default: valid ones are
     searched, a function of the model and `seed`. tolerance: a criterion of your own, such as
     "rtol=1e-3,atol=1e-5" or "ulp=4", beside the error envelope. values: whether the model runs once
-    more with every value as an output, which names the first wrong node, and finds what later nodes
-    hide. localise: whether the passes that are to blame are looked for. watch: called before each
-    step with what it is.
+    more with every value as an output, which names the first wrong node, and shows wrong values
+    that later nodes hide. localise: whether the passes that are to blame are looked for. watch:
+    called before each step with what it is.
 
     Raises: TypeError for arguments of the wrong kind, before anything runs; ModelError if the model
     cannot be imported, or has no valid inputs; CriterionError;
@@ -78,32 +78,32 @@ def check_model(
         result = result if case.graph or votes is None else votes
         exposed = _exposed(run, view.case) if values and case.graph else None
         places = Places(run, view, localise, watch, exposed)
-        seen = places.look()
-        found = [places.of(failure) for failure in result.failures]
-        found += [places.of(failure, hidden=True) for failure in places.hidden(result)]
+        values_of_nodes = places.look()
+        found_places = [places.of(failure) for failure in result.failures]
+        found_places += [places.of(failure, hidden=True) for failure in places.hidden(result)]
         differing = [] if votes is None or votes is result else votes.failures
-        found += [places.of(f) for f in differing if f.kind is OutcomeKind.DISPUTED]
+        found_places += [places.of(f) for f in differing if f.kind is OutcomeKind.DISPUTED]
     outputs = view.outputs(result, votes=votes)
     if criterion and any(own.beyond for output in outputs for own in output.computed):
-        known = {target for place in found for target in place.targets}
+        known = {target for place in found_places for target in place.targets}
         with Experiment(
             targets or installed_compilers(plugins), plugins, tolerance=tolerance
         ) as run:
             watch("looking at what is beyond your tolerance")
             places = Places(run, view, localise, watch)
             strict = [places.of(failure) for failure in run(case).failures]
-        found += [
+        found_places += [
             replace(p, criterion=str(criterion)) for p in strict if known.isdisjoint(p.targets)
         ]
     return ModelCheck(
         case,
         result,
         outputs,
-        seen,
-        tuple(found),
+        values_of_nodes,
+        tuple(found_places),
         str(criterion or ""),
         tuple(_notes(result)),
-        {label(o.target): _said(o) for o in result.outcomes if o.outputs is None},
+        {label(o.target): _message(o) for o in result.outcomes if o.outputs is None},
     )
 
 
@@ -143,7 +143,7 @@ def _exposed(run: Experiment, case: testcase.TestCase) -> testcase.TestCase | No
         return None
 
 
-def _said(outcome: Outcome) -> str:
+def _message(outcome: Outcome) -> str:
     whole = " ".join(f"{outcome.kind}: {outcome.message}".split())
     return whole if len(whole) <= MESSAGE else f"{whole[:MESSAGE]}..."
 

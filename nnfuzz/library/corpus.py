@@ -1,4 +1,4 @@
-"""Folders of regression models: planned from what people ask for, and filled."""
+"""Folders of regression models: planned from a request, and filled."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ USUAL = "onnxruntime"
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusRequest:
-    """What is asked of a corpus.
+    """The request for a corpus.
 
     count: models in the folder in the end; None for the default, or with `singles` for as many as
     there are. singles: whether models have one operator, and show every dtype and attribute.
@@ -69,7 +69,7 @@ class CorpusRequest:
 
 @dataclass(frozen=True)
 class Filled:
-    """What became of a corpus. models: in the folder; resumed: those that were there before."""
+    """The result of a corpus. models: in the folder; resumed: those that were there before."""
 
     models: int
     resumed: int
@@ -147,8 +147,8 @@ def _of_singles(plan: CorpusPlan, producers: Producers, steps: Steps) -> CorpusP
     tests: list[TestId] = []
     keys = producers.signatures()
     with steps("signatures", len(keys)) as advance:
-        for found in producers.instances(keys):
-            tests += found
+        for instances in producers.instances(keys):
+            tests += instances
             advance(f"{len(tests)} models")
     return replace(plan, tests=tuple(tests))
 

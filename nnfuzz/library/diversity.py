@@ -39,15 +39,15 @@ def compare_folders(
 
     operators: those that are counted; all if empty. backends: compilers whose passes are
     counted and listed; those of a campaign were recorded by it.
-    Raises: ConfigError for a folder without models, or a backend that tells no passes; Unreadable,
-    RunnerError.
+    Raises: ConfigError for a folder without models, or a backend that reports no passes;
+    Unreadable, RunnerError.
     """
     with ExitStack() as stack:
         runners = _runners(stack, backends, plugins)
-        found = [_counted(folder, operators, runners, steps) for folder in folders]
+        counts = [_counted(folder, operators, runners, steps) for folder in folders]
         passes = _known_passes(runners)
-    counted = [one for one, _ in found]
-    vocabulary = _vocabulary([known for _, known in found], counted, operators)
+    counted = [one for one, _ in counts]
+    vocabulary = _vocabulary([known for _, known in counts], counted, operators)
     return FolderComparison(counted, vocabulary, passes)
 
 
@@ -60,7 +60,7 @@ def _runners(
     specs = chosen_backends(registry, list(backends))
     silent = [str(spec) for spec in specs if not registry.get(spec.name).watches()]
     if silent:
-        raise ConfigError(f"{', '.join(silent)} does not tell what its passes change")
+        raise ConfigError(f"{', '.join(silent)} does not report what its passes change")
     return [stack.enter_context(BackendRunner(spec, registry)) for spec in specs]
 
 
@@ -110,8 +110,8 @@ def _add(tally: Tally, graph: GraphView, passes: Mapping[str, Sequence[str]]) ->
 def _passes(runners: Sequence[BackendRunner], file: Path) -> dict[str, list[str]]:
     """The passes of each compiler that change the model; none of one that does not take it."""
     data = read_bytes(file) if runners else b""
-    told = {r.name: r.told_passes(data, r.backend.default_levels()[-1]) for r in runners}
-    return {name: passes for name, passes in told.items() if passes is not None}
+    reported = {r.name: r.reported_passes(data, r.backend.default_levels()[-1]) for r in runners}
+    return {name: passes for name, passes in reported.items() if passes is not None}
 
 
 def _of_campaign(
@@ -132,7 +132,7 @@ def _name(folder: Path) -> str:
 def _vocabulary(
     known: Sequence[OperatorVocabulary], counted: Sequence[Counted], only: Sequence[str]
 ) -> OperatorVocabulary:
-    """The operators that all folders are measured against: those of ONNX, and what else occurs."""
+    """The operators that all folders are measured by: those of ONNX, and all others that occur."""
     every: dict[str, int] = {}
     for vocabulary in known:
         every |= dict(vocabulary.degrees)

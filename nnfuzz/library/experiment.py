@@ -28,14 +28,14 @@ SHOWN = 300  # characters of a message in a notebook's table
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result(result.Result):
-    """What came of an experiment: an outcome per target, the verdict, and confirmed failures."""
+    """The result of an experiment: an outcome per target, the verdict, and confirmed failures."""
 
     failures: tuple[Failure, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether nothing failed, and something was compared where anything ran; what a compiler
-        does not support is no failure.
+        """Whether nothing failed, and something was compared where anything ran; a model that a
+        compiler does not support is no failure.
         """
         return self.compared and not (self.failures or self.flaky)
 
@@ -54,8 +54,8 @@ class Result(result.Result):
 
     def _repr_html_(self) -> str:
         outcomes = html_table(self._rows(), ("target", "outcome", "message"))
-        found = html_table([(f.signature, self.blame(f).accused) for f in self.failures])
-        return html_titled(repr(self.case), outcomes + (found if self.failures else ""))
+        failures = html_table([(f.signature, self.blame(f).accused) for f in self.failures])
+        return html_titled(repr(self.case), outcomes + (failures if self.failures else ""))
 
     def _rows(self) -> list[tuple[str, str, str]]:
         wrong = self.verdict.mismatches if self.verdict else {}
@@ -72,7 +72,7 @@ class Result(result.Result):
 
 
 class Experiment(blocking.BlockingExperiment):
-    """Runs test cases on targets and says which of them are wrong, and whose fault that is.
+    """Runs test cases on targets, decides which of them are wrong, and blames a coordinate of them.
 
         with nnfuzz.Experiment(["onnxruntime", "tvm/O0"]) as run:
             result = run(case)
@@ -107,23 +107,23 @@ class Experiment(blocking.BlockingExperiment):
         """Carries out the experiment on a case.
 
         Raises: RunnerError if an adapter makes a mistake; ProducerError for a fault of nnfuzz;
-        TypeError for what is no test case.
+        TypeError if it is no test case.
         """
         check_case(case)
-        found = super().__call__(case)
-        return self._result(found, case, found.failures)
+        answer = super().__call__(case)
+        return self._result(answer, case, answer.failures)
 
     def _result(
-        self, found: result.Result, case: engine.TestCase, failed: Iterable[signature.Failure]
+        self, answer: result.Result, case: engine.TestCase, failed: Iterable[signature.Failure]
     ) -> Result:
         given = case.config if isinstance(case, TestCase) else {}
-        found = replace(found, case=TestCase.of(found.case, given))
-        failures = tuple(self._known(failure, found) for failure in failed)
-        return Result(**{**vars(found), "failures": failures})
+        answer = replace(answer, case=TestCase.of(answer.case, given))
+        failures = tuple(self._known(failure, answer) for failure in failed)
+        return Result(**{**vars(answer), "failures": failures})
 
     def votes(self, case: engine.TestCase, names: Collection[str], seed: int = 0) -> Result:
-        """The targets against each other in outputs that have no reference: what differs by more
-        than a few units in the last place of the inputs explain is disputed.
+        """Compares targets with each other in outputs that have no reference. An output is disputed
+        if targets differ by more than a few units in the last place of the inputs explain.
 
         names: of the outputs. Raises: RunnerError.
         """
@@ -143,8 +143,8 @@ class Experiment(blocking.BlockingExperiment):
         outcomes = with_disputes(with_nothing_compared(done.outcomes, verdict, names), verdict)
         failed = signature.failures(outcomes, verdict)
         blames = {f.signature.hash: accused_by(outcomes, verdict, f) for f in failed}
-        found = replace(done, outcomes=tuple(outcomes), verdict=verdict, blames=blames)
-        return self._result(found, case, failed)
+        answer = replace(done, outcomes=tuple(outcomes), verdict=verdict, blames=blames)
+        return self._result(answer, case, failed)
 
     def localise(self, failure: Failure) -> Finding:
         """The failure as a finding that says where it comes from, as far as that can be found.
@@ -154,22 +154,22 @@ class Experiment(blocking.BlockingExperiment):
         """
         finding = failure.finding
         runner = self._runners[failure.backend]
-        found = localise(finding.case, failure, runner, self._producer)
-        return replace(finding, localisation=as_json(found) if found else None)
+        localisation = localise(finding.case, failure, runner, self._producer)
+        return replace(finding, localisation=as_json(localisation) if localisation else None)
 
-    def _known(self, failure: signature.Failure, found: result.Result) -> Failure:
+    def _known(self, failure: signature.Failure, answer: result.Result) -> Failure:
         spec = next(spec for spec in self.specs if spec.label == failure.backend)
         if failure.backend not in self._versions:
             self._versions[failure.backend] = self._runners[failure.backend].versions()
         finding = Finding(
             failure=failure,
-            case=found.case,
-            outcomes=found.outcomes,
+            case=answer.case,
+            outcomes=answer.outcomes,
             backend=spec,
-            config={**_config(found.case, spec.plugins), "tolerance": self._tolerance},
-            verdict=found.verdict,
+            config={**_config(answer.case, spec.plugins), "tolerance": self._tolerance},
+            verdict=answer.verdict,
             versions=self._versions[failure.backend],
-            blame=found.blame(failure),
+            blame=answer.blame(failure),
         )
         return Failure(**vars(failure), finding=finding)
 

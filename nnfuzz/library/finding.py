@@ -24,7 +24,7 @@ BUDGET = 800
 class Finding(engine.Finding):
     """A failure with everything that is known of it: test case, outcomes, verdict, blame, versions.
 
-    `signature` tells findings apart, `case` is the model. A folder of it is of use without nnfuzz:
+    `signature` identifies the failure, `case` is the model. Its folder is of use without nnfuzz:
     report.md for a tracker, repro.py, the model and its data.
     """
 
@@ -52,7 +52,7 @@ class Finding(engine.Finding):
 
     @classmethod
     def load(cls, folder: str | Path, plugins: Iterable[str | Path] = ()) -> Self:
-        """What `save` or a campaign has written.
+        """The finding that `save` or a campaign has written.
 
         plugins: what may be run, besides what is registered, in place of the plug-ins of the same
         names that the finding names; it may come from anybody, and has no others.
@@ -86,7 +86,7 @@ class Finding(engine.Finding):
 class Failure(signature.Failure):
     """One way in which one compiler failed on a test case.
 
-    `signature` tells it from others, `kind` and `stage` say what happened where, `targets` are
+    `signature` identifies it, `kind` and `stage` say what happened where, `targets` are
     those that failed. finding: with the test case and all else; `nnfuzz.reduce` makes it small.
     """
 

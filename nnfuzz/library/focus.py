@@ -1,4 +1,4 @@
-"""`nnfuzz fuzz --focus`: seed models, so that every model touches what a change is about."""
+"""`nnfuzz fuzz --focus`: seed models with the operators and passes that a change is about."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def focused(
         producers = stack.enter_context(Producers(0, as_json(config), 1))
         keys = producers.signatures()
         operators = {key.operator for key in keys}
-        found = [list(_singles(n, keys, producers)) for n in names if n in operators]
+        groups = [list(_singles(n, keys, producers)) for n in names if n in operators]
         passes = [name for name in names if name not in operators]
         if passes:
             runners = [stack.enter_context(BackendRunner(s, registry)) for s in specs]
-            found += _changed(passes, producers, runners, operators)
-    models = dict.fromkeys(case.model for cases in found for case in cases)
+            groups += _changed(passes, producers, runners, operators)
+    models = dict.fromkeys(case.model for cases in groups for case in cases)
     digest = hashlib.sha256(b"".join(hashlib.sha256(m).digest() for m in models)).hexdigest()[:16]
     place = folder / digest
     place.mkdir(parents=True, exist_ok=True)
@@ -98,23 +98,23 @@ def _changed(
     operators: Iterable[str],
 ) -> list[list[TestCase]]:
     """Of each pass, models that it changes. Raises: ConfigError if there is none."""
-    found: dict[str, list[TestCase]] = {name: [] for name in passes}
-    seen: set[str] = set()
+    changed: dict[str, list[TestCase]] = {name: [] for name in passes}
+    fired_names: set[str] = set()
     for made in producers.entries(Numbered(0, index) for index in range(TRIED)):
         if not isinstance(made, Entry):
             continue
         for runner in runners:
             level = runner.backend.default_levels()[-1]
             fired = runner.fired_passes(made.case.source(runner.reads), level) or ()
-            seen |= {*fired}
-            for name in found.keys() & fired:
-                found[name].append(made.case)
-        if all(len(cases) >= PER_PASS for cases in found.values()):
+            fired_names |= {*fired}
+            for name in changed.keys() & fired:
+                changed[name].append(made.case)
+        if all(len(cases) >= PER_PASS for cases in changed.values()):
             break
-    for name, cases in found.items():
+    for name, cases in changed.items():
         if not cases:
             raise ConfigError(
                 f"--focus {name!r} is neither an operator (nnfuzz ops) nor a pass that changes one "
-                f"of {TRIED} models; {suggest(name, [*operators, *seen])[:400]}"
+                f"of {TRIED} models; {suggest(name, [*operators, *fired_names])[:400]}"
             )
-    return [cases[:PER_PASS] for cases in found.values()]
+    return [cases[:PER_PASS] for cases in changed.values()]

@@ -35,7 +35,7 @@ from nnfuzz.testcase.case import CaseConfig
 class Gathered:
     """Models to choose from.
 
-    sources: with what they cover. findings: which are taken in any case. about: where all of them
+    sources: with their coverage. findings: which are taken in any case. about: where all of them
     come from. script: the program that runs them under pytest.
     """
 
@@ -81,15 +81,15 @@ def _findings(campaigns: Sequence[Path], note: Note) -> list[FindingTest]:
     folders = [folder for campaign in campaigns for folder in reduced_findings(campaign)]
     if not folders:
         return []
-    found: dict[str, FindingTest] = {}
+    by_name: dict[str, FindingTest] = {}
     with Producers(0, as_json(CaseConfig(exporter="direct")), 1) as producers:
         for folder in folders:
             made = test_of_finding(folder, producers)
             if isinstance(made, str):
                 note(f"{folder} is left out: {made.splitlines()[0]}")
             else:
-                found.setdefault(made.name, made)
-    return list(found.values())
+                by_name.setdefault(made.name, made)
+    return list(by_name.values())
 
 
 def _sources(
@@ -99,11 +99,11 @@ def _sources(
     note: Note,
     steps: Steps,
 ) -> list[SourceTest]:
-    """The tests with what they cover."""
+    """The tests with their coverage."""
     tests = [test for folder in folders for test in find_tests(folder)]
     if folders and not tests:
         raise ConfigError(f"there is no test in {', '.join(map(str, folders))}")
-    found, refused = [], 0
+    sources, refused = [], 0
     with ExitStack() as stack, steps("models", len(tests)) as advance:
         runners = [stack.enter_context(BackendRunner(spec, registry)) for spec in specs]
         for test, name in names_for(tests):
@@ -112,7 +112,7 @@ def _sources(
                 source = SourceTest.of(test, name, model_graph, runners)
             except NotTensors as error:
                 note(f"{test.name} is left out: {error}")
-            found += [source] if source else []
+            sources += [source] if source else []
             refused += source is None
             advance(f"{refused} left out" if refused else "")
-    return found
+    return sources

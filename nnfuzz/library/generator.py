@@ -117,8 +117,8 @@ class Generator:
             except NoTestCase as error:
                 failed += 1
                 if failed == MOST_FAILURES:
-                    told = f"{failed} indexes in a row gave no test case; the last: {error}"
-                    raise NoTestCase(error.why, told) from error
+                    message = f"{failed} indexes in a row gave no test case; the last: {error}"
+                    raise NoTestCase(error.why, message) from error
             else:
                 failed = 0
                 yield case

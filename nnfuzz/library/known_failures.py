@@ -61,25 +61,25 @@ def baseline_failures(path: Path, registry: BackendRegistry) -> tuple[str, ...]:
 
 def known_occurrences(campaign: Path, bugs: Mapping[str, Bug]) -> dict[str, int]:
     """How often each bug of a ledger occurred in a campaign that holds it back (--known), by name;
-    a duplicate counts for its leader, and "" for what is none of these bugs.
+    a duplicate counts for its leader, and "" for failures that are none of these bugs.
 
     Raises: StoreError.
     """
     with Store.open(campaign, write=False) as store:
         counts, reductions = store.occurrences.counts_in("known"), store.reductions.rows()
-    found: Counter[str] = Counter()
+    by_bug: Counter[str] = Counter()
     for signature, count in counts.items():
         row = reductions.get(signature)
         signatures = (signature, row.refined) if row else (signature,)
         keys = row.all_keys if row and row.refined else frozenset[Key]()
         fitting = (b.duplicate_of or n for n, b in bugs.items() if b.is_of(signatures, keys))
-        found[next(fitting, "")] += count
-    return dict(found)
+        by_bug[next(fitting, "")] += count
+    return dict(by_bug)
 
 
 def _known_in(folder: Path, registry: BackendRegistry) -> tuple[str, ...]:
     files = sorted(folder.rglob("finding.json"))
-    found = KnownFailures.merged(known_by(file.parent, registry) for file in files)
-    if not found.hashes:
+    known = KnownFailures.merged(known_by(file.parent, registry) for file in files)
+    if not known.hashes:
         raise ConfigError(f"--known {folder} holds no finding: there is no finding.json in it")
-    return found.lines()
+    return known.lines()

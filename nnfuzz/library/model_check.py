@@ -1,4 +1,4 @@
-"""What comes of checking a model: per output, per node and per failure, as text and as JSON."""
+"""The result of checking a model: per output, per node and per failure, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from nnfuzz.library.experiment import Result
 from nnfuzz.library.finding import Finding
 
 SCHEMA = 1
-"""Of the JSON form."""
+"""The version of the JSON form."""
 
 
 class OutputState(StrEnum):
-    """What a target makes of an output; the others are kinds of outcomes, of the whole model."""
+    """The state of an output on a target; the others are kinds of outcomes, of the whole model."""
 
     RIGHT = "right"
     WRONG = "wrong"
@@ -31,7 +31,7 @@ class OutputState(StrEnum):
 
 @dataclass(frozen=True)
 class Computed:
-    """What one target makes of one output.
+    """The result of one target for one output.
 
     state: a State, or the kind of outcome and its stage where the model did not run. wrong: how it
     differs; None where it does not. ulp: the largest distance of a comparable element from the
@@ -48,17 +48,17 @@ class Computed:
     said: str = ""
 
     def __str__(self) -> str:
-        told = self.state
+        text = self.state
         if self.state == OutputState.DISPUTED:
-            told = f"DISPUTED: {self.said}"
+            text = f"DISPUTED: {self.said}"
         elif self.wrong:
-            told = f"WRONG: {self.wrong}{_ulps(self.wrong)}"
+            text = f"WRONG: {self.wrong}{_ulps(self.wrong)}"
         elif self.state == OutputState.RIGHT and self.ulp:
-            told = f"right, {_brief(self.ulp)} units in the last place at most"
+            text = f"right, {_brief(self.ulp)} units in the last place at most"
         if self.beyond is not None:
             own = f"{self.beyond} elements beyond" if self.beyond else "within"
-            told += f"; {own} your tolerance"
-        return told
+            text += f"; {own} your tolerance"
+        return text
 
 
 def _ulps(wrong: Mismatch) -> str:
@@ -111,27 +111,27 @@ class Output:
 
     @property
     def maker(self) -> str:
-        """What computes it, for people."""
+        """The node that computes it, for people."""
         return f"node {self.node!r} ({self.operator})" if self.node else self.operator
 
     def lines(self) -> Iterator[str]:
         """A headline, and a line per target; targets that do the same share one."""
         yield f"{self.name} {self.type}: {self.coverage}"
-        yield from _together((own.target, str(own)) for own in self.computed)
+        yield from _lines_by_text((own.target, str(own)) for own in self.computed)
         if len(self.groups) > 1:
             yield f"  who agrees: {' | '.join(', '.join(group) for group in self.groups)}"
 
 
-def _together(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """A line per text, with all targets of which it is said."""
-    told: dict[str, list[str]] = {}
+def _lines_by_text(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """A line per text, with all targets that it holds for."""
+    targets_of: dict[str, list[str]] = {}
     for target, text in rows:
-        told.setdefault(text, []).append(target)
-    return (f"  {', '.join(targets)}: {text}" for text, targets in told.items())
+        targets_of.setdefault(text, []).append(target)
+    return (f"  {', '.join(targets)}: {text}" for text, targets in targets_of.items())
 
 
 def shown_share(share: float) -> str:
-    """A share in whole per cent, never rounded up to what it is not."""
+    """A share in whole per cent, rounded down."""
     return "less than 1 %" if 0 < share < 0.01 else f"{int(100 * share)} %"
 
 
@@ -140,12 +140,12 @@ class Place:
     """Where a failure comes from.
 
     value, operator, node: the first wrong value, and what computes it; "" where no value is wrong
-    or it is unknown where an error begins. wrong: how the value differs. before: a sentence on what
-    the node reads. fused: whether it is wrong only if it is compiled together with nodes in front
-    of it. hidden: whether no output of the model is wrong, because later nodes hide it. criterion:
-    the user's own if it is wrong by that alone.
-    accused, passes, evidence: of nnfuzz.experiment.localise.Localisation. finding: with all of
-    this. folder: where it was saved; "" if it was not.
+    or it is unknown where an error begins. wrong: how the value differs. before: a sentence on the
+    values that the node reads. fused: whether it is wrong only if it is compiled together with
+    nodes in front of it. hidden: whether no output of the model is wrong, because later nodes hide
+    it. criterion: the user's own if it is wrong by that alone. accused, passes, evidence: of
+    nnfuzz.experiment.localise.Localisation. finding: with all of this. folder: where it was saved;
+    "" if it was not.
     """
 
     finding: Finding
@@ -170,7 +170,7 @@ class Place:
 
     @property
     def maker(self) -> str:
-        """What computes the first wrong value, for people."""
+        """The node that computes the first wrong value, for people."""
         return f"node {self.node!r} ({self.operator})" if self.node else self.operator
 
     def lines(self) -> Iterator[str]:
@@ -188,15 +188,15 @@ class Place:
             yield "    no output of the model shows it: later nodes may round by as much"
         if self.accused:
             yield f"  accused: {self.accused}"
-        said = f"the first wrong one is {self.value}," if self.value else "nothing"
-        yield from (f"    {sentence}" for sentence in self.evidence if said not in sentence)
+        first = f"the first wrong one is {self.value}," if self.value else "nothing"
+        yield from (f"    {sentence}" for sentence in self.evidence if first not in sentence)
         if self.folder:
             yield f"  saved: {self.folder}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ModelCheck:
-    """What compilers make of a model; str() is for people.
+    """The results of compilers for a model; str() is for people.
 
     case: the model with its inputs. result: of the experiment. outputs: of the model; those that
     the reference does not reach have a share of 0. values: of every node in topological order, if
@@ -212,7 +212,7 @@ class ModelCheck:
     criterion: str = ""
     notes: tuple[str, ...] = ()
     errors: Mapping[str, str] = field(default_factory=dict)
-    """By target: what it says where the model did not run."""
+    """By target: its message where the model did not run."""
 
     @property
     def failed(self) -> bool:
@@ -272,7 +272,7 @@ class ModelCheck:
             yield from (f"  {line}" for place in self.places for line in place.lines())
         if self.errors:
             yield from ("", "does not run:")
-            yield from _together(self.errors.items())
+            yield from _lines_by_text(self.errors.items())
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -318,13 +318,13 @@ def _shown(name: str, array: Any) -> str:
 
 
 def _of_node(value: Output, idle: Collection[str]) -> str:
-    """A node with the states of all targets but idle ones, those in the same state together."""
-    told: dict[str, list[str]] = {}
+    """A node with the states of all targets but idle ones, grouped by state."""
+    by_state: dict[str, list[str]] = {}
     for own in (own for own in value.computed if own.target not in idle):
-        told.setdefault("WRONG" if own.wrong else own.state, []).append(own.target)
+        by_state.setdefault("WRONG" if own.wrong else own.state, []).append(own.target)
     states = "; ".join(
-        f"{state}: {', '.join(targets)}" if len(told) > 1 else state
-        for state, targets in told.items()
+        f"{state}: {', '.join(targets)}" if len(by_state) > 1 else state
+        for state, targets in by_state.items()
     )
     part = "" if value.share >= 1 or not value.share else f" ({shown_share(value.share)} compared)"
     return f"{value.maker} -> {value.name} {value.type}: {states}{part}"

@@ -121,7 +121,7 @@ def _of_tensor(tensor: TensorProto) -> tuple[str, list[Any]]:
 
 
 def _of_type(type_: TypeProto) -> tuple[str, list[Any]]:
-    """(dtype, shape); symbolic dimensions by name, "?" for what is unknown."""
+    """(dtype, shape); symbolic dimensions by name, "?" for unknown ones."""
     if not type_.HasField("tensor_type"):
         kind = type_.WhichOneof("value")
         return (kind.removesuffix("_type") if kind else UNKNOWN), [UNKNOWN]

@@ -43,7 +43,7 @@ class Oracle:
     ) -> None:
         """plugins: files or modules with further operators that test cases consist of.
 
-        statistical: whether bounds are narrowed to what random rounding errors reach in so many
+        statistical: whether bounds are narrowed to the results of random rounding errors in so many
         `samples`, drawn by the `seed`. This finds smaller errors, and it may flag a correct
         compiler, as its verdicts say (nnfuzz.compare.statistical).
         Raises: ValueError for less than one sample.
@@ -56,23 +56,22 @@ class Oracle:
     def __call__(
         self, case: TestCase, outputs: Mapping[str, np.ndarray], target: str | Target = YOURS
     ) -> Verdict:
-        """Holds the outputs of a compiler, by name, against the envelope.
+        """Compares the outputs of a compiler, by name, with the envelope.
 
-        The verdict's `mismatches` are under `target`; str(verdict) says what is wrong, or that
-        nothing is, how much was compared, and how wide the intervals are (`widths`). An output that
-        is not given is a mismatch.
-        Raises: TypeError for what is no test case or no mapping to arrays; ValueError for an output
-        that the case does not have; ReferenceFault if the reference cannot be computed, which is
-        nnfuzz's fault.
+        The verdict's `mismatches` are under `target`; str(verdict) lists the mismatches, or states
+        that there are none, how much was compared, and how wide the intervals are (`widths`). An
+        output that is not given is a mismatch. Raises: TypeError if it is no test case or no
+        mapping to arrays; ValueError for an output that the case does not have; ReferenceFault if
+        the reference cannot be computed, which is nnfuzz's fault.
         """
         return self.votes(case, {target: outputs})
 
     def votes(
         self, case: TestCase, outputs: Mapping[str | Target, Mapping[str, np.ndarray]]
     ) -> Verdict:
-        """The same for several compilers, which are held against each other where the envelope has
-        no opinion: `disputes` of the verdict has what differs there by more than any legal way to
-        compute explains. outputs: by compiler. Raises: as `__call__`.
+        """The same for several compilers. Where the envelope is not determined, they are compared
+        with each other: `disputes` of the verdict has the outputs that differ there by more than
+        legal ways to compute explain. outputs: by compiler. Raises: as `__call__`.
         """
         from nnfuzz.compare.verdict import judged, with_widths
         from nnfuzz.compare.votes import disputes
@@ -84,17 +83,17 @@ class Oracle:
         }
         with one_thread():
             bounds = self._enclosure(case)
-            found = with_widths(judged(bounds, parsed), bounds)
-            right = {t: arrays for t, arrays in parsed.items() if not found.mismatches[t]}
+            verdict = with_widths(judged(bounds, parsed), bounds)
+            right = {t: arrays for t, arrays in parsed.items() if not verdict.mismatches[t]}
             differ = disputes(bounds, {**case.inputs, **case.weights}, right)
-        return replace(found, statistical=self._statistical, disputes=differ)
+        return replace(verdict, statistical=self._statistical, disputes=differ)
 
     def envelope(self, case: TestCase) -> dict[str, Envelope]:
-        """By output: arrays `ref`, `lo` and `hi`, and `any`: a mask of what cannot be compared.
+        """By output: arrays `ref`, `lo` and `hi`, and `any`: a mask of incomparable elements.
 
         A float may lie one unit in the last place outside of [lo, hi]: `admitted` has these bounds.
         NaN or an infinity as both bounds asks for that.
-        Raises: ReferenceFault, TypeError for what is no test case.
+        Raises: ReferenceFault, TypeError if it is no test case.
         """
         check_case(case)
         with one_thread():

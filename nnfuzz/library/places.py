@@ -24,8 +24,8 @@ ENDS = "the model up to this node fails in the same way, and without it does not
 class Places:
     """Looks for the nodes and passes at which failures begin.
 
-    exposed: the case with every value as an output, None if that cannot be had. shown: what the
-    targets make of it; values: the same, as reports have it.
+    exposed: the case with every value as an output, None if there is none. exposed_result: the
+    targets' result for it; values: the same, as reports have it.
     """
 
     run: Experiment
@@ -33,16 +33,16 @@ class Places:
     localise: bool
     watch: Watch
     exposed: TestCase | None = None
-    shown: Result | None = None
+    exposed_result: Result | None = None
     values: tuple[Output, ...] = ()
 
     def look(self) -> tuple[Output, ...]:
-        """What every target makes of every value, in topological order; () if that is not known."""
+        """Every target's result for every value, in topological order; () if that is not known."""
         if self.exposed is None:
             return ()
         self.watch("looking at every value")
-        self.shown = self.run(self.exposed)
-        self.values = self.view.outputs(self.shown, made=True)
+        self.exposed_result = self.run(self.exposed)
+        self.values = self.view.outputs(self.exposed_result, made=True)
         return self.values
 
     def hidden(self, result: Result) -> list[Failure]:
@@ -51,7 +51,7 @@ class Places:
         known = {label(target) for failure in result.failures for target in failure.targets}
         return [
             failure
-            for failure in (self.shown.failures if self.shown else ())
+            for failure in (self.exposed_result.failures if self.exposed_result else ())
             if failure.kind in DIFFERENCES and known.isdisjoint(map(label, failure.targets))
         ]
 
@@ -60,17 +60,17 @@ class Places:
 
         hidden: whether it shows in the run with every value as an output alone.
         """
-        finding, told = failure.finding, {}
+        finding, localisation = failure.finding, {}
         if self.localise:
             self.watch(f"looking for the cause: {failure.signature.title}")
             finding = self.run.localise(failure)
-            told = dict(finding.localisation or {})
+            localisation = dict(finding.localisation or {})
         place = Place(
             finding,
             tuple(label(target) for target in failure.targets),
-            accused=told.get("party", "") or finding.blame.accused,
-            passes=tuple(told.get("passes", ())),
-            evidence=tuple(told.get("evidence", ())),
+            accused=localisation.get("party", "") or finding.blame.accused,
+            passes=tuple(localisation.get("passes", ())),
+            evidence=tuple(localisation.get("evidence", ())),
             hidden=hidden,
         )
         if failure.kind is OutcomeKind.MISMATCH and (first := self._first(failure)):
@@ -89,12 +89,14 @@ class Places:
 
     def _first(self, failure: Failure) -> tuple[str, Mismatch] | None:
         """The first wrong value of a failure's first target where every value is an output."""
-        if self.shown is None:
+        if self.exposed_result is None:
             return None
         mine = label(failure.targets[0])
-        target = next(o.target for o in self.shown.outcomes if label(o.target) == mine)
-        found = ((own.name, mismatch_of(self.shown, target, own.name)) for own in self.values)
-        return next(((name, wrong) for name, wrong in found if wrong), None)
+        target = next(o.target for o in self.exposed_result.outcomes if label(o.target) == mine)
+        for own in self.values:
+            if wrong := mismatch_of(self.exposed_result, target, own.name):
+                return own.name, wrong
+        return None
 
     def _sure(self, value: str) -> str:
         """A sentence on what the node reads that computes the first wrong value."""
@@ -114,14 +116,14 @@ class Places:
         how it is wrong if it is; by bisection over the number of nodes.
         """
         right, wrong = 0, len(self.view.case.graph.nodes)
-        found = self._fails(failure, exposed, wrong)
-        while found is not None and wrong - right > 1:
+        last = self._fails(failure, exposed, wrong)
+        while last is not None and wrong - right > 1:
             middle = (right + wrong) // 2
             if ends := self._fails(failure, exposed, middle):
-                wrong, found = middle, ends
+                wrong, last = middle, ends
             else:
                 right = middle
-        return found
+        return last
 
     def _fails(
         self, failure: Failure, exposed: TestCase, count: int

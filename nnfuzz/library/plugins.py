@@ -21,7 +21,7 @@ and decorators have nowhere else to put theirs. The engine gets it handed in."""
 
 
 class RegisterError(ValueError):
-    """Something that cannot be registered; the message says what to do instead."""
+    """An object that cannot be registered; the message says what to do instead."""
 
 
 def register(item: T) -> T:
@@ -32,10 +32,10 @@ def register(item: T) -> T:
         class Mine(Backend): ...
 
     Workers are processes of their own. They import the module that holds the class, under its name;
-    what is defined in `__main__` (a script, a notebook cell) is written to a temporary file,
-    together with the imports, constants, functions and classes that it uses. A finding that is
-    saved takes that file along. Registering another
-    class of the same name again, as notebooks do, replaces it. Returns its argument.
+    a class that is defined in `__main__` (a script, a notebook cell) is written to a temporary file
+    with the imports, constants, functions and classes that it uses. A finding that is saved takes
+    that file along. Registering another class of the same name again, as notebooks do, replaces
+    it. Returns its argument.
 
     Raises: RegisterError for anything else, a backend that lacks something, or where there is no
     source.
@@ -62,7 +62,7 @@ def known_plugins(further: Iterable[str | Path] = ()) -> list[str]:
 
 
 def _described(item: object) -> tuple[str, str]:
-    """A name that is unique among what is registered, and the module. Raises: RegisterError."""
+    """A name that is unique among registered objects, and the module. Raises: RegisterError."""
     from nnfuzz.backend.contract import Backend
     from nnfuzz.operators.motif import Motif
     from nnfuzz.operators.operator import OpSpec

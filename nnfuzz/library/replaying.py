@@ -39,14 +39,14 @@ def open_finding(folder: Path, trust: Trust) -> Finding:
     trust: says which of its plug-ins may run.
     Raises: Unreadable, FindingError if there is none or a file of it is damaged or missing.
     """
-    found = read_finding(folder, trust)
-    case, file = found.case, folder / "model.onnx"
+    finding = read_finding(folder, trust)
+    case, file = finding.case, folder / "model.onnx"
     if not case.model:
-        if found.failure.stage is not Stage.EXPORT:  # only an exporter's finding may lack it
+        if finding.failure.stage is not Stage.EXPORT:  # only an exporter's finding may lack it
             raise FindingError(f"{file} is missing or empty: copy the whole folder of the finding")
-        return found
+        return finding
     parsed_model(case.model, file)
-    if not case.graph and found.failure.kind is OutcomeKind.DISPUTED:
+    if not case.graph and finding.failure.kind is OutcomeKind.DISPUTED:
         raise FindingError(
             f"{folder}: no output of the model has a reference, so that there is nothing to hold a "
             "smaller model against; its repro.py runs it"
@@ -54,12 +54,12 @@ def open_finding(folder: Path, trust: Trust) -> Finding:
     if not case.graph:
         raise FindingError(f"{folder} is damaged: there is a model, but no graph of it")
     if case.fault:  # the fault may be in the declared inputs, which then fit none
-        return found
+        return finding
     with making_sense(folder):
         declared = read_interface(case.model)[0]
         for inputs in by_copy(case.inputs) if case.exporter == DYNAMIC else [case.inputs]:
             check_inputs(declared, inputs)
-    return found
+    return finding
 
 
 def replay(
@@ -96,7 +96,7 @@ def bisect_finding(
     note: Note = ignore,
     answered: Callable[[BisectionStep], None] = lambda step: None,
 ) -> list[Bisection]:
-    """With which release of the compiler a finding came, and with which it went.
+    """Finds the release of the compiler with which a finding came, and the one with which it went.
 
     oldest, newest: releases between which to look (nnfuzz.findings.bisection.Releases.bisect).
     answered: receives the answer of each release.

@@ -64,26 +64,26 @@ def case_settings(asked: Mapping[str, Any], opset: int | None = None) -> dict[st
     their digest, and makes "direct" the usual exporter. motif_files: a folder or a file; becomes
     files and their digest. All else is kept. Raises: ConfigError for an unknown name.
     """
-    found = dict(asked)
-    if found.get("seed_models"):
-        found.setdefault("exporter", DIRECT)
-    if exporter := found.pop("exporter", None):
-        found["exporters"] = exporter_names(exporter, opset or found.get("opset"))
-    if (engine := found.get("engine")) is not None and engine not in ENGINES:
+    settings = dict(asked)
+    if settings.get("seed_models"):
+        settings.setdefault("exporter", DIRECT)
+    if exporter := settings.pop("exporter", None):
+        settings["exporters"] = exporter_names(exporter, opset or settings.get("opset"))
+    if (engine := settings.get("engine")) is not None and engine not in ENGINES:
         raise ConfigError(f"there is no engine {engine!r}; {suggest(engine, ENGINES)}")
     try:
-        only, without = found.pop("dtypes", ()), found.pop("exclude_dtypes", ())
+        only, without = settings.pop("dtypes", ()), settings.pop("exclude_dtypes", ())
         if weights := dtype_weights(only, without):
-            found["dtypes"] = weights
-        if folder := found.get("seed_models"):
+            settings["dtypes"] = weights
+        if folder := settings.get("seed_models"):
             files = seed_files(folder)
-            found |= {"seed_models": tuple(map(str, files)), "seed_digest": digest(files)}
-        if path := found.get("motif_files"):
+            settings |= {"seed_models": tuple(map(str, files)), "seed_digest": digest(files)}
+        if path := settings.get("motif_files"):
             files = motif_files(path)
-            found |= {"motif_files": tuple(map(str, files)), "motif_digest": digest(files)}
+            settings |= {"motif_files": tuple(map(str, files)), "motif_digest": digest(files)}
     except ValueError as error:
         raise ConfigError(str(error)) from error
-    return found
+    return settings
 
 
 def exporter_names(text: str | None = None, opset: int | None = None) -> tuple[str, ...]:
@@ -205,17 +205,17 @@ def onnx_release(registry: BackendRegistry, specs: Specs) -> str:
 
 
 def _form(registry: BackendRegistry, spec: BackendSpec) -> str:
-    """What a backend reads. Raises: RegistryError, OptionError."""
+    """The form that a backend reads. Raises: RegistryError, OptionError."""
     return registry.get(spec.name)(**spec.options).form
 
 
 def _unrewritten(
     registry: BackendRegistry, specs: Specs, opset: int, note: Note
 ) -> tuple[str, ...]:
-    """What one of the backends does not take, and no rewrite may bring in. Raises: RunnerError."""
+    """Operators that a backend does not take, so that no rewrite adds them. Raises: RunnerError."""
     from nnfuzz.backend.rewrite_support import not_taken  # with every rule: slow to import
 
-    found: dict[str, None] = {}
+    refused: dict[str, None] = {}
     for spec in specs:
         if _form(registry, spec) != ONNX:
             continue
@@ -223,8 +223,8 @@ def _unrewritten(
             lacking = not_taken(runner, opset)
         if lacking:
             note(f"{spec.label} takes no {' or '.join(lacking)}: rewrites leave that out")
-        found |= dict.fromkeys(lacking)
-    return tuple(found)
+        refused |= dict.fromkeys(lacking)
+    return tuple(refused)
 
 
 def choose_opset(registry: BackendRegistry, specs: Specs, given: int | None, exporter: str) -> int:
@@ -255,7 +255,8 @@ def _draws_opsets(registry: BackendRegistry, specs: Specs, case: Mapping[str, An
 
 
 def _newest_taken(registry: BackendRegistry, spec: BackendSpec, newest: int) -> int:
-    """The newest opset up to one that a backend takes; one of an older release is asked.
+    """The newest opset up to one that a backend takes; that of an older release is found by running
+    it.
 
     Raises: ConfigError, RunnerError.
     """
@@ -263,10 +264,10 @@ def _newest_taken(registry: BackendRegistry, spec: BackendSpec, newest: int) -> 
         return newest
     oldest = min(lowest for lowest, _ in OPSETS.values())
     with BackendRunner(spec, registry) as runner:
-        found = newest_opset(runner, range(newest, oldest - 1, -1))
-    if found is None:
+        taken = newest_opset(runner, range(newest, oldest - 1, -1))
+    if taken is None:
         raise ConfigError(f"{spec} takes no model of the opsets {oldest} to {newest}")
-    return found
+    return taken
 
 
 def default_processes(backends: int) -> dict[str, int]:

@@ -34,7 +34,7 @@ def source_of(item: object) -> str:
 
 
 def _copy(item: object, names: dict[str, object], copied: dict[str, str]) -> None:
-    """Adds what a definition uses, then itself."""
+    """Adds the definitions that a definition uses, then itself."""
     node = _definition(item)
     copied[node.name] = ""  # it may use itself
     for name in _used(node):
@@ -70,11 +70,11 @@ def _bound(name: str, value: Any) -> str:
     raise SourceError(f"it uses {name}, which is neither an import, a definition nor a constant")
 
 
-def _used(node: ast.AST) -> Iterator[str]:
+def _used(definition: ast.AST) -> Iterator[str]:
     """All names that a definition reads, builtins aside."""
-    for found in ast.walk(node):
-        if isinstance(found, ast.Name) and not hasattr(builtins, found.id):
-            yield found.id
+    for node in ast.walk(definition):
+        if isinstance(node, ast.Name) and not hasattr(builtins, node.id):
+            yield node.id
 
 
 def _code_owner(item: object) -> Any:

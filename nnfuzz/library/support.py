@@ -1,4 +1,4 @@
-"""What backends take, asked of their probes before something is made for them."""
+"""The operators that backends take, determined by probes before models are made for them."""
 
 from __future__ import annotations
 

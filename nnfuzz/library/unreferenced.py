@@ -1,8 +1,8 @@
 """Outputs that only a compiler can compute: targets are compared with each other alone.
 
-No reference says how far rounding goes there. So the targets themselves do: they run again on
-inputs that differ by a few units in the last place. What changes then by as much as targets differ
-from each other is nobody's fault.
+No reference bounds the rounding errors there, so the targets themselves do: they run again on
+inputs that differ by a few units in the last place. A difference between targets is nobody's fault
+if an output changes by as much on such inputs.
 """
 
 from __future__ import annotations
@@ -96,16 +96,16 @@ def _outputs(outcomes: Sequence[Outcome], names: Collection[str]) -> dict[Target
 
 def _shaken(inputs: Arrays, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Inputs with each float moved by a few units in the last place."""
-    found = {}
+    moved = {}
     for name, array in inputs.items():
-        found[name] = array
+        moved[name] = array
         if is_floating(array):
             wide = array.astype(np.float64)
             unit = np.abs(np.spacing(array).astype(np.float64))
-            found[name] = (wide + rng.integers(-SHAKEN, SHAKEN + 1, array.shape) * unit).astype(
+            moved[name] = (wide + rng.integers(-SHAKEN, SHAKEN + 1, array.shape) * unit).astype(
                 array.dtype
             )
-    return found
+    return moved
 
 
 def _distance(one: np.ndarray, other: np.ndarray) -> float:

@@ -1,4 +1,4 @@
-"""What targets make of the values of a model, held against the error envelope of each."""
+"""The targets' results for the values of a model, compared with the error envelope of each."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def label(target: Target) -> str:
 
 @dataclass(frozen=True)
 class View:
-    """A test case with what is needed to say how right its outputs are."""
+    """A test case with its envelopes, by which the outputs of targets are judged."""
 
     case: TestCase
     registry: OpRegistry
@@ -46,10 +46,10 @@ class View:
     def outputs(
         self, result: engine.Result, made: bool = False, votes: engine.Result | None = None
     ) -> tuple[Output, ...]:
-        """What the targets make of the outputs of a result's case.
+        """The targets' results for the outputs of a result's case.
 
-        made: with the nodes that compute them, and without the reasons for what is not compared.
-        votes: the targets' votes on outputs without a reference.
+        made: with the nodes that compute them, and without the reasons why elements are not
+        compared. votes: the targets' votes on outputs without a reference.
         """
         if not result.case.graph:
             return tuple(self._unreached((), votes))
@@ -67,7 +67,7 @@ class View:
         }
         why = losses(enclosed, [n for n, share in shares.items() if share < 1 and not made])
         types = {v.name: f"{v.dtype}{list(v.shape)}" for v in case.graph.values}
-        found = [
+        outputs = [
             Output(
                 name,
                 types[name],
@@ -79,7 +79,7 @@ class View:
             )
             for name in bounds
         ]
-        return (*found, *(() if made else self._unreached(bounds, votes)))
+        return (*outputs, *(() if made else self._unreached(bounds, votes)))
 
     def _computed(
         self, name: str, outcome: Outcome, bounds: Envelope, result: engine.Result
@@ -109,7 +109,7 @@ class View:
     def _groups(
         self, name: str, bounds: Envelope, result: engine.Result
     ) -> tuple[tuple[str, ...], ...]:
-        """Who agrees with whom, where somebody is wrong or disputed."""
+        """Groups of targets that agree, where a target is wrong or disputed."""
         from nnfuzz.compare.votes import groups_that_agree
 
         verdict = result.verdict
@@ -135,13 +135,13 @@ class View:
     def _unreached(self, bounds: Iterable[str], votes: engine.Result | None) -> list[Output]:
         """The outputs of the model that the reference does not compute."""
         verdict = votes.verdict if votes else None
-        found = []
+        outputs = []
         for name in unreached(self.case, bounds):
             dispute = verdict.disputes.get(name) if verdict else None
             groups = tuple(tuple(map(label, group)) for group in dispute.groups) if dispute else ()
             rows = tuple(_undecided(o, dispute) for o in (votes.outcomes if votes else ()))
-            found.append(Output(name, "of unknown type", 0.0, UNREACHED, rows, groups))
-        return found
+            outputs.append(Output(name, "of unknown type", 0.0, UNREACHED, rows, groups))
+        return outputs
 
 
 def unreached(case: TestCase, known: Iterable[str]) -> list[str]:
@@ -153,7 +153,7 @@ def unreached(case: TestCase, known: Iterable[str]) -> list[str]:
 
 
 def _undecided(outcome: Outcome, dispute: Dispute | None) -> Computed:
-    """What a target makes of an output without a reference."""
+    """A target's result for an output without a reference."""
     who = label(outcome.target)
     if outcome.outputs is None:
         return Computed(who, _fate(outcome))
@@ -171,5 +171,5 @@ def _fate(outcome: Outcome) -> str:
 
 def mismatch_of(result: engine.Result, target: Target, output: str) -> Mismatch | None:
     """How an output of a target is wrong; None if it is not."""
-    found = result.verdict.mismatches.get(target, ()) if result.verdict else ()
-    return next((wrong for wrong in found if wrong.output == output), None)
+    mismatches = result.verdict.mismatches.get(target, ()) if result.verdict else ()
+    return next((wrong for wrong in mismatches if wrong.output == output), None)

@@ -60,8 +60,8 @@ def verify(
         steps("tests", len(tests)) as advance,
     ):
         judge = producer.judge if producer else None
-        for found in verify_tests(tests, runner, judge, levels, seconds, producer):
-            judged = list(map(known.judge, found))
+        for results_of_test in verify_tests(tests, runner, judge, levels, seconds, producer):
+            judged = list(map(known.judge, results_of_test))
             results += judged
             show([r for r in judged if r.status in BAD])
             failed = sum(r.status in BAD for r in results)
@@ -101,5 +101,5 @@ def _cases(test: TestFolder) -> Iterator[TestCase]:
     """The test case of each data set. Raises: ModelError, Unreadable."""
     own = list(test.cases())
     yield from map(TestCase.of, own)
-    for found in () if own else test.data_sets():
-        yield TestCase.from_onnx(test.model(), found.inputs)
+    for data in () if own else test.data_sets():
+        yield TestCase.from_onnx(test.model(), data.inputs)

@@ -29,7 +29,7 @@ class MeasureRow:
     """A measure and its figures, one per folder; None if a folder does not have the measure."""
 
     measure: Measure
-    shown: tuple[str | None, ...]
+    figures: tuple[str | None, ...]
 
 
 @dataclass(frozen=True)
@@ -51,24 +51,24 @@ class FolderComparison:
     counted: Sequence[Counted]
     vocabulary: OperatorVocabulary
     known_passes: Mapping[str, Collection[str]] = field(default_factory=dict)
-    """By compiler, all passes that it says it runs."""
+    """All passes that each compiler reports."""
 
     def rows(self) -> list[MeasureRow]:
         """Every measure that at least one folder has, in order."""
         every = [measures(one.tally, self.vocabulary) for one in self.counted]
         named = {(m.group, m.name): m for own in every for m in own}
-        shown = [{(m.group, m.name): m.shown for m in own} for own in every]
-        return [MeasureRow(m, tuple(own.get(key) for own in shown)) for key, m in named.items()]
+        figures = [{(m.group, m.name): m.figure for m in own} for own in every]
+        return [MeasureRow(m, tuple(own.get(key) for own in figures)) for key, m in named.items()]
 
     def attributes(self) -> list[Attribute]:
         """All attributes, sorted by operator and name."""
         keys = sorted({key for one in self.counted for key in one.tally.attributes})
         tables = [one.tally.attributes for one in self.counted]
-        found = []
+        attributes = []
         for key in keys:
             values = tuple(dict(table.get(key, Counter()).most_common()) for table in tables)
-            found.append(Attribute(*key, values, tuple(map(boundary_share, values))))
-        return found
+            attributes.append(Attribute(*key, values, tuple(map(boundary_share, values))))
+        return attributes
 
     def missing(self) -> list[str]:
         """Operators of the vocabulary that no folder has."""
@@ -131,7 +131,11 @@ class FolderComparison:
     def _passes(self) -> list[tuple[str, list[int]]]:
         """Passes, each with the number of models that it changed in each folder."""
         every = [
-            {f"{name}: {fired}": n for name, found in passes.items() for fired, n in found.items()}
+            {
+                f"{name}: {fired}": n
+                for name, counts in passes.items()
+                for fired, n in counts.items()
+            }
             for passes in (one.tally.passes for one in self.counted)
         ]
         return [(name, [own.get(name, 0) for own in every]) for name in sorted(set().union(*every))]

@@ -26,7 +26,7 @@ class Measure:
     text: str
 
     @property
-    def shown(self) -> str:
+    def figure(self) -> str:
         """The figure as text."""
         if self.kind == SHARE:
             small = 0 < self.value < 0.001
@@ -35,7 +35,7 @@ class Measure:
 
 
 def measures(tally: Tally, vocabulary: OperatorVocabulary) -> list[Measure]:
-    """All measures in the order in which they are shown."""
+    """All measures in the order in which they are printed."""
     return [*_size(tally), *_isra(tally, vocabulary), *_others(tally, vocabulary)]
 
 
@@ -106,11 +106,15 @@ def _others(tally: Tally, vocabulary: OperatorVocabulary) -> list[Measure]:
 
 def _passes(tally: Tally, name: str) -> list[Measure]:
     """The measures of a compiler's passes."""
-    found = tally.patterns[name]
+    patterns = tally.patterns[name]
     figures = [
         (f"passes of {name}", len(tally.passes[name]), "that changed some model"),
-        (f"patterns of {name}", len({key[:3] for key in found}), "passes and what they took away"),
-        (f"dtypes of {name}", len(found), "the same with dtypes"),
+        (
+            f"patterns of {name}",
+            len({key[:3] for key in patterns}),
+            "passes with removed operators",
+        ),
+        (f"dtypes of {name}", len(patterns), "the same with dtypes"),
     ]
     return [Measure(title, "passes", COUNT, count, text) for title, count, text in figures]
 

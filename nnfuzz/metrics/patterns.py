@@ -1,4 +1,4 @@
-"""What passes have changed: the operators that they removed, with dtypes."""
+"""The effects of passes: the operators that they removed, with dtypes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def pass_patterns(
     passes: by compiler, as it wrote them. A pattern is operators with "+" between; its dtype is
     that of the first input of such a node; "" if no operator of the graph has such a name.
     """
-    found: dict[PassPattern, tuple[NodeFeatures, ...]] = {}
+    nodes_of: dict[PassPattern, tuple[NodeFeatures, ...]] = {}
     for compiler, written in passes.items():
         for name, pattern in map(parsed_pass, written):
             nodes = _meant(pattern, graph)
             for dtype in sorted({_dtype(node) for node in nodes}) or [""]:
                 of_dtype = tuple(node for node in nodes if _dtype(node) == dtype)
-                found[compiler, name, pattern, dtype] = of_dtype
-    return found
+                nodes_of[compiler, name, pattern, dtype] = of_dtype
+    return nodes_of
 
 
 def _meant(pattern: str, graph: Features) -> list[NodeFeatures]:

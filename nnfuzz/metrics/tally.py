@@ -1,4 +1,4 @@
-"""Counts the features of many graphs, one by one, whoever made them."""
+"""Counts the features of many graphs of any origin, one by one."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ class Tally:
         self.shapes[op].add(node.shapes)
         self.degrees[op].add(min(node.degree, DEGREES))
         self.fan_out[op].add(readers)
-        for shown in node.attributes:
-            name, _, value = shown.partition("=")
+        for text in node.attributes:
+            name, _, value = text.partition("=")
             self.attributes[op, name][value] += 1
 
 

@@ -154,7 +154,7 @@ class Miner:
             return frozenset()
         level = self._watched.backend.levels[-1]
         try:
-            passes = self._watched.told_passes(read_bytes(file), level) or ()
+            passes = self._watched.reported_passes(read_bytes(file), level) or ()
         except Unreadable:
             return frozenset()
         patterns = (parsed_pass(text)[1].lower() for text in passes)

@@ -64,11 +64,11 @@ class Body:
 
     def compose(self, apply: Apply, values: Sequence[Any]) -> list[Any]:
         """The outputs for the arguments, by calls of `apply` (see Composite)."""
-        found = list(values)
+        results = list(values)
         for step in self.steps:
-            result = apply(step.op, *[found[i] for i in step.inputs])
-            found.append(result[0] if isinstance(result, (list, tuple)) else result)
-        return [found[i] for i in self.outputs]
+            result = apply(step.op, *[results[i] for i in step.inputs])
+            results.append(result[0] if isinstance(result, (list, tuple)) else result)
+        return [results[i] for i in self.outputs]
 
     def check(self, values: Sequence[Any]) -> None:
         """Raises: ValueError if the arguments are too many, too few or of different shapes."""
@@ -92,13 +92,13 @@ class Body:
 
     def ranges(self, ranges: Sequence[Range]) -> list[Range] | None:
         """Bounds of the outputs, given those of the arguments; None where no values are valid."""
-        found = list(ranges)
+        bounds = list(ranges)
         for step in self.steps:
-            inputs = [found[i] for i in step.inputs]
+            inputs = [bounds[i] for i in step.inputs]
             if not step.op.feasible(*inputs):
                 return None
-            found.append(_unwrapped(step.op.value_range(*inputs), inputs))
-        return [found[i] for i in self.outputs]
+            bounds.append(_unwrapped(step.op.value_range(*inputs), inputs))
+        return [bounds[i] for i in self.outputs]
 
     def cost(self, type_: TensorType) -> int:
         """Floating-point operations for values of a concrete type."""
@@ -106,12 +106,12 @@ class Body:
 
     def emit(self, emit: Any, names: Sequence[str], type_: TensorType) -> list[str]:
         """Lower the steps; the names of the outputs."""
-        found = list(names)
+        emitted = list(names)
         for step in self.steps:
             name = emit.declare("b", type_)
-            emit.lower(Node(step.op, tuple(found[i] for i in step.inputs), (name,)))
-            found.append(name)
-        return [found[i] for i in self.outputs]
+            emit.lower(Node(step.op, tuple(emitted[i] for i in step.inputs), (name,)))
+            emitted.append(name)
+        return [emitted[i] for i in self.outputs]
 
     def followed_by(self, op: OpSpec, inputs: tuple[int, ...]) -> Body:
         """The body with a further step, whose result is the only output."""
@@ -240,7 +240,7 @@ class _Drawing:
         self.idle.append(longer.outputs[0])
 
     def _inputs(self, count: int) -> tuple[int, ...]:
-        """What has no reader yet, the latest first, then anything."""
+        """Values without a reader, the latest first, then all others."""
         size = self.whole.arguments + len(self.whole.steps)
         picked = self.idle[: -count - 1 : -1]
         picked += [self.dice.integer(0, size - 1) for _ in range(count - len(picked))]

@@ -1,4 +1,4 @@
-"""A digest of operator specs and of the rooms that decide what is made of them.
+"""A digest of operator specs and of the rooms that make models of them.
 
 It names files that keep answers about specs for later processes.
 """
@@ -16,7 +16,7 @@ _ROOMS = ("ir", "operators", "solve", "materialize", "generate", "inputs")
 
 
 def specs_digest(plugins: Iterable[str] = (), further: Iterable[str] = ()) -> str:
-    """A digest of everything that decides what a probe's model is: sources, plug-ins, versions.
+    """A digest of everything that decides a probe's model: sources, plug-ins, versions.
 
     further: rooms of nnfuzz whose sources count as well.
     """

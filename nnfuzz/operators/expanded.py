@@ -76,9 +76,9 @@ class Expanded(Composite, Foreign):
         known = dict(zip(self.inner.inputs, values))
         known |= {name: apply(_Held(a), *floats[:1]) for name, a in self.weights.items()}
         for node in self.inner.nodes:
-            found = apply(node.op, *(known[name] for name in node.inputs))
-            several = isinstance(found, list | tuple)
-            known.update(zip(node.outputs, found if several else [found], strict=True))
+            results = apply(node.op, *(known[name] for name in node.inputs))
+            several = isinstance(results, list | tuple)
+            known.update(zip(node.outputs, results if several else [results], strict=True))
         return [known[name] for name in self.inner.outputs]
 
 
@@ -93,8 +93,8 @@ class _Held(OpSpec):
     def torch(self, *like: Tensor) -> Tensor:
         from nnfuzz.operators import carriers
 
-        found = carriers.tensor(self.array)
-        return found.to(like[0].dtype) if like and found.is_floating_point() else found
+        held = carriers.tensor(self.array)
+        return held.to(like[0].dtype) if like and held.is_floating_point() else held
 
 
 def flat(graph: Graph, params: Arrays) -> tuple[Graph, Arrays]:

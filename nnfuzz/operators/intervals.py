@@ -99,7 +99,7 @@ def reached(op: Computing, *intervals: Interval, weights: Sequence[int] = ()) ->
 
 def torch_mask(f: Function, *intervals: Interval, weights: Sequence[int] = ()) -> Tensor | None:
     """The mask of `reached`, for a function instead of an operator."""
-    found = None
+    union = None
     for i, interval in enumerate(intervals):
         if interval.any is None:
             continue
@@ -111,8 +111,8 @@ def torch_mask(f: Function, *intervals: Interval, weights: Sequence[int] = ()) -
         ]
         others[i] = interval.any.double()
         mask = f(*others) > 0
-        found = mask if found is None else found | mask
-    return found
+        union = mask if union is None else union | mask
+    return union
 
 
 def everywhere(like: Tensor, condition: bool | Tensor = True) -> Tensor | None:
@@ -137,7 +137,7 @@ def moved(op: Computing, *intervals: Interval) -> list[Interval]:
 
 
 def opaque(op: Computing, *intervals: Interval) -> list[Interval]:
-    """Outputs of an operator of which nothing is known: masked unless every input is exact."""
+    """Outputs of an operator without known bounds: masked unless every input is exact."""
     known = all(b.any is None and (b.exact or bool((b.lo == b.hi).all())) for b in intervals)
     return [
         Interval(y, y, everywhere(y, not known)) for y in outputs(op, *[b.lo for b in intervals])
@@ -145,7 +145,7 @@ def opaque(op: Computing, *intervals: Interval) -> list[Interval]:
 
 
 def outputs(op: Computing, *tensors: Tensor) -> list[Tensor]:
-    """What `op.torch` returns, as a list."""
+    """The results of `op.torch`, as a list."""
     result = op.torch(*tensors)
     return list(result) if isinstance(result, Sequence) else [result]
 
@@ -175,7 +175,7 @@ def ends(f: Function, signs: Sequence[int], *intervals: Interval) -> tuple[Tenso
 def corners(f: Function, a: Interval, b: Interval) -> Interval:
     """Ends of an elementwise function that has its extrema in the corners (products, quotients).
 
-    Equal operands (the same interval) vary together.
+    Equal operands (the same interval) have equal values.
     """
     if a is b:
         points = [f(a.lo, a.lo)] if a.exact else [f(a.lo, a.lo), f(a.hi, a.hi), f(a.lo, a.hi)]
@@ -285,7 +285,7 @@ def holds(interval: Interval, value: float = 0.0) -> Tensor:
 
 
 def uncertain(f: Function, *intervals: Interval) -> Interval:
-    """Ends of an elementwise function of which nothing is known between points.
+    """Ends of an elementwise function that is known at points only.
 
     Elements with an input that is not exact are masked; booleans become the interval [False, True].
     """

@@ -50,11 +50,11 @@ def all_motifs(plugins: Sequence[ModuleType] = (), files: Iterable[str | Path] =
 
 def mined_motifs(files: Iterable[str | Path]) -> list[Motif]:
     """The motifs of motif files, those of the same name once. Raises: Unreadable."""
-    found: dict[str, Motif] = {}
+    motifs: dict[str, Motif] = {}
     for file in files:
         for pattern in read_patterns(file):
-            found.setdefault(pattern.name, as_motif(pattern))
-    return list(found.values())
+            motifs.setdefault(pattern.name, as_motif(pattern))
+    return list(motifs.values())
 
 
 def as_motif(pattern: MinedPattern) -> Motif:
@@ -95,7 +95,7 @@ def graph_of(
     dtypes: Mapping[str, DType],
 ) -> Graph:
     """The graph of nodes with the types and attributes of a variant, for values of its letters.
-    Raises: whatever a spec raises.
+    Raises: any error of a spec.
     """
     graph = Graph()
     for name, value in variant.inputs.items():
@@ -121,7 +121,7 @@ def check_patterns(files: Iterable[str | Path], lookup: Lookup) -> None:
             for variant in pattern.variants:
                 try:
                     witness(pattern, variant, lookup).verify()
-                except Exception as error:  # whatever foreign attributes lead to
+                except Exception as error:  # foreign attributes may lead to any error
                     problem = error.args[0] if error.args else type(error).__name__
                     raise Unreadable(f"{file}: pattern {pattern.name}: {problem}") from error
 

@@ -51,7 +51,7 @@ class Misfit(Exception):
 
 
 class Writer(Protocol):
-    """What a motif writes with (nnfuzz.generate.motifs has the one there is).
+    """The interface by which a motif writes nodes (nnfuzz.generate.motifs implements it).
 
     draw: the dice; a motif may take different forms.
     """
@@ -168,10 +168,10 @@ def load_motifs(plugins: Iterable[ModuleType] = ()) -> list[Motif]:
     """
     motifs: dict[str, Motif] = {}
     for part in (part for top in (*installed(), *plugins) for part in modules(top)):
-        for found in vars(part).values():
-            if isinstance(found, Motif) and found.write.__module__ == part.__name__:
-                known = motifs.setdefault(found.name, found)
-                if known is not found:
-                    homes = f"{known.write.__module__} and {found.write.__module__}"
-                    raise ValueError(f"motif {found.name} is registered twice: in {homes}")
+        for motif in vars(part).values():
+            if isinstance(motif, Motif) and motif.write.__module__ == part.__name__:
+                known = motifs.setdefault(motif.name, motif)
+                if known is not motif:
+                    homes = f"{known.write.__module__} and {motif.write.__module__}"
+                    raise ValueError(f"motif {motif.name} is registered twice: in {homes}")
     return list(motifs.values())

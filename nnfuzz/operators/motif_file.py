@@ -43,8 +43,8 @@ class Size:
         return cls(math.prod(numbers), tuple(part for part in parts if part.isidentifier()))
 
     def __str__(self) -> str:
-        shown = [] if self.coefficient == 1 and self.letters else [str(self.coefficient)]
-        return "*".join([*shown, *self.letters])
+        coefficient = [] if self.coefficient == 1 and self.letters else [str(self.coefficient)]
+        return "*".join([*coefficient, *self.letters])
 
     def value(self, sizes: Mapping[str, Int]) -> Int:
         """The size for values of the letters. Raises: KeyError for a letter without a value."""
@@ -110,7 +110,7 @@ def _settled(value: Any, sizes: Mapping[str, Int], dtypes: Mapping[str, DType]) 
 
 @dataclass(frozen=True)
 class MotifSource:
-    """Where a pattern was found: a source with its licence, and the number of its models that have
+    """The origin of a pattern: a source with its licence, and the number of its models that have
     it.
     """
 
@@ -202,5 +202,5 @@ def read_patterns(file: str | Path) -> Iterator[MinedPattern]:
         try:
             yield read(MinedPattern, parsed_json(line, place)).checked()
         except Unreadable as error:
-            told = str(error)
-            raise Unreadable(told if told.startswith(place) else f"{place}: {told}") from error
+            named = str(error).startswith(place)
+            raise Unreadable(str(error) if named else f"{place}: {error}") from error

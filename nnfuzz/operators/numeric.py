@@ -1,4 +1,4 @@
-"""What an operator spec says of values: where it is finite, its range, its rounding error."""
+"""An operator spec's statements on values: its domain, its range, its rounding error."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Numeric:
 
     @per_input
     def certain(self, *inputs: TensorType) -> tuple[Range, ...]:
-        """Ranges that hold some output element each, whatever the input values.
+        """Ranges that hold some output element each, for all input values.
 
         Constant padding, for instance, and the least of several probabilities. Dimensions may be
         symbolic; a range that may be certain, depending on them, counts. Default: none.
@@ -91,7 +91,7 @@ class Numeric:
     of the inputs are; "" if that is unknown."""
 
     constant: ClassVar[bool] = False
-    """Whether the outputs follow from shapes and attributes, whatever the values of the inputs."""
+    """Whether the outputs follow from shapes and attributes, for all values of the inputs."""
 
     copies: ClassVar[bool] = False
     """Whether one input element may become several output elements, as in Expand or Gather."""
@@ -159,7 +159,7 @@ class Numeric:
         """Mask of output elements that ONNX leaves undefined for some inputs in the intervals.
 
         Out-of-range casts to integers, integer division by zero and the like; values that are not
-        finite are found without it. Default: None, everything is defined.
+        finite are masked without it. Default: None, everything is defined.
         """
         return None
 

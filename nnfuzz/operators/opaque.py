@@ -1,9 +1,9 @@
 """Nodes of a foreign ONNX model that no operator spec describes: known types, unknown numbers.
 
 It keeps a starting graph (see nnfuzz.materialize.importing) whole. PyTorch's part is played by
-`onnx.reference`; whatever depends on its result is not compared, so that only crashes, refusals
-and wrong types show in it. But where all operands are known exactly, so is what operators make of
-them that select, count and rearrange.
+`onnx.reference`; values that depend on its result are not compared, so that only crashes, refusals
+and wrong types show in it. But where all operands are known exactly, so are the results of
+operators that select, count and rearrange.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class Opaque(Foreign):
         from nnfuzz.operators import carriers
 
         array = np.asarray(array).reshape(type_.shape)
-        found = carriers.tensor(array.astype(type_.dtype.numpy))
-        return found.to(wide) if type_.dtype.is_float and wide is not None else found
+        stored = carriers.tensor(array.astype(type_.dtype.numpy))
+        return stored.to(wide) if type_.dtype.is_float and wide is not None else stored
 
     def undefined(self, *intervals: Interval) -> Tensor:
         """Every element or none: a mask that broadcasts to all outputs."""

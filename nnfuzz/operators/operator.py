@@ -5,7 +5,7 @@ attributes may hold expressions; `concrete` evaluates them. See docs/HOW_IT_WORK
 and `nnfuzz.operators.families` for the base classes that keep a usual spec at five lines.
 
 The contract has four parts: attributes (`attributed.py`), types (`typed.py`), numbers
-(`numeric.py`), and here what the operator means and where that is not to be relied on.
+(`numeric.py`), and here the operator's meaning and the exceptions from it.
 """
 
 from __future__ import annotations
@@ -74,13 +74,13 @@ class OpSpec(Typed, Numeric):
     """
 
     edges: ClassVar[bool] = False
-    """Whether IEEE 754 or ONNX decides what comes of NaN, infinities and signed zeros: arithmetic
+    """Whether IEEE 754 or ONNX decides the results for NaN, infinities and signed zeros: arithmetic
     that is rounded once, comparison, selection by a condition, movement of data, the functions of
     IEEE 754-2019 clause 9.2 (exp, log, sin and the like). ONNX says nothing of infinities and
     signed zeros in a maximum, in a sum of many, in an activation."""
 
     carries_nan: ClassVar[bool] = False
-    """Whether a result that depends on a NaN is NaN, whatever the other operands are: arithmetic,
+    """Whether a result that depends on a NaN is NaN for all other operands: arithmetic,
     functions, and the maximum of IEEE 754-2019 clause 9.6, which NumPy, PyTorch and the reference
     implementation of ONNX compute. It is about the NaN that `torch` makes of NaN."""
 

@@ -1,4 +1,4 @@
-"""What an operator says of one input, and ranges of values."""
+"""An operator's pattern of one input, and ranges of values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nnfuzz.ir.dtypes import ALL, DType
 Range = tuple[float, float]
 ANY_RANGE: Range = (-math.inf, math.inf)
 ROOM = 1e-3
-"""How much two ranges overlap for values inside of both to be found by search."""
+"""The overlap of two ranges that a search needs to hit values inside of both."""
 
 DEEPEST = 10
 """The rank of the deepest tensors that models of others may have."""

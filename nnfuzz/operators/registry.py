@@ -1,4 +1,4 @@
-"""Where operator specs are found: built-in and third-party ones alike, by entry point."""
+"""The registry of operator specs: built-in and third-party ones, both by entry point."""
 
 from __future__ import annotations
 
@@ -83,13 +83,13 @@ class OpRegistry:
 
     def add_module(self, module: ModuleType) -> None:
         """Register every class in a module (and, for a package, its modules) marked @operator, and
-        what they declare as WAIVERS."""
-        for found in modules(module):
-            for item in list(vars(found).values()):
+        the waivers that they declare as WAIVERS."""
+        for part in modules(module):
+            for item in list(vars(part).values()):
                 if isinstance(item, type) and "operator_name" in vars(item):
                     self.add(item)
-            if "WAIVERS" in vars(found):
-                self.waivers = self.waivers.and_also(found.WAIVERS)
+            if "WAIVERS" in vars(part):
+                self.waivers = self.waivers.and_also(part.WAIVERS)
 
     @classmethod
     def load(cls, plugins: Iterable[ModuleType] = ()) -> OpRegistry:
@@ -146,15 +146,15 @@ def installed(note: Callable[[str], None] = lambda line: None) -> list[ModuleTyp
     Others that cannot be imported, or end the program, are left out. note: gets a line for each.
     """
     points = sorted(entry_points(group=ENTRY_POINTS), key=lambda p: (p.name != "builtin", p.name))
-    found = [point.load() for point in points[:1]]
+    loaded = [point.load() for point in points[:1]]
     for point in points[1:]:
         try:
-            found.append(point.load())
+            loaded.append(point.load())
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             note(_left_out(point.value, error))
-    return found
+    return loaded
 
 
 def _left_out(name: str, error: BaseException) -> str:

@@ -29,8 +29,8 @@ def elementary(u: float) -> float:
 def stepwise(u: float) -> float:
     """`elementary` for a step of another function, whose own approximation is admitted beside.
 
-    What is narrower than float32 is computed in it and rounded, or gives one of the two neighbours
-    of the true value: one unit in the last place.
+    A type narrower than float32 is computed in float32 and rounded, or gives one of the two
+    neighbours of the true value: one unit in the last place.
     """
     return 2.0 if u > SINGLE else elementary(u)
 
@@ -55,7 +55,7 @@ def underflow(u: float) -> float:
 
 
 def faded(u: float) -> float:
-    """What an exponential loses below twice the least normal number of float32.
+    """The error of an exponential below twice the least normal number of float32.
 
     Processors' own are 2^n times a power between 1/2 and 2, and 2^n is 2 * 2^(n - 1), since 2^128
     is no float32: what is flushed to zero is 2^(n - 1). 0 for types with other exponents.

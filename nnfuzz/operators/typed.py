@@ -1,4 +1,4 @@
-"""The types of an operator: which inputs it admits, what comes out, what may stand in front."""
+"""The types of an operator: its admitted inputs, its outputs, and its backward insertion."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ConstraintError(ValueError):
 
 
 class Typed(Attributed):
-    """What `requires` and `type_transfer` say, and what follows from it.
+    """The typing rules `requires` and `type_transfer`, and their consequences.
 
     inputs: the input patterns; the last one repeats between `variadic[0]` and `variadic[1]` times
     in all where `variadic` is set. output: a type variable, a DType or the name of an attribute
@@ -100,11 +100,11 @@ class Typed(Attributed):
         domains: dict[str, tuple[DType, ...]] = {}
         for pattern in cls.inputs:
             domains.setdefault(pattern.var, pattern.dtypes)
-        found = []
+        signatures = []
         for combo in itertools.product(*domains.values()):
             binding = dict(zip(domains, combo))
-            found += [(binding, out) for out in cls._output_dtypes(binding)]
-        return found
+            signatures += [(binding, out) for out in cls._output_dtypes(binding)]
+        return signatures
 
     @classmethod
     def _output_dtypes(cls, binding: Mapping[str, DType]) -> Sequence[DType]:

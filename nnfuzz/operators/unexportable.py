@@ -1,4 +1,4 @@
-"""Declarations of what PyTorch's exporters get wrong, so that generation keeps away from it."""
+"""Declarations of operators that PyTorch's exporters get wrong, so that generation avoids them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Waivers: where a reference implementation gets an operator wrong, and what decides.
+"""Waivers: where a reference implementation gets an operator wrong, and the clause that decides.
 
 A module of operators, or one beside it, declares them as `WAIVERS`: tuples of `Waiver` by the
-operator's name. The registry puts those of all modules together.
+operator's name. The registry merges those of all modules.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ class Waiver:
     dtypes: only where an input or output has one of these; empty means any. where: only where this
     holds of the operator and its input types; None means always. below: only under that opset; 0
     means at all. known: the thread of its project's tracker, where there is one.
-    `tests/check/test_waivers.py` fails for what a new version of the implementation makes obsolete.
+    `tests/check/test_waivers.py` fails for a waiver that a new version of the implementation makes
+    obsolete.
     """
 
     implementation: str
@@ -50,7 +51,7 @@ class Waivers:
     """Waivers by the operator's name."""
 
     def __init__(self, declared: Mapping[str, Sequence[Waiver]] | None = None) -> None:
-        self._declared = {name: tuple(found) for name, found in (declared or {}).items()}
+        self._declared = {name: tuple(waivers) for name, waivers in (declared or {}).items()}
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._declared)
@@ -66,10 +67,10 @@ class Waivers:
 
     def covering(self, op: Any, opset: int, types: Sequence[TensorType]) -> list[Waiver]:
         """Waivers that apply to an operator, or to its bodies, on concrete types at an opset."""
-        found = [d for d in self.of(op.name) if d.covers(op, opset, types)]
+        waivers = [d for d in self.of(op.name) if d.covers(op, opset, types)]
         for inner, inputs in op.executes(*types):
-            found += self.covering(inner, opset, inputs)
-        return found
+            waivers += self.covering(inner, opset, inputs)
+        return waivers
 
 
 NONE = Waivers()

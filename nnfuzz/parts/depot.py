@@ -73,12 +73,12 @@ class Depot:
         absent = contextlib.suppress(FileNotFoundError, NotADirectoryError)
         with making_sense(f"{self.url}/{folder}"), absent:
             if self._files is None:
-                found = [path.name for path in Path(self._root, folder).iterdir()]
+                names = [path.name for path in Path(self._root, folder).iterdir()]
             else:
                 self._files.invalidate_cache()
                 paths = self._files.ls(f"{self._root}/{folder}", detail=False)
-                found = [str(path).rpartition("/")[2] for path in paths]
-            return sorted(name for name in found if not name.startswith(PARTIAL))
+                names = [str(path).rpartition("/")[2] for path in paths]
+            return sorted(name for name in names if not name.startswith(PARTIAL))
         return []
 
     def has(self, name: str) -> bool:

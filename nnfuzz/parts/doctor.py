@@ -253,5 +253,5 @@ def _log(store: Store) -> Iterator[FolderProblem]:
 
 
 def _some(names: Iterable[str]) -> str:
-    found = list(names)
-    return ", ".join(found[:SHOWN]) + (", ..." if found[SHOWN:] else "")
+    listed = list(names)
+    return ", ".join(listed[:SHOWN]) + (", ..." if listed[SHOWN:] else "")

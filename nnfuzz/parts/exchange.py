@@ -1,4 +1,4 @@
-"""What the nodes of one campaign share: observations of tests, and configurations of epochs.
+"""The files that the nodes of one campaign share: observations of tests, configurations of epochs.
 
     campaign.json              which campaign this is
     tests/EPOCH/FIRST-END.json observations of the tests in a range of indexes
@@ -203,7 +203,7 @@ def _tests(epoch: int) -> str:
 
 
 def campaign_identity(config: CampaignConfig, versions: Mapping[str, str]) -> dict[str, str]:
-    """What all nodes of a campaign must have in common, by name."""
+    """The settings that all nodes of a campaign must have in common, by name."""
     left_out = {*LIMITS, "shard"}
     settings = {name: v for name, v in as_json(config).items() if name not in left_out}
     return {

@@ -3,7 +3,7 @@
 About once a second, in a thread beside the tests, the node writes the observations of ranges whose
 tests are recorded, publishes rows and findings now and then, and exchanges messages with the
 coordinator. While that cannot be reached, the node goes on with the ranges that it has. It holds a
-range until that is published, so other nodes repeat whatever is lost with it.
+range until that is published, so other nodes repeat the ranges of a lost node.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class _Turn:
 class Leased:
     """The indexes that a node tests, lowest first (see nnfuzz.campaign.jobs.Indexes).
 
-    It also knows what all nodes together have recorded (`length`, see
+    It also knows how much all nodes have recorded (`length`, see
     nnfuzz.records.schedule.RecordedIndexes), and which node reduces which finding. note: for
     people.
     """
@@ -141,7 +141,7 @@ class Leased:
         """Whether this node decides the epochs."""
         return self._lent.leads
 
-    # -- what is recorded ---------------------------------------------------------------------
+    # -- records ------------------------------------------------------------------------------
 
     @property
     def length(self) -> int:
@@ -234,8 +234,8 @@ class Leased:
         for held in self._ranges.values():
             if not held.left and not held.observed:
                 lease = held.lease
-                found = observations_of(self._store, self._config, lease.first, lease.end)
-                turn.observations.append((lease, found))
+                observations = observations_of(self._store, self._config, lease.first, lease.end)
+                turn.observations.append((lease, observations))
         idle = not self._waiting and not self._handed
         pause = IDLE_SECONDS if idle else PUBLISH_SECONDS
         if ends or time.monotonic() >= self._published + pause:
@@ -294,7 +294,7 @@ class Leased:
             self._waiting = sorted(left - self._handed, reverse=True)
 
     def _held(self) -> int:
-        """Tests in ranges of which some are not recorded."""
+        """Tests in ranges that are not recorded completely."""
         return sum(len(held.lease) for held in self._ranges.values() if held.left)
 
     def _range(self, lease: Lease) -> _Range:

@@ -101,8 +101,8 @@ class Leases:
     @property
     def observed(self) -> int:
         """The observations of all tests below this index are published."""
-        found = self._db.execute("SELECT min(first) FROM ranges WHERE NOT told").fetchone()[0]
-        return self.frontier if found is None else int(found)
+        lowest = self._db.execute("SELECT min(first) FROM ranges WHERE NOT told").fetchone()[0]
+        return self.frontier if lowest is None else int(lowest)
 
     @property
     def kept(self) -> int:
@@ -273,8 +273,8 @@ class Leases:
             self._set("leader", "")
 
     def _fact(self, name: str, default: object) -> Any:
-        found = self._db.execute("SELECT value FROM facts WHERE name = ?", [name]).fetchone()
-        return found[0] if found else default
+        row = self._db.execute("SELECT value FROM facts WHERE name = ?", [name]).fetchone()
+        return row[0] if row else default
 
     def _set(self, name: str, value: Any) -> None:
         self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", [name, value])

@@ -76,11 +76,11 @@ def merge(sources: Sequence[str | Path], out: Path, note: Callable[[str], None])
         beside = tempfile.TemporaryDirectory(prefix=PARTIAL, dir=out.parent)
         scratch = Path(stack.enter_context(beside))
         known = earlier.segments if earlier else ()
-        found = [pair for s in sources for pair in campaigns_in(str(s), scratch, known).items()]
+        campaigns = [pair for s in sources for pair in campaigns_in(str(s), scratch, known).items()]
         if (out / FILE).exists() and not earlier:  # of another version: all of it is read
-            found.append(("", out))
+            campaigns.append(("", out))
         # A campaign that is named twice is locked and read once.
-        places = {folder.resolve(): name for name, folder in found}
+        places = {folder.resolve(): name for name, folder in campaigns}
         if earlier:
             places.pop(out.resolve(), None)
             if not places:
@@ -320,23 +320,25 @@ def finish(target: Store, parts: Sequence[Store], note: Callable[[str], None]) -
 
 def _versions(parts: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """Versions by name; if parts differ, all versions of a name."""
-    found: dict[str, set[str]] = {}
+    by_name: dict[str, set[str]] = {}
     for versions in parts:
         for name, version in versions.items():
-            found.setdefault(name, set()).update(version.split(" | "))
-    return {name: " | ".join(sorted(versions)) for name, versions in sorted(found.items())}
+            by_name.setdefault(name, set()).update(version.split(" | "))
+    return {name: " | ".join(sorted(versions)) for name, versions in sorted(by_name.items())}
 
 
 def _habits(parts: Sequence[Mapping[str, Json]]) -> dict[str, list[Any]]:
-    found: dict[str, set[str]] = {}
+    by_backend: dict[str, set[str]] = {}
     for habits in parts:
         for backend, own in habits.items():
-            found.setdefault(backend, set()).update(json.dumps(habit) for habit in own)
-    return {name: [json.loads(text) for text in sorted(own)] for name, own in sorted(found.items())}
+            by_backend.setdefault(backend, set()).update(json.dumps(habit) for habit in own)
+    return {
+        name: [json.loads(text) for text in sorted(own)] for name, own in sorted(by_backend.items())
+    }
 
 
 def merged_summary(store: Store) -> Summary:
-    """Returns the summary of campaigns that were put together. seconds: of all parts."""
+    """Returns the summary of merged campaigns. seconds: of all parts."""
     figures = Statistics()
     for row in store.tests.rows():
         figures.add(row)

@@ -3,7 +3,7 @@
 A segment is a small campaign in an archive: the tests since the last segment, and findings that are
 new or have changed, with their folders. Merging all segments of some nodes
 (nnfuzz.parts.merging) gives their campaigns. A node may publish while it fuzzes. Once a segment
-is written, the node's folder says what it holds.
+is written, the node's folder lists its content.
 """
 
 from __future__ import annotations
@@ -107,17 +107,17 @@ def unpack_segments(depot: Depot, scratch: Path, known: Container[str] = ()) -> 
 
     Returns the folder of each by the segment's name. Raises: Unreadable.
     """
-    found: dict[str, Path] = {}
+    folders: dict[str, Path] = {}
     for name in segments_in(depot):
         if name not in known:
             data = depot.get(name) or b""
             if hashlib.sha256(data).hexdigest() + _SUFFIX != name:
                 raise Unreadable(f"{depot.url}/{name} is damaged: its content has another name")
-            found[name] = scratch / name.removesuffix(_SUFFIX)
-            if not found[name].exists():
+            folders[name] = scratch / name.removesuffix(_SUFFIX)
+            if not folders[name].exists():
                 with making_sense(f"{depot.url}/{name}"):
-                    _unpack(data, found[name])
-    return found
+                    _unpack(data, folders[name])
+    return folders
 
 
 def segments_in(depot: Depot) -> list[str]:

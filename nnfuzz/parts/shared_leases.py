@@ -63,15 +63,15 @@ class _Listing:
 
     @classmethod
     def of(cls, names: Iterable[str]) -> _Listing:
-        found = cls()
+        listing = cls()
         for name in names:
             thing, *words = name.split(".")
             if len(words) in (3, 4) and words[0] == LENT and words[1].isdecimal():
                 claim = int(words[1]), words[2], "".join(words[3:])
-                found.held[thing] = min(found.held.get(thing, claim), claim, key=_rank)
+                listing.held[thing] = min(listing.held.get(thing, claim), claim, key=_rank)
             elif words:
-                found.marks[thing, words[0]] = "".join(words[1:])
-        return found
+                listing.marks[thing, words[0]] = "".join(words[1:])
+        return listing
 
 
 def _rank(claim: tuple[int, str, str]) -> tuple[int, str]:
@@ -100,8 +100,8 @@ class SharedLeases:
         self._longest = config.epoch
         self._place = config.place
         self._pace = FOLDER_PACE if self._depot.is_folder else ADDRESS_PACE
-        self._seen: dict[str, tuple[tuple[int, bool], float]] = {}
-        """Count of a node's latest heartbeat, whether it has left, and when this was first seen."""
+        self._heartbeats: dict[str, tuple[tuple[int, bool], float]] = {}
+        """Of a node's latest heartbeat: its count, whether the node left, and when it was read."""
         self._own_beats: list[tuple[int, str]] = []
         self._next_beat = 0.0
         self._begun = -1
@@ -135,8 +135,8 @@ class SharedLeases:
                 latest[node] = max(latest.get(node, state), state)
                 self._own_beats += [(state[0], name)] if node == self._node else []
         for node, state in latest.items():
-            if self._seen.get(node, (None,))[0] != state:
-                self._seen[node] = state, self._clock()
+            if self._heartbeats.get(node, (None,))[0] != state:
+                self._heartbeats[node] = state, self._clock()
 
     def _beat(self, leaves: bool) -> None:
         """Writes a heartbeat, if one is due."""
@@ -150,13 +150,13 @@ class SharedLeases:
             self._depot.remove(f"{NODES}/{name}")
 
     def _alive(self, node: str) -> bool:
-        beat, since = self._seen.setdefault(node, ((-1, False), self._clock()))
+        beat, since = self._heartbeats.setdefault(node, ((-1, False), self._clock()))
         return node == self._node or (not beat[1] and self._clock() - since <= self._term)
 
     # -- claims -------------------------------------------------------------------------------
 
     def _take(self, folder: str, listing: _Listing, things: Iterable[tuple[str, str]]) -> _Listing:
-        """Claims things, each with a label, that nobody alive holds; returns what holds then."""
+        """Claims things, each with a label, that no living node holds; returns the holders then."""
         claimed = False
         for thing, label in things:
             generation, holder, _ = listing.held.get(thing, (0, "", ""))
@@ -207,9 +207,9 @@ class SharedLeases:
     def _look(self) -> None:
         """Reads which epochs are decided, and the files of those that are not ended."""
         if self._ended is None:
-            found = [_EPOCH.fullmatch(name) for name in self._depot.names(EPOCHS)]
-            self._ended = {int(name[1]) for name in found if name and name[2] == KEPT}
-            decided = (int(name[1]) for name in found if name and name[2] != KEPT)
+            matches = [_EPOCH.fullmatch(name) for name in self._depot.names(EPOCHS)]
+            self._ended = {int(name[1]) for name in matches if name and name[2] == KEPT}
+            decided = (int(name[1]) for name in matches if name and name[2] != KEPT)
             self._begun = max(decided, default=-1)
         while self._depot.has(config_file(self._begun + 1)):
             self._begun += 1

@@ -23,8 +23,8 @@ _NUMBERS = tuple(f.name for f in fields(OwnFigures) if f.type in ("int", "float"
 
 def sources_of(part: Store) -> dict[str, PartFigures]:
     """Returns the figures of a part, or of those that it consists of, by name."""
-    found = part.meta_as(dict[str, PartFigures], SOURCES, {})
-    return found if part.meta(SOURCES) is not None else {name_of(part): figures_of(part)}
+    sources = part.meta_as(dict[str, PartFigures], SOURCES, {})
+    return sources if part.meta(SOURCES) is not None else {name_of(part): figures_of(part)}
 
 
 def name_of(part: Store) -> str:
@@ -45,12 +45,12 @@ def figures_of(part: Store, tests: int | None = None) -> PartFigures:
         shard=str(part.config().get("shard", "")),
         tests=part.tests.count() if tests is None else tests,
         host=str(part.meta(HOST, "")),
-        seen=part.sessions.seen_last(),
+        seen=part.sessions.last_active(),
     )
 
 
 def added(parts: Iterable[PartFigures]) -> OwnFigures:
-    """Returns the sums of what parts have spent and met; CPU times per test are left out."""
+    """Returns the sums of the parts' figures; CPU times per test are left out."""
     sums, hangs, standstills = Counter[str](), Counter[str](), Counter[str]()
     for part in parts:
         hangs.update(part.hangs_of_survey)

@@ -17,7 +17,7 @@ from nnfuzz.records.schedule import FIRST, LONGEST
 from nnfuzz.testcase.case import CaseConfig
 
 SCHEMA = 2
-# What a resumed campaign may change: none of them decides what a test case is or how it is judged.
+# Settings that a resumed campaign may change: none of them decides a test case or its verdict.
 LIMITS = (
     "time_limit",
     "tests_limit",
@@ -31,16 +31,16 @@ LIMITS = (
 GUIDANCE = "guidance"
 """A setting that campaigns no longer have; see `refuse_guided`."""
 PROBED = 10
-"""Of so many tests or seconds, one may go to probing."""
+"""One of so many tests or seconds may go to probing."""
 FIRST_SECONDS = 10.0
-"""Of the questions before the first test, and of the probes beside the first ones, where nothing
+"""The time for habits before the first test, and for probes beside the first ones, where nothing
 ends a campaign."""
 
 
 MOST_PRODUCERS = 16
-"""Unless more are asked for."""
+"""The number of workers unless a setting asks for more."""
 MOST_WORKERS = 1024
-"""Of a kind: more than the cores of any machine; a file may ask for anything."""
+"""The most workers of a kind: more than the cores of any machine; a file may ask for anything."""
 
 
 class ConfigError(Unreadable):
@@ -67,13 +67,14 @@ class ProducerSettings:
 
 @dataclass(frozen=True)
 class ReducerSettings:
-    """Who reduces findings: a service in a sandbox.
+    """The service that reduces findings, in a sandbox.
 
     service: "pkg.module:factory", called with (plugins, folder). preload: modules for its server.
     budget: candidates of one reduction, and seconds of one in a campaign that the clock ends, after
     which the best so far is taken. share: of the
-    campaign's time that reductions may take beside it, which grows up to `most` with what waits; as
-    much, and at least `grace` seconds and `seconds` for each finding, is granted when it is over.
+    campaign's time that reductions may take beside it, which grows up to `most` with the waiting
+    findings; as much, and at least `grace` seconds and `seconds` for each finding, is granted when
+    it is over.
     """
 
     service: str = field(
@@ -91,9 +92,9 @@ class ReducerSettings:
 
 @dataclass(frozen=True)
 class CampaignConfig:
-    """Everything a campaign is told.
+    """The configuration of a campaign.
 
-    levels: for every backend; empty means each backend's default pair. time_limit: seconds in
+    levels: for every backend; empty means each backend's default pair. time_limit: seconds of
     all sessions together. tests_limit: indexes. workers: processes per backend. full_check: share
     of agreeing tests that is judged by the envelope all the same. known: lines of a file of known
     failures (nnfuzz.triage.known), which are counted, but are no findings. probe_seconds: time for
@@ -103,12 +104,12 @@ class CampaignConfig:
     (a new epoch). pipelines: share of the tests that run at a pipeline of their own
     (Backend.draw_pipeline) in place of the most optimised level, where a backend has such.
     shard: "2/8" for the second of eight processes (nnfuzz.base.shard). share: folder or URL by
-    which they learn together and lease ranges of indexes (nnfuzz.parts.shared_leases); without it
-    the second one tests every eighth index and learns from its own tests. disk: bytes that the
+    which they share observations and lease ranges of indexes (nnfuzz.parts.shared_leases); without
+    it the second one tests every eighth index and learns from its own tests. disk: bytes that the
     folder may take; 0 for no limit. epoch: tests in the longest one (nnfuzz.records.schedule).
     reduce: whether findings are reduced. throttle: how often a failure must occur before generation
-    keeps away from the operators that it is associated with; 0 for never. regressions: whether
-    only a model that exactly one of two releases gets wrong is a finding.
+    keeps away from the operators that it is associated with; 0 for never. regressions: whether only
+    a model that exactly one of two releases gets wrong is a finding.
     """
 
     backends: tuple[BackendSpec, ...]
@@ -171,7 +172,7 @@ class CampaignConfig:
         return draw < share
 
     def drawing(self, index: int, compiler: str) -> random.Random | None:
-        """What the pipeline of a test is drawn with; None where it runs at the usual levels."""
+        """The random numbers of a test's pipeline; None where it runs at the usual levels."""
         rng = random.Random(f"{self.seed}/{index}/pipeline/{compiler}")
         return rng if rng.random() < self.pipelines else None
 
@@ -199,7 +200,7 @@ class CampaignConfig:
     @property
     def first_seconds(self) -> float:
         """Seconds that the questions before the first test may take, and as many the probes beside
-        the first tests: together a tenth of the time, if only time is limited. Infinite where
+        the first tests: in sum a tenth of the time, if only time is limited. Infinite where
         tests are counted, since no clock may decide then.
         """
         if self.time_limit is not None:
@@ -283,7 +284,7 @@ _OPTIONS = {"exporters": "exporter", "levels": "level", "backends": "backend"}
 
 
 def _plain(value: object) -> object:
-    """Values as JSON sees them, so that what was stored compares equal to what was given."""
+    """Values as JSON reads them back, so that a stored setting compares equal to a given one."""
     if isinstance(value, BackendSpec):
         return {**as_json(value), "label": ""}
     if isinstance(value, list | tuple):

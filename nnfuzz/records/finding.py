@@ -24,7 +24,7 @@ class Origin:
 
     epoch: of the campaign's test. right_in: another release, which is right where this one fails; a
     campaign that looks for regressions sets it, and a reduction keeps it. grouping: a sentence on
-    how sure it is that this is a finding of its own. bisection: what `nnfuzz bisect` found.
+    how sure it is that this is a finding of its own. bisection: the results of `nnfuzz bisect`.
     runs_of_one: whether it takes several runs of one compiled program, which scripts without nnfuzz
     do not make, to show the failure. reduced_from, reduction, diagnosis: of a reduced finding.
     """
@@ -40,26 +40,27 @@ class Origin:
 
     def to_json(self) -> JsonObject:
         """The fields that are set; those of the diagnosis stand beside the others."""
-        found: dict[str, object] = {"epoch": self.epoch} if self.epoch is not None else {}
-        found |= {k: v for k in ("right_in", "grouping", "runs_of_one") if (v := getattr(self, k))}
+        entries: dict[str, object] = {"epoch": self.epoch} if self.epoch is not None else {}
+        names = ("right_in", "grouping", "runs_of_one")
+        entries |= {name: value for name in names if (value := getattr(self, name))}
         if self.bisection:
-            found["bisection"] = as_json(self.bisection)
+            entries["bisection"] = as_json(self.bisection)
         if self.reduced_from:
-            found["reduced_from"] = as_json(self.reduced_from)
+            entries["reduced_from"] = as_json(self.reduced_from)
         if self.reduction:
-            found |= {"reduction": as_json(self.reduction), **as_json(self.diagnosis)}
-        return found
+            entries |= {"reduction": as_json(self.reduction), **as_json(self.diagnosis)}
+        return entries
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> Origin:
         """The inverse of to_json; other entries are left out. Raises: Unreadable."""
         plain = [f.name for f in fields(cls) if f.name not in ("reduction", "diagnosis")]
-        found = read_fields(cls, data, *plain)
+        values = read_fields(cls, data, *plain)
         if "reduction" in data:
-            told = read_fields(_Entries, data, "reduction")["reduction"]
-            found["reduction"] = ReductionFigures.from_json(told)
+            figures = read_fields(_Entries, data, "reduction")["reduction"]
+            values["reduction"] = ReductionFigures.from_json(figures)
         own = read_fields(Diagnosis, data, *(f.name for f in fields(Diagnosis)))
-        return cls(**found, diagnosis=Diagnosis(**own))
+        return cls(**values, diagnosis=Diagnosis(**own))
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ class Lease:
 class NodeReport:
     """The state of a node. Ranges are named by their first index.
 
-    wants: number of tests that its ranges without results shall have together. ran: ranges whose
+    wants: number of tests that its ranges without results shall have in sum. ran: ranges whose
     observations are published. kept: ranges whose rows and findings are published as well. begun:
     the last epoch that it has decided as the leader; -1 for none. claims: signatures of findings
     that it could reduce, each with its cluster. reduced: signatures whose reduction is over.

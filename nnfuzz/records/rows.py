@@ -66,7 +66,7 @@ class TestRow:
 
 @dataclass(frozen=True)
 class Observed:
-    """What an epoch learns from one test, or from one probe.
+    """The observations of one test, or of one probe, from which an epoch learns.
 
     exporter: whose models it is made for, with the opset where that was drawn (a writer, see
     nnfuzz.materialize.opsets). items: the operator signatures and the edges of its
@@ -114,7 +114,7 @@ class Grouping:
     reduced model for people; nodes, their number before and after; variants, the reduced models.
 
     Other signatures, the surest first. duplicates: they have the same cause; for those of them in
-    `explained`, this was shown by running the pattern instead of reducing them. suspects: their
+    `explained`, a run of the pattern proved it, in place of a reduction. suspects: their
     models contain the pattern, which was not run yet. similar: they are in the same cluster, of
     which nothing is reduced yet (nnfuzz.findings.clusters).
     """
@@ -134,7 +134,7 @@ class Grouping:
         return self.duplicates + self.suspects + self.similar
 
     def __str__(self) -> str:
-        """How the signatures came together, the surest way first; "" if there is only one."""
+        """Why the signatures are one finding, the surest reason first; "" for one signature."""
         ways = (
             (len(self.duplicates) - len(self.explained), "reduced to the same"),
             (len(self.explained), "explained by running its pattern"),
@@ -145,8 +145,8 @@ class Grouping:
 
     def to_json(self) -> JsonObject:
         """The fields; "alike" is the name of `similar` in summaries."""
-        found = fields_as_json(self)
-        return found | {"alike": found.pop("similar")}
+        entries = fields_as_json(self)
+        return entries | {"alike": entries.pop("similar")}
 
 
 @dataclass(frozen=True)
@@ -189,9 +189,9 @@ class FindingRow:
         return self.grouping.refined
 
     def to_json(self) -> JsonObject:
-        """One object of all fields; "grouping" is the sentence on how they came together."""
-        found = fields_as_json(self)
-        return found | found.pop("grouping") | {"grouping": str(self.grouping)}
+        """One object of all fields; "grouping" is the sentence on why they are one finding."""
+        entries = fields_as_json(self)
+        return entries | entries.pop("grouping") | {"grouping": str(self.grouping)}
 
 
 @dataclass(frozen=True)
@@ -283,7 +283,7 @@ class EventRow:
 
 
 class HangStatus(StrEnum):
-    """What came of a run that looked like a hang: nothing yet, or what the time limit decided."""
+    """The result of a run that looked like a hang: none yet, or the decision of the time limit."""
 
     UNCONFIRMED = "unconfirmed"
     CONFIRMED = "confirmed"

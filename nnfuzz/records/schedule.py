@@ -1,4 +1,4 @@
-"""Which indexes an epoch covers: a fixed schedule, so that no clock decides what is generated."""
+"""The indexes of an epoch: a fixed schedule, so that no clock decides which tests are generated."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ FIRST, LONGEST = 16, 256
 """Tests in the first epoch, so that a short campaign learns as well; and in a late one, unless the
 settings say otherwise, so that waiting for its stragglers, once per epoch, costs little."""
 LEARNT = 4096
-"""Tests of an epoch that there is learnt from, the first ones: who decides reads no more."""
+"""The first tests of an epoch, from which the next one learns: no others are read for that."""
 PLACE_BITS = 24
-"""Of a place, see `place_of`; probes that are asked for at one index have the lower ones."""
+"""The lower bits of a place, see `place_of`; they number the probes before one index."""
 
 
 def begins(epoch: int, longest: int = LONGEST) -> int:

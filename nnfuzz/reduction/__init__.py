@@ -1,1 +1,1 @@
-"""From a failure to the smallest model that fails alike."""
+"""From a failure to the smallest model that fails in the same way."""

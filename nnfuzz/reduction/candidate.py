@@ -95,12 +95,12 @@ def failure_keys(
     model that loses one of them has kept the failure.
     """
     outcomes, parts = list(outcomes), failure.signature.parts
-    found = [failure_key(failure, blame, outcomes, silent)]
+    keys = [failure_key(failure, blame, outcomes, silent)]
     for message, location in parts.get(OTHERS, ()):
         changed = {**parts, "message": message, "location": location}
         other = replace(failure.signature, parts=changed)
-        found.append(failure_key(replace(failure, signature=other), blame, outcomes, silent))
-    return found
+        keys.append(failure_key(replace(failure, signature=other), blame, outcomes, silent))
+    return keys
 
 
 def failure_key(

@@ -139,11 +139,11 @@ def reduce_case(problem: Problem, config: ReduceConfig | None = None) -> CaseRed
     """
     config = config or ReduceConfig()
     start = time.perf_counter()
-    with asked(problem, config) as (slots, question, found, wanted):
-        whole, question = question, _shortened(question, problem.failure, found)
+    with asked(problem, config) as (slots, question, initial, wanted):
+        whole, question = question, _shortened(question, problem.failure, initial)
         known = KnownCauses(config.causes, slots, question, wanted, problem.failure.stage)
         with slots.phase("known"):
-            rest = known.without(found)
+            rest = known.without(initial)
             keeps = kept(slots, question, rest, wanted)
         limits = config.budget, config.watch, config.seconds
         engine = ReductionEngine(slots, question, rest, wanted, *limits, known.recognises, keeps)
@@ -169,7 +169,7 @@ def reduce_case(problem: Problem, config: ReduceConfig | None = None) -> CaseRed
     return CaseReduction(
         failure=failure,
         best=best,
-        before=found.measure,
+        before=initial.measure,
         run=engine.progress.run,
         seconds=time.perf_counter() - start,
         confirmed=confirmed,
@@ -194,10 +194,10 @@ def asked(
         with slots.phase("start"):
             slots.start()
             question = _question(problem, slots)
-            found = slots.run(problem.case, (), question)
-            question, found = _plainer(slots, question, found, problem)
-            question, found = _without_silent(question, found)
-        yield slots, question, found, _wanted(problem.failure, found)
+            initial = slots.run(problem.case, (), question)
+            question, initial = _plainer(slots, question, initial, problem)
+            question, initial = _without_silent(question, initial)
+        yield slots, question, initial, _wanted(problem.failure, initial)
 
 
 def _slots(problem: Problem, config: ReduceConfig) -> Slots:
@@ -227,15 +227,15 @@ def _question(problem: Problem, slots: Slots) -> CandidateQuestion:
 
 
 def _plainer(
-    slots: Slots, question: CandidateQuestion, found: Tried, problem: Problem
+    slots: Slots, question: CandidateQuestion, initial: Tried, problem: Problem
 ) -> tuple[CandidateQuestion, Tried]:
-    """The question with a level of the backend in place of a drawn pipeline if that fails alike;
-    else with the fewest of its steps. What hangs stays as it is: each run takes too long.
+    """The question with a level of the backend in place of a drawn pipeline if that fails too;
+    else with the fewest of its steps. A hang stays as it is: each run takes too long.
     """
     wanted, runner = problem.failure, slots.runner
     drawn = [level for level in question.levels if Pipeline.parse(level).steps]
     if not drawn or runner is None or wanted.kind is OutcomeKind.TIMEOUT:
-        return question, found
+        return question, initial
     plain = [level for level in question.levels if level not in drawn][:1]
 
     def failing(levels: Sequence[str]) -> list[str]:
@@ -252,21 +252,21 @@ def _plainer(
     level = known[0] if known else shorten_pipeline(drawn[0], failing)
     other = replace(question, levels=tuple(dict.fromkeys([*plain, level])))
     again = slots.run(problem.case, (), other)
-    alike = any(f.signature.hash == wanted.signature.hash for f, _ in again.failing)
-    return (other, again) if alike else (question, found)
+    fails_too = any(f.signature.hash == wanted.signature.hash for f, _ in again.failing)
+    return (other, again) if fails_too else (question, initial)
 
 
-def _without_silent(question: CandidateQuestion, found: Tried) -> tuple[CandidateQuestion, Tried]:
+def _without_silent(question: CandidateQuestion, initial: Tried) -> tuple[CandidateQuestion, Tried]:
     """The question and its first answer, where levels that do not take the whole case have no say:
     what they cannot take is often beside the failure, and would have to stay.
     """
-    silent = [o.level for o in found.outcomes if o.kind is OutcomeKind.UNSUPPORTED]
+    silent = [o.level for o in initial.outcomes if o.kind is OutcomeKind.UNSUPPORTED]
     if not silent:
-        return question, found
-    return replace(question, silent=tuple(silent)), with_failure_keys(found, silent)
+        return question, initial
+    return replace(question, silent=tuple(silent)), with_failure_keys(initial, silent)
 
 
-def _shortened(question: CandidateQuestion, failure: Failure, found: Tried) -> CandidateQuestion:
+def _shortened(question: CandidateQuestion, failure: Failure, initial: Tried) -> CandidateQuestion:
     """The question of an error, with fewer runs: without the stages after that of the error and,
     if the least optimised level fails, without the levels behind one that passes. Where that level
     hangs, the others do not run, which would hang as well.
@@ -275,28 +275,28 @@ def _shortened(question: CandidateQuestion, failure: Failure, found: Tried) -> C
         return question
     compiling = (Stage.EXPORT, Stage.TRANSFORM, Stage.IMPORT, Stage.COMPILE)
     until = failure.stage if failure.stage in compiling else Stage.EXECUTE
-    first = found.outcomes[0] if found.outcomes else None
+    first = initial.outcomes[0] if initial.outcomes else None
     plain = first is not None and first.kind in FAILURES
     if failure.kind is not OutcomeKind.TIMEOUT:
         return replace(question, until=until, lazy=plain)
-    alone = plain and all(o.kind is OutcomeKind.TIMEOUT for o in found.outcomes)
+    alone = plain and all(o.kind is OutcomeKind.TIMEOUT for o in initial.outcomes)
     levels = question.levels[:1] if alone else question.levels
     return replace(question, until=until, levels=levels, hurried=True)
 
 
-def _wanted(failure: Failure, found: Tried) -> str:
+def _wanted(failure: Failure, initial: Tried) -> str:
     """The failure key of the failure as it occurs now. Raises: NotReduced if it does not."""
-    if not found.digest or found.reason:
-        reason = found.reason.partition("\n")[0]
+    if not initial.digest or initial.reason:
+        reason = initial.reason.partition("\n")[0]
         raise NotReduced(f"the test case cannot be prepared: {reason}")
-    exact = [mark for f, mark in found.failing if f.signature.hash == failure.signature.hash]
-    alike = [
-        mark for f, mark in found.failing if (f.kind, f.stage) == (failure.kind, failure.stage)
+    exact = [mark for f, mark in initial.failing if f.signature.hash == failure.signature.hash]
+    similar = [
+        mark for f, mark in initial.failing if (f.kind, f.stage) == (failure.kind, failure.stage)
     ]
-    if not (exact or alike):
-        seen = ", ".join(f.signature.title for f, _ in found.failing) or "no failure"
-        raise NotReduced(f"the failure does not reproduce: {seen}")
-    return (exact or alike)[0]
+    if not (exact or similar):
+        titles = ", ".join(f.signature.title for f, _ in initial.failing) or "no failure"
+        raise NotReduced(f"the failure does not reproduce: {titles}")
+    return (exact or similar)[0]
 
 
 def _holding(
@@ -314,22 +314,22 @@ def _holding(
         return _fresh(slots, questions, history[position], wanted)
 
     last = len(history) - 1
-    found = failed(last)
-    if len(found) == len(questions):
-        return found[0], len(found)
-    best, confirmed = (found or history[last:])[0], len(found)
+    runs = failed(last)
+    if len(runs) == len(questions):
+        return runs[0], len(runs)
+    best, confirmed = (runs or history[last:])[0], len(runs)
     bad, good, step = last, -1, 1
     while bad > 0 and good < 0:
         tried = max(0, bad - step)
         step *= 2
-        if len(found := failed(tried)) == len(questions):
-            good, best, confirmed = tried, found[0], len(found)
+        if len(runs := failed(tried)) == len(questions):
+            good, best, confirmed = tried, runs[0], len(runs)
         else:
             bad = tried
     while good >= 0 and bad - good > 1:
         middle = (good + bad) // 2
-        if len(found := failed(middle)) == len(questions):
-            good, best = middle, found[0]
+        if len(runs := failed(middle)) == len(questions):
+            good, best = middle, runs[0]
         else:
             bad = middle
     return best, confirmed
@@ -346,7 +346,7 @@ def _confirming(whole: CandidateQuestion, question: CandidateQuestion) -> list[C
 def _fresh(
     slots: Slots, questions: Iterable[CandidateQuestion], tried: Tried, wanted: str
 ) -> list[Tried]:
-    """How a case fails alike in fresh processes, one for each question."""
+    """The runs in fresh processes, one for each question, that fail in the same way."""
     assert tried.case is not None
     runs = [slots.run_fresh(tried.case, question) for question in questions]
     return [run for run in runs if any(mark == wanted for _, mark in run.failing)]

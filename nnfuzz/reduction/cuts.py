@@ -170,7 +170,7 @@ def _fed(subject: Subject, nodes: list[Node], outputs: list[str], roles: dict[st
 
 
 def propose_replacements(subject: Subject) -> Iterator[Edit]:
-    """Nodes whose outputs become inputs; together they cut off everything before a place."""
+    """Nodes whose outputs become inputs; several of them cut off everything before a place."""
     if len(subject.graph.nodes) > 1:
         yield from (Edit("replacements", node_id(n), "input") for n in subject.graph.nodes)
 
@@ -260,7 +260,7 @@ LARGE = 6
 def propose_pairs(subject: Subject) -> Iterator[Edit]:
     """Any two nodes of a large model, each bypassed or made an input.
 
-    Where leaving out a single node cures the failure, two may go together: two transpositions that
+    Where leaving out a single node cures the failure, a pair may still go: two transpositions that
     cancel out, a sum and its other operand. A model that survives this, too, needs its operators.
     """
     if len(subject.graph.nodes) <= LARGE:

@@ -2,9 +2,9 @@
 
 - Hypotheses on how the result comes about (explain.py), held against other inputs too.
 - What heals a wrong result (healing.py): the same attribute, constants, an operand less.
-- What an operator that raises depends on: if that fails by itself, the error only follows.
+- The operands of an operator that raises: if they fail by themselves, the error only follows.
 - The operators of ONNX that one of ours became: the first one that is wrong is the one to show.
-- The dtype or operator of a known cause in place of this one's: if that fails alike, they are one.
+- The dtype or operator of a known cause in place of this one's: if that fails too, they are one.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def diagnose(
     failure: Failure,
     causes: Sequence[Cause],
 ) -> Diagnosis:
-    """Experiments on a reduced case, until its cause is known. history: cases that fail alike, the
+    """Experiments on a reduced case, until its cause is known. history: cases that fail so, the
     reduced one last. causes: of the same backend and kind.
 
     Raises: WorkerError if a worker of nnfuzz fails.
@@ -96,7 +96,7 @@ def diagnose(
         keys = _own(slots, in_full(slots, question), [tried], wrong, causes).keys
     if wordless(wrong.signature.identity):
         keys = tuple(sorted(_of_death(slots, question, tried, wrong)))
-    if _same_words(wrong, failure, best, tried):  # an operator that says the same by itself
+    if _same_words(wrong, failure, best, tried):  # an operator with the same message by itself
         return Diagnosis((), keys, cause.hash)
     return Diagnosis((Hypothesis(Claim.FOLLOWS, detail=cause.title),), keys, cause.hash)
 
@@ -129,9 +129,9 @@ def _own(
     if claimed := _at_fault(slots, question, best, failure):
         keys.add(Key(KeyKind.CAUSE, _explained(failure, claimed)))
         explanations = explanations or {claimed: claimed}
-    alike = next(_alike(slots, question, history, failure, explanations, causes), None)
-    if alike is not None:
-        keys.add(Key(KeyKind.CAUSE, alike.finding))
+    same_cause = next(_same_by_cause(slots, question, history, failure, explanations, causes), None)
+    if same_cause is not None:
+        keys.add(Key(KeyKind.CAUSE, same_cause.finding))
     return Diagnosis(tuple(explanations), tuple(sorted(keys)), heals=heals)
 
 
@@ -379,20 +379,20 @@ def _plainly(best: Tried, failure: Failure) -> tuple[Tried, Failure] | None:
     return next(((best, found) for found in errors if first in found.levels), None)
 
 
-def _first_alone(slots: Slots, question: CandidateQuestion, shown: Tried) -> Tried | None:
+def _first_alone(slots: Slots, question: CandidateQuestion, exposed: Tried) -> Tried | None:
     """The operator of the first wrong value alone, fed with right ones, if it is wrong then."""
-    wrong = {w.output for w in wrong_outputs(shown.verdict)}
-    first = [node.outputs[0] for node in _nodes(shown) if not wrong.isdisjoint(node.outputs)]
-    if not first or shown.case is None:
+    wrong = {w.output for w in wrong_outputs(exposed.verdict)}
+    first = [node.outputs[0] for node in _nodes(exposed) if not wrong.isdisjoint(node.outputs)]
+    if not first or exposed.case is None:
         return None
-    alone = slots.run(shown.case, (Edit("neighbourhoods", "input", first[:1]),), question)
+    alone = slots.run(exposed.case, (Edit("neighbourhoods", "input", first[:1]),), question)
     return alone if _wrong(alone) else None
 
 
 def _at_fault(
     slots: Slots, question: CandidateQuestion, best: Tried, failure: Failure
 ) -> Hypothesis | None:
-    """Which of two operators that fail together only fails with a plain one in the other's place;
+    """Which operator of a failing pair still fails with a plain one in the other's place;
     None if neither or both do.
     """
     nodes = _nodes(best)
@@ -436,7 +436,7 @@ def _nodes(tried: Tried) -> list[NodeView]:
     return first_copy(tried.case.graph) if tried.case else []
 
 
-def _alike(
+def _same_by_cause(
     slots: Slots,
     question: CandidateQuestion,
     history: Sequence[Tried],
@@ -488,10 +488,10 @@ def swap(graph: GraphView, cause: Cause) -> Group:
 def _may_be_one(
     failure: Failure, graph: GraphView, explanations: Collection[Hypothesis], cause: Cause
 ) -> bool:
-    """Whether the two look alike so far that running one as the other is worth it, and telling.
+    """Whether the two are so similar that running one in place of the other is worth it.
 
     Two operators may both be wrong on their own: they are one only where the same is ignored or
-    lost in both. Of a cause that showed too little to be explained, that is yet to be seen.
+    lost in both. A cause without an explanation is still open in this respect.
     """
     if (failure.kind.value, failure.stage.value) != (cause.kind, cause.stage):
         return False
@@ -507,7 +507,7 @@ def _may_be_one(
 
 
 def _unexplained(failure: Failure, cause: Cause) -> bool:
-    """Whether a wrong result of another operator has shown too little to be explained."""
+    """Whether a wrong result of another operator has no explanation."""
     mismatch = failure.kind is OutcomeKind.MISMATCH
     return mismatch and not cause.explanations and _operator(failure) != cause.operator
 
@@ -535,11 +535,11 @@ def _operator(failure: Failure) -> str:
     return next(iter(operators_of(failure.signature.identity)), "")
 
 
-def _same_words(found: Failure, wanted: Failure, one: Tried, other: Tried) -> bool:
+def _same_words(own: Failure, wanted: Failure, one: Tried, other: Tried) -> bool:
     """Whether two failures are of one kind and say the same, dtypes and operators aside."""
-    if (found.kind, found.stage) != (wanted.kind, wanted.stage):
+    if (own.kind, own.stage) != (wanted.kind, wanted.stage):
         return False
-    a, b = (_general(f, tried) for f, tried in ((found, other), (wanted, one)))
+    a, b = (_general(f, tried) for f, tried in ((own, other), (wanted, one)))
     return a == b
 
 

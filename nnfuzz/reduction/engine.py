@@ -48,17 +48,17 @@ Watch = Callable[[ReductionProgress], None]
 class ReductionEngine:
     """Reduces one test case.
 
-    found: the case as it failed in these slots; wanted: the failure key that candidates must keep.
-    adopted: it and every better case since, the present one last.
-    enough: asked of every better candidate; once it agrees, reduction is over.
-    keeps: whether a candidate may still have the cause; asked of its graph.
+    initial: the case as it failed in these slots; wanted: the failure key that candidates must
+    keep. adopted: it and every better case since, the present one last. enough: asked of every
+    better candidate; once it agrees, reduction is over. keeps: whether a candidate may still have
+    the cause; asked of its graph.
     """
 
     def __init__(
         self,
         slots: Slots,
         question: CandidateQuestion,
-        found: Tried,
+        initial: Tried,
         wanted: str,
         budget: int = BUDGET,
         watch: Watch = lambda progress: None,
@@ -68,16 +68,16 @@ class ReductionEngine:
     ) -> None:
         self._end = time.monotonic() + seconds
         self.slots, self.question, self.wanted = slots, question, wanted
-        self.best = found
-        self.adopted = [found]
+        self.best = initial
+        self.adopted = [initial]
         self.budget, self.watch = budget, watch
         self.known = slots.known(question)
-        self.spent: set[str] = {found.digest}
+        self.spent: set[str] = {initial.digest}
         self.progress = ReductionProgress(
-            budget=budget, measure=found.measure, nodes=found.measure[0]
+            budget=budget, measure=initial.measure, nodes=initial.measure[0]
         )
         self._enough, self.keeps = enough, keeps
-        self.over = enough(found)
+        self.over = enough(initial)
 
     @property
     def case(self) -> TestCase:
@@ -97,8 +97,8 @@ class ReductionEngine:
         return self.best
 
     def interesting(self, tried: Tried) -> bool:
-        """Whether a candidate fails in the way that is wanted, and for the cause that is."""
-        same = any(alike == self.wanted for _, alike in tried.failing)
+        """Whether a candidate fails in the wanted way, and for the wanted cause."""
+        same = any(mark == self.wanted for _, mark in tried.failing)
         return same and tried.case is not None and self.keeps(tried.case.graph)
 
     def _left(self) -> int:

@@ -85,19 +85,19 @@ def consistent(
     if not wrong or len(subject.graph.nodes) > MOST_NODES:
         return []
     altered = _altered(subject, written)
-    found = [claimed for claimed, other in altered if _predicts(other, truth, outputs)]
-    if not found:
+    hypotheses = [claimed for claimed, other in altered if _predicts(other, truth, outputs)]
+    if not hypotheses:
         habits = (h for h in _NUMERIC if _deviates(h, subject, truth, outputs))
-        found = [Hypothesis.of_habit(habit) for habit in itertools.islice(habits, 1)]
-    if not found and all(m.kind is MismatchKind.DTYPE for m in wrong):
+        hypotheses = [Hypothesis.of_habit(habit) for habit in itertools.islice(habits, 1)]
+    if not hypotheses and all(m.kind is MismatchKind.DTYPE for m in wrong):
         operator = subject.graph.nodes[-1].op.name
         beside = ", with wrong values" if _wrong_beside(truth, outputs) else ""
         forms = (f"{m.actual} for {m.expected}{beside}" for m in wrong)
-        found = [Hypothesis(Claim.RETURNS, operator, form) for form in forms]
-    if not found:
+        hypotheses = [Hypothesis(Claim.RETURNS, operator, form) for form in forms]
+    if not hypotheses:
         relations = _relations(subject, truth, outputs)
-        found = [claimed for claimed, other in relations if not compare(other, outputs)]
-    return list(dict.fromkeys(found))
+        hypotheses = [claimed for claimed, other in relations if not compare(other, outputs)]
+    return list(dict.fromkeys(hypotheses))
 
 
 def _wrong_beside(truth: Envelopes, outputs: Arrays) -> bool:
@@ -171,8 +171,8 @@ def holding(
     are about wrong outputs only.
     """
     if compare(truth, outputs):
-        found = consistent(subject, truth, outputs, written)
-        return [hypothesis for hypothesis in held if hypothesis in found]
+        still_consistent = consistent(subject, truth, outputs, written)
+        return [hypothesis for hypothesis in held if hypothesis in still_consistent]
     try:
         altered = [
             (claimed, other) for claimed, other in _altered(subject, written) if claimed in held
@@ -249,10 +249,10 @@ def _forms(
 
 def _deviates(habit: Deviation, subject: Subject, truth: Envelopes, outputs: Arrays) -> bool:
     there = {value.type.dtype.value for value in subject.graph.values.values()}
-    shown = habit.to not in FLOATS or _shows(habit, subject, truth, outputs)
+    visible = habit.to not in FLOATS or _shows(habit, subject, truth, outputs)
     try:
         return (
-            shown
+            visible
             and habit.dtype in there
             and explains([habit], subject.graph, subject.params, outputs)
         )

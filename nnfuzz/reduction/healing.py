@@ -43,14 +43,14 @@ def _tries(best: Tried) -> Mapping[str, Group]:
     nodes = first_copy(graph)
     if len(nodes) != 1:
         return {}
-    (node,), found = nodes, dict[str, Group]()
+    (node,), tries = nodes, dict[str, Group]()
     if graph.weights:
-        found[CONSTANT] = tuple(Edit("unfreezing", name) for name in graph.weights)
+        tries[CONSTANT] = tuple(Edit("unfreezing", name) for name in graph.weights)
     if len(node.inputs) > 2:
-        found[OPERANDS] = (Edit("operands", node.outputs[0], len(node.inputs) - 1),)
-    for name in needed_attributes(best.case.model)[: MOST - len(found)]:
-        found[name] = (Edit("importing", value=name),)
-    return found
+        tries[OPERANDS] = (Edit("operands", node.outputs[0], len(node.inputs) - 1),)
+    for name in needed_attributes(best.case.model)[: MOST - len(tries)]:
+        tries[name] = (Edit("importing", value=name),)
+    return tries
 
 
 def _right(tried: Tried, failure: Failure) -> bool:

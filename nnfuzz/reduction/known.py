@@ -88,7 +88,7 @@ def messages(failure: Failure) -> tuple[str, ...]:
 
 
 class KnownCauses:
-    """Recognises causes. found: the one that was recognised."""
+    """Recognises causes. found: the recognised cause."""
 
     def __init__(
         self,
@@ -114,12 +114,16 @@ class KnownCauses:
         """
         if self.causes and tried.case and tried.case.exporter != "direct":
             emitted = self._run(tried, Edit("direct"))
-            tried = emitted if self._alike(emitted) else tried
+            tried = emitted if self._fails_too(emitted) else tried
         while hit := self._hit(tried):
             cause, place, part = hit
             rest = [n for node in _nodes(tried) if (n := node.outputs[0]) not in place]
             other = self._run(tried, _alone(rest)) if rest else None
-            if other is None or (other.digest and not self._alike(other)) or _hidden(tried, other):
+            if (
+                other is None
+                or (other.digest and not self._fails_too(other))
+                or _hidden(tried, other)
+            ):
                 self.found = cause
                 return part
             if not other.digest:
@@ -153,7 +157,7 @@ class KnownCauses:
         assert tried.case is not None
         return self.slots.run(tried.case, (edit,), self.question)
 
-    def _alike(self, tried: Tried) -> bool:
+    def _fails_too(self, tried: Tried) -> bool:
         return any(mark == self.wanted for _, mark in tried.failing)
 
     def _failing(self, tried: Tried) -> list[Failure]:
@@ -217,9 +221,9 @@ def in_full(slots: Slots, question: CandidateQuestion) -> CandidateQuestion:
 
 def causing(tried: Tried, stage: Stage) -> list[Failure]:
     """The failures of a part that an error at a stage may follow from."""
-    found = [(failure, failure.signature.identity) for failure, _ in tried.failing]
-    found = [(f, own) for f, own in found if not isinstance(own, HabitIdentity)]
-    return [failure for failure, own in found if _causes(wrong_of(own), stage)]
+    pairs = [(failure, failure.signature.identity) for failure, _ in tried.failing]
+    pairs = [(f, own) for f, own in pairs if not isinstance(own, HabitIdentity)]
+    return [failure for failure, own in pairs if _causes(wrong_of(own), stage)]
 
 
 def _causes(wrong: str, stage: Stage) -> bool:
@@ -251,13 +255,13 @@ def occurrences(wanted: Sequence[NodeView], nodes: Sequence[NodeView]) -> Iterat
     if not wanted or need - have:
         return
     position = {node.outputs[0]: i for i, node in enumerate(nodes)}
-    seen = set()
+    places = set()
     for match in _matches(wanted, nodes, []):
         place = sorted((node.outputs[0] for node in match), key=position.__getitem__)
-        if tuple(place) not in seen:
-            seen.add(tuple(place))
+        if tuple(place) not in places:
+            places.add(tuple(place))
             yield place
-        if len(seen) == MOST_PLACES:
+        if len(places) == MOST_PLACES:
             return
 
 

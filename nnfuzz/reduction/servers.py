@@ -87,12 +87,12 @@ class Servers:
 
         Raises: RegistryError, OptionError, RunnerError if the backend cannot be used.
         """
-        for found in self._idle:
-            if found.fit(spec, rival):
-                self._idle.remove(found)
-                for runner in filter(None, (found.runner, found.rival)):
+        for idle in self._idle:
+            if idle.fit(spec, rival):
+                self._idle.remove(idle)
+                for runner in filter(None, (idle.runner, idle.rival)):
                     runner.sandbox.limits = limits or limits_of(runner.options)
-                return found
+                return idle
         service = Sandbox(SERVICE, self._arguments, LIMITS, name="reduce", server=self.service)
         runners = (self.runner(made, limits) if made else None for made in (spec, rival))
         return Workers(service, *runners)

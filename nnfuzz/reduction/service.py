@@ -56,8 +56,8 @@ class ReduceService(ProducerService):
     @does(Propose)
     def propose(self, job: Propose, report: Report) -> Proposed:
         subject = self._subject(job.case)
-        found = groups(proposed(subject, job.by), job.by in MERGED)
-        return Proposed(list(found), subject.measure())
+        edit_groups = groups(proposed(subject, job.by), job.by in MERGED)
+        return Proposed(list(edit_groups), subject.measure())
 
     @does(Prepare)
     def prepare(self, job: Prepare, report: Report) -> Prepared | Rejected:
@@ -87,13 +87,13 @@ class ReduceService(ProducerService):
             return self._imported(case, edit.target, edit.value)
         subject = self._subject(case)
         if edit.by == "redrawing":
-            found = search(subject.graph, random.Random(edit.value))
-            if isinstance(found, NotFound):
-                raise Inapplicable(found.reason)
-            inputs = found.inputs
+            searched = search(subject.graph, random.Random(edit.value))
+            if isinstance(searched, NotFound):
+                raise Inapplicable(searched.reason)
+            inputs = searched.inputs
             if subject.edges:
                 inputs = at_edges(subject.graph, random.Random(edit.value), inputs)
-            return replace(subject, params={**inputs, **found.weights})
+            return replace(subject, params={**inputs, **searched.weights})
         registry = self.producer.registry
         if edit.by == "readers":
             return read_by(subject, edit.target, edit.value, registry)
@@ -111,7 +111,7 @@ class ReduceService(ProducerService):
         the spec's, as a shape for pads, each that it sets counts.
         """
         node, *others = subject.graph.nodes
-        found: list[tuple[Hypothesis, Subject]] = []
+        altered_subjects: list[tuple[Hypothesis, Subject]] = []
         if others or not case.model:
             return []
         indirect = not node.op.attributes.keys().isdisjoint(unwritten(case.model))
@@ -119,8 +119,10 @@ class ReduceService(ProducerService):
             if indirect or name not in node.op.attributes:
                 with suppress(Inapplicable):
                     altered = self._imported(case, attribute=name)
-                    found.append((Hypothesis(Claim.IGNORES, node.op.name, name), altered))
-        return found
+                    altered_subjects.append(
+                        (Hypothesis(Claim.IGNORES, node.op.name, name), altered)
+                    )
+        return altered_subjects
 
     def _imported(self, case: TestCase, output: str = "", attribute: str | None = None) -> Subject:
         """What computes a value; the whole model where none is named, its operators without an
@@ -143,10 +145,10 @@ class ReduceService(ProducerService):
         params = {**case.inputs, **case.weights}
         if not params.keys() >= {*graph.inputs, *graph.weights}:
             # An exporter's failure: the numbers do not matter, but the module must run.
-            found = search(graph, random.Random(0))
-            if isinstance(found, NotFound):
-                raise Inapplicable(found.reason)
-            params = {**found.inputs, **found.weights}
+            searched = search(graph, random.Random(0))
+            if isinstance(searched, NotFound):
+                raise Inapplicable(searched.reason)
+            params = {**searched.inputs, **searched.weights}
         edges = self.producer.edges or beyond(params)
         return Subject(graph, params, case.exporter, edges, case.opset, self.newest)
 

@@ -41,14 +41,14 @@ def declaration(op: OpSpec, name: str) -> Attribute:
     """How an attribute is declared; where the modes to choose from depend on attributes before it,
     as it would be with those of this operator.
     """
-    found = op.declared[name]
-    options = getattr(found, "options", None)
+    declared = op.declared[name]
+    options = getattr(declared, "options", None)
     if not callable(options) or not isinstance(op.attributes[name], str):
-        return found
+        return declared
     try:
         return Choice(tuple(options(op)))
     except TypeError:  # they depend on the types of inputs
-        return found
+        return declared
 
 
 def value_cost(name: str, value: Any, declared: object = None) -> int:

@@ -88,13 +88,13 @@ class Slot(Worker[Candidate, Tried], Asking):
             return Tried(reason=prepared.reason)
         if prepared.digest in known:
             return known[prepared.digest]
-        found = Tried(prepared.digest, "", prepared.measure, prepared.case)
+        tried = Tried(prepared.digest, "", prepared.measure, prepared.case)
         if prepared.failed or self.runner is None:
-            return _not_exported(found, prepared.failed)
-        return await self._run(found, candidate.question)
+            return _not_exported(tried, prepared.failed)
+        return await self._run(tried, candidate.question)
 
-    async def _run(self, found: Tried, question: CandidateQuestion) -> Tried:
-        case = found.case
+    async def _run(self, tried: Tried, question: CandidateQuestion) -> Tried:
+        case = tried.case
         assert self.runner is not None and case is not None
         how = question.without, question.until, question.lazy
         seconds = patience(self.usual) if question.hurried and self.usual else math.inf
@@ -115,19 +115,21 @@ class Slot(Worker[Candidate, Tried], Asking):
         self.usual = max(self.usual, *ended, 0.0)
         if troubles := [e for e in result.events if e.kind == FAULT]:
             reason = f"fault: {troubles[0].message}"
-            return replace(found, reason=reason, outcomes=result.outcomes)
+            return replace(tried, reason=reason, outcomes=result.outcomes)
         mine = tuple(o for o in result.outcomes if o.backend == run.backend)
         failures = [f for f in result.failures if f.backend == run.backend]
-        seen = with_keys(failures, result.blame, mine, question.silent)
-        if seen and rival and not beside:
+        failing = with_keys(failures, result.blame, mine, question.silent)
+        if failing and rival and not beside:
             again = Plan([replace(run, backend=rival.name)], judging, locates=False)
-            told = (await Procedure(case, again, self).result()).outcomes
-            right = {outcome.level for outcome in told if outcome.ok}
-            seen = [(failure, key) for failure, key in seen if right.issuperset(failure.levels)]
+            rivals = (await Procedure(case, again, self).result()).outcomes
+            right = {outcome.level for outcome in rivals if outcome.ok}
+            failing = [
+                (failure, key) for failure, key in failing if right.issuperset(failure.levels)
+            ]
         return replace(
-            found,
+            tried,
             outcomes=mine,
-            failing=tuple(seen),
+            failing=tuple(failing),
             verdict=result.verdict,
             blames=result.blames,
         )
@@ -180,16 +182,16 @@ def _beside(run: Run, rival: BackendRunner) -> Run:
     return Run(rival.name, run.case, rival.backend.default_levels())
 
 
-def _not_exported(found: Tried, failed: ExporterError | None) -> Tried:
+def _not_exported(tried: Tried, failed: ExporterError | None) -> Tried:
     """For findings about an exporter: a model is no failure, the same exception is."""
     if failed is None:
-        return found
-    case = found.case
+        return tried
+    case = tried.case
     assert case is not None
     texts = failed.error_type, failed.message, failed.traceback
     failure = export_failure(case.exporter, *texts)
     outcome = Outcome(OutcomeKind.EXCEPTION, Stage.EXPORT, Target(case.exporter), *texts)
-    return replace(found, outcomes=(outcome,), failing=((failure, failure_key(failure)),))
+    return replace(tried, outcomes=(outcome,), failing=((failure, failure_key(failure)),))
 
 
 def event_text(event: Trouble) -> str:

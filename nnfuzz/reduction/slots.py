@@ -121,8 +121,8 @@ class Slots(Pool[Slot, Candidate, Tried]):
         """Blocks until some candidates are through; returns them with their results."""
         while not self._finished and self.busy:
             self.wait()
-        found, self._finished = self._finished, []
-        return found
+        finished, self._finished = self._finished, []
+        return finished
 
     def _keep(self, known: dict[str, Tried], tried: Tried) -> None:
         if tried.digest:

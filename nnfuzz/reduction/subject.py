@@ -180,7 +180,7 @@ def _fitting(
         try:
             op.check(*types)
             outputs = op.type_transfer(*types)
-        except Exception:  # specs may index shapes of a rank that they have not seen
+        except Exception:  # specs may index shapes of a rank that they do not know
             continue
         sizes = [t.elements for t in outputs]
         if len(outputs) == len(node.outputs) and all(0 < size < 1 << 22 for size in sizes):
@@ -196,9 +196,11 @@ def fitted(array: np.ndarray, type_: TensorType, starts: Iterable[int]) -> np.nd
 
 def clipped(graph: Graph, params: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """The parameters with indices moved into their ranges."""
-    found = dict(params)
+    clipped_params = dict(params)
     for name, (lo, hi) in index_ranges(graph).items():
-        if name in found:
+        if name in clipped_params:
             lo, hi = math.ceil(lo), math.floor(hi)
-            found[name] = np.clip(found[name], lo, hi).astype(found[name].dtype)
-    return found
+            clipped_params[name] = np.clip(clipped_params[name], lo, hi).astype(
+                clipped_params[name].dtype
+            )
+    return clipped_params

@@ -42,28 +42,28 @@ def simpler_values(op: OpSpec, name: str, value: Any) -> list[object]:
     cost = value_cost(name, value, declared)
     if not cost:
         return []
-    found: list[object]
+    candidates: list[object]
     if isinstance(value, Body):
-        found = list(_of_body(value))
+        candidates = list(_of_body(value))
     elif isinstance(value, tuple) and any(isinstance(v, str) for v in value):
-        found = [()]
+        candidates = [()]
     elif isinstance(value, tuple):
-        found = [(int(name in ONES),) * len(value)]
-        found += [
+        candidates = [(int(name in ONES),) * len(value)]
+        candidates += [
             (*value[:i], v, *value[i + 1 :])
             for i, old in enumerate(value)
             for v in _less(name, old)
         ]
     elif isinstance(value, DType):
-        found = [DType.FLOAT32] if value.is_float else [DType.INT64, DType.INT32]
+        candidates = [DType.FLOAT32] if value.is_float else [DType.INT64, DType.INT32]
     elif isinstance(value, str):
         options = declared.options if isinstance(declared, Choice) else None
-        found = list(options) if isinstance(options, tuple) else []
+        candidates = list(options) if isinstance(options, tuple) else []
     else:
-        found = _less(name, value)
-    found = [v for v in found if _admitted(declared, v)]
-    costs = {i: value_cost(name, v, declared) for i, v in enumerate(found)}
-    return [found[i] for i in sorted(costs, key=lambda i: costs[i]) if costs[i] < cost]
+        candidates = _less(name, value)
+    candidates = [v for v in candidates if _admitted(declared, v)]
+    costs = {i: value_cost(name, v, declared) for i, v in enumerate(candidates)}
+    return [candidates[i] for i in sorted(costs, key=lambda i: costs[i]) if costs[i] < cost]
 
 
 def _of_body(body: Body) -> Iterator[Body]:
@@ -89,10 +89,10 @@ def _less(name: str, value: Any) -> list[object]:
         return []
     if name in ONES:
         return [type(value)(1)] if value != 1 else []
-    found: list[Any] = [0, 1]
-    found += [abs(value), value // 2] if isinstance(value, int) else [0.5, float(round(value))]
+    candidates: list[Any] = [0, 1]
+    candidates += [abs(value), value // 2] if isinstance(value, int) else [0.5, float(round(value))]
     kind = type(value)
-    return [kind(v) for v in dict.fromkeys(found) if v != value]
+    return [kind(v) for v in dict.fromkeys(candidates) if v != value]
 
 
 def apply_attribute(subject: Subject, edit: Edit) -> Subject:

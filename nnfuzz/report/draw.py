@@ -48,10 +48,10 @@ def family(op: str) -> str:
 
 @dataclass
 class _Box:
-    """What is drawn for an input, a weight, a node or an output. Sizes in pixels.
+    """The drawing of an input, a weight, a node or an output. Sizes in pixels.
 
     ins, outs: the values that enter at the top and leave at the bottom, from left to right.
-    room: what the layout keeps free, labels included.
+    room: the space that the layout keeps free, labels included.
     """
 
     kind: str

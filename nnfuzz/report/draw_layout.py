@@ -58,7 +58,7 @@ def layout(
 
 
 def _depths(keys: list[Key], edges: Sequence[tuple[Key, Key]]) -> dict[Key, int]:
-    """The longest path from the top; what nothing precedes moves down to its first reader."""
+    """The longest path from the top; a node without predecessors moves down to its first reader."""
     depth = dict.fromkeys(keys, 0)
     before, after = _neighbours(edges)
     for key in keys:
@@ -127,8 +127,8 @@ def _sort(layer: list[Key], fixed: list[Key], beside: Neighbours, links: Links) 
     place = {key: float(i) for i, key in enumerate(fixed)}
     means = {}
     for i, key in enumerate(layer):
-        found = [place[n] + _PORTS * links.get((key, n), 0.0) for n in beside[key]]
-        means[key] = fmean(found or [i * len(fixed) / len(layer)])
+        places = [place[n] + _PORTS * links.get((key, n), 0.0) for n in beside[key]]
+        means[key] = fmean(places or [i * len(fixed) / len(layer)])
     layer.sort(key=means.__getitem__)
 
 

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from nnfuzz.testcase.case import TestCase
 
 MAX_ELEMENTS = 64
-"""Of all inputs together, that are written out."""
+"""The most elements of all inputs that are written out."""
 MAX_CHARACTERS = 4000
-"""Of a model's text."""
+"""The longest text of a model that is written out."""
 _NAMED = re.compile("inf|nan")
-"""What Python has no literal for."""
+"""Values without a literal in Python."""
 
 
 def inline_model(model: bytes) -> str:
@@ -87,7 +87,7 @@ def _reshaped(a: np.ndarray) -> str:
 
 
 def _canonical(model: ModelProto) -> bytes:
-    """The model's bytes with all tensors in one form and without what says nothing."""
+    """The model's bytes with all tensors in one form and without redundant parts."""
     from onnx import ModelProto
 
     copy = ModelProto()

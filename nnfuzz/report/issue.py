@@ -1,4 +1,4 @@
-"""A finding as an issue in the form of a tracker, and what to look for duplicates by."""
+"""A finding as an issue in the form of a tracker, and words by which to search for duplicates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_BODY = 65_000
 MAX_SCRIPT = 30_000
 """Characters of the stand-alone script; a larger one is attached by hand."""
 WORDS = 4
-"""Of a search: more of them find nothing."""
+"""Words of a search: more of them find nothing."""
 NO_ANSWER = "_No response_"
 
 
@@ -42,7 +42,7 @@ def issue(
 ) -> Issue:
     """The issue for a finding.
 
-    script: its repro.py, "" if there is none. short: a script that is shown in its place
+    script: its repro.py, "" if there is none. short: a script that is printed in its place
     (nnfuzz.report.short). releases: a sentence on those that have the bug.
     """
     parts = _parts(finding, short or script)
@@ -60,13 +60,13 @@ def issue(
 
 def _parts(finding: Finding, script: str) -> dict[str, str]:
     outcome = failing_outcome(finding)
-    told = {**finding.versions, **platform_versions()}
-    versions = {str(text.inline(n)): str(text.inline(v)) for n, v in told.items()}
+    stated = {**finding.versions, **platform_versions()}
+    versions = {str(text.inline(n)): str(text.inline(v)) for n, v in stated.items()}
     named = ("platform", "processor")
     error = ""
     if outcome is not None and finding.failure.kind not in DIFFERENCES:
-        said = foreign_traceback(outcome.traceback) if outcome.traceback else outcome.message
-        error = text.fenced("\n".join(t for t in (said, outcome.captured) if t))
+        reason = foreign_traceback(outcome.traceback) if outcome.traceback else outcome.message
+        error = text.fenced("\n".join(t for t in (reason, outcome.captured) if t))
     return {
         "symptom": symptom(finding, outcome),
         "report": _below_headings(tracker_report(finding)),
@@ -111,5 +111,5 @@ def search_words(finding: Finding) -> str:
     outcome = failing_outcome(finding)
     complaint = outcome.complaint.subject if outcome and outcome.complaint else ""
     words = [*finding.case.graph.operators[:2], *re.findall(r"[A-Za-z_]{4,}", complaint)]
-    told = dict.fromkeys(words or [finding.failure.kind.value])
-    return " ".join(list(told)[:WORDS])
+    distinct = dict.fromkeys(words or [finding.failure.kind.value])
+    return " ".join(list(distinct)[:WORDS])

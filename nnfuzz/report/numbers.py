@@ -14,7 +14,7 @@ from nnfuzz.records.finding import Finding
 from nnfuzz.triage.mismatch import WrongOutput
 
 MOST_ELEMENTS = 200
-"""Elements of all arrays together up to which they are printed whole: about a screen of them."""
+"""Elements of all arrays up to which they are printed whole: about a screen of them."""
 
 MOST_SUMMARISED = 32
 """Elements of one array up to which a summary prints it whole."""
@@ -29,7 +29,7 @@ DEFAULT_TOLERANCES = {
 
 
 def operand_rows(finding: Finding, wrong: WrongOutput) -> list[str]:
-    """What inputs and weights hold at the place of the worst element, "x[1, 2] = 0.5".
+    """The elements of inputs and weights at the place of the worst element, "x[1, 2] = 0.5".
 
     Empty unless the model is a single operator and broadcasting takes all of them to its output.
     """
@@ -77,12 +77,12 @@ def _listed(finding: Finding) -> Iterator[tuple[str, np.ndarray]]:
     yield from ((f"input {name}", array) for name, array in case.inputs.items())
     yield from ((f"weight {name}", array) for name, array in case.weights.items())
     yield from ((f"expected {name} (PyTorch)", array) for name, array in case.expected.items())
-    seen: dict[tuple[Any, ...], list[str]] = {}
+    targets: dict[tuple[Any, ...], list[str]] = {}
     for outcome in finding.outcomes:
         for name, a in (outcome.outputs or {}).items():
             target = f"{outcome.backend} {outcome.level}".strip()
-            seen.setdefault((name, str(a.dtype), a.shape, a.tobytes()), []).append(target)
-    for (name, dtype, shape, data), who in seen.items():
+            targets.setdefault((name, str(a.dtype), a.shape, a.tobytes()), []).append(target)
+    for (name, dtype, shape, data), who in targets.items():
         array = np.frombuffer(data, DType(dtype).numpy if _known(dtype) else dtype)
         yield f"actual {name} ({', '.join(who)})", array.reshape(shape)
 
@@ -103,18 +103,18 @@ def _known(dtype: str) -> bool:
 
 
 def _printed(array: np.ndarray) -> str:
-    """Every element, with the digits that tell it from its neighbours."""
+    """Every element, with the digits that distinguish it from its neighbours."""
     array = plain(array) if _known(str(array.dtype)) else array
     return np.array2string(array, max_line_width=100, threshold=array.size + 1, floatmode="unique")
 
 
 def accuracy_rows(finding: Finding, wrong: WrongOutput) -> list[dict[str, str]]:
     """Rows of a table: the reference, PyTorch in the model's dtype, and every target that ran,
-    with their distance from the reference. Empty if the judge did not tell.
+    with their distance from the reference. Empty if the verdict has no figures of it.
     """
     every = finding.verdict.accuracy if finding.verdict else {}
-    told = every.get(wrong.target, {}).get(wrong.output)
-    if told is None:
+    accuracy = every.get(wrong.target, {}).get(wrong.output)
+    if accuracy is None:
         return []
     dtype = str(finding.case.expected[wrong.output].dtype)
     names = {PYTORCH: f"PyTorch ({dtype})"}
@@ -125,24 +125,25 @@ def accuracy_rows(finding: Finding, wrong: WrongOutput) -> list[dict[str, str]]:
             "distance": _short(row.distance),
             "ulp": _short(row.ulp),
         }
-        for who, row in told.rows.items()
+        for who, row in accuracy.rows.items()
         if who == PYTORCH or who.form == wrong.target.form
     ]
     exact = "reference (float64)" if DType(dtype).is_float else "reference (exact)"
-    first = {"who": exact, "value": str(told.reference), "distance": "", "ulp": ""}
+    first = {"who": exact, "value": str(accuracy.reference), "distance": "", "ulp": ""}
     return [first, *rows]
 
 
 def assert_close(finding: Finding, wrong: WrongOutput) -> str:
-    """What torch.testing.assert_close says of the worst element beside PyTorch's own result, in a
-    sentence; "" if the judge did not tell.
+    """The result of torch.testing.assert_close for the worst element beside PyTorch's own result,
+    in a sentence; "" if the verdict has no figures of it.
     """
     every = finding.verdict.accuracy if finding.verdict else {}
-    told = every.get(wrong.target, {}).get(wrong.output)
-    rows = [told.rows[who].value for who in (wrong.target, PYTORCH) if told and who in told.rows]
-    if len(rows) < 2:
+    accuracy = every.get(wrong.target, {}).get(wrong.output)
+    rows = accuracy.rows if accuracy else {}
+    values = [rows[who].value for who in (wrong.target, PYTORCH) if who in rows]
+    if len(values) < 2:
         return ""
-    actual, eager = map(float, rows)
+    actual, eager = map(float, values)
     dtype = str(finding.case.expected[wrong.output].dtype)
     rtol, atol = DEFAULT_TOLERANCES.get(dtype, (0.0, 0.0))
     same = actual == eager or (math.isnan(actual) and math.isnan(eager))

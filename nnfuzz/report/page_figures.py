@@ -46,8 +46,8 @@ class CampaignFigures:
     """Counts for the charts of the page, kept up with every test that is added.
 
     timeline: kind -> outcomes per bin of `width` seconds. heat: operator -> backend -> tests
-    by class: failed if any level failed, else unsupported if any was. seen: operator -> tests.
-    tests: how many, with and without a model.
+    by class: failed if any level failed, else unsupported if any was. occurrences: operator ->
+    tests. tests: how many, with and without a model.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -57,7 +57,7 @@ class CampaignFigures:
         self.timeline: dict[str, list[int]] = {kind: [0] * BINS for kind in kinds}
         self.tests = 0
         self.heat: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
-        self.seen: Counter[str] = Counter()
+        self.occurrences: Counter[str] = Counter()
         self.curves = {name: DiversityGrowth() for name in (*CURVES, PASSES, PATTERNS)}
 
     def widen(self, seconds: float) -> None:
@@ -70,8 +70,8 @@ class CampaignFigures:
                 pairs = [sum(counts[place : place + 2]) for place in range(0, BINS, 2)]
                 self.timeline[kind] = pairs + [0] * (BINS - len(pairs))
 
-    def shown(self) -> dict[str, list[int]]:
-        """The timeline of what has occurred."""
+    def occurred(self) -> dict[str, list[int]]:
+        """The timeline, without kinds that never occurred."""
         return {kind: counts for kind, counts in self.timeline.items() if any(counts)}
 
     def add(self, test: TestLine) -> None:
@@ -79,7 +79,7 @@ class CampaignFigures:
         place = min(max(int(test.at / self.width), 0), BINS - 1)
         self.timeline[TESTS][place] += 1
         kinds = {backend: _kinds(levels) for backend, levels in test.outcomes.items()}
-        for kind in [k for found in kinds.values() for k in found]:
+        for kind in [k for levels in kinds.values() for k in levels]:
             self.timeline.setdefault(kind, [0] * BINS)[place] += 1
         if test.status != "run":
             self.timeline[NO_TEST][place] += 1
@@ -91,9 +91,9 @@ class CampaignFigures:
         if test.features is None or test.status != "run":
             return
         for op in test.features.operators():
-            self.seen[op] += 1
-            for backend, found in kinds.items():
-                self.heat[op][backend][_class(found)] += 1
+            self.occurrences[op] += 1
+            for backend, levels in kinds.items():
+                self.heat[op][backend][_class(levels)] += 1
         for name, parts in CURVES.items():
             self.curves[name].add(parts(test.features))
 
@@ -102,7 +102,9 @@ class CampaignFigures:
 
     def operators(self) -> list[str]:
         """Operators that occurred, the highest share of failures first."""
-        return sorted(self.seen, key=lambda op: (-self._worst(op), -self.seen[op], op))
+        return sorted(
+            self.occurrences, key=lambda op: (-self._worst(op), -self.occurrences[op], op)
+        )
 
     def _worst(self, op: str) -> float:
         """The highest share of failures over the backends."""
@@ -134,7 +136,7 @@ class DiversityGrowth:
 
 
 def failed_share(cell: Mapping[str, int]) -> float:
-    """Of the tests in a cell of the heat map; 0 if it is empty."""
+    """The share of failed tests in a cell of the heat map; 0 if it is empty."""
     total = sum(cell.values())
     return cell.get("failed", 0) / total if total else 0.0
 

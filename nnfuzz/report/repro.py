@@ -90,7 +90,7 @@ def inlined(finding: Finding) -> dict[str, str] | None:
 
 
 def takes_module(finding: Finding) -> bool:
-    """Whether the failing backend reads PyTorch, so that the ONNX model is not what fails."""
+    """Whether the failing backend reads PyTorch, so that the ONNX model is not at fault."""
     return finding.failure.targets[0].form in (MODULE, EXPORTED)
 
 
@@ -108,13 +108,13 @@ def program_of(
 ) -> str | None:
     """The backend's own source of `def run(model, inputs, level)`; None if it offers none.
 
-    case, levels: what it is for: dtypes may need more than NumPy, and pipelines were drawn.
+    case, levels: those that it runs: dtypes may need more than NumPy, and pipelines were drawn.
     any_dtype: whether it is for cases to come, whose dtypes may need more than NumPy.
 
     Raises: RegistryError, OptionError.
     """
-    found = registry or BackendRegistry.discover(spec.plugins)
-    backend = found.get(spec.name)(**spec.options)
+    backends = registry or BackendRegistry.discover(spec.plugins)
+    backend = backends.get(spec.name)(**spec.options)
     if own_script(backend) is None:
         return None
     more = any_dtype or (case is not None and foreign(case))
@@ -127,7 +127,7 @@ def program_of(
 def repro_script(finding: Finding, program: str | None, plugins: PluginFiles = NONE) -> str:
     """The text of repro.py; `program` as `program_of` returns it.
 
-    plugins: what lies beside the script.
+    plugins: files beside the script.
     """
     failure, wrong = finding.failure, output_of_finding(finding)
     outcome = failing_outcome(finding)
@@ -178,8 +178,8 @@ def output_of_finding(finding: Finding) -> WrongOutput | None:
     failure = finding.failure
     if failure.kind not in DIFFERENCES:
         return None
-    found = wrong_outputs(finding.verdict) + disputed_outputs(finding.verdict)
-    mine = [w for w in found if w.target in failure.targets]
+    candidates = wrong_outputs(finding.verdict) + disputed_outputs(finding.verdict)
+    mine = [w for w in candidates if w.target in failure.targets]
     kind = wrong_of(failure.signature.identity)
     order = {n: i for i, node in enumerate(finding.case.graph.nodes) for n in node.outputs}
     mine = [w for w in mine if w.kind == kind] or mine
@@ -196,7 +196,8 @@ def failing_outcome(finding: Finding) -> Outcome | None:
 
 
 def accepted_bounds(worst: Element, dtype: np.dtype) -> tuple[object, object]:
-    """What the verdict accepts for an element: its envelope and one unit in the last place.
+    """The bounds that the verdict accepts for an element: its envelope, wider by one unit in the
+    last place.
 
     The rule of nnfuzz.compare.verdict.outside.
     """
@@ -209,7 +210,7 @@ def accepted_bounds(worst: Element, dtype: np.dtype) -> tuple[object, object]:
 
 
 def _origin(finding: Finding) -> tuple[str, str]:
-    """Where the expected value comes from, and what the bounds around it are."""
+    """The origin of the expected value, and of the bounds around it."""
     if finding.failure.kind is not OutcomeKind.DISPUTED or finding.verdict is None:
         return "computed in float64", "what rounding can account for"
     (who, *_) = finding.verdict.suspects[finding.failure.targets[0]].parties
@@ -217,7 +218,7 @@ def _origin(finding: Finding) -> tuple[str, str]:
 
 
 def exit_codes(outcome: Outcome | None, kind: OutcomeKind) -> str:
-    """What repro.py exits with, in a sentence."""
+    """The exit codes of repro.py, in a sentence."""
     if kind is OutcomeKind.CRASH and outcome and outcome.signal:
         signal = f"while it reproduces, {outcome.signal} ends it"
         return f"Exit code 0 once it is fixed, 125 where it cannot run; {signal}."
@@ -232,7 +233,7 @@ def _lacking(outcome: Outcome | None) -> list[str]:
 
 
 def _expected(finding: Finding, wrong: WrongOutput | None) -> np.ndarray | None:
-    """An array of the right type: what is expected, or else what the target returned."""
+    """An array of the right type: the expected output, or else the target's."""
     if wrong is None:
         return None
     outcome = failing_outcome(finding)
@@ -254,8 +255,8 @@ def _worst(finding: Finding, wrong: WrongOutput | None) -> dict[str, object] | N
     nan = value != value
     exact = low == high == value or nan
     signed = not exact and value == wrong.worst.actual == 0
-    told = {"expected": _number(value), "low": _number(low), "high": _number(high)}
-    return {**told, "exact": exact, "signed": signed, "nan": nan}
+    values = {"expected": _number(value), "low": _number(low), "high": _number(high)}
+    return {**values, "exact": exact, "signed": signed, "nan": nan}
 
 
 def _number(value: Any) -> str:
@@ -269,8 +270,8 @@ def _spec_json(finding: Finding) -> dict[str, object]:
 
 
 def _needs(finding: Finding, alone: bool, plugins: PluginFiles | None) -> str:
-    """What the script needs, in a clause. alone: whether it holds the model. plugins: those that it
-    runs, in nnfuzz; None if it runs the compiler itself.
+    """The requirements of the script, in a clause. alone: whether it holds the model. plugins:
+    those that it runs, in nnfuzz; None if it runs the compiler itself.
     """
     names = [f"{name} {version}" for name, version in finding.versions.items()]
     names += [finding.failure.backend] if not names and plugins is None else []
@@ -285,7 +286,7 @@ def _needs(finding: Finding, alone: bool, plugins: PluginFiles | None) -> str:
 
 
 def _expectation(finding: Finding, outcome: Outcome | None) -> str:
-    """What the script prints before it tries."""
+    """The line that the script prints before it tries."""
     failure = finding.failure
     if failure.kind is OutcomeKind.TIMEOUT:
         what = "does not end within a minute"

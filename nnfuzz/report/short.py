@@ -10,7 +10,7 @@ from nnfuzz.report.inline import foreign
 from nnfuzz.report.repro import inlined, output_of_finding, takes_module
 
 MAX_LINES = 30
-"""Of a script that a maintainer reads at a glance."""
+"""The longest script that a maintainer reads at a glance."""
 
 
 def short_script(finding: Finding, program: str | None) -> str:
@@ -28,16 +28,16 @@ def short_script(finding: Finding, program: str | None) -> str:
     model = ['MODEL = """', *inline["model"].strip().splitlines(), '"""']
     lines = [*head, *model, f"INPUTS = {inline['inputs']}", *program.splitlines()]
     lines += _call(finding)
-    found = [line for text in lines for line in text.splitlines() if line.strip()]
-    return "\n".join(found) + "\n" if len(found) <= MAX_LINES else ""
+    source = [line for text in lines for line in text.splitlines() if line.strip()]
+    return "\n".join(source) + "\n" if len(source) <= MAX_LINES else ""
 
 
 def _call(finding: Finding) -> list[str]:
-    """Runs the model, and says what is expected."""
+    """The call that runs the model, with the expected result as a comment."""
     level, wrong = finding.failure.levels[0], output_of_finding(finding)
     call = f"run(parser.parse_model(MODEL).SerializeToString(), INPUTS, {level!r})"
     if finding.failure.kind not in DIFFERENCES or wrong is None:
         return [f"print({call})  # it should run"]
     expected = f", {wrong.worst.expected} at {list(wrong.worst.index)}" if wrong.worst else ""
-    told = visible(f"expected {wrong.expected or wrong.output}{expected}").replace("\n", " ")
-    return [f"print({call}[{wrong.output!r}])  # {told}"]
+    comment = visible(f"expected {wrong.expected or wrong.output}{expected}").replace("\n", " ")
+    return [f"print({call}[{wrong.output!r}])  # {comment}"]

@@ -1,4 +1,4 @@
-"""What the standard says of a finding: clauses to look up, and what onnx.reference computes."""
+"""The standard on a finding: clauses to look up, and the value that onnx.reference computes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def clauses(finding: Finding) -> list[str]:
     model = onnx.load_model_from_string(finding.case.model)
     opsets = {entry.domain: entry.version for entry in model.opset_import}
     nodes = [node for node in model.graph.node if node.op_type != "Constant"]
-    found = []
+    references = []
     for node in nodes if len(nodes) <= MOST_CLAUSES else ():
         opset = opsets.get(node.domain, 1)
         try:
@@ -35,13 +35,13 @@ def clauses(finding: Finding) -> list[str]:
         except defs.SchemaError:
             continue
         names = [text.partition("=")[0] for text in attributes_that_matter(node, opset)]
-        told = f", attribute{'s' * (len(names) > 1)} {', '.join(names)}" if names else ""
-        found.append(f"ONNX {node.op_type}-{schema.since_version}{told}")
-    return list(dict.fromkeys(found))
+        attributes = f", attribute{'s' * (len(names) > 1)} {', '.join(names)}" if names else ""
+        references.append(f"ONNX {node.op_type}-{schema.since_version}{attributes}")
+    return list(dict.fromkeys(references))
 
 
 def reference_value(finding: Finding, wrong: WrongOutput) -> str:
-    """What onnx.reference computes for the worst element of a small model, as text; "" if it cannot
+    """The value of onnx.reference for the worst element of a small model, as text; "" if it cannot
     run the model, returns another shape, or the model is large.
     """
     import onnx
@@ -54,7 +54,7 @@ def reference_value(finding: Finding, wrong: WrongOutput) -> str:
     try:
         with np.errstate(all="ignore"):
             evaluator = ReferenceEvaluator(onnx.load_model_from_string(case.model))
-            (found,) = evaluator.run([wrong.output], dict(case.inputs))
-            return str(np.asarray(found)[tuple(wrong.worst.index)])
+            (output,) = evaluator.run([wrong.output], dict(case.inputs))
+            return str(np.asarray(output)[tuple(wrong.worst.index)])
     except Exception:  # it is Python written operator by operator, and may raise anything
         return ""

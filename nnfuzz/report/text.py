@@ -18,7 +18,7 @@ _SOURCE = Path(__file__).parents[2]
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|~#])")
 _CALLING = re.compile(r"(?<!\w)@(?=\w)|#(?=\d)|(?<=\bGH-)(?=\d)", re.IGNORECASE)
-"""What trackers turn into a link, which calls a person or another issue, whatever is escaped."""
+"""Text that trackers turn into a link to a person or another issue, even where it is escaped."""
 _APART = "&#8203;"  # a space without width
 
 
@@ -64,17 +64,17 @@ def impersonal_json(value: Json) -> Json:
 
 def portable(path: str) -> str:
     """The path of a file that is read again: relative to the working directory or to ~."""
-    found, here = Path(path).absolute(), Path.cwd()
-    if found.is_relative_to(here) and len(here.parts) > 1:
-        return str(found.relative_to(here))
-    return homely(str(found))
+    file, here = Path(path).absolute(), Path.cwd()
+    if file.is_relative_to(here) and len(here.parts) > 1:
+        return str(file.relative_to(here))
+    return homely(str(file))
 
 
 def homely(path: str) -> str:
     """The path with ~ in place of the home folder."""
-    found, home = Path(path), Path.home()
-    inside = found.is_relative_to(home) and len(home.parts) > 1
-    return str(Path("~") / found.relative_to(home)) if inside else path
+    file, home = Path(path), Path.home()
+    inside = file.is_relative_to(home) and len(home.parts) > 1
+    return str(Path("~") / file.relative_to(home)) if inside else path
 
 
 def from_portable(path: str) -> str:

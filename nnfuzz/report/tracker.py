@@ -181,7 +181,7 @@ def _processor() -> str:
 
 
 def symptom(finding: Finding, outcome: Outcome | None) -> str:
-    """One sentence on what is wrong, in Markdown."""
+    """One sentence on the fault, in Markdown."""
     failure, wrong = finding.failure, output_of_finding(finding)
     where: str = text.inline(failure.backend)
     if len({o.level for o in finding.outcomes if o.backend == failure.backend}) > 1:

@@ -64,7 +64,7 @@ class Sight:
         """The value of a constant operand; None if it is computed or left out."""
         return self.draft.value(self.node.input[place]) if self.given(place) else None
 
-    def alike(self, axis: int) -> Sequence[int]:
+    def same_axis(self, axis: int) -> Sequence[int]:
         return [axis] * len(self.node.output)
 
 
@@ -82,7 +82,7 @@ def broadcast(node: Sight, place: int, axis: int) -> Law | None:
         own = at - len(result) + len(node.sizes(other))
         if own >= 0 and node.sizes(other)[own] == extent:
             inputs[other] = own
-    return Law(inputs, node.alike(at))
+    return Law(inputs, node.same_axis(at))
 
 
 def alone(node: Sight, place: int, axis: int) -> Law | None:
@@ -90,7 +90,7 @@ def alone(node: Sight, place: int, axis: int) -> Law | None:
     others = filter(node.given, range(1, len(node.node.input)))
     if place or any(node.type(other).rank for other in others):
         return None
-    return Law({0: axis}, node.alike(axis))
+    return Law({0: axis}, node.same_axis(axis))
 
 
 # -- all axes but some ----------------------------------------------------------------------------
@@ -101,7 +101,7 @@ def but_axis(default: int) -> Find:
 
     def find(node: Sight, place: int, axis: int) -> Law | None:
         own = node.attributes.get("axis", default) % len(node.sizes(0))
-        return None if place or axis == own else Law({0: axis}, node.alike(axis))
+        return None if place or axis == own else Law({0: axis}, node.same_axis(axis))
 
     return find
 
@@ -116,7 +116,7 @@ def before_axis(node: Sight, place: int, axis: int) -> Law | None:
     rank = len(node.sizes(0))
     own = node.attributes.get("axis", -1) % rank
     wide = any(node.type(p).rank > rank - own for p in (1, 2) if node.given(p))
-    return None if place or axis >= own or wide else Law({0: axis}, node.alike(axis))
+    return None if place or axis >= own or wide else Law({0: axis}, node.same_axis(axis))
 
 
 def arg_reduced(node: Sight, place: int, axis: int) -> Law | None:
@@ -134,14 +134,14 @@ def _without(node: Sight, place: int, axis: int, gone: Sequence[int]) -> Law | N
     if place or axis in gone:
         return None
     shift = 0 if node.attributes.get("keepdims", 1) else sum(other < axis for other in gone)
-    return Law({0: axis}, node.alike(axis - shift))
+    return Law({0: axis}, node.same_axis(axis - shift))
 
 
 def _axes(node: Sight, place: int) -> list[int]:
     """Axes that an attribute or a constant names; empty if they are unknown."""
-    told = node.constant(place) if node.given(place) else node.attributes.get("axes")
+    axes = node.constant(place) if node.given(place) else node.attributes.get("axes")
     rank = len(node.sizes(0))
-    return [int(axis) % rank for axis in np.ravel(told)] if told is not None and rank else []
+    return [int(axis) % rank for axis in np.ravel(axes)] if axes is not None and rank else []
 
 
 def but_constant_axes(place_of_axes: int) -> Find:
@@ -149,7 +149,7 @@ def but_constant_axes(place_of_axes: int) -> Find:
 
     def find(node: Sight, place: int, axis: int) -> Law | None:
         axes = _axes(node, place_of_axes)
-        return None if place or not axes or axis in axes else Law({0: axis}, node.alike(axis))
+        return None if place or not axes or axis in axes else Law({0: axis}, node.same_axis(axis))
 
     return find
 
@@ -157,7 +157,7 @@ def but_constant_axes(place_of_axes: int) -> Find:
 def sliced(node: Sight, place: int, axis: int) -> Law | None:
     starts = node.constant(1)
     if starts is not None and not node.given(3):
-        return None if place or axis < starts.size else Law({0: axis}, node.alike(axis))
+        return None if place or axis < starts.size else Law({0: axis}, node.same_axis(axis))
     return but_constant_axes(3)(node, place, axis)
 
 
@@ -216,7 +216,7 @@ def first(*places: int, outputs: int = 1) -> Find:
         there = [p for p in places if node.given(p)]
         if axis or place not in there or len(node.node.output) > outputs:
             return None
-        return Law(dict.fromkeys(there, 0), node.alike(0))
+        return Law(dict.fromkeys(there, 0), node.same_axis(0))
 
     return find
 
@@ -232,7 +232,7 @@ def attended(node: Sight, place: int, axis: int) -> Law | None:
     there = [p for p in (0, 1, 2, 4, 5, 6) if node.given(p)]
     if node.given(3) and len(node.sizes(3)) == 4 and node.sizes(3)[0] == node.sizes(0)[0]:
         there.append(3)
-    return None if axis or place not in there else Law(dict.fromkeys(there, 0), node.alike(0))
+    return None if axis or place not in there else Law(dict.fromkeys(there, 0), node.same_axis(0))
 
 
 def recurrent(node: Sight, place: int, axis: int) -> Law | None:
@@ -343,8 +343,8 @@ def expanded(node: Sight, place: int, axis: int) -> Law | None:
     if place or sizes is None:
         return None
     at = axis + len(result) - len(node.sizes(0))
-    told = at - len(result) + sizes.size
-    return Law({0: axis}, [at], {1: told} if told >= 0 else {})
+    position = at - len(result) + sizes.size
+    return Law({0: axis}, [at], {1: position} if position >= 0 else {})
 
 
 _ELEMENTWISE = (
@@ -404,11 +404,11 @@ def law(draft: Draft, node: onnx.NodeProto, place: int, axis: int) -> Law | None
         return None
     try:
         sight = Sight(draft, node)
-        found = find(sight, place, axis)
-        if found is None:
+        result = find(sight, place, axis)
+        if result is None:
             return None
-        extents = {sight.sizes(p)[a] for p, a in found.inputs.items()}
-        outputs = (draft.types[name].sizes[a] for name, a in zip(node.output, found.outputs))
-        return found if len(extents | {*outputs}) == 1 else None
-    except (KeyError, IndexError):  # a type that inference does not tell
+        extents = {sight.sizes(p)[a] for p, a in result.inputs.items()}
+        outputs = (draft.types[name].sizes[a] for name, a in zip(node.output, result.outputs))
+        return result if len(extents | {*outputs}) == 1 else None
+    except (KeyError, IndexError):  # a type that inference does not know
         return None

@@ -49,7 +49,7 @@ class Draft:
 
     def learn(self) -> None:
         """Infers types and constants again after a change of the model."""
-        self._name_nodes_apart()
+        self._make_node_names_unique()
         inferred = onnx.shape_inference.infer_shapes(self.model, data_prop=True).graph
         declared = (*inferred.input, *inferred.value_info, *inferred.output)
         self.types = {value.name: type_ for value in declared if (type_ := _type(value))}
@@ -66,20 +66,20 @@ class Draft:
         for i, node in enumerate(self.graph.node):
             for name in reads(node):
                 self.readers.setdefault(name, []).append(i)
-        told = {name: (n.op_type, *n.input) for n in self.graph.node for name in n.output if name}
-        self.changed = {name for name in told if self._before.get(name) != told[name]}
-        self._before = told
+        makers = {name: (n.op_type, *n.input) for n in self.graph.node for name in n.output if name}
+        self.changed = {name for name in makers if self._before.get(name) != makers[name]}
+        self._before = makers
 
-    def _name_nodes_apart(self) -> None:
+    def _make_node_names_unique(self) -> None:
         """Makes names of nodes unique in each graph and function, as ONNX demands."""
         scopes = [[node for graph in graphs(self.graph) for node in graph.node]]
         for nodes in (*scopes, *(function.node for function in self.model.functions)):
-            seen: set[str] = set()
+            used: set[str] = set()
             for node in nodes:
-                if node.name and node.name in seen:
+                if node.name and node.name in used:
                     fresh = (f"{node.name}_{i}" for i in itertools.count(2))
-                    node.name = next(name for name in fresh if name not in seen)
-                seen.add(node.name)
+                    node.name = next(name for name in fresh if name not in used)
+                used.add(node.name)
 
     def _forget(self, names: set[str]) -> None:
         """Drops declarations of values that no longer exist."""
@@ -91,7 +91,7 @@ class Draft:
     def _initialised(self) -> set[str]:
         return {tensor.name for tensor in self.graph.initializer}
 
-    # -- what is there ------------------------------------------------------------------------
+    # -- queries ------------------------------------------------------------------------------
 
     def flowing(self) -> list[str]:
         """Inputs and computed values with a known type and a reader, in order of computation."""

@@ -42,8 +42,8 @@ def known_regions(draft: Draft) -> list[Region]:
     """All regions of up to MOST_NODES nodes whose outputs have known types."""
     count = len(draft.graph.node)
     spans = [(i, j) for i in range(count) for j in range(i + 1, min(i + MOST_NODES, count) + 1)]
-    found = (region(draft, *span) for span in spans)
-    return [r for r in found if r.outputs and all(name in draft.types for name in r.outputs)]
+    regions = (region(draft, *span) for span in spans)
+    return [r for r in regions if r.outputs and all(name in draft.types for name in r.outputs)]
 
 
 def region(draft: Draft, start: int, stop: int) -> Region:

@@ -121,14 +121,14 @@ def _applied(draft: Draft, step: Step) -> bool:
 
 def _rank(draft: Draft, step: Step, site: object) -> tuple[int, str]:
     """Sort key of a site: the least one is taken, also in a smaller model that still has it."""
-    told = _told(draft, site)
-    return zlib.crc32(f"{step} {told}".encode()), told
+    text = _written(draft, site)
+    return zlib.crc32(f"{step} {text}".encode()), text
 
 
-def _told(draft: Draft, site: object) -> str:
+def _written(draft: Draft, site: object) -> str:
     """A site by the names of its values, which do not depend on positions."""
     if isinstance(site, tuple):
-        return " ".join(_told(draft, part) for part in site)
+        return " ".join(_written(draft, part) for part in site)
     if isinstance(site, Region):
         return f"{site.stop - site.start} {' '.join(site.outputs)}"
     if isinstance(site, int) and site < len(draft.graph.node):

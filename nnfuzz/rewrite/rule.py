@@ -97,12 +97,12 @@ def models(
 
 
 def _rule(
-    told: Callable[..., object],
+    function: Callable[..., object],
     family: str,
     sites: Sites,
     apply: Apply,
     bits: bool,
     uses: Iterable[str],
 ) -> Rule:
-    obligation = " ".join((inspect.getdoc(told) or "").split())
-    return Rule(told.__name__, family, obligation, sites, apply, bits, tuple(uses))
+    obligation = " ".join((inspect.getdoc(function) or "").split())
+    return Rule(function.__name__, family, obligation, sites, apply, bits, tuple(uses))

@@ -1,7 +1,7 @@
-"""Keeps the beginning and the end of what a job prints, whatever its length.
+"""Keeps the beginning and the end of a job's output of any length.
 
-The worker writes MARK into its output before each of its answers, so that what it printed before
-an answer is told from what it prints after it, however late the campaign reads.
+The worker writes MARK into its output before each of its answers, so that output from before
+an answer is separated from later output, however late the campaign reads.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Capture:
         self.total = 0  # bytes since the last mark
         self._head = bytearray()
         self._tail = bytearray()
-        self._held = b""  # what may be the beginning of a mark
+        self._held = b""  # bytes that may be the beginning of a mark
         self._finished: deque[str] = deque()
 
     def drain(self, limit: int = 1 << 20) -> None:
-        """Reads what is there, at most about `limit` bytes, without blocking."""
+        """Reads the available bytes, at most about `limit`, without blocking."""
         while self.open and limit > 0:
             try:
                 chunk = os.read(self.fd, READ_BYTES)
@@ -40,7 +40,7 @@ class Capture:
             self._split(self._held + chunk)
 
     def take(self) -> str:
-        """What was printed before the oldest mark; without one, everything so far.
+        """The text printed before the oldest mark; without a mark, everything so far.
 
         Bytes that are left out leave a note in their place.
         """
@@ -53,7 +53,7 @@ class Capture:
         return text
 
     def latest(self) -> str:
-        """The end of what was printed since the last mark, which stays."""
+        """The end of the text printed since the last mark; the text is kept."""
         return visible(bytes(self._tail or self._head).decode(errors="replace"))
 
     def close(self) -> None:

@@ -42,7 +42,7 @@ def send(sock: socket.socket, kind: bytes, payload: bytes, job: int = 0) -> None
 
 
 def unsent(pieces: list[memoryview], count: int) -> list[memoryview]:
-    """What is left of the pieces once `count` bytes of them are sent."""
+    """The pieces that remain once `count` bytes of them are sent."""
     for position, piece in enumerate(pieces):
         if count < len(piece):
             return [piece[count:], *pieces[position + 1 :]]
@@ -77,7 +77,8 @@ class MessageReader:
         self._start(None, _HEAD.size)
 
     def messages(self) -> Iterator[tuple[bytes, int, memoryview]]:
-        """Yields kind, job and payload of what is complete by now; a part waits for the next call.
+        """Yields kind, job and payload of each complete message; an incomplete one waits for a
+        later call.
 
         Raises: Closed at the end of the stream; WireError if it holds something else.
         """

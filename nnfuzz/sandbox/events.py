@@ -1,4 +1,4 @@
-"""What a sandbox tells its user: limits that it keeps, and the events that it returns."""
+"""The limits that a sandbox keeps, and the events that it returns."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Limits:
     `memory_bytes` is watched every 50 ms as private resident memory of the worker and its
     descendants above the level before the job; allocations beyond twice as much fail at once. 0
     switches the limit off. A worker that has grown by `leak_bytes` since its start is replaced
-    after its job, so that what jobs leak never adds up, and no job is charged for another. The
+    after its job, so that leaks of jobs never add up, and no job is charged for another. The
     clock of a job starts anew with every partial answer, and is the worker's own time
     (nnfuzz.sandbox.own_time). `start_seconds` bounds imports and the factory.
 
-    `still_seconds` is for services of nnfuzz itself, which always have something to compute: one
-    that neither does so for so long, nor any descendant of it, stands still. That is not its job's
-    doing, which another worker then does. 0 for compilers, of which it is a result.
+    `still_seconds` is for services of nnfuzz itself, which always have something to compute: a
+    worker stands still if neither it nor a descendant computes for so long. Its job is not to
+    blame, so another worker does it. 0 for compilers: a compiler that stands still is a result.
     """
 
     seconds: float = 60.0
@@ -58,7 +58,7 @@ class DeathKind(StrEnum):
 
 @dataclass(frozen=True)
 class Reply(Generic[A]):
-    """A job's answer, read and checked. captured: what the worker printed since the last event."""
+    """A job's answer, read and checked. captured: the worker's output since the last event."""
 
     value: A
     captured: str = ""
@@ -97,7 +97,7 @@ class Death:
     exit_code: int | None
     captured: str
     seconds: float
-    note: str = ""  # what the campaign saw, when the worker's own end does not tell
+    note: str = ""  # the campaign's own reason, where the exit status gives none
 
     @property
     def from_outside(self) -> bool:
@@ -113,7 +113,7 @@ Event = Reply[Any] | Progress | Trouble
 class Standstill:
     """A process that has not answered within the time that it had, and was replaced.
 
-    who: a kind of process, such as "producer". about: what it was to do. seconds: since that began.
+    who: a kind of process, such as "producer". about: its job. seconds: since the job began.
     """
 
     who: str
@@ -126,7 +126,7 @@ class Standstill:
 
 
 def event_line(event: WorkerFault | Death) -> str:
-    """One line on what happened to a worker."""
+    """One line on a worker's failure or death."""
     if isinstance(event, WorkerFault):
         return f"{event.error_type}: {event.message}"
     how = event.signal or (f"exit code {event.exit_code}" if event.exit_code is not None else "")

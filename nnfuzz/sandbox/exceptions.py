@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from nnfuzz.base.text import visible
 
 TEXT_CHARS = 8000
-"""Of a message or traceback that are kept; rules may need time that grows with its square."""
+"""The longest message or traceback that is kept; rules may need time quadratic in its length."""
 _HEAD = "Traceback (most recent call last):\n"
 
 
@@ -39,8 +39,9 @@ def _trace(error: BaseException) -> Iterable[str]:
 
 
 def _without_marks(trace: traceback.TracebackException) -> traceback.TracebackException:
-    """Without marks under the failing part of each line, for which Python parses the line again:
-    that takes longer than most compilers take for an error."""
+    """The trace without marks under the failing part of each line, for which Python parses it
+    again: that takes longer than most compilers take for an error.
+    """
     for frame in trace.stack:
         frame.colno = None
     for other in (trace.__cause__, trace.__context__):

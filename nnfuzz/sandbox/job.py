@@ -43,7 +43,7 @@ class Job(Generic[A]):
 
     @property
     def about(self) -> str:
-        """What a worker is doing, for people."""
+        """A description of the job, for people."""
         return type(self).__name__
 
     @property
@@ -64,14 +64,14 @@ class Job(Generic[A]):
         return self.accept(unpack(self.answer, header, blobs))
 
     def read_part(self, number: int, header: Mapping[str, Json], blobs: Blobs) -> object:
-        """What a worker has sent ahead. number: of parts before it. Raises: as `read_answer`."""
+        """A part sent ahead. number: of parts before it. Raises: as `read_answer`."""
         if number >= self.parts:
             raise WireError("a part that nobody asked for")
         return unpack(self.part, header, blobs)
 
 
 class Report:
-    """A service's way to tell the campaign where it is, while a job runs."""
+    """Reports to the campaign, while a job runs, which stage the service has reached."""
 
     def __init__(self, enter: Callable[[str], None], send: Callable[[bytes], None]):
         """enter: notes a stage. send: sends the frame of a part."""
@@ -98,13 +98,13 @@ def does(kind: type[Job[Any]]) -> Callable[[Method], Method]:
 
 
 class Service:
-    """What a sandbox hosts: an object with a method for each kind of job, marked with `does`.
+    """A service in a sandbox: an object with a method for each kind of job, marked with `does`.
 
     A method takes the job and a Report, and returns the answer.
     """
 
     _kinds: ClassVar[dict[str, tuple[type[Job[object]], str]]] = {}
-    """By the name of a kind of job: the kind, and the name of the method."""
+    """The kind of job and the name of its method, by the name of the kind."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -114,7 +114,7 @@ class Service:
     def handle(
         self, header: Mapping[str, Json], blobs: Blobs, report: Report
     ) -> tuple[JsonObject, NamedBlobs]:
-        """Does a job; both ends as header and blobs. Raises: whatever its method raises."""
+        """Does a job; both ends as header and blobs. Raises: any error of its method."""
         if header["job"] not in self._kinds:
             raise ValueError(f"{type(self).__name__} does no job {header['job']!r}")
         kind, method = self._kinds[header["job"]]

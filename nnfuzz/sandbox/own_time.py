@@ -1,6 +1,6 @@
-"""The time that a process has had for something: what its limits are held against.
+"""The time that a process has had for a job, which its limits are compared with.
 
-A wall clock blames a process for what others do. Time in which it waited for a core, since the
+A wall clock blames a process for the work of others. Time in which it waited for a core, since the
 machine is busy, does not count; nor does time in which nobody looked, since the campaign itself was
 stopped or waited for its disk: the answer may lie there. What counts is time in which it computed,
 slept, waited for something else, or was stopped.
@@ -11,12 +11,13 @@ from __future__ import annotations
 import time
 
 LOOK_SECONDS = 1.0
-"""Between two looks; what is longer counts no more. And from when on waiting for cores is counted,
-which takes a file of the kernel."""
+"""The most that counts between two looks. Only after this time are waits for cores subtracted,
+since that takes reading a file of the kernel.
+"""
 
 
 class OwnTime:
-    """The own time of one process for one thing, from now on, for who looks again and again."""
+    """The own time that one process has had since this was made; the owner polls it regularly."""
 
     def __init__(self) -> None:
         self.began = self._looked = time.monotonic()
@@ -26,7 +27,7 @@ class OwnTime:
 
     @property
     def seconds(self) -> float:
-        """By now; what it has waited for cores included."""
+        """Seconds by now, its waits for cores included."""
         return self._seconds + min(time.monotonic() - self._looked, LOOK_SECONDS)
 
     def exceeds(self, limit: float, pid: int | None) -> bool:

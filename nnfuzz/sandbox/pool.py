@@ -1,6 +1,6 @@
 """Workers that carry out one order each, side by side: the one pool under all of nnfuzz's.
 
-Whoever owns a pool calls `dispatch` to hand orders to idle workers, waits for events of
+The owner of a pool calls `dispatch` to hand orders to idle workers, waits for events of
 `sandboxes()`, and passes each of them to `feed`, which ends the order that it completes. Only
 `wait` blocks.
 """

@@ -35,7 +35,7 @@ class WorkerProcess:
 
     pid: None until it has started. ended: its exit code, or minus the signal number; None while it
     lives. spent: whether it gets no further job. cause: why the campaign killed it. killed: CPU and
-    wall time since then. asked: whether it was asked where it is. note: what it last reported.
+    wall time since then. asked: whether it was sent the signal WHERE. note: its last report.
     """
 
     def __init__(self, server: ForkServer, setup: bytes):
@@ -93,7 +93,7 @@ class WorkerProcess:
             self.outgoing.clear()  # its end will be reported by the fork server
 
     def interests(self) -> Iterator[tuple[int, int]]:
-        """What to poll for: messages, and output once there is some.
+        """The files to poll: for messages, and for output once there is some.
 
         The first lines of a job wait for its next message or tick: a wake-up for each of them,
         and for the mark before every answer, would cost the campaign more than the test.

@@ -23,7 +23,7 @@ from nnfuzz.sandbox.wire import Blobs, NamedBlobs
 T = TypeVar("T")
 _UNIONS = (typing.Union, types.UnionType)
 _PRESENT = True
-"""Stands in the JSON for what is among the blobs."""
+"""Stands in the JSON for an array or bytes among the blobs."""
 
 
 def pack(kind: Any, value: Any) -> tuple[JsonObject, NamedBlobs]:
@@ -153,7 +153,7 @@ def _dataclass(kind: Any) -> _Form:
 
 
 def _inside(path: str, name: str | int) -> str:
-    """The path of a part of what is at a path."""
+    """The path of a part of the value at a path."""
     return f"{path}/{name}" if path else str(name)
 
 

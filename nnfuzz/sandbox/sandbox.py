@@ -41,29 +41,29 @@ from nnfuzz.sandbox.worker import WHERE
 
 TICK_SECONDS = 0.05
 STILL_SECONDS, COMPUTING = 5.0, 0.05
-"""Between looks at whether a service computes; of that time, what is computing. Waiting for other
-processes takes some thousandths."""
+"""The time between looks at whether a service computes, and the share of that time that counts as
+computing. Waiting for other processes takes some thousandths."""
 SWELLING = 200
 """A job that grows by such a part of its memory in a tick has used all of it in 10 seconds. It gets
-twice the time, so that the memory decides what its end is called, not which limit is smaller.
+twice the time, so that its memory decides the name of its end, not the smaller one of the limits.
 """
 KILL_SECONDS = 10.0
 MOST_RETRIES = 3
-"""Of a job whose worker ends by no doing of its own, by all that is known."""
+"""Retries of a job whose worker ends for a reason that is not the job's, as far as is known."""
 MOST_KILLS, MOST_STARTS = 8, 50
-"""SIGKILLs that nobody here has sent to a worker, after which they are taken for the doing of the
-job that it was at, and for that of its start. Whoever kills processes at random, the kernel for
-want of memory say, does not meet one job that often.
+"""The number of SIGKILLs from outside after which the job of the worker, or its start, is blamed
+for them. A killer at random, such as the kernel that lacks memory, does not meet one job that
+often.
 """
 ROUND_BYTES = 64 << 20
-"""Of the answers of one worker, before the campaign has looked at them: the rest waits in the
-socket, and the worker with it.
+"""The most that is read of one worker's answers before the campaign looks at them: the rest waits
+in the socket, and the worker with it.
 """
 
 
 _STACK = "(most recent call first):"
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+) in (\S+)')
-"""What faulthandler prints."""
+"""A frame as faulthandler prints it."""
 
 
 A = TypeVar("A")
@@ -72,17 +72,17 @@ A = TypeVar("A")
 @dataclass
 class _InHand:
     job: Job[Any]
-    take: Callable[[Any], Any]  # makes of a part what its event holds
+    take: Callable[[Any], Any]  # turns a part into the value of its event
     frame: bytes
     seconds: float  # for each part of the job
     clock: OwnTime = field(default_factory=OwnTime)  # of the current part of the job
     limit: float = 0.0  # its seconds
     worked: float | None = None  # by the worker when it was looked at last
-    computed: float = 0.0  # on the clock, when it was seen to compute last
+    computed: float = 0.0  # on the clock, at the last look at which it had computed
     looked: float = 0.0  # on the clock
     baseline: int = 0
     grown: int = 0  # bytes beyond that
-    swells: bool = False  # whether it grows so fast that its memory decides what it is
+    swells: bool = False  # whether it grows so fast that its memory decides its kind
     parts: int = 0
     retries: int = 0
     kills: int = 0  # from outside, of workers that had begun it
@@ -121,7 +121,7 @@ class Sandbox:
         self._standstills: list[Standstill] = []
 
     def rearm(self, arguments: JsonObject) -> None:
-        """Sets what the factory gets in workers that start from now on."""
+        """Sets the factory's arguments in workers that start from now on."""
         memory = 2 * self.limits.memory_bytes
         setup = {"service": self._service, "arguments": arguments, "memory_bytes": memory}
         self._setup = wire.encode({**setup, "explains": bool(self.limits.still_seconds)})
@@ -147,21 +147,21 @@ class Sandbox:
 
     @property
     def stage(self) -> str:
-        """What the service has reported last of the job in hand."""
+        """The stage of the job in hand that the service reported last."""
         process = self._process
         begun = process is not None and process.status.job == process.jobs
         return process.status.stage if process is not None and begun else ""
 
     def take_cpu(self) -> float:
-        """CPU seconds of the present worker since this was last asked; 0 if unknown."""
+        """CPU seconds of the present worker since the last call; 0 if unknown."""
         return self._process.take_cpu() if self._process else 0.0
 
     def take_standstills(self) -> list[Standstill]:
-        """What did not answer, here or in the fork server, since this was last asked."""
-        found = [*self._standstills, *self.server.standstills]
+        """The standstills of the workers and of the fork server since the last call."""
+        standstills = [*self._standstills, *self.server.standstills]
         self._standstills.clear()
         self.server.standstills.clear()
-        return found
+        return standstills
 
     @property
     def due(self) -> bool:
@@ -256,7 +256,7 @@ class Sandbox:
             process.close()
 
     def _collect(self) -> list[Event]:
-        """Moves bytes without blocking and returns what has become complete."""
+        """Moves bytes without blocking and returns the events that are complete."""
         self._looked = time.monotonic()
         self.server.pump()
         process = self._process
@@ -275,7 +275,7 @@ class Sandbox:
                     break
         except channel.Closed:
             process.open = False
-        except Exception as error:  # whatever is read of it: its worker wrote where it should not
+        except Exception as error:  # a worker that wrote where it should not may cause any error
             process.open = False
             process.note = f"the worker's answer is damaged: {visible(str(error))[:200]}"
             process.kill(DeathKind.CRASH)
@@ -295,11 +295,11 @@ class Sandbox:
     def _message(
         self, process: WorkerProcess, kind: bytes, number: int, payload: memoryview
     ) -> list[Event]:
-        """The one place where answers are read. Raises: whatever a damaged one causes."""
+        """The one place where answers are read. Raises: any error, for a damaged answer."""
         if kind == channel.READY and not process.ready and not number:
-            # As the worker says: by now it may be deep in its first job.
-            told = read(int, wire.decode(payload)[0]["private_bytes"])
-            process.ready, process.baseline = True, min(told, process.private_bytes())
+            # The worker's own figure: by now it may be deep in its first job.
+            reported = read(int, wire.decode(payload)[0]["private_bytes"])
+            process.ready, process.baseline = True, min(reported, process.private_bytes())
             if self._job is not None:
                 self._job.baseline = process.baseline
             self._start_clock(starting=False)
@@ -323,7 +323,7 @@ class Sandbox:
         elif kind == channel.FAULT:
             texts = read_fields(WorkerFault, header, "error_type", "message", "traceback")
             event = WorkerFault(**texts, captured=captured, starting=starting)
-            process.spent = True  # what has failed may have left anything behind
+            process.spent = True  # a failed job may have left anything behind
         else:
             raise wire.WireError(f"a message of kind {kind!r} out of turn")
         self._job = None
@@ -399,7 +399,7 @@ class Sandbox:
         return now - job.computed > limit
 
     def _expire(self, process: WorkerProcess, job: _InHand) -> None:
-        """Its time is over: it is replaced, and told of unless that is a result of a compiler."""
+        """Replaces a worker whose time is over; records a standstill of a service of nnfuzz."""
         limits, stopped = self.limits, is_stopped(process.pid or self.server.pid)
         rested = job.clock.seconds - job.computed
         still = stopped or (process.ready and 0 < min(limits.still_seconds, job.limit) / 2 < rested)
@@ -410,20 +410,20 @@ class Sandbox:
                 os.kill(process.pid, WHERE)
             return
         if (limits.still_seconds or stopped) and not self.server.importing:
-            found = Standstill(self.name, self._where(process, job), job.clock.seconds)
-            self._standstills.append(found)
+            standstill = Standstill(self.name, self._where(process, job), job.clock.seconds)
+            self._standstills.append(standstill)
         process.kill(DeathKind.STANDSTILL if still else DeathKind.TIMEOUT)
         if self.server.importing:
             self.server.restart("imports")
 
     def _where(self, process: WorkerProcess, job: _InHand) -> str:
-        """What it is at, for people."""
+        """The job, the stage and the line of code that the worker is at, for people."""
         stage = self.stage if process.ready else "start"
-        told = [job.job.about, stage and f"stage {stage}"]
+        parts = [job.job.about, stage and f"stage {stage}"]
         process.capture.drain()
-        if found := _FRAME.search(process.capture.latest().rpartition(_STACK)[2]):
-            told.append(f"{Path(found[1]).name}:{found[2]} in {found[3]}")
-        return ", ".join(filter(None, map(visible, told)))
+        if frame := _FRAME.search(process.capture.latest().rpartition(_STACK)[2]):
+            parts.append(f"{Path(frame[1]).name}:{frame[2]} in {frame[3]}")
+        return ", ".join(filter(None, map(visible, parts)))
 
 
 def wait(sandboxes: Iterable[Sandbox], timeout: float | None = None) -> list[tuple[Sandbox, Event]]:
@@ -477,7 +477,7 @@ def _again(process: WorkerProcess, job: _InHand, begun: bool) -> _InHand | None:
         process.cause is DeathKind.CRASH and not job.retries
     )  # an earlier job may have left that, too
     still = process.cause is DeathKind.STANDSTILL and not job.retries
-    earlier = process.ready and not begun  # what an earlier job has done ended it
+    earlier = process.ready and not begun  # an earlier job caused its end
     innocent = (damaged or still or earlier) and job.retries < MOST_RETRIES
     return replace(job, retries=job.retries + 1) if innocent else None
 

@@ -22,7 +22,7 @@ from nnfuzz.base.reading import Json, JsonObject
 MAGIC = b"NNF1"
 ALIGNMENT = 64
 MAX_INDEX_BYTES = 16 << 20
-"""Of the JSON, which takes up to fifty times as much once it is read. Graphs take kilobytes."""
+"""The most of the JSON, which takes up to fifty times as much once read. Graphs take kilobytes."""
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
 _PREFIX = struct.Struct("<4sI")
 
@@ -69,7 +69,7 @@ def decode(frame: Any) -> tuple[JsonObject, NamedBlobs]:
         return _decoded(view)
     except WireError:
         raise
-    except Exception as error:  # whatever the JSON reader and NumPy make of garbage
+    except Exception as error:  # the JSON reader and NumPy may raise anything for garbage
         raise WireError(f"the frame's index is damaged: {type(error).__name__}") from error
 
 
@@ -153,10 +153,10 @@ def _blob(name: str, buffer: memoryview, dtype: str | None, shape: list[int]) ->
         return bytes(buffer)
     element = _dtype(dtype)
     count = math.prod(shape)
-    whole, alike = count * element.itemsize, count > 1 and len(buffer) == element.itemsize
-    if not has_wire_form(element) or not (alike or len(buffer) == whole):
+    whole, uniform = count * element.itemsize, count > 1 and len(buffer) == element.itemsize
+    if not has_wire_form(element) or not (uniform or len(buffer) == whole):
         raise WireError(f"array {name!r}: {dtype}{shape} does not fill {len(buffer)} bytes")
     array = np.frombuffer(buffer, np.uint8).view(element)
-    if alike:
+    if uniform:
         return np.broadcast_to(array[0], shape)
     return array.reshape(shape)

@@ -2,7 +2,7 @@
 
 A service (nnfuzz.sandbox.job.Service) is made by a factory ``pkg.module:factory``, called as
 ``factory(**arguments)`` once in the worker. An exception that escapes from one of its jobs is a
-fault of the service, not of what it tests, and reaches the campaign as a `Fault`; `SystemExit` ends
+fault of the service, not of its subject, and reaches the campaign as a `Fault`; `SystemExit` ends
 the process, as its author intended.
 """
 
@@ -107,7 +107,7 @@ def _serve(sock: socket.socket, status: StatusPage, marks: int, scratch: Path) -
     number = 0
 
     def answer(kind: bytes, payload: bytes) -> None:
-        """Sends it; what was printed before it is marked off from what comes after it."""
+        """Sends an answer, with a mark in the output between the text before and after it."""
         flush()
         with contextlib.suppress(OSError):
             os.write(marks, MARK)
@@ -185,7 +185,7 @@ def private_bytes(pid: int) -> int:
 
 
 def _pages(process: str) -> list[int]:
-    """What the kernel counts in pages, see proc(5). Raises: OSError, ValueError.
+    """The kernel's counts of a process's pages, see proc(5). Raises: OSError, ValueError.
 
     It is read several times per test: a file object takes longer than the kernel does.
     """
@@ -213,7 +213,7 @@ def _redirect(output_fd: int) -> None:
     os.close(null)
     os.close(output_fd)
     sys.stdin = os.fdopen(0, closefd=False)
-    # By lines, in Python and in C: what is still in a buffer dies with the process.
+    # By lines, in Python and in C: text that is still in a buffer is lost with the process.
     _LIBC.setvbuf(ctypes.c_void_p.in_dll(_LIBC, "stdout"), None, _IOLBF, 0)
     sys.stdout = os.fdopen(1, "w", errors="backslashreplace", closefd=False, buffering=1)
     sys.stderr = os.fdopen(2, "w", errors="backslashreplace", closefd=False, buffering=1)

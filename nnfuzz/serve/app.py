@@ -95,11 +95,13 @@ class Pages:
 
     def _list(self, request: Request) -> str:
         rows, query = self._watch.snapshot.rows, request.query_params
-        found = matching_rows(rows, query)
+        matching = matching_rows(rows, query)
         count = clamped_number(query.get("limit"), FIRST_ROWS, MOST_ROWS)
-        first = clamped_number(query.get("offset"), 0, len(found))
+        first = clamped_number(query.get("offset"), 0, len(matching))
         page = self._env.get_template("live_findings.html.jinja")
-        return page.render(rows=found[first : first + count], found=len(found), total=len(rows))
+        return page.render(
+            rows=matching[first : first + count], found=len(matching), total=len(rows)
+        )
 
     def finding(self, request: Request) -> Response:
         signature = request.path_params["signature"]
@@ -107,9 +109,9 @@ class Pages:
         if row is None:
             return _not_here()
         folder = self._watch.folder
-        shown = finding_row(row, folder, lambda place: link(folder, place / "report.md"))
-        shown["files"] = files_of(folder, row["folder"]) if not shown["damage"] else []
-        return self._page("live_finding.html.jinja", row=shown)
+        details = finding_row(row, folder, lambda place: link(folder, place / "report.md"))
+        details["files"] = files_of(folder, row["folder"]) if not details["damage"] else []
+        return self._page("live_finding.html.jinja", row=details)
 
     def figures(self, request: Request) -> Response:
         now = self._watch.snapshot

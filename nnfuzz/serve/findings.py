@@ -24,13 +24,13 @@ def matching_rows(
     """Rows that match all filters and contain every word of the text, in the requested order."""
     wanted = {key: query[key] for key in FILTERS if query.get(key)}
     words = query.get("text", "").lower().split()
-    found = [row for row in rows if _fits(row, wanted) and all(w in row["about"] for w in words)]
+    matching = [row for row in rows if _fits(row, wanted) and all(w in row["about"] for w in words)]
     match query.get("sort"):
         case "new":
-            found.sort(key=lambda row: -row["found_at"])
+            matching.sort(key=lambda row: -row["found_at"])
         case "times":
-            found.sort(key=lambda row: -row["occurrences"])
-    return found
+            matching.sort(key=lambda row: -row["occurrences"])
+    return matching
 
 
 def options(rows: Iterable[Mapping[str, object]]) -> dict[str, list[str]]:
@@ -59,7 +59,7 @@ def link(campaign: Path, file: Path) -> str:
 
 def files_of(campaign: Path, folder: str) -> list[dict[str, object]]:
     """Name, size and address of the regular files in the folder of a finding."""
-    found = []
+    files = []
     for place, _, names in os.walk(campaign / folder):
         for name in sorted(names):
             path = Path(place, name)
@@ -67,9 +67,9 @@ def files_of(campaign: Path, folder: str) -> list[dict[str, object]]:
                 file_of_finding(campaign, folder, path.relative_to(campaign / folder).as_posix())
             except Unreadable:
                 continue
-            shown = path.relative_to(campaign / folder).as_posix()
-            found.append((shown, path.stat().st_size, link(campaign, path)))
-    listed = sorted(found, key=lambda file: (file[0].count("/"), file))[:MOST_FILES]
+            name_in_folder = path.relative_to(campaign / folder).as_posix()
+            files.append((name_in_folder, path.stat().st_size, link(campaign, path)))
+    listed = sorted(files, key=lambda file: (file[0].count("/"), file))[:MOST_FILES]
     return [{"name": name, "bytes": size, "link": where} for name, size, where in listed]
 
 

@@ -44,14 +44,14 @@ class LedgerWatch:
 
     def _files(self) -> list[tuple[str, int]]:
         """The files that the dashboard depends on, with the time of their last change."""
-        found = []
+        files = []
         for name in (FILE, STATE):
             for file in self._ledger.folder.rglob(name):
                 try:
-                    found.append((str(file), file.stat().st_mtime_ns))
+                    files.append((str(file), file.stat().st_mtime_ns))
                 except FileNotFoundError:
                     continue
-        return sorted(found)
+        return sorted(files)
 
     def run(self, stop: threading.Event) -> None:
         """Looks until `stop` is set."""

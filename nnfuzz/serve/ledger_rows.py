@@ -41,7 +41,7 @@ class BugRow:
     about: str
 
     def values(self, key: str) -> tuple[str, ...]:
-        """What a filter chooses from."""
+        """The values that a filter chooses from."""
         several = {"operator": self.operators, "dtype": self.dtypes, "pass": self.passes}
         return several.get(key) or tuple(filter(None, (getattr(self, key, ""),)))
 
@@ -53,8 +53,8 @@ def page_of(name: str) -> str:
 
 def bug_rows(bugs: Mapping[str, Bug], today: date) -> list[BugRow]:
     """All bugs, open ones first, and the newest of these first."""
-    found = [_row(name, bug, today) for name, bug in bugs.items()]
-    return sorted(found, key=lambda row: (row.life != "open", row.days is None, row.days or 0))
+    listed = [_row(name, bug, today) for name, bug in bugs.items()]
+    return sorted(listed, key=lambda row: (row.life != "open", row.days is None, row.days or 0))
 
 
 def _row(name: str, bug: Bug, today: date) -> BugRow:
@@ -90,20 +90,20 @@ def age_of(days: int | None) -> str:
 def filters_of(rows: Iterable[BugRow]) -> dict[str, list[str]]:
     """The values of each filter; a filter with fewer than two is left out."""
     listed = list(rows)
-    found = {key: sorted({v for row in listed for v in row.values(key)}) for key in FILTERS}
-    found["age"] = [name for name in _ages() if name in found["age"]]
-    return {key: values for key, values in found.items() if len(values) > 1}
+    values_of = {key: sorted({v for row in listed for v in row.values(key)}) for key in FILTERS}
+    values_of["age"] = [name for name in _ages() if name in values_of["age"]]
+    return {key: values for key, values in values_of.items() if len(values) > 1}
 
 
 def open_counts(rows: Iterable[BugRow]) -> dict[str, list[tuple[str, int]]]:
     """The number of open bugs for each system, kind, operator and age; the largest first."""
     listed = [row for row in rows if row.life == "open"]
-    found = {}
+    counts_of = {}
     for key in ("system", "kind", "operator", "age"):
         counts = Counter(value for row in listed for value in row.values(key))
-        found[key] = counts.most_common(MOST_COUNTED)
-    found["age"] = [(name, n) for name in _ages() for own, n in found["age"] if own == name]
-    return found
+        counts_of[key] = counts.most_common(MOST_COUNTED)
+    counts_of["age"] = [(name, n) for name in _ages() for own, n in counts_of["age"] if own == name]
+    return counts_of
 
 
 def _ages() -> list[str]:
@@ -122,10 +122,10 @@ def trends(turns: Sequence[Turn]) -> dict[str, dict[str, list[tuple[float, float
 
 def _curves(turns: Sequence[Turn]) -> dict[str, list[tuple[float, float]]]:
     tests = new = 0
-    found: dict[str, list[tuple[float, float]]] = {}
+    curves: dict[str, list[tuple[float, float]]] = {}
     for at, turn in enumerate(turns, 1):
         tests, new = tests + turn.tests, new + turn.new
         points = {"tests": tests, "new bugs": new, "operators": turn.operators}
         for name, value in {**points, "passes": turn.passes}.items():
-            found.setdefault(name, [(0.0, 0.0)]).append((float(at), float(value)))
-    return {name: points for name, points in found.items() if any(y for _, y in points)}
+            curves.setdefault(name, [(0.0, 0.0)]).append((float(at), float(value)))
+    return {name: points for name, points in curves.items() if any(y for _, y in points)}

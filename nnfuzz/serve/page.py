@@ -106,7 +106,7 @@ def figures_content(
 ) -> dict[str, object]:
     """Content of figures.html.jinja. found_at: times of findings. seconds: of the campaign."""
     return {
-        "timeline": figures.shown(),
+        "timeline": figures.occurred(),
         "bin_seconds": figures.width,
         "discoveries": _discoveries(sorted(found_at), seconds),
         "curves": {name: g.points() for name, g in figures.curves.items() if g.tests},
@@ -136,31 +136,31 @@ def answers(refusals: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[str
 
 def plain_row(row: Mapping[str, Json]) -> JsonObject:
     """A row of the table of findings, without details from its folder. row: see Campaign."""
-    shown = {**_MERGED, **row, "level": row["level"].replace(",", ", ")}
-    shown["variants"] = [dict(variant) for variant in row.get("variants", ())]
-    shown |= {"merged": len(shown["duplicates"]), "detail": None, "damage": "", "files": []}
-    shown |= {"fault": "", "accused": row["party"]}
-    return {**shown, "about": _about(shown)}
+    whole_row = {**_MERGED, **row, "level": row["level"].replace(",", ", ")}
+    whole_row["variants"] = [dict(variant) for variant in row.get("variants", ())]
+    whole_row |= {"merged": len(whole_row["duplicates"]), "detail": None, "damage": "", "files": []}
+    whole_row |= {"fault": "", "accused": row["party"]}
+    return {**whole_row, "about": _about(whole_row)}
 
 
 def finding_row(row: Mapping[str, Json], campaign: Path, link: Callable[[Path], str]) -> JsonObject:
     """A row of the table of findings with details from its folder. link: folder -> its link."""
-    folder, shown = campaign / row["folder"], plain_row(row)
-    for variant in shown["variants"]:
+    folder, details = campaign / row["folder"], plain_row(row)
+    for variant in details["variants"]:
         variant["link"] = link(campaign / variant["folder"])
     try:
         below(campaign, row["folder"])
         whole = read_finding(folder)
         best = smallest(folder)
-        shown["detail"] = _detail(whole if best == folder else read_finding(best), whole, best)
-        shown["link"] = link(best)
-        if accused := shown["detail"]["accused"]:
-            shown["accused"] = accused["party"]
-            shown["about"] += f" {accused['party'].lower()}"
-        shown["fault"] = whole.case.fault.kind if whole.case.fault else ""
+        details["detail"] = _detail(whole if best == folder else read_finding(best), whole, best)
+        details["link"] = link(best)
+        if accused := details["detail"]["accused"]:
+            details["accused"] = accused["party"]
+            details["about"] += f" {accused['party'].lower()}"
+        details["fault"] = whole.case.fault.kind if whole.case.fault else ""
     except Unreadable as error:
-        shown["damage"] = str(error)
-    return shown
+        details["damage"] = str(error)
+    return details
 
 
 def _about(row: Mapping[str, Json]) -> str:
@@ -244,7 +244,7 @@ def _heat(figures: CampaignFigures) -> list[dict[str, object]]:
         rows.append(
             {
                 "op": op,
-                "tests": figures.seen[op],
+                "tests": figures.occurrences[op],
                 "cells": [
                     {"share": failed_share(cell), "counts": [cell.get(c, 0) for c in CLASSES]}
                     for cell in cells

@@ -70,8 +70,8 @@ def serve(
         )  # fmt: skip
         server = uvicorn.Server(config)
         reached = socket.gethostname() if host in EVERYWHERE else host
-        shown = f"[{reached}]" if ":" in reached else reached
-        note(f"http://{shown}:{port}/" + (f"?token={needed}" if needed else ""))
+        address = f"[{reached}]" if ":" in reached else reached
+        note(f"http://{address}:{port}/" + (f"?token={needed}" if needed else ""))
         stop = threading.Event()
         thread = threading.Thread(target=watch.run, args=[stop], daemon=True)
         thread.start()

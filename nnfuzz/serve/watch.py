@@ -214,7 +214,7 @@ class Watch:
         parts = store.meta_as(dict[str, PartFigures], SOURCES, {})
         if store.meta(SOURCES) is None:
             shard, host = str(store.config().get("shard", "")), str(store.meta(HOST, ""))
-            tests, seen = self._figures.tests, store.sessions.seen_last()
+            tests, seen = self._figures.tests, store.sessions.last_active()
             own = PartFigures(shard=shard, tests=tests, host=host, seen=seen)
             parts = {self.snapshot.name: own}
         rows = [

@@ -42,16 +42,16 @@ class DecidedStore:
     ) -> bool:
         open_ = [c for c in constraints if c is not True]
         values: dict[Expr, int] = {}
-        found: dict[Var, int] | None = {}
+        env: dict[Var, int] | None = {}
         if free or open_:
             if any(not isinstance(c, BoolExpr) and not c for c in open_):
                 return False
-            found = solve(open_, self.draws[-1], None, free, values=values)
-        if found is None or not accept(found, values):
+            env = solve(open_, self.draws[-1], None, free, values=values)
+        if env is None or not accept(env, values):
             return False
-        self.env = found
+        self.env = env
         if free:
-            self.draws[-1].kinds.clear()  # nothing of what follows reads these variables
+            self.draws[-1].kinds.clear()  # later constraints do not read these variables
         return True
 
     def mark(self) -> tuple[int, int]:

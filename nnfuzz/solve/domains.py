@@ -1,4 +1,4 @@
-"""Intervals of variables, and what they imply of expressions (third interpretation).
+"""Intervals of variables, and the intervals of expressions that follow (third interpretation).
 
 Revision is the HC4 scheme: bounds flow up from the variables, a constraint's truth flows back down
 and narrows them (Benhamou et al., "Revising hull and box consistency", ICLP 1999).

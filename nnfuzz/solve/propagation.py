@@ -39,21 +39,21 @@ class Propagator:
             for var in found:
                 self.readers.setdefault(var, []).append(constraint)
 
-    def _settled(self, e: Int | Bool, found: dict[Var, None], seen: set[Expr]) -> bool:
-        """Whether fixed variables settle an expression; if not, adds the other ones to `found`."""
+    def _settled(self, e: Int | Bool, open_: dict[Var, None], visited: set[Expr]) -> bool:
+        """Whether fixed variables settle an expression; if not, adds the other ones to `open_`."""
         if not isinstance(e, Expr):
             return True
         if e.op == "var":
             if e in self.domains.fixed:
                 return True
-            found[e] = None  # type: ignore[index]
+            open_[e] = None  # type: ignore[index]
             return False
         if e in self.domains.values:
             return True
-        if e in seen:
+        if e in visited:
             return False
-        if sum([self._settled(arg, found, seen) for arg in e.args]) < len(e.args):
-            seen.add(e)
+        if sum([self._settled(arg, open_, visited) for arg in e.args]) < len(e.args):
+            visited.add(e)
             return False
         evaluate(e, self.domains.fixed, self.domains.values)
         return True
@@ -78,7 +78,7 @@ class Propagator:
                 domains.changed.clear()
 
     def assign(self, var: Var, lo: int, hi: int) -> bool:
-        """Restrict a variable and propagate; on a contradiction restore everything, say False."""
+        """Restrict a variable and propagate; undo everything and return False on contradiction."""
         box, decided = dict(self.domains.box), len(self.domains.decided)
         try:
             self.domains.narrow(var, lo, hi)
@@ -101,11 +101,11 @@ def solve(
 ) -> dict[Var, int] | None:
     """Random values for the variables of the constraints (and those in `free`), or None.
 
-    Values come from random exponential bins of what propagation leaves, so they are diverse; a
-    variable in `prefer` takes a value from that interval if it can. `free` variables are settled
-    first, in their order. `fixed` ones keep their values. None means that the search failed, not
-    that there is no solution. values: of expressions under the fixed variables; if there is a
-    result, it holds values under the result as well.
+    Values come from random exponential bins of the ranges that propagation leaves, so they are
+    diverse; a variable in `prefer` takes a value from that interval if it can. `free` variables are
+    settled first, in their order. `fixed` ones keep their values. None means that the search
+    failed, not that there is no solution. values: of expressions under the fixed variables; if
+    there is a result, it holds values under the result as well.
     """
     try:
         system = Propagator(constraints, fixed, values)

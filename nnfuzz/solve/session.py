@@ -80,9 +80,9 @@ class SolverSession:
             elif not constraint:
                 return False
         before = len(self.env), len(self._values)
-        found = solve(open_, self.draw, self.env, free, values=self._values)
-        self.env.update(found or {})
-        if found is not None and accept(self.env, self._values):
+        env = solve(open_, self.draw, self.env, free, values=self._values)
+        self.env.update(env or {})
+        if env is not None and accept(self.env, self._values):
             self.constraints += open_
             return True
         _shorten(self.env, before[0])
@@ -90,7 +90,8 @@ class SolverSession:
         return smt and (self._bend(open_, free, accept) or self._ask(open_, free, accept))
 
     def _bend(self, constraints: list[BoolExpr], free: Sequence[Var], accept: Accept) -> bool:
-        """Extend by new values for what the constraints mention; the rest keeps its own if it can.
+        """Extend by new values for the constraints' variables; the other ones keep theirs if they
+        can.
 
         Propagation only.
         """

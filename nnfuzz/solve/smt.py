@@ -1,7 +1,7 @@
 """Z3 (second interpretation of expressions): the only module that imports z3.
 
 Terms are built through z3's C API: the Python classes on top of it cost ten times as much as
-everything else here together. The context does not count references, so every term lives as long
+everything else here. The context does not count references, so every term lives as long
 as its solver; a solver serves one test case. Checks are bounded by z3's resource counter, which,
 unlike a clock, gives the same answer on every machine.
 """
@@ -83,7 +83,7 @@ class SmtSolver:
         self._terms = {e: t for e, t in self._terms.items() if isinstance(e, Var)}
 
     def check(self) -> dict[Var, int] | None:
-        """Values for every variable seen, or None when unsatisfiable or out of resources."""
+        """Values for all variables, or None when unsatisfiable or out of resources."""
         self.checks += 1
         if z.Z3_solver_check(self._ctx, self._solver) != Z3_L_TRUE:
             return None

@@ -17,8 +17,8 @@ class ConstraintStore(Protocol):
     """The constraint store of a growing graph (nnfuzz.generate.growth).
 
     draws: the sources of randomness by attempt, the last one for all further attempts; they differ
-    in what a fresh variable is. writing: the source for motifs, which use a variable several times.
-    immediate: whether every variable gets its final value as soon as it is accepted, so that
+    in how a fresh variable is made. writing: the source for motifs, which use a variable several
+    times. immediate: whether every variable gets its final value as soon as it is accepted, so that
     nothing in the graph is symbolic. env: values under which all constraints hold, of the last
     variables only if immediate.
     """
@@ -47,5 +47,5 @@ class ConstraintStore(Protocol):
         ...
 
     def restore(self, mark: tuple[int, int]) -> None:
-        """Forget what was added since the mark. Nothing of it may have asked a solver."""
+        """Forget all constraints since the mark. None of them may have gone to a solver."""
         ...

@@ -20,11 +20,11 @@ from nnfuzz.store.passes import Passes
 from nnfuzz.testcase.identity import Numbered
 
 MOST_FAULTS = 2
-"""Of one test, after which no session tries it again."""
+"""Faults of one test after which no session tries it again."""
 OF_TESTS = ("tests", "features", "motifs", "errors", "passes")
 """Tables with rows of single tests."""
 STATISTICS = ("features", "motifs", "passes")
-"""Those of them that are only counted and drawn."""
+"""Tables of tests whose rows are only counted and drawn."""
 Outcomes = dict[str, dict[str, Brief]]
 """Backend -> level -> the stored summary of the outcome."""
 
@@ -130,7 +130,7 @@ class CampaignTests(Table):
             yield index, loads(Features, text)
 
     def forget(self, indexes: Iterable[int]) -> None:
-        """Removes the rows of tests, and what belongs to them alone."""
+        """Removes the rows of tests, and the rows of other tables that belong to them alone."""
         with self._db.transaction():
             gone = list(indexes)
             for table in OF_TESTS:
@@ -156,7 +156,7 @@ class CampaignTests(Table):
         return again, sorted(faults.keys() - again)
 
     def thin(self, below: int, most: int) -> int:
-        """Removes what only statistics need from the oldest tests without a failure.
+        """Removes columns that only statistics need from the oldest tests without a failure.
 
         below: an index. most: tests. Returns of how many.
         """
@@ -172,5 +172,5 @@ class CampaignTests(Table):
 
 @lru_cache(1024)
 def outcomes_of(text: str) -> Outcomes:
-    """Reads a column of outcomes. Most tests have the same text, and share what this returns."""
+    """Reads a column of outcomes. Most tests have the same text, and share the returned value."""
     return loads(Outcomes, text)

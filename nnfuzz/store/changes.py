@@ -1,4 +1,4 @@
-"""What changed between two releases of a compiler: regressions, and what was fixed."""
+"""The changes between two releases of a compiler: regressions, and failures that were fixed."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _META = "releases"
 def keep_releases(store: Store, config: CampaignConfig, registry: BackendRegistry) -> None:
     """Notes in the store which release each backend of a campaign is. Raises: ReleaseError."""
     specs = config.backends
-    told = {s.label: release_of(registry.get(s.name), s.release) for s in specs}
-    store.set_meta(_META, told)
+    releases = {s.label: release_of(registry.get(s.name), s.release) for s in specs}
+    store.set_meta(_META, releases)
 
 
 @dataclass(frozen=True)
 class Changes:
-    """What changed from the older release to the newer one. False without releases.
+    """The changes from the older release to the newer one. False without releases.
 
     regressions: signatures of failures of the newer one alone. fixed: of failures of the older one
     gets wrong. unchanged: how often one failed where the other one was not right.

@@ -18,7 +18,7 @@ from nnfuzz.store.schema import FILE
 R = TypeVar("R")
 SqlValue = str | int | float | bytes | None
 LINE = "\n"
-"""Between the texts of a tuple, which is one column."""
+"""The separator of the texts of a tuple, which is one column."""
 
 
 def loads(kind: type[R], text: str | bytes) -> R:
@@ -32,8 +32,8 @@ def dumps(value: object) -> str:
 
 
 def column(value: object) -> SqlValue:
-    """Returns what a column holds for a value: texts of a tuple are lines, and what is neither a
-    text nor a number is JSON.
+    """Returns the content of a column for a value: texts of a tuple are lines, and a value that is
+    neither a text nor a number is JSON.
     """
     if isinstance(value, Enum):
         return column(value.value)

@@ -1,4 +1,4 @@
-"""The file of a campaign: who may open it, transactions, and the settings in it."""
+"""The file of a campaign: its lock, its transactions, and the settings in it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
-"""What reading a damaged file raises: SQLite may quote bytes of it that are no text."""
+"""Errors that reading a damaged file raises: SQLite may quote bytes of it that are no text."""
 
 
 class StoreError(Unreadable):
@@ -88,7 +88,7 @@ class Database:
 
     @classmethod
     def open(cls, folder: Path, write: bool = True) -> Self:
-        """Whoever writes has a whole file; whoever reads sees what there is, and changes no file.
+        """A writer has a whole file; a reader gets the readable part, and changes no file.
 
         Raises: StoreError if there is none, another process writes, or versions differ.
         """
@@ -133,16 +133,16 @@ class Database:
 
     def _check_times(self) -> None:
         """Raises: StoreError for times that no clock shows."""
-        found = 0
+        impossible = 0
         with contextlib.suppress(*DAMAGE):  # damaged pages: other code reports them
             for query in _IMPOSSIBLE:
-                found += self.connection.execute(query, {"most": MOST}).fetchone()[0]
-        if found:
+                impossible += self.connection.execute(query, {"most": MOST}).fetchone()[0]
+        if impossible:
             raise StoreError(f"{self.folder / FILE} is damaged: it has times that no clock shows")
 
     def _renew(self, version: int, write: bool) -> None:
-        """Gives a file of an older schema the tables of this one. Whoever only reads leaves it, and
-        gets a table that it lacks beside it.
+        """Gives a file of an older schema the tables of this one. A reader leaves the file as it
+        is, and gets a table that it lacks beside it.
         """
         lacking = PACKED if version == OLDEST else ""
         if write:
@@ -158,14 +158,14 @@ class Database:
         """
         path = self.folder / FILE
         try:
-            found = [row[0] for row in self.connection.execute("PRAGMA quick_check(1)")]
+            answers = [row[0] for row in self.connection.execute("PRAGMA quick_check(1)")]
             folders = [row[0] for row in self.connection.execute("SELECT folder FROM findings")]
         except DAMAGE as error:
-            found, folders = [str(error)], []
-        if found != ["ok"]:
+            answers, folders = [str(error)], []
+        if answers != ["ok"]:
             raise StoreError(
-                f"{path} is damaged ({found[0].splitlines()[-1]}): nnfuzz report shows what there "
-                f"is of it, and nnfuzz doctor --repair {self.folder} keeps what can be read"
+                f"{path} is damaged ({answers[0].splitlines()[-1]}): nnfuzz report shows the "
+                f"readable part, and nnfuzz doctor --repair {self.folder} keeps that part"
             )
         for name in [*FOLDERS, *folders]:
             place = below(self.folder, name)
@@ -195,8 +195,8 @@ class Database:
 
     def meta_as(self, kind: type[T], key: str, default: T) -> T:
         """Returns a setting of a type. Raises: Unreadable."""
-        found = self.meta(key)
-        return default if found is None else read(kind, found)
+        value = self.meta(key)
+        return default if value is None else read(kind, value)
 
     def set_meta(self, key: str, value: object) -> None:
         """Keeps a setting, which JSON can hold."""
@@ -218,7 +218,7 @@ class Database:
         return records(kind, [name for name, *_ in cursor.description], cursor)
 
     def put(self, table: str, record: object = None, /, conflict: str = "", **own: object) -> None:
-        """Adds a row, in place of one with the same key unless `conflict` says what to do then.
+        """Adds a row, in place of one with the same key unless `conflict` is another SQL clause.
 
         A column is the entry of `own` under its name, or else the field of the record.
         """
@@ -298,7 +298,7 @@ def _write(path: Path, config: Mapping[str, object]) -> None:
 
 
 def hold(folder: Path) -> IO[str]:
-    """The lock of a campaign, held until it is closed or the process ends in whatever way.
+    """The lock of a campaign, held until it is closed or the process ends in any way.
 
     Raises: StoreError if another process holds it.
     """

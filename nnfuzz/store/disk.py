@@ -6,8 +6,8 @@ Three measures are taken in turn, each on the oldest data first:
 2. Their rows are packed (packed.py).
 3. The folders of duplicates are packed (nnfuzz/findings/packed_folder.py).
 
-Every finding stays, and so does what the campaign needs to go on. When nothing is left to pack, the
-campaign ends.
+Every finding stays, and so does all that the campaign needs to go on. When nothing is left to pack,
+the campaign ends.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What compilers said, in whole, so that findings can be keyed by other rules later.
+"""The whole error messages of compilers, so that findings can be keyed by other rules later.
 
 Each text is kept once, compressed; a compiler that says the same a thousand times costs one row.
 """
@@ -19,7 +19,7 @@ from nnfuzz.store.database import Table
 from nnfuzz.store.schema import FILE
 
 DIGEST_BYTES = 16
-"""Of SHA-256: two of a billion texts collide with a probability below 1e-20."""
+"""Bytes of SHA-256: two of a billion texts collide with a probability below 1e-20."""
 
 
 class Errors(Table):
@@ -27,23 +27,23 @@ class Errors(Table):
 
     def add(self, index: int, errors: Mapping[tuple[str, str], ErrorText]) -> None:
         """Keeps the texts of a test by (backend, level)."""
-        for (backend, level), said in errors.items():
-            text = dumps({**as_json(said.error), "words": said.words}).encode()
+        for (backend, level), complaint in errors.items():
+            text = dumps({**as_json(complaint.error), "words": complaint.words}).encode()
             digest = hashlib.sha256(text).digest()[:DIGEST_BYTES]
             row = zlib.compress(text)
             self._db.put("texts", digest=digest, text=row, conflict="ON CONFLICT DO NOTHING")
             self._db.put("errors", idx=index, backend=backend, level=level, digest=digest)
 
     def of_test(self, index: int) -> dict[tuple[str, str], ErrorText]:
-        """Returns what was said in a test, by (backend, level). Raises: Unreadable."""
+        """Returns the texts of a test, by (backend, level). Raises: Unreadable."""
         query = """
             SELECT backend, level, text FROM errors JOIN texts USING (digest)
             WHERE idx = ? ORDER BY backend, level"""
-        found = {}
+        texts = {}
         for backend, level, text in self._db.execute(query, index):
             with making_sense(FILE):
                 whole = zlib.decompressobj().decompress(text, MAX_TEXT_BYTES)
             written = loads(dict[str, object], whole)
             words = read(tuple[str, ...], written.pop("words", ()))
-            found[backend, level] = ErrorText(read(CompilerError, written), words)
-        return found
+            texts[backend, level] = ErrorText(read(CompilerError, written), words)
+        return texts

@@ -51,7 +51,7 @@ def arrange(
     """Moves each folder to its place: findings, suspects or duplicates.
 
     rows: signature -> row, for all signatures. findings: the same, merged. Returns signature -> new
-    folder, for those that have moved. A later call completes what a kill has interrupted.
+    folder, for those that have moved. A later call completes a move that a kill has interrupted.
     """
     places: dict[str, str] = {}
     for row in findings:

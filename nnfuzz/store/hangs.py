@@ -31,23 +31,23 @@ class Hangs(Table):
         return [row for row in self.rows() if row.status is HangStatus.UNCONFIRMED]
 
     def settle(self, test: TestId, backend: str, status: HangStatus) -> None:
-        """Notes what a suspected run has turned out to be."""
+        """Records whether a suspected run hung."""
         query = "UPDATE hangs SET status = ? WHERE test = ? AND backend = ?"
         self._db.execute(query, status, str(test), backend)
 
     def observed_late(self, first: int, end: int) -> dict[int, Observed]:
-        """Returns, by index from `first` to below `end`, what tests teach that epochs do not wait
-        for: that they hang.
+        """Returns, by index from `first` to below `end`, the observations of tests that hang, for
+        which epochs do not wait.
 
         It is the same before and after the time limit has decided, and in every later session.
         """
-        found: dict[int, Observed] = {}
+        observed: dict[int, Observed] = {}
         for row in self.rows():
             index = row.test.index
             if row.late and index is not None and first <= index < end:
-                failures = dict(found[index].failures) if index in found else {}
+                failures = dict(observed[index].failures) if index in observed else {}
                 failures[row.signature] = f"{row.backend} {OutcomeKind.TIMEOUT} {row.stage}"
-                found[index] = Observed(
+                observed[index] = Observed(
                     index, row.epoch, "run", row.exporter, row.items, {}, failures
                 )
-        return found
+        return observed

@@ -1,4 +1,4 @@
-"""In which tests each failure occurred, how often it repeated, and what it counts as."""
+"""The tests in which each failure occurred, how often it repeated, and its bucket."""
 
 from __future__ import annotations
 
@@ -56,26 +56,26 @@ class Occurrences(Table):
         return dict(self._db.execute(query).fetchall())
 
     def of_tests(self, first: int, end: int) -> dict[int, dict[str, str]]:
-        """Returns index -> signature -> "BACKEND KIND STAGE" of what was confirmed in the tests
-        from `first` to below `end`.
+        """Returns index -> signature -> "BACKEND KIND STAGE" of the failures that were confirmed in
+        the tests from `first` to below `end`.
         """
         query = """
             SELECT idx, signature, kind FROM occurrences
             WHERE idx >= ? AND idx < ? AND bucket != 'flaky' ORDER BY idx, signature"""
-        found: dict[int, dict[str, str]] = {}
+        by_index: dict[int, dict[str, str]] = {}
         for index, signature, kind in self._db.execute(query, first, end):
-            found.setdefault(index, {})[signature] = kind
-        return found
+            by_index.setdefault(index, {})[signature] = kind
+        return by_index
 
     def of_probes(self) -> dict[TestId, dict[str, str]]:
-        """Returns probe -> signature -> "BACKEND KIND STAGE" of what was confirmed in it."""
+        """Returns probe -> signature -> "BACKEND KIND STAGE" of the failures confirmed in it."""
         query = """
             SELECT test, signature, kind FROM occurrences
             WHERE bucket != 'flaky' AND idx IS NULL ORDER BY test, signature"""
-        found: dict[TestId, dict[str, str]] = {}
+        by_probe: dict[TestId, dict[str, str]] = {}
         for test, signature, kind in self._db.execute(query):
-            found.setdefault(parse_id(test), {})[signature] = kind
-        return found
+            by_probe.setdefault(parse_id(test), {})[signature] = kind
+        return by_probe
 
     def counts_in(self, bucket: str) -> dict[str, int]:
         """Returns how often each signature occurred in a bucket."""
@@ -95,10 +95,10 @@ class Occurrences(Table):
     def rename(self, moved: Mapping[tuple[str, TestId], str]) -> None:
         """Gives occurrences other signatures. moved: signature and test -> new signature."""
         for table in ("occurrences", "repeats"):
-            found = []
+            rows = []
             for (old, test), new in moved.items():
                 where = f"FROM {table} WHERE signature = ? AND test = ?"
                 for _, *rest in self._db.execute(f"SELECT * {where}", old, str(test)):
-                    found.append([new, *rest])
+                    rows.append([new, *rest])
                 self._db.execute(f"DELETE {where}", old, str(test))
-            self._db.put_all(table, found)
+            self._db.put_all(table, rows)

@@ -17,7 +17,7 @@ class Passes(Table):
 
     def rows(self) -> dict[int, dict[str, tuple[str, ...]]]:
         """Returns index -> backend -> names of passes."""
-        found: dict[int, dict[str, tuple[str, ...]]] = {}
+        by_index: dict[int, dict[str, tuple[str, ...]]] = {}
         for index, backend, names in self._db.execute("SELECT idx, backend, names FROM passes"):
-            found.setdefault(index, {})[backend] = tuple(names.splitlines())
-        return found
+            by_index.setdefault(index, {})[backend] = tuple(names.splitlines())
+        return by_index

@@ -1,4 +1,4 @@
-"""What compilers answered to probes, the models of one operator."""
+"""The answers of compilers to probes, the models of one operator."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Probes(Table):
         )
 
     def load(self, answers: ProbeAnswers) -> None:
-        """Adds what the campaign's probes were answered to `answers`."""
+        """Adds the answers to the campaign's probes to `answers`."""
         for key, instance, backend, text in self._db.execute(
             "SELECT key, instance, backend, answers FROM probes"
         ):

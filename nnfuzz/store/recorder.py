@@ -426,7 +426,7 @@ def _error_texts(outcomes: Iterable[Outcome], graph: GraphView) -> dict[tuple[st
 
 
 def _suspect_group(row: FindingRow) -> tuple[str, ...]:
-    """What two mismatches must have in common to be suspected duplicates."""
+    """The properties that two mismatches must share to be suspected duplicates."""
     return row.compiler, row.kind, row.level, row.party
 
 

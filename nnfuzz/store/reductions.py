@@ -1,4 +1,4 @@
-"""What came of reducing findings, and which findings are suspected of being a reduced one."""
+"""The results of reductions, and the findings suspected of having the cause of a reduced one."""
 
 from __future__ import annotations
 

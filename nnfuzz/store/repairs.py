@@ -1,4 +1,4 @@
-"""Rows that belong to nothing or cannot be read, and what it takes to do without them."""
+"""Rows that belong to nothing or cannot be read, and the statements that remove them."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _STRAYS = {
         "(signature, test) NOT IN (SELECT signature, test FROM occurrences)",
     ),
 }
-"""By what they are called: table and condition."""
+"""By name of the kind of row: table and condition."""
 
 
 def strays(db: Database) -> Iterator[tuple[str, int, Callable[[], object]]]:
-    """Yields the rows that belong to nothing: what they are, how many, and what removes them."""
+    """Yields the rows that belong to nothing: their kind, their number, and how to remove them."""
     for name, (table, condition) in _STRAYS.items():
         where = f"FROM {table} WHERE {condition}"
         count = db.value(f"SELECT count(*) {where}")
@@ -60,7 +60,7 @@ def unreadable_tests(db: Database) -> list[int]:
 
 def unrestrained_tests(db: Database) -> list[int]:
     """Returns the indexes of tests whose epoch is not known, in a merged campaign, where epochs are
-    named by what holds in them.
+    named by their settings.
     """
     query = "SELECT idx FROM tests WHERE epoch NOT IN (SELECT id FROM epochs) ORDER BY idx"
     return [row[0] for row in db.execute(query)]

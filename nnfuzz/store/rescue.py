@@ -1,4 +1,4 @@
-"""What can be read of a damaged file of a campaign."""
+"""The readable rows of a damaged file of a campaign."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from nnfuzz.store.schema import SCHEMA, TABLES
 
 
 def damage(path: Path) -> str:
-    """What is wrong with the pages, rows and indexes of a file; "" for nothing."""
+    """The first damage of a file's pages, rows and indexes; "" for none."""
     try:
         with contextlib.closing(sqlite3.connect(path)) as db:
-            found = [row[0] for row in db.execute("PRAGMA integrity_check(1)")]
+            problems = [row[0] for row in db.execute("PRAGMA integrity_check(1)")]
     except DAMAGE as error:
-        found = [str(error)]
-    return "" if found == ["ok"] else str(found[0]).splitlines()[-1]
+        problems = [str(error)]
+    return "" if problems == ["ok"] else str(problems[0]).splitlines()[-1]
 
 
 def rescue(path: Path, into: Path) -> None:

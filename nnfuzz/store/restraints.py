@@ -22,7 +22,7 @@ class Restraints(Table):
         reasons: Mapping[str, str],
         avoided: Iterable[AvoidedRow] = (),
     ) -> None:
-        """Records what is refused and avoided from an epoch on.
+        """Records the refused and avoided items from an epoch on.
 
         reasons: of the refusals that are new in it. avoided: all that is avoided in it.
         """
@@ -47,7 +47,7 @@ class Restraints(Table):
         return int(self._db.value("SELECT coalesce(max(id), -1) FROM epochs"))
 
     def avoided_in(self, epoch: int) -> list[AvoidedRow]:
-        """Returns what was avoided in an epoch, by item."""
+        """Returns the avoided items of an epoch."""
         query = "SELECT item, signature, why, share FROM avoided WHERE epoch = ? ORDER BY item"
         return list(self._db.records(AvoidedRow, query, self.row_of(epoch)))
 
@@ -71,7 +71,7 @@ class Restraints(Table):
 
     def reasons(self) -> dict[str, str]:
         """Returns why each signature was refused, over all epochs."""
-        found: dict[str, str] = {}
+        by_signature: dict[str, str] = {}
         for (text,) in self._db.execute("SELECT reasons FROM epochs ORDER BY id"):
-            found.update(loads(dict[str, str], text))
-        return found
+            by_signature.update(loads(dict[str, str], text))
+        return by_signature

@@ -21,7 +21,7 @@ CREATE TABLE epochs (id INTEGER PRIMARY KEY, refused TEXT NOT NULL, reasons TEXT
     emphasis TEXT NOT NULL) STRICT;
 CREATE TABLE keepable (idx INTEGER PRIMARY KEY, graph BLOB NOT NULL) STRICT;
 """
-"""What held, until schema 7, which graphs and frequencies an epoch preferred."""
+"""Columns that held, until schema 7, the graphs and frequencies that an epoch preferred."""
 UNGUIDED = f"""
 CREATE TEMP TABLE kept AS SELECT id, refused, reasons FROM epochs;
 DROP TABLE epochs;
@@ -30,7 +30,7 @@ DROP TABLE keepable;
 INSERT INTO epochs SELECT * FROM kept;
 DROP TABLE temp.kept;
 """
-"""Statements that take away what only `GUIDED` has; the refusals of every epoch stay."""
+"""Statements that drop the columns that only `GUIDED` has; the refusals of every epoch stay."""
 TABLES = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE sessions (id INTEGER PRIMARY KEY, started REAL NOT NULL, seconds REAL NOT NULL,

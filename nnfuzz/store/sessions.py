@@ -1,4 +1,4 @@
-"""The time that a campaign has taken, over all of its sessions, and what compilers had of it."""
+"""The time that a campaign has taken, over all of its sessions, and the compilers' share of it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Sessions(Table):
     def begin(self) -> None:
         """Starts the clock of a session, whose time is kept with every record."""
         self._began, self._ended = time.monotonic(), None
-        self._started = max(time.time(), self.seen_last())
+        self._started = max(time.time(), self.last_active())
         cursor = self._db.execute(
             "INSERT INTO sessions (started, seconds, workers, sut) VALUES (?, 0, 1, '{}')",
             self._started,
@@ -66,7 +66,7 @@ class Sessions(Table):
         query = "SELECT started, seconds, workers FROM sessions ORDER BY started"
         return self._db.execute(query).fetchall()
 
-    def seen_last(self) -> float:
+    def last_active(self) -> float:
         """Returns when something was recorded last, in seconds since 1970; 0 for never."""
         query = "SELECT coalesce(max(started + seconds), 0) FROM sessions"
         return float(self._db.value(query))

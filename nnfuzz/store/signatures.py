@@ -34,8 +34,8 @@ class Signatures(Table):
                 ON o.signature = f.signature AND o.bucket = 'finding'
             GROUP BY f.signature ORDER BY f.found_at, f.signature"""
         levels = self._occurrences.by_levels()
-        found = self._db.records(FindingRow, query)
-        return [replace(row, by_levels=levels.get(row.signature, {})) for row in found]
+        rows = self._db.records(FindingRow, query)
+        return [replace(row, by_levels=levels.get(row.signature, {})) for row in rows]
 
     def folders(self) -> tuple[str, ...]:
         """Returns the folders of all signatures below the campaign's, in order of discovery."""
@@ -46,19 +46,19 @@ class Signatures(Table):
         """Returns for each signature the operator signatures and edges of the first model that
         showed it. Each text is one object: a set for each signature takes eight times the memory.
         """
-        query, found = "SELECT items FROM tests WHERE idx = ?", {}
+        query, by_signature = "SELECT items FROM tests WHERE idx = ?", {}
         for signature, text in self._db.execute("SELECT signature, test FROM findings"):
             test = parse_id(text)
             if isinstance(test, Probe):
                 items = str(test.key.signature)
             else:
                 items = (self._db.execute(query, test.index).fetchone() or ("",))[0]
-            found[signature] = tuple(map(sys.intern, items.splitlines()))
-        return found
+            by_signature[signature] = tuple(map(sys.intern, items.splitlines()))
+        return by_signature
 
     def take(self, row: FindingRow, reduction: ReductionRow | None, refined: str) -> None:
-        """Keeps the finding of another campaign with all that belongs to it, in place of what there
-        was of its signature. refined: the signature that it is suspected of; "" for none.
+        """Keeps the finding of another campaign with all that belongs to it, in place of any older
+        row of its signature. refined: the signature that it is suspected of; "" for none.
         """
         with self._db.transaction():
             self.add(row)

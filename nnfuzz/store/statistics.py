@@ -15,17 +15,17 @@ Number = TypeVar("Number", int, float)
 
 
 def median(counts: Counter[Number]) -> Number:
-    """Returns the lower median of what was counted, which must be something."""
-    half, seen = counts.total() / 2, 0
+    """Returns the lower median of the values counted; there must be one at least."""
+    half, below = counts.total() / 2, 0
     for value in sorted(counts):
-        seen += counts[value]
-        if seen >= half:
+        below += counts[value]
+        if below >= half:
             break
     return value
 
 
 class Histogram:
-    """Seconds in buckets 2 % wide: a median to 1 % whatever the length of the campaign."""
+    """Seconds in buckets 2 % wide: a median to 1 % in a campaign of any length."""
 
     def __init__(self) -> None:
         self._counts: Counter[int] = Counter()
@@ -83,5 +83,5 @@ class Statistics:
 
     def phase_ms(self) -> dict[str, float]:
         """Median milliseconds per phase; phases that never ran are left out."""
-        found = {phase: h.median() for phase, h in self.phases.items() if h.total}
-        return {phase: round(1e3 * seconds, 4) for phase, seconds in found.items()}
+        medians = {phase: h.median() for phase, h in self.phases.items() if h.total}
+        return {phase: round(1e3 * seconds, 4) for phase, seconds in medians.items()}

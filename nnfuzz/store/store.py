@@ -1,6 +1,6 @@
-"""What a campaign knows, in one SQLite file that survives `kill -9` at any moment.
+"""The results of a campaign, in one SQLite file that survives `kill -9` at any moment.
 
-One transaction per test, in WAL mode: whatever `record` has returned from is kept. A finding's
+One transaction per test, in WAL mode: once `record` has returned, its test is kept. A finding's
 folder is written before its row, so that a row never names a folder that is not there. Each table
 is an attribute of the store; methods that need several of them are here.
 """
@@ -65,7 +65,7 @@ class Store(Database):
     def findings(self) -> list[FindingRow]:
         """Returns all unique findings in the order of nnfuzz.records.order.
 
-        Signatures that reduction has shown to be the same are one finding, and so are those that
+        Signatures that have the same cause after reduction are one finding, and so are those that
         are not reduced and look the same (nnfuzz.findings.clusters).
         """
         rows, reductions = self.signatures.rows(), self.reductions.rows()
@@ -74,7 +74,7 @@ class Store(Database):
         return by_value(clusters.merged(unique, reductions))
 
     def observed(self, first: int, end: int) -> list[Observed]:
-        """Returns what an epoch learns from the tests from `first` to below `end`."""
+        """Returns the observations of the tests from `first` to below `end`, for epochs."""
         failures = self.occurrences.of_tests(first, end)
         query = """
             SELECT idx, epoch, status, exporter, items, outcomes FROM tests
@@ -84,7 +84,7 @@ class Store(Database):
             return row.idx, row.epoch, row.status, row.exporter, row.items, row.outcomes
 
         rows = self.tests.packs.among(self.execute(query, first, end), first, end, unpacked)
-        found = {
+        observed = {
             index: Observed(
                 index,
                 epoch,
@@ -99,8 +99,8 @@ class Store(Database):
             )
             for index, epoch, status, exporter, items, outcomes in rows
         }
-        found |= self.hangs.observed_late(first, end)
-        return [found[index] for index in sorted(found)]
+        observed |= self.hangs.observed_late(first, end)
+        return [observed[index] for index in sorted(observed)]
 
     def lines(
         self, first: int = 0, end: int | None = None, most: int = -1
@@ -111,11 +111,11 @@ class Store(Database):
         yield from self.tests.lines(self.sessions.clock(), first, end, most)
 
     def set_habits(self, habits: Mapping[str, Habits]) -> None:
-        """Keeps what compilers were found to compute otherwise everywhere, by backend."""
+        """Keeps the habits of compilers (nnfuzz.backend.deviation), by backend."""
         self.set_meta(_HABITS, as_json({name: tuple(own) for name, own in habits.items()}))
 
     def habits(self, backend: str) -> tuple[Deviation, ...] | None:
-        """Returns the habits of a backend; None if it was not asked. Raises: Unreadable."""
+        """Returns the habits of a backend; None if they were not determined. Raises: Unreadable."""
         return self.meta_as(dict[str, tuple[Deviation, ...]], _HABITS, {}).get(backend)
 
     def discard(self) -> None:

@@ -51,7 +51,7 @@ class OwnFigures:
     """Figures that stand in no table, since only the session knows them.
 
     full_checks, full_check_finds: of this session. reduce_seconds: spent, spent after the last
-    test, and still missing. hangs_of_survey, standstills: by what did not answer. cpu_ms: see
+    test, and still missing. hangs_of_survey, standstills: by kind of process. cpu_ms: see
     nnfuzz.campaign.cpu.
     """
 
@@ -67,8 +67,8 @@ class OwnFigures:
 
 @dataclass(frozen=True)
 class PartFigures(OwnFigures):
-    """What a merged campaign knows of one of its parts. tests: how many there were. host: which
-    worked on it last. seen: when it recorded something last, in seconds since 1970.
+    """The figures of one part of a merged campaign. tests: how many there were. host: the machine
+    that worked on it last. seen: the time of its last record, in seconds since 1970.
     """
 
     shard: str = ""
@@ -83,9 +83,9 @@ class Summary(OwnFigures):
 
     seconds: wall, of all sessions. opsets: how many tests ran at each, by number. sut_share: share
     of these in compilers; sut_shares: by backend. known_unseen: hashes of known failures that did
-    not occur. avoided: what generation keeps away from; avoided_before: what it has come back to.
-    refusals: answers to models that must be refused, in campaigns of such. sources: the parts of a
-    merged campaign.
+    not occur. avoided: items that generation avoids; avoided_before: items that it has come back
+    to. refusals: answers to models that must be refused, in campaigns of such. sources: the parts
+    of a merged campaign.
     """
 
     tests: int = 0
@@ -143,7 +143,7 @@ class Summary(OwnFigures):
         sut_shares: Mapping[str, float],
         **more: Any,
     ) -> Summary:
-        """Makes a summary of what was counted. more: further fields."""
+        """Makes a summary of the counts. more: further fields."""
         comparable = figures.comparable
         return cls(
             tests=figures.tests,
@@ -170,11 +170,11 @@ def by_opset(writers: Mapping[str, int], case: CaseConfig) -> Mapping[str, int]:
     of nnfuzz, which did not record it and are left out, as are exporters that the configuration
     lacks. case: has the opsets that are fixed.
     """
-    found: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
     for writer, count in writers.items():
         if writer and exporter_of(writer) in case.exporters:
-            found[case.only(writer).opset] += count
-    return {str(opset): found[opset] for opset in sorted(found)}
+            counts[case.only(writer).opset] += count
+    return {str(opset): counts[opset] for opset in sorted(counts)}
 
 
 def summarise(
@@ -187,7 +187,7 @@ def summarise(
 ) -> Summary:
     """Makes the summary of a campaign from its tables and from figures that no table has.
 
-    avoided: what generation keeps away from now; None if it ever was. more: further fields.
+    avoided: the items that generation avoids now; None for all that it ever avoided. more: fields.
     """
     ever, buckets = store.restraints.ever_avoided(), store.occurrences.buckets()
     now = ever if avoided is None else avoided
@@ -235,7 +235,7 @@ def with_findings(summary: Summary, store: Store) -> Summary:
 
 
 def read_summary(folder: Path) -> Summary:
-    """Reads the summary of a campaign, whatever version of nnfuzz wrote it. Raises: Unreadable."""
+    """Reads the summary of a campaign by any version of nnfuzz. Raises: Unreadable."""
     written = read(dict[str, object], read_json(folder / SUMMARY))
     return Summary(**read_fields(Summary, written, *(each.name for each in fields(Summary))))
 
@@ -249,7 +249,7 @@ def write_summary(folder: Path, summary: Summary) -> None:
 def known_unseen(store: Store, config: CampaignConfig) -> tuple[str, ...]:
     """Returns hashes of failures to be ignored that did not occur, not even as a refined one.
 
-    The hash of a cause that stands among keys is left out: what has the keys has another hash too.
+    The hash of a cause among keys is left out: a failure with the keys has another hash too.
     """
     occurred, reductions = {*store.occurrences.counts_in("known")}, store.reductions.rows()
     refined = {reductions[s].refined for s in occurred if s in reductions}

@@ -1,8 +1,9 @@
-"""Takes over what another campaign's file holds.
+"""Takes over the rows of another campaign's file.
 
 Of two rows for one thing the lesser one stays, by its columns in order, so that it does not matter
 which of them came first. A test is there once, with all that belongs to it: the first recorded one.
-What is known to be taken already (`Taken`) is not read again, so that it costs what is new.
+Rows that are taken already (`Taken`) are not read again, so that the cost grows with the new rows
+only.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from nnfuzz.store.restraints import Restraints
 from nnfuzz.store.schema import FILE
 
 EPOCH_BYTES = 6
-"""Of SHA-256, which names an epoch by what holds in it: SQLite's integers have eight."""
+"""Bytes of the SHA-256 that names an epoch by its settings: SQLite's integers have eight."""
 EVENT_DIGITS = 15
 _TEMPORARY = ("epoch_of", "taken", "tests_of_part", "taken_of_part")
 _KEYED = {
@@ -35,7 +36,7 @@ _KEYED = {
 _NEW_OCCURRENCES = """(SELECT * FROM part.occurrences WHERE idx IS NULL
     OR idx IN (SELECT idx FROM temp.tests_of_part)
     OR idx IN (SELECT idx FROM part.hangs WHERE idx IS NOT NULL))"""
-"""Those of tests that are new, of probes, and of hangs, which are decided late."""
+"""The rows of new tests, of probes, and of hangs, which are decided late."""
 
 
 class DifferentTests(Exception):
@@ -48,7 +49,7 @@ class DifferentTests(Exception):
 
 @dataclass(frozen=True)
 class Taken:
-    """What somebody has of a campaign's file already.
+    """The rows of a campaign's file that a copy of it has already.
 
     The tests below an index and some later ones, `tests` in all; events and epochs up to a number;
     digests of the probes' answers, and of the rows and reductions of findings, by signature.
@@ -134,7 +135,7 @@ class _Addition:
         self._db.connection.executemany(query, packed)
 
     def _name_epochs(self) -> None:
-        """Adds what holds in the part's epochs; the temporary table epoch_of has their names."""
+        """Adds the settings of the part's epochs; the temporary table epoch_of has their names."""
         self._db.execute("CREATE TEMP TABLE epoch_of (old INTEGER PRIMARY KEY, new INTEGER)")
         query = f"""
             SELECT epoch FROM tests_of_part UNION SELECT epoch FROM part.hangs
@@ -198,15 +199,17 @@ class _Addition:
         )
 
     def _add_sessions(self) -> None:
-        """By when they began; of one that was copied while it went on, the longer one."""
+        """Adds sessions by the time when they began; the longer one if one was copied while it went
+        on.
+        """
         columns = "started, seconds, workers, sut"
-        found: dict[float, tuple[float, int, str]] = {}
+        sessions: dict[float, tuple[float, int, str]] = {}
         for place in ("main", "part"):
             for started, *rest in self._db.execute(f"SELECT {columns} FROM {place}.sessions"):
-                found[started] = max(found.get(started, (-1.0, 0, "")), tuple(rest))
+                sessions[started] = max(sessions.get(started, (-1.0, 0, "")), tuple(rest))
         self._db.execute("DELETE FROM main.sessions")
         query = f"INSERT INTO main.sessions ({columns}) VALUES (?, ?, ?, ?)"
-        for began, rest in sorted(found.items()):
+        for began, rest in sorted(sessions.items()):
             self._db.execute(query, began, *rest)
 
     def _add_reductions(self) -> None:

@@ -24,7 +24,7 @@ from nnfuzz.testcase.identity import TestId
 
 
 class ModelError(ValueError):
-    """A model, or inputs for one, of which no test case can be made; the message says why."""
+    """No test case can be made of a model or of inputs; the message has the reason."""
 
 
 class NoReference(ModelError):
@@ -32,45 +32,42 @@ class NoReference(ModelError):
 
 
 ROOMY = 6
-"""Nodes of graphs that may become larger for a skeleton: who asks for fewer wants small graphs."""
+"""Nodes of graphs that may become larger for a skeleton: settings with fewer want small graphs."""
 
 
 @dataclass(frozen=True)
 class CaseConfig:
-    """Everything besides (seed, index) that decides what a test case is; JSON-able.
+    """Everything besides (seed, index) that decides a test case; JSON-able.
 
-    engine: what makes graphs (nnfuzz.generate.engines). exporter, opset: how models are written.
-    onnx_release: of onnx, whose schemas count (nnfuzz.check.late_schemas); None: the installed one.
-    others: further exporters, each with its opset; they take turns (nnfuzz.testcase.producer).
-    opsets: by exporter, the opsets of which one is drawn for each model; an exporter that is not
-    named here writes every model at its opset. newest: the newest of all opsets that are drawn, in
-    the configuration of one test case, which reduction tries last; 0 where the opset is given.
-    drawn: in such a configuration all opsets that are drawn for its exporter.
-    among: where only one of them is looked at, how many they are. domains: beside ONNX's own, whose
-    operators are used. operators: names to generate
-    from; empty means all of these domains. exclude: names left out. refused: written signatures
-    (nnfuzz.ir.support_key) that one of the chosen backends does not support. avoid: signatures and
-    edges that are left out since their failures are known, except in a share of the tests,
-    `unrestrained`. plugins: paths of files with further operator specs.
-    dtypes: relative frequencies by dtype name, in place of the default ones; 0: only where an
-    operator admits nothing else; None: never. motifs: motifs per graph, on
-    average (nnfuzz.generate.config); none where it is 0. skeletons: share of the graphs that get
-    one; no graph does that shall have fewer than ROOMY nodes. seed_models: ONNX files, one of which
-    each graph starts from; seed_digest: of their contents (nnfuzz.testcase.seeds). motif_files:
-    with patterns that are
-    planted (nnfuzz.operators.motif_file); motif_digest: of their contents.
-    dynamic: share of test cases whose model gets a symbolic dimension, where it can. quantize:
-    share of the others whose graph becomes its quantised twin (nnfuzz.quantize), where operators
-    for that are among those to generate from; none with `edges`. rewrites:
-    share of those in the direct form whose model is rewritten (nnfuzz.rewrite); None: none, or with
-    `edges` a usual share, by the rules of empty tensors alone; unrewritten: what
-    no rewrite may bring in, of nnfuzz.rewrite.catalogue.FEATURES. descend:
-    whether inputs are searched for by gradient descent, as NNSmith does, before a graph is given up
-    for another one. invalid: whether every model gets a fault and
-    must be refused (nnfuzz.testcase.invalid). edges: whether inputs hold NaN, infinities and the
-    like (nnfuzz.inputs.edges); then only operators that decide on these are used unless some are
-    named. tolerance: a criterion of the user's own (nnfuzz.compare.criterion) that results have to
-    meet beside the envelope; "" for none.
+    engine: the generator of graphs (nnfuzz.generate.engines). exporter, opset: how models are
+    written. onnx_release: of onnx, whose schemas count (nnfuzz.check.late_schemas); None: the
+    installed one. others: further exporters, each with its opset; they take turns
+    (nnfuzz.testcase.producer). opsets: by exporter, the opsets of which one is drawn for each
+    model; an exporter that is not named here writes every model at its opset. newest: the newest of
+    all opsets that are drawn, in the configuration of one test case, which reduction tries last; 0
+    where the opset is given. drawn: in such a configuration all opsets that are drawn for its
+    exporter. among: where only one of them is looked at, how many they are. domains: beside ONNX's
+    own, whose operators are used. operators: names to generate from; empty means all of these
+    domains. exclude: names left out. refused: written signatures (nnfuzz.ir.support_key) that one
+    of the chosen backends does not support. avoid: signatures and edges that are left out since
+    their failures are known, except in a share of the tests, `unrestrained`. plugins: paths of
+    files with further operator specs. dtypes: relative frequencies by dtype name, in place of the
+    default ones; 0: only where an operator admits nothing else; None: never. motifs: motifs per
+    graph, on average (nnfuzz.generate.config); none where it is 0. skeletons: share of the graphs
+    that get one; no graph does that shall have fewer than ROOMY nodes. seed_models: ONNX files, one
+    of which each graph starts from; seed_digest: of their contents (nnfuzz.testcase.seeds).
+    motif_files: with patterns that are planted (nnfuzz.operators.motif_file); motif_digest: of
+    their contents. dynamic: share of test cases whose model gets a symbolic dimension, where it
+    can. quantize: share of the others whose graph becomes its quantised twin (nnfuzz.quantize),
+    where operators for that are among those to generate from; none with `edges`. rewrites: share of
+    those in the direct form whose model is rewritten (nnfuzz.rewrite); None: none, or with `edges`
+    a usual share, by the rules of empty tensors alone; unrewritten: what no rewrite may bring in,
+    of nnfuzz.rewrite.catalogue.FEATURES. descend: whether inputs are searched for by gradient
+    descent, as NNSmith does, before a graph is given up for another one. invalid: whether every
+    model gets a fault and must be refused (nnfuzz.testcase.invalid). edges: whether inputs hold
+    NaN, infinities and the like (nnfuzz.inputs.edges); then only operators that decide on these are
+    used unless some are named. tolerance: a criterion of the user's own (nnfuzz.compare.criterion)
+    that results have to meet beside the envelope; "" for none.
     """
 
     nodes: int = 10
@@ -114,7 +111,7 @@ class CaseConfig:
         return self.skeletons if self.nodes >= ROOMY else 0.0
 
     def restrains(self, seed: int, index: int) -> bool:
-        """Whether the test case of an index keeps away from what is in `avoid`."""
+        """Whether the test case of an index keeps away from the items in `avoid`."""
         draw = zlib.crc32(f"{seed}/{index}/unrestrained".encode()) / 2**32
         return bool(self.avoid) and draw >= self.unrestrained
 
@@ -143,7 +140,7 @@ class CaseConfig:
 
     @property
     def writer(self) -> str:
-        """What makes the models of a configuration of one exporter: the exporter, or the writer
+        """The writer of models in a configuration of one exporter: the exporter, or the writer
         where the opset was drawn.
         """
         return writer(self.exporter, self.opset) if self.newest else self.exporter
@@ -159,7 +156,7 @@ class CaseConfig:
             others=(),
             opsets={},
             drawn=self.drawing(exporter) or self.drawn,
-            newest=max((self.newest, *(o for found in self.opsets.values() for o in found))),
+            newest=max((self.newest, *(o for drawn in self.opsets.values() for o in drawn))),
             among=max(self.among, len(self.exporters)),
             refused=_of(name, self.refused),
             avoid=_of(name, self.avoid),
@@ -182,18 +179,18 @@ def _of(name: str, keys: Iterable[str]) -> tuple[str, ...]:
     the versions of operators (nnfuzz.check.versions).
     """
     exporter, opset = exporter_of(name), opset_of(name)
-    found: list[str] = []
+    own: list[str] = []
     for key in map(SupportKey.parse, keys):
         if key.exporter in ("", exporter):
-            found.append(str(key.signature))
+            own.append(str(key.signature))
         elif key.operator and exporter_of(key.exporter) == exporter:
-            found += [str(key)] if opset_of(key.exporter) >= opset else []
-    return tuple(found)
+            own += [str(key)] if opset_of(key.exporter) >= opset else []
+    return tuple(own)
 
 
 @dataclass(frozen=True)
 class TestCase:
-    """One model with its inputs, and what native PyTorch computes from them.
+    """One model with its inputs, and the outputs that native PyTorch computes from them.
 
     id: with the configuration it determines everything but times. graph: at
     several sizes (nnfuzz.ir.sizes) if the model has a symbolic dimension, it is then run once for
@@ -239,11 +236,11 @@ class TestCase:
 
     @property
     def planted(self) -> tuple[str, ...]:
-        """What was put into the model on purpose: motifs, or "fault:KIND"."""
+        """The parts that were put into the model on purpose: motifs, or "fault:KIND"."""
         return self.motifs if self.fault is None else (f"{PLANTED}{self.fault.kind}",)
 
     def source(self, form: str) -> bytes:
-        """What a backend gets that reads a form: the model, or a frame of graph and weights (see
+        """The input of a backend that reads a form: the model, or a frame of graph and weights (see
         nnfuzz.backend.modules).
         """
         return self.model if form == ONNX else encode({"graph": self.graph.to_json()}, self.weights)
@@ -251,16 +248,16 @@ class TestCase:
     def digest(self) -> str:
         """16 hexadecimal digits over the graph, the model and all arrays: equal cases have one."""
         graph = json.dumps([self.graph.to_json(), self.exporter], sort_keys=True)
-        found = hashlib.sha256(graph.encode())
-        found.update(self.model)
+        digest = hashlib.sha256(graph.encode())
+        digest.update(self.model)
         for group in _GROUPS:
             for name, array in sorted(getattr(self, group).items()):
-                found.update(f"{group}/{name} {array.dtype.str} {array.shape} ".encode())
-                found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-        return found.hexdigest()[:16]
+                digest.update(f"{group}/{name} {array.dtype.str} {array.shape} ".encode())
+                digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        return digest.hexdigest()[:16]
 
     def checked(self) -> TestCase:
-        """The same. Raises: ValueError if its graph does not hold together, or if there are no
+        """The same. Raises: ValueError if its graph is inconsistent, or if there are no
         arrays for what it declares; a model with a fault need not take what the graph does.
         """
         graph = self.graph.checked()
@@ -277,7 +274,7 @@ _GROUPS = ("inputs", "weights", "expected", "plain_inputs")
 class NotProduced:
     """Why there is no test case.
 
-    stage: generate, inputs (no valid input found), export (the exporter failed), fault (a defect
+    stage: generate, inputs (the search failed), export (the exporter failed), fault (a defect
     of nnfuzz itself). message: for people; traceback where an exception caused it. unsupported: the
     exporter says that it does not implement this. generated_for: as in `TestCase`.
     """
@@ -294,7 +291,7 @@ class NotProduced:
     generated_for: str = ""
 
     def checked(self) -> NotProduced:
-        """The same. Raises: ValueError if its graph does not hold together."""
+        """The same. Raises: ValueError if its graph is inconsistent."""
         self.graph.checked()
         return self
 

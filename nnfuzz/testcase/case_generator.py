@@ -51,9 +51,9 @@ from nnfuzz.testcase.seeds import SeedLibrary
 
 Report = Callable[[str], None]
 PROBE_NODES = 1
-"""A probe asks for one operator: nothing else may be what fails."""
+"""A probe tests one operator: nothing else in its model may fail."""
 ATTEMPTS = 5
-"""Graphs tried for one index until inputs are found; inputs of the last one get the full search."""
+"""Graphs tried for one index until one has valid inputs; the last one gets the full search."""
 DESCENTS = 2
 """The same where a descent is wanted: so many attempts with a small budget for it come first."""
 FAMILY = 8
@@ -70,7 +70,7 @@ DIMENSIONS = 4
 
 @dataclass(frozen=True)
 class Parts:
-    """What the case generators of a producer share, whatever their configuration."""
+    """The parts that the case generators of a producer share in all configurations."""
 
     registry: OpRegistry
     motifs: Sequence[Motif]
@@ -148,7 +148,8 @@ class CaseGenerator:
         return self._make(id_, rng, self.targets, self.generate, report, died)
 
     def _corpus(self, index: int) -> Sequence[Kept]:
-        """What the graph of an index may start from; a function of it, as the graph is.
+        """The graphs that the graph of an index may start from; a function of the index, as the
+        graph is.
 
         Where graphs are mutated, the first of FAMILY indexes is made anew, and the others of it.
         """
@@ -160,8 +161,8 @@ class CaseGenerator:
 
     def motif_turns(self, catalog: Catalog, index: int) -> Sequence[MotifTurn]:
         """The motifs that the graph of an index tries first."""
-        found = skeleton_turns(catalog, self.seed, index, self.config.skeleton_share)
-        return found or motif_turns(catalog, self.seed, index // self.config.among)
+        skeletons = skeleton_turns(catalog, self.seed, index, self.config.skeleton_share)
+        return skeletons or motif_turns(catalog, self.seed, index // self.config.among)
 
     def _parent(self, index: int) -> Sequence[Kept]:
         """The graph of an index with its values; none if no inputs were found."""
@@ -174,8 +175,10 @@ class CaseGenerator:
         turns = self.motif_turns(targets.catalog, index)
         rng.random()  # as in _make, so that it is the graph of that index
         made = engine("direct", targets.catalog, config).next(rng, (), target, turns)
-        found = search(made.graph, random.Random(rng.random()), DRAWS_ONLY)
-        return [Kept(made.graph, found.values, made.motifs)] if isinstance(found, Found) else ()
+        searched = search(made.graph, random.Random(rng.random()), DRAWS_ONLY)
+        if not isinstance(searched, Found):
+            return ()
+        return [Kept(made.graph, searched.values, made.motifs)]
 
     def probe(
         self, probe: Probe, report: Report, died: tuple[str, str] | None = None
@@ -215,27 +218,27 @@ class CaseGenerator:
                     graph, exporter = self._sized(made, rng) if sized else self._plain(made)
                     case.graph = written = graph.view()
                 with case.phase("inputs"):
-                    found = search(graph, random.Random(rng.random()), budget, known=made.known)
-                if isinstance(found, Found):
+                    searched = search(graph, random.Random(rng.random()), budget, known=made.known)
+                if isinstance(searched, Found):
                     break
                 case.discarded += 1
-            if isinstance(found, NotFound):
-                return case.failed(found.reason, stage="inputs")
+            if isinstance(searched, NotFound):
+                return case.failed(searched.reason, stage="inputs")
             twin = None
             if isinstance(id_, Numbered) and exporter != DYNAMIC:
                 with case.phase("generate"):
-                    twin = self._twin(graph, found, id_.index, targets.catalog, config)
+                    twin = self._twin(graph, searched, id_.index, targets.catalog, config)
             if twin is not None:
-                graph, found = twin.graph, _with_values(found, twin)
+                graph, searched = twin.graph, _with_values(searched, twin)
                 case.graph = written = graph.view()
             if self.config.edges:
-                found = _at_edges(graph, random.Random(rng.random()), found)
+                searched = _at_edges(graph, random.Random(rng.random()), searched)
             with case.phase("export"):
                 if died and exporter != DIRECT:
                     cause = ExporterDied(*died)
                     raise ExportError(exporter, self.config.opset, cause) from cause
                 export = self._exporters[exporter].export
-                model = export(graph, found.weights, found.inputs, self.config.opset)
+                model = export(graph, searched.weights, searched.inputs, self.config.opset)
                 plain = b""
                 if exporter == DIRECT and isinstance(id_, Numbered):
                     model, plain, exporter = self._rewritten(model, id_.index)
@@ -247,9 +250,9 @@ class CaseGenerator:
             id=id_,
             graph=written,
             model=model,
-            inputs=found.inputs,
-            weights=found.weights,
-            expected=found.outputs,
+            inputs=searched.inputs,
+            weights=searched.weights,
+            expected=searched.outputs,
             exporter=exporter,
             opset=self.config.opset,
             seconds=case.seconds,
@@ -262,7 +265,7 @@ class CaseGenerator:
         )
 
     def _twin(
-        self, graph: Graph, found: Found, index: int, catalog: Catalog, config: GenerateConfig
+        self, graph: Graph, searched: Found, index: int, catalog: Catalog, config: GenerateConfig
     ) -> Twin | None:
         """The quantised twin of the graph of an index, if it is to have one; the draw is that of an
         index alone, so that the share changes no graph.
@@ -271,14 +274,14 @@ class CaseGenerator:
         if self.config.edges or rng.random() >= self.config.quantize:
             return None
         form = Form(catalog, config.exporter, config.opset, frozenset(config.avoid))
-        made = quantised_twin(graph, found.values, form, rng)
+        made = quantised_twin(graph, searched.values, form, rng)
         if made is not None:
             made.graph.verify()
         return made
 
     def _rewritten(self, model: bytes, index: int) -> tuple[bytes, bytes, str]:
-        """The model, what it was before if it was rewritten, and its form; the draw is that of an
-        index alone, so that the share changes no graph.
+        """The model, the model before rewriting if it was rewritten, and its form; the draw is that
+        of an index alone, so that the share changes no graph.
         """
         rng = random.Random(f"{self.seed}/{index}/rewrites")
         share = self.config.rewrites
@@ -291,35 +294,35 @@ class CaseGenerator:
         return after, model if steps else b"", form_name(DIRECT, steps)
 
     def _plain(self, made: Generated) -> tuple[Graph, str]:
-        """The graph and what exports it."""
+        """The graph and its exporter."""
         return made.graph, self.config.exporter
 
     def _sized(self, made: Generated, rng: random.Random) -> tuple[Graph, str]:
-        """The graph at several sizes, if a dimension can be symbolic, and what exports it."""
+        """The graph at several sizes, if a dimension can be symbolic, and its exporter."""
         whole = None
         if made.resizable:
             whole = _at_several_sizes(made.resizable, rng, self.config.opset)
         return self._plain(made) if whole is None else (whole, DYNAMIC)
 
 
-def _with_values(found: Found, twin: Twin) -> Found:
-    """The inputs that were found, with the weights and the values of a twin."""
+def _with_values(searched: Found, twin: Twin) -> Found:
+    """The result of the input search, with the weights and the values of a twin."""
     graph = twin.graph
     arrays = {n: array(x, graph.type(n).dtype) for n, x in twin.values.items()}
     parts = (graph.inputs, graph.weights, graph.outputs)
     inputs, weights, outputs = ({n: arrays[n] for n in names} for names in parts)
     values = dict(twin.values)
-    return replace(found, inputs=inputs, weights=weights, outputs=outputs, values=values)
+    return replace(searched, inputs=inputs, weights=weights, outputs=outputs, values=values)
 
 
-def _at_edges(graph: Graph, rng: random.Random, found: Found) -> Found:
+def _at_edges(graph: Graph, rng: random.Random, searched: Found) -> Found:
     """The same with edge values in the inputs, unless PyTorch refuses to compute with them."""
-    given = at_edges(graph, rng, found.inputs)
+    given = at_edges(graph, rng, searched.inputs)
     try:
-        outputs = expected(graph, {**given, **found.weights})
+        outputs = expected(graph, {**given, **searched.weights})
     except (ArithmeticError, RuntimeError):  # an integer divided by zero
-        return found
-    return replace(found, inputs=given, outputs=outputs)
+        return searched
+    return replace(searched, inputs=given, outputs=outputs)
 
 
 def _motifs(config: CaseConfig, parts: Parts) -> Sequence[Motif]:
@@ -361,18 +364,18 @@ def _holding(keys: Iterable[str], config: CaseConfig, parts: Parts) -> tuple[str
     """Of some written keys those that hold at the opset of a configuration, without exporters: one
     of a newer opset does where the operator has the same version there.
     """
-    found: list[str] = []
+    holding: list[str] = []
     known = parts.judgements
     for key in map(SupportKey.parse, keys):
         marked = opset_of(key.exporter)
         if not marked:
-            found.append(str(key))
+            holding.append(str(key))
         elif exporter_of(key.exporter) == config.exporter and key.operator in parts.registry:
             spec = parts.registry.get(key.operator)
             own = version_of(spec, config.opset, known)  # type: ignore[arg-type]
             if version_of(spec, marked, known) == own:  # type: ignore[arg-type]
-                found.append(str(key.signature))
-    return tuple(found)
+                holding.append(str(key.signature))
+    return tuple(holding)
 
 
 def _generate(config: CaseConfig) -> GenerateConfig:
@@ -391,11 +394,11 @@ def _operator_weights(config: CaseConfig, specs: Sequence[type[OpSpec]]) -> dict
     """Factors on the frequencies of operators: those that few of the drawn opsets have are the more
     frequent where they are, up to SCARCE times.
     """
-    found, drawn = {}, sorted(config.drawn)
+    weights, drawn = {}, sorted(config.drawn)
     for spec in specs:
         having = len(drawn) - bisect_left(drawn, spec.since)
-        found[spec.name] = min(len(drawn) / having, SCARCE) if having else 1.0
-    return {name: weight for name, weight in found.items() if weight != 1.0}
+        weights[spec.name] = min(len(drawn) / having, SCARCE) if having else 1.0
+    return {name: weight for name, weight in weights.items() if weight != 1.0}
 
 
 class _Attempt:

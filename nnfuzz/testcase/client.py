@@ -110,15 +110,15 @@ class ProducerClient:
         except ProducerUnavailable:
             raise
         except ProducerError as error:
-            told = str(error).partition("\n")[0].removeprefix(f"{Unreadable.__module__}.")
-            raise Unreadable(f"the test case is damaged: {told}") from error
+            message = str(error).partition("\n")[0].removeprefix(f"{Unreadable.__module__}.")
+            raise Unreadable(f"the test case is damaged: {message}") from error
 
     def lower(self, case: TestCase) -> TestCase:
         """The case in the direct form. Raises: ProducerError."""
         return self._call(Lower(case))
 
     def reference(self, case: TestCase) -> Outcome:
-        """What ONNX's reference evaluator computes from the model. Raises: ProducerError."""
+        """The outcome of ONNX's reference evaluator for the model. Raises: ProducerError."""
         return self._call(ComputeReference(case))
 
     def expose(self, case: TestCase) -> TestCase:

@@ -1,4 +1,4 @@
-"""A test case of an ONNX model that others have made: its graph, inputs, and what PyTorch computes.
+"""A test case of an ONNX model of others: its graph, inputs, and PyTorch's outputs.
 
 The compilers get the model itself, byte for byte. The graph, which the oracle and the reducer work
 on, has the model's names.
@@ -26,7 +26,7 @@ from nnfuzz.materialize.walk import OWN_DOMAINS, qualified_name, reads
 from nnfuzz.operators.carriers import array
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.testcase.case import ModelError, NoReference, TestCase
-from nnfuzz.testcase.foreign_inputs import NoInputs, found_inputs
+from nnfuzz.testcase.foreign_inputs import NoInputs, search_inputs
 from nnfuzz.testcase.identity import ForeignId
 
 Arrays = Mapping[str, np.ndarray]
@@ -107,8 +107,8 @@ def _case(
     graph = _graph(imported, declared, outputs, model)
     weights = {n: _fit(imported.constants[n], graph, n) for n in graph.weights}
     if inputs is None:
-        found = _searched(graph, weights, seed, model)
-        inputs = {name: _filled(name, declared[name], found, imported) for name in declared}
+        searched = _searched(graph, weights, seed, model)
+        inputs = {name: _filled(name, declared[name], searched, imported) for name in declared}
     _check_shapes(graph, inputs, imported.constants)
     return TestCase(
         id=ForeignId(seed),
@@ -158,8 +158,8 @@ def _graph(
     outputs: tuple[str, ...],
     model: onnx.ModelProto,
 ) -> Graph:
-    """What computes the model's outputs, with the names of the model; without outputs that need
-    what nobody but a compiler can compute. Raises: NoReference, ModelError if none is left.
+    """The graph of the model's outputs, with the names of the model; without outputs that need
+    values that only a compiler can compute. Raises: NoReference, ModelError if none is left.
     """
     rename(imported.graph, imported.names)
     full, computed = imported.graph, imported.graph.producer()
@@ -236,7 +236,7 @@ def _declared(graph: Graph, name: str) -> onnx.ValueInfoProto:
 
 
 def _named(model: onnx.ModelProto, node: onnx.NodeProto) -> str:
-    """How people find a node: its name, or else what it computes, and its operator."""
+    """How people find a node: its name, or else its output, and its operator."""
     kind = qualified_name(node)
     return (
         f"node {node.name!r} ({kind})"
@@ -257,25 +257,25 @@ def _fit(value: np.ndarray, graph: Graph, name: str) -> np.ndarray:
 def _searched(graph: Graph, weights: Arrays, seed: int, model: onnx.ModelProto) -> Arrays:
     """Valid inputs beside the model's own weights. Raises: ModelError."""
     try:
-        return found_inputs(graph, weights, seed)
+        return search_inputs(graph, weights, seed)
     except NoInputs as error:
-        told = str(error)
+        message = str(error)
         if error.position is not None:
             at = graph.nodes[error.position]
             node = node_of(model, at.outputs[0])
             where = (
                 _named(model, node) if node else f"{at.op.name}, which computes {at.outputs[0]!r}"
             )
-            told = f"no valid inputs are found: {where}: {told}"
+            message = f"no valid inputs are found: {where}: {message}"
         raise ModelError(
-            f"{told}; give inputs of your own (--inputs FILE.npz, or inputs=)"
+            f"{message}; give inputs of your own (--inputs FILE.npz, or inputs=)"
         ) from error
 
 
-def _filled(name: str, spec: TensorSpec, found: Arrays, imported: ImportedModel) -> np.ndarray:
+def _filled(name: str, spec: TensorSpec, arrays: Arrays, imported: ImportedModel) -> np.ndarray:
     """An input; zeros where the outputs do not depend on it."""
-    if name in found:
-        return found[name]
+    if name in arrays:
+        return arrays[name]
     if name in imported.constants:  # it decides on shapes
         return imported.constants[name]
     return np.zeros([size or 1 for size in spec.shape], spec.dtype)
@@ -297,6 +297,6 @@ def _expected(graph: Graph, params: Arrays) -> dict[str, np.ndarray]:
     wanted = {name: params[name] for name in (*graph.inputs, *graph.weights)}
     try:
         values = execute(graph, tensors(wanted))
-    except Exception as error:  # whatever PyTorch raises for these inputs
+    except Exception as error:  # PyTorch may raise anything for these inputs
         raise ModelError(f"PyTorch cannot run the model on these inputs: {error}") from error
     return {name: array(values[name], graph.type(name).dtype) for name in graph.outputs}

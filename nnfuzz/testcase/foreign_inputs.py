@@ -1,8 +1,8 @@
-"""Inputs for a model that others have made: valid ones, or what stands in the way of them.
+"""Inputs for a model that others have made: valid ones, or the obstacle to them.
 
-A model of somebody else holds what generation avoids: masks of -inf, constants near the greatest
+A foreign model holds values that generation avoids: masks of -inf, constants near the greatest
 number, integers that mean "look here" or "leave this out". So the search runs several times, under
-assumptions that get stronger (`_attempts`); what it finds is tried on the model as it is.
+assumptions that get stronger (`_attempts`); its inputs are tried on the model as it is.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from nnfuzz.operators.operator import ANY_RANGE, Range
 
 Arrays = Mapping[str, np.ndarray]
 STAND_IN = 1e4
-"""What an infinite or enormous constant is taken for while inputs are searched: exp(-1e4) is 0 in
+"""The stand-in for infinite or enormous constants while inputs are searched: exp(-1e4) is 0 in
 every dtype, as exp(-inf) is."""
 TRIALS = 24
 """Draws in which the values around a node are looked at that no inputs suit."""
@@ -36,15 +36,18 @@ KEPT = 2 / 3
 
 
 class NoInputs(Exception):
-    """No valid inputs are found; the message says why. position: of the node in the way, if any."""
+    """The search for valid inputs failed; the message has the reason. position: of the node in the
+    way, if any.
+    """
 
     def __init__(self, message: str, position: int | None = None) -> None:
         super().__init__(message)
         self.position = position
 
 
-def found_inputs(graph: Graph, weights: Arrays, seed: int) -> Arrays:
-    """Inputs under which no value is NaN or infinite, but for what infinite constants make.
+def search_inputs(graph: Graph, weights: Arrays, seed: int) -> Arrays:
+    """Inputs under which no value is NaN or infinite, but for values that infinite constants make
+    so.
 
     A function of the arguments. Raises: NoInputs.
     """
@@ -52,15 +55,15 @@ def found_inputs(graph: Graph, weights: Arrays, seed: int) -> Arrays:
     failed: NotFound | Exception | None = None
     for given in _attempts(graph, weights):
         try:
-            found = search(graph, random.Random(seed), MODERATE, given)
+            searched = search(graph, random.Random(seed), MODERATE, given)
         except Exception as error:  # weights or inputs that an operator cannot take
             failed = failed or error
             continue
-        if isinstance(found, NotFound):
-            failed = failed or found
+        if isinstance(searched, NotFound):
+            failed = failed or searched
             continue
-        ends = _with_ends(graph, found.inputs)
-        for inputs in (ends, found.inputs):
+        ends = _with_ends(graph, searched.inputs)
+        for inputs in (ends, searched.inputs):
             share = _finite(graph, {**inputs, **weights})
             if share == 1:
                 return inputs
@@ -69,14 +72,14 @@ def found_inputs(graph: Graph, weights: Arrays, seed: int) -> Arrays:
         return second
     if isinstance(failed, NotFound) and failed.violations:
         position = max(failed.violations, key=failed.violations.__getitem__)
-        told = _obstacle(graph, weights, position, seed)
+        obstacle = _obstacle(graph, weights, position, seed)
         tried = f"it is valid in none of {failed.draws} draws and {failed.steps} gradient steps"
-        raise NoInputs(told or tried, position)
+        raise NoInputs(obstacle or tried, position)
     raise NoInputs(f"PyTorch cannot run the model: {failed}")
 
 
 def _attempts(graph: Graph, weights: Arrays) -> Iterator[Arrays]:
-    """What is given to the search, one after the other: the weights; with stand-ins for infinities
+    """The weights of the searches, one after the other: as they are; with stand-ins for infinities
     and enormous numbers; and with masks for inputs that may be such."""
     tamed = {name: _tamed(value, graph.type(name).dtype) for name, value in weights.items()}
     changed = any(tamed[name] is not weights[name] for name in weights)
@@ -89,7 +92,7 @@ def _attempts(graph: Graph, weights: Arrays) -> Iterator[Arrays]:
 
 
 def _tamed(value: np.ndarray, dtype: DType) -> np.ndarray:
-    """The array, with stand-ins for what is too large to be squared; itself if nothing is."""
+    """The array, with stand-ins for numbers too large to be squared; itself if there are none."""
     if not dtype.is_float:
         return value
     most = math.sqrt(float(ml_dtypes.finfo(dtype.numpy).max))
@@ -104,15 +107,15 @@ def _masks(graph: Graph) -> dict[str, np.ndarray]:
     """Ones with zeros at the end of the last axis, for integer and boolean inputs that are no
     indices."""
     indices = index_ranges(graph)
-    found = {}
+    masks = {}
     for name in graph.inputs:
         type_ = graph.type(name)
         if name not in indices and not type_.dtype.is_float and type_.dtype.native:
             mask = np.ones(type_.sizes, type_.dtype.numpy)
             if mask.ndim:
                 mask[..., math.ceil(mask.shape[-1] * KEPT) :] = 0
-            found[name] = mask
-    return found
+            masks[name] = mask
+    return masks
 
 
 def _with_ends(graph: Graph, inputs: Arrays) -> Arrays:
@@ -130,43 +133,43 @@ def _finite(graph: Graph, params: Arrays) -> float:
     """The share of the outputs' elements that are finite on the model's own weights."""
     values = execute(graph, tensors({n: params[n] for n in (*graph.inputs, *graph.weights)}))
     outputs = (plain(array(values[n], graph.type(n).dtype)).ravel() for n in graph.outputs)
-    told = np.concatenate([np.isfinite(a) for a in outputs])
-    return float(told.mean()) if told.size else 1.0
+    finite = np.concatenate([np.isfinite(a) for a in outputs])
+    return float(finite.mean()) if finite.size else 1.0
 
 
-# -- what stands in the way -----------------------------------------------------------------------
+# -- obstacles ------------------------------------------------------------------------------------
 
 
 def _obstacle(graph: Graph, weights: Arrays, position: int, seed: int) -> str:
-    """What is wrong with the inputs of a node, which is the subject; "" if no draw gets to it."""
+    """Why the inputs of a node are invalid, a sentence about the node; "" if no draw gets to it."""
     node = graph.nodes[position]
     bounds = _bounds(graph, weights)
     ranges = [bounds[name] for name in node.inputs]
-    if not node.op.feasible(*ranges) and (told := _described(node, ranges)):
-        return f"{told} whatever the inputs are, and it is not defined there"
+    if not node.op.feasible(*ranges) and (described := _described(node, ranges)):
+        return f"{described} whatever the inputs are, and it is not defined there"
     tamed = {name: _tamed(value, graph.type(name).dtype) for name, value in weights.items()}
-    seen, cause = _observed(graph, weights, position, seed)
-    if not seen:
-        seen, cause = _observed(graph, tamed, position, seed)
+    observed, cause = _observed(graph, weights, position, seed)
+    if not observed:
+        observed, cause = _observed(graph, tamed, position, seed)
     why = (
         "its result is not finite"
         if cause is InvalidCause.FINITE
         else "it is undefined there or overflows"
     )
-    told = _described(node, seen)
-    return f"{told} in each of {TRIALS} trials, and {why}" if told else ""
+    described = _described(node, observed)
+    return f"{described} in each of {TRIALS} trials, and {why}" if described else ""
 
 
 def _bounds(graph: Graph, weights: Arrays) -> dict[str, Range]:
-    """A range for every value that its elements are in, whatever the inputs are."""
-    found = {name: _admitted(graph.type(name).dtype) for name in graph.values}
-    found |= {name: _range(weights[name]) for name in graph.weights}
+    """A range for every value that holds its elements for all inputs."""
+    bounds = {name: _admitted(graph.type(name).dtype) for name in graph.values}
+    bounds |= {name: _range(weights[name]) for name in graph.weights}
     for node in graph.nodes:
         if len(node.outputs) == 1:
-            own = node.op.value_range(*(found[name] for name in node.inputs))
-            lo, hi = found[node.outputs[0]]
-            found[node.outputs[0]] = max(lo, own[0]), min(hi, own[1])
-    return found
+            own = node.op.value_range(*(bounds[name] for name in node.inputs))
+            lo, hi = bounds[node.outputs[0]]
+            bounds[node.outputs[0]] = max(lo, own[0]), min(hi, own[1])
+    return bounds
 
 
 def _admitted(dtype: DType) -> Range:
@@ -184,7 +187,7 @@ def _observed(
     """The ranges that a node's inputs have in draws that get to it, and why it was not valid."""
     program, dice = Program(graph), np.random.default_rng(seed)
     hints = index_ranges(graph)
-    found: list[Range] = []
+    ranges: list[Range] = []
     cause = None
     for trial in range(TRIALS):
         drawn = {n: draw_array(dice, graph.type(n), hints.get(n), trial) for n in graph.inputs}
@@ -195,8 +198,8 @@ def _observed(
         cause = violation.cause
         names = graph.nodes[position].inputs
         own = [_range(array(values[n], graph.type(n).dtype)) for n in names]
-        found = [_union(a, b) for a, b in zip(found, own)] if found else own
-    return found, cause
+        ranges = [_union(a, b) for a, b in zip(ranges, own)] if ranges else own
+    return ranges, cause
 
 
 def _union(one: Range, other: Range) -> Range:
@@ -205,8 +208,8 @@ def _union(one: Range, other: Range) -> Range:
 
 def _described(node: Node, ranges: Sequence[Range]) -> str:
     """Which inputs of a node are in which ranges; "" if nothing is known of any."""
-    told = {name: _spoken(range_) for name, range_ in zip(node.inputs, ranges)}
-    return " and ".join(f"its input {n!r} is {spoken}" for n, spoken in told.items() if spoken)
+    texts = {name: _spoken(range_) for name, range_ in zip(node.inputs, ranges)}
+    return " and ".join(f"its input {n!r} is {spoken}" for n, spoken in texts.items() if spoken)
 
 
 def _spoken(range_: Range) -> str:

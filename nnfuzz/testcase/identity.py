@@ -1,4 +1,4 @@
-"""What a test case is: a campaign's by its index, a probe of one operator, or somebody's model.
+"""The identity of a test case: a campaign's index, a probe of one operator, or a foreign model.
 
 `str` writes it, for messages, frames and stored campaigns; `parse_id` reads it.
 """
@@ -13,15 +13,15 @@ from nnfuzz.ir.support_key import SupportKey
 
 
 class _Written:
-    """What the three kinds of test share: each is written as its text."""
+    """The base of the three kinds of test: each is written as its text."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """Raises: Unreadable if the text names no test, or one of another kind."""
-        found = parse_id(text)
-        if not isinstance(found, cls):
+        parsed = parse_id(text)
+        if not isinstance(parsed, cls):
             raise Unreadable(f"{text!r} is of another kind")
-        return found
+        return parsed
 
 
 @dataclass(frozen=True, order=True)

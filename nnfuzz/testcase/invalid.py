@@ -30,10 +30,10 @@ def produce_invalid(generator: CaseGenerator, index: int, report: Report) -> Tes
     for _ in range(ATTEMPTS if keys else 0):
         base = _base(generator, kind, keys, rng, report)
         if isinstance(base, TestCase):
-            found = disrupted(kind, base.model, base.inputs, rng)
-            if found is not None:
-                made = {"model": found.model, "inputs": found.inputs, "fault": found.fault}
-                plain, inputs = found.valid
+            faulty = disrupted(kind, base.model, base.inputs, rng)
+            if faulty is not None:
+                made = {"model": faulty.model, "inputs": faulty.inputs, "fault": faulty.fault}
+                plain, inputs = faulty.valid
                 before = {"plain": plain, "plain_inputs": inputs}
                 return replace(base, id=id_, weights={}, expected={}, **made, **before)  # type: ignore[arg-type]
     if isinstance(base, NotProduced) and base.stage == "fault":

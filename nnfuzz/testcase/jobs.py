@@ -46,7 +46,7 @@ class Produce(Job[TestCase | NotProduced]):
 
 
 def made_for(test: TestId, made: TestCase | NotProduced) -> TestCase | NotProduced:
-    """What was made, checked. Raises: ValueError if it is damaged, or not of this test."""
+    """The checked result. Raises: ValueError if it is damaged, or not of this test."""
     if made.id != test:
         raise ValueError(f"{made.id} instead of {test}")
     return made.checked()
@@ -54,8 +54,8 @@ def made_for(test: TestId, made: TestCase | NotProduced) -> TestCase | NotProduc
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What a producer may use. signatures: keys by exporter. variables: by operator, the first
-    input that binds each type variable, in a key's order. notes: lines for the user.
+    """The signatures that a producer may use. signatures: keys by exporter. variables: by operator,
+    the first input that binds each type variable, in a key's order. notes: lines for the user.
     """
 
     signatures: dict[str, list[str]]
@@ -120,7 +120,7 @@ class ComputeReference(Job[Outcome]):
 
 @dataclass(frozen=True, eq=False)
 class ComputedReference:
-    """The outputs of a target. habits: what its compiler computes otherwise everywhere."""
+    """The outputs of a target. habits: of its compiler."""
 
     target: Target
     outputs: Mapping[str, np.ndarray]

@@ -1,4 +1,4 @@
-"""Makes the test cases of a campaign, whichever exporter they are for, and judges outputs."""
+"""Makes the test cases of a campaign for all exporters, and judges outputs."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Producer:
     def configure(self, config: CaseConfig) -> None:
         """From now on, makes the test cases of another configuration with the same plug-ins.
 
-        What has been read and learnt already is kept. Raises: as the constructor does.
+        Files that were read and answers that were learnt are kept. Raises: as the constructor does.
         """
         self._read_motifs(config)
         self.edges = config.edges
@@ -92,8 +92,8 @@ class Producer:
                 del self._drawn[name]
                 empty[name] = error
         if not self._drawn:
-            told = "; ".join(f"exporter {name}: {error}" for name, error in empty.items())
-            raise NothingLeft(f"{told} (nnfuzz ops says what exporters write)")
+            reasons = "; ".join(f"exporter {name}: {error}" for name, error in empty.items())
+            raise NothingLeft(f"{reasons} (nnfuzz ops lists the operators that exporters write)")
         self._wanted = config.operators
         self._left_out = [f"exporter {name} is left out: {empty[name]}" for name in empty]
         self._parts.judgements.save()
@@ -154,29 +154,29 @@ class Producer:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What users should know of what they have asked for, one line each."""
+        """Notes to users on the settings that they have chosen, one line each."""
         seeds = (note for names in self._drawn.values() for note in self._first(names).seeds.notes)
         used = {name for keys in self.signatures().values() for name in operators_in(keys)}
         wanted = self.registry.select(self._wanted).specs() if self._wanted else ()
         unused = [spec.name for spec in wanted if spec.name not in used]
-        told = f"{', '.join(unused)}: no signature is left with these settings (nnfuzz ops)"
-        notes = (*self.registry.notes, *self._left_out, *seeds, *([told] if unused else []))
+        unused_note = f"{', '.join(unused)}: no signature is left with these settings (nnfuzz ops)"
+        notes = (*self.registry.notes, *self._left_out, *seeds, *([unused_note] if unused else []))
         return tuple(dict.fromkeys(notes))
 
     def signatures(self) -> dict[str, list[str]]:
         """Per exporter, the keys of all operator signatures that generation may use; of opsets that
         are drawn, each signature at the newest opset of every version of its operator.
         """
-        found: dict[str, list[str]] = {}
+        by_writer: dict[str, list[str]] = {}
         for exporter in self._drawn:
             opsets = self._config.drawing(exporter)
             if not opsets:
-                found[exporter] = self._generator(exporter).catalog.signature_keys()
+                by_writer[exporter] = self._generator(exporter).catalog.signature_keys()
             for opset in opsets:
                 own = self._config.only(writer(exporter, opset))
-                found[own.writer] = newest_signatures(own, self._parts, opsets)
+                by_writer[own.writer] = newest_signatures(own, self._parts, opsets)
         self._parts.judgements.save()
-        return {name: keys for name, keys in found.items() if keys}
+        return {name: keys for name, keys in by_writer.items() if keys}
 
     def variables(self) -> dict[str, list[int]]:
         """Per operator, the first input that binds each type variable, in a key's order."""
@@ -223,8 +223,9 @@ class Producer:
         raise ValueError(f"{id_} is not made by a producer of seed {self.seed}")
 
     def _of_probes(self, exporter: str) -> CaseGenerator:
-        """Knows nothing of what other tests have shown: in a cluster, who decides the epochs anew
-        probes beside tests of later ones, in which the same signatures are refused already.
+        """A generator that knows no results of other tests. In a cluster, a node that decides the
+        epochs anew probes beside tests of later epochs, in which the same signatures are refused
+        already.
         """
         if exporter not in self._probing:
             own = self._plain.only(exporter)
@@ -306,10 +307,10 @@ class Producer:
         only: Sequence[str] = (),
         habits: Mapping[Target, Habits] = MappingProxyType({}),
     ) -> Verdict:
-        """Holds the outputs of targets against the envelope; those of native PyTorch as well.
+        """Compares the outputs of targets with the envelope; those of native PyTorch as well.
 
         only: the outputs to look at; default: all. The targets of a compiler are not independent.
-        habits: of compilers; the verdict says where they account for what is wrong.
+        habits: of compilers; the verdict says where they explain a mismatch.
         """
         graph = self.load(case)
         if only:
@@ -323,18 +324,18 @@ class Producer:
         if own := self.criterion:  # PyTorch need not meet it
             narrow = {name: own.narrowed(e) for name, e in bounds.envelopes.items()}
             bounds, groups = replace(bounds, envelopes=narrow), {}
-        found = judged(bounds, everything, groups.values())
-        told = {
+        plain = judged(bounds, everything, groups.values())
+        explained = {
             target: explanation(own, graph, params, outputs[target], [m.output for m in wrong])
             for target, own in habits.items()
-            if (wrong := found.mismatches.get(target))
+            if (wrong := plain.mismatches.get(target))
         }
         return replace(
-            found,
-            accuracy=accuracy(bounds.envelopes, everything, found.mismatches),
-            explained={target: own for target, (own, _) in told.items() if own},
-            habitual={t: tuple(sorted(ns)) for t, (own, ns) in told.items() if ns and not own},
+            plain,
+            accuracy=accuracy(bounds.envelopes, everything, plain.mismatches),
+            explained={target: own for target, (own, _) in explained.items() if own},
+            habitual={t: tuple(sorted(ns)) for t, (own, ns) in explained.items() if ns and not own},
             disputes=disputes(
-                bounds, params, {t: own for t, own in outputs.items() if not found.mismatches[t]}
+                bounds, params, {t: own for t, own in outputs.items() if not plain.mismatches[t]}
             ),
         )

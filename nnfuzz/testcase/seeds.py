@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class SeedError(Unreadable):
-    """Seed models that cannot be used; the message says why."""
+    """Seed models that cannot be used; the message has the reason."""
 
 
 @dataclass(frozen=True)
 class SeedModels:
-    """The starting graphs. notes: what users should know about files, one line each."""
+    """The starting graphs. notes: on files, for users, one line each."""
 
     graphs: tuple[Graph, ...] = ()
     notes: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ def _load(config: CaseConfig, registry: OpRegistry) -> SeedModels:
 
 
 def _start(file: str, config: CaseConfig, registry: OpRegistry) -> tuple[Graph | None, str]:
-    """The graph of a model, if it can be used, and what users should know about it."""
+    """The graph of a model, if it can be used, and notes on it for users."""
     from nnfuzz.materialize.importing import import_onnx, opaque_nodes
     from nnfuzz.materialize.static import OnnxImportError
 
@@ -92,7 +92,7 @@ def _start(file: str, config: CaseConfig, registry: OpRegistry) -> tuple[Graph |
         imported = import_onnx(read_model(file), registry, config.opset)
     except (OnnxImportError, Unreadable) as error:
         return None, f"seed model {file} is left out: {error}"
-    except Exception as error:  # whatever a broken file leads to
+    except Exception as error:  # a broken file may lead to any error
         return None, f"seed model {file} is left out: {type(error).__name__}: {error}"
     opaque = opaque_nodes(imported.graph)
     if opaque and config.exporter != "direct":
@@ -102,7 +102,7 @@ def _start(file: str, config: CaseConfig, registry: OpRegistry) -> tuple[Graph |
 
 
 def _facts(imported: ImportedModel) -> Iterator[str]:
-    """Sizes that were chosen, and what the graph lacks of the model."""
+    """Sizes that were chosen, and the parts of the model that the graph lacks."""
     if imported.sizes:
         yield ", ".join(f"{name} = {size}" for name, size in imported.sizes.items())
     if imported.lost:

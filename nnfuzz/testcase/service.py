@@ -51,7 +51,7 @@ class ProducerService(Service):
     """One per worker; loads operator specs once."""
 
     def __init__(self, seed: int, config: Mapping[str, Json], cache: str = "") -> None:
-        """cache: the folder of what is kept for other processes; "" for none."""
+        """cache: the folder of files for other processes; "" for none."""
         from nnfuzz.testcase.producer import Producer
 
         gc.set_threshold(*COLLECTED)
@@ -104,11 +104,11 @@ def _reference(case: TestCase) -> Outcome:
     target = Target(REFERENCE, onnx.__version__, form=case.exporter)
     try:
         session = ReferenceEvaluator(onnx.load_model_from_string(case.model))
-        found = session.run(None, dict(case.inputs))
+        results = session.run(None, dict(case.inputs))
     except Exception as error:
         message = f"{type(error).__name__}: {error}"
         return Outcome(OutcomeKind.UNSUPPORTED, Stage.EXECUTE, target, message=message)
-    outputs = dict(zip(session.output_names, map(np.asarray, found), strict=True))
+    outputs = dict(zip(session.output_names, map(np.asarray, results), strict=True))
     return Outcome(OutcomeKind.OK, Stage.EXECUTE, target, outputs=outputs)
 
 

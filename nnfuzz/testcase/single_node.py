@@ -1,4 +1,4 @@
-"""One node of an ONNX model as a model of its own, fed with what it reads there."""
+"""One node of an ONNX model as a model of its own, with the inputs that it reads there."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def _free(model: onnx.ModelProto, inputs: Arrays) -> set[str]:
 
 
 def _tensor(values: Mapping[str, object], name: str) -> np.ndarray:
-    found = values.get(name)
-    if not isinstance(found, (np.ndarray, np.generic)):
+    value = values.get(name)
+    if not isinstance(value, (np.ndarray, np.generic)):
         raise ModelError(f"{name} is no tensor")
-    return np.asarray(found)
+    return np.asarray(value)
 
 
 def _type(array: np.ndarray) -> TensorType:

@@ -78,12 +78,12 @@ def blamed(
     message, stage = parts["message"], failure.stage
     imported = stage is Stage.IMPORT
     own = operator or graph.nodes[0].op
-    told = parts.get("about", "")
-    if branches and told in ("", "shape") and stage is not Stage.EXECUTE:
+    about = parts.get("about", "")
+    if branches and about in ("", "shape") and stage is not Stage.EXECUTE:
         return dict.fromkeys(_ERROR) | {RESULT: "use", "of": ["If"]}
     written = as_written(graph, types)
-    suspects = _suspects(told, parts.get("at", ()), written) if several else None
-    if not several and imported and told == "dtype" and _unlike(message, graph):
+    suspects = _suspects(about, parts.get("at", ()), written) if several else None
+    if not several and imported and about == "dtype" and _unlike(message, graph):
         suspects = _result("dtype", [own])
     if suspects:
         return suspects
@@ -146,5 +146,5 @@ def _generalised(message: str, graph: GraphView, stage: Stage, operator: str) ->
 
 def _operators(graph: GraphView, operator: str = "") -> list[str]:
     """In order of computation; and that of the ONNX model, if it is only one."""
-    found = [*graph.operators, operator]
-    return list(dict.fromkeys(name for name in found if name))
+    names = [*graph.operators, operator]
+    return list(dict.fromkeys(name for name in names if name))

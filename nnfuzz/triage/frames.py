@@ -57,8 +57,8 @@ def innermost_line(text: str) -> str:
     if panicked := _PANICKED.search(text):
         return f"{panicked[1]}:{panicked[2]}"
     _, _, last = text.rpartition("Traceback (most recent call last)")
-    found = [match for line in last.splitlines() if (match := _PYTHON.match(line))]
-    foreign = [match for match in found if not _OURS.search(match.group(1))]
+    frames = [match for line in last.splitlines() if (match := _PYTHON.match(line))]
+    foreign = [match for match in frames if not _OURS.search(match.group(1))]
     if not foreign:
         return ""
     inner = foreign[0 if _FIRST.search(text) else -1]

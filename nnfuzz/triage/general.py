@@ -79,13 +79,13 @@ def without_calls(message: str) -> str:
 
 
 def from_last_location(message: str) -> str:
-    """What a normalised message says from its last source file and function on; "" if none.
+    """The part of a normalised message from its last source file and function on; "" if none.
 
     Template arguments go: "pool.h Pool::Pool(const Info&) [with Info = X] bad" is bad in whatever
     instance. So does the end of a text that may have been cut at any place.
     """
-    found = [match.start() for match in _LOCATION.finditer(message)]
-    return _BOUND.sub("", message[found[-1] :])[:_LOCATED] if found else ""
+    starts = [match.start() for match in _LOCATION.finditer(message)]
+    return _BOUND.sub("", message[starts[-1] :])[:_LOCATED] if starts else ""
 
 
 def coarse_graph(graph: GraphView, operator: str = "") -> GraphView:
@@ -98,21 +98,21 @@ def coarse_graph(graph: GraphView, operator: str = "") -> GraphView:
 
 
 def data_operators(model: bytes) -> list[tuple[str, str]]:
-    """What a serialized ONNX model applies to its inputs, in order, with the name of what each
-    computes.
+    """The operators that a serialized ONNX model applies to its inputs, in order, with the output
+    of each computes.
 
-    What is computed from constants and shapes does not count.
+    Operators on constants and shapes do not count.
     """
     import onnx
 
     graph = onnx.load_model_from_string(model).graph
     data = {value.name for value in graph.input} - {tensor.name for tensor in graph.initializer}
-    found = []
+    operators = []
     for node in graph.node:
         if not data.isdisjoint(node.input) and node.op_type not in _STATIC:
             data.update(node.output)
-            found.append((node.op_type, node.output[0]))
-    return found
+            operators.append((node.op_type, node.output[0]))
+    return operators
 
 
 def operator_types(model: bytes) -> set[str]:
@@ -151,8 +151,8 @@ def sole_operator(model: bytes, graph: GraphView = NO_GRAPH) -> str:
     own = {*graph.operators} if graph else set()
     if len(own) == 1 and (called := onnx_type(min(own), operator_types(model))):
         return called
-    found = data_operators(model)
-    return found[0][0] if len(found) == 1 else ""
+    operators = data_operators(model)
+    return operators[0][0] if len(operators) == 1 else ""
 
 
 def branches_added(model: bytes, graph: GraphView) -> bool:
@@ -215,11 +215,11 @@ def between(graph: GraphView, operator: str) -> list[str]:
 
 
 def switches(graph: GraphView, operator: str) -> list[str]:
-    """What is switched on at the nodes of a graph of a single operator of ONNX: modes by name that
-    are no default of the operator, and numbers whose default is 0. Sorted; none if ONNX has no such
-    operator.
+    """The switches that are on at the nodes of a graph of a single operator of ONNX: modes by name
+    that are no default of the operator, and numbers whose default is 0. Sorted; none if ONNX has no
+    such operator.
 
-    Reduction switches off what a failure does not need.
+    Reduction switches off modes that a failure does not need.
     """
     usual = schema_defaults(operator)
     flags = {name for name, value in usual.items() if value == 0} - _POSITIONS
@@ -276,8 +276,8 @@ def _default(attribute: Any) -> object:
     from onnx import helper
 
     value = attribute.default_value
-    found = helper.get_attribute_value(value) if value.type else None
-    return found.decode() if isinstance(found, bytes) else found
+    default = helper.get_attribute_value(value) if value.type else None
+    return default.decode() if isinstance(default, bytes) else default
 
 
 def signatures(graph: GraphView) -> list[str]:
@@ -294,12 +294,12 @@ def signatures(graph: GraphView) -> list[str]:
 
 
 def dtype_class(dtype: str) -> str:
-    """float, integer or bool; what is unknown stays."""
+    """float, integer or bool; an unknown dtype stays."""
     try:
-        found = DType(dtype)
+        known = DType(dtype)
     except ValueError:
         return dtype
-    return "float" if found.is_float else "integer" if found.is_int else "bool"
+    return "float" if known.is_float else "integer" if known.is_int else "bool"
 
 
 def _plain(name: str) -> str:

@@ -159,8 +159,8 @@ def wrong_of(identity: Identity) -> str:
 
 def message_of(identity: Identity) -> str:
     """The normalised message of an error; "" for other failures."""
-    found = isinstance(identity, ErrorIdentity | RefusalIdentity) and identity.message
-    return found or ""
+    message = isinstance(identity, ErrorIdentity | RefusalIdentity) and identity.message
+    return message or ""
 
 
 def habits_of(identity: Identity) -> tuple[Deviation, ...]:

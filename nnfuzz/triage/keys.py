@@ -104,21 +104,21 @@ def error_keys(
     known. Operators stay in the clause: a compiler that lacks two of them has two gaps.
     """
     parts = failure.signature.parts
-    found = {Key(KeyKind.OPERATORS, ",".join(sorted(graph.operators)))}
+    keys = {Key(KeyKind.OPERATORS, ",".join(sorted(graph.operators)))}
     first = (parts.get("message", ""), parts.get("location", ""))
     for message, location in (first, *parts.get(OTHERS, ())):
         if clause := last_clause(message):
             plain = general_message(clause, _EVERY_DTYPE, ())
-            found.add(Key(KeyKind.CLAUSE, wording(plain)))
+            keys.add(Key(KeyKind.CLAUSE, wording(plain)))
         if location:
-            found.add(Key(KeyKind.LOCATION, location))
+            keys.add(Key(KeyKind.LOCATION, location))
     if line:
-        found |= {Key(KeyKind.LINE, line), Key(KeyKind.SAID, str(refined.get("message", "")))}
+        keys |= {Key(KeyKind.LINE, line), Key(KeyKind.SAID, str(refined.get("message", "")))}
     if signal := parts.get("signal"):
         frames = [frame for frame in parts.get("frames", ()) if is_native(frame)]
         places = zip((KeyKind.FRAME, KeyKind.CALLER), frames[::-1], strict=False)
-        found |= {Key(kind, f"{signal} in {frame}") for kind, frame in places}
-    return {Key(key.kind, f"{failure.compiler} {key.text}") for key in found}
+        keys |= {Key(kind, f"{signal} in {frame}") for kind, frame in places}
+    return {Key(key.kind, f"{failure.compiler} {key.text}") for key in keys}
 
 
 def unread_keys(failure: Failure, refined: Mapping[str, object], written: GraphView) -> set[Key]:
@@ -178,9 +178,9 @@ def boilerplate(findings: Iterable[Collection[Key]]) -> set[Key]:
     places: they belong to a runtime that nobody knows.
     """
     findings = list(findings)
-    counts: Counter[Key] = Counter(key for found in findings for key in found)
+    counts: Counter[Key] = Counter(key for keys in findings for key in keys)
     totals: Counter[tuple[KeyKind, str]] = Counter(
-        kind for found in findings for kind in {(key.kind, _backend(key)) for key in found}
+        kind for keys in findings for kind in {(key.kind, _backend(key)) for key in keys}
     )
     common = {
         key
@@ -194,16 +194,16 @@ def _is_of_runtime(key: Key, findings: Iterable[Collection[Key]]) -> bool:
     """Whether a frame has no caller that stands for half of its findings."""
     if key.kind is not KeyKind.FRAME:
         return False
-    mine = [found for found in findings if key in found]
-    callers = Counter(k for found in mine for k in found if k.kind is KeyKind.CALLER)
+    mine = [keys for keys in findings if key in keys]
+    callers = Counter(k for keys in mine for k in keys if k.kind is KeyKind.CALLER)
     return bool(callers) and 2 * max(callers.values()) < len(mine)
 
 
-def _telling(found: Collection[Key], common: Collection[Key]) -> frozenset[Key]:
+def _telling(keys: Collection[Key], common: Collection[Key]) -> frozenset[Key]:
     """The keys without what is common; a caller takes the place of a frame of a runtime."""
-    runtime = any(key.kind is KeyKind.FRAME for key in {*found} & {*common})
-    callers = {Key(KeyKind.FRAME, key.text) for key in found if key.kind is KeyKind.CALLER}
-    return frozenset((*(key for key in found if key not in common), *(callers if runtime else ())))
+    runtime = any(key.kind is KeyKind.FRAME for key in {*keys} & {*common})
+    callers = {Key(KeyKind.FRAME, key.text) for key in keys if key.kind is KeyKind.CALLER}
+    return frozenset((*(key for key in keys if key not in common), *(callers if runtime else ())))
 
 
 def _backend(key: Key) -> str:
@@ -218,9 +218,9 @@ def grouped(findings: Mapping[Id, Iterable[Key]]) -> dict[Id, Id]:
 
     Findings that share hints only merge with any member that they share enough of them with.
     """
-    keys = {name: frozenset(found) for name, found in findings.items()}
+    keys = {name: frozenset(own) for name, own in findings.items()}
     common = boilerplate(keys.values())
-    keys = {name: _telling(found, common) for name, found in keys.items()}
+    keys = {name: _telling(own, common) for name, own in keys.items()}
     leader = {name: name for name in keys}
 
     def root(name: Id) -> Id:
@@ -230,11 +230,11 @@ def grouped(findings: Mapping[Id, Iterable[Key]]) -> dict[Id, Id]:
 
     order = {name: i for i, name in enumerate(keys)}
     by_key: dict[Key, list[Id]] = {}
-    for name, found in keys.items():
-        for key in sorted(found):
+    for name, own in keys.items():
+        for key in sorted(own):
             for other in by_key.setdefault(key, []):
                 a, b = root(name), root(other)
-                if a != b and (key.is_decisive or have_one_cause(found, keys[other])):
+                if a != b and (key.is_decisive or have_one_cause(own, keys[other])):
                     first, second = sorted((a, b), key=order.__getitem__)
                     leader[second] = first
             by_key[key].append(name)

@@ -101,15 +101,15 @@ class KnownFailures:
         """All that some of the parts know."""
         parts = list(parts)
         return cls(
-            frozenset(found for part in parts for found in part.hashes),
-            tuple(found for part in parts for found in part.patterns),
-            tuple(dict.fromkeys(found for part in parts for found in part.keys)),
+            frozenset(own for part in parts for own in part.hashes),
+            tuple(own for part in parts for own in part.patterns),
+            tuple(dict.fromkeys(own for part in parts for own in part.keys)),
         )
 
     def lines(self) -> tuple[str, ...]:
         """As a file would have them, sorted."""
         patterns = (" ".join(f"{k}={v}" for k, v in sorted(p.items())) for p in self.patterns)
-        keys = (json.dumps(sorted(map(str, found))) for found in self.keys)
+        keys = (json.dumps(sorted(map(str, own))) for own in self.keys)
         return (*sorted(self.hashes), *sorted(patterns), *sorted(keys))
 
     def fits(self, facts: ReducedFacts) -> bool:
@@ -129,7 +129,7 @@ def _keys(line: str, where: str) -> frozenset[Key]:
 
 
 def _pattern(words: Iterable[str], where: str) -> dict[str, str]:
-    found = {}
+    pattern = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or name not in FIELDS or not value:
@@ -138,5 +138,5 @@ def _pattern(words: Iterable[str], where: str) -> dict[str, str]:
                 f"such as the report of a finding shows, nor one of "
                 f"{', '.join(f'{name}=...' for name in FIELDS)}"
             )
-        found[name] = value
-    return found
+        pattern[name] = value
+    return pattern

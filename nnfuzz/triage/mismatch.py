@@ -57,8 +57,8 @@ def first_wrong(
 ) -> WrongOutput | None:
     """Of some targets, the wrong output that comes first in `order`."""
     place = {name: i for i, name in enumerate(order)}
-    found = [w for w in wrong_outputs(verdict) if w.target in targets]
-    return min(found, key=lambda w: place.get(w.output, len(place)), default=None)
+    candidates = [w for w in wrong_outputs(verdict) if w.target in targets]
+    return min(candidates, key=lambda w: place.get(w.output, len(place)), default=None)
 
 
 def few_digits(wrong: WrongOutput, dtype: str) -> bool:

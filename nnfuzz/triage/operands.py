@@ -29,10 +29,10 @@ def wide_operands(case: TestCase, failure: Failure, verdict: Verdict | None) -> 
     shapes = graph.shapes
     arrays = list(_read(case, nodes[0].inputs))
     try:
-        found = [np.broadcast_to(a, shapes[wrong.output])[wrong.worst.index] for a in arrays]
+        values = [np.broadcast_to(a, shapes[wrong.output])[wrong.worst.index] for a in arrays]
     except (ValueError, KeyError, IndexError):
         return ()
-    return tuple(int(x) for x, a in zip(found, arrays, strict=True) if a.dtype.name in _WIDE)
+    return tuple(int(x) for x, a in zip(values, arrays, strict=True) if a.dtype.name in _WIDE)
 
 
 def largest_operand(case: TestCase) -> float:

@@ -89,11 +89,11 @@ class Pattern:
         return nodes, edges
 
     def _dtypes(self) -> list[str]:
-        found: dict[str, None] = {}
+        dtypes: dict[str, None] = {}
         for node in self.nodes:
             inputs, _, output = node.partition("(")[2].partition(")->")
-            found.update(dict.fromkeys([*inputs.split(","), *output.split(",")]))
-        return [dtype for dtype in found if dtype]
+            dtypes.update(dict.fromkeys([*inputs.split(","), *output.split(",")]))
+        return [dtype for dtype in dtypes if dtype]
 
 
 def first_copy(graph: GraphView) -> list[NodeView]:
@@ -125,15 +125,15 @@ def pattern_of(graph: GraphView) -> Pattern:
     graph = replace(graph, nodes=tuple(nodes))
     dtypes = graph.dtypes
     depth: dict[str, int] = {}
-    found = []
+    levelled = []
     for node in graph.nodes:
         inputs, outputs = (
             [dtypes[n] for n in getattr(node, side)] for side in ("inputs", "outputs")
         )
         level = 1 + max((depth.get(name, 0) for name in node.inputs), default=0)
         depth.update(dict.fromkeys(node.outputs, level))
-        found.append((level, f"{node.op}({','.join(inputs)})->{','.join(outputs)}"))
-    texts = [text for _, text in sorted(found)] + [SIZED] * sized
+        levelled.append((level, f"{node.op}({','.join(inputs)})->{','.join(outputs)}"))
+    texts = [text for _, text in sorted(levelled)] + [SIZED] * sized
     return Pattern(tuple(texts), tuple(sorted(edge_keys(graph))))
 
 
@@ -290,7 +290,7 @@ def _where(graph: GraphView, facts: TriageFacts) -> JsonObject:
     operators = {*graph.operators}
     sized = [SIZED] * (SIZED in pattern_of(graph).nodes)
     if facts.operator or len(operators) == 1:
-        found: dict[str, object] = {"operator": facts.operator or min(operators)}
-        return found | ({"sized": True} if sized else {})
+        place: dict[str, object] = {"operator": facts.operator or min(operators)}
+        return place | ({"sized": True} if sized else {})
     coarse = coarse_graph(graph)
     return {"nodes": signatures(coarse) + sized, "edges": list(pattern_of(coarse).edges)}

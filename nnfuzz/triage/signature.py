@@ -106,8 +106,8 @@ class Failure:
     def kinds_of_levels(self) -> str:
         """The levels with commas between; "drawn" for any pipeline with steps."""
         drawn = (bool(Pipeline.parse(level).steps) for level in self.levels)
-        told = ("drawn" if mark else level for level, mark in zip(self.levels, drawn))
-        return ",".join(dict.fromkeys(told))
+        names = ("drawn" if mark else level for level, mark in zip(self.levels, drawn))
+        return ",".join(dict.fromkeys(names))
 
 
 def failures(
@@ -124,15 +124,19 @@ def failures(
     """
     if fault is not None:
         return wrong_answers(outcomes, fault, words_of(graph))
-    found = []
+    distinct = []
     for backend in dict.fromkeys(o.backend for o in outcomes):
         ran = [o for o in outcomes if o.backend == backend]
         targets = {o.target for o in ran if o.kind is not OutcomeKind.UNSUPPORTED}
-        told = {t: habits for t, habits in _explained(verdict).items() if t in targets}
-        wrong = [m for m in wrong_outputs(verdict) if m.target in targets - told.keys()]
-        found += [*_errors(ran, graph), *_habitual(ran, told), *_mismatches(ran, wrong, graph)]
-        found += _disputed(ran, verdict, graph)
-    return found
+        explained = {t: habits for t, habits in _explained(verdict).items() if t in targets}
+        wrong = [m for m in wrong_outputs(verdict) if m.target in targets - explained.keys()]
+        distinct += [
+            *_errors(ran, graph),
+            *_habitual(ran, explained),
+            *_mismatches(ran, wrong, graph),
+        ]
+        distinct += _disputed(ran, verdict, graph)
+    return distinct
 
 
 def export_failure(exporter: str, error_type: str, message: str, traceback: str = "") -> Failure:
@@ -151,7 +155,7 @@ def wrong_answers(
     was that led there, and the operator. That a model is accepted, or takes time or memory without
     end, is known by the kind of fault: one finding for all operators.
     """
-    found = []
+    distinct = []
     for backend in dict.fromkeys(o.backend for o in outcomes):
         ran = [o for o in outcomes if o.backend == backend]
         groups: dict[Observed, list[Outcome]] = {}
@@ -160,8 +164,8 @@ def wrong_answers(
                 groups.setdefault(_refusal(outcome, fault, names), []).append(outcome)
         for identity, group in groups.items():
             title = sentence(fault.kind, _error_title(identity))
-            found.append(_error(group, ran, identity, title))
-    return found
+            distinct.append(_error(group, ran, identity, title))
+    return distinct
 
 
 def _refusal(outcome: Outcome, fault: Fault, names: Collection[str]) -> RefusalIdentity:
@@ -205,8 +209,8 @@ def answering(ran: Iterable[Outcome]) -> tuple[str, ...]:
 
 def level_names(levels: Iterable[str]) -> str:
     """Levels for a title, long pipelines without their steps."""
-    told = ((level, Pipeline.parse(level).brief) for level in levels)
-    return ", ".join(text if len(text) <= _LEVEL_CHARACTERS else brief for text, brief in told)
+    pairs = ((level, Pipeline.parse(level).brief) for level in levels)
+    return ", ".join(text if len(text) <= _LEVEL_CHARACTERS else brief for text, brief in pairs)
 
 
 def error_identity(outcome: Outcome, names: Collection[str] = ()) -> ErrorIdentity:
@@ -323,8 +327,8 @@ def _mismatches(
     same = [m for m in wrong if m.output == first.output and m.kind == first.kind]
     targets = tuple(dict.fromkeys(m.target for m in same))
     operators = neighbourhood(graph, first.output)
-    found = _switched(graph, first.output) or None
-    identity = MismatchIdentity(wrong=first.kind, operators=operators, switches=found)
+    switches_on = _switched(graph, first.output) or None
+    identity = MismatchIdentity(wrong=first.kind, operators=operators, switches=switches_on)
     title = f"wrong {first.kind}" + (f" at {_pattern(operators)}" if operators else "")
     yield _difference(OutcomeKind.MISMATCH, targets, ran, identity, title)
 
@@ -337,19 +341,19 @@ def _switched(graph: GraphView, output: str) -> tuple[str, ...]:
         return ()
     node = graph.makers[output]
     alone = replace(graph, nodes=(node,))
-    found = [text.partition("=")[0] for text in switches(alone, node.op)]
-    return (*found, *(["operands"] if operands(alone, node.op) > 2 else []))
+    names = [text.partition("=")[0] for text in switches(alone, node.op)]
+    return (*names, *(["operands"] if operands(alone, node.op) > 2 else []))
 
 
 def _disputed(
     ran: Sequence[Outcome], verdict: Verdict | None, graph: GraphView
 ) -> Iterable[Failure]:
-    """One failure for the first output of which other targets make something else, where nobody
+    """One failure for the first output that other targets compute otherwise, where nobody
     knows who is right.
     """
     mine = {o.target for o in ran if o.kind is OutcomeKind.DISPUTED}
-    found = verdict.disputes.values() if verdict else ()
-    listed = [dispute for dispute in found if mine.intersection(dispute.suspects)]
+    disputes = verdict.disputes.values() if verdict else ()
+    listed = [dispute for dispute in disputes if mine.intersection(dispute.suspects)]
     if not listed:
         return
     order = _output_order(graph)

@@ -83,15 +83,15 @@ def operators_text(model: bytes, written_from: Sequence[str] = ()) -> str:
     if len(nodes) > MOST_OPERATORS >= len(written_from) > 0:
         types = {node.op_type for node in nodes}
         return " + ".join(onnx_type(name, types) or name for name in written_from)
-    shown = [_node(node, opsets.get(node.domain, 1)) for node in nodes[:MOST_OPERATORS]]
-    more = len(nodes) - len(shown)
-    return " + ".join(shown) + (f" and {more} more" if more else "")
+    texts = [_node(node, opsets.get(node.domain, 1)) for node in nodes[:MOST_OPERATORS]]
+    more = len(nodes) - len(texts)
+    return " + ".join(texts) + (f" and {more} more" if more else "")
 
 
 def _node(node: onnx.NodeProto, opset: int) -> str:
-    found = attributes_that_matter(node, opset)
-    dots = ["..."] if found[MOST_ATTRIBUTES:] else []
-    return ", ".join([node.op_type, *found[:MOST_ATTRIBUTES], *dots])
+    attributes = attributes_that_matter(node, opset)
+    dots = ["..."] if attributes[MOST_ATTRIBUTES:] else []
+    return ", ".join([node.op_type, *attributes[:MOST_ATTRIBUTES], *dots])
 
 
 def needed_attributes(model: bytes) -> list[str]:
@@ -135,14 +135,14 @@ def attributes_that_matter(node: onnx.NodeProto, opset: int) -> list[str]:
         declared = dict(defs.get_schema(node.op_type, opset, node.domain).attributes)
     except defs.SchemaError:
         declared = {}
-    found = []
+    pairs = []
     for attribute in node.attribute:
         value, schema = helper.get_attribute_value(attribute), declared.get(attribute.name)
         if isinstance(value, bytes | str | int | float | list) and not _usual(value, schema):
             dtype = attribute.name in _DTYPES and value in onnx.TensorProto.DataType.values()
-            shown = onnx.TensorProto.DataType.Name(value).lower() if dtype else _printed(value)
-            found.append(f"{attribute.name}={shown}")
-    return found
+            text = onnx.TensorProto.DataType.Name(value).lower() if dtype else _printed(value)
+            pairs.append(f"{attribute.name}={text}")
+    return pairs
 
 
 def _usual(value: Any, schema: Any) -> bool:

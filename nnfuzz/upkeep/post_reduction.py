@@ -19,7 +19,7 @@ from nnfuzz.upkeep.reducing import Reducer
 from nnfuzz.upkeep.rekeying import rekey
 
 SECONDS = 600.0
-"""For one finding, when nothing else is waiting for the machine."""
+"""The time for one finding, when nothing else is waiting for the machine."""
 _TICK_SECONDS = 0.25
 
 
@@ -30,9 +30,10 @@ def reduce_campaign(
     budget: int,
     stopped: Callable[[], bool] = lambda: False,
 ) -> list[FindingRow]:
-    """Reduces what is not reduced yet, those that could not be included; returns all findings.
+    """Reduces the findings that are not reduced yet, failed attempts included; returns all
+    findings.
 
-    What an older nnfuzz has reduced is merged anew.
+    Findings that an older nnfuzz has reduced are merged anew.
     workers: see Reducer.dispatch. budget: of one. Raises: ConfigError.
     """
     config = CampaignConfig.from_json(store.config())

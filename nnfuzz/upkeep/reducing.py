@@ -159,7 +159,7 @@ class Reducer(Pool[JobWorker[Order], Order, Ended]):
         return done is not None and done.explained
 
     def share(self) -> float:
-        """Share of the campaign's time that reductions may take; it grows with what is waiting."""
+        """The share of time that reductions may take; it grows with the waiting findings."""
         settings = self.config.reducer
         return min(settings.most, settings.share * (1 + self.waiting() / BACKLOG))
 

@@ -1,9 +1,9 @@
 """Keys a campaign anew that an nnfuzz with other rules of triage has keyed.
 
 The rules are versioned by a digest of their sources, those of the compilers' adapters included,
-which read complaints. An error's signature follows from what the compiler said, which the campaign
+which read complaints. An error's signature follows from the compiler's message, which the campaign
 keeps for every test; that of a mismatch, a silent death or a probe from the folder of its finding,
-so that all occurrences stay together. What is reduced is merged anew from its reduced model.
+so that all occurrences keep one signature. Reduced findings are merged anew by their reduced model.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _RULES = (
         for name in ("backtrace", "causes", "complaint", "normalise", "refusal", "slips")
     ),
 )
-"""Packages and modules that decide what a signature and a key are."""
+"""Packages and modules that decide signatures and keys."""
 RULES = "rules"
 
 Keyed = Mapping[tuple[str, TestId], Failure]
@@ -79,19 +79,19 @@ def rekey(
     """Keys everything by today's rules, unless it is; whether anything has another key now.
 
     Folders that cannot be read keep their signature. Interrupted, it is done again next time. Where
-    models are invalid nothing is merged by what it says, and keys stay.
+    models are invalid nothing is merged by its message, and keys stay.
     """
     rules = rules_version(registry, {spec.name for spec in config.backends})
     if store.meta(RULES) == rules or config.case.invalid:
         return False
-    said = _by_texts(store, {spec.label: spec.name for spec in config.backends}, registry)
-    found = {
-        row.signature: said.get((row.signature, row.test))
+    from_texts = _by_texts(store, {spec.label: spec.name for spec in config.backends}, registry)
+    failures = {
+        row.signature: from_texts.get((row.signature, row.test))
         or _by_folder(store, row.folder, registry)
         for row in store.signatures.rows()
     }
-    keyed = {old: failure for old, failure in found.items() if failure is not None}
-    changed = _rename(store, said, keyed, note)
+    keyed = {old: failure for old, failure in failures.items() if failure is not None}
+    changed = _rename(store, from_texts, keyed, note)
     changed |= bool(remerge(store, registry, note))
     if changed:
         renew_variants(store)
@@ -101,27 +101,27 @@ def rekey(
 
 def _rename(
     store: Store,
-    said: Keyed,
+    from_texts: Keyed,
     keyed: Mapping[str, Failure],
     note: Callable[[str], None],
 ) -> bool:
     """Gives occurrences and findings their new signatures; whether there are any."""
-    seen = {
-        (old, test): (said.get((old, test)) or keyed[old]).signature.hash
+    signatures = {
+        (old, test): (from_texts.get((old, test)) or keyed[old]).signature.hash
         for old, test, _, _ in store.occurrences.rows()
-        if (old, test) in said or old in keyed
+        if (old, test) in from_texts or old in keyed
     }
-    moved = {place: new for place, new in seen.items() if place[0] != new}
+    moved = {place: new for place, new in signatures.items() if place[0] != new}
     if not moved:
         return False
     for row in store.signatures.rows():
         if row.signature in keyed:
             rename_signature(store.folder / row.folder, keyed[row.signature].signature)
-    told = {
+    renamed = {
         old: (failure.signature.hash, failure.signature.title, complaint_of(failure))
         for old, failure in keyed.items()
     }
-    for folder in store.signatures.rename(moved, told):
+    for folder in store.signatures.rename(moved, renamed):
         shutil.rmtree(store.folder / folder, ignore_errors=True)
     left = {*store.occurrences.counts_in("finding")} - {
         row.signature for row in store.signatures.rows()
@@ -145,20 +145,20 @@ def _by_texts(store: Store, compilers: Mapping[str, str], registry: BackendRegis
     for signature, test, kind, levels in store.occurrences.rows():
         old.setdefault(test, []).append((signature, kind, levels))
     rows = {test.index: test for test in old if isinstance(test, Numbered)}
-    found: dict[tuple[str, TestId], Failure] = {}
+    by_occurrence: dict[tuple[str, TestId], Failure] = {}
     for row in store.tests.rows():
         if row.index in rows:
-            test, said = rows[row.index], store.tests.errors.of_test(row.index)
-            now = _failures(row, said, compilers, registry) if said else []
+            test, texts = rows[row.index], store.tests.errors.of_test(row.index)
+            now = _failures(row, texts, compilers, registry) if texts else []
             now = [failure for failure in now if not wordless(failure.signature.identity)]
             for signature, kind, levels in old[test]:
                 failure = next((f for f in now if _is(f, kind, levels)), None)
-                found |= {(signature, test): failure} if failure else {}
-    return found
+                by_occurrence |= {(signature, test): failure} if failure else {}
+    return by_occurrence
 
 
 def _is(failure: Failure, kind: str, levels: str) -> bool:
-    """Whether it is what was stored as "BACKEND KIND STAGE", failing at some levels."""
+    """Whether the failure was stored as "BACKEND KIND STAGE", failing at some levels."""
     kind_now = f"{failure.backend} {failure.kind.value} {failure.stage.value}"
     return kind == kind_now and {*levels.split(",")} <= {*failure.levels}
 
@@ -171,7 +171,7 @@ def _failures(
 ) -> list[Failure]:
     """The errors of a recorded test; mismatches need a verdict, which is not kept."""
     words = {word for text in texts.values() for word in text.words}
-    outcomes, found = [], []
+    outcomes, of_exports = [], []
     for label, levels in row.outcomes.items():
         for level, brief in levels.items():
             text = texts.get((label, level))
@@ -181,12 +181,12 @@ def _failures(
             elif text and brief.kind != OutcomeKind.UNSUPPORTED:
                 error = text.error
                 parts = error.error_type, error.message, error.traceback
-                found.append(export_failure(label, *parts))
+                of_exports.append(export_failure(label, *parts))
     keys = map(SupportKey.parse, row.items)
     operators = dict.fromkeys(key.operator for key in keys if not key.is_edge)
     nodes = tuple(map(NodeView, operators))
     graph = GraphView(tuple(ValueView(word, "") for word in sorted(words)), nodes)
-    return found + failures(outcomes, None, graph)
+    return of_exports + failures(outcomes, None, graph)
 
 
 def _outcome(label: str, target: Target, brief: Brief, text: ErrorText | None) -> Outcome:

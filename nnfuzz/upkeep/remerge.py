@@ -13,10 +13,10 @@ from nnfuzz.store.store import Store
 
 
 def remerge(store: Store, registry: BackendRegistry, note: Callable[[str], None]) -> int:
-    """Keys what is reduced again; how many findings have other keys now.
+    """Keys reduced findings anew; returns how many findings have other keys now.
 
-    Those whose folder cannot be read stay as they are; what another one explains goes with it. The
-    folders of what turns out to be a duplicate move when a Recorder opens the store.
+    Those whose folder cannot be read stay as they are; findings that another one explains go with
+    it. The folders of new duplicates move when a Recorder opens the store.
     """
     folders = {row.signature: row.folder for row in store.signatures.rows()}
     before, renamed = len(store.findings()), {}
@@ -26,16 +26,16 @@ def remerge(store: Store, registry: BackendRegistry, note: Callable[[str], None]
             continue
         try:
             reduced = read_finding(store.folder / folders[signature] / REDUCED)
-            found = keyed(reduced, registry)
+            rekeyed = keyed(reduced, registry)
         except (FindingError, RegistryError):
             continue
-        keys = tuple(sorted(map(str, found.keys)))
-        if (found.cause, keys) != (row.refined, row.keys):
-            renamed[row.refined] = found.cause
-            store.reductions.add(replace(row, refined=found.cause, keys=keys))
+        keys = tuple(sorted(map(str, rekeyed.keys)))
+        if (rekeyed.cause, keys) != (row.refined, row.keys):
+            renamed[row.refined] = rekeyed.cause
+            store.reductions.add(replace(row, refined=rekeyed.cause, keys=keys))
     causes = {f"cause:{old}": f"cause:{new}" for old, new in renamed.items()}
     for row in store.reductions.rows().values():
-        # What was found to be one with another cause, or to follow from it, goes with that.
+        # A finding that is one with another cause, or follows from it, goes with that cause.
         keys = tuple(sorted({causes.get(key, key) for key in row.keys}))
         moved = replace(row, refined=renamed.get(row.refined, row.refined), keys=keys)
         if moved != row:

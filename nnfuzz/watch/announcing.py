@@ -1,4 +1,4 @@
-"""What is new in a ledger, handed to a command: a webhook, a mail, a message."""
+"""Hands the new events of a ledger to a command: a webhook, a mail, a message."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def news(ledger: Ledger, announced: Collection[str]) -> list[BugEvent]:
     return [event for event in events(ledger.bugs()) if event.id not in announced]
 
 
-def announce(command: str, found: Sequence[BugEvent], address: str, note: Note) -> bool:
+def announce(command: str, events: Sequence[BugEvent], address: str, note: Note) -> bool:
     """Runs a command with the events as JSON on its standard input; whether it accepted them.
 
     address: of the dashboard, for links to pages. A command that fails is noted, and no more.
@@ -34,7 +34,7 @@ def announce(command: str, found: Sequence[BugEvent], address: str, note: Note) 
             "text": e.text,
             "page": urljoin(address, page_of(e.name)),
         }
-        for e in found
+        for e in events
     ]
     try:
         done = subprocess.run(

@@ -31,7 +31,7 @@ BUILD_SECONDS = 6 * 3600.0
 """Time limit of a command that builds."""
 AGAIN_SECONDS = 24 * 3600.0
 """Until a release that could not be installed is tried again."""
-_LAST_WORDS = 300  # characters of what a command says
+_LAST_WORDS = 300  # characters of a command's output
 
 
 @dataclass(frozen=True)
@@ -96,11 +96,11 @@ class Candidates:
                 return self._admitted(self._released()) or self._installed()
         return self._installed()
 
-    def _admitted(self, found: list[Candidate]) -> list[Candidate]:
+    def _admitted(self, candidates: list[Candidate]) -> list[Candidate]:
         """Those that the settings admit."""
         if not self.settings.first:  # the newest alone
-            return found[-1:]
-        return [c for c in found if not newer(self.settings.first, c.release)]
+            return candidates[-1:]
+        return [c for c in candidates if not newer(self.settings.first, c.release)]
 
     def _released(self) -> list[Candidate]:
         prereleases = self.settings.channel is Channel.PRERELEASES
@@ -161,7 +161,7 @@ class Candidates:
         return self._candidate(f"{version} {digest}", version, choose, prepare)
 
     def _build(self) -> None:
-        """Runs the command that puts a wheel into the folder; what it says goes into the log."""
+        """Runs the command that puts a wheel into the folder; the log gets its last words."""
         if not self.settings.build:
             return
         self.note(f"building: {self.settings.build}")
@@ -178,5 +178,5 @@ class Candidates:
             self.note(f"the build has no end within {BUILD_SECONDS / 3600:.0f} hours")
             return
         if done.returncode:
-            said = one_line(done.stderr.strip() or done.stdout.strip())[-_LAST_WORDS:]
-            self.note(f"the build ended with {done.returncode}, going on without it: {said}")
+            last_words = one_line(done.stderr.strip() or done.stdout.strip())[-_LAST_WORDS:]
+            self.note(f"the build ended with {done.returncode}, going on without it: {last_words}")

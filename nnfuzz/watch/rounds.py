@@ -1,4 +1,4 @@
-"""The loop of `nnfuzz watch`: turn by turn, whatever breaks off, until somebody ends it."""
+"""The loop of `nnfuzz watch`: turn by turn, over failed turns, until somebody ends it."""
 
 from __future__ import annotations
 
@@ -75,15 +75,15 @@ class WatchLoop:
                     self._wait()
 
     def _guarded(self, name: str) -> None:
-        """One turn of a system; whatever goes wrong costs this turn and no more."""
+        """One turn of a system; an error ends this turn and no other."""
         for step in (self._turn, self._published):
             try:
                 step(name)
             except Exception as error:
                 self.broken += 1
-                told = f"{type(error).__name__}: {one_line(error)}"
-                self.around.log(f"{name}: the turn broke off: {told}")
-                self._record_failure(name, told)
+                error_line = f"{type(error).__name__}: {one_line(error)}"
+                self.around.log(f"{name}: the turn broke off: {error_line}")
+                self._record_failure(name, error_line)
                 return
         self.broken = 0
         self.done += 1
@@ -91,7 +91,7 @@ class WatchLoop:
     def _turn(self, name: str) -> None:
         ledger, log = self.around.ledger, self.around.log
         state = read_state(ledger)
-        if state.announced is None:  # what is there already is not new
+        if state.announced is None:  # earlier events are not new
             known = events(ledger.bugs())
             state = replace(state, announced=tuple(event.id for event in known))
             write_state(ledger, state)
@@ -126,15 +126,15 @@ class WatchLoop:
             raise
 
     def _published(self, name: str) -> None:
-        """Reports what is new, writes the dashboard, and empties the outbox."""
+        """Reports new events, writes the dashboard, and empties the outbox."""
         around, settings = self.around, self.around.settings
         state = read_state(around.ledger)
-        found = news(around.ledger, state.announced or ())
-        if found:
-            state = state.announcing((event.id for event in found), bool(settings.announce))
+        events = news(around.ledger, state.announced or ())
+        if events:
+            state = state.announcing((event.id for event in events), bool(settings.announce))
             write_state(around.ledger, state)
-            self.announced += len(found)
-        for event in found:
+            self.announced += len(events)
+        for event in events:
             around.log(f"news: {event.line}")
         if settings.publish is not None:
             publish_ledger(around.ledger, settings.publish, around.today(), settings.address)
@@ -152,13 +152,13 @@ class WatchLoop:
         if state.outbox and is_empty:
             write_state(around.ledger, replace(state, outbox=()))
 
-    def _record_failure(self, name: str, told: str) -> None:
+    def _record_failure(self, name: str, error_line: str) -> None:
         """Writes down that a turn broke off, if the disk allows."""
         try:
             state = read_state(self.around.ledger)
             day = self.around.today().isoformat()
             write_state(
-                self.around.ledger, state.after(Turn(state.number + 1, name, day, error=told))
+                self.around.ledger, state.after(Turn(state.number + 1, name, day, error=error_line))
             )
         except (OSError, BugError) as error:
             self.around.log(f"{name}: {one_line(error)}")

@@ -67,10 +67,10 @@ class SystemSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class WatchSettings:
-    """Everything that a watch is told.
+    """The settings of a watch.
 
     publish: folder of the dashboard; None for none. address: at which that is. announce: a command
-    that gets what is new as JSON. work: folder for campaigns, which are removed when their bugs are
+    that gets new events as JSON. work: folder for campaigns, which are removed when their bugs are
     in the ledger. pause: seconds between two rounds. fuzz: settings of the campaigns, as
     nnfuzz.library.campaign.Request has them.
     """

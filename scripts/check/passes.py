@@ -9,7 +9,7 @@ The models have nothing that the compiler calls unsupported. Each is built at al
 least optimised one, and half of them by a drawn pipeline as well, as a campaign's tests are. A line
 for each pass has the number of models that it changed. --json adds the counts to those in a file,
 so that several runs make one table; --page makes a page of such files, with their "note", if they
-have one. passes.toml has the passes that cannot change a model, with the reasons; they do not count.
+have one. passes.toml has those that cannot change a model, with the reasons; they do not count.
 
 The log of ONNX Runtime names transformers; a rewrite rule counts if its transformer changes the
 model while all other rules are switched off (in at most --enough models, since that is slow).
@@ -104,7 +104,14 @@ class Table:
     def read(cls, path: Path) -> Table:
         found = json.loads(path.read_text())
         reasons = tomllib.loads(REASONS.read_text()).get(found["backend"], {})
-        return cls(found["backend"], found[VERSION], found[MODELS], found["counts"], reasons, found.get("note", ""))
+        return cls(
+            found["backend"],
+            found[VERSION],
+            found[MODELS],
+            found["counts"],
+            reasons,
+            found.get("note", ""),
+        )
 
 
 def main() -> int:

@@ -9,7 +9,7 @@ import itertools
 import sys
 from pathlib import Path
 
-from nnfuzz.cli.commands.rewrite import rules_told
+from nnfuzz.cli.commands.rewrite import rules_text
 from nnfuzz.invalid.catalogue import KINDS
 from nnfuzz.operators.mined import all_motifs
 from nnfuzz.operators.motif import Motif, load_motifs
@@ -22,7 +22,7 @@ def rules() -> str:
     """Every rewrite rule with the reason why the meaning is kept."""
     return (
         f"# Rewrite rules\n\n{NOTE} `nnfuzz rewrite --list` prints the same.\n"
-        f"[Rewrites](REWRITES.md) explains what rules are used for.\n\n{rules_told()}\n"
+        f"[Rewrites](REWRITES.md) explains what rules are used for.\n\n{rules_text()}\n"
     )
 
 

@@ -255,7 +255,7 @@ def test_passes_are_told_of_the_last_level_where_that_is_asked_for(runner):
     asked, plain = (runner.run(fine, INPUTS, LEVELS, watch=watch) for watch in (True, False))
     assert [outcome.passes for outcome in asked] == [None, None, ("tidy(Identity)", "fold")]
     assert [outcome.passes for outcome in plain] == [None] * 3
-    assert set(runner.told_passes(fine, "O2")) == {"tidy(Identity)", "fold"}
+    assert set(runner.reported_passes(fine, "O2")) == {"tidy(Identity)", "fold"}
     assert runner.known_passes(fine, "O2") == ["tidy", "fold", "tile"]
 
 

@@ -16,7 +16,7 @@ def test_two_folders_are_told_side_by_side():
     both = FolderComparison(
         [Counted("a<b>", one, {}), Counted("b", two, {"x": "torn"})], VOCABULARY
     )
-    rows = {row.measure.name: row.shown for row in both.rows()}
+    rows = {row.measure.name: row.figures for row in both.rows()}
     assert (
         rows["models"] == ("1", "1")
         and rows["passes of toy"] == ("1", None)

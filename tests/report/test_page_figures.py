@@ -22,7 +22,7 @@ def test_figures_count_tests_by_their_worst_level():
         figures.add(TestLine(59.9, "run", {"b": {"O0": Brief("ok"), "O1": Brief(kind)}}, parts))
     figures.add(TestLine(0.0, "generate", features=parts))
     assert figures.heat["Conv"]["b"] == {"ok": 1, "unsupported": 1, "failed": 1}
-    assert figures.seen["Add"] == 3 and figures.operators()[0] == "Add"
+    assert figures.occurrences["Add"] == 3 and figures.operators()[0] == "Add"
     assert figures.timeline["ok"][-1] == 4 and sum(figures.timeline["mismatch"]) == 1
     assert figures.timeline[NO_TEST][0] == 1
     assert [g.points()[-1] for g in figures.curves.values()] == [(3, 4)] * 3 + [(0, 0)] * 2

@@ -12,7 +12,7 @@ from nnfuzz.backends.onnxruntime import OnnxRuntime
 from onnx import numpy_helper, parser
 
 from nnfuzz.backend.interface import read_interface
-from nnfuzz.cli.commands.rewrite import rules_told
+from nnfuzz.cli.commands.rewrite import rules_text
 from nnfuzz.rewrite.catalogue import FEATURES, RULES, named, needs
 from nnfuzz.rewrite.rewriting import Step, draw_rewriting, rewritten
 from nnfuzz.testcase.case import CaseConfig, TestCase
@@ -189,7 +189,7 @@ def reads_negated(model: bytes) -> str:
 
 def test_the_page_has_the_rules_as_they_are():
     page = (Path(__file__).parents[2] / "docs" / "REWRITE_RULES.md").read_text()
-    assert page.endswith(rules_told() + "\n"), "nnfuzz rewrite --list prints the end of the page"
+    assert page.endswith(rules_text() + "\n"), "nnfuzz rewrite --list prints the end of the page"
 
 
 def test_what_a_compiler_does_not_take_is_not_brought_in():

@@ -1,4 +1,4 @@
-"""`nnfuzz backends`: which compilers there are, in which versions, and what is missing."""
+"""`nnfuzz backends`: the compilers that are installed, their versions, and missing packages."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ def backends(
 
     \b
     nnfuzz backends
-    nnfuzz backends tvm              what its options mean
+    nnfuzz backends tvm              the meaning of its options
     nnfuzz backends --check tvm      whether it starts
     nnfuzz backends --probe tvm      which operators and dtypes it supports (takes minutes)
-    nnfuzz backends --prune          remove the environments; what is needed is made again
+    nnfuzz backends --prune          remove the environments; they are made again when needed
     """
     from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.cli.backend_list import backend_lines, overview
@@ -92,9 +92,9 @@ def backends(
 def _print_environments() -> None:
     from nnfuzz.backend.releases import environments
 
-    if found := environments():
+    if places := environments():
         print("environments of other releases (--prune removes them all):")
-    for place in found:
+    for place in places:
         size = place.bytes() / 1e6
         print(f"    {place.distribution} {place.release}: {size:.0f} MB in {place.folder}")
 

@@ -47,12 +47,12 @@ def bisect(
 
     folder = chosen_model(finding, original)
     consent = Consent(folder, plugin or [])
-    found = open_with_consent(folder, consent)
-    spec = backend_of(found, "", plugin or [], consent) if found.case.model else None
+    opened = open_with_consent(folder, consent)
+    spec = backend_of(opened, "", plugin or [], consent) if opened.case.model else None
     if spec is None:
         raise UsageError("a finding about an exporter has no compiler to bisect")
     try:
-        result = bisect_finding(found, spec, oldest, newest, typer.echo, _show)
+        result = bisect_finding(opened, spec, oldest, newest, typer.echo, _show)
     except NotReproduced as error:
         typer.echo(str(error))
         raise typer.Exit(OK) from error

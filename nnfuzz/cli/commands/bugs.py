@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 HELP = """Keep bugs in a ledger: a folder for git, with a folder for each bug.
 
 \b
-nnfuzz bugs add campaign                      what is new in a campaign
+nnfuzz bugs add campaign                      adds the new findings of a campaign
 nnfuzz bugs list                              which bugs there are
 nnfuzz bugs set tvm/NAME state=filed upstream=https://...
-nnfuzz fuzz -b tvm --known bugs               reports what is not in the ledger
+nnfuzz fuzz -b tvm --known bugs               reports bugs that are not in the ledger
 nnfuzz bugs check tvm --release 0.27.0        what did a release fix or break?
 
 A bug's folder has bug.toml, which may be written by hand, and the model, script and report of its
@@ -63,14 +63,15 @@ def add(
     ] = True,
     plugin: Plugins = None,
 ) -> None:
-    """Add what is new in a campaign; a bug that is there learns of its occurrence.
+    """Add the new findings of a campaign; a bug of the ledger gets its new occurrence.
 
     \b
     nnfuzz bugs add nnfuzz-out/tvm
     nnfuzz bugs add campaign/findings/tvm-mismatch-eaa1ca026673 --ledger ~/bugs
 
-    A finding belongs to a bug by its signatures and keys. One of a bug that a release had fixed is
-    told, and so is one that fails in another way than its bug. Exit code 1 if there is either.
+    A finding belongs to a bug by its signatures and keys. The command reports findings of a bug
+    that a release had fixed, and findings that fail in another way than their bug. Exit code 1
+    then.
     """
     from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.bugs.adding import Adder, AdditionKind, confirming
@@ -89,8 +90,8 @@ def add(
         adder = Adder(book, registry, date.today(), confirm, trusted)
         for done in adder.add_all(campaign):
             counts[done.kind] = counts.get(done.kind, 0) + 1
-            told = f": {done.message}" if done.message else ""
-            typer.echo(f"{done.name}: {done.kind}{told}")
+            suffix = f": {done.message}" if done.message else ""
+            typer.echo(f"{done.name}: {done.kind}{suffix}")
     for name, count in _held_back(campaign, book).items():
         typer.echo(f"{name or 'others'}: known, held back {count}x")
     typer.echo(", ".join(f"{n} {kind}" for kind, n in counts.items()) or "there is no finding")
@@ -113,15 +114,15 @@ def list_(
     from nnfuzz.bugs.results import bugs_json
 
     states = set(map(_state, state or []))
-    found = Ledger.opened(ledger).chosen(chosen or [])
-    found = {n: b for n, b in found.items() if not states or b.state in states}
+    bugs = Ledger.opened(ledger).chosen(chosen or [])
+    bugs = {n: b for n, b in bugs.items() if not states or b.state in states}
     if json is not None:
-        write_json(json, bugs_json(found))
-    for name, bug in found.items():
+        write_json(json, bugs_json(bugs))
+    for name, bug in bugs.items():
         typer.echo(f"{bug.state:9} {name}  {bug.releases_line}  {bug.title[:WIDTH]}".rstrip())
-    counts = {state: sum(b.state is state for b in found.values()) for state in _states()}
-    told = ", ".join(f"{n} {state}" for state, n in counts.items() if n)
-    typer.echo(told or "there is no such bug")
+    counts = {state: sum(b.state is state for b in bugs.values()) for state in _states()}
+    totals = ", ".join(f"{n} {state}" for state, n in counts.items() if n)
+    typer.echo(totals or "there is no such bug")
 
 
 @bugs.command(cls=Grouped)
@@ -132,10 +133,10 @@ def show(bug: BugName, ledger: LedgerFolder = LEDGER, json: AsJson = None) -> No
     from nnfuzz.bugs.results import bugs_json
 
     book = Ledger.opened(ledger)
-    found = book.bug(bug)
+    entry = book.bug(bug)
     if json is not None:
-        write_json(json, bugs_json({bug: found}))
-    typer.echo(bug_text(found))
+        write_json(json, bugs_json({bug: entry}))
+    typer.echo(bug_text(entry))
     for file in sorted(p for p in book.place(bug).iterdir() if p.is_file()):
         typer.echo(file)
 
@@ -169,7 +170,7 @@ def set_(
 @bugs.command(cls=Grouped)
 def note(
     bug: BugName,
-    text: Annotated[str, typer.Argument(help="What is to be remembered.", show_default=False)],
+    text: Annotated[str, typer.Argument(help="The text to be kept.", show_default=False)],
     ledger: LedgerFolder = LEDGER,
 ) -> None:
     """Add a note with today's date to a bug."""
@@ -196,7 +197,7 @@ def merge(
 
 @bugs.command(cls=Grouped)
 def remove(bug: BugName, ledger: LedgerFolder = LEDGER) -> None:
-    """Delete a bug's folder. What is no bug is better kept as wontfix: then it stays known."""
+    """Delete a bug's folder. Keep an entry that is no bug as wontfix: then it stays known."""
     from nnfuzz.bugs.ledger import Ledger
 
     book = Ledger.opened(ledger)

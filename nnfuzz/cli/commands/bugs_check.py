@@ -1,4 +1,4 @@
-"""`nnfuzz bugs check` and `refresh`: what a release has fixed or brought back."""
+"""`nnfuzz bugs check` and `refresh`: bugs that a release has fixed or brought back."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def check(
         Path | None, TESTED.option("Check the compiler in this wheel.", "FILE.whl")
     ] = None,
     python: Annotated[
-        str, TESTED.option("Check what this interpreter has installed.", "PATH")
+        str, TESTED.option("Check the compiler that this interpreter has installed.", "PATH")
     ] = "",
     nightly: Annotated[
         bool, TESTED.flag("Check the newest release, prereleases among them.", "--nightly")
@@ -49,7 +49,7 @@ def check(
         ),
     ] = True,
     dry_run: Annotated[
-        bool, REPORTED.flag("Say what changed and leave the ledger as it is.", "--dry-run")
+        bool, REPORTED.flag("Print the changes and leave the ledger as it is.", "--dry-run")
     ] = False,
     results: Annotated[
         Path | None, REPORTED.option("Write the results as JSON.", "FILE.json")
@@ -63,13 +63,13 @@ def check(
     Exit code 1 if one is back, 4 if no script could run.
 
     \b
-    nnfuzz bugs check                            what is installed here
+    nnfuzz bugs check                            the installed compilers
     nnfuzz bugs check onnxruntime --release 1.32.0
     nnfuzz bugs check tvm --wheel dist/apache_tvm-0.28.0-cp311-cp311-linux_x86_64.whl
 
     A bug that a release does not show is fixed in it, and one that was fixed and shows again is
-    back. A script that fails in another way than its bug is told, and changes nothing. The scripts
-    are programs that run with your rights: check ledgers of people whom you trust.
+    back. A script that fails in another way than its bug is reported, and changes nothing. The
+    scripts are programs that run with your rights: check ledgers of people whom you trust.
     """
     from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.bugs.bisecting import ScriptBisection
@@ -92,20 +92,20 @@ def check(
         ScriptBisection(interpreters.releases, interpreters.of_release, tell) if bisect else None,
         not dry_run,
     )
-    found: list[Checked] = []
+    done: list[Checked] = []
     with writing(ledger):
         for checked in checker.check_all(book.chosen(chosen or [])):
-            found.append(checked)
+            done.append(checked)
             typer.echo(checked.line[:_SHOWN])
     if results is not None:
-        write_json(results, results_json(found))
-    write_reports(rows(found), "bugs", f"Bugs of {ledger}", _news(found), junit, summary_md)
-    told = ", ".join(f"{n} {change}" for change, n in counts(found).items())
-    typer.echo(told or "there is no bug to check")
-    if any(c.is_regression for c in found):
+        write_json(results, results_json(done))
+    write_reports(rows(done), "bugs", f"Bugs of {ledger}", _news(done), junit, summary_md)
+    totals = ", ".join(f"{n} {change}" for change, n in counts(done).items())
+    typer.echo(totals or "there is no bug to check")
+    if any(c.is_regression for c in done):
         raise typer.Exit(FINDINGS)
-    ran = any(c.change is not BugChange.CANNOT_RUN for c in found)
-    raise typer.Exit(OK if ran or not found else NOT_COMPARED)
+    ran = any(c.change is not BugChange.CANNOT_RUN for c in done)
+    raise typer.Exit(OK if ran or not done else NOT_COMPARED)
 
 
 _SHOWN = 300  # characters of a line
@@ -126,10 +126,10 @@ def _choice(
     return there.newest if nightly else there.installed
 
 
-def _news(found: Sequence[Checked]) -> list[str]:
+def _news(done: Sequence[Checked]) -> list[str]:
     from nnfuzz.bugs.checking import NEWS
 
-    return [c.line for c in found if c.change in NEWS]
+    return [c.line for c in done if c.change in NEWS]
 
 
 @bugs.command(cls=Grouped)

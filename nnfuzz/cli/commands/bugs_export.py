@@ -48,8 +48,8 @@ def export(
     nnfuzz bugs export tvm --as tvm --xfail --out tests/python/relax
 
     A file holds model, inputs and the program that runs them, as the suite's tests look; a comment
-    says where it belongs. What has no script of nnfuzz's form is passed over, and told; exit code 1
-    if nothing was written.
+    says where it belongs. A bug without a script of nnfuzz's form is skipped with a message; exit
+    code 1 if nothing was written.
     """
     from nnfuzz.bugs.bug import BugError
     from nnfuzz.bugs.exporting import NODE_TEST, exported_test, style_named

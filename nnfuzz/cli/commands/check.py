@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nnfuzz.library.model_check import ModelCheck
 
 SECONDS = 600.0
-"""Per core, to import a model, to find inputs for it, and to compute what it means."""
+"""CPU time per core to import a model, to find inputs for it, and to compute its reference."""
 
 
 FOREIGN = (".pt", ".pth", ".pt2", ".safetensors", ".keras", ".h5", ".tflite", ".mlmodel")
@@ -94,19 +94,19 @@ def check(
     nnfuzz check mine.onnx -b tvm --level O0,O1,O3      at levels of your choice
     nnfuzz check mine.onnx --inputs inputs.npz          on inputs of yours
     nnfuzz check mine.onnx --tolerance rtol=1e-3,atol=1e-5
-    nnfuzz check mine.onnx --nodes                      with what each node computes
+    nnfuzz check mine.onnx --nodes                      with the results of every node
     nnfuzz check mine.onnx --save out; nnfuzz reduce out/NAME
 
-    Right is what lies in the error envelope: an interval around a float64 reference, with room for
-    the rounding errors that a correct compiler may make, and no more. The report says of every
-    output how much of it can be compared and why not the rest, what each compiler makes of it, and
-    who agrees with whom; of what is wrong, the first wrong node, its worst element with the
-    interval that was expected, and the pass that is to blame if it can be found.
+    A result is right if it lies in the error envelope: an interval around a float64 reference, with
+    room for the rounding errors that a correct compiler may make, and no more. For every output,
+    the report states which share can be compared and why not the rest, the result of each compiler,
+    and which compilers agree. For a wrong output it names the first wrong node, its worst element
+    with the expected interval, and the pass that is to blame if it can be found.
 
-    The model runs as it is, and once more with every value as an output: what later nodes hide of a
-    wrong value shows then. Inputs are searched under which no value is NaN or infinite. What
-    operators without a spec compute is not compared; there compilers are compared with each other,
-    and where they differ nobody knows who is right.
+    The model runs as it is, and once more with every value as an output: wrong values that later
+    nodes hide show then. Inputs are searched under which no value is NaN or infinite. Results of
+    operators without a spec have no reference; there compilers are compared with each other, and
+    where they differ nobody knows who is right.
 
     Exit codes: 0 every output was compared and is right, 1 something is wrong, fails, differs
     between compilers, or is beyond your tolerance, 2 wrong usage, or no inputs, 3 a fault of nnfuzz
@@ -122,7 +122,7 @@ def check(
     if report is not None:
         require_file("--json", report)
     try:
-        found = _checked(
+        result = _checked(
             file,
             _targets(backend or [], listed(level), plugin or []),
             _inputs(inputs, file) if inputs else None,
@@ -136,22 +136,22 @@ def check(
     try:
         if save is not None:
             with writing(save):
-                found = found.save(save)
+                result = result.save(save)
         if report is not None:
             with writing(report):
-                text = json.dumps(found.to_json(), indent=1, default=str)
+                text = json.dumps(result.to_json(), indent=1, default=str)
                 report.write_text(text + "\n", "utf-8")
-    finally:  # what took minutes is not lost because it cannot be written
-        typer.echo("\n".join(found.lines(every_node)))
-    _next(found, save)
-    raise typer.Exit(FINDINGS if found.failed else OK if found.compared else NOT_COMPARED)
+    finally:  # a result of minutes is not lost because it cannot be written
+        typer.echo("\n".join(result.lines(every_node)))
+    _next(result, save)
+    raise typer.Exit(FINDINGS if result.failed else OK if result.compared else NOT_COMPARED)
 
 
 def _model_file(path: Path) -> Path:
     """Raises: UsageError, which names the models, for a folder without model.onnx."""
     file = path / "model.onnx" if path.is_dir() else path
     if path.is_dir() and not file.exists():
-        names = sorted(found.name for found in path.glob("*.onnx"))
+        names = sorted(model.name for model in path.glob("*.onnx"))
         there = f"name one of {', '.join(names[:8])} in it" if names else "there is no .onnx file"
         raise UsageError(f"{path} is a folder without model.onnx: {there}")
     if file.suffix in FOREIGN:
@@ -196,12 +196,12 @@ def _targets(texts: Sequence[str], levels: Sequence[str], plugins: Sequence[Path
     for level in levels:
         if not any(cls.having([level]) for cls in classes.values()):
             next(iter(classes.values())).check_level(level)
-    found = []
+    targets = []
     for spec in specs:
         compiler = ",".join([spec.name, *(f"{k}={v}" for k, v in spec.options.items())])
         own = classes[spec.name].having(levels) if levels else ("",)
-        found += [Target(compiler, spec.release, pipeline=at) for at in own]
-    return found
+        targets += [Target(compiler, spec.release, pipeline=at) for at in own]
+    return targets
 
 
 def _inputs(path: Path, model: Path) -> dict[str, np.ndarray]:
@@ -219,17 +219,17 @@ def _inputs(path: Path, model: Path) -> dict[str, np.ndarray]:
     unnamed = [f"arr_{i}" for i in range(len(arrays))]
     if list(arrays) != unnamed:
         return arrays
-    names = interface(read_bytes(model))[0]  # as numpy.savez calls what it is not told names of
+    names = interface(read_bytes(model))[0]  # numpy.savez's own names for arrays without a name
     return dict(zip(names, arrays.values())) if len(names) == len(arrays) else arrays
 
 
-def _next(found: ModelCheck, save: Path | None) -> None:
-    """Says what to do about failures."""
-    if not found.places:
+def _next(check: ModelCheck, save: Path | None) -> None:
+    """Prints the next command for failures."""
+    if not check.places:
         return
-    saved = next((place.folder for place in found.places if place.folder), "")
+    saved = next((place.folder for place in check.places if place.folder), "")
     typer.echo("")
-    if saved and not found.case.graph:
+    if saved and not check.case.graph:
         typer.echo(f"next: python {saved}/repro.py")
     elif saved:
         typer.echo(f"next: nnfuzz reduce {saved}")

@@ -12,7 +12,7 @@ from nnfuzz.cli.errors import FINDINGS, OK
 
 def doctor(
     campaign: Annotated[Path, typer.Argument(help="Folder of a campaign.", show_default=False)],
-    repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Mend problems where possible.")] = False,
 ) -> None:
     """Check the folder of a campaign that is not running: its database, folders and leftovers.
 
@@ -20,9 +20,9 @@ def doctor(
     nnfuzz doctor campaign
     nnfuzz doctor campaign --repair
 
-    Nothing is thrown away that could be a finding: folders of no finding are put aside, and a
-    damaged database is kept beside what could be read of it. Exit code 0 if all is well or mended,
-    1 if not, 2 if there is no campaign or it is running.
+    Nothing that could be a finding is deleted: folders of no finding are put aside, and a damaged
+    database is kept beside the new one with its readable rows. Exit code 0 if all is well or
+    mended, 1 if not, 2 if there is no campaign or it is running.
     """
     from nnfuzz.base.text import visible
     from nnfuzz.parts.doctor import problems

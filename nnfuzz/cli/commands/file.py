@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 GH = "gh"
 SECONDS = 30.0
-"""For an answer of gh."""
+"""The time limit of an answer of gh."""
 MOST = 5
 COMPUTING = 300.0
 """CPU seconds for the text of the issue."""
@@ -47,7 +47,9 @@ def file(
     original: Original = False,
     ledger: Annotated[
         Path,
-        REPORTED.option("The ledger that knows what is filed already.", "FOLDER", "--ledger", "-l"),
+        REPORTED.option(
+            "The ledger with the bugs that are filed already.", "FOLDER", "--ledger", "-l"
+        ),
     ] = Path("bugs"),
     issues: Annotated[
         Path | None,
@@ -72,10 +74,10 @@ def file(
     nnfuzz file campaign/findings/tvm-mismatch-eaa1ca026673
     nnfuzz file bugs/tvm/mismatch-pow-c29550 --max-open 5 > issue.md
 
-    The reduced finding is taken where there is one. What the ledger or a dump of the tracker has
-    already is refused with exit code 2. In a terminal with gh (the GitHub command line) it then
-    asks whether to look for duplicates, and whether to open the issue; nothing is sent without a
-    yes, and the ledger learns of an issue that was opened.
+    The reduced finding is taken where there is one. A finding that the ledger or a dump of the
+    tracker has already is refused with exit code 2. In a terminal with gh (the GitHub command line)
+    it then asks whether to look for duplicates, and whether to open the issue; nothing is sent
+    without a yes, and the ledger learns of an issue that was opened.
     """
     from nnfuzz.base.untrusted import read_text
     from nnfuzz.bugs.filing import releases_sentence
@@ -85,17 +87,17 @@ def file(
 
     folder = chosen_model(finding, original)
     consent = Consent(folder, plugin or [])
-    found = open_with_consent(folder, consent)
-    name = tracker or found.failure.backend
-    registry = backends_of(found, plugin or [], consent, name)
-    book, bug = _known(found, {finding, folder}, registry, (ledger, issues, max_open, again))
+    loaded = open_with_consent(folder, consent)
+    name = tracker or loaded.failure.backend
+    registry = backends_of(loaded, plugin or [], consent, name)
+    book, bug = _known(loaded, {finding, folder}, registry, (ledger, issues, max_open, again))
     script = folder / "repro.py"
-    with computing(COMPUTING):  # what the standard's reference makes of it, among others
+    with computing(COMPUTING):  # the value of the standard's reference, among others
         made = issue(
-            found,
+            loaded,
             registry.get(name).issue_form or PLAIN,
             read_text(script) if script.is_file() else "",
-            _short(found, registry),
+            _short(loaded, registry),
             releases_sentence(book.bug(bug)) if bug else "",
         )
     typer.echo(f"{made.title}\n\n{made.body}")
@@ -108,7 +110,7 @@ def file(
     raise typer.Exit(OK)
 
 
-def _short(found: Finding, registry: BackendRegistry) -> str:
+def _short(finding: Finding, registry: BackendRegistry) -> str:
     """A script of a few lines; "" where there is none, as for a backend that may not run."""
     from nnfuzz.backend.contract import OptionError
     from nnfuzz.backend.registry import RegistryError
@@ -116,13 +118,13 @@ def _short(found: Finding, registry: BackendRegistry) -> str:
     from nnfuzz.report.short import short_script
 
     try:
-        return short_script(found, repro_program(found, registry))
+        return short_script(finding, repro_program(finding, registry))
     except (RegistryError, OptionError):
         return ""
 
 
 def _known(
-    found: Finding,
+    finding: Finding,
     folders: set[Path],
     registry: BackendRegistry,
     where: tuple[Path, Path | None, int, bool],
@@ -140,7 +142,7 @@ def _known(
     book = Ledger(folder)
     bugs = book.bugs() if folder.is_dir() else {}
     issues = read_dump(dump) if dump is not None else []
-    filing = Filing.of(found, folders, registry, search_words(found).split())
+    filing = Filing.of(finding, folders, registry, search_words(finding).split())
     refusal = filing.refusal(bugs, issues, most)
     if refusal and not again:
         raise UsageError(f"{refusal}; --again files it all the same")
@@ -164,10 +166,10 @@ def _offer(made: Issue) -> str:
     if shutil.which(GH) is None:
         tell(f"to look for duplicates in {made.repository} and to open it from here, install gh")
         return ""
-    asked = f"Search {made.repository} for {made.search!r} with gh?"
-    if typer.confirm(asked, err=True):
-        alike = duplicates(made)
-        typer.echo("\n".join(alike) or "nothing alike was found", err=True)
+    question = f"Search {made.repository} for {made.search!r} with gh?"
+    if typer.confirm(question, err=True):
+        similar = duplicates(made)
+        typer.echo("\n".join(similar) or "no similar issue was found", err=True)
     if not typer.confirm(f"Open this issue in {made.repository}?", default=False, err=True):
         return ""
     url = opened(made)
@@ -178,9 +180,9 @@ def _offer(made: Issue) -> str:
 def duplicates(made: Issue) -> list[str]:
     """A line for each issue that has all words of the search. Raises: UsageError."""
     fields = ("--json", "number,title,state,url", "--limit", str(MOST))
-    found = _gh("search", "issues", "--repo", made.repository, *fields, "--", made.search)
+    answer = _gh("search", "issues", "--repo", made.repository, *fields, "--", made.search)
     try:
-        return [f"{i['state']} {i['title']}\n    {i['url']}" for i in json.loads(found)]
+        return [f"{i['state']} {i['title']}\n    {i['url']}" for i in json.loads(answer)]
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(f"the answer of gh is not understood: {error!r}") from error
 
@@ -195,7 +197,7 @@ def opened(made: Issue) -> str:
 
 
 def _gh(*arguments: str) -> str:
-    """What gh prints. Raises: UsageError."""
+    """The output of gh. Raises: UsageError."""
     try:
         done = subprocess.run([GH, *arguments], capture_output=True, text=True, timeout=SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:

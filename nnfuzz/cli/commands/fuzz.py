@@ -37,13 +37,13 @@ def fuzz(context: typer.Context, options: FuzzOptions) -> None:
     nnfuzz fuzz -b openvino --invalid --tests 1000            models that must be refused
     nnfuzz fuzz -b tvm --seed 7 --tests 10000 --shard 2/8 --share /nfs/tvm --out part2
     nnfuzz fuzz -b tvm --time 8h --share s3://bucket/tvm --ray    on a cluster
-    nnfuzz fuzz -b onnxruntime@1.20.1 -b onnxruntime --regressions   what changed since
+    nnfuzz fuzz -b onnxruntime@1.20.1 -b onnxruntime --regressions   regressions since 1.20.1
     nnfuzz fuzz -b onnxruntime --pr --focus Conv,Gemm --baseline nightly/summary.json
 
-    Ctrl-C ends the campaign with its summary; a second one kills it. Whatever has been recorded
-    survives both, and --resume goes on. Exit codes: 0 nothing found, 1 findings, 2 wrong usage,
-    3 a fault of nnfuzz itself. What was not confirmed is no finding: failures that did not repeat,
-    and hangs that the campaign had no time for, are told, and --resume decides on hangs.
+    Ctrl-C ends the campaign with its summary; a second one kills it. All recorded tests survive
+    both, and --resume goes on. Exit codes: 0 nothing found, 1 findings, 2 wrong usage, 3 a fault
+    of nnfuzz itself. A failure that was not confirmed is no finding: failures that did not repeat,
+    and hangs that the campaign had no time for, are reported, and --resume decides on hangs.
     """
     from nnfuzz.cli.campaign_reports import report_campaign
 
@@ -60,7 +60,7 @@ def fuzz(context: typer.Context, options: FuzzOptions) -> None:
 
 
 def _check(options: FuzzOptions) -> None:
-    """Raises: UsageError for options that make no sense together."""
+    """Raises: UsageError for options that exclude each other."""
     alone = not (options.resume or options.ray is not None)
     if options.pr and not (options.baseline or options.focus):
         raise UsageError("--pr needs --baseline CAMPAIGN, --focus NAMES, or both: what is new?")
@@ -127,7 +127,7 @@ def _fuzz(request: Request, options: FuzzOptions) -> tuple[CampaignResult, Campa
 def _fuzz_on_ray(
     request: Request, options: FuzzOptions, address: str
 ) -> tuple[CampaignResult, CampaignConfig]:
-    """Runs a campaign on a cluster, puts it together and prints its summary."""
+    """Runs a campaign on a cluster, merges its parts and prints the summary."""
     from nnfuzz.cli.cluster import Work, fuzz_on_cluster
     from nnfuzz.cli.summary import print_summary
     from nnfuzz.library.campaign import config_to_go_on, new_config
@@ -171,7 +171,7 @@ def _empty(summary: Summary) -> str:
 
 
 def nothing_ran(summary: Summary, interrupted: bool) -> str:
-    """Why a campaign has not finished a single test, and what to do about it."""
+    """Why a campaign has not finished a single test, with the fix."""
     reasons = ", ".join(f"{stage} {count}" for stage, count in summary.not_run.items())
     if summary.faults:
         why = "nnfuzz itself failed; the table `events` of campaign.sqlite says how: please report"

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class GenerateOptions:
-    """What the command line says; None where it is silent."""
+    """The options of the command line; None for those that are not given."""
 
     out: Annotated[
         Path,
@@ -127,8 +127,8 @@ def generate(context: typer.Context, options: GenerateOptions) -> None:
         steps=steps,
     )
     with writing(options.out):
-        found = fill(request)
-    _say(options.out, found.models, found.resumed, found.skipped)
+        corpus = fill(request)
+    _report(options.out, corpus.models, corpus.resumed, corpus.skipped)
     raise typer.Exit(OK)
 
 
@@ -138,11 +138,11 @@ def _watcher(config: CampaignConfig, folder: Path, what: str) -> AbstractContext
     return watcher(False, config, folder, what)
 
 
-def _say(out: Path, models: int, resumed: int, skipped: Sequence[NotProduced]) -> None:
+def _report(out: Path, models: int, resumed: int, skipped: Sequence[NotProduced]) -> None:
     there = f", {resumed} of them were there" if resumed else ""
     reasons = Counter(failed.stage for failed in skipped)
-    told = ", ".join(f"{stage} {count}" for stage, count in reasons.items())
-    passed = f"; {len(skipped)} indexes passed over ({told})" if skipped else ""
+    stages = ", ".join(f"{stage} {count}" for stage, count in reasons.items())
+    passed = f"; {len(skipped)} indexes passed over ({stages})" if skipped else ""
     typer.echo(f"{models} models in {out}{there}{passed}")
     faults = [failed for failed in skipped if failed.stage == "fault"]
     if faults:

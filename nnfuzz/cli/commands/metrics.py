@@ -29,7 +29,7 @@ def metrics(
         list[Path],
         typer.Argument(
             metavar="DIR|CAMPAIGN...",
-            help="Folders of ONNX models, or of campaigns, to be told side by side.",
+            help="Folders of ONNX models, or of campaigns, to be counted side by side.",
             show_default=False,
         ),
     ],
@@ -60,9 +60,9 @@ def metrics(
 
     Counted are the eleven measures of Isra, vertices and edges (GenCoG), dtypes, shapes and pairs
     of operators (HirGen), attributes with their values, and with --backend the passes of a compiler
-    that change the models, and those that never did, which fuzz --focus takes. What changed the
-    models of a campaign was recorded while it ran. docs/METRICS.md has the definitions. What cannot
-    be read is named and left out.
+    that change the models, and those that never did, which fuzz --focus takes. The passes that
+    changed models of a campaign was recorded while it ran. docs/METRICS.md has the definitions. A
+    file that cannot be read is named and left out.
     """
     from nnfuzz.cli.progress import steps
     from nnfuzz.library.diversity import compare_folders
@@ -111,9 +111,9 @@ def _show(comparison: FolderComparison) -> None:
     group = ""
     for row in comparison.rows():
         measure = row.measure
-        shown = measure.group if measure.group != group else ""
+        heading = measure.group if measure.group != group else ""
         group = measure.group
-        table.add_row(shown, measure.name, *(value or "" for value in row.shown), measure.text)
+        table.add_row(heading, measure.name, *(value or "" for value in row.figures), measure.text)
     console.print(table)
     for name, idle in comparison.idle_passes().items():
         known = len(comparison.known_passes[name])

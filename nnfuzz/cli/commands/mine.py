@@ -25,7 +25,7 @@ def mine(
     ],
     out: Annotated[Path, AMOUNT.option("Folder of the motif files, made if need be.", "DIR")],
     backend: Annotated[
-        str, TESTED.option("Cut first around what passes of this compiler change.", "NAME")
+        str, TESTED.option("Cut first around nodes that passes of this compiler change.", "NAME")
     ] = "",
     python: Annotated[
         bool,
@@ -54,7 +54,7 @@ def mine(
     nnfuzz fuzz -b tvm --motif-files patterns
 
     A pattern is 2 to 8 connected operators with the attributes that they had. Sizes and dtypes
-    become free as far as the operators allow it; what was equal stays equal. Patterns that nnfuzz
+    become free as far as the operators allow it; equal sizes stay equal. Patterns that nnfuzz
     plants already are left out, and so are those in the folder. Each file says where its pattern
     comes from, how often it occurs there, and under which licence; weights and names of models are
     not kept.

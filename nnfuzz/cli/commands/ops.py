@@ -1,4 +1,4 @@
-"""`nnfuzz ops`: which operators there are, whether their specs hold, what a backend refuses."""
+"""`nnfuzz ops`: the operators, checks of their specs, and the signatures that a backend refuses."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def table(
     """List the operators that models are made of; check their specs.
 
     \b
-    nnfuzz ops                       all operators, and what installed compilers support of them
+    nnfuzz ops                       all operators, and their support by installed compilers
     nnfuzz ops --all                 the same with exporters and model optimisers
-    nnfuzz ops --backend tvm         what TVM was found not to support, with each exporter
-    nnfuzz ops check Conv MatMul     hold specs against PyTorch and ONNX
+    nnfuzz ops --backend tvm         signatures that TVM does not support, by exporter
+    nnfuzz ops check Conv MatMul     compare specs with PyTorch and ONNX
     """
     if context.invoked_subcommand:
         return
@@ -79,22 +79,22 @@ def _show_operators(plugins: list[Path], page: Path | None, whole: bool) -> None
     operators = find() if plugins else cached_facts(cache_folder() / "operators.json", find)
     known = _known_support(cache_folder(), whole or page is not None)
     supports = {name: support for name, (_, support) in known.items()}
-    found = with_support(operators, supports)
+    rows = with_support(operators, supports)
     if page is not None:
         with writing(page):
             page.write_text(
-                operators_page(found, {name: version for name, (version, _) in known.items()})
+                operators_page(rows, {name: version for name, (version, _) in known.items()})
             )
-        print(f"wrote {page}: {len(found)} operators, {', '.join(supports) or 'no backend known'}")
+        print(f"wrote {page}: {len(rows)} operators, {', '.join(supports) or 'no backend known'}")
         return
     headings = [f"{name} {version}".strip() for name, (version, _) in known.items()]
     console = terminal()
-    console.print(rich_table(found, headings, console.width, whole))
-    print(f"{len(found)} operators, {sum(o.signatures for o in operators)} signatures")
+    console.print(rich_table(rows, headings, console.width, whole))
+    print(f"{len(rows)} operators, {sum(o.signatures for o in operators)} signatures")
     if supports:
         print(f"support as far as campaigns and probes have tried it; {UNKNOWN}: not tried yet")
     else:
-        print("what a compiler supports: fuzz it, or run nnfuzz backends --probe NAME")
+        print("to learn what a compiler supports, fuzz it, or run nnfuzz backends --probe NAME")
 
 
 def _known_support(folder: Path, all_: bool) -> dict[str, tuple[str, Support]]:
@@ -107,14 +107,14 @@ def _known_support(folder: Path, all_: bool) -> dict[str, tuple[str, Support]]:
     from nnfuzz.feedback.support_cache import SupportCache, is_of
 
     registry, cache = BackendRegistry.discover(), SupportCache(folder)
-    found = {}
+    known = {}
     for name in registry.usable(tell):
         backend = registry.get(name)
         release = known_release(backend)
         version, support = cache.known(name, release)
         if all_ or (support.entries and not backend.baseline):
-            found[name] = release if is_of({name: version}, release) else version, support
-    return found
+            known[name] = release if is_of({name: version}, release) else version, support
+    return known
 
 
 def _show_support(name: str, plugins: list[Path]) -> None:
@@ -129,13 +129,13 @@ def _show_support(name: str, plugins: list[Path]) -> None:
     registry = BackendRegistry.discover(plugins)
     spec = registry.parse(name)
     release = spec.release or known_release(registry.get(spec.name))
-    found = SupportCache(cache_folder()).newest_by_exporter(spec.name, release)
-    if not found:
+    files = SupportCache(cache_folder()).newest_by_exporter(spec.name, release)
+    if not files:
         print(
             f"nothing is known about {name} yet: fuzz it, or run nnfuzz backends --probe {name}",
             file=sys.stderr,
         )
-    for file in found:
+    for file in files:
         refused = file.support.refused()
         print(
             f"{name} ({', '.join(f'{k} {v}' for k, v in file.versions.items())}), exporter "

@@ -1,4 +1,4 @@
-"""`nnfuzz ops check`: whether the specs of operators hold, and who else says so."""
+"""`nnfuzz ops check`: compares operator specs with PyTorch and with implementations of ONNX."""
 
 from __future__ import annotations
 
@@ -73,10 +73,11 @@ def check(
     """Check operator specs against PyTorch and ONNX; exit code 1 if there are problems.
 
     Solved instances must run and have the inferred type, instances with one broken condition must
-    be rejected, and what PyTorch accepts should not be refused (the share that is, is shown). Then
-    PyTorch's results are compared with what onnx.reference and further ones make of the
-    ONNX operators: a difference must be declared as a waiver, and must show. Where all operators
-    are checked, every attribute of the ONNX operators must be set to something now and then.
+    be rejected, and instances that PyTorch accepts should not be refused (the table has the refused
+    share). Then PyTorch's results are compared with those of onnx.reference and of further
+    implementations of the ONNX operators: a difference must be declared as a waiver, and every
+    waiver must occur. Where all operators are checked, every attribute of the ONNX operators must
+    be set to another value than its default now and then.
 
     Columns: forward, backward: solved instances that ran; unsolved: drawn, but not solved;
     unconfirmed: ran, but no ONNX runtime can compute them. accepted: random instances that PyTorch
@@ -96,21 +97,21 @@ def check(
     specs, waivers = registry.specs(), registry.waivers
     compilers = _compilers(backend or [], plugin or [])
     runtimes = {**_runtimes(implementations or []), **dict(compilers)}
-    found: list[Weighed] = []
+    weighed: list[Weighed] = []
     with steps("checking operators", len(specs)) as advance:
         reports = check_operators(specs, seed, instances, runtimes, waivers)
         for spec, report in zip(specs, reports):
-            found.append((report, weigh(spec, seed, agreements, waivers, runtimes)))
-            for text in found[-1][1].problems():
+            weighed.append((report, weigh(spec, seed, agreements, waivers, runtimes)))
+            for text in weighed[-1][1].problems():
                 report.problem(text)
             advance(report.operator)
-    _show(found)
+    _show(weighed)
     never = [] if operators else list(reach_problems(specs, seed))
     for line in never:
         terminal().print(line, markup=False, soft_wrap=True)
     if page:
-        _write(page, found, registry, agreements)
-    raise typer.Exit(OK if not never and all(report.ok for report, _ in found) else FINDINGS)
+        _write(page, weighed, registry, agreements)
+    raise typer.Exit(OK if not never and all(report.ok for report, _ in weighed) else FINDINGS)
 
 
 def _selected(registry: OpRegistry, names: Sequence[str]) -> OpRegistry:
@@ -152,31 +153,31 @@ def _runtimes(paths: Sequence[Path]) -> dict[str, Runtime]:
     )
 
 
-def _show(found: Sequence[Weighed]) -> None:
+def _show(weighed: Sequence[Weighed]) -> None:
     from nnfuzz.check.report import listing, report_table
     from nnfuzz.cli.agreement import agreement_table, waivers
 
-    reports = [report for report, _ in found]
+    reports = [report for report, _ in weighed]
     console = terminal()
     console.print(report_table(reports))
-    console.print(agreement_table(found))
-    for text in [*waivers(found), *listing(reports)]:
+    console.print(agreement_table(weighed))
+    for text in [*waivers(weighed), *listing(reports)]:
         console.print(text, markup=False, soft_wrap=True)
 
 
-def _write(page: Path, found: Sequence[Weighed], registry: OpRegistry, wanted: int) -> None:
+def _write(page: Path, weighed: Sequence[Weighed], registry: OpRegistry, wanted: int) -> None:
     """Writes the page, with the versions of all implementations. Raises: UsageError."""
     from importlib.metadata import PackageNotFoundError, version
 
     from nnfuzz.cli.agreement import agreement_page, implementations
 
     versions = []
-    for name in ("torch", "onnx", *implementations(found)):
+    for name in ("torch", "onnx", *implementations(weighed)):
         try:
             versions.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             continue
     declared = [(name, d) for name in registry for d in registry.waivers.of(name)]
     with writing(page):
-        page.write_text(agreement_page(found, declared, wanted, ", ".join(versions)))
-    print(f"wrote {page}: {len(found)} operators, {len(declared)} waivers")
+        page.write_text(agreement_page(weighed, declared, wanted, ", ".join(versions)))
+    print(f"wrote {page}: {len(weighed)} operators, {len(declared)} waivers")

@@ -62,10 +62,10 @@ def _campaign(folder: Path, plugins: list[Path], workers: int, budget: int) -> i
 
     allow = Consent(folder, plugins).require
     with Interrupt() as interrupt:
-        found = reduce_findings(folder, allow, note, workers, budget, interrupt.asked)
-    for line in findings_table(folder, found):
+        findings = reduce_findings(folder, allow, note, workers, budget, interrupt.asked)
+    for line in findings_table(folder, findings):
         typer.echo(line)
-    return FINDINGS if found else OK
+    return FINDINGS if findings else OK
 
 
 def _finding(finding: Path, backend: str, plugin: list[Path], workers: int, budget: int) -> None:
@@ -78,9 +78,9 @@ def _finding(finding: Path, backend: str, plugin: list[Path], workers: int, budg
     consent = Consent(finding, plugin)
     config = ReduceConfig(workers, budget, watch=_shown if sys.stderr.isatty() else _silent)
     try:
-        found = open_with_consent(finding, consent)
-        spec = backend_of(found, backend, plugin, consent)
-        done, reduced = reduce_in_folder(finding, found, spec, config, consent)
+        opened = open_with_consent(finding, consent)
+        spec = backend_of(opened, backend, plugin, consent)
+        done, reduced = reduce_in_folder(finding, opened, spec, config, consent)
     except WorkerError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(FAULT) from error

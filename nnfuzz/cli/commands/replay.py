@@ -34,9 +34,9 @@ def replay(
     nnfuzz replay campaign/findings/tvm-mismatch-eaa1ca026673
     nnfuzz replay campaign/findings/tvm-mismatch-eaa1ca026673 --backend onnxruntime
 
-    The reduced model is run where there is one. It says whether the failure is reproduced,
-    different (exit code 1 as well), unsupported by now, not compared (exit code 4: it runs, and
-    nothing of its outputs is comparable), or fixed.
+    The reduced model is run where there is one. The answer is: reproduced, different (exit code 1
+    as well), unsupported by now, not compared (exit code 4: the model runs, and no element of its
+    outputs is comparable), or fixed.
     """
     from nnfuzz.cli.consent import Consent
     from nnfuzz.cli.findings import backend_of, chosen_model, open_with_consent
@@ -45,23 +45,23 @@ def replay(
 
     folder = chosen_model(finding, original or regenerate)
     consent = Consent(folder, plugin or [])
-    found = open_with_consent(folder, consent)
+    opened = open_with_consent(folder, consent)
     try:
-        spec = backend_of(found, backend, plugin or [], consent) if found.case.model else None
-        result = run_again(found, spec, regenerate, typer.echo)
+        spec = backend_of(opened, backend, plugin or [], consent) if opened.case.model else None
+        result = run_again(opened, spec, regenerate, typer.echo)
     except ProducerError as error:
         typer.echo(f"error: the oracle failed, please report this: {error}", err=True)
         raise typer.Exit(FAULT) from error
     name = backend.partition(",")[0]
-    _show(found, result, name if name != found.failure.backend else "")
+    _show(opened, result, name if name != opened.failure.backend else "")
     raise typer.Exit(FINDINGS if result.fails else OK if result.compared else NOT_COMPARED)
 
 
-def _show(found: Finding, result: Replayed, elsewhere: str) -> None:
+def _show(finding: Finding, result: Replayed, elsewhere: str) -> None:
     """Prints the levels, the failures and the answer. elsewhere: another backend, or ""."""
     from nnfuzz.findings.replay import ReplayResult
 
-    typer.echo(f"finding: {found.signature}")
+    typer.echo(f"finding: {finding.signature}")
     for outcome in result.result.outcomes if result.result else ():
         own = [f for f in result.failures if f.backend == outcome.backend]
         failed = [f for f in own if outcome.level in f.levels]
@@ -69,7 +69,7 @@ def _show(found: Finding, result: Replayed, elsewhere: str) -> None:
         stage = failed[0].stage if failed else outcome.stage
         typer.echo(f"{outcome.backend} {outcome.level}: {kind} ({stage})")
     for failure in result.failures:
-        typer.echo(f"seen: {failure.signature}")
+        typer.echo(f"failure: {failure.signature}")
     fixed = result.answer is ReplayResult.FIXED
     verdict = result.result.verdict if result.result else None
     if verdict and verdict.coverage:

@@ -24,7 +24,7 @@ DEFAULT_COUNT = 10
 SECONDS = 300.0
 """CPU seconds for one model: one of 200,000 nodes takes a minute."""
 MANY_NODES = 20_000
-"""Of which rewriting takes long enough to say so."""
+"""Nodes of a model whose rewriting takes so long that a note announces it."""
 
 
 def rewrite(
@@ -54,7 +54,7 @@ def rewrite(
     Inputs and outputs keep their names, dtypes and shapes. Prints a line per file, with its steps.
     """
     if list_:
-        typer.echo(rules_told())
+        typer.echo(rules_text())
         return
     if model is None or out is None:
         raise UsageError("nnfuzz rewrite needs a MODEL and --out DIR, or --list")
@@ -73,7 +73,7 @@ def rewrite(
         typer.echo(f"{file}: {'+'.join(map(str, done)) or 'no step has a place in it'}")
 
 
-def rules_told() -> str:
+def rules_text() -> str:
     """All rules by family, a line each, as Markdown."""
     from nnfuzz.rewrite.catalogue import RULES
 
@@ -103,8 +103,8 @@ def _parsed(steps: str) -> list[Step]:
     try:
         return [Step.parse(part) for part in steps.split("+")]
     except (KeyError, ValueError) as error:
-        told = error.args[0] if isinstance(error, KeyError) else f"{steps!r} is no list of steps"
-        raise UsageError(f"--steps: {told}") from error
+        reason = error.args[0] if isinstance(error, KeyError) else f"{steps!r} is no list of steps"
+        raise UsageError(f"--steps: {reason}") from error
 
 
 def _made(data: bytes, steps: Sequence[Step], seed: int) -> Iterator[tuple[bytes, Sequence[Step]]]:

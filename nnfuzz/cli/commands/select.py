@@ -74,17 +74,19 @@ def select(
         out, models or [], from_findings or [], backend or [], plugin or [], tell, steps
     )
     with writing(out):
-        found = gathered.select(out, budget)
-    _say(out, found, gathered)
+        selection = gathered.select(out, budget)
+    _report(out, selection, gathered)
     raise typer.Exit(OK)
 
 
-def _say(out: Path, found: Selection, gathered: Gathered) -> None:
+def _report(out: Path, selection: Selection, gathered: Gathered) -> None:
     from nnfuzz.corpus.coverage import KINDS
 
-    told = f"{len(found.tests)} of {len(gathered)} models in {out}, {found.size:,} bytes"
-    took = f", {spoken(found.seconds)} of the compilers" if found.seconds else ""
+    kept_models = (
+        f"{len(selection.tests)} of {len(gathered)} models in {out}, {selection.size:,} bytes"
+    )
+    took = f", {spoken(selection.seconds)} of the compilers" if selection.seconds else ""
     findings = len(gathered.findings)
-    typer.echo(told + took + (f"; {findings} of them are findings" if findings else ""))
-    for kind, (kept, whole) in found.coverage.items():
+    typer.echo(kept_models + took + (f"; {findings} of them are findings" if findings else ""))
+    for kind, (kept, whole) in selection.coverage.items():
         typer.echo(f"{kept:>7} of {whole} ({kept / whole:.0%}) {KINDS[kind]}")

@@ -43,11 +43,11 @@ def serve(
     \b
     nnfuzz serve campaign                      on this machine alone
     nnfuzz serve campaign --host 0.0.0.0       for others, with a token
-    nnfuzz serve s3://bucket/tvm               of what the parts of a campaign publish
+    nnfuzz serve s3://bucket/tvm               the published segments of a campaign's parts
     nnfuzz serve bugs                          the dashboard of a ledger
 
     The campaign is read and never written, and may be over as well; one that
-    has not begun is waited for. docs/SERVE.md tells more. Ends
+    has not begun is waited for. docs/SERVE.md has the details. Ends
     with Ctrl-C.
     """
     try:

@@ -1,4 +1,4 @@
-"""`nnfuzz settings`: what `nnfuzz fuzz --set NAME=VALUE` can change."""
+"""`nnfuzz settings`: the settings that `nnfuzz fuzz --set NAME=VALUE` can change."""
 
 from __future__ import annotations
 

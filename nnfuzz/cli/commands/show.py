@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SECONDS = 300.0
 """CPU seconds to read and to draw: a hundred times as many as a model of 100,000 nodes takes."""
 FILES = ("finding.json", "nnfuzz.json", "model.onnx")
-"""What is looked for in a folder, in this order."""
+"""Files to look for in a folder, in this order."""
 
 
 def show(
@@ -42,8 +42,8 @@ def show(
     nnfuzz show resnet50.onnx --svg resnet50.svg
 
     One line per input, weight, node and output, with dtypes and shapes; symbolic dimensions have
-    their names, what ONNX cannot infer is "?". A model need not be one that nnfuzz has operators
-    for. Whether compilers compute it right says nnfuzz check.
+    their names, sizes that ONNX cannot infer are "?". The model may have operators without a spec.
+    nnfuzz check finds out whether compilers compute it right.
     """
     from nnfuzz.report.draw import draw
 

@@ -55,7 +55,7 @@ def verify(
     ] = None,
     baseline: Annotated[
         Path | None,
-        REPORTED.option("What --results wrote earlier: what failed there does not count.", "FILE"),
+        REPORTED.option("An earlier file of --results: failures in it do not count.", "FILE"),
     ] = None,
     results: Annotated[Path | None, REPORTED.option("Write the results as JSON.", "FILE")] = None,
     findings: Annotated[
@@ -85,10 +85,10 @@ def verify(
 
     Models that nnfuzz generate has written are judged by the error envelope of their graph. Others
     need to agree as their data.json says, else to rtol, atol of 1e-6, 1e-7 (float64), 1e-3, 1e-6
-    (float32), 1e-2, 1e-3 (float16) or 5e-2, 1e-2 (bfloat16), discrete values exactly. What the
-    compiler says it does not support is skipped. Exit codes: 0 nothing fails but what is known, 1
-    something does or could not be carried out, 2 wrong usage, 3 a fault of nnfuzz itself, 4
-    nothing that ran could be compared. The last line counts what was not compared.
+    (float32), 1e-2, 1e-3 (float16) or 5e-2, 1e-2 (bfloat16), discrete values exactly. A model
+    that the compiler itself calls unsupported is skipped. Exit codes: 0 nothing fails but known
+    failures, 1 a model fails or could not be run, 2 wrong usage, 3 a fault of nnfuzz itself, 4
+    nothing that ran could be compared. The last line counts results that were not compared.
     """
     from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.cli.progress import steps
@@ -101,18 +101,18 @@ def verify(
     seconds = duration(time) if time is not None else math.inf
     spec = BackendRegistry.discover(plugin or []).parse(backend)
     tests = [test for index, test in enumerate(tests_in(folder)) if chosen.owns(index)]
-    found = run(tests, spec, listed(level), expected, seconds, _show, steps)
-    notes = expected.notes(found)
+    verified = run(tests, spec, listed(level), expected, seconds, _show, steps)
+    notes = expected.notes(verified)
     if results is not None:
         about = {"backend": str(spec), "folder": folder.resolve().name}
-        write_whole(results, json.dumps(to_json(found, about), indent=1).encode() + b"\n")
+        write_whole(results, json.dumps(to_json(verified, about), indent=1).encode() + b"\n")
     title = f"{folder.resolve().name}: {spec}" + (f", part {part}" if part else "")
-    write_reports(found, title, title, notes, junit, summary_md)
-    _summary(found)
+    write_reports(verified, title, title, notes, junit, summary_md)
+    _summary(verified)
     for note in notes:
         tell(note)
     if findings is not None:
-        failed = {r.test for r in found if r.status == "failed"}
+        failed = {r.test for r in verified if r.status == "failed"}
         wrong = [test for test in tests if test.name in failed]
         saved = save_failures(findings, wrong, backend, listed(level), plugin or [], steps)
         with writing(findings):
@@ -121,16 +121,16 @@ def verify(
                     typer.echo(f"finding of {test.name}: {path}")
                 if why:
                     tell(f"{test.name} gives no finding: {why}")
-    raise typer.Exit(_exit_code(found))
+    raise typer.Exit(_exit_code(verified))
 
 
 def _exit_code(results: Sequence[LevelResult]) -> int:
-    """The code; says in the last line how much was not compared."""
+    """The exit code; prints as the last line how much was not compared."""
     statuses = Counter(result.status.value for result in results)
     lost = statuses["not compared"]
     if lost:
-        told = f"{lost} of {len(results)} results are neither right nor wrong"
-        typer.echo(f"not compared: {told}, since nothing of them is comparable")
+        counted = f"{lost} of {len(results)} results are neither right nor wrong"
+        typer.echo(f"not compared: {counted}, since nothing of them is comparable")
     if statuses["failed"] or statuses["error"]:
         return FINDINGS
     return NOT_COMPARED if lost and not (statuses["passed"] or statuses["known"]) else OK

@@ -41,8 +41,8 @@ def watch(
     nnfuzz watch --once            one turn of each system, as for a job of every night
 
     A turn takes one system. It looks for a new release, checks the ledger on it, fuzzes it with the
-    ledger as known failures, reduces, adds what is new, looks up with which release that came, and
-    publishes the dashboard. Whatever goes wrong costs that turn; a watch that was killed goes on.
+    ledger as known failures, reduces, adds new bugs, looks up with which release they came, and
+    publishes the dashboard. An error costs that turn only; a watch that was killed goes on.
 
     \b
     [watch]
@@ -90,11 +90,11 @@ def _loop(settings: WatchSettings, interrupt: Interrupt, quiet: bool) -> WatchLo
         partial(watcher, quiet),
         interrupt.asked,
     )
-    found = {
+    candidates = {
         name: Candidates(own, registry.get(own.system), interpreters, _log)
         for name, own in settings.systems.items()
     }
-    return WatchLoop(around, found)
+    return WatchLoop(around, candidates)
 
 
 def _log(line: str) -> None:

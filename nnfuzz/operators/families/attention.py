@@ -1,4 +1,4 @@
-"""The steps of attention, each an operator, of which composites are made."""
+"""The steps of attention: operators of which composites are made."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Scores(Summing):
         return [linear(self.torch, *intervals, weights=(0, 1))]
 
     def radius(self, u: float, y: Tensor, *xs: Tensor) -> Tensor | float:
-        """Runtimes hold the scale, or its root, in float32, whatever the type."""
+        """Runtimes hold the scale, or its root, in float32 for every type."""
         return super().radius(u, y, *xs) + (6 * u + 2**-23) * self.absolute(*xs)
 
 
@@ -99,14 +99,14 @@ class MaskedSoftmax(OpSpec):
 
     def allowed(self, x: Tensor, *mask: Tensor) -> Tensor | None:
         """Mask of the scores that are not masked; None if none is masked."""
-        found = mask[0] if mask and mask[0].dtype is torch.bool else None
+        allowed = mask[0] if mask and mask[0].dtype is torch.bool else None
         s, keys = x.shape[-2:]
         away = torch.arange(keys) - torch.arange(s).unsqueeze(1)
         if self.before is not None:
-            found = away <= self.before if found is None else found & (away <= self.before)
+            allowed = away <= self.before if allowed is None else allowed & (away <= self.before)
         if self.after is not None:
-            found = away >= self.after if found is None else found & (away >= self.after)
-        return found
+            allowed = away >= self.after if allowed is None else allowed & (away >= self.after)
+        return allowed
 
     def torch(self, *tensors: Tensor) -> Tensor:
         x, *mask = tensors
@@ -146,12 +146,12 @@ class MaskedSoftmax(OpSpec):
 
     def _unsure(self, x: Interval, *mask: Interval) -> Tensor | None:
         """Mask of scores that are not comparable or that may be masked."""
-        found = x.any
+        unsure = x.any
         for m in mask:
             if m.lo.dtype is torch.bool and (not m.exact or m.any is not None):
                 open_ = m.unsure.broadcast_to(x.lo.shape)
-                found = open_ if found is None else found | open_
-        return found
+                unsure = open_ if unsure is None else unsure | open_
+        return unsure
 
     def radius(self, u: float, y: Tensor, *xs: Tensor) -> Tensor | float:
         x, *mask = xs

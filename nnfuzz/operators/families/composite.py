@@ -44,12 +44,12 @@ class Composite(OpSpec):
             return self.attempt(*tensors)[0]
 
         def terms(op: OpSpec, *xs: Tensor) -> list[Tensor]:
-            if found and not all(bool((term <= 0).all()) for term in found[-1]):
+            if steps and not all(bool((term <= 0).all()) for term in steps[-1]):
                 raise RuntimeError(f"{op.name} follows a violated step")
-            found.append(op.domain(*xs))
-            return found[-1]
+            steps.append(op.domain(*xs))
+            return steps[-1]
 
-        found: list[list[Tensor]] = []
+        steps: list[list[Tensor]] = []
         return self._gathered(terms, tensors)[0]
 
     def attempt(self, *tensors: Tensor) -> tuple[list[Tensor], Sequence[Tensor]]:
@@ -63,18 +63,18 @@ class Composite(OpSpec):
         self, terms: Callable[..., list[Tensor]], tensors: Sequence[Tensor]
     ) -> tuple[list[Tensor], Sequence[Tensor]]:
         """The terms of all steps, up to the first that raises since a term is violated; outputs."""
-        found: list[Tensor] = []
+        gathered: list[Tensor] = []
 
         def apply(op: OpSpec, *xs: Tensor) -> Any:
-            found.extend(terms(op, *xs))
+            gathered.extend(terms(op, *xs))
             return _run(op, *xs)
 
         try:
-            return found, self.compose(apply, *tensors)
+            return gathered, self.compose(apply, *tensors)
         except RuntimeError:
-            if all(bool((term <= 0).all()) for term in found):
+            if all(bool((term <= 0).all()) for term in gathered):
                 raise
-        return found, ()
+        return gathered, ()
 
 
 def _run(op: OpSpec, *tensors: Tensor) -> Any:
@@ -82,7 +82,7 @@ def _run(op: OpSpec, *tensors: Tensor) -> Any:
 
 
 class Moves(OpSpec):
-    """A step that selects, rearranges or repeats elements by `function`, those of masks alike."""
+    """A step that selects, rearranges or repeats elements, also those of masks, by `function`."""
 
     name: ClassVar[str] = "Moves"
 

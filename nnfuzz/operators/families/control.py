@@ -36,7 +36,7 @@ class ControlFlow(Composite):
     since = 13
     pool: ClassVar[Pool] = ()
     readable: ClassVar[Pool] = ()
-    """What given bodies may hold besides."""
+    """Operators that given bodies may hold besides."""
     unexportable = DECOMPOSED
     before: tuple[int, int] = (2, 2)
     """How many inputs, and arguments of a body, come before the values from outside."""

@@ -1,4 +1,4 @@
-"""Convolution: shapes and values, whatever the element type and the order of the inputs."""
+"""Convolution: shapes and values for any element type and any order of the inputs."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ class Arithmetic(Binary):
         if intervals[0].lo.is_floating_point():
             a, b = intervals
             return [self.of_itself(a) if a is b else self.floating(a, b)]
-        # Integers wrap around, so the ends of an interval say nothing.
+        # Integers wrap around, so the ends of an interval bound nothing.
         return [uncertain(self.torch, *intervals)]
 
     def floating(self, a: Interval, b: Interval) -> Interval:
@@ -184,7 +184,7 @@ class Arithmetic(Binary):
 
 
 class Modular(Arithmetic):
-    """+, -, *: what integers do modulo 2^n."""
+    """+, -, *: arithmetic of integers modulo 2^n."""
 
     rounding = (1, 0)
     modular = True

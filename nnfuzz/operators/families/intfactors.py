@@ -125,8 +125,8 @@ class ConvProduct(Convolution, IntegerProduct):
         return product(b.shape[1:])
 
     def onnx_attributes(self):
-        said = super().onnx_attributes()
-        return {k: v for k, v in said.items() if k not in ("channels", "sized", "listed")}
+        attributes = super().onnx_attributes()
+        return {k: v for k, v in attributes.items() if k not in ("channels", "sized", "listed")}
 
     def onnx(self, emit, *values):
         kernel = emit.type(self.operands(values)[1]).shape[2:] if self.sized else None

@@ -45,7 +45,7 @@ class IntegerProduct(OpSpec):
     """f(a - its zero point, b - its zero point) of integers, added up exactly.
 
     `roles` has a letter per input: a, b; p, q for a scale or (last) zero point of a and b; y for
-    those of the output; c for the bias. Subclasses say what is multiplied how.
+    those of the output; c for the bias. Subclasses define the product.
     """
 
     roles: ClassVar[str]
@@ -227,8 +227,8 @@ class Requantised(IntegerProduct):
     def _scales(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """The scales of a, b and y; the first two broadcast to the result."""
         pair = self.operands(tensors)
-        found = [self.on_result(r, self.by_role(r, tensors)[0], *pair) for r in "pq"]
-        return [*found, self.result_params(tensors)[0]]
+        scales = [self.on_result(r, self.by_role(r, tensors)[0], *pair) for r in "pq"]
+        return [*scales, self.result_params(tensors)[0]]
 
     def margins(self, *tensors: Tensor) -> list[Tensor]:
         v, zero = self._quotient(tensors), self.result_params(tensors)[1]

@@ -151,7 +151,7 @@ class ClassLoss(OpSpec):
     ) -> Tensor:
         """Rounding error of `loss` where the elements of `x` are off by `off` themselves."""
         factor = self.factor(x, target, *weight)
-        # Without weights nothing is multiplied, and what is divided by is an integer.
+        # Without weights nothing is multiplied, and the divisor is an integer.
         products = 2 * u if weight else 0.0
         terms = self.picked(x.abs() * products + off, target) * factor
         if self.reduction == "none":

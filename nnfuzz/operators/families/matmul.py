@@ -20,7 +20,7 @@ def multiplies(a: Shape, b: Shape) -> Iterator[Bool]:
 
 
 def product_shape(a: Shape, b: Shape) -> Shape:
-    """(*batch, M, N) without what a vector lacks."""
+    """(*batch, M, N) without the axes that a vector lacks."""
     column = b[-1:] if len(b) > 1 else ()
     return (*broadcast_shape([a[:-2], b[:-2]]), *a[-2:-1], *column)
 

@@ -141,8 +141,8 @@ class Normalization(OpSpec):
 
     @classmethod
     def from_onnx(cls, fields: Fields, takes: Types, gives: Types) -> Self:
-        said = next((d for d in FLOATS if d.onnx == fields.get("stash_type")), DType.FLOAT32)
-        stash = None if said is DType.FLOAT32 else said
+        declared = next((d for d in FLOATS if d.onnx == fields.get("stash_type")), DType.FLOAT32)
+        stash = None if declared is DType.FLOAT32 else declared
         return super().from_onnx({**fields, "stash_type": stash}, takes, gives)
 
     @property

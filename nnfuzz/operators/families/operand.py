@@ -60,7 +60,7 @@ def _constant(emit: Any, *numbers: int) -> str:
 
 
 def _computed(emit: Any, numbers: Sequence[int], sizes: dict[Size, int]) -> str:
-    """The numbers as a Concat of sizes that are read off values, and of what follows from sizes."""
+    """The numbers as a Concat of sizes of values, and of numbers computed from sizes."""
     parts: list[str] = []
     while numbers:
         place, count = _longest(numbers, sizes)

@@ -84,10 +84,10 @@ def _ties(to: DType) -> Tensor:
 def dyadic(*intervals: Interval) -> Tensor:
     """Mask of exact powers of two in every interval: they divide and multiply without an error."""
     masks = [(b.lo == b.hi) & (b.lo.abs().frexp().mantissa == 0.5) for b in intervals]
-    found = masks[0]
+    every = masks[0]
     for mask in masks[1:]:
-        found = found & mask
-    return found
+        every = every & mask
+    return every
 
 
 def bounded(*scales: Tensor) -> list[Tensor]:

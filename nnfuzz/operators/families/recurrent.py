@@ -115,13 +115,13 @@ class Recurrent(Composite):
         return (b, a, i) if self.layout else (a, b, i)
 
     def _shapes(self, x: TensorType) -> list[tuple[Int, ...]]:
-        """Of all inputs."""
+        """The shapes of all inputs."""
         _, batch, width = self._sequence(x)
         d, h, g = self.directions, self.hidden_size, len(self.gates)
         state = (batch, d, h) if self.layout else (d, batch, h)
         extra = {"B": (d, 2 * g * h), "P": (d, len(self.peepholes) * h)}
-        found = [x.shape, (d, g * h, width), (d, g * h, h)]
-        return [*found, *(extra.get(name, state) for name in self.given)]
+        shapes = [x.shape, (d, g * h, width), (d, g * h, h)]
+        return [*shapes, *(extra.get(name, state) for name in self.given)]
 
     def requires(self, *inputs: TensorType) -> Iterable[Bool]:
         shapes = self._shapes(inputs[0])
@@ -243,7 +243,7 @@ class Recurrent(Composite):
         return [1 + self.lens[b % len(self.lens)] % steps for b in range(batch)]
 
     def _turned(self, x: Tensor) -> Tensor:
-        """Each sequence back to front; what comes after its end stays."""
+        """Each sequence back to front; elements after its end stay."""
         import torch
 
         steps, batch = x.shape[:2]

@@ -236,7 +236,7 @@ class ArgReduction(Along, Reducing):
         return [top.select(self.axis, 0) - top.select(self.axis, 1)]
 
     def certain(self, *inputs: TensorType) -> tuple[Range, ...]:
-        """Of many positions, some is the first."""
+        """Some position is the first, 0."""
         return ((0, 0),)
 
     def proxy(self, *tensors: Tensor) -> Tensor:

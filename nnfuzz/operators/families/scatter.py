@@ -87,7 +87,7 @@ def _multiplied(data: Range, updates: Range) -> Range:
 
 
 class Reduced(Scattering):
-    """Updates are added, multiplied and so on to what they meet; duplicates are welcome."""
+    """Updates are added to elements, multiplied and so on; duplicates are allowed."""
 
     since = 18
     reduction = Choice(tuple(TORCH_REDUCTIONS))

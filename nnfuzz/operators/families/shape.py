@@ -128,7 +128,7 @@ def resized(type_: TensorType, axis: int | None, size: Int) -> TensorType:
 
 
 class Zeros(OpSpec):
-    """Some element may be 0 whatever the input: what is filled up, or reached by nothing."""
+    """Some element may be 0 for every input: padding, or a place that no element moves to."""
 
     def certain(self, *inputs: TensorType) -> tuple[Range, ...]:
         return ((0, 0),)

@@ -39,7 +39,7 @@ def settled(x: Interval, axis: int, largest: int = 1) -> Tensor:
 
 
 def parted(x: Interval, axis: int, k: int, largest: int = 1) -> Tensor:
-    """Whether the first k elements in order are those whatever the values, with the axis of size 1.
+    """Whether the first k elements in order are the same for all values, with the axis of size 1.
 
     Masks aside.
     """

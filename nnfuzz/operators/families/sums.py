@@ -1,4 +1,4 @@
-"""Operators whose result is a sum of products, and what that means for their numbers."""
+"""Operators whose result is a sum of products, with the bounds of such sums."""
 
 from __future__ import annotations
 

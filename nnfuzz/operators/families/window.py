@@ -1,4 +1,4 @@
-"""Windows that slide over the spatial axes of an (N, C, *S) tensor: what Conv and pools share."""
+"""Windows that slide over the spatial axes of an (N, C, *S) tensor, shared by Conv and pools."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ AUTO_PAD = Choice(
     ),
     default=EXPLICIT,
 )
-"""Who decides on the padding. Declared in front of `pads`, which hold it in any case."""
+"""How the padding is decided. Declared in front of `pads`, which hold it in any case."""
 
 NO_AUTO_PAD = Choice((EXPLICIT,), default=EXPLICIT)
-"""Where the model always says the padding."""
+"""Where the model always states the padding."""
 
 LARGEST_KERNEL = (9, 7, 4)
-"""Of a convolution, per number of spatial axes."""
+"""The largest kernel of a convolution, per number of spatial axes."""
 
 
 def spatial(op: Any, first: TensorType, *_: TensorType) -> int:
@@ -159,8 +159,8 @@ class Window(OpSpec):
         for size, window, stride, dilation, *_ in self.axes(*inputs):
             yield (size - 1) // stride * stride + (window - 1) * dilation + 1 - size
 
-    def padded_as_told(self, *inputs: TensorType) -> Iterator[Bool]:
-        """The padding is what `auto_pad` says, and no less than nothing; windows move by a step."""
+    def padded_as_declared(self, *inputs: TensorType) -> Iterator[Bool]:
+        """The padding is the one of `auto_pad`, and not negative; windows move by a step."""
         for _, _, stride, dilation, *_ in self.axes(*inputs):
             yield stride >= 1
             yield dilation >= 1
@@ -171,10 +171,10 @@ class Window(OpSpec):
             yield behind == wanted[1]
 
     def window_fits(self, *inputs: TensorType) -> Iterator[Bool]:
-        """One window at least fits into each padded axis, and the padding is what it is to be."""
+        """One window at least fits into each padded axis, and the padding is the declared one."""
         for size, window, _, dilation, before, behind in self.axes(*inputs):
             yield size + before + behind >= (window - 1) * dilation + 1
-        yield from self.padded_as_told(*inputs)
+        yield from self.padded_as_declared(*inputs)
 
     def window_counts(self, *inputs: TensorType) -> tuple[Int, ...]:
         """Number of windows per spatial axis."""
@@ -209,7 +209,7 @@ class Window(OpSpec):
         return torch.nn.functional.pad(x, list(itertools.chain(*pairs)), value=value)
 
     def window_sums(self, x: Tensor, padding: float = 0.0) -> Tensor:
-        """The sum over each window; what a window overhangs the padding by counts as 0."""
+        """The sum over each window; elements beyond the padding count as 0."""
         import torch
 
         type_ = TensorType(DType.of(x.dtype), sizes(x))

@@ -19,7 +19,7 @@ from nnfuzz.rewrite.rules.identities import MOST_ELEMENTS, ints
 FAMILY = "algebra"
 _REALS = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)
 _SUMS = ("Conv", "ConvTranspose", "MatMul", "Gemm", "Einsum")
-"""Contractions, into which a compiler may fold what stands behind them."""
+"""Contractions, into which a compiler may fold the nodes behind them."""
 _MOST_WINDOWS = 16
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -209,8 +209,8 @@ def matmul_as_conv(emit: Nodes, draft: Draft, node: Node, rng: random.Random) ->
     (m, k), n = draft.types[a].sizes, draft.types[b].sizes[1]
     image = emit.one("Reshape", emit.one("Transpose", a, perm=[1, 0]), ints(emit, 1, k, m, 1))
     filters = emit.one("Reshape", emit.one("Transpose", b, perm=[1, 0]), ints(emit, n, k, 1, 1))
-    found = emit.one("Conv", image, filters)
-    return [emit.one("Transpose", emit.one("Reshape", found, ints(emit, n, m)), perm=[1, 0])]
+    result = emit.one("Conv", image, filters)
+    return [emit.one("Transpose", emit.one("Reshape", result, ints(emit, n, m)), perm=[1, 0])]
 
 
 def _pointwise(draft: Draft, node: Node) -> bool:
@@ -274,8 +274,8 @@ def conv_as_unfold(emit: Nodes, draft: Draft, node: Node, rng: random.Random) ->
     columns = emit.one("Reshape", unfolded, ints(emit, batch, len(windows) * filters[1], -1))
     last = [0, *range(2, rank + 2), 1]  # windows outside of channels, as the slices are joined
     rows = emit.one("Reshape", emit.one("Transpose", w, perm=last), ints(emit, filters[0], -1))
-    found = emit.one("MatMul", rows, columns)
-    result = emit.one("Reshape", found, ints(emit, batch, filters[0], *sizes))
+    product = emit.one("MatMul", rows, columns)
+    result = emit.one("Reshape", product, ints(emit, batch, filters[0], *sizes))
     if len(node.input) > 2 and node.input[2]:
         bias = emit.one("Reshape", node.input[2], ints(emit, filters[0], *[1] * rank))
         result = emit.one("Add", result, bias)
@@ -427,8 +427,8 @@ def _defaults(draft: Draft, node: Node) -> dict[str, Any]:
         schema = defs.get_schema(node.op_type, draft.opset, "")
     except defs.SchemaError:
         return {}
-    told = {k: a.default_value for k, a in schema.attributes.items()}
-    return {name: value for name, value in told.items() if value.name and value.type}
+    defaults = {k: a.default_value for k, a in schema.attributes.items()}
+    return {name: value for name, value in defaults.items() if value.name and value.type}
 
 
 def _undeclared(draft: Draft, node: Node) -> bool:

@@ -63,13 +63,13 @@ def _node_law(
     places = {place: axes[name] for place, name in enumerate(node.input) if name in axes}
     if not places or {*reads(node)} != {*filter(None, node.input)}:
         return None
-    found = law(draft, node, *next(iter(places.items())))
-    if found is None or any(found.inputs.get(place) != axis for place, axis in places.items()):
+    own = law(draft, node, *next(iter(places.items())))
+    if own is None or any(own.inputs.get(place) != axis for place, axis in places.items()):
         return None
-    if unsized and found.sizes:
+    if unsized and own.sizes:
         return None
-    moved = [node.input[place] for place in found.inputs] + [*node.output]
-    return found if all(_movable(draft, name) for name in moved) else None
+    moved = [node.input[place] for place in own.inputs] + [*node.output]
+    return own if all(_movable(draft, name) for name in moved) else None
 
 
 class Lanes:
@@ -97,29 +97,29 @@ class Lanes:
         raise NotImplementedError
 
     def copies(
-        self, node: onnx.NodeProto, found: Law, inside: Mapping[str, list[str]]
+        self, node: onnx.NodeProto, law: Law, inside: Mapping[str, list[str]]
     ) -> list[list[str]]:
         """Emits a node once for each extent; names of its outputs, by copy."""
         operands = {
             place: inside.get(node.input[place]) or self.given(node.input[place], axis)
-            for place, axis in found.inputs.items()
+            for place, axis in law.inputs.items()
         }
-        return [self._copy(node, found, operands, k) for k in range(len(self.extents))]
+        return [self._copy(node, law, operands, k) for k in range(len(self.extents))]
 
     def _copy(
-        self, node: onnx.NodeProto, found: Law, operands: Mapping[int, list[str]], k: int
+        self, node: onnx.NodeProto, law: Law, operands: Mapping[int, list[str]], k: int
     ) -> list[str]:
         read = [operands[p][k] if p in operands else name for p, name in enumerate(node.input)]
-        for place, element in found.sizes.items():
+        for place, element in law.sizes.items():
             sizes = self.draft.value(node.input[place])
             assert sizes is not None
-            told = [*sizes[:element], self.extents[k], *sizes[element + 1 :]]
-            read[place] = ints(self.emit, *told)
+            extents = [*sizes[:element], self.extents[k], *sizes[element + 1 :]]
+            read[place] = ints(self.emit, *extents)
         return self.emit.copied(node, read)
 
     def cut(self, name: str, axis: int, start: int, end: int, step: int = 1) -> str:
-        told = (ints(self.emit, number) for number in (start, end, axis, step))
-        return self.emit.one("Slice", name, *told)
+        numbers = (ints(self.emit, number) for number in (start, end, axis, step))
+        return self.emit.one("Slice", name, *numbers)
 
 
 class Stacked(Lanes):
@@ -160,10 +160,10 @@ def taken(draft: Draft, batch: Batch, rng: random.Random, unsized: bool = False)
     """The nodes after a value that are copied, with their laws. unsized: see batches."""
     axes, laws = {batch.value: batch.axis}, dict[int, Law]()
     for i, node in enumerate(draft.graph.node):
-        found = _node_law(draft, node, axes, unsized)
-        if found is not None and (not laws or rng.random() >= _ENDS):
-            laws[i] = found
-            axes |= zip(node.output, found.outputs)
+        own = _node_law(draft, node, axes, unsized)
+        if own is not None and (not laws or rng.random() >= _ENDS):
+            laws[i] = own
+            axes |= zip(node.output, own.outputs)
     return laws
 
 
@@ -177,10 +177,10 @@ def carried(draft: Draft, lanes: Lanes, laws: Mapping[int, Law]) -> None:
         if i not in laws:
             nodes.append(node)
             continue
-        found, before = laws[i], len(lanes.emit.nodes)
-        results = lanes.copies(node, found, inside)
+        own, before = laws[i], len(lanes.emit.nodes)
+        results = lanes.copies(node, own, inside)
         inside |= zip(node.output, map(list, zip(*results)))
-        for name, axis in zip(node.output, found.outputs):
+        for name, axis in zip(node.output, own.outputs):
             if name in wanted:
                 lanes.leave(inside[name], axis)
                 lanes.emit.nodes[-1].output[0] = name

@@ -17,12 +17,12 @@ from nnfuzz.rewrite.rules.identities import MOVED, ints
 
 FAMILY = "control flow"
 _ZEROED = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64, DType.BOOL)
-"""Dtypes of which ConstantOfShape makes zeros at every opset."""
+"""Dtypes whose zeros ConstantOfShape makes at every opset."""
 
 
 def _zeros_exist(draft: Draft) -> list[Region]:
-    found = known_regions(draft)
-    return [r for r in found if all(draft.types[name].dtype in _ZEROED for name in r.outputs)]
+    regions = known_regions(draft)
+    return [r for r in regions if all(draft.types[name].dtype in _ZEROED for name in r.outputs)]
 
 
 def _zeros(emit: Nodes, type_: TensorType) -> str:
@@ -136,8 +136,8 @@ def loop_once(draft: Draft, site: Region, rng: random.Random) -> None:
     body = draft.emitter()
     body.nodes.extend(nodes)
     ends = emit.const(by_count and rng.random() < 0.5, DType.BOOL)
-    told = before if by_count and rng.random() < 0.5 else ends
-    body.nodes.append(protos.node("Identity", [told], [after]))
+    condition = before if by_count and rng.random() < 0.5 else ends
+    body.nodes.append(protos.node("Identity", [condition], [after]))
     inputs = {
         iteration: TensorType(DType.INT64, ()),
         before: TensorType(DType.BOOL, ()),

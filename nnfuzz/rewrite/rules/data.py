@@ -49,14 +49,14 @@ def constant_node(draft: Draft, site: str, rng: random.Random) -> None:
     """An initializer -> the output of a Constant node with the same tensor, or with the same number
     or list as an attribute."""
     array, emit = _held(draft, site), draft.emitter()
-    told: dict[str, object] = {"value": array}
+    attribute: dict[str, object] = {"value": array}
     if rng.random() < 0.5 and array.size and array.ndim < 2:
         plural = "s" if array.ndim else ""
         if array.dtype == np.int64:
-            told = {f"value_int{plural}": array.tolist()}
+            attribute = {f"value_int{plural}": array.tolist()}
         elif array.dtype == np.float32:
-            told = {f"value_float{plural}": array.tolist()}
-    draft.replace_constant(site, emit, emit.one("Constant", **told))
+            attribute = {f"value_float{plural}": array.tolist()}
+    draft.replace_constant(site, emit, emit.one("Constant", **attribute))
 
 
 def _uniform(draft: Draft) -> list[str]:
@@ -189,7 +189,7 @@ def constant_unshared(draft: Draft, site: str, rng: random.Random) -> None:
 
 def _equal_constants(draft: Draft) -> list[tuple[str, str]]:
     found = []
-    seen: dict[object, Any] = {}
+    first: dict[object, Any] = {}
     for name, tensor in draft.constants.items():
         if name in draft.outputs or tensor.data_location == TensorProto.EXTERNAL:
             continue
@@ -197,10 +197,10 @@ def _equal_constants(draft: Draft) -> list[tuple[str, str]]:
         copy.CopyFrom(tensor)
         copy.name = ""
         key = copy.SerializeToString()
-        if key in seen:
-            found.append((seen[key], name))
+        if key in first:
+            found.append((first[key], name))
         else:
-            seen[key] = name
+            first[key] = name
     return found
 
 

@@ -131,18 +131,18 @@ def function_called_twice(draft: Draft, site: Region, rng: random.Random) -> Non
 def _twins(draft: Draft) -> list[tuple[int, int]]:
     """Pairs of nodes of the main graph that differ only in their inputs and outputs."""
     found = []
-    seen: dict[object, Any] = {}
+    earlier: dict[object, Any] = {}
     for i, node in enumerate(draft.graph.node):
         key = _kind(node)
         if not any(bodies(node)) and all(node.input) and all(node.output):
-            found += [(j, i) for j in seen.get(key, ())]
-            seen.setdefault(key, []).append(i)
+            found += [(j, i) for j in earlier.get(key, ())]
+            earlier.setdefault(key, []).append(i)
     return found
 
 
 def _kind(node: onnx.NodeProto) -> tuple[object, ...]:
-    told = sorted(a.SerializeToString() for a in node.attribute)
-    return node.op_type, node.domain, len(node.input), len(node.output), *told
+    attributes = sorted(a.SerializeToString() for a in node.attribute)
+    return node.op_type, node.domain, len(node.input), len(node.output), *attributes
 
 
 @models(FAMILY, _twins)
@@ -185,16 +185,16 @@ def function_with_attribute(draft: Draft, site: int, rng: random.Random) -> None
     by its name, or by another one."""
     node = draft.graph.node[site]
     chosen = rng.choice(_simple(node))
-    told = chosen.name if rng.random() < 0.5 else "parameter"
+    parameter = chosen.name if rng.random() < 0.5 else "parameter"
     passed, inside = onnx.AttributeProto(), onnx.NodeProto()
     passed.CopyFrom(chosen)
-    passed.name = told
+    passed.name = parameter
     inside.CopyFrom(node)
     where = [a.name for a in inside.attribute].index(chosen.name)
-    reference = onnx.AttributeProto(name=chosen.name, type=chosen.type, ref_attr_name=told)
+    reference = onnx.AttributeProto(name=chosen.name, type=chosen.type, ref_attr_name=parameter)
     inside.attribute[where].CopyFrom(reference)
     span = region(draft, site, site + 1)
-    made = _declared(draft, [inside], span.inputs, [n for n in node.output if n], [told])
+    made = _declared(draft, [inside], span.inputs, [n for n in node.output if n], [parameter])
     call = _call(made, span.inputs, [n for n in node.output if n])
     call.attribute.append(passed)
     draft.graph.node[site].CopyFrom(call)

@@ -68,15 +68,15 @@ def node_duplicated(draft: Draft, site: int, rng: random.Random) -> None:
 
 def _equal_nodes(draft: Draft) -> list[tuple[int, int]]:
     found = []
-    seen: dict[object, Any] = {}
+    first: dict[object, Any] = {}
     for i in _copyable(draft):
         node = draft.graph.node[i]
-        told = sorted(a.SerializeToString() for a in node.attribute)
+        attributes = sorted(a.SerializeToString() for a in node.attribute)
         given = tuple(bool(name) for name in node.output)
-        key = (node.op_type, node.domain, *node.input, "|", *told, given)
-        if key in seen and not any(name in draft.outputs for name in node.output):
-            found.append((seen[key], i))
-        seen.setdefault(key, i)
+        key = (node.op_type, node.domain, *node.input, "|", *attributes, given)
+        if key in first and not any(name in draft.outputs for name in node.output):
+            found.append((first[key], i))
+        first.setdefault(key, i)
     return found
 
 
@@ -230,15 +230,15 @@ def siblings_alike(draft: Draft, site: int, rng: random.Random) -> None:
     _inside(second, names)
 
 
-# -- what the file says besides -----------------------------------------------------------------
+# -- further entries of the file ----------------------------------------------------------------
 
 
 @models(FAMILY, _anywhere)
 def shapes_declared(draft: Draft, site: int, rng: random.Random) -> None:
     """No declarations of inner values -> the dtypes and shapes that ONNX infers, for some of them:
     they say what follows from the model."""
-    told = {value.name for value in draft.graph.value_info}
-    public = {*draft.inputs, *draft.outputs, *told}
+    declared = {value.name for value in draft.graph.value_info}
+    public = {*draft.inputs, *draft.outputs, *declared}
     names = [n for n in draft.makers if n in draft.types and n not in public]
     share = rng.choice([0.5, 1.0])
     kept = [name for name in names if rng.random() < share]
