@@ -42,23 +42,26 @@ class OnnxOptimizer(Transform):
 
 
 class OnnxSlim(Transform):
-    """onnxslim; its passes are the optimisations and the fusion patterns."""
+    """onnxslim; its passes are the optimisations and the fusion patterns, from 0.1.40 on."""
 
     name = "onnxslim"
     issue_form = ONNXSLIM
-    preload = ("onnxslim", "onnxslim.core.optimization", "onnxruntime")
+    preload = ("onnxslim", "onnxruntime")
 
     @staticmethod
     def transform(model, without):
         import onnxslim
 
         off = list(without)
-        return onnxslim.slim(model, skip_optimizations=off, skip_fusion_patterns=off)
+        names = ("skip_optimizations", "skip_fusion_patterns") if off else ()
+        return onnxslim.slim(model, **dict.fromkeys(names, off))
 
     @classmethod
     def passes(cls):
-        from onnxslim.core.optimization import OptimizationSettings, get_fusion_patterns
-
+        try:
+            from onnxslim.core.optimization import OptimizationSettings, get_fusion_patterns
+        except ImportError:
+            return []
         return [*OptimizationSettings.keys(), *get_fusion_patterns()]
 
 

@@ -311,6 +311,7 @@ class Pow(Broadcasting):
     """
 
     since = 12
+    carries_nan = False  # of an exponent for the base 1, and of a base for the exponent 0
     merges = ("Sqrt",)
     inputs = (In("T", FLOATS), In("E", (*FLOATS, DType.INT32, DType.INT64)))
     unexportable = (

@@ -172,8 +172,7 @@ class Unique(Zeros, AlongOrFlat):
         size = x.shape[axis]
         which = torch.unique(x, return_inverse=True, dim=axis)[1]
         place = torch.arange(size)
-        same = (which == place.unsqueeze(1)).int()
-        first = torch.where(same.sum(1) > 0, same.argmax(1), size)
+        first = torch.full_like(place, size).scatter_reduce(0, which, place, "amin")
         if not self.sorted:
             first, order = first.sort()
             which = torch.zeros_like(place).scatter(0, order, place)[which]
@@ -181,7 +180,7 @@ class Unique(Zeros, AlongOrFlat):
         first = torch.where(there, first, 0)
         shape = [-1 if i == axis else 1 for i in range(x.dim())]
         y = torch.where(there.reshape(shape), x.index_select(axis, first), x.new_zeros(()))
-        return y, first, which, (which == place.unsqueeze(1)).sum(1)
+        return y, first, which, torch.bincount(which, minlength=size)
 
     def onnx(self, emit, x):
         y, *counts = self.type_transfer(emit.type(x))
@@ -201,7 +200,7 @@ class Unique(Zeros, AlongOrFlat):
         if not told or x.any is not None:
             masks = self._undecided(x, y, first, which)
         axis = 0 if self.axis is None else self.axis % x.lo.dim()
-        there = (which == torch.arange(len(first)).unsqueeze(1)).any(1)
+        there = torch.bincount(which, minlength=len(first)) > 0
         shape = [-1 if i == axis else 1 for i in range(y.dim())]
         most = (x.hi.reshape(-1) if self.axis is None else x.hi).index_select(axis, first)
         found = [Interval(y, torch.where(there.reshape(shape), most, y), masks[0])]

@@ -52,7 +52,8 @@ class Reshape(Operands, DataMovement):
             yield self.inferred < 0 or self.shape[self.inferred] == 0
             yield self.inferred < 0 or self.shape.count(0) == 1
             # Without `allowzero`, a 0 copies a size.
-            yield self.allowzero or all(d or x.shape[i : i + 1] == (0,) for i, d in self._given())
+            zeros = [axis for axis, d in self._given() if d.__class__ is int and d == 0]
+            yield self.allowzero or all(x.shape[axis : axis + 1] == (0,) for axis in zeros)
 
     def _given(self):
         """The sizes that the model gives, with their axes."""

@@ -159,6 +159,7 @@ class FuzzOptions:
         SETTING,
     ] = None
     quantize: Annotated[opt.Quantize, SETTING] = None
+    sizes: Annotated[opt.Sizes, SETTING] = None
     seed_models: Annotated[opt.SeedModels, RECORDED] = None
     motif_files: Annotated[opt.MotifFiles, RECORDED] = None
     focus: Annotated[
@@ -189,6 +190,14 @@ class FuzzOptions:
         ),
         RECORDED,
     ] = None
+    edge_share: Annotated[
+        float | None,
+        MODELS.share(
+            "Share of the tests that are made as with --edges, in a campaign without it "
+            "[default: 0.1; 0 with --invalid]."
+        ),
+        SETTING,
+    ] = None
     exporter: Annotated[opt.Exporter, RECORDED] = None
     opset: Annotated[opt.Opset, SETTING] = None
     rewrites: Annotated[
@@ -197,6 +206,24 @@ class FuzzOptions:
             "Share of the models written by nnfuzz itself that are rewritten into other ones with "
             "the same meaning, by random rules (nnfuzz rewrite --list) [default: 0; with --edges "
             "0.3, by those of empty tensors]."
+        ),
+        SETTING,
+    ] = None
+    spelled: Annotated[
+        float | None,
+        WRITTEN.share(
+            "Share of the models written by nnfuzz itself that are spelled otherwise: attributes "
+            "at their defaults left out or written, constants as nodes, shared or each by itself "
+            "[default: 0.3, 0 with --invalid]."
+        ),
+        SETTING,
+    ] = None
+    forms: Annotated[
+        float | None,
+        WRITTEN.share(
+            "Share of the models written by nnfuzz itself whose file has another form: a part in a "
+            "model-local function, initializers that are inputs as well or that nothing reads, "
+            "unusual names, declared shapes, metadata [default: 0.1, 0 with --edges]."
         ),
         SETTING,
     ] = None

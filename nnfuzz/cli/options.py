@@ -72,6 +72,15 @@ Quantize = Annotated[
         "in campaigns, 0 in corpora]."
     ),
 ]
+Sizes = Annotated[
+    str | None,
+    MODELS.option(
+        "How large tensors are: small, mixed (one graph in ten has one of more than 65,536 "
+        "elements, where compilers compute in parallel, with dimensions at and next to powers of "
+        "two) or large (all graphs have) [default: mixed in campaigns, small in corpora].",
+        "small|mixed|large",
+    ),
+]
 Engine = Annotated[
     str | None,
     MODELS.option(

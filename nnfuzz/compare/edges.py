@@ -206,7 +206,12 @@ def _outputs(
     if not inputs:
         return plain
     if not node.op.edges:
-        ends = [[own.lo for own, _ in inputs], [own.hi for own, _ in inputs]]
+        # The domains of some operators end at the greatest number of the dtype.
+        dtypes = [graph.type(name).dtype.torch for name in node.inputs]
+        ends = [
+            [end.to(dtype) for end, dtype in zip(side, dtypes)]
+            for side in zip(*((own.lo, own.hi) for own, _ in inputs))
+        ]
         far = any(bool((term > 0).any()) for end in ends for term in node.op.domain(*end))
         carried = _carried(node.op, inputs, len(plain))
         masked = (own.masked(everywhere(own.lo, far)) for own, _ in plain)

@@ -135,7 +135,9 @@ def defined(node: Node, graph: Graph, intervals: Mapping[str, Interval]) -> bool
     inputs = [intervals[name] for name in node.inputs]
     pairs = zip(node.inputs, inputs, strict=True)
     discrete = [b for n, b in pairs if not graph.type(n).dtype.is_float]
-    if not any(bool(b.unsure.any()) for b in discrete if not b.exact or b.any is not None):
+    unsure = any(bool(b.unsure.any()) for b in discrete if not b.exact or b.any is not None)
+    # At edges, integers that were valid may be so no longer, and certainly so.
+    if not unsure and (not discrete or len(discrete) < len(inputs)):
         return True
     terms = [*node.op.domain(*(b.lo for b in inputs)), *node.op.domain(*(b.hi for b in inputs))]
     masked = any(bool(b.mask().any()) for b in discrete)

@@ -51,13 +51,14 @@ MINED = 1.5
 def _weighted_motifs(
     motifs: Sequence[Motif],
     table: dict[type[OpSpec], tuple[OpSignature, ...]],
+    focus: Sequence[str] = (),
 ) -> list[Motif]:
     """The motifs and the pairs with the weights by which they are picked."""
     written = [motif for motif in motifs if not motif.mined]
     mined = [motif for motif in motifs if motif.mined]
-    whole = sum(motif.weight for motif in written)
+    whole = sum(motif.weight for motif in written) or float(bool(focus))
     scale = (whole or 1.0) * MINED / (sum(motif.weight for motif in mined) or 1.0)
-    return [*written, *pairs(table, whole), *_scaled(tuple(mined), scale)]
+    return [*written, *pairs(table, whole, focus), *_scaled(tuple(mined), scale)]
 
 
 @lru_cache(maxsize=8)
@@ -152,7 +153,7 @@ class Catalog:
                 table[spec] = found
         given = list(motifs)
         own = [motif for motif in given if not motif.skeleton]
-        self._index(table, _weighted_motifs(own, table), config.operator_weights)
+        self._index(table, _weighted_motifs(own, table, config.focus), config.operator_weights)
         self.skeletons += tuple(motif for motif in given if motif.skeleton and motif.weight)
 
     def _index(

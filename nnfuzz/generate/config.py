@@ -70,7 +70,8 @@ class GenerateConfig:
     dtype_weights: relative frequencies by dtype name; 0: only where an operator admits nothing else
     (the int64 indices of Gather, the bool of Where); None: never.
     exporter, opset: how graphs will be exported; what specs declare unexportable is left out.
-    operator_weights: factors on the frequencies that specs declare, by name.
+    operator_weights: factors on the frequencies that specs declare, by name. focus: operators one
+    of which every pair has (nnfuzz.generate.pairs); empty: any.
     """
 
     nodes: int = 10
@@ -91,6 +92,7 @@ class GenerateConfig:
     exporter: str = "direct"
     opset: int = 20
     operator_weights: Mapping[str, float] = field(default_factory=dict)
+    focus: tuple[str, ...] = ()
 
     def dtype_weight(self, dtype: DType) -> float | None:
         """The relative frequency of a dtype; 0: only where an operator needs it; None: never."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import zlib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -39,20 +39,26 @@ class CoverageTarget:
 class CoverageTargets:
     """The coverage targets of a catalog, which take turns by the index of the test case."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, focus: Collection[str] = ()) -> None:
+        """focus: names of the operators that the targets have, as far as there are any; none: of
+        all operators.
+        """
         self.catalog = catalog
+        aimed = {spec: found for spec, found in catalog.signatures.items() if spec.name in focus}
+        self._signatures = aimed or catalog.signatures
+        self.focused = bool(aimed)
 
     @cached_property
     def all(self) -> list[CoverageTarget]:
         """Every dtype of every required input and output, and every rank of a first input."""
-        signatures = self.catalog.signatures
-        by_operator = [_targets_of(spec, tuple(found)) for spec, found in signatures.items()]  # type: ignore[arg-type]
+        signatures = self._signatures.items()
+        by_operator = [_targets_of(spec, tuple(found)) for spec, found in signatures]  # type: ignore[arg-type]
         # Those of one operator are far apart.
         return [t for layer in itertools.zip_longest(*by_operator) for t in layer if t is not None]
 
-    def pick(self, seed: int, index: int) -> CoverageTarget | None:
-        """The target of a test case; None for most."""
-        number = turn_number(index, CYCLE, TURNS)
+    def pick(self, seed: int, index: int, always: bool = False) -> CoverageTarget | None:
+        """The target of a test case; None for most unless there always shall be one."""
+        number = index if always else turn_number(index, CYCLE, TURNS)
         if number is None:
             return None
         offset = zlib.crc32(f"{seed}/spot".encode())  # a salt; another one makes other test cases

@@ -64,13 +64,13 @@ class Growth:
         """Value -> nodes with their places in topological order, which may be negative."""
         self._first, self._last = 0, -1
         self._fresh = 0
-        self._empties = False
+        self._empties = config.sizes.empty > 0
         """Whether some value may have no elements."""
 
     def adopt(self, start: Graph) -> None:
         """Begin with a concrete graph. Its inputs and weights become placeholders."""
         self._fresh = len(start.values)
-        self._empties = any(value.type.is_empty for value in start.values.values())
+        self._empties |= any(value.type.is_empty for value in start.values.values())
         self.graph.values.update(start.values)
         indices = set(_index_inputs(start))
         for name in (*start.inputs, *start.weights):
@@ -140,6 +140,8 @@ class Growth:
     def precede(self, op: OpSpec, types: Sequence[TensorType], target: str, smt: bool) -> bool:
         """Backward insertion: a node in front of a placeholder, which stops being one."""
         wanted = self.graph.type(target)
+        if self._empties and not op.takes_empty and any([t.is_empty for t in types]):
+            return False
         constraints = _open(op.requires(*types))
         if constraints is None:
             return False
@@ -247,6 +249,8 @@ class Growth:
         """Whether a node stays within the size and cost limits under `env`."""
         if not self._small((*types, *outputs), env, memo):
             return False
+        if self.config.sizes.max_total and not self._spares(outputs, env, memo):
+            return False
         if env:
             op, types = op.concrete(env, memo), [t.concrete(env, memo) for t in types]
         elif type(op).cost is OpSpec.cost:  # one per element of the outputs, which are small
@@ -261,6 +265,15 @@ class Growth:
             if math.prod(sizes) > self.config.sizes.max_numel:
                 return False
         return True
+
+    def _spares(
+        self, outputs: Sequence[TensorType], env: dict[Var, int], memo: dict[Any, Any]
+    ) -> bool:
+        """Whether all values have few enough elements with a further node."""
+        env = {**self.store.env, **env}
+        types = (*outputs, *(value.type for value in self.graph.values.values()))
+        total = sum(math.prod(evaluate(d, env, memo) for d in type_.shape) for type_ in types)
+        return total <= self.config.sizes.max_total
 
     # -- going back ---------------------------------------------------------------------------
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 from nnfuzz.generate.catalog import Catalog, OpSignature, weighted
 from nnfuzz.generate.growth import Growth
-from nnfuzz.generate.misses import KINDS, Call
+from nnfuzz.generate.misses import KINDS, Call, bringing
 from nnfuzz.generate.placeholder import (
     FREE,
     INDEX,
@@ -23,7 +23,7 @@ from nnfuzz.ir.graph import Node
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.draw import Draw, NoOptionError
 from nnfuzz.operators.motif import Misfit, Motif, Operand
-from nnfuzz.operators.operator import In
+from nnfuzz.operators.operator import In, OpSpec
 
 
 class MissingOperator(Misfit):
@@ -53,18 +53,31 @@ ONE_STYLE = 0.8
 """Probability that all constants of a motif have shapes of one style, as one exporter writes."""
 USUAL = 0.8
 """Probability that all nodes of a skeleton are spelled as exporters spell them."""
+TWICE = 0.3
+"""Probability that a near miss of an operator is one in two ways."""
+FAVOURED = 0.7
+"""Probability that kinds of near misses that bring in an operator of the focus come first."""
 TRIED = 10
 """Kinds of near misses that are tried until one fits; at most half of all fit most motifs."""
 
 
-def ways(draw: Draw, motif: Motif) -> list[NearMiss]:
+def ways(draw: Draw, motif: Motif, focus: Collection[str] = ()) -> list[NearMiss]:
     """How to try to make a near miss of a motif, the first that succeeds being taken: each of some
     kinds at a random place or behind it, then anywhere. So all kinds that fit a motif occur about
     equally often, also those that fit a single place.
+
+    focus: operators; kinds that bring one of them in are mostly tried first.
     """
     place = draw.integer(1, motif.size)
-    kinds = draw.shuffled(tuple(KINDS))[:TRIED]
+    kinds = _shuffled(draw, focus)[:TRIED]
     return [*(NearMiss((k,), start) for k in kinds for start in dict.fromkeys((place, 1))), EXACT]
+
+
+def _shuffled(draw: Draw, focus: Collection[str]) -> list[str]:
+    """All kinds of near misses in random order, mostly those of the focus first."""
+    kinds = draw.shuffled(tuple(KINDS))
+    first = bringing(focus) if focus and draw.chance(FAVOURED) else ()
+    return sorted(kinds, key=lambda kind: kind not in first)
 
 
 def plant(
@@ -117,6 +130,8 @@ class MotifWriter:
         self._usual = self._given and self.draw.chance(USUAL)
         """Whether every node is spelled as exporters spell it (OpSpec.usual)."""
         self._near = near
+        self._further: tuple[str, type[OpSpec]] | None = None
+        """A second kind for the operator that becomes a near miss."""
         self._most = max(growth.config.nodes, len(growth.graph.nodes) + room)
         self._step = 0
 
@@ -181,23 +196,37 @@ class MotifWriter:
     def _missing(self, call: Call) -> tuple[str, ...] | None:
         """The outputs of another form of the call; None where no kind fits."""
         for name in self._near.kinds:
-            mark = self.growth.mark()
-            try:
-                outputs = KINDS[name](self, call)
-            except (Misfit, IndexError, ArithmeticError, TypeError):
-                # A number that the dtype lacks, an axis that is not there, no groups, the
-                # truth of a condition on sizes that are not decided yet.
-                outputs = None
+            if self.draw.chance(TWICE):
+                self._further = (_shuffled(self.draw, self.growth.config.focus)[0], call.spec)
+            outputs = self._missing_as(name, call)
+            self._further = None
             if outputs is not None:
                 self.missed = name
                 return outputs
-            self.growth.restore(mark)
         return None
+
+    def _missing_as(self, kind: str, call: Call) -> tuple[str, ...] | None:
+        """The outputs of the call as a near miss of a kind; None, and nothing is inserted, if it
+        does not fit."""
+        mark = self.growth.mark()
+        try:
+            outputs = KINDS[kind](self, call)
+        except (Misfit, LookupError, ArithmeticError, TypeError):
+            # A number that the dtype lacks, an axis that is not there, no groups, the truth of a
+            # condition on sizes that are not decided yet.
+            outputs = None
+        if outputs is None:
+            self.growth.restore(mark)
+        return outputs
 
     # -- insertion ----------------------------------------------------------------------------
 
     def insert(self, call: Call) -> tuple[str, ...] | None:
         """The outputs of the new node; None where it does not fit."""
+        if self._further and call.spec is self._further[1]:
+            (kind, _), self._further = self._further, None
+            if outputs := self._missing_as(kind, call):
+                return outputs
         if len(self.growth.graph.nodes) >= self._most:
             return None
         style = self._style or self.draw.choice(STYLES)

@@ -14,6 +14,7 @@ from nnfuzz.generate.catalog import Catalog, OpSignature, WeightedGroup, weighte
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTarget
 from nnfuzz.generate.growth import Growth, Mark
+from nnfuzz.generate.large import large_tensor
 from nnfuzz.generate.motif_turns import MotifTurn
 from nnfuzz.generate.motifs import EXACT, SPARE, MissingOperator, NearMiss, plant, ways
 from nnfuzz.generate.novelty import REJECTED, Vertex, rejects, vertex
@@ -97,6 +98,9 @@ class GraphGrower:
     def grow(self) -> None:
         """Insert operators until the graph has as many as the configuration says."""
         places = self._places()
+        if self.config.sizes.least_first and not self.growth.graph.nodes:
+            # Before a motif, the first value of which is not large.
+            any(self._start(self.catalog.pick(self.draw)) for _ in range(ATTEMPTS_PER_NODE))
         while len(self.growth.graph.nodes) < self.goal:
             if places and places[0] <= len(self.growth.graph.nodes):
                 places.pop(0)
@@ -199,7 +203,10 @@ class GraphGrower:
     ) -> bool:
         """novel: whether common vertices are rejected."""
         draw = self._dice(attempt)
-        first = draw.tensor(signature.first, rank)
+        large = self.config.sizes.least_first > 0
+        first = (large_tensor if large else Draw.tensor)(draw, signature.first, rank)
+        if first is None:
+            return False
         op = spec.draw(draw, first)
         dtypes = dtypes_of(spec, self._arity(spec), signature.binding)
         signature.settle(op)
@@ -262,7 +269,7 @@ class GraphGrower:
                 return False
             motif = group.pick(self.draw)
             missing = self.draw.chance(self.config.missed)
-            for near in ways(self.draw, motif) if missing else (EXACT,):
+            for near in ways(self.draw, motif, self.config.focus) if missing else (EXACT,):
                 if self._planted(motif, near, mark):
                     return True
                 mark = self.growth.mark()

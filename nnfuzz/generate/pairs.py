@@ -6,6 +6,7 @@ are pairs that a compiler merges or cancels (`OpSpec.merges`), and pairs that it
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,12 +46,18 @@ Signatures = tuple[TypeSignature, ...]
 Table = Mapping[type[OpSpec], Signatures]
 
 
-def pairs(table: Table, written: float) -> list[Motif]:
+def pairs(table: Table, written: float, focus: Sequence[str] = ()) -> list[Motif]:
     """The pairs of some operators with their signatures.
 
-    written: weight of the other motifs; without any there are no pairs.
+    written: weight of the other motifs; without any there are no pairs. focus: operators one of
+    which each pair has, and any two of which are a pair; none: all operators.
     """
     found = list(_pairs(table)) if written else []
+    if focus:
+        aimed = [
+            own for own in found if not {own[0].front.name, own[0].behind.name}.isdisjoint(focus)
+        ]
+        found = [*aimed, *_among(table, focus)]
     whole = sum(weight for _, _, weight in found) or 1.0
     scale = written * SHARE / whole
     return [pair.motif(dtypes, weight * scale) for pair, dtypes, weight in found]
@@ -69,6 +76,14 @@ def _pairs(table: Table) -> Iterator[tuple[Pair, tuple[DType, ...], float]]:
                 declared = DECLARED / math.cbrt(families[_declares(spec)])  # type: ignore[arg-type]
                 weight = declared if name in spec.merges else varied
                 yield Pair(front, spec), fitting, weight
+
+
+def _among(table: Table, focus: Sequence[str]) -> Iterator[tuple[Pair, tuple[DType, ...], float]]:
+    """Any two different operators of some, if the dtypes fit."""
+    known = [spec for spec in table if spec.name in focus and spec.executes is OpSpec.executes]
+    for front, behind in itertools.permutations(known, 2):
+        if fitting := _fitting(table[front], table[behind]):
+            yield Pair(front, behind), fitting, DECLARED
 
 
 @lru_cache(maxsize=1 << 12)

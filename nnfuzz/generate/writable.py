@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 from functools import lru_cache
 
 from nnfuzz.generate.catalog import Catalog
@@ -10,6 +11,7 @@ from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.growth import Growth
 from nnfuzz.generate.motifs import MissingOperator, plant
 from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.graph import Node
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.motif import Motif
 from nnfuzz.operators.operator import OpSpec
@@ -17,6 +19,8 @@ from nnfuzz.solve.decided import DecidedStore
 
 TRIED = 12
 """Graphs in which a motif is tried: some motifs have forms with other operators."""
+FORMS = 4
+"""Graphs in which the operators of a motif are looked for; most motifs have one form or two."""
 NODES = 24
 RANK, SIZE = 3, 4
 """Of the values that motifs start from; the rank as far as the motif takes it."""
@@ -46,8 +50,29 @@ def _is_writable(motif: Motif, catalog: Catalog, config: GenerateConfig) -> bool
     return not lacking
 
 
+def operators_written(motif: Motif, catalog: Catalog, config: GenerateConfig) -> frozenset[str]:
+    """The operators of the motif, as far as it is written in one of the graphs in which it is
+    tried: some motifs have several forms.
+    """
+    found: set[str] = set()
+    for seed in range(FORMS):
+        with suppress(MissingOperator):
+            found.update(node.op.name for node in _written(motif, catalog, config, seed) or ())
+    return frozenset(found)
+
+
 def _is_written(motif: Motif, catalog: Catalog, config: GenerateConfig, seed: int) -> bool:
     """Whether the motif fits behind a value of its own. Raises: MissingOperator."""
+    return _written(motif, catalog, config, seed) is not None
+
+
+def _written(
+    motif: Motif, catalog: Catalog, config: GenerateConfig, seed: int
+) -> list[Node] | None:
+    """The nodes of the motif behind a value of its own; None if it does not fit.
+
+    Raises: MissingOperator.
+    """
     rng = random.Random(f"{motif.name}/{seed}")
     growth = Growth(DecidedStore(rng, config.sizes, True), config)
     weights = {dtype: config.dtype_weight(dtype) or 0.0 for dtype in DType}
@@ -56,4 +81,5 @@ def _is_written(motif: Motif, catalog: Catalog, config: GenerateConfig, seed: in
     if motif.begin is not None:
         type_ = motif.begin(growth.store.writing, weights)
     start = growth.place(type_) if type_ else None
-    return start is not None and plant(motif, catalog, growth, start) is not None
+    fits = start is not None and plant(motif, catalog, growth, start) is not None
+    return growth.graph.nodes if fits else None

@@ -37,7 +37,8 @@ def _edged(graph: Graph, name: str, rng: random.Random, given: np.ndarray) -> np
     if dtype in FLOATS:
         values = float_edges(dtype)
     elif dtype.is_int and dtype.native and plain:
-        values = [int(end) for end in dtype.limits]
+        least, most = map(int, dtype.limits)
+        values = [least, most, 0, *([-1] if least else [])]
     else:
         return given
     made = np.array(given)

@@ -9,14 +9,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from nnfuzz.backend.registry import BackendRegistry, BackendSpec
+from nnfuzz.backend.registry import BackendRegistry, BackendSpec, plugin_name
 from nnfuzz.backend.runner import RunnerError
 from nnfuzz.backend.target import DIRECT
 from nnfuzz.base.reading import Json, Unreadable
 from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import CampaignResult, run_campaign
 from nnfuzz.feedback.support_cache import SupportCache
-from nnfuzz.library.focus import focused
+from nnfuzz.library.focus import focused, sorted_out
 from nnfuzz.library.folders import cache_folder, default_folder
 from nnfuzz.library.known_failures import baseline_failures, known_failures
 from nnfuzz.library.settings import case_settings, chosen_backends, make_config
@@ -79,15 +79,20 @@ def _focus(
     given: Mapping[str, Json],
 ) -> dict[str, object]:
     """The settings by which every model touches what is asked for. Raises: ConfigError."""
+    plugins = [plugin_name(path) for path in request.plugins]
+    operators, passes = sorted_out(request.focus, registry, specs, plugins)
+    aimed: dict[str, object] = {"focus": operators} if operators else {}
+    if not passes:
+        return aimed
     settings = {**given, "exporters": given["exporters"][:1]}
     case = make_config(registry, specs, request.plugins, (), settings).case
     case = replace(case, dynamic=0.0, opsets={})  # models that others start from have one opset
     folder = cache_folder() / "focus"
     try:
-        models = focused(request.focus, registry, specs, case, folder, request.note)
+        models = focused(passes, registry, specs, case, folder, request.note)
     except ProducerSettingsError as error:
         raise ConfigError(str(error)) from error
-    return case_settings({"seed_models": models})
+    return {**aimed, **case_settings({"seed_models": models})}
 
 
 def config_to_go_on(

@@ -1,10 +1,13 @@
-"""`nnfuzz fuzz --focus`: seed models with the operators and passes that a change is about."""
+"""`nnfuzz fuzz --focus`: every model touches what a change is about.
+
+Operators that are named are a setting of generation (nnfuzz.generate.focus); for passes there are
+seed models that they change.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -14,15 +17,12 @@ from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.writing import as_json
 from nnfuzz.corpus.entry import Entry
 from nnfuzz.corpus.producers import Producers
-from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.library.case import operator_registry
 from nnfuzz.library.steps import Note
 from nnfuzz.records.config import ConfigError
 from nnfuzz.testcase.case import CaseConfig, TestCase
-from nnfuzz.testcase.identity import Numbered, Probe
+from nnfuzz.testcase.identity import Numbered
 
-PER_OPERATOR = 16
-"""Models of one operator: dtypes first; a model that is fuzzed starts from one of all."""
 NEARLY = 0.85
 """Likeness (difflib's ratio) of a misspelt name to an operator's; no known pass is as close."""
 PER_PASS, TRIED = 16, 300
@@ -38,21 +38,16 @@ def focused(
     folder: Path,
     note: Note,
 ) -> Path:
-    """A folder with models that each touch one of the operators or passes by name.
+    """A folder with models that are each changed by one of the passes by name.
 
     config: of the campaign, with one exporter. folder: where such folders are kept.
-    Raises: ConfigError for a name that is neither; RunnerError, ProducerSettingsError.
+    Raises: ConfigError for a name of no pass; RunnerError, ProducerSettingsError.
     """
-    _refuse_misspelt(names, registry, specs, config)
     with ExitStack() as stack:
         producers = stack.enter_context(Producers(0, as_json(config), 1))
-        keys = producers.signatures()
-        operators = {key.operator for key in keys}
-        groups = [list(_singles(n, keys, producers)) for n in names if n in operators]
-        passes = [name for name in names if name not in operators]
-        if passes:
-            runners = [stack.enter_context(BackendRunner(s, registry)) for s in specs]
-            groups += _changed(passes, producers, runners, operators)
+        operators = operator_registry(config.plugins)
+        runners = [stack.enter_context(BackendRunner(s, registry)) for s in specs]
+        groups = _changed(names, producers, runners, operators)
     models = dict.fromkeys(case.model for cases in groups for case in cases)
     digest = hashlib.sha256(b"".join(hashlib.sha256(m).digest() for m in models)).hexdigest()[:16]
     place = folder / digest
@@ -63,16 +58,20 @@ def focused(
     return place
 
 
-def _refuse_misspelt(
+def sorted_out(
     names: Sequence[str],
     registry: BackendRegistry,
     specs: Sequence[BackendSpec],
-    config: CaseConfig,
-) -> None:
-    """Raises: ConfigError for a name that is nearly an operator's, or no operator's while no
-    compiler names its passes; others may be passes, which only models can show.
+    plugins: Sequence[str],
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The operators of some names with their modes (OpSpec.plain), and the other names, which may
+    be of passes: only models show.
+
+    Raises: ConfigError for a name that is nearly an operator's, or no operator's while no compiler
+    names its passes.
     """
-    operators = list(operator_registry(config.plugins))
+    known = operator_registry(plugins)
+    operators = list(known)
     asked = [registry.get(spec.name).fired_passes for spec in specs]
     any_passes = any(method is not Backend.fired_passes for method in asked)
     for name in names:
@@ -81,14 +80,9 @@ def _refuse_misspelt(
         if (hint := meant(name, operators, NEARLY)) or not any_passes:
             passes = "" if any_passes else ", and no compiler here names its passes"
             raise ConfigError(f"--focus {name!r} is no operator{passes}; {hint}see nnfuzz ops")
-
-
-def _singles(name: str, keys: Iterable[SupportKey], producers: Producers) -> Iterator[TestCase]:
-    """Models of one operator, of different signatures as far as there are."""
-    own = [key for key in keys if key.operator == name]
-    tests = (Probe(key, number) for number in range(PER_OPERATOR) for key in own)
-    made = (e.case for e in producers.entries(tests) if isinstance(e, Entry))
-    yield from itertools.islice(made, PER_OPERATOR)
+    modes = {spec.name: spec.plain.name for spec in known.specs() if spec.plain}
+    aimed = tuple(name for name in operators if name in names or modes.get(name) in names)
+    return aimed, tuple(dict.fromkeys(name for name in names if name not in operators))
 
 
 def _changed(

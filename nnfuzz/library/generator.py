@@ -59,6 +59,7 @@ class Generator:
         exporter: str | Sequence[str] = "direct",
         opset: int | None = None,
         motifs: float = 0.5,
+        sizes: str = "small",
         plugins: Iterable[str | Path] = (),
         **settings: Any,
     ) -> None:
@@ -68,18 +69,22 @@ class Generator:
         dtype), "torchscript", "dynamo", several of them by turns, or "mixed", the default of
         campaigns. opset: default: each model has one of all that the exporter writes. motifs:
         patterns per model, on average. plugins: files or modules with further operators and motifs.
-        settings: further fields of nnfuzz.testcase.case.CaseConfig, such as `dynamic` or `sizes`.
+        sizes: "small", "mixed" (one graph in ten has a tensor of more than 65,536 elements) or
+        "large" (all graphs have). settings: further fields of nnfuzz.testcase.case.CaseConfig, such
+        as `dynamic` or `quantize`.
 
-        Raises: TypeError for an unknown setting; ValueError, KeyError for an unknown dtype or
+        Raises: TypeError for an unknown setting; ValueError, KeyError for an unknown dtype, size or
         exporter. An unknown operator is a KeyError of the first test case.
         """
         from nnfuzz.generate.config import dtype_weights
+        from nnfuzz.generate.large import large_share
         from nnfuzz.materialize.opsets import MIXED as BOTH
         from nnfuzz.materialize.opsets import default_opset, opsets_up_to
 
         _check_settings(settings)
         names = (exporter,) if isinstance(exporter, str) else tuple(exporter)
         names = BOTH if names == (MIXED,) else names
+        settings.setdefault("large", large_share(sizes))
         newest = {name: opset or default_opset(name) for name in names}
         if not opset:
             settings.setdefault("opsets", opsets_up_to(newest))

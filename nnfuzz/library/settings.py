@@ -17,6 +17,7 @@ from nnfuzz.backend.registry import BackendRegistry, BackendSpec, plugin_name
 from nnfuzz.backend.runner import BackendRunner, RunnerError, usable
 from nnfuzz.backend.target import DIRECT, ONNX
 from nnfuzz.generate.config import ENGINES, dtype_weights
+from nnfuzz.generate.large import SHARES, large_share
 from nnfuzz.invalid.fault import NODES, SIZES
 from nnfuzz.library.domains import chosen_domains
 from nnfuzz.library.steps import Note, ignore
@@ -31,7 +32,8 @@ Specs = Sequence[BackendSpec]
 DEFAULT_SECONDS = 60.0
 OLDEST_ONNX = "0"
 """The release of onnx of a compiler that names none: older than whatever came late to an opset."""
-DEFAULT_DYNAMIC, DEFAULT_SKELETONS, DEFAULT_QUANTIZE = 0.05, 0.1, 0.1
+DEFAULT_DYNAMIC, DEFAULT_SKELETONS, DEFAULT_QUANTIZE, DEFAULT_EDGES = 0.05, 0.1, 0.1, 0.1
+DEFAULT_SPELLED, DEFAULT_FORMS = 0.3, 0.1
 QUANTISERS = frozenset({"QuantizeLinear", "DynamicQuantizeLinear"})
 """Operators one of which every quantised model has."""
 DEFAULT_PIPELINES = 0.5
@@ -62,7 +64,8 @@ def case_settings(asked: Mapping[str, Any], opset: int | None = None) -> dict[st
     exporter: a name, several with commas between, or "mixed"; becomes `exporters`, a tuple of
     names. dtypes, exclude_dtypes: names; become weights. seed_models: a folder; becomes files and
     their digest, and makes "direct" the usual exporter. motif_files: a folder or a file; becomes
-    files and their digest. All else is kept. Raises: ConfigError for an unknown name.
+    files and their digest. sizes: a word; becomes the share `large`. All else is kept.
+    Raises: ConfigError for an unknown name.
     """
     settings = dict(asked)
     if settings.get("seed_models"):
@@ -75,6 +78,9 @@ def case_settings(asked: Mapping[str, Any], opset: int | None = None) -> dict[st
         only, without = settings.pop("dtypes", ()), settings.pop("exclude_dtypes", ())
         if weights := dtype_weights(only, without):
             settings["dtypes"] = weights
+        if isinstance(word := settings.get("sizes"), str):
+            del settings["sizes"]
+            settings["large"] = large_share(word)
         if folder := settings.get("seed_models"):
             files = seed_files(folder)
             settings |= {"seed_models": tuple(map(str, files)), "seed_digest": digest(files)}
@@ -131,7 +137,8 @@ def make_config(
     case["onnx_release"] = onnx_release(registry, specs)
     taken = {spec.label: registry.get(spec.name).domains for spec in specs}
     case["domains"] = chosen_domains(taken, case)
-    if (case.get("rewrites") or case.get("edges")) and DIRECT in opsets:
+    case = {**_usual_shares(case), **case}
+    if any(case.get(name) for name in ("rewrites", "edges", "forms")) and DIRECT in opsets:
         case["unrewritten"] = _unrewritten(registry, specs, opsets[DIRECT], note)
     for spec in specs:
         for level in rest.get("levels", ()):
@@ -141,20 +148,31 @@ def make_config(
     rest.setdefault("pipelines", 0.0 if rest.get("levels") else DEFAULT_PIPELINES)
     return CampaignConfig(
         backends=tuple(specs),
-        case=CaseConfig(**{**_usual_shares(case), **case}).written_by(opsets),
+        case=CaseConfig(**case).written_by(opsets),
         known=known,
         **{"seed": secrets.randbelow(1 << 32), **default_processes(len(specs)), **rest},
     )
 
 
 def _usual_shares(case: Mapping[str, Any]) -> dict[str, float]:
-    """The shares of models with symbolic dimensions, with skeletons, and of quantised ones.
+    """The shares of models with a symbolic dimension, a skeleton, a large tensor, quantised, at
+    edges, spelled otherwise, and in another form.
 
     case: fields of CaseConfig as given.
     """
     plain = case.get("edges") or case.get("invalid")
-    usual = {"dynamic": DEFAULT_DYNAMIC, "skeletons": DEFAULT_SKELETONS}
-    return {**usual, "quantize": 0.0 if plain else DEFAULT_QUANTIZE}
+    usual = {
+        "dynamic": DEFAULT_DYNAMIC,
+        "skeletons": DEFAULT_SKELETONS,
+        "large": SHARES["mixed"],
+    }
+    of_plain = {
+        "quantize": DEFAULT_QUANTIZE,
+        "edge_share": DEFAULT_EDGES,
+        "forms": DEFAULT_FORMS,
+    }
+    spelled = {} if case.get("invalid") else {"spelled": DEFAULT_SPELLED}
+    return {**usual, **spelled, **({} if plain else of_plain)}
 
 
 def check_quantised(case: Mapping[str, Any]) -> None:
@@ -173,7 +191,7 @@ def check_quantised(case: Mapping[str, Any]) -> None:
 
 _OF_VALID = (
     *("exporters dynamic quantize rewrites seed_models motif_files motifs".split()),
-    *("skeletons", "pipelines", "regressions", "edges"),
+    *("skeletons", "large", "spelled", "forms", "pipelines", "regressions", "edges", "edge_share"),
 )
 """Settings of how valid models are made and how their results are treated."""
 
@@ -183,7 +201,8 @@ def _for_invalid(
 ) -> dict[str, Any]:
     """The settings of a campaign with models that must be refused. Raises: ConfigError."""
     if other := [name for name in _OF_VALID if given.get(name)]:
-        option = {"exporters": "exporter"}.get(other[0], other[0]).replace("_", "-")
+        named = {"exporters": "exporter", "large": "sizes"}
+        option = named.get(other[0], other[0]).replace("_", "-")
         raise ConfigError(f"--invalid makes its models itself: leave out --{option}")
     if strange := [spec.label for spec in specs if _form(registry, spec) != ONNX]:
         raise ConfigError(f"--invalid needs backends that read ONNX, {strange[0]} does not")
@@ -195,7 +214,8 @@ def _for_invalid(
     }
     settled |= {"full_check": 0.0, "pipelines": 0.0, "exporters": (DIRECT,)}
     usual = {"nodes": NODES, "sizes": SIZES, "motifs": 0.0, "skeletons": 0.0}
-    return {**usual, "dynamic": 0.0, "quantize": 0.0, **given, **settled}
+    usual |= dict.fromkeys(("dynamic", "quantize", "large", "forms"), 0.0)
+    return {**usual, **given, **settled}
 
 
 def onnx_release(registry: BackendRegistry, specs: Specs) -> str:

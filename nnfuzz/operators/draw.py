@@ -19,12 +19,19 @@ class Sizes:
     """Limits that keep graphs affordable.
 
     max_dim: largest dimension by rank (index 0 is unused: rank 0 has no dimensions).
-    max_numel: elements of one tensor. max_flops: of one operator.
+    max_numel: elements of one tensor. max_flops: of one operator. max_total: elements of all
+    values of a graph; 0 for no limit. least_first: elements that the tensor has at least which a
+    graph begins with, where its rank admits it. powers: probability that a size which is drawn at
+    once is a power of two or next to one. empty: probability that a fresh dimension is 0.
     """
 
     max_dim: tuple[int, ...] = (1, 512, 96, 48, 32, 12, 8)
     max_numel: int = 1 << 16
     max_flops: int = 1 << 24
+    max_total: int = 0
+    least_first: int = 0
+    powers: float = 0.0
+    empty: float = 0.0
 
     def dim(self, rank: int) -> int:
         """The largest dimension of a tensor of that rank."""
@@ -86,10 +93,14 @@ class Draw:
 
     def dim(self, rank: int) -> Var | int:
         """A fresh dimension of a tensor of that rank."""
+        if self.sizes.empty and self.chance(self.sizes.empty):
+            return 0
         return self.var("d", 1, self.sizes.dim(rank))
 
     def tensor(self, dtype: DType, rank: int) -> TensorType:
         """A tensor type whose dimensions are all fresh."""
+        if self.sizes.empty:
+            return TensorType(dtype, tuple([self.dim(rank) for _ in range(rank)]))
         most = self.sizes.dim(rank)
         return TensorType(dtype, tuple([self.var("d", 1, most) for _ in range(rank)]))
 
@@ -109,6 +120,11 @@ class Draw:
         last = min(bins, (hi - lo + 1).bit_length()) - 1
         i = self.integer(0, last)
         return lo + (1 << i) - 1, hi if i == last else lo + (2 << i) - 2
+
+    def power(self, lo: int, hi: int) -> int:
+        """A power of two of `[lo, hi]` or a number next to one; an end where there is none."""
+        found = (1 << self.integer(0, hi.bit_length())) + self.integer(-1, 1)
+        return min(max(lo, found), hi)
 
     def value(self, lo: int, hi: int, kind: str = "size") -> int:
         """A value from a random bin of `[lo, hi]`."""

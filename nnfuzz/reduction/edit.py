@@ -10,13 +10,14 @@ from typing import Any
 from nnfuzz.base.writing import as_json
 
 ORDER = (
-    *("direct", "rewrites", "halves", "neighbourhoods", "hoisting", "outputs", "prefixes"),
+    *("direct", "large", "rewrites", "halves", "neighbourhoods", "hoisting", "outputs", "prefixes"),
     "replacements",
     *("bypasses", "detours", "pairs", "inlining", "constants", "operands", "sharing", "unfreezing"),
     *("plain", "attributes", "dtypes", "numbers", "shrinking", "ranks", "elements", "opsets"),
 )
 """Names of the passes, in the order in which they run; nnfuzz.reduction.passes implements them.
-Numbers are simplified before dimensions shrink, since of equal numbers any may go."""
+Numbers are simplified before dimensions shrink, since of equal numbers any may go. Large tensors
+shrink before all else, since every later candidate is cheaper for it."""
 MERGED = frozenset({"replacements", "unfreezing", "numbers"})
 """Passes whose edits are independent, so that the engine tries many at once."""
 EXPERIMENTS = frozenset({"redrawing", "operators", "importing", "readers", "makers"})

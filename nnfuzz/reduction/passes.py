@@ -24,6 +24,7 @@ class Pass:
 
 _PASSES = {
     "direct": Pass(cuts.propose_direct, cuts.apply_direct),
+    "large": Pass(shapes.propose_less, shapes.apply_shrinking),
     "rewrites": Pass(cuts.propose_rewrites, cuts.apply_rewrites),
     "halves": Pass(cuts.propose_halves, cuts.apply_outputs),
     "neighbourhoods": Pass(cuts.propose_neighbourhoods, cuts.apply_neighbourhoods),

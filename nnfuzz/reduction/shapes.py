@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from nnfuzz.generate.large import BEYOND
 from nnfuzz.ir.expr import BoolExpr, Int, Var, evaluate
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.types import TensorType
@@ -22,6 +23,7 @@ SIZED = {
 }  # fmt: skip
 """Integer attributes that may shrink with the dimensions, and the least they shrink to."""
 COMMON_CAPS = (1, 2, 3, 4, 8)
+LARGE_CAPS = (4, 16, 64, 256)
 ENDS = (FOCUS, "head", "tail")
 PROPAGATIONS = 2000
 
@@ -145,6 +147,19 @@ class OpenSizes:
         }
         ops = iter([op.concrete(env) for op in self.ops])
         return rebuilt(self.graph, types, lambda op, old, new: (next(ops),))
+
+
+def propose_less(subject: Subject) -> Iterator[Edit]:
+    """All dimensions to at most 4, 16, 64 ... or half of them, while some tensor is large."""
+    if max((v.type.elements for v in subject.graph.values.values()), default=0) <= BEYOND:
+        return
+    try:
+        symbolic = OpenSizes(subject.graph)
+    except Inapplicable:
+        return
+    largest = max((symbolic.now[var] for var in symbolic.dimensions()), default=0)
+    for cap in (*(c for c in LARGE_CAPS if c < largest), 0):
+        yield from (Edit("shrinking", "*", [cap, end]) for end in ENDS)
 
 
 def propose_shrinking(subject: Subject) -> Iterator[Edit]:

@@ -13,19 +13,35 @@ from nnfuzz.rewrite.rules import (
     empty,
     functions,
     identities,
+    spelling,
     structure,
 )
 
 _ALL = (
     *(functions.RULES + control.RULES + structure.RULES),
     *(data.RULES + identities.RULES + algebra.RULES + batch.RULES),
-    *empty.RULES,
+    *(spelling.RULES + empty.RULES),
 )
 RULES: Mapping[str, Rule] = {rule.name: rule for rule in _ALL}
 assert len(RULES) == len(_ALL), "two rewrites have the same name"
 EDGES: tuple[str, ...] = tuple(rule.name for rule in empty.RULES)
 """Rules that use corner cases of the ONNX specification; they are drawn only on request."""
+SPELLINGS: tuple[str, ...] = (
+    *(rule.name for rule in spelling.RULES),
+    *("constant_node", "constants_merged", "constant_unshared", "axis_from_behind"),
+)
+"""Rules that keep every node that computes something, and write it or its constants otherwise."""
 USUAL: tuple[str, ...] = tuple(name for name in RULES if name not in EDGES)
+FORMS: tuple[str, ...] = tuple(
+    rule.name
+    for rule in (
+        *(functions.function, functions.function_with_attribute, functions.unused_function),
+        *(data.overridable_input, data.typed_data, data.unused_initializer),
+        *(structure.values_renamed, structure.nodes_renamed, structure.shapes_declared),
+        *(structure.notes_added, structure.domain_unused),
+    )
+)
+"""Rules that leave the nodes as they are, and write the file in another way."""
 
 
 FEATURES: Mapping[str, str] = {

@@ -78,6 +78,21 @@ def draw_rewriting(
     return (_serialised(draft), tuple(done)) if done else (model, ())
 
 
+def in_a_form(
+    model: bytes, rng: random.Random, rules: Sequence[str]
+) -> tuple[bytes, tuple[Step, ...]]:
+    """The model after the first of the rules that changes something in it."""
+    if len(model) > MOST_BYTES:
+        return model, ()
+    draft = Draft(onnx.load_model_from_string(model))
+    before = _serialised(draft)
+    for name in rules:
+        step = Step(name, rng.randrange(_NUMBERS))
+        if _applied(draft, step) and (after := _serialised(draft)) != before:
+            return after, (step,)
+    return model, ()
+
+
 def _next(draft: Draft, names: Sequence[str], rng: random.Random, near: bool) -> Step | None:
     """A step that applies in the draft; None if no rule applies.
 

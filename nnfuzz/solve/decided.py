@@ -15,7 +15,11 @@ class EagerDraw(Draw):
     """Dice whose fresh variables are numbers already: random values of their domains."""
 
     def var(self, name: str, lo: int, hi: int, kind: str = "size") -> int:
-        return lo if lo == hi else self.value(lo, hi, kind)
+        if lo == hi:
+            return lo
+        if kind == "size" and self.sizes.powers and self.chance(self.sizes.powers):
+            return self.power(lo, hi)
+        return self.value(lo, hi, kind)
 
 
 class DecidedStore:

@@ -48,39 +48,48 @@ class CaseConfig:
     where the opset is given. drawn: in such a configuration all opsets that are drawn for its
     exporter. among: where only one of them is looked at, how many they are. domains: beside ONNX's
     own, whose operators are used. operators: names to generate from; empty means all of these
-    domains. exclude: names left out. refused: written signatures (nnfuzz.ir.support_key) that one
-    of the chosen backends does not support. avoid: signatures and edges that are left out since
+    domains. exclude: names left out. focus: names of operators one of which every graph shall have
+    (nnfuzz.generate.focus); empty: any. refused: written signatures (nnfuzz.ir.support_key) that
+    one of the chosen backends does not support. avoid: signatures and edges that are left out since
     their failures are known, except in a share of the tests, `unrestrained`. plugins: paths of
     files with further operator specs. dtypes: relative frequencies by dtype name, in place of the
     default ones; 0: only where an operator admits nothing else; None: never. motifs: motifs per
     graph, on average (nnfuzz.generate.config); none where it is 0. skeletons: share of the graphs
-    that get one; no graph does that shall have fewer than ROOMY nodes. seed_models: ONNX files, one
-    of which each graph starts from; seed_digest: of their contents (nnfuzz.testcase.seeds).
+    that get one; no graph does that shall have fewer than ROOMY nodes. large: share of the graphs
+    that get a tensor of more than 65,536 elements (nnfuzz.generate.large). seed_models: ONNX files,
+    one of which each graph starts from; seed_digest: of their contents (nnfuzz.testcase.seeds).
     motif_files: with patterns that are planted (nnfuzz.operators.motif_file); motif_digest: of
     their contents. dynamic: share of test cases whose model gets a symbolic dimension, where it
     can. quantize: share of the others whose graph becomes its quantised twin (nnfuzz.quantize),
     where operators for that are among those to generate from; none with `edges`. rewrites: share of
     those in the direct form whose model is rewritten (nnfuzz.rewrite); None: none, or with `edges`
     a usual share, by the rules of empty tensors alone; unrewritten: what no rewrite may bring in,
-    of nnfuzz.rewrite.catalogue.FEATURES. descend: whether inputs are searched for by gradient
-    descent, as NNSmith does, before a graph is given up for another one. invalid: whether every
-    model gets a fault and must be refused (nnfuzz.testcase.invalid). edges: whether inputs hold
-    NaN, infinities and the like (nnfuzz.inputs.edges); then only operators that decide on these are
-    used unless some are named. tolerance: a criterion of the user's own (nnfuzz.compare.criterion)
-    that results have to meet beside the envelope; "" for none.
+    of nnfuzz.rewrite.catalogue.FEATURES. spelled: share of the other ones in the direct form that
+    SPELLINGS alone rewrite. forms: share of those that are left whose file is written in another
+    way, by one of nnfuzz.rewrite.catalogue.FORMS. descend: whether inputs are searched for by
+    gradient descent, as NNSmith does, before a graph is given up for another one. invalid: whether
+    every model gets a fault and must be refused (nnfuzz.testcase.invalid). edges: whether inputs
+    hold NaN, infinities and the like (nnfuzz.inputs.edges); then only operators that decide on
+    these are used unless some are named. edge_share: of the test cases that are made as with
+    `edges` where that is not set, but for its rewrites. tolerance: a criterion of the user's own
+    (nnfuzz.compare.criterion) that results have to meet beside the envelope; "" for none.
     """
 
     nodes: int = 10
     engine: str = "direct"
     motifs: float = 1.5
     skeletons: float = 0.0
+    large: float = 0.0
     dynamic: float = 0.0
     quantize: float = 0.0
     rewrites: float | None = None
     unrewritten: tuple[str, ...] = ()
+    spelled: float = 0.0
+    forms: float = 0.0
     descend: bool = False
     invalid: bool = False
     edges: bool = False
+    edge_share: float = 0.0
     tolerance: str = ""
     exporter: str = "torchscript"
     opset: int = 20
@@ -93,6 +102,7 @@ class CaseConfig:
     domains: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    focus: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
     avoid: tuple[str, ...] = ()
     unrestrained: float = 0.02
@@ -114,6 +124,11 @@ class CaseConfig:
         """Whether the test case of an index keeps away from the items in `avoid`."""
         draw = zlib.crc32(f"{seed}/{index}/unrestrained".encode()) / 2**32
         return bool(self.avoid) and draw >= self.unrestrained
+
+    def at_edges(self, seed: int, index: int) -> bool:
+        """Whether the test case of an index is made as with `edges`."""
+        draw = zlib.crc32(f"{seed}/{index}/edges".encode()) / 2**32
+        return self.edges or draw < self.edge_share
 
     @property
     def exporters(self) -> tuple[str, ...]:

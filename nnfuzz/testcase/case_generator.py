@@ -22,6 +22,8 @@ from nnfuzz.generate.config import DTYPE_WEIGHTS, GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTargets
 from nnfuzz.generate.engine import Generated, Kept
 from nnfuzz.generate.engines import engine
+from nnfuzz.generate.focus import focused_weights, touching
+from nnfuzz.generate.large import LARGE
 from nnfuzz.generate.motif_turns import MotifTurn, motif_turns, skeleton_turns
 from nnfuzz.generate.resizing import Resizable
 from nnfuzz.generate.writable import writable
@@ -42,9 +44,9 @@ from nnfuzz.operators.operator import OpSpec
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.quantize.draft import Form
 from nnfuzz.quantize.twin import Twin, quantised_twin
-from nnfuzz.rewrite.catalogue import EDGES, RULES, USUAL, needs
+from nnfuzz.rewrite.catalogue import EDGES, FORMS, RULES, SPELLINGS, USUAL, needs
 from nnfuzz.rewrite.forms import form_name
-from nnfuzz.rewrite.rewriting import draw_rewriting
+from nnfuzz.rewrite.rewriting import Step, draw_rewriting, in_a_form
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.identity import Numbered, Probe, TestId
 from nnfuzz.testcase.seeds import SeedLibrary
@@ -62,7 +64,11 @@ KEPT = 4
 """Graphs that a generator remembers the values of: the producers of a campaign work in order."""
 QUICK = SearchConfig(restarts=2, steps=12)
 EMPTY = 0.3
-"""Share of the models with edge values that get empty tensors as well, unless one is given."""
+"""Share of the models with edge values that are rewritten to have empty tensors as well, unless one
+is given; and of those whose own tensors may be empty."""
+NOTHING = 0.1
+"""Probability that a fresh dimension of such a tensor is 0."""
+SPELLED_STEPS = 3
 SCARCE = 4.0
 DIMENSIONS = 4
 """How many dimensions of a graph may become symbolic ones before it is exported without any."""
@@ -101,13 +107,16 @@ class CaseGenerator:
         self.config = config
         self.specs = _specs(config, parts.registry)
         self._exporters = parts.exporters
-        weighed = replace(_generate(config), operator_weights=_operator_weights(config, self.specs))
+        weights = _operator_weights(config, self.specs)
+        if config.focus:
+            weights = focused_weights(weights, self.specs, config.focus)
+        weighed = replace(_generate(config), operator_weights=weights)
         self.generate = admitted_by_schema(
             weighed, self.specs, config.onnx_release, parts.judgements
         )
         motifs = _motifs(config, parts)
         self.catalog = Catalog(self.specs, self.generate, motifs)
-        self.targets = CoverageTargets(self.catalog)
+        self.targets = CoverageTargets(self.catalog, config.focus)
         self.seeds = parts.seeds.load(config)
         self.corpus = [Kept(graph) for graph in self.seeds.graphs]
         avoided = frozenset(key for key in config.avoid if not SupportKey.parse(key).is_edge)
@@ -118,19 +127,21 @@ class CaseGenerator:
         )
         first = [QUICK] * DESCENTS if config.descend else [DRAWS_ONLY] * (ATTEMPTS - 1)
         self.budgets = (*first, SearchConfig())
-        self._rules = self._admitted_rules()
+        rules = (*(USUAL if config.rewrites else ()), *(EDGES if config.edges else ()))
+        self._rules = self._admitted(rules)
+        self._spellings = self._admitted(SPELLINGS if config.spelled else ())
+        self._forms = self._admitted(FORMS if config.forms else ())
         self._parents = lru_cache(KEPT)(self._parent)
         self.narrowed = self.targets
         if avoided:
             narrowed = Catalog(self.specs, self.restrained, motifs)
-            self.narrowed = CoverageTargets(narrowed)
+            self.narrowed = CoverageTargets(narrowed, config.focus)
 
-    def _admitted_rules(self) -> tuple[str, ...]:
-        """The rewrites that are asked for, bring in nothing that compilers do not take, and no
-        operator all of whose signatures are refused.
+    def _admitted(self, wanted: Sequence[str]) -> tuple[str, ...]:
+        """Those of some rewrites that bring in nothing that compilers do not take, and no operator
+        all of whose signatures are refused.
         """
         config = self.config
-        wanted = (*(USUAL if config.rewrites else ()), *(EDGES if config.edges else ()))
         left = operators_in(self.catalog.signature_keys())
         gone = {*(operators_in(config.refused) - left), *config.unrewritten}
         return tuple(name for name in wanted if not any(needs(RULES[name], what) for what in gone))
@@ -205,9 +216,14 @@ class CaseGenerator:
         turns: Sequence[MotifTurn] = ()
         if isinstance(id_, Numbered):
             turn = id_.index // self.config.among  # so that this exporter has every target in turn
-            corpus, target = self._corpus(id_.index), targets.pick(self.seed, turn)
             turns = self.motif_turns(targets.catalog, id_.index)
+            aimed = targets.focused and not turns
+            corpus, target = self._corpus(id_.index), targets.pick(self.seed, turn, aimed)
             sized = not corpus and rng.random() < self.config.dynamic
+            if not corpus and not sized and self._is_large(id_.index):
+                config = replace(config, sizes=LARGE)
+            if self.config.edges and rng.random() < EMPTY:
+                config = replace(config, sizes=replace(config.sizes, empty=NOTHING))
         name = "symbolic" if sized else self.config.engine
         made_by = engine(name, targets.catalog, config)
         try:
@@ -288,10 +304,28 @@ class CaseGenerator:
         if share is None:
             share = EMPTY if self.config.edges else 0.0
         old = self.config.opset < CHANGED  # rules write nodes as later opsets have them
-        if self.config.invalid or old or not self._rules or rng.random() >= share:
+        if self.config.invalid or old:
             return model, b"", DIRECT
-        after, steps = draw_rewriting(model, rng, self._rules)
+        if self._rules and rng.random() < share:
+            after, steps = draw_rewriting(model, rng, self._rules)
+        elif self._spellings and rng.random() < self.config.spelled:
+            after, steps = draw_rewriting(model, rng, self._spellings, SPELLED_STEPS)
+        else:
+            after, steps = self._in_a_form(model, index)
         return after, model if steps else b"", form_name(DIRECT, steps)
+
+    def _in_a_form(self, model: bytes, index: int) -> tuple[bytes, tuple[Step, ...]]:
+        """The model written in another way, if it is to be; the ways take turns by index."""
+        rng, forms = random.Random(f"{self.seed}/{index}/forms"), self._forms
+        if not forms or rng.random() >= self.config.forms:
+            return model, ()
+        turn = index // self.config.among % len(forms)
+        return in_a_form(model, rng, (*forms[turn:], *forms[:turn]))
+
+    def _is_large(self, index: int) -> bool:
+        """Whether the graph of an index is to have a large tensor, where it is made anew."""
+        draw = random.Random(f"{self.seed}/{index}/sizes").random()
+        return self.config.engine != "mutate" and draw < self.config.large
 
     def _plain(self, made: Generated) -> tuple[Graph, str]:
         """The graph and its exporter."""
@@ -326,16 +360,21 @@ def _at_edges(graph: Graph, rng: random.Random, searched: Found) -> Found:
 
 
 def _motifs(config: CaseConfig, parts: Parts) -> Sequence[Motif]:
-    """The motifs that the chosen operators can write at some opset."""
-    if not (config.operators or config.exclude):
-        return parts.motifs
-    specs = _specs(replace(config, opset=opset_range(DIRECT)[1]), parts.registry)
-    return writable(tuple(parts.motifs), tuple(specs))
+    """The motifs that the chosen operators can write at some opset, and that touch the focus."""
+    found = parts.motifs
+    if config.operators or config.exclude or config.focus:
+        specs = _specs(replace(config, opset=opset_range(DIRECT)[1]), parts.registry)
+        if config.operators or config.exclude:
+            found = writable(tuple(found), tuple(specs))
+        if config.focus:
+            found = touching(found, specs, config.focus)
+    return found
 
 
 def _specs(config: CaseConfig, registry: OpRegistry) -> list[type[OpSpec]]:
     among = registry.of_domains(config.domains)
-    usual = [spec.name for spec in among if spec.edges or not config.edges]
+    decided = (spec.name for spec in among if spec.edges or spec.carries_nan)
+    usual = [*decided, *config.focus] if config.edges else [spec.name for spec in among]
     chosen = registry.select(config.operators or usual)
     excluded = set(registry.select(config.exclude))
     return [s for s in chosen.specs() if s.name not in excluded and s.since <= config.opset]
@@ -387,6 +426,7 @@ def _generate(config: CaseConfig) -> GenerateConfig:
         refused=frozenset(config.refused),
         exporter=config.exporter,
         opset=config.opset,
+        focus=config.focus,
     )
 
 

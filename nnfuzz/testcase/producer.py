@@ -79,6 +79,7 @@ class Producer:
         self.criterion = Criterion.parse(config.tolerance) if config.tolerance else None
         self._config = config
         self._generators: dict[str, CaseGenerator] = {}
+        self._at_edges: dict[str, CaseGenerator | None] = {}
         self._drawn: dict[str, tuple[str, ...]] = {}
         plain = replace(config, refused=(), avoid=())
         if plain != self._plain:
@@ -94,7 +95,7 @@ class Producer:
         if not self._drawn:
             reasons = "; ".join(f"exporter {name}: {error}" for name, error in empty.items())
             raise NothingLeft(f"{reasons} (nnfuzz ops lists the operators that exporters write)")
-        self._wanted = config.operators
+        self._wanted = (*config.operators, *config.focus)
         self._left_out = [f"exporter {name} is left out: {empty[name]}" for name in empty]
         self._parts.judgements.save()
 
@@ -118,7 +119,8 @@ class Producer:
         """The writers, each as often as its opset has operators that were asked for by name, so
         that a campaign that aims at a new operator does not spend most tests where there is none.
         """
-        named = [self.registry.get(name).since for name in self._config.operators]
+        asked = (*self._config.operators, *self._config.focus)
+        named = [self.registry.get(name).since for name in asked]
         if not named or len(writers) == 1:
             return writers
         counts = {w: sum(since <= opset_of(w) for since in named) for w in writers}
@@ -188,7 +190,20 @@ class Producer:
         turns = list(self._drawn.values())
         writers = turns[(self.seed + index) % len(turns)]
         start = zlib.crc32(f"{self.seed}/{index}/opset".encode()) % len(writers)
-        return self._first((*writers[start:], *writers[:start]))
+        usual = self._first((*writers[start:], *writers[:start]))
+        if usual.config.edges or not self._config.at_edges(self.seed, index):
+            return usual
+        return self._edged(usual.config.writer) or usual
+
+    def _edged(self, name: str) -> CaseGenerator | None:
+        """The generator of a writer's test cases at edges; None if no operator is left for them."""
+        if name not in self._at_edges:
+            own = self._config.only(name)
+            own = replace(own, edges=True, rewrites=own.rewrites or 0.0)
+            self._at_edges[name] = None
+            with suppress(NothingLeft):
+                self._at_edges[name] = CaseGenerator(self.seed, own, self._parts)
+        return self._at_edges[name]
 
     def produce(
         self,

@@ -226,6 +226,20 @@ def shape_of_cast(m, x):
     m("Shape", m("Cast", x, to=m.draw.choice(ALL)))
 
 
+@motif(size=4, dtypes=(*FLOATS, DType.INT64, DType.INT32, DType.BOOL), ranks=(0, 5))
+def arithmetic_between_casts(m, x):
+    """Arithmetic by numbers between casts to another dtype and back: integers would give something
+    else without them."""
+    dtype = m.type(x).dtype
+    others = (DType.FLOAT32, DType.FLOAT32, DType.FLOAT16, DType.FLOAT64, DType.INT32)
+    other = m.draw.choice([d for d in others if d is not dtype])
+    y = m("Cast", x, to=other)
+    numbers = (0.5, 1.5, 0.4, 2, 3) if other.is_float else (2, 3)
+    for _ in range(m.draw.integer(1, 2)):
+        y = m(m.draw.choice(("Mul", "Div", "Add", "Sub")), y, m.draw.choice(numbers))
+    m("Cast", y, to=dtype)
+
+
 @motif(size=3, dtypes=(DType.INT64, DType.INT32), ranks=(0, 5))
 def integer_detour(m, x):
     """Integer arithmetic in floating point, as quantisers and exporters write it."""

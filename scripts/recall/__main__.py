@@ -73,10 +73,17 @@ def campaigns(
     for entry in group:
         campaign = campaign_runs.campaign_of(entry, not default, tests, seed)
         if (entry.name, campaign.name) not in done:
-            campaign_runs.run(campaign, out)
+            try:
+                campaign_runs.run(campaign, out)
+            except campaign_runs.CampaignError as error:
+                print(f"{entry.name}: {error}", flush=True)
+                continue
             result = campaign_runs.met(entry, campaign, out)
             campaign_runs.record(path, result)
-            print(f"{entry.name}: {result.findings} findings, {result.finding or 'not met'}")
+            print(
+                f"{entry.name}: {result.findings} findings, {result.finding or 'not met'}",
+                flush=True,
+            )
 
 
 @app.command()

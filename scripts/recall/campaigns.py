@@ -1,8 +1,10 @@
 """Campaigns that look for the bugs of entries, and whether a finding has an entry's cause.
 
 A finding has the cause of an entry if it is of the same kind, has an operator of the entry that is
-not PLAIN, and, where a release is known that is without the bug, does not reproduce there. Titles
-are not read.
+not PLAIN unless all are, and does not reproduce on the release that is without the bug, and all
+that is true of its reduced model as well. Where no such release is known, the reduced model must
+hold the nodes of the entry's, joined as they are there. Titles are not read. Campaigns reduce
+nothing themselves: only findings that may have the cause are reduced, which takes most of the time.
 """
 
 from __future__ import annotations
@@ -12,15 +14,18 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import onnx
+from google.protobuf.message import DecodeError
 
 from nnfuzz.backend.target import Target
 from nnfuzz.base.untrusted import read_bytes
+from scripts.recall.containment import contains, facts
 from scripts.recall.entries import Entry
-from scripts.recall.environments import overlay
+from scripts.recall.environments import as_overlay, overlay
 
 KINDS = {
     "wrong": ("mismatch",),
@@ -34,20 +39,27 @@ FIXED = 0
 """Exit code of `nnfuzz replay` for a finding that does not reproduce."""
 
 
+class CampaignError(RuntimeError):
+    """A campaign that could not begin or did not come to its end."""
+
+
 @dataclass(frozen=True)
 class Campaign:
-    """A campaign against a release. operators: those it is aimed at; none for the defaults."""
+    """A campaign against a release. operators: those it is aimed at; none for the defaults.
+    options: of the backend, as -b takes them behind its name.
+    """
 
     system: str
     release: str
     operators: tuple[str, ...]
     tests: int
     seed: int
+    options: str = ""
 
     @property
     def name(self) -> str:
         aim = "-".join(self.operators)[:60] or "default"
-        return f"{self.system}-{self.release}-{aim}-{self.tests}-{self.seed}"
+        return f"{self.system}-{self.release}{self.options}-{aim}-{self.tests}-{self.seed}"
 
 
 @dataclass(frozen=True)
@@ -63,21 +75,28 @@ class Met:
 def campaign_of(entry: Entry, aimed: bool, tests: int, seed: int) -> Campaign:
     """The campaign that looks for an entry's bug, with its operators or with all."""
     operators = tuple(sorted(set(entry.operators))) if aimed else ()
-    return Campaign(entry.system, entry.broken, operators, tests, seed)
+    options = importer_options(entry) if aimed else ""
+    return Campaign(entry.system, entry.broken, operators, tests, seed, options)
 
 
 def run(campaign: Campaign, out: Path) -> Path:
-    """Runs a campaign unless its folder is complete, and returns the folder."""
+    """Runs a campaign unless its folder is complete, and returns the folder.
+
+    Raises: CampaignError.
+    """
     place = out / campaign.name
     if not (place / "summary.json").exists():
-        command = ["fuzz", "-b", target(campaign.system, campaign.release), "--out", str(place)]
+        command = ["fuzz", "-b", target(campaign.system, campaign.release) + campaign.options]
+        command += ["--out", str(place)]
         command += ["--tests", str(campaign.tests), "--seed", str(campaign.seed), "-q"]
-        command += ["--exporter", "direct", "--set", "workers=1", "--set", "reduce=yes"]
+        command += ["--exporter", "direct", "--set", "workers=1", "--set", "reduce=no"]
         if campaign.operators:
             command += ["--focus", ",".join(campaign.operators)]
-        if (place / "campaign.db").exists():
+        if (place / "campaign.sqlite").exists():
             command = ["fuzz", "--out", str(place), "--resume", "-q"]
         nnfuzz_command(command, campaign.system, campaign.release)
+    if not (place / "summary.json").exists():
+        raise CampaignError(f"{campaign.name} was not run: see what nnfuzz says above")
     return place
 
 
@@ -86,43 +105,78 @@ def met(entry: Entry, campaign: Campaign, out: Path) -> Met:
     folders = [
         path.parent for path in sorted((out / campaign.name).glob("findings/*/finding.json"))
     ]
-    same = next((f.name for f in folders if same_cause(entry, f)), "")
+    same = next((f.name for f in folders if same_cause(entry, f, campaign.options)), "")
     return Met(entry.name, campaign.name, len(folders), same)
 
 
-def same_cause(entry: Entry, finding: Path) -> bool:
-    """Whether a finding has the entry's cause; False for one that cannot be read."""
+def same_cause(entry: Entry, finding: Path, options: str = "") -> bool:
+    """Whether a finding has the entry's cause; False for one that cannot be read. options: of the
+    backend in its campaign."""
+    whole = _model(finding)
+    if whole is None or not _may_have(entry, finding, whole) or not _gone(entry, finding, options):
+        return False
+    if not (finding / "reduced").exists():
+        nnfuzz_command(["reduce", str(finding)], entry.system, entry.broken)
+    reduced = _model(finding) if (finding / "reduced").exists() else None
+    if reduced is None or not _may_have(entry, finding, reduced):
+        return False
+    return (
+        _gone(entry, finding, options)
+        if entry.fixed
+        else contains(facts(reduced), facts(entry.model), JOINED)
+    )
+
+
+def _model(finding: Path) -> onnx.ModelProto | None:
+    """The reduced model of a finding, or the one that it came from; None if there is none."""
     reduced = finding / "reduced" / "model.onnx"
-    path = reduced if reduced.exists() else finding / "model.onnx"
-    try:
+    with suppress(OSError, ValueError, DecodeError):
+        path = reduced if reduced.exists() else finding / "model.onnx"
+        return onnx.load_model_from_string(read_bytes(path))
+    return None
+
+
+def _may_have(entry: Entry, finding: Path, model: onnx.ModelProto) -> bool:
+    """Whether the kind of a finding and an operator of its model are those of the entry."""
+    own = set(entry.operators)
+    with suppress(OSError, ValueError, KeyError):
         kind = json.loads(read_bytes(finding / "finding.json"))["kind"]
-        model = onnx.load_model_from_string(read_bytes(path))
-    except (OSError, ValueError, KeyError):
-        return False
-    present = {node.op_type for node in model.graph.node}
-    if kind not in KINDS[entry.kind] or not present & (set(entry.operators) - PLAIN):
-        return False
-    return not entry.fixed or replayed(finding, entry.system, entry.fixed) == FIXED
+        present = {node.op_type for node in model.graph.node}
+        return kind in KINDS[entry.kind] and bool(present & (own - PLAIN or own))
+    return False
 
 
+def _gone(entry: Entry, finding: Path, options: str) -> bool:
+    """Whether the release without the bug does well; True where none is known."""
+    if not entry.fixed:
+        return True
+    return replayed(finding, entry.system, entry.fixed, options) == FIXED
+
+
+JOINED = ("joined",)
 PLAIN = frozenset({"Add", "Relu", "Neg", "Mul", "Identity", "Cast", "Constant"})
 """Operators that stand in entries around the one that is wrong."""
 
 
-def replayed(finding: Path, system: str, release: str) -> int:
+def replayed(finding: Path, system: str, release: str, options: str = "") -> int:
     """The exit code of `nnfuzz replay` on a release."""
-    return nnfuzz_command(["replay", str(finding), "-b", target(system, release)], system, release)
+    command = ["replay", str(finding), "-b", target(system, release) + options]
+    return nnfuzz_command(command, system, release)
 
 
 def target(system: str, release: str) -> str:
-    """What -b takes: optimisers and IREE come from an overlay, and so have no release there."""
-    return system if overlay(system, release) else f"{system}@{release}"
+    """What -b takes: optimisers and IREE lie in front of all else, and so have no release there."""
+    return system if as_overlay(system) else f"{system}@{release}"
 
 
 def target_of(entry: Entry) -> Target:
     """The release that has the entry's bug, with what the entry says of its importer."""
-    kept = ",weights=inputs" if entry.keep_params else ""
-    return Target(entry.system + kept, release=entry.broken)
+    return Target(entry.system + importer_options(entry), release=entry.broken)
+
+
+def importer_options(entry: Entry) -> str:
+    """What -b takes behind the name, for an entry whose weights are inputs of the module."""
+    return ",weights=inputs" if entry.keep_params else ""
 
 
 def nnfuzz_command(arguments: list[str], system: str, release: str) -> int:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 import tomllib
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from packaging.version import Version
 
@@ -20,7 +22,7 @@ def python_of(system: str, release: str) -> Path:
 
     Raises: ReleaseError, RegistryError.
     """
-    needs = tomllib.loads((FOLDER / "releases.toml").read_text())
+    needs = _needs()
     if system not in needs:
         home = home_of(BackendRegistry.discover().get(system), release, _note)
         return Path(sys.executable) if home is None else Path(home.python)
@@ -54,13 +56,29 @@ def overlay(system: str, release: str) -> Path | None:
     nnfuzz runs an optimiser in its own environment, so another release of it lies in front of the
     installed one. None as well if the release is the installed one. Raises: ReleaseError.
     """
-    needs = tomllib.loads((FOLDER / "releases.toml").read_text())
-    if system not in needs or _installed(needs[system]["distribution"]) == release:
+    needs = _needs()
+    if not as_overlay(system) or _installed(needs[system]["distribution"]) == release:
         return None
     place = folder() / "overlays" / f"{system}-{release}"
     if not place.exists():
-        part = place.with_suffix(".part")
+        part = place.parent / f"{place.name}.part"
         pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(part)]
-        subprocess.run([*pip, f"{needs[system]['distribution']}=={release}"], check=True)
+        subprocess.run([*pip, *_own_packages(needs[system], release)], check=True)
         part.rename(place)
     return place
+
+
+def as_overlay(system: str) -> bool:
+    """Whether releases of a system other than the installed one are overlays."""
+    return system in _needs()
+
+
+def _own_packages(need: Mapping[str, Any], release: str) -> list[str]:
+    """What a release consists of, without what it needs of other packages."""
+    usual = [f"{need['distribution']}=={release}", *need["requires"]]
+    texts = need.get("exact", {}).get(release, usual)
+    return [t.format(release=release) for t in texts if t.endswith(("=={release}", f"=={release}"))]
+
+
+def _needs() -> dict[str, Any]:
+    return tomllib.loads((FOLDER / "releases.toml").read_text())

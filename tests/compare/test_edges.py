@@ -184,3 +184,18 @@ def test_padding_has_a_sign_of_its_own(build):
     assert not outside(found, np.array([[0.0, -0.0, np.inf]], np.float32)).any()
     wrong = outside(found, np.array([[-0.0, 0.0, np.nan]], np.float32))
     assert wrong.all()
+
+
+def test_a_mean_whose_sum_may_overflow_is_masked(build):
+    most = np.finfo(np.float32).max
+    b = build(x=np.array([[np.nan, 0.0], [-most, -1.0]], np.float32))
+    graph, params = b.done(b.add("ReduceMean", "x", axes=(1,), keepdims=0))
+    (found,) = enveloped_at_edges(graph, params).envelopes.values()
+    assert not found.any[0] and np.isnan(found.lo[0]) and found.any[1]
+
+
+def test_the_exponent_zero_gives_one_of_nan(build):
+    b = build(x=np.array([np.nan, 2.0], np.float32), y=np.array([-0.0, 1.0], np.float32))
+    graph, params = b.done(b.add("Pow", "x", "y"))
+    (found,) = enveloped_at_edges(graph, params).envelopes.values()
+    assert found.any[0] or found.lo[0] <= 1.0 <= found.hi[0]

@@ -240,3 +240,10 @@ def test_an_integer_divisor_that_overflow_decides_is_not_defined(build):
 
     assert divided(2**41)
     assert not divided(-(2**63) + 1)
+
+
+def test_an_integer_divisor_that_is_zero_for_certain_is_not_defined(build):
+    b = build(x=np.array([5], np.int64), y=np.array([0], np.int64))
+    assert not enveloped(*b.done(b.add("Div", "x", "y"))).defined
+    b = build(x=np.array([5], np.int64), y=np.array([2], np.int64))
+    assert enveloped(*b.done(b.add("Div", "x", "y"))).defined

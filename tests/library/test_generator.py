@@ -32,6 +32,11 @@ def test_settings_decide_what_models_are_made_of(cases):
         assert case.config["nodes"] == 3
 
 
+def test_sizes_are_a_word():
+    shares = {w: nnfuzz.Generator(sizes=w).config.large for w in ("small", "mixed", "large")}
+    assert shares == {"small": 0.0, "mixed": 0.1, "large": 1.0}
+
+
 def test_an_index_without_a_test_case_is_passed_over(cases, monkeypatch):
     failed = NotProduced(Numbered(0, 0), "inputs", "no valid input")
     produce = cases._producer.produce
@@ -51,6 +56,8 @@ def test_mistakes_are_told():
         nnfuzz.Generator(exporter="onnx")
     with pytest.raises(TypeError, match="node"):
         nnfuzz.Generator(node=3)
+    with pytest.raises(ValueError, match="no size 'tiny': write small, mixed or large"):
+        nnfuzz.Generator(sizes="tiny")
     with pytest.raises(IndexError):
         nnfuzz.Generator()[-1]
 

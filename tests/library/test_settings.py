@@ -44,6 +44,9 @@ def test_settings_under_the_names_of_options_become_fields():
     assert found["exporters"] == ("direct",) and "exporter" not in found
     assert found["dtypes"]["float32"] == 0 and "bool" not in found["dtypes"]
     assert found["nodes"] == 3
+    assert case_settings({"sizes": "mixed"}) == {"large": 0.1}
+    with pytest.raises(ConfigError, match="no size 'big': write small, mixed or large"):
+        case_settings({"sizes": "big"})
     with pytest.raises(ConfigError, match="did you mean 'mutate'"):
         case_settings({"engine": "mutant"})
 
@@ -53,7 +56,10 @@ def test_a_campaign_has_defaults_for_what_nobody_asks():
     specs = chosen_backends(registry, ["onnxruntime"])
     config = make_config(registry, specs, [], (), {"seed": 5, "levels": ("O0",)})
     assert config.time_limit == 60.0 and config.pipelines == 0.0 and config.seed == 5
-    assert make_config(registry, specs, [], (), {}).pipelines == 0.5
+    usual = make_config(registry, specs, [], (), {})
+    assert usual.pipelines == 0.5 and usual.case.large == usual.case.forms == 0.1
+    refused = make_config(registry, specs, [], (), {"invalid": True}).case
+    assert refused.large == refused.forms == 0.0
     with pytest.raises(ConfigError, match="leave out --edges"):
         make_config(registry, specs, [], (), {"invalid": True, "edges": True})
 
@@ -64,6 +70,7 @@ def test_a_campaign_has_defaults_for_what_nobody_asks():
         ({"quantize": 0.5, "operators": ("Conv",)}, "needs QuantizeLinear"),
         ({"quantize": 0.5, "edges": True}, "leave out quantize"),
         ({"quantize": 0.5, "invalid": True}, "leave out --quantize"),
+        ({"forms": 0.5, "invalid": True}, "leave out --forms"),
     ],
 )
 def test_what_cannot_be_quantised_is_one_line(given, message):

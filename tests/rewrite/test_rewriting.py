@@ -13,8 +13,8 @@ from onnx import numpy_helper, parser
 
 from nnfuzz.backend.interface import read_interface
 from nnfuzz.cli.commands.rewrite import rules_text
-from nnfuzz.rewrite.catalogue import FEATURES, RULES, named, needs
-from nnfuzz.rewrite.rewriting import Step, draw_rewriting, rewritten
+from nnfuzz.rewrite.catalogue import FEATURES, FORMS, RULES, named, needs
+from nnfuzz.rewrite.rewriting import Step, draw_rewriting, in_a_form, rewritten
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
 
@@ -200,3 +200,11 @@ def test_what_a_compiler_does_not_take_is_not_brought_in():
     assert not any(needs(RULES[name], what) for name in rules for what in lacking)
     for what, rule in FEATURES.items():
         assert needs(RULES[rule], what)
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_form_is_of_the_first_rule_that_changes_something(everything, name):
+    """It can be made again from the step; where no rule changes anything, the model is the same."""
+    after, (step,) = in_a_form(everything, random.Random(1), ("siblings_alike", name))
+    assert step.rule == name and after == rewritten(everything, [step])[0] != everything
+    assert in_a_form(everything, random.Random(1), ()) == (everything, ())

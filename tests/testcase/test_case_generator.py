@@ -1,7 +1,12 @@
 """Settings of the case generator."""
 
+from collections import Counter
+
+import onnx
 import pytest
 
+from nnfuzz.rewrite.catalogue import FORMS
+from nnfuzz.rewrite.forms import parse_form
 from nnfuzz.testcase import case_generator
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.producer import Producer
@@ -18,3 +23,26 @@ def test_the_share_that_is_given_wins_over_the_usual_one(given, least, most, mon
     generator = Producer(1, config).generators["direct"]
     done = sum(generator._rewritten(b"", index)[0] == b"after" for index in range(300)) / 300
     assert least <= done <= most
+
+
+def test_a_form_writes_the_same_graph_in_another_way():
+    """Each form has its turn; the graph, the inputs and what is expected stay."""
+    plain = Producer(1, CaseConfig(exporter="direct", nodes=3, motifs=0))
+    formed = Producer(1, CaseConfig(exporter="direct", nodes=3, motifs=0, forms=1.0))
+    found = Counter()
+    for index in range(3 * len(FORMS)):
+        case, usual = formed.produce(index), plain.produce(index)
+        _, steps = parse_form(case.exporter)
+        found.update(step.rule for step in steps)
+        assert len(steps) == 1 and case.plain == usual.model != case.model
+        assert case.graph == usual.graph and [*case.inputs] == [*usual.inputs]
+        onnx.checker.check_model(case.model, full_check=True)
+    assert set(found) == set(FORMS)
+
+
+def test_few_models_have_a_form_and_none_that_compilers_do_not_take():
+    config = CaseConfig(exporter="direct", nodes=3, motifs=0, forms=0.2, unrewritten=("functions",))
+    producer = Producer(1, config)
+    steps = [parse_form(producer.produce(index).exporter)[1] for index in range(60)]
+    rules = [step.rule for found in steps for step in found]
+    assert 4 <= len(rules) <= 24 and not any("function" in rule for rule in rules)

@@ -30,6 +30,7 @@ from nnfuzz.cli.options import (
     Quantize,
     Seed,
     SeedModels,
+    Sizes,
 )
 from nnfuzz.cli.values import listed, size
 
@@ -83,6 +84,7 @@ class GenerateOptions:
     exclude_dtypes: Annotated[ExcludeDtypes, Recorded(read=listed)] = None
     motifs: Annotated[Motifs, Recorded()] = None
     quantize: Annotated[Quantize, Recorded()] = None
+    sizes: Annotated[Sizes, Recorded()] = None
     engine: Annotated[Engine, Recorded()] = None
     seed_models: Annotated[SeedModels, Recorded()] = None
     motif_files: Annotated[MotifFiles, Recorded()] = None

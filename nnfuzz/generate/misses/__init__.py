@@ -8,7 +8,7 @@ kind, write such a function in one of the modules and list it in its KINDS.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from nnfuzz.generate.misses import attributes, constants, operands, surroundings
 from nnfuzz.generate.misses.call import Call, Inserting, Kind
@@ -19,5 +19,18 @@ KINDS: Mapping[str, Kind] = {
     for kind in module.KINDS
 }
 """By the name under which a test says what was changed: "gelu_erf~swapped"."""
+BRINGS: Mapping[str, str] = {
+    **{"identity": "Identity", "dropout": "Dropout", "reshape_to_same": "Reshape"},
+    **{"cast_to_same": "Cast", "cast_and_back": "Cast", "transpose_to_same": "Transpose"},
+    **{"joined_alone": "Concat", "bias_added": "Add", "bias_quantised": "DequantizeLinear"},
+    **{"constant_quotient": "Div", "operand_unsqueezed": "Unsqueeze"},
+}
+"""Operators that kinds bring in."""
 
-__all__ = ["KINDS", "Call", "Inserting", "Kind"]
+
+def bringing(focus: Collection[str]) -> tuple[str, ...]:
+    """The kinds that bring in one of some operators."""
+    return tuple(kind for kind, operator in BRINGS.items() if operator in focus)
+
+
+__all__ = ["KINDS", "Call", "Inserting", "Kind", "bringing"]

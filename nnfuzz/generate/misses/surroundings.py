@@ -60,6 +60,30 @@ def reshape_to_same(m: Inserting, call: Call) -> Outputs:
     return _between(m, call, "Reshape", shape=lambda type_: type_.shape)
 
 
+def transpose_to_same(m: Inserting, call: Call) -> Outputs:
+    """A Transpose that keeps the order stands in front of the operator or behind it."""
+    return _between(m, call, "Transpose", perm=lambda type_: tuple(range(type_.rank)))
+
+
+def joined_alone(m: Inserting, call: Call) -> Outputs:
+    """A Concat of a single tensor stands in front of the operator or behind it."""
+    return _between(m, call, "Concat", axis=0)
+
+
+def twice(m: Inserting, call: Call) -> Outputs:
+    """An equal operator reads the same operands; the results of both are read or returned."""
+    outputs = m.insert(call)
+    if not outputs:
+        return None
+    node = m.growth.graph.nodes[-1]
+    if outputs != node.outputs:
+        return None
+    if m.draw.chance(0.5):
+        m.growth.exposed.update(outputs[:1])
+    kept = {name: value for name, value in node.op.attributes.items() if name in call.spec.declared}
+    return outputs if m.insert(Call(call.spec, node.inputs, kept)) else None
+
+
 def function_between(m: Inserting, call: Call) -> Outputs:
     """A function stands behind the operator."""
     outputs = m.insert(call)
@@ -153,6 +177,9 @@ KINDS: Sequence[Kind] = (
     cast_to_same,
     cast_and_back,
     reshape_to_same,
+    transpose_to_same,
+    joined_alone,
+    twice,
     function_between,
     second_reader,
     exposed,

@@ -64,7 +64,7 @@ class Exponentials(AlongAxis):
     def certain(self, *inputs: TensorType) -> tuple[Range, ...]:
         """The least share is 1 / size at most, and a single one is 1."""
         size = inputs[0].shape[self.axis]
-        share = 1 / (max(1, size) if isinstance(size, int) else 3)
+        share = 1 / (size if isinstance(size, int) and size else 3)
         most, whole = self.of_share(torch.tensor([share, 1.0], dtype=torch.float64)).tolist()
         return (*(((whole, whole),) if may_be_one(size) else ()), (self.within[0], most))
 

@@ -16,7 +16,9 @@ KIND = campaigns.KINDS[ENTRY.kind][0]
 
 @pytest.fixture
 def finding(tmp_path):
-    onnx.save(ENTRY.model, tmp_path / "model.onnx")
+    (tmp_path / "reduced").mkdir()
+    for folder in (tmp_path, tmp_path / "reduced"):
+        onnx.save(ENTRY.model, folder / "model.onnx")
     (tmp_path / "finding.json").write_text(json.dumps({"kind": KIND}))
     return tmp_path
 
@@ -35,7 +37,7 @@ def test_a_finding_of_another_kind_or_with_other_operators_is_not(finding, monke
     assert not campaigns.same_cause(ENTRY, finding)
     (finding / "finding.json").write_text(json.dumps({"kind": KIND}))
     (other,) = entries(["tvm/topk-indices"])
-    onnx.save(other.model, finding / "model.onnx")
+    onnx.save(other.model, finding / "reduced" / "model.onnx")
     assert not campaigns.same_cause(ENTRY, finding)
 
 
@@ -47,3 +49,21 @@ def test_a_damaged_finding_has_no_cause(tmp_path) -> None:
 def test_a_campaign_is_aimed_at_the_operators_of_its_entry() -> None:
     assert campaigns.campaign_of(ENTRY, True, 300, 1).operators == ("Reshape",)
     assert campaigns.campaign_of(ENTRY, False, 300, 1).operators == ()
+    (kept,) = entries(["tvm/split-kept-parameter"])
+    assert campaigns.campaign_of(kept, True, 300, 1).options == ",weights=inputs"
+    assert campaigns.campaign_of(kept, False, 300, 1).options == ""
+
+
+def test_where_no_release_is_without_the_bug_the_nodes_must_be_joined_as_in_the_entry(tmp_path):
+    (entry,) = entries(["onnxruntime/cast-before-folded-one"])
+    assert not entry.fixed
+    (tmp_path / "reduced").mkdir()
+    (tmp_path / "finding.json").write_text(json.dumps({"kind": campaigns.KINDS[entry.kind][0]}))
+    alone = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> '
+        "g (int64[3] x, int64[3] z) => (int64[3] y) { y = Div (x, z) }"
+    )
+    for model, same in ((alone, False), (entry.model, True)):
+        for folder in (tmp_path, tmp_path / "reduced"):
+            onnx.save(model, folder / "model.onnx")
+        assert campaigns.same_cause(entry, tmp_path) is same

@@ -1,0 +1,77 @@
+"""Execution providers of ONNX Runtime that take nodes before the CPU does, built in or plug-ins.
+
+A built-in one is named as onnxruntime.get_available_providers() does, with or without
+"ExecutionProvider". A plug-in is a Python package onnxruntime_NAME or onnxruntime_ep_NAME with the
+path of a library, which ONNX Runtime loads.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+CPU = "CPUExecutionProvider"
+
+
+def split_names(text: str) -> list[str]:
+    """The names in "A+B", without that of the CPU, which always comes last."""
+    names = [name.strip() for name in text.split("+")]
+    return [name for name in names if name and name.lower() not in ("cpu", CPU.lower())]
+
+
+def built_in(name: str) -> str:
+    """The full name of an execution provider that this onnxruntime is built with; "" if it is
+    not."""
+    import onnxruntime as ort
+
+    known = {full.lower(): full for full in ort.get_available_providers()}
+    return known.get(name.lower(), known.get(f"{name.lower()}executionprovider", ""))
+
+
+@cache
+def plugin_devices(name: str) -> tuple[Any, ...]:
+    """The devices (onnxruntime.OrtEpDevice) of a plug-in, which is loaded for that; none if it has
+    none on this machine. Raises: ModuleNotFoundError if there is no package of that name.
+    """
+    import onnxruntime as ort
+
+    for package in (f"onnxruntime_ep_{name.lower()}", f"onnxruntime_{name.lower()}"):
+        try:
+            module: Any = importlib.import_module(package)
+            break
+        except ModuleNotFoundError as error:
+            if error.name != package:
+                raise
+    else:
+        raise ModuleNotFoundError(f"no package onnxruntime_ep_{name.lower()}")
+    path = getattr(module, "get_library_path", None) or module.library_path
+    before = {device.ep_name for device in ort.get_ep_devices()}
+    ort.register_execution_provider_library(package, path())
+    return tuple(device for device in ort.get_ep_devices() if device.ep_name not in before)
+
+
+def add_providers(options: Any, names: Any) -> dict[str, Any]:
+    """Further arguments of onnxruntime.InferenceSession for execution providers by name; what
+    plug-ins need is put into the SessionOptions."""
+    import onnxruntime as ort
+
+    found = [built_in(name) for name in names]
+    if all(found):
+        return {"providers": [*found, CPU]}
+    for name, full in zip(names, found):
+        own = [device for device in ort.get_ep_devices() if device.ep_name == full]
+        options.add_provider_for_devices(own if full else list(plugin_devices(name)), {})
+    return {}
+
+
+SOURCES: tuple[Callable[..., Any], ...] = (built_in, plugin_devices, add_providers)
+"""What a script needs of this module, beside its constant and imports."""
+HEAD = f"""\
+import importlib
+from functools import cache
+from typing import Any
+
+CPU = {CPU!r}
+"""
