@@ -32,6 +32,7 @@ from .frontends import (
     openvino_model,
 )
 from .issue_forms import OPENVINO
+from .openvino_trace import Trace, plainest, traced
 
 _EXACT = {
     "INFERENCE_PRECISION_HINT": "f32",
@@ -181,6 +182,22 @@ class OpenVino(Backend):
         changed anything."""
         return [] if level == "O0" else list(_SWITCHES)
 
+    watched: ClassVar[float] = 0.2
+
+    def build_watched(self, module: Any, level: str) -> tuple[Program, list[str]]:
+        """Returns the passes that report a change in the trace, but for those that report one of
+        the plainest model as well."""
+        with traced() as trace:
+            program = self.build(module, level)
+        always = _trace_of(plainest(), level).changed
+        return program, [name for name in trace.changed if name not in always]
+
+    def known_passes(self, module: Any, level: str) -> list[str]:
+        """Returns the passes in the trace, but for those that always report a change. Passes for
+        quantised models are in it if the model is one."""
+        always = _trace_of(plainest(), level).changed
+        return [name for name in _trace_of(module[0], level).ran if name not in always]
+
     def build_without(self, module: Any, level: str, passes: Collection[str]) -> Program:
         compiled = _compiled(module[0], level, passes)
         requests = [compiled.create_infer_request() for _ in range(_REQUESTS.get(level, 1))]
@@ -248,6 +265,12 @@ def _kind(subject: str) -> ComplaintKind:
         told_type = re.search(r"\btypes?\b", subject)
         return ComplaintKind.DTYPE if told_type else ComplaintKind.SHAPE
     return ComplaintKind.UNSUPPORTED if _UNSUPPORTED.search(subject) else ComplaintKind.ERROR
+
+
+def _trace_of(model: Any, level: str) -> Trace:
+    with traced() as trace:
+        _compiled(model, level, ())
+    return trace
 
 
 def _compiled(model: Any, level: str, without: Collection[str]) -> Any:

@@ -7,7 +7,7 @@ mined motif. The order is a permutation that depends on the campaign's seed, and
 from the index alone, whatever the exporter and the opset admit.
 
 Skeletons take turns of their own: of so many test cases in a row as make one of their share, one
-has a skeleton in place of its turn.
+has a skeleton in place of its turn. A skeleton of twice the weight has twice as many turns.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ ATTEMPTS = 10
 """Attempts at each of them."""
 MUTATED = 1 / 3
 """Probability that a skeleton is planted as a near miss."""
+TURNS_OF_ONE = 2
+"""Turns of a skeleton of weight 1 in a cycle of all of them."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +70,14 @@ def skeleton_turns(catalog: Catalog, seed: int, index: int, share: float) -> Seq
     if number is None or not catalog.skeletons:
         return ()
     known = {motif.name: motif for motif in catalog.skeletons}
-    order = _permuted(seed, tuple(known), ("",))
+    order = _permuted_skeletons(seed, tuple((m.name, turns_of(m)) for m in known.values()))
     chosen = (order[(number + i) % len(order)] for i in range(ALTERNATIVES))
-    return [MotifTurn(known[name]) for name in dict(chosen)]
+    return [MotifTurn(known[name]) for name in dict.fromkeys(chosen)]
+
+
+def turns_of(skeleton: Motif) -> int:
+    """How many turns a skeleton has in a cycle of all of them."""
+    return max(1, round(skeleton.weight * TURNS_OF_ONE))
 
 
 def motif_turns(catalog: Catalog, seed: int, index: int) -> Sequence[MotifTurn]:
@@ -116,9 +123,20 @@ def _turning(motifs: tuple[Motif, ...], mined: bool) -> Mapping[str, Motif]:
 
 
 @lru_cache(maxsize=64)
+def _permuted_skeletons(seed: int, turns: tuple[tuple[str, int], ...]) -> Sequence[str]:
+    """Each skeleton as often as it has turns, in an order that depends on the seed."""
+    every = [(name, number) for name, count in turns for number in range(count)]
+    return [name for name, _ in sorted(every, key=lambda t: _place(seed, f"{t[0]}{MISSED}{t[1]}"))]
+
+
+def _place(seed: int, name: str) -> int:
+    return zlib.crc32(f"{seed}/{name}".encode())
+
+
+@lru_cache(maxsize=64)
 def _permuted(
     seed: int, motifs: tuple[str, ...], kinds: tuple[str, ...]
 ) -> Sequence[tuple[str, str]]:
     """Every motif with every kind of near miss, in an order that depends on the seed."""
     combinations = [(name, kind) for name in motifs for kind in kinds]
-    return sorted(combinations, key=lambda c: zlib.crc32(f"{seed}/{MISSED.join(c)}".encode()))
+    return sorted(combinations, key=lambda c: _place(seed, MISSED.join(c)))

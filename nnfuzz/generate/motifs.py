@@ -288,12 +288,22 @@ class MotifWriter:
         return _parameter(dtype, operand)
 
     def _indexes(self, call: Call, patterns: Sequence[In]) -> bool:
-        """Whether nothing computes an index, nor ever will: it may be out of range then."""
+        """Whether nothing computes an index, nor ever will, since it may be out of range then; or
+        shapes alone decide it."""
         placeholders = self.growth.placeholders
         return all(
-            not p.index or not isinstance(o, str) or (o in placeholders and placeholders[o].fixed)
+            not p.index
+            or not isinstance(o, str)
+            or (placeholders[o].fixed if o in placeholders else self._decided(o))
             for o, p in zip(call.operands, patterns)
         )
+
+    def _decided(self, name: str) -> bool:
+        """Whether a value follows from shapes alone, as that of Range does."""
+        for node in reversed(self.growth.graph.nodes):
+            if name in node.outputs:
+                return node.op.constant or all(map(self._decided, node.inputs))
+        return False
 
     def _type_of(self, operand: Operand) -> TensorType:
         if isinstance(operand, str):

@@ -105,7 +105,15 @@ class Program:
         except IndexError:
             if isinstance(op, Opaque):  # its indices are drawn, for no spec says how many there are
                 return None
+            if self._indexed_by_nodes(position):  # a near miss of positions that are counted
+                return None
             raise
+
+    def _indexed_by_nodes(self, position: int) -> bool:
+        """Whether other nodes compute an index that a node reads."""
+        node = self.graph.nodes[position]
+        patterns = node.op.patterns(len(node.inputs))
+        return any(p.index and n not in self.parameters for p, n in zip(patterns, node.inputs))
 
     def ancestors(self, position: int) -> tuple[list[int], set[str]]:
         """The nodes that a node depends on, in order, and all values they and it read."""

@@ -56,9 +56,11 @@ class Emitter:
         axis = attributes.get("axis", -1)
         if op_type in older.FLATTENING and axis != -1:
             order = older.exchanged_with_last(axis, self.type(inputs[0]).rank)
-            first = inputs[0] if order is None else self("Transpose", inputs[0], perm=order)
+            if order is None:
+                return self._node(op_type, inputs, 1, attributes)
+            first = self("Transpose", inputs[0], perm=order)
             made = self._node(op_type, [str(first)], 1, {**attributes, "axis": -1})
-            return made if order is None else self("Transpose", str(made), perm=order)
+            return self("Transpose", str(made), perm=order)
         own = older.with_attribute(op_type, inputs, attributes, self._numbers.__getitem__)
         return self._node(op_type, own[0], outputs, own[1])
 

@@ -34,6 +34,8 @@ USUAL = 0.25
 """Probability that a size is the one of the model."""
 LARGEST = 32
 """The largest of the other sizes, so that products of them stay within the limits of graphs."""
+EXPORTED = 0.5
+"""Weight of a skeleton that an exporter wrote, which varies less than one written by hand."""
 Lookup = Callable[[str], "type[OpSpec]"]
 
 
@@ -72,6 +74,7 @@ def as_motif(pattern: MinedPattern) -> Motif:
         dtypes=tuple(map(DType, dtypes)),
         ranks=(min(ranks), max(ranks)),
         begin=planting.begin,
+        weight=EXPORTED if pattern.skeleton else 1.0,
         mined=not pattern.skeleton,
         skeleton=pattern.skeleton,
     )

@@ -46,7 +46,7 @@ def gemm_activation(m, x):
     _activated(m, y)
 
 
-@motif(size=2, ranks=(2, 2))
+@motif(size=2, ranks=(2, 2), weight=2.0)
 def gemm_sum(m, x):
     """Gemm without a bias, and a sum that is one."""
     width = m.dim(2)

@@ -189,6 +189,15 @@ def gather_chain(m, x):
     return m("Gather", y) if len(m.shape(y)) else m("Unsqueeze", y, axes=(0,))
 
 
+@motif(size=2, dtypes=ALL, weight=2.0)
+def gathered_range(m, x):
+    """Gather at positions that are counted from a shape, which equals a Slice."""
+    axis = _axis(m, x)
+    step = m.draw.choice((1, 1, -1))
+    counted = m("Range", x, axis=axis, start=0 if step > 0 else -1, delta=step, dtype=DType.INT64)
+    m("Gather", x, counted, axis=axis)
+
+
 # -- casts ------------------------------------------------------------------------------------
 
 
@@ -209,6 +218,12 @@ def cast_sandwich(m, x):
     y = m("Cast", x, to=m.draw.choice([d for d in FLOATS if d is not dtype]))
     y = m(m.draw.choice(("Relu", "Sigmoid", "Tanh", "Softmax", "Neg", "Abs")), y)
     m("Cast", y, to=dtype)
+
+
+@motif(size=2, dtypes=ALL)
+def shape_of_cast(m, x):
+    """The shape of a value that is cast for nothing else."""
+    m("Shape", m("Cast", x, to=m.draw.choice(ALL)))
 
 
 @motif(size=4, dtypes=(*FLOATS, DType.INT64, DType.INT32, DType.BOOL), ranks=(0, 5))

@@ -8,18 +8,24 @@ from nnfuzz.operators.families.quantized import BYTES, REDUCED
 from nnfuzz.operators.motif import motif
 
 FLOAT = (DType.FLOAT32, DType.FLOAT16)
+SCALES = (0.05, 0.1, 1 / 64, 0.25)
 
 
 def _grid(m, like, dtype=None):
     """Draws scale, zero point and dtype of a quantisation per tensor."""
     dtype = dtype or m.draw.choice(BYTES)
-    scale = m.draw.choice((0.05, 0.1, 1 / 64, 0.25))
-    zero = m.draw.choice((0, 0, 3, 128 if dtype is DType.UINT8 else -1))
+    scale, zero = m.draw.choice(SCALES), _zero(m, dtype)
     return (
         m.shared(TensorType(m.type(like).dtype, ()), scale),
         m.shared(TensorType(dtype, ()), zero),
         dtype,
     )
+
+
+def _zero(m, dtype):
+    """A zero point: 0, in the middle, or the least number, as it is for what is never negative."""
+    least, most = map(int, dtype.limits)
+    return m.draw.choice((0, 0, 3, (least + most + 1) // 2, least))
 
 
 def _quantised(m, x, grid=None):
@@ -47,6 +53,16 @@ def requantised(m, x):
     y = _through(m, x, grid)
     if m.draw.chance(0.7):
         _through(m, y, grid)
+
+
+@motif(size=2, dtypes=BYTES, ranks=(0, 5))
+def requantised_integers(m, x):
+    """Integers that are dequantised and quantised again on the same grid, as in models that take
+    and give integers."""
+    dtype = m.type(x).dtype
+    scale = m.shared(TensorType(DType.FLOAT32, ()), m.draw.choice(SCALES))
+    zero = m.shared(TensorType(dtype, ()), _zero(m, dtype))
+    m("QuantizeLinear", m("DequantizeLinear", x, scale, zero), scale, zero, to=dtype)
 
 
 @motif(size=5, dtypes=FLOAT, weight=2.0)

@@ -12,6 +12,7 @@ from .attention import encoder_attention
 from .parts import (
     LAST,
     added,
+    counted,
     identifiers,
     layer_norm,
     linear,
@@ -44,26 +45,28 @@ def bert_embedding(m, ids):
     hidden, dtype = near(m.draw), _float(m)
     words = _looked_up(m, ids, m.draw.choice(VOCABULARY), hidden, dtype)
     segments = _looked_up(m, identifiers(m, batch, length), 2, hidden, dtype)
-    if m.draw.chance(0.5):
-        places = _looked_up(m, positions(m, 1, length), 16, hidden, dtype)
-    else:
+    kind = m.draw.choice(("counted", "counted", "constant", "folded"))
+    if kind == "folded":
         places = m.shared(TensorType(dtype, (1, length, hidden)), -1.0, 1.0)
+    else:
+        constant = kind == "constant"
+        at = positions(m, 1, length) if constant else counted(m, ids, m.draw.chance(0.6))
+        places = _looked_up(m, at, 16, hidden, dtype)
     first, second = m.draw.shuffled((segments, places))  # both orders are exported
     y = layer_norm(m, m("Add", m("Add", words, first), second))
     if m.draw.chance(0.7):
         layer_norm(m, added(m, encoder_attention(m, y), y))
 
 
-@skeleton(size=16, begin=tokens, dtypes=IDS)
+@skeleton(size=18, begin=tokens, dtypes=IDS)
 def token_embedding(m, ids):
     """Words and positions of GPT-2, and the scores of all words by the same table."""
-    _, length = m.shape(ids)
     hidden, dtype, size = near(m.draw), _float(m), m.draw.choice(VOCABULARY)
     table = m.shared(TensorType(dtype, (size, hidden)))
     y = m(
         "Add",
         m("Gather", table, ids, axis=0),
-        _looked_up(m, positions(m, length), 16, hidden, dtype),
+        _looked_up(m, counted(m, ids, m.draw.chance(0.3)), 16, hidden, dtype),
     )
     m("MatMul", layer_norm(m, y), m("Transpose", table, perm=(1, 0)))
 

@@ -174,6 +174,16 @@ def identifiers(m, *shape):
     return m.index(TensorType(DType.INT64, shape))
 
 
+def counted(m, ids, batches):
+    """Positions 0, 1, 2, ... of (batch, length) tokens, counted from their shape: in each batch,
+    or once."""
+    batch, length = m.shape(ids)
+    row = m("Range", ids, axis=1, start=0, delta=1, dtype=DType.INT64)
+    if not batches:
+        return row
+    return m("Expand", m("Unsqueeze", row, axes=(0,)), shape=(batch, length))
+
+
 def wider(m, size):
     """The width of a feed-forward layer."""
     return m.draw.choice([n for n in (size, 2 * size, 3 * size, 4 * size) if n <= WIDEST] or [size])
@@ -250,8 +260,10 @@ def scores_of(m, q, k):
 
 
 def attended(m, scores, v):
-    """Values weighted by the softmax of scores."""
-    return m("MatMul", m("Softmax", scores, axis=-1), v)
+    """Values weighted by the softmax of scores, whose axis is counted from the front or the back,
+    as exporters below and from opset 13 on write it."""
+    last = m.draw.choice((-1, -1, len(m.shape(scores)) - 1))
+    return m("MatMul", m("Softmax", scores, axis=last), v)
 
 
 def rotated(m, x):

@@ -21,7 +21,7 @@ from .parts import (
     wider,
 )
 
-PACKED = "com.microsoft.MatMulNBits"
+PACKED, MERGED = "com.microsoft.MatMulNBits", "com.microsoft.SkipLayerNormalization"
 NIBBLES = (DType.INT4, DType.UINT4)
 
 
@@ -93,7 +93,16 @@ def skipped_norms(m, x):
     if m.draw.chance(0.5):
         y = m("Add", y, m.weight(x, hidden))
     z = linear(m, norm(m, y), hidden)
-    norm(m, added(m, y, z))
+    if m.takes(MERGED) and m.draw.chance(0.5):
+        return _merged_norm(m, z, y)
+    return norm(m, added(m, y, z))
+
+
+def _merged_norm(m, x, y):
+    """The normalised sum as tools that optimise transformers leave it: as one operator."""
+    row = m.weight(x, m.shape(x)[-1])
+    rows = (row,) * m.draw.choice((1, 2, 2, 2, 3))
+    return m(MERGED, *m.draw.shuffled((x, y)), *rows, epsilon=1e-12, total=0)
 
 
 @skeleton(size=24, begin=rows)
@@ -138,7 +147,7 @@ def low_rank_adapter(m, x):
 def weight_only_projection(m, x):
     """Projections with weights that are stored in integers of 8 or 4 bits."""
     hidden = m.shape(x)[-1]
-    packed = m.takes(PACKED) and m.draw.chance(0.4)
+    packed = m.takes(PACKED) and m.draw.chance(0.5)
     for width in (wider(m, hidden), hidden):
         if packed:
             x = _packed_product(m, x, width)

@@ -1,13 +1,18 @@
-"""Counts which passes of ONNX Runtime change models as a campaign makes them.
+"""Counts which passes of a compiler change models as a campaign makes them.
 
     python -m scripts.check.passes --models 600
-    python -m scripts.check.passes --models 600 --seed 3 --skeletons 1 --json counts.json
+    python -m scripts.check.passes --backend openvino --models 500 --json openvino.json
+    python -m scripts.check.passes --models 600 --seed 3 --skeletons 1 --json onnxruntime.json
+    python -m scripts.check.passes --page docs/PASSES.md onnxruntime.json openvino.json tvm.json
 
-Each model is built at the most optimised level, and half of them by a drawn pipeline as well, as a
-campaign's tests are. The log names transformers; a rewrite rule counts if its transformer changes
-the model while all other rules are switched off. A line for each pass has the number of models that
-it changed (of a rule, at most --enough, since counting rules is slow). --json adds the counts to
-those in a file, so that several runs make one table.
+The models have nothing that the compiler calls unsupported. Each is built at all levels but the
+least optimised one, and half of them by a drawn pipeline as well, as a campaign's tests are. A line
+for each pass has the number of models that it changed. --json adds the counts to those in a file,
+so that several runs make one table; --page makes a page of such files, with their "note", if they
+have one. passes.toml has those that cannot change a model, with the reasons; they do not count.
+
+The log of ONNX Runtime names transformers; a rewrite rule counts if its transformer changes the
+model while all other rules are switched off (in at most --enough models, since that is slow).
 """
 
 from __future__ import annotations
@@ -16,12 +21,16 @@ import argparse
 import json
 import random
 import sys
+import tomllib
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import onnx
 from rich.progress import track
@@ -30,33 +39,100 @@ import nnfuzz
 from backends.onnxruntime import RULES, OnnxRuntime
 from backends.onnxruntime_options import FREE
 from nnfuzz.backend.opsets import plain_model
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.cli.progress import Silent
 from nnfuzz.library.diversity import PLAIN_OPSET
 from nnfuzz.library.settings import DEFAULT_DYNAMIC, DEFAULT_PIPELINES
+from nnfuzz.library.support import unsupported
+from nnfuzz.records.config import CampaignConfig
+from nnfuzz.records.observer import Observer
 
-MODELS = "models"
+ORT = OnnxRuntime.name
+MODELS, VERSION = "models", "version"
+REASONS = Path(__file__).with_suffix(".toml")
+SHOWN = 8
+"""Passes of a page that changed the fewest models, by name."""
+PAGE = """\
+# Passes that fire
+
+Made by `python -m scripts.check.passes --page docs/PASSES.md FILE.json...`; do not edit.
+
+An optimiser is tested by the models that its passes change. These are the passes that each compiler
+itself names in its log or trace, counted over models as a campaign makes them by default (one model
+in ten has a skeleton, one in ten is a quantised twin). To count again:
+
+    python -m scripts.check.passes --backend onnxruntime --models 3000 --seed 90 --json counts.json
+
+[Metrics](METRICS.md) counts the same for any folder of models or campaign.
+"""
+Changed = Callable[[bytes, int], Collection[str]]
+
+
+class Lost(Exception):
+    """The compiler has ended its process."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """How many models each pass changed. counts: also of passes that changed none."""
+
+    backend: str
+    version: str
+    models: int
+    counts: Mapping[str, int]
+    excused: Mapping[str, str]
+    """Passes that cannot change a model, with the reasons."""
+    note: str = ""
+
+    def able(self) -> list[str]:
+        """The passes that can change a model, those that changed most models first."""
+        names = [name for name in self.counts if name not in self.excused or self.counts[name]]
+        return sorted(names, key=lambda name: (-self.counts[name], name))
+
+    def summary(self) -> str:
+        able = self.able()
+        fired = sum(self.counts[name] > 0 for name in able)
+        share = f" ({fired / len(able):.0%})" if able else ""
+        return f"{fired} of {len(able)} passes{share} changed one of {self.models} models"
+
+    def to_json(self) -> str:
+        head = {VERSION: self.version, MODELS: self.models}
+        return json.dumps({"backend": self.backend, **head, "counts": self.counts}, indent=1) + "\n"
+
+    @classmethod
+    def read(cls, path: Path) -> Table:
+        found = json.loads(path.read_text())
+        reasons = tomllib.loads(REASONS.read_text()).get(found["backend"], {})
+        return cls(
+            found["backend"],
+            found[VERSION],
+            found[MODELS],
+            found["counts"],
+            reasons,
+            found.get("note", ""),
+        )
 
 
 def main() -> int:
     arguments = parse()
-    stored = arguments.json and arguments.json.exists()
-    counts = Counter[str](json.loads(arguments.json.read_text()) if stored else {})
-    pool = fresh()
-    for index, model in models(arguments):
-        settled = {name for name, n in counts.items() if n >= arguments.enough}
-        try:
-            counts.update(pool.submit(changed, model, index, settled).result())
-        except BrokenProcessPool:
-            print(f"index {index} ends the process of ONNX Runtime", flush=True)
-            pool = fresh()
-        counts[MODELS] += 1
-        if arguments.json:
-            arguments.json.write_text(json.dumps(counts, indent=1) + "\n")
-    report(counts)
+    if arguments.page:
+        tables = [Table.read(path) for path in arguments.counts]
+        arguments.page.write_text("\n".join([PAGE, *map(section, tables)]))
+        return 0
+    with ExitStack() as stack:
+        table = count(arguments, stack)
+    for name in sorted(table.counts, key=lambda name: -table.counts[name]):
+        print(f"{table.counts[name]:6} {name}  {table.excused.get(name, '')}".rstrip())
+    print(table.summary())
     return 0
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("counts", type=Path, nargs="*", help="files of a page")
+    parser.add_argument("--page", type=Path, help="the page that is made of them")
+    parser.add_argument("--backend", default=ORT, help="a backend that reports its passes")
     parser.add_argument("--models", type=int, default=600)
     parser.add_argument("--start", type=int, default=0, help="the first index")
     parser.add_argument("--seed", type=int, default=0)
@@ -67,27 +143,102 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def fresh() -> ProcessPoolExecutor:
-    """One process for sessions, since ONNX Runtime may end it."""
-    return ProcessPoolExecutor(1, mp_context=get_context("spawn"))
+def count(arguments: argparse.Namespace, stack: ExitStack) -> Table:
+    """Builds the models; writes the counts down after each."""
+    path = arguments.json
+    before = Table.read(path) if path and path.exists() else None
+    counts = Counter[str](before.counts if before else {})
+    seen = before.models if before else 0
+    reasons = tomllib.loads(REASONS.read_text()).get(arguments.backend, {})
+    table = Table(arguments.backend, "", seen, counts, reasons)
+    runner = stack.enter_context(_runner(arguments.backend))
+    version = next(iter(runner.versions().values()))
+    known = runner.known_passes(plain_model(PLAIN_OPSET), runner.backend.default_levels()[-1])
+    if arguments.backend == ORT:
+        known = [*(known or ()), *(f"{name}: {rule}" for name in RULES for rule in RULES[name])]
+    counts.update(dict.fromkeys(known or (), 0))
+    fired = _of_onnxruntime(counts, arguments.enough) if arguments.backend == ORT else _of(runner)
+    for index, model in models(arguments):
+        seen += 1
+        try:
+            counts.update(fired(model, index))
+        except Lost:
+            print(f"index {index} ends the process of {arguments.backend}", flush=True)
+        table = Table(arguments.backend, version, seen, counts, reasons)
+        if path:
+            path.write_text(table.to_json())
+    return table
+
+
+def _runner(name: str) -> BackendRunner:
+    registry = BackendRegistry.discover()
+    return BackendRunner(registry.spec(name, {}), registry)
 
 
 def models(arguments: argparse.Namespace) -> Iterator[tuple[int, bytes]]:
     """Index and bytes of each model that can be made."""
-    generator = nnfuzz.Generator(
-        seed=arguments.seed,
-        motifs=1.5,
-        domains=("com.microsoft",),
-        dynamic=DEFAULT_DYNAMIC,
-        skeletons=arguments.skeletons,
-        quantize=arguments.quantize,
-    )
+    registry = BackendRegistry.discover()
+    spec = registry.spec(arguments.backend, {})
+    settings: dict[str, Any] = {
+        "motifs": 1.5,
+        "domains": registry.get(spec.name).domains,
+        "dynamic": DEFAULT_DYNAMIC,
+        "skeletons": arguments.skeletons,
+        "quantize": arguments.quantize,
+    }
+    config = nnfuzz.Generator(seed=arguments.seed, **settings).config
+    refused, _ = unsupported(registry, [spec], config, _unseen)
+    generator = nnfuzz.Generator(seed=arguments.seed, refused=refused, **settings)
     indexes = range(arguments.start, arguments.start + arguments.models)
     for index in track(indexes, "models", disable=not sys.stderr.isatty()):
         try:
             yield index, generator[index].model
         except nnfuzz.NoTestCase:
             continue
+
+
+def _unseen(config: CampaignConfig, folder: Path, what: str) -> AbstractContextManager[Observer]:
+    """Shows nothing of the probes that find out what is unsupported."""
+    return nullcontext(Silent())
+
+
+# -- any compiler --------------------------------------------------------------------------------
+
+
+def _of(runner: BackendRunner) -> Changed:
+    """The passes that the compiler itself reports, in a process of its own."""
+    backend = runner.backend()
+
+    def fired(model: bytes, index: int) -> Collection[str]:
+        targets, rng = list(backend.default_levels()[1:]), random.Random(index)
+        if rng.random() < DEFAULT_PIPELINES and (drawn := backend.draw_pipeline(rng)):
+            targets.append(str(drawn))
+        told = [name for t in targets for name in runner.told_passes(model, t) or ()]
+        return list(dict.fromkeys(name.partition("(")[0] for name in told))
+
+    return fired
+
+
+# -- ONNX Runtime --------------------------------------------------------------------------------
+
+
+def _of_onnxruntime(counts: Mapping[str, int], enough: int) -> Changed:
+    pools = [_fresh()]
+
+    def fired(model: bytes, index: int) -> Collection[str]:
+        settled = {name for name, n in counts.items() if n >= enough}
+        try:
+            return pools[-1].submit(changed, model, index, settled).result()
+        except BrokenProcessPool:
+            pools.append(_fresh())
+            raise Lost from None
+
+    return fired
+
+
+def _fresh() -> ProcessPoolExecutor:
+    """One process for sessions, since ONNX Runtime may end it."""
+    return ProcessPoolExecutor(1, mp_context=get_context("spawn"))
 
 
 def changed(model: bytes, index: int, settled: Collection[str]) -> list[str]:
@@ -128,16 +279,25 @@ def rules(
                 yield name
 
 
-def report(counts: Counter[str]) -> None:
-    """Prints a line for each pass, those that changed most models first."""
-    runtime, plain = OnnxRuntime(), plain_model(PLAIN_OPSET)
-    known = dict.fromkeys(runtime.known_passes(plain, runtime.levels[-1]))
-    known |= dict.fromkeys(f"{name}: {rule}" for name, own in RULES.items() for rule in own)
-    names = sorted(dict.fromkeys((*known, *counts)), key=lambda name: -counts[name])
-    for name in names:
-        print(f"{counts[name]:6} {name}")
-    fired = sum(counts[name] > 0 for name in known)
-    print(f"{fired} of {len(known)} passes changed one of {counts[MODELS]} models")
+# -- the page ------------------------------------------------------------------------------------
+
+
+def section(table: Table) -> str:
+    """The part of the page for a compiler."""
+    able = table.able()
+    fired = [name for name in able if table.counts[name]]
+    silent = [name for name in able if not table.counts[name]]
+    rare = ", ".join(f"{name} ({table.counts[name]})" for name in fired[::-1][:SHOWN])
+    lines = [f"## {table.backend} {table.version}", "", f"{table.summary()}. The rarest: {rare}."]
+    lines += ["", table.note] if table.note else []
+    if silent:
+        lines += ["", f"Without a model: {', '.join(silent)}."]
+    cannot = {n: why for n, why in table.excused.items() if n in table.counts and n not in able}
+    if cannot:
+        lines += ["", "These cannot change a model, and do not count:", ""]
+        lines += ["| pass | why |", "| --- | --- |"]
+        lines += [f"| {name} | {why} |" for name, why in sorted(cannot.items())]
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -14,7 +15,15 @@ from nnfuzz.generate.coverage_target import CYCLE as BEGUN
 from nnfuzz.generate.coverage_target import TURNS, turn_number
 from nnfuzz.generate.engines import MADE, engine
 from nnfuzz.generate.misses import KINDS
-from nnfuzz.generate.motif_turns import CYCLE, MINED, MISSES, WRITTEN, motif_turns, skeleton_turns
+from nnfuzz.generate.motif_turns import (
+    CYCLE,
+    MINED,
+    MISSES,
+    WRITTEN,
+    motif_turns,
+    skeleton_turns,
+    turns_of,
+)
 from nnfuzz.generate.motifs import EXACT, SPARE
 from nnfuzz.generate.moves import AROUND
 from nnfuzz.operators.draw import Draw
@@ -70,11 +79,11 @@ SHARE = 0.1
 
 
 def test_skeletons_have_their_share_and_each_has_its_turn():
-    names = {motif.name for motif in EVERY if motif.skeleton}
-    count = int(len(names) / SHARE)
+    wanted = Counter({motif.name: turns_of(motif) for motif in EVERY if motif.skeleton})
+    count = int(wanted.total() / SHARE)
     found = [skeleton_turns(CATALOG_OF_ALL, 7, index, SHARE) for index in range(count)]
-    first = [turns[0].motif for turns in found if turns]
-    assert {motif.name for motif in first} == names and len(first) == len(names)
+    assert Counter(turns[0].motif.name for turns in found if turns) == wanted
+    assert wanted["bert_embedding"] == 2 * wanted["swiglu"] == 4 * wanted["llama_dynamo"] == 4
     assert not any(
         turn.motif.skeleton for i in range(count) for turn in motif_turns(CATALOG_OF_ALL, 7, i)
     )

@@ -11,6 +11,8 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.reduction.edit import ORDER, Edit, groups
 from nnfuzz.reduction.passes import PASSES, applied
 from nnfuzz.reduction.subject import Inapplicable, Subject
+from nnfuzz.testcase.case import CaseConfig
+from nnfuzz.testcase.producer import Producer
 from tests.reduction.test_passes import propose
 
 FEWER_NODES = {
@@ -35,6 +37,13 @@ def test_edits_are_valid_or_inapplicable(subjects, name):
     if name == "rewrites":
         form = "direct+times_one#1+function#2+identity#3"
         subjects = [replace(subject, exporter=form) for subject in subjects[:4]]
+    if name == "large":  # the other subjects have nothing for it
+        producer = Producer(11, CaseConfig(nodes=3, exporter="direct", large=1.0))
+        cases = [producer.produce(index) for index in range(3)]
+        subjects = [
+            Subject(producer.load(c), {**c.inputs, **c.weights}, c.exporter, opset=c.opset)
+            for c in cases
+        ]
     for subject in subjects:
         before = state(subject)
         edits = propose(subject, name)

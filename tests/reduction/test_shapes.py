@@ -44,7 +44,7 @@ def test_large_tensors_shrink_before_nodes_go():
     x = TensorType(DType.FLOAT32, (257, 512))
     graph = Graph({n: Value(n, x) for n in ("x", "y")}, [Node(Neg(), ("x",), ("y",))])
     graph.inputs, graph.outputs = ["x"], ["y"]
-    subject = Subject(graph, {"x": np.ones((257, 512), np.float32)}, "direct", 20)
+    subject = Subject(graph, {"x": np.ones((257, 512), np.float32)}, opset=20)
     edits = [e for e in propose_less(subject) if e.value[1] == "head"]
     assert ORDER.index("large") < ORDER.index("halves") and PASSES["large"].propose is propose_less
     assert [e.value[0] for e in edits] == [4, 16, 64, 256, 0]
