@@ -61,7 +61,19 @@ class Unpacked(OpSpec):
         whole = self._numbers(b.lo, scales.lo)
         steps = Interval(whole - hi[:, self.group], whole - lo[:, self.group])
         wide = Interval(scales.lo[:, self.group], scales.hi[:, self.group])
-        return [corners(torch.mul, steps, wide)]
+        product = corners(torch.mul, steps, wide)
+        return [Interval(product.lo, product.hi, self._open(b, scales, zero))]
+
+    def _open(self, b, scales, zero):
+        """Mask of the weights that cannot be compared: a range of bytes has no range of numbers."""
+        mask = self._numbers(((b.lo != b.hi) | b.mask()) * 255, b.lo) != 0
+        blocks = scales.mask()
+        for z in zero:
+            own = z.mask() | (z.lo != z.hi) & (not z.lo.is_floating_point())
+            if not z.lo.is_floating_point():
+                own = unpacked(own * 255, self.bits)[:, : blocks.shape[1]] != 0
+            blocks = blocks | own
+        return mask | blocks[:, self.group]
 
     def radius(self, u, y, b, scales, *zero):
         """The difference may be taken after the products."""
