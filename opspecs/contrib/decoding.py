@@ -59,7 +59,7 @@ class GroupQueryAttention(Attention):
 
     name = "com.microsoft.GroupQueryAttention"
     since = 13
-    weight = RARE
+    weight = 4 * RARE  # few other nodes have values that fit
     inputs = (
         In("T", FLOAT, (3, 3)),
         In("T", ranks=(3, 3)),
@@ -210,6 +210,7 @@ class DecoderMaskedMultiHeadAttention(MultiHeadAttention):
     """
 
     name = "com.microsoft.DecoderMaskedMultiHeadAttention"
+    weight = 4 * RARE  # few other nodes have values that fit
     inputs = (In("T", FLOAT[:2], (3, 3)), *MultiHeadAttention.inputs[1:])
     kv_heads = HEADS
     is_causal = Choice((0,))

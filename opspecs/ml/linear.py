@@ -183,6 +183,7 @@ class LinearRegressor(Coefficients):
     """Source: ai.onnx.ml.LinearRegressor-1."""
 
     name = "ai.onnx.ml.LinearRegressor"
+    weight = 4 * RARE  # few other nodes have matrices of so few columns
     features = FEATURES
     targets = Choice((1, 1, 2, 3))
     coefficients = numbers_of(lambda op: op.targets * op.features)
@@ -214,6 +215,7 @@ class LinearClassifier(Coefficients, Classifying):
     """Source: ai.onnx.ml.LinearClassifier-1, with at least three classes that are integers."""
 
     name = "ai.onnx.ml.LinearClassifier"
+    weight = 4 * RARE  # few other nodes have matrices of so few columns
     inputs = (In("T", (DType.FLOAT32, DType.INT64, DType.INT32), (2, 2)),)
     features = FEATURES
     classes = CLASSES
