@@ -217,7 +217,7 @@ class OnnxRuntime(Backend):
     install = 'pip install "nnfuzz[onnxruntime]"'
     distribution = "onnxruntime"
     older: ClassVar = {"1.19": "numpy<2"}
-    domains = ("com.microsoft",)
+    domains = ("ai.onnx.ml", "com.microsoft")
     max_opset = 26
     collections: ClassVar = {
         "ConstantFolding": (),

@@ -6,6 +6,7 @@ image by its own commands with a stand-in for pip.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -96,6 +97,24 @@ def test_the_action_keeps_a_ledger_every_night_and_watches(tmp_path):
     (tmp_path / "nnfuzz.toml").write_text("[watch]\n")
     done = step("Run", tmp_path, mode="watch")
     assert done.returncode == 2 and "there is nothing to watch" in done.stderr
+
+
+@pytest.mark.slow
+def test_the_recipe_of_a_nightly_job_runs(tmp_path):
+    """The one that takes the place of NNSmith's, with three tests for its four hours."""
+    pytest.importorskip("onnxsim")
+    blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/CI.md").read_text(), re.DOTALL)
+    jobs = [job for block in blocks for job in yaml.safe_load(block)["jobs"].values()]
+    asked = [own.get("with", {}) for job in jobs for own in job["steps"]]
+    (inputs,) = (given for given in asked if given.get("mode") == "nightly")
+    few = "--tests 3 --nodes 3 --exporter direct --set probe=0"
+    done = step("Run", tmp_path, **inputs | {"arguments": few})
+    assert "--time" in inputs["arguments"] and inputs["backend"] == "onnxsim"
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    out = tmp_path / "nnfuzz-out" / "ci"
+    assert (out / "results.xml").is_file() and (out / "results.sarif").is_file()
+    found = json.loads((out / "campaign" / "summary.json").read_text())["findings"]
+    assert len(list((tmp_path / "bugs").rglob("bug.toml"))) == found
 
 
 @pytest.fixture

@@ -43,11 +43,11 @@ _WORDS = re.compile(
     rf"|\b(?:must be|needs to be|should be|requires?|expects?|{_BE} not|isn't|aren't) (?:an? )?"
     r"(?:compile[- ]time )?(?:const(?:ant)?s?|initializers?)"
     r"(?= *(?:$|[.,;:)]|but\b|input|tensor|\w+ *(?:$|[.,;:)])))"
-    r"|\bno support\b|\blimitations?\b"
+    r"|\bno support\b|\blimitations?:|\bknown limitation\b"
+    r"|\bonly accepts?\b|\baccept(?:s|ing)? only\b"
     # and not "has not been initialised yet", which is a state that nobody has foreseen
-    r"|(?:\bnot|n't) (?:handled|covered|available|possible|allowed|part of [^.;:]{1,20})\b"
-    r"[^.;:]{0,20} yet\b"
-    r"|\b(?:do not|don't|does not|doesn't) know how to \w+"
+    r"|(?:\bnot|n't) (?:handled|covered|part of [^.;:]{1,20})\b[^.;:]{0,20} yet\b"
+    r"|\b(?:do not|don't|does not|doesn't) know how to (?:convert|import|lower|translate)\b"
     r"|\b(?:feature|op|operator)\b[^.;:]{0,40}\bnot enabled\b"
     rf"|\bunknown (?:(?:data|datum|element|tensor|scalar) ?)?type:? ['\"]?{_DTYPE}\b",
     re.IGNORECASE,

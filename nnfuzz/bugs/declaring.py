@@ -11,6 +11,7 @@ from nnfuzz.base.untrusted import read_text
 from nnfuzz.bugs.bug import ScriptResult
 from nnfuzz.bugs.scripts import ScriptRun
 
+_IR, _OPSET = re.compile(r"(ir_version:\s*)\d+"), re.compile(r'(""\s*:\s*)\d+')
 _MODEL = re.compile(r'^MODEL = """\n(?P<text>.*?)\n?"""$', re.MULTILINE | re.DOTALL)
 
 
@@ -18,21 +19,24 @@ def at_oldest(source: str) -> str:
     """A script with its model at the oldest opset at which all operators have the schemas that they
     have now; the script itself if it holds no model in ONNX's textual form, or is that old already.
     """
+    import onnx
     from onnx import parser
 
     from nnfuzz.materialize.oldest import at_oldest_opset
-    from nnfuzz.report.inline import inline_model
 
     match = _MODEL.search(source)
     if match is None:
         return source
     try:
-        model = parser.parse_model(match["text"]).SerializeToString()
+        model = parser.parse_model(match["text"])
     except parser.ParseError:
         return source
-    older = at_oldest_opset(model)
-    text = inline_model(older).strip() if older != model else ""
-    return source[: match.start("text")] + text + source[match.end("text") :] if text else source
+    older = onnx.load_model_from_string(at_oldest_opset(model.SerializeToString()))
+    text = _IR.sub(rf"\g<1>{older.ir_version}", match["text"], count=1)
+    text = _OPSET.sub(rf"\g<1>{older.opset_import[0].version}", text, count=1)
+    if parser.parse_model(text) != older:
+        return source
+    return source[: match.start("text")] + text + source[match.end("text") :]
 
 
 def declare_oldest(script: Path, run: Callable[[Path], ScriptRun]) -> bool:

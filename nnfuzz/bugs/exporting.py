@@ -21,6 +21,7 @@ from nnfuzz.base.text import one_line
 from nnfuzz.bugs.bug import Bug, BugError
 from nnfuzz.bugs.ledger import SCRIPT, Ledger
 from nnfuzz.bugs.script_parts import ScriptParts, parts_of
+from nnfuzz.bugs.scripts import op_test
 
 
 @dataclass(frozen=True)
@@ -109,14 +110,16 @@ STYLES = {
         ('if __name__ == "__main__":', "    run_tests()"),
     ),
 }
-"""The styles by name, beside NODE_TEST."""
-NODE_TEST = "onnx-node-test"
+"""The styles by name, beside NODE_TEST and OP_TEST, whose files no script is copied into."""
+NODE_TEST, OP_TEST = "onnx-node-test", "optester"
 
 
 def style_named(name: str) -> Style:
     """Raises: BugError for a style that there is not."""
     if name not in STYLES:
-        raise BugError(f"there is no style {name!r}; {suggest(name, [*STYLES, NODE_TEST])}")
+        raise BugError(
+            f"there is no style {name!r}; {suggest(name, [*STYLES, NODE_TEST, OP_TEST])}"
+        )
     return STYLES[name]
 
 
@@ -127,7 +130,7 @@ def exported_test(ledger: Ledger, name: str, style: Style, xfail: bool) -> tuple
     bug, script = ledger.bug(name), ledger.script(name)
     if not script.is_file():
         raise BugError(f"{name} has no {SCRIPT}")
-    words = re.sub(r"\W+", "_", name.rpartition("/")[2]).strip("_").lower()
+    words = _words(name)
     parts = parts_of(script, style.claim)
     imports = ["import pytest"] if xfail and not style.in_class else []
     head = [*style.head, *_comments(bug, style), *imports, *style.imports]
@@ -135,6 +138,32 @@ def exported_test(ledger: Ledger, name: str, style: Style, xfail: bool) -> tuple
     text = "\n".join([*head, "", parts.body, "", "", *test, "", "", *style.ending])
     text = re.sub(r"\n{4,}", "\n\n\n", text).rstrip("\n") + "\n"
     return f"test_{words}.py", _formatted(text, style)
+
+
+def exported_cpp(ledger: Ledger, name: str) -> tuple[str, str]:
+    """The name and the text of a file of C++ with one test of OpTester for a bug.
+
+    Raises: BugError where it is not of one operator, or onnx.reference does not agree with it.
+    """
+    bug, words = ledger.bug(name), _words(name)
+    place = "Place: onnxruntime/test/providers/cpu; made by nnfuzz bugs export, and not compiled."
+    told = [line.replace("#", "//", 1) for line in STYLES["onnxruntime"].head]
+    told += ["", *(f"// {line}" for line in [one_line(bug.title), *_told(bug), place]), ""]
+    head = [*told, '#include "gtest/gtest.h"', '#include "test/providers/provider_test_utils.h"']
+    spaces = ["onnxruntime", "test"]
+    opened = [f"namespace {space} {{" for space in spaces]
+    closed = [f"}}  // namespace {space}" for space in reversed(spaces)]
+    test = op_test(ledger.script(name), _camel(words)).rstrip("\n")
+    return f"{words}_test.cc", "\n".join([*head, "", *opened, "", test, "", *closed, ""])
+
+
+def _words(name: str) -> str:
+    """The last part of a bug's name as a word of Python."""
+    return re.sub(r"\W+", "_", name.rpartition("/")[2]).strip("_").lower()
+
+
+def _camel(words: str) -> str:
+    return "".join(word.capitalize() for word in words.split("_"))
 
 
 def ruff() -> str | None:
@@ -171,9 +200,8 @@ def _test(words: str, bug: Bug, style: Style, parts: ScriptParts, xfail: bool) -
     marks = [mark] if xfail else []
     if not style.in_class:
         return [*marks, f"def test_{words}():", *(f"    {line}" for line in parts.steps)]
-    camel = "".join(word.capitalize() for word in words.split("_"))
     method = [*marks, f"def test_{words}(self):", *(f"    {line}" for line in parts.steps)]
-    return [f"class Test{camel}({style.in_class}):", *(f"    {line}" for line in method)]
+    return [f"class Test{_camel(words)}({style.in_class}):", *(f"    {line}" for line in method)]
 
 
 def _comments(bug: Bug, style: Style) -> list[str]:

@@ -119,22 +119,35 @@ def node_test(script: Path, out: Path) -> Path:
     folder = out / f"test_{words}"
     if folder.exists():
         raise BugError(f"{folder} exists already")
+    with atomic_folder(folder) as draft:
+        _asked("nnfuzz.bugs.node_test", script, str(draft))
+    return folder
+
+
+def op_test(script: Path, name: str) -> str:
+    """A bug of one operator as a test of ONNX Runtime's OpTester, in C++.
+
+    Raises: BugError where there is none.
+    """
+    return _asked("nnfuzz.bugs.op_test", script, name)
+
+
+def _asked(module: str, script: Path, argument: str) -> str:
+    """What a module of this room prints of a script, in a process of its own. Raises: BugError."""
     if not script.is_file():
         raise BugError("it has no script")
-    with atomic_folder(folder) as draft:
-        command = [sys.executable, "-m", "nnfuzz.bugs.node_test", str(script), str(draft)]
-        try:
-            done = subprocess.run(
-                command,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=SECONDS,
-                preexec_fn=_limited,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise BugError(f"no end within {SECONDS:.0f} s") from error
-        if done.returncode:
-            told = done.stdout.strip() or done.stderr.strip() or f"ended with {done.returncode}"
-            raise BugError(one_line(told.splitlines()[-1]))
-    return folder
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", module, str(script), argument],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=SECONDS,
+            preexec_fn=_limited,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise BugError(f"no end within {SECONDS:.0f} s") from error
+    if done.returncode:
+        told = done.stdout.strip() or done.stderr.strip() or f"ended with {done.returncode}"
+        raise BugError(one_line(told.splitlines()[-1]))
+    return done.stdout

@@ -16,7 +16,7 @@ import onnx
 from packaging.version import Version
 
 from nnfuzz.base.reading import read
-from nnfuzz.materialize.walk import OWN_DOMAINS
+from nnfuzz.ir.opset_imports import OWN_DOMAINS
 
 LATE, ATTRIBUTE, TYPE = "late", "attribute", "type"
 

@@ -20,6 +20,7 @@ from nnfuzz.check.judgements import NOTHING_KEPT, Judgements
 from nnfuzz.check.late_schemas import TYPE, SchemaDifference, missing, uses
 from nnfuzz.check.reference_implementations import one_node, unknown_operators
 from nnfuzz.generate.catalog import signature_key
+from nnfuzz.ir.opset_imports import domain_version
 from nnfuzz.materialize.emit import OPSETS
 from nnfuzz.materialize.errors import GraphFault
 from nnfuzz.materialize.protos import type_name
@@ -102,7 +103,15 @@ def names_one_operator(spec: type[OpSpec]) -> bool:
 
 
 def _defined(spec: type[OpSpec], opset: int) -> bool:
-    """Whether the opset has the ONNX operator of a spec's name, if it lowers to that."""
+    """Whether the opset has the ONNX operator of a spec's name, if it lowers to that; an operator
+    of another domain must not be deprecated."""
+    short = spec.name.rpartition(".")[2]
+    if spec.onnx_domain and onnx.defs.has(short, spec.onnx_domain):
+        version = domain_version(spec.onnx_domain, opset)
+        try:
+            return not onnx.defs.get_schema(short, version, spec.onnx_domain).deprecated
+        except onnx.defs.SchemaError:
+            return False
     if not names_one_operator(spec):
         return True
     try:

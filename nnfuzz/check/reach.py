@@ -16,7 +16,8 @@ import onnx
 from nnfuzz.check.instances import SIZES, SignatureTypes, solved
 from nnfuzz.check.legality import legal_opsets
 from nnfuzz.check.reference_implementations import one_node
-from nnfuzz.materialize.walk import OWN_DOMAINS, bodies
+from nnfuzz.ir.opset_imports import OWN_DOMAINS
+from nnfuzz.materialize.walk import bodies
 from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.operator import OpSpec
 

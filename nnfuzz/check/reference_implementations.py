@@ -13,8 +13,8 @@ import numpy as np
 from nnfuzz.check.instances import OpInstance
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
+from nnfuzz.ir.opset_imports import OWN_DOMAINS
 from nnfuzz.ir.types import TensorType
-from nnfuzz.materialize.walk import OWN_DOMAINS
 from nnfuzz.operators.operator import OpSpec, Range, flatten
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ import onnx
 from nnfuzz.check.judgements import NOTHING_KEPT, Judgements
 from nnfuzz.check.legality import illegal, lowered, names_one_operator
 from nnfuzz.generate.config import GenerateConfig
+from nnfuzz.ir.opset_imports import domain_version
 from nnfuzz.materialize.emit import OPSETS
 from nnfuzz.materialize.walk import graphs, qualified_name
 from nnfuzz.operators.operator import OpSpec
@@ -62,7 +63,9 @@ def admitted_by_schema(
     """
     judged: dict[int, list[type[OpSpec]]] = {}
     for spec in specs:
-        opset = newest_of_version(spec, config.opset, _REACHED, judgements)  # type: ignore[arg-type]
+        opset = config.opset
+        if spec.since <= opset:
+            opset = newest_of_version(spec, opset, _REACHED, judgements)  # type: ignore[arg-type]
         judged.setdefault(opset, []).append(spec)
     refused = (illegal(found, opset, release, judgements) for opset, found in judged.items())
     return replace(config, refused=config.refused.union(*refused))
@@ -89,9 +92,11 @@ def _names(spec: type[OpSpec], opset: int) -> Iterator[str]:
 
 @cache
 def _since(name: str, opset: int) -> int:
-    if "." in name:  # of another domain, which models import at version 1 whatever the opset
+    domain, _, name = name.rpartition(".")
+    if domain and not onnx.defs.has(name, domain):  # which models import at version 1
         return 1
     try:
-        return int(onnx.defs.get_schema(name, max_inclusive_version=opset).since_version)
+        version = domain_version(domain, opset)
+        return int(onnx.defs.get_schema(name, version, domain).since_version)
     except onnx.defs.SchemaError:
         return 0

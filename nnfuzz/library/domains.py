@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from nnfuzz.materialize.walk import OWN_DOMAINS
+from nnfuzz.ir.opset_imports import OWN_DOMAINS
 from nnfuzz.records.config import ConfigError
 
 

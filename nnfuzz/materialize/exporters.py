@@ -10,6 +10,7 @@ import onnx
 from torch import Tensor, nn
 
 from nnfuzz.ir.graph import Graph
+from nnfuzz.ir.opset_imports import OWN_DOMAINS
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import dynamo, emit, torchscript
 from nnfuzz.materialize.dynamic import emit_dynamic
@@ -17,7 +18,6 @@ from nnfuzz.materialize.errors import ExportError, OpsetError
 from nnfuzz.materialize.module import Array, GraphModule, execute_checked, tensors
 from nnfuzz.materialize.names import readmit, redeclare, restore
 from nnfuzz.materialize.opsets import DYNAMIC, opset_range
-from nnfuzz.materialize.walk import OWN_DOMAINS
 from nnfuzz.operators.carriers import array
 
 ModuleExport = Callable[[nn.Module, tuple[Tensor, ...], Sequence[str], Sequence[str], int], bytes]

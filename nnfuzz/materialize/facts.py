@@ -68,11 +68,12 @@ def outputs_of(
     found: Facts, node: onnx.NodeProto, needed: Iterable[str], more: Arrays | None = None
 ) -> dict[str, onnx.TypeProto]:
     """Types of a node's outputs by ONNX shape inference. more: constants besides the known ones."""
-    schema = onnx.defs.get_schema(node.op_type, found.opset)
+    schema = protos.schema_of(node, found.opset)
     types = {name: found.types[name] for name in needed}
     known = {n: found.constants[n] for n in types if n in found.constants} | dict(more or {})
     data = {n: protos.constant_proto(n, a) for n, a in known.items() if a.size <= TELLING}
-    imports = [onnx.OperatorSetIdProto(domain="", version=found.opset)]
+    versions = protos.imports(node, found.opset).items()
+    imports = [onnx.OperatorSetIdProto(domain=d, version=v) for d, v in versions]
     return shape_inference.infer_node_outputs(schema, node, types, data, None, imports)
 
 

@@ -32,7 +32,7 @@ from nnfuzz.materialize.static import (
     reason_for_nothing,
     static,
 )
-from nnfuzz.materialize.walk import bodies
+from nnfuzz.materialize.walk import bodies, qualified_name
 from nnfuzz.operators.opaque import Opaque
 from nnfuzz.operators.operator import ConstraintError
 from nnfuzz.operators.registry import OpRegistry
@@ -201,9 +201,9 @@ def _described(
     node = region.nodes[0]
     if region.outputs != tuple(filter(None, node.output)) or any(bodies(node)):
         return None
-    specs = [spec for spec in registry.of_domains(()) if node.op_type in spec.name]
-    specs = [spec for spec in specs if spec.since <= source.opset]
-    specs.sort(key=lambda spec: spec.name != node.op_type)
+    specs = [spec for spec in registry.specs() if spec.onnx_domain == node.domain]
+    specs = [s for s in specs if node.op_type in s.name and s.since <= source.opset]
+    specs.sort(key=lambda spec: spec.name != qualified_name(node))
     for instance in (by_name, by_lowering):
         for spec in specs:
             found = instance(source, node, spec)

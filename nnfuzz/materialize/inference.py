@@ -16,6 +16,7 @@ import onnx
 from onnx import checker, numpy_helper
 
 from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.opset_imports import OWN_DOMAINS
 from nnfuzz.materialize import protos
 from nnfuzz.materialize.expansion import expansion
 from nnfuzz.materialize.facts import (
@@ -83,7 +84,7 @@ def infer(
 
 
 def _step(found: Facts, node: onnx.NodeProto, declared: Types) -> None:
-    if node.domain:
+    if node.domain and not onnx.defs.has(node.op_type, node.domain):
         raise Unknown(f"operators of the domain {node.domain} are not read")
     needed = reads(node)
     for name in needed:
@@ -98,7 +99,8 @@ def _step(found: Facts, node: onnx.NodeProto, declared: Types) -> None:
         if name not in outputs and is_static(declared.get(name)):
             outputs[name] = declared[name]
     if not all(is_complete(outputs.get(name)) for name in filter(None, node.output)):
-        outputs = {**outputs, **(_inside(found, node) or _sampled(found, node, needed))}
+        ran = _inside(found, node) or _sampled(found, node, needed)
+        outputs = _completed(outputs, ran, {} if node.domain in OWN_DOMAINS else declared)
     missing = [n for n in node.output if n and n not in outputs]
     if missing:
         raise Unknown(f"the type of {missing[0]} is not known")
@@ -106,6 +108,23 @@ def _step(found: Facts, node: onnx.NodeProto, declared: Types) -> None:
         raise Unknown("the result has another number of elements")
     found.types.update(outputs)
     _computed(found, node, needed)
+
+
+def _completed(inferred: Types, ran: Types, declared: Types) -> dict[str, onnx.TypeProto]:
+    """The inferred types, with sizes from runs, or as the model declares them.
+
+    The dtype is the inferred one: onnx.reference computes some operators in another. declared: of
+    an operator of a domain whose sizes cannot depend on values.
+    """
+    types = {**inferred, **ran}
+    for name in types:
+        known = inferred.get(name)
+        code = known.tensor_type.elem_type if known is not None else 0
+        if name in ran and code and is_static(ran[name]):
+            types[name] = tensor_type(code, [d.dim_value for d in ran[name].tensor_type.shape.dim])
+        elif name not in ran and not is_complete(types[name]) and is_static(declared.get(name)):
+            types[name] = declared[name]
+    return types
 
 
 def plain_step(found: Facts, node: onnx.NodeProto) -> None:
@@ -148,7 +167,7 @@ def _computed(found: Facts, node: onnx.NodeProto, needed: Iterable[str]) -> None
 def _check(node: onnx.NodeProto, opset: int) -> None:
     context = checker.DEFAULT_CONTEXT.__class__()
     context.ir_version = protos.MAX_IR_VERSION
-    context.opset_imports = {"": opset}
+    context.opset_imports = protos.imports(node, opset)
     if not any(bodies(node)):
         checker.check_node(node, context)
 

@@ -15,6 +15,7 @@ import torch
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize.guessing import guessed
 from nnfuzz.materialize.meaning import DEAREST, defaults, difference, lowering, means
+from nnfuzz.materialize.protos import schema_of
 from nnfuzz.materialize.static import StaticModel
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.operator import OpSpec, flatten
@@ -187,7 +188,7 @@ def _operands(source: StaticModel, node: onnx.NodeProto, spec: type[OpSpec]) -> 
 def _all_fields(source: StaticModel, node: onnx.NodeProto) -> dict[str, Any]:
     """Attributes and small constants of a node, by their ONNX names; None for what is left out."""
     formal = _formal(source, node)
-    schema = onnx.defs.get_schema(node.op_type, max_inclusive_version=source.opset)
+    schema = schema_of(node, source.opset)
     fields: dict[str, Any] = dict.fromkeys((*(i.name for i in schema.inputs), *schema.attributes))
     fields |= {name: _value(value) for name, value in defaults(node, source.opset).items()}
     for name, own in zip(node.input, formal):
@@ -199,7 +200,7 @@ def _all_fields(source: StaticModel, node: onnx.NodeProto) -> dict[str, Any]:
 
 def _formal(source: StaticModel, node: onnx.NodeProto) -> list[str]:
     """What the standard calls each input of a node."""
-    schema = onnx.defs.get_schema(node.op_type, max_inclusive_version=source.opset)
+    schema = schema_of(node, source.opset)
     last = len(schema.inputs) - 1
     return [schema.inputs[min(i, last)].name for i in range(len(node.input))]
 
@@ -208,7 +209,7 @@ def _fields(
     source: StaticModel, node: onnx.NodeProto, spec: type[OpSpec]
 ) -> tuple[dict[str, Any], list[str]]:
     """Attributes of the spec that the node sets, by attribute or by constant input; the rest."""
-    schema = onnx.defs.get_schema(node.op_type, max_inclusive_version=source.opset)
+    schema = schema_of(node, source.opset)
     fields = {name: _value(value) for name, value in defaults(node, source.opset).items()}
     inputs = []
     for name, formal in zip(node.input, _formal(source, node)):

@@ -69,7 +69,7 @@ def means(op: OpSpec, inputs: Sequence[str], source: StaticModel, node: onnx.Nod
 
 def defaults(node: onnx.NodeProto, opset: int) -> dict[str, Any]:
     """The attributes of a node, with the values of those that are left out."""
-    schema = onnx.defs.get_schema(node.op_type, max_inclusive_version=opset)
+    schema = protos.schema_of(node, opset)
     values = {name: a.default_value for name, a in schema.attributes.items()}
     values = {name: value for name, value in values.items() if value.type}
     values.update((a.name, a) for a in node.attribute)

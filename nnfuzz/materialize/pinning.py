@@ -19,6 +19,7 @@ from nnfuzz.materialize.facts import (
     kinds,
     outputs_of,
 )
+from nnfuzz.materialize.protos import schema_of
 
 DECISIVE = frozenset(
     "K axes axis block_shape delta depth dft_length ends frame_length frame_step image_shape limit "
@@ -66,7 +67,7 @@ def take_given(facts: Facts, names: Iterable[str]) -> set[str]:
 
 def _decisive(facts: Facts, node: onnx.NodeProto, needed: Iterable[str]) -> dict[str, TensorType]:
     """Inputs of the model with small types that the node's shapes hang on."""
-    formal = onnx.defs.get_schema(node.op_type, facts.opset).inputs
+    formal = schema_of(node, facts.opset).inputs
     named = {n: formal[min(i, len(formal) - 1)].name for i, n in enumerate(node.input) if n}
     types = {n: expressed(facts.types[n]) for n in named if n in facts.free}
     small = {n: t for n, t in types.items() if t is not None and decides(t)}

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, TensorProto, helper, numpy_helper
+from onnx import AttributeProto, TensorProto, defs, helper, numpy_helper
 
 from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.opset_imports import OWN_DOMAINS, imported_versions, operator_version
 from nnfuzz.ir.types import TensorType
-from nnfuzz.materialize.walk import foreign_domains
+from nnfuzz.materialize.walk import graphs
 
 PRODUCER = "nnfuzz"
 MAX_IR_VERSION = 13
@@ -105,15 +106,34 @@ def declarations(
 def model(graph: onnx.GraphProto, opset: int) -> onnx.ModelProto:
     """A model of an opset of ONNX with the oldest IR version that the opset goes with.
 
-    It imports version 1 of every other domain that its operators belong to.
+    It imports a version of every other domain that its operators belong to: the one that ONNX
+    released with the opset, or an older one at which none of the operators is deprecated; version 1
+    of domains that ONNX has no schemas of.
     """
-    versions = {"": opset, **dict.fromkeys(foreign_domains(graph), 1)}
+    operators = ((node.domain, node.op_type) for part in graphs(graph) for node in part.node)
+    versions = imported_versions(operators, opset)
     return onnx.ModelProto(
         ir_version=ir_version(opset),
         producer_name=PRODUCER,
         graph=graph,
         opset_import=[onnx.OperatorSetIdProto(domain=d, version=v) for d, v in versions.items()],
     )
+
+
+def schema_of(node: onnx.NodeProto, opset: int) -> defs.OpSchema:
+    """The schema of a node's operator in models of an opset of ONNX.
+
+    Raises: SchemaError if ONNX has none.
+    """
+    name, domain = node.op_type, node.domain
+    if domain in OWN_DOMAINS:
+        return defs.get_schema(name, max_inclusive_version=opset)
+    return defs.get_schema(name, operator_version(name, domain, opset), domain)
+
+
+def imports(node: onnx.NodeProto, opset: int) -> dict[str, int]:
+    """The versions of the domains that a model of one node imports."""
+    return imported_versions([(node.domain, node.op_type)], opset)
 
 
 def typed(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -11,6 +11,7 @@ import onnx
 from onnx import inliner, version_converter
 
 from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.opset_imports import OWN_DOMAINS
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize.expansion import expansion
 from nnfuzz.materialize.facts import Facts, expressed, is_static
@@ -18,7 +19,7 @@ from nnfuzz.materialize.inference import infer, plain_step
 from nnfuzz.materialize.pinning import decides
 from nnfuzz.materialize.regions import NodeGroup, regions
 from nnfuzz.materialize.sizing import assignments, literals, open_sizes, sized
-from nnfuzz.materialize.walk import OWN_DOMAINS, graphs, reads
+from nnfuzz.materialize.walk import graphs, reads
 
 NOTHING_COMPUTED = "the model computes nothing from its inputs"
 

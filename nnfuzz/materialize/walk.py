@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from nnfuzz.ir.opset_imports import OWN_DOMAINS
+
 if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto
 
@@ -25,19 +27,9 @@ def graphs(graph: GraphProto) -> Iterator[GraphProto]:
             yield from graphs(body)
 
 
-OWN_DOMAINS = ("", "ai.onnx")
-"""How models write the domain of ONNX's own operators."""
-
-
 def qualified_name(node: NodeProto) -> str:
     """The name of a node's operator, behind its domain unless that is ONNX's own."""
     return node.op_type if node.domain in OWN_DOMAINS else f"{node.domain}.{node.op_type}"
-
-
-def foreign_domains(graph: GraphProto) -> list[str]:
-    """The domains other than ONNX's own that operators of a graph belong to, sorted."""
-    found = {node.domain for part in graphs(graph) for node in part.node}
-    return sorted(found.difference(OWN_DOMAINS))
 
 
 def reads(node: NodeProto) -> list[str]:

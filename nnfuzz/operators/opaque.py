@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from nnfuzz.ir.opset_imports import imported_versions
 from nnfuzz.operators.foreign import Foreign, types_of
 
 if TYPE_CHECKING:
@@ -43,7 +44,9 @@ class Opaque(Foreign):
         import onnx
         from onnx.reference import ReferenceEvaluator
 
-        opsets = [onnx.OperatorSetIdProto(domain="", version=self.opset)]
+        named = ((node.domain, node.op_type) for node in self.graph.node)
+        versions = imported_versions(named, self.opset).items()
+        opsets = [onnx.OperatorSetIdProto(domain=d, version=v) for d, v in versions]
         model = onnx.ModelProto(ir_version=10, graph=self.graph, opset_import=opsets)
         with suppress(onnx.shape_inference.InferenceError):
             # some operators are functions of the types of their inputs

@@ -124,6 +124,19 @@ def program_of(
     return backend.repro_foreign() if more else backend.repro()
 
 
+def short_program_of(
+    spec: BackendSpec, registry: BackendRegistry, case: TestCase, level: str
+) -> str | None:
+    """The shortest source of `def run(model, inputs, level)` for one level, as program_of has it.
+
+    Raises: RegistryError, OptionError.
+    """
+    backend = registry.get(spec.name)(**spec.options)
+    if own_script(backend) is None or foreign(case) or Pipeline.parse(level).steps:
+        return program_of(spec, registry, case, [level])
+    return backend.repro_short(level)
+
+
 def repro_script(finding: Finding, program: str | None, plugins: PluginFiles = NONE) -> str:
     """The text of repro.py; `program` as `program_of` returns it.
 

@@ -42,8 +42,6 @@ SHARE = 0.1
 RECENT_SECONDS = 60.0
 """Seconds of the campaign over which its speed is averaged, and after which it is called silent if
 nothing is written."""
-ENDED_SECONDS = 5.0
-"""Most seconds between the summary, which is written last, and the last write to the database."""
 MOST_SESSIONS = 10
 MOST_GAPS = 500
 """Gaps between indexes that are read again; a part that is missing from a merged campaign leaves
@@ -106,6 +104,7 @@ class Watch:
         self._outcomes: dict[str, Counter[str]] = {}
         self._latest: deque[float] = deque()
         self._stamp: object = None
+        self._began = 0.0
         self._behind = True
         with Store.open(folder, write=False) as store:
             config = store.config()
@@ -130,7 +129,7 @@ class Watch:
                 if stamp != self._stamp or self._behind:
                     with Store.open(self.folder, write=False) as store:
                         self._show(store, stamp)
-                self._change(state=_state(self.folder))
+                self._change(state=_state(self.folder, self._began))
         except Unreadable as error:  # being replaced or damaged, or its disk is gone
             self._stamp = None
             self._change(missing=(str(error),), state=GONE)
@@ -182,13 +181,15 @@ class Watch:
     def _draw(self, store: Store, missing: list[str]) -> None:
         now = self.snapshot
         wall = whole_or(0.0, store.sessions.seconds_before, "the time", missing)
+        sessions = whole_or([], store.sessions.rows, "the sessions", missing)
+        self._began = max((began for began, _, _ in sessions), default=0.0)
         found_at = [row["found_at"] for row in now.rows]
         content = {
             **figures_content(self._figures, found_at, wall),
             "outcomes": self._outcomes,
             "shares": whole_or({}, store.sessions.sut_shares, "the time in compilers", missing),
             "sources": whole_or([], lambda: self._sources(store), "the parts", missing),
-            **_sessions(whole_or([], store.sessions.rows, "the sessions", missing)),
+            **_sessions(sessions),
         }
         config = whole_or({}, store.config, "the settings", missing)
         about = {
@@ -284,12 +285,14 @@ def _stamp(folder: Path) -> object:
     return found
 
 
-def _state(folder: Path) -> str:
-    """The state, from the times of files; taking the lock to know might keep a session from it."""
+def _state(folder: Path, began: float) -> str:
+    """The state, from the times of files; taking the lock to know might keep a session from it.
+
+    began: the last session, at whose end the summary is written.
+    """
     summary = folder / SUMMARY
-    paths = (folder / FILE, folder / f"{FILE}-wal")
-    last = max(path.stat().st_mtime for path in paths if path.exists())
-    if summary.exists() and summary.stat().st_mtime > last - ENDED_SECONDS:
+    if summary.exists() and summary.stat().st_mtime > began:
         return "ended"
-    silent = time.time() - last
+    paths = (folder / FILE, folder / f"{FILE}-wal")
+    silent = time.time() - max(path.stat().st_mtime for path in paths if path.exists())
     return "running" if silent < RECENT_SECONDS else f"silent for {seconds(silent)}"

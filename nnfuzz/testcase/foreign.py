@@ -17,12 +17,13 @@ from onnx import numpy_helper
 from nnfuzz.backend.interface import InputError, TensorSpec, check_inputs, read_interface
 from nnfuzz.backend.target import DIRECT
 from nnfuzz.ir.graph import Graph, pruned
+from nnfuzz.ir.opset_imports import OWN_DOMAINS
 from nnfuzz.materialize.importing import ImportedModel, import_onnx, rename
 from nnfuzz.materialize.module import execute, tensors
 from nnfuzz.materialize.opsets import READ_FROM, opset_range
 from nnfuzz.materialize.sizing import UNKNOWN_SIZE
 from nnfuzz.materialize.static import NothingComputed, OnnxImportError
-from nnfuzz.materialize.walk import OWN_DOMAINS, qualified_name, reads
+from nnfuzz.materialize.walk import qualified_name, reads
 from nnfuzz.operators.carriers import array
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.testcase.case import ModelError, NoReference, TestCase

@@ -68,13 +68,18 @@ class SystemTurn:
         return self.around.settings.work / self.name / f"{self.number}-{release}"
 
     def check(self) -> bool:
-        """Checks the system's bugs on the release, and moves their states; whether all were run."""
-        around = self.around
+        """Checks the system's bugs on the release, and moves their states; whether all were run.
+
+        A bug whose script has been run in a release of the index is not run there again, so that a
+        turn that was killed goes on where it was.
+        """
+        around, candidate = self.around, self.candidate
         bugs = around.ledger.bugs() if around.ledger.folder.is_dir() else {}
-        own = {name: bug for name, bug in bugs.items() if self._is_about(bug)}
+        known = candidate.release if candidate.id == candidate.release else None
+        own = {n: b for n, b in bugs.items() if self._is_about(b) and known not in b.releases}
         checker = Checker(
             around.ledger,
-            self.candidate.choose,
+            candidate.choose,
             around.log,
             around.today(),
             self._bisection() if self.settings.bisect else None,

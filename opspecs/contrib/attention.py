@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+import numpy as np
+import torch
+
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.attention import MaskedSoftmax
 from nnfuzz.operators.families.composite import Composite, Moves
-from nnfuzz.operators.operator import In, operator
+from nnfuzz.operators.operator import ANY_RANGE, In, operator
 
 from ..arithmetic import Add
 from ..attention import Attention
@@ -47,10 +51,32 @@ class OldRotaryEmbedding(RotaryEmbedding):
         return emit(self.name, x, positions, cos, sin, interleaved=self.interleaved, **own)
 
 
+class Padded(MaskedSoftmax):
+    """MaskedSoftmax whose last keys are padding: kernels add -10000 to their scores."""
+
+    name = "Padded"
+
+    def __init__(self, inner, padding):
+        super().__init__(inner.before, inner.after)
+        self.padding = padding
+
+    def allowed(self, x, *mask):
+        own = super().allowed(x, *mask)
+        kept = torch.arange(x.shape[-1]) < x.shape[-1] - self.padding
+        return kept.expand(x.shape[-2:]) if own is None else own & kept
+
+    def domain(self, x, *mask):
+        """Scores that are far less than what is added."""
+        return [*super().domain(x, *mask), x.abs() - 1000]
+
+
 @operator
 class MultiHeadAttention(Attention):
-    """Attention of as many heads of keys as of queries, with what is added to the scores and past
-    keys and values. Source: com.microsoft.MultiHeadAttention-1.
+    """Attention of as many heads of keys as of queries.
+
+    Behind Q, K and V come, each optional, a vector that is added to all of them (where `biased`),
+    what is added to the scores, and past keys and values. `padding`: how many of the last keys take
+    no part. Source: com.microsoft.MultiHeadAttention-1.
     """
 
     name = "com.microsoft.MultiHeadAttention"
@@ -60,8 +86,9 @@ class MultiHeadAttention(Attention):
         In("T", FLOAT, (3, 3)),
         In("T", ranks=(3, 3)),
         In("T", ranks=(3, 3)),
-        In("T", ranks=(4, 4)),
+        In("T", ranks=(1, 4)),
     )
+    variadic = (3, 7)
     kv_heads = HEADS
     groups = Choice((1,))
     scale = Choice((None, None, 1.0, 0.5, 0.25))
@@ -69,6 +96,8 @@ class MultiHeadAttention(Attention):
     is_causal = Choice((0, 0, 1))
     qk = Choice((None,))
     softmax_precision = Choice((None,))
+    biased = Choice((0, 0, 1), default=0)
+    padding = Choice((0, 0, 0, 1, 2), default=0)
 
     @classmethod
     def signatures(cls):
@@ -77,27 +106,78 @@ class MultiHeadAttention(Attention):
     @classmethod
     @lru_cache
     def patterns(cls, count):
-        past = (In("T", ranks=(4, 4)),) * 2 if count > 4 else ()
-        return (*cls.inputs[: 3 if count in (3, 5) else 4], *past)
+        return (*cls.inputs[:3], *cls.inputs[3:] * (count - 3))
 
-    def _mask(self, draw, leading, keys):
-        batch, heads, queries = leading
-        return (*(1 if draw.chance(0.3) else n for n in (batch, heads)), queries, keys)
+    def _bias(self, inputs):
+        return inputs[3:4] if self.biased else ()
+
+    def _parts(self, inputs):
+        rest = inputs[4 if self.biased else 3 :]
+        return rest[: len(rest) % 2], rest[len(rest) % 2 :]
 
     def requires(self, q, k, v, *rest):
-        yield from super().requires(q, k, v, *rest)
-        if len(rest) > 1:
+        given = (q, k, v, *rest)
+        (mask, past), bias = self._parts(given), self._bias(given)
+        ranks = all(x.rank == 4 for x in (*mask, *past)) and all(x.rank == 1 for x in bias)
+        fits = len(rest) >= self.biased and len(past) < 4 and ranks
+        yield fits
+        if not fits:
+            return
+        yield from super().requires(*given)
+        yield from (x.shape[0] == 2 * q.shape[2] + v.shape[2] for x in bias)
+        if past:
             yield v.shape[2] == q.shape[2]
-        mask, _ = self._parts((q, k, v, *rest))
         yield from (x.shape[2] == q.shape[1] for x in mask)
         if self.is_causal:  # else it is not said which keys are earlier than a query
             yield k.shape[1] == q.shape[1]
+        yield self._keys(k.shape[1], past) > self.padding
+
+    def _types(self, draw, q, v, dtypes, heads):
+        b, n = q.shape[0], draw.dim(3)
+        shapes, rest = [q.shape, (b, n, q.shape[2]), (b, n, v)], len(dtypes) - 3
+        if self.biased and rest:
+            shapes.append((2 * q.shape[2] + v,))
+        pairs = (rest - self.biased) // 2
+        earlier = draw.dim(4) if pairs > 0 else 0
+        if (rest - self.biased) % 2:
+            leading = (1 if draw.chance(0.3) else size for size in (b, heads))
+            shapes.append((*leading, q.shape[1], n + earlier))
+        shapes += [(b, heads, earlier, size // heads) for size in (q.shape[2], v)] * max(0, pairs)
+        return [TensorType(t, shape) for t, shape in zip(dtypes, shapes)]
+
+    def compose(self, apply, q, k, v, *rest):
+        bias = self._bias((q, k, v, *rest))
+        if bias:
+            size, last = q.shape[2], v.shape[2]
+            places = ((0, size), (size, size), (2 * size, last))
+            parts = [Moves(lambda t, i=i, n=n: t[i : i + n]) for i, n in places]
+            q, k, v = (apply(Add(), x, apply(p, *bias)) for x, p in zip((q, k, v), parts))
+        return super().compose(apply, q, k, v, *rest)
+
+    def _weights(self, apply, q, k, mask, softmax):
+        return super()._weights(
+            apply, q, k, mask, Padded(softmax, self.padding) if self.padding else softmax
+        )
+
+    def value_range(self, *ranges):
+        return ANY_RANGE if self.biased else super().value_range(*ranges)
+
+    def _padding(self, emit, k, past):
+        """The mask of keys, if some take no part."""
+        if not self.padding:
+            return ""
+        b, n, _ = emit.type(k).shape
+        keys = self._keys(n, [emit.type(x) for x in past])
+        return emit.const(np.tile(np.arange(keys) < keys - self.padding, (b, 1)), DType.INT32)
 
     def onnx(self, emit, q, k, v, *rest):
-        mask, past = self._parts((q, k, v, *rest))
+        given = (q, k, v, *rest)
+        mask, past = self._parts(given)
+        bias = self._bias(given)
         return emit(
             self.name,
-            *(q, k, v, "", "", mask[0] if mask else "", *past),
+            *(q, k, v, bias[0] if bias else "", self._padding(emit, k, past)),
+            *(mask[0] if mask else "", *past),
             outputs=3 if past else 1,
             num_heads=self.kv_heads,
             scale=self.scale,

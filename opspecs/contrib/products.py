@@ -9,15 +9,14 @@ import torch
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.families.composite import Composite, Moves
+from nnfuzz.operators.families.composite import Composite
 from nnfuzz.operators.families.intfactors import MatMulProduct
 from nnfuzz.operators.families.intproduct import Requantised
 from nnfuzz.operators.families.quantized import BYTES, SCALES
 from nnfuzz.operators.intervals import corners, monotone
-from nnfuzz.operators.operator import In, OpSpec, operator
+from nnfuzz.operators.operator import In, operator
 from nnfuzz.operators.rounding import sum_radius
 
-from ..linalg import MatMul
 from ..quantize import DynamicQuantizeLinear
 from .activation import RARE
 
@@ -206,89 +205,3 @@ class QGemm(TimesMatrix, Requantised):
 
     def onnx(self, emit, *values):
         return emit(self.name, *values)
-
-
-class Unpacked(OpSpec):
-    """Weights (N, K) out of bytes that hold several numbers each, in blocks along K."""
-
-    name = "Unpacked"
-
-    def __init__(self, bits, block, k):
-        self.bits, self.block, self.k = bits, block, k
-
-    def torch(self, b, scales, *zero):
-        whole = self._numbers(b).flatten(1)
-        rows, blocks = scales.shape
-        half = 1 << (self.bits - 1)
-        shift = self._numbers(zero[0])[:, :blocks] if zero else torch.full((rows, blocks), half)
-        w = whole.unflatten(1, (blocks, self.block)) - shift.unsqueeze(-1)
-        return (w.to(scales.dtype) * scales.unsqueeze(-1)).flatten(1)[:, : self.k]
-
-    def _numbers(self, packed):
-        """The last axis of bytes as the numbers in them, the lower bits first."""
-        steps = torch.arange(0, 8, self.bits, dtype=torch.int32)
-        mask = (1 << self.bits) - 1
-        return ((packed.to(torch.int32).unsqueeze(-1) >> steps) & mask).flatten(-2)
-
-    def radius(self, u, y, *xs):
-        return u * y.abs()
-
-
-@operator
-class MatMulNBits(Composite):
-    """A @ B^T, with B (N, K) as numbers of 2, 4 or 8 bits in blocks, each with a scale and maybe a
-    zero point, and maybe plus a vector. Source: com.microsoft.MatMulNBits-1.
-    """
-
-    name = "com.microsoft.MatMulNBits"
-    since = 13
-    weight = RARE
-    inputs = (
-        In("T", (DType.FLOAT32, DType.FLOAT16), (2, 3)),
-        In("B", (DType.UINT8,), (3, 3), weight=True),
-        In("T", ranks=(2, 2), weight=True),
-        In("B", ranks=(2, 2), weight=True),
-    )
-    variadic = (3, 4)
-    bits = Choice((4, 4, 8, 2))
-    block = Choice((16, 32))
-
-    def _sizes(self, k):
-        """Blocks of a row, bytes of a block, and bytes of the zero points of a row."""
-        blocks = (k + self.block - 1) // self.block
-        return blocks, self.block * self.bits // 8, (blocks * self.bits + 7) // 8
-
-    def requires(self, a, b, scales, *zero):
-        blocks, size, zeros = self._sizes(a.shape[-1])
-        yield b.shape[1] == blocks
-        yield b.shape[2] == size
-        yield scales.shape[0] == b.shape[0]
-        yield scales.shape[1] == blocks
-        for z in zero:
-            yield z.shape[0] == b.shape[0]
-            yield z.shape[1] == zeros
-
-    def type_transfer(self, a, b, *_):
-        return [a.with_shape((*a.shape[:-1], b.shape[0]))]
-
-    def complete(self, draw, first, dtypes):
-        return self._typed(first.shape, draw.dim(2), dtypes)
-
-    def infer_input_types(self, draw, first, dtypes, output):
-        return self._typed((*output.shape[:-1], first.shape[-1]), output.shape[-1], dtypes)
-
-    def _typed(self, a, n, dtypes):
-        blocks, size, zeros = self._sizes(a[-1])
-        shapes = (a, (n, blocks, size), (n, blocks), (n, zeros))
-        return [TensorType(d, shape) for d, shape in zip(dtypes, shapes)]
-
-    def cost(self, a, b, *_):
-        return 2 * a.elements * b.shape[0]
-
-    def compose(self, apply, a, b, scales, *zero):
-        weights = apply(Unpacked(self.bits, self.block, a.shape[-1]), b, scales, *zero)
-        return [apply(MatMul(), a, apply(Moves(lambda t: t.t()), weights))]
-
-    def onnx(self, emit, a, b, *values):
-        k, n = emit.type(a).shape[-1], emit.type(b).shape[0]
-        return emit(self.name, a, b, *values, K=k, N=n, bits=self.bits, block_size=self.block)

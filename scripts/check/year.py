@@ -113,7 +113,12 @@ def forgotten(bug: Bug, results: Mapping[str, ScriptResult]) -> Bug | None:
 
 
 def disagreements(bug: Bug, results: Mapping[str, ScriptResult]) -> Iterator[str]:
-    """Lines for what bug.toml says otherwise than the results of its script, by release."""
+    """Lines for what bug.toml says otherwise than the results of its script, by release.
+
+    Where the script cannot show the bug, such as in a release that refuses its opset, a campaign
+    may have observed it all the same.
+    """
+    results = {r: _observed(bug.releases.get(r), result) for r, result in results.items()}
     for release, result in results.items():
         recorded = bug.releases.get(release)
         if recorded is not result and result is not ScriptResult.CANNOT_RUN:
@@ -131,6 +136,11 @@ def disagreements(bug: Bug, results: Mapping[str, ScriptResult]) -> Iterator[str
     ):
         if here != by_hand:
             yield f"{what}: {here or 'none'}, by hand {by_hand or 'none'}"
+
+
+def _observed(recorded: ScriptResult | None, by_hand: ScriptResult) -> ScriptResult:
+    by_campaign = recorded is ScriptResult.REPRODUCES and by_hand is ScriptResult.OTHERWISE
+    return ScriptResult.REPRODUCES if by_campaign else by_hand
 
 
 def walked(releases: list[str], first: str, every: int) -> list[str]:

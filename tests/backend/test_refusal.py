@@ -14,6 +14,8 @@ from nnfuzz.backend.refusal import refusing_lines
         "no kernel for float8",
         "pads must be a constant",
         "unknown type: 'float8_e4m3fn'",
+        "Limitation: accepting only a constant as the input B",
+        "the kernel accepts only 4 bits",
     ],
 )
 def test_what_is_missing_is_a_refusal(line):

@@ -45,9 +45,12 @@ def test_an_instance_shows_it(spec, waiver, runtimes):
 
 def documentation(name, version):
     """All words of an operator's schema, in lower case, between single spaces."""
-    schema = onnx.defs.get_schema(name, version)
+    domain = next(d for d in ("", "ai.onnx.ml") if onnx.defs.has(name, d))
+    schema = onnx.defs.get_schema(name, version, domain)
     parts = [*schema.attributes.values(), *schema.inputs, *schema.outputs]
-    return _plain(" ".join([schema.doc, *(f"{p.name} {p.description}" for p in parts)]))
+    types = [p.type_str for p in (*schema.inputs, *schema.outputs)]
+    words = [schema.doc, *(f"{p.name} {p.description}" for p in parts), *types]
+    return _plain(" ".join(words))
 
 
 def _plain(text):

@@ -37,10 +37,10 @@ def cases():
     return made(CaseConfig(exporter="direct"))
 
 
-def made(config):
+def made(config, count=CASES):
     producer = Producer(15, config)
-    found = [c for c in map(producer.produce, range(CASES)) if isinstance(c, TestCase)]
-    assert len(found) == CASES
+    found = [c for c in map(producer.produce, range(count)) if isinstance(c, TestCase)]
+    assert len(found) == count
     return [(producer.load(c), {**c.inputs, **c.weights}, c) for c in found]
 
 
@@ -48,7 +48,8 @@ def test_onnxruntime_lies_in_the_envelope_at_two_levels():
     pytest.importorskip("onnxruntime")
     backend = BackendRegistry.discover().get("onnxruntime")()
     ran = 0
-    for graph, params, case in made(CaseConfig(exporter="direct", exclude=tuple(WRONG))):
+    # Some operators, of other domains above all, have kernels for few of their dtypes.
+    for graph, params, case in made(CaseConfig(exporter="direct", exclude=tuple(WRONG)), 40):
         envelope = envelopes(graph, params)
         assert compare(envelope, case.expected) == (), case.id
         weights = {n: params[n] for n in graph.weights}
@@ -79,8 +80,9 @@ def test_a_wrong_kernel_inside_of_a_graph_is_caught(cases):
     tried = caught = 0
     for graph, params, case in cases:
         victims = [n for n in graph.nodes if graph.type(n.outputs[0]).dtype.value == "float32"]
-        if not victims or any(n.op.name in COARSE for n in graph.nodes):
-            continue
+        coarse = any(graph.type(n).dtype.value == "bfloat16" for n in graph.values)
+        if not victims or coarse or any(n.op.name in COARSE for n in graph.nodes):
+            continue  # a compiler may round to bfloat16, by one in 256, or keep more
         wrong = _run(graph, params, victims[-1])
         right = envelopes(graph, params)
         there = {n: right[n].comparable for n in wrong}  # others are behind subnormal numbers

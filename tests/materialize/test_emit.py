@@ -133,7 +133,7 @@ def digest() -> str:
         weights = {
             n: np.ones(graph.type(n).shape, graph.type(n).dtype.numpy) for n in graph.weights
         }
-        state.update(emit_model(graph, weights, 20).SerializeToString())
+        state.update(emit_model(graph, weights, config.opset).SerializeToString())
     return state.hexdigest()
 
 

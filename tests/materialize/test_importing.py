@@ -271,3 +271,35 @@ def test_a_resize_whose_positions_rounding_moves_stays_opaque():
         }"""
     )
     assert opaque_nodes(graph) == ["Resize"]
+
+
+CLASSIFIER = """<ir_version: 9, opset_import: ["" : 21, "ai.onnx.ml" : 3]>
+m (float[2, 4] x) => (int64[2] label, float[2, 3] scores) {
+    s = ai.onnx.ml.Scaler<offset = [0.5, 0.25, 0.0, 0.0], scale = [1.0, 2.0, 0.5, 1.0]>(x)
+    label, scores = ai.onnx.ml.TreeEnsembleClassifier<
+        nodes_treeids = [0, 0, 0], nodes_nodeids = [0, 1, 2], nodes_featureids = [2, 0, 0],
+        nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF"], nodes_values = [2.5, 0.0, 0.0],
+        nodes_truenodeids = [1, 0, 0], nodes_falsenodeids = [2, 0, 0],
+        class_treeids = [0, 0, 0, 0], class_nodeids = [1, 1, 2, 2], class_ids = [0, 1, 1, 2],
+        class_weights = [0.75, 0.25, 0.5, 0.5], classlabels_int64s = [4, 5, 6]>(s)
+}"""
+
+
+def test_classical_models_are_read_in_versions_from_before_operators_were_deprecated():
+    imported = import_onnx(parser.parse_model(CLASSIFIER), REGISTRY, 21)
+    names = [node.op.name for node in imported.graph.nodes]
+    assert names == ["ai.onnx.ml.Scaler", "ai.onnx.ml.TreeEnsembleClassifier"]
+    trees = imported.graph.nodes[1].op.trees
+    assert trees == (("BRANCH_LEQ", 2, 2.5, ((0, 0.75), (1, 0.25)), ((1, 0.5), (2, 0.5))),)
+    again = emit_model(imported.graph, {}, 21)
+    assert {e.domain: e.version for e in again.opset_import} == {"": 21, "ai.onnx.ml": 4}
+
+
+def test_what_is_not_computed_in_the_inferred_dtype_has_that_nevertheless():
+    """onnx.reference makes integers of integers here."""
+    text = """<ir_version: 9, opset_import: ["" : 20, "ai.onnx.ml" : 4]>
+    m (int64[2, 3] x) => (float[2, 3] y) { y = ai.onnx.ml.Scaler<offset = [1.0], scale = [0.5]>(x) }
+    """
+    graph = import_onnx(parser.parse_model(text), REGISTRY, 20).graph
+    assert [node.op.name for node in graph.nodes] == ["ai.onnx.ml.Scaler"]
+    assert graph.type(graph.outputs[0]).dtype.value == "float32"

@@ -8,11 +8,13 @@ import numpy as np
 import onnx
 import pytest
 import torch
+from nnfuzz.opspecs.contrib.experts import Preferred
 
 from nnfuzz.check.instances import OpInstance
 from nnfuzz.check.reference_implementations import one_node
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.intervals import Interval
 from nnfuzz.operators.registry import OpRegistry
 
 REGISTRY = OpRegistry.load()
@@ -97,3 +99,113 @@ def test_factors_may_be_dequantised_before_they_are_multiplied():
         assert (error <= product.radius(2.0**-24, exact, *wide)).all()
         most = (wide[0].abs() @ wide[1].abs()) * (wide[2] * wide[3])
         assert (product.radius(2.0**-24, exact, *wide) < 1e-6 * most).all()
+
+
+GROUPED = {
+    "kv_heads": 1,
+    "groups": 2,
+    "scale": 1.0,
+    "softcap": 0.0,
+    "is_causal": 1,
+    "qk": None,
+    "softmax_precision": None,
+    "rotary": None,
+    "keys_seen": 0,
+    "smooth": 0,
+}
+
+
+def grouped(q, k, v, *rest, **changes):
+    return op("GroupQueryAttention", **{**GROUPED, **changes}).torch(q, k, v, *rest)
+
+
+def test_grouped_heads_share_keys_and_a_window_ends_at_the_query():
+    q, k = torch.zeros(1, 4, 16), torch.zeros(1, 4, 8)
+    v = torch.arange(4.0).reshape(1, 4, 1).expand(1, 4, 8)
+    (y,) = grouped(q, k, v)
+    assert y[0, :, 0].tolist() == y[0, :, 15].tolist() == [0.0, 0.5, 1.0, 1.5]
+    (y,) = grouped(q, k, v, keys_seen=2)
+    assert y[0, :, 0].tolist() == [0.0, 0.5, 1.5, 2.5]
+    (y,) = grouped(q, k, v, smooth=1)
+    assert torch.allclose(y[0, :, 0], torch.tensor([0.0, 1 / 3, 3 / 4, 6 / 5]))
+
+
+def test_positions_start_behind_the_past_keys_and_rotate_queries_and_keys():
+    q, k, v = torch.rand(1, 2, 32), torch.rand(1, 2, 16), torch.rand(1, 2, 16)
+    past = torch.rand(1, 1, 3, 16), torch.rand(1, 1, 3, 16)
+    cos, sin = torch.zeros(6, 8), torch.zeros(6, 8)
+    cos[3:5], sin[3:5] = -1, 0
+    _, keys, values = grouped(q, k, v, *past, cos, sin, rotary="halves")
+    assert torch.equal(keys[0, 0], torch.cat([past[0][0, 0], -k[0]]))
+    assert torch.equal(values[0, 0], torch.cat([past[1][0, 0], v[0]]))
+
+
+def test_the_cache_has_room_behind_the_keys_that_it_holds():
+    given = {n: v for n, v in GROUPED.items() if n not in ("rotary", "keys_seen", "smooth")}
+    given |= {"kv_heads": 1, "groups": 1, "is_causal": 0, "biased": 0, "padding": 0}
+    decoder = op("DecoderMaskedMultiHeadAttention", **given, position=1)
+    q = torch.zeros(1, 1, 2)
+    held, values = torch.zeros(1, 1, 4, 2), torch.full((1, 1, 4, 2), 3.0)
+    values[:, :, 1:] = torch.nan
+    (y,) = decoder.torch(q, q, torch.ones(1, 1, 2), held, values)
+    assert y.tolist() == [[[2.0, 2.0]]]
+
+
+MIXED = {"alpha": 1.0, "beta": 0.0, "limit": None}
+
+
+def test_a_token_goes_through_the_experts_that_the_router_prefers():
+    x, router = torch.ones(1, 1), torch.tensor([[2.0, 0.0, 2.0]])
+    first, second = torch.ones(3, 1, 1), torch.tensor([1.0, 100.0, 3.0]).reshape(3, 1, 1)
+    mixture = op("MoE", per=2, activation="relu", normalises=1, **MIXED)
+    (y,) = mixture.torch(x, router, first, second)
+    assert y.tolist() == [[2.0]]
+    mixture = op("MoE", per=2, activation="relu", normalises=0, **MIXED)
+    (y,) = mixture.torch(x, router, first, second)
+    share = math.exp(2) / (2 * math.exp(2) + 1)
+    assert y.item() == pytest.approx(4 * share)
+
+
+def test_pairs_of_neighbours_are_gate_and_line():
+    """silu(1) * (2 + 1)."""
+    x, router = torch.ones(1, 1), torch.zeros(1, 1)
+    first, second = torch.tensor([[[1.0], [2.0]]]), torch.ones(1, 1, 1)
+    gates = {"alpha": 1.0, "beta": 1.0, "limit": None}
+    mixture = op("MoE", per=1, activation="swiglu", normalises=1, **gates)
+    (y,) = mixture.torch(x, router, first, second)
+    assert y.item() == pytest.approx(3 / (1 + math.exp(-1)))
+
+
+def test_of_experts_with_equal_scores_any_may_be_preferred():
+    scores = torch.tensor([[1.0, 1.0, 0.0]])
+    (y,) = Preferred(1).decided(0.0, Interval(scores, scores))
+    assert (y.lo.tolist(), y.hi.tolist()) == ([[0.0, 0.0, 0.0]], [[1.0, 1.0, 0.0]])
+
+
+def test_bytes_hold_numbers_with_the_lower_bits_first():
+    """Rows 0x21 and 0x98: 1, 2 and 8, 9, minus 8, times a half or one."""
+    rows = torch.zeros(2, 8, dtype=torch.uint8)
+    rows[0, 0], rows[1, 0] = 0x21, 0x98
+    scales = torch.tensor([[0.5], [1.0]])
+    gather = op("GatherBlockQuantized", bits=4, block=16)
+    (y,) = gather.torch(rows, torch.tensor([1, 0]), scales)
+    assert y[:, :3].tolist() == [[0.0, 1.0, -8.0], [-3.5, -3.0, -4.0]]
+
+
+def test_columns_have_the_scale_of_the_block_that_g_idx_lists():
+    packed = torch.full((1, 2, 8), 0x99, dtype=torch.uint8)
+    product = {"bits": 4, "block": 16}
+    a, scales = torch.eye(32), torch.tensor([[1.0, 2.0]])
+    (plain,) = op("MatMulNBits", **product, turned=0).torch(a, packed, scales)
+    (turned,) = op("MatMulNBits", **product, turned=1).torch(a, packed, scales)
+    assert plain[:, 0].tolist() == [1.0] * 16 + [2.0] * 16
+    assert turned[:, 0].tolist() == plain[:, 0].tolist()[::-1]
+
+
+def test_an_embedding_is_the_normalised_sum_of_rows():
+    words, places = torch.tensor([[1.0, 3.0], [5.0, 1.0]]), torch.zeros(2, 2)
+    one, zero = torch.ones(2), torch.zeros(2)
+    embedding = op("EmbedLayerNormalization", epsilon=1e-12, summed=1)
+    y, total = embedding.torch(torch.tensor([[1, 0]]), words, places, one, zero)
+    assert total.tolist() == [[[5.0, 1.0], [1.0, 3.0]]]
+    assert torch.allclose(y, torch.tensor([[[1.0, -1.0], [-1.0, 1.0]]]))

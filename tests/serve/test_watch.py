@@ -1,6 +1,7 @@
 """What is shown of a campaign is what its file holds, as it grows."""
 
 import json
+import os
 import shutil
 import sqlite3
 
@@ -67,6 +68,10 @@ def test_a_campaign_that_is_over_or_gone(camp, store):
     (store.folder / "summary.json").write_text("{}")
     camp.look()
     assert camp.snapshot.state == "ended"
+    os.utime(store.folder / "summary.json", (0, 1))
+    camp._began = 2.0  # a session that began behind the summary
+    camp.look()
+    assert camp.snapshot.state == "running"
     shutil.move(store.folder, store.folder.with_name("elsewhere"))
     camp.look()
     assert "holds no campaign" in camp.snapshot.missing[0] and len(camp.snapshot.rows) == 3

@@ -110,6 +110,11 @@ def test_sentences_of_refusal_at_any_stage_before_values_come_out(message, stage
         ("unknown type of x", "RuntimeError"),
         ("the buffer has not been allocated yet", "RuntimeError"),
         ("the fast mode is not enabled", "RuntimeError"),
+        ("thread extent 2048 exceeds the hardware limitation of 1024", "RuntimeError"),
+        ("stack limitation reached while visiting node 12", "RuntimeError"),
+        ("value %3 is not available yet when its user is scheduled", "RuntimeError"),
+        ("operand 1 is not allowed to be live yet", "RuntimeError"),
+        ("the pass does not know how to continue: use-list is corrupt", "RuntimeError"),
     ],
 )
 def test_false_friends(message, error_type):

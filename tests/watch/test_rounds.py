@@ -10,6 +10,7 @@ import pytest
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.bugs.bug import BugError
+from nnfuzz.bugs.checking import Checker
 from nnfuzz.bugs.environments import Interpreter, Interpreters
 from nnfuzz.bugs.turns import Turn, read_state
 from nnfuzz.watch.candidates import Candidate
@@ -19,6 +20,7 @@ from nnfuzz.watch.turn import Surroundings, SystemTurn
 from tests.bugs.conftest import ledger
 
 __all__ = ["ledger"]
+CHECK = SystemTurn.check
 
 
 class Listed:
@@ -87,6 +89,20 @@ def test_a_release_is_checked_once_and_every_turn_is_recorded(loop, ledger, tmp_
     assert loop.log.count("a: 1.0 is new") == 1
     assert (made.done, made.announced) == (2, 0), "what was there already is not new"
     assert "numpy/pow" in (tmp_path / "site" / "index.html").read_text()
+
+
+def test_a_script_that_was_run_in_a_release_is_not_run_there_again(loop, ledger, monkeypatch):
+    ran = []
+
+    def check_all(self, bugs):
+        ran.append(sorted(bugs))
+        return iter(())
+
+    monkeypatch.setattr(Checker, "check_all", check_all)
+    monkeypatch.setattr(SystemTurn, "check", CHECK)
+    for release in ("2.0", "3.0"):
+        loop({"a": Listed(release)}).run(1)
+    assert "2.0" in ledger.bug("numpy/pow").releases and ran == [[], ["numpy/pow"]]
 
 
 def test_what_is_new_is_announced_once(loop, ledger, tmp_path):

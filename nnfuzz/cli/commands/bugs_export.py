@@ -29,8 +29,8 @@ def export(
     style: Annotated[
         str,
         OTHERS.option(
-            "Whose tests they look like: onnxruntime, openvino, tvm, torch, pytest, or "
-            "onnx-node-test for folders with a model and its data.",
+            "Whose tests they look like: onnxruntime, openvino, tvm, torch, pytest; onnx-node-test "
+            "for folders with a model and its data; optester for ONNX Runtime's tests in C++.",
             "STYLE",
             "--as",
         ),
@@ -52,20 +52,22 @@ def export(
     code 1 if nothing was written.
     """
     from nnfuzz.bugs.bug import BugError
-    from nnfuzz.bugs.exporting import NODE_TEST, exported_test, style_named
+    from nnfuzz.bugs.exporting import NODE_TEST, OP_TEST, exported_cpp, exported_test, style_named
     from nnfuzz.bugs.ledger import Ledger
     from nnfuzz.bugs.scripts import node_test
 
     book, written = Ledger.opened(ledger), 0
     names = book.chosen(chosen)
-    wanted = style_named(style) if style != NODE_TEST else None
+    wanted = style_named(style) if style not in (NODE_TEST, OP_TEST) else None
     for name in names:
         try:
-            if wanted is None:
+            if style == NODE_TEST:
                 with writing(out):
                     place = node_test(book.script(name), out)
             else:
-                file, text = exported_test(book, name, wanted, xfail)
+                file, text = (
+                    exported_test(book, name, wanted, xfail) if wanted else exported_cpp(book, name)
+                )
                 place = out / file
                 write_whole(place, text.encode())
         except BugError as error:
@@ -73,4 +75,6 @@ def export(
             continue
         written += 1
         typer.echo(place)
+    if written and style == OP_TEST:
+        tell("the tests in C++ are not compiled here")
     raise typer.Exit(OK if written else FINDINGS)

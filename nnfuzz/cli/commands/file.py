@@ -114,11 +114,11 @@ def _short(finding: Finding, registry: BackendRegistry) -> str:
     """A script of a few lines; "" where there is none, as for a backend that may not run."""
     from nnfuzz.backend.contract import OptionError
     from nnfuzz.backend.registry import RegistryError
-    from nnfuzz.findings.reduced import repro_program
+    from nnfuzz.findings.reduced import short_program
     from nnfuzz.report.short import short_script
 
     try:
-        return short_script(finding, repro_program(finding, registry))
+        return short_script(finding, short_program(finding, registry))
     except (RegistryError, OptionError):
         return ""
 

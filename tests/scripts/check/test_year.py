@@ -47,6 +47,12 @@ def test_every_field_that_says_otherwise_is_a_line():
     ]
 
 
+def test_what_a_campaign_has_observed_counts_where_the_script_cannot_run():
+    earlier = replace(LIVED, first_bad_release="1.8", releases={**RESULTS, "1.8": BAD})
+    assert list(disagreements(earlier, {**RESULTS, "1.8": OTHER})) == []
+    assert list(disagreements(earlier, {**RESULTS, "1.8": RIGHT})) != []
+
+
 def test_each_nth_release_is_walked_and_the_newest():
     listed = ["1.15.1", "1.16.0", "1.16.1", "1.17.0", "1.18.0"]
     assert walked(listed, "1.16.0", 2) == ["1.16.0", "1.17.0", "1.18.0"]

@@ -17,7 +17,7 @@ from onnx import parser
 MODEL = """
 <
    ir_version: 13,
-   opset_import: ["" : 26],
+   opset_import: ["" : 25],
    producer_name: "nnfuzz"
 >
 nnfuzz (bfloat16[1,1,1] p0, bfloat16[1,1,1,1] p4, bfloat16[1,2] p3) => (bfloat16[1,1,1] v6) {

@@ -16,7 +16,7 @@ from onnx import parser
 MODEL = """
 <
    ir_version: 13,
-   opset_import: ["" : 26],
+   opset_import: ["" : 25],
    producer_name: "nnfuzz"
 >
 nnfuzz (float[1,1,1,1] v12, float[1,1,1,1] p18, float[1,1,2,1] p14) => (float[1,1,1,1] v19) {

@@ -22,7 +22,7 @@ except ImportError as error:
 MODEL = """
 <
    ir_version: 13,
-   opset_import: ["" : 26],
+   opset_import: ["" : 25],
    producer_name: "nnfuzz"
 >
 nnfuzz (double[1,1,2] p72, double[1,2] p73, double[1,2,1,1] p74, double[1,1,4] v68) => (double[1,1,4] v76) {

@@ -14,7 +14,7 @@ import numpy as np
 from onnx import checker, parser
 
 MODEL = """
-<ir_version: 9, opset_import: ["" : 20]>
+<ir_version: 9, opset_import: ["" : 19]>
 casts (bool[2] x, bool c) => (bool[2] y) {
    w = Cast <to = 7> (x)
    n = Cast <to = 9> (w)

@@ -17,7 +17,7 @@ from onnx import parser
 MODEL = """
 <
    ir_version: 13,
-   opset_import: ["" : 26],
+   opset_import: ["" : 25],
    producer_name: "nnfuzz"
 >
 nnfuzz (float8e4m3fn p0, bool p1) => (bool v2) {

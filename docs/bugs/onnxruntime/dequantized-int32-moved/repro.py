@@ -14,7 +14,7 @@ import numpy as np
 from onnx import checker, parser
 
 MODEL = """
-<ir_version: 9, opset_import: ["" : 20]>
+<ir_version: 9, opset_import: ["" : 19]>
 moved (int32[2, 1] q) => (float[1, 2] y) <float s = {1.0}> {
    d = DequantizeLinear (q, s)
    y = Transpose <perm = [1, 0]> (d)

@@ -15,8 +15,8 @@ from onnx import parser
 
 MODEL = """
 <
-   ir_version: 13,
-   opset_import: ["" : 26],
+   ir_version: 9,
+   opset_import: ["" : 20],
    producer_name: "nnfuzz"
 >
 nnfuzz (double[1,1,1] p2) => (double[7,1,2] p0) 

@@ -14,7 +14,7 @@ import numpy as np
 from onnx import checker, parser
 
 MODEL = """
-<ir_version: 9, opset_import: ["" : 20]>
+<ir_version: 7, opset_import: ["" : 13]>
 dropped (float[2] x, float ratio) => (float[2] y) {
    r = Abs (ratio)
    d = Dropout (x, r)

@@ -14,7 +14,7 @@ import numpy as np
 from onnx import checker, parser
 
 MODEL = """
-<ir_version: 9, opset_import: ["" : 20]>
+<ir_version: 7, opset_import: ["" : 14]>
 product (float[1, 2, 3, 4] a, float[4, 0] b, float[0] c) => (float[1, 2, 3, 0] y) {
    m = MatMul (a, b)
    y = Add (m, c)

@@ -14,7 +14,7 @@ import numpy as np
 from onnx import checker, parser
 
 MODEL = """
-<ir_version: 9, opset_import: ["" : 20]>
+<ir_version: 7, opset_import: ["" : 13]>
 product (float[0, 2, 3] a, float[3] b) => (float[0, 2] y) {
    y = MatMul (a, b)
 }

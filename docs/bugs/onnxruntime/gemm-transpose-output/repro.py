@@ -14,7 +14,7 @@ import numpy as np
 from onnx import checker, parser
 
 MODEL = """
-<ir_version: 9, opset_import: ["" : 20]>
+<ir_version: 7, opset_import: ["" : 13]>
 product (float[2, 3] a, float[3, 4] b) => (float[3, 2] t, float[2, 4] y) {
    t = Transpose <perm = [1, 0]> (a)
    u = Transpose <perm = [1, 0]> (b)

@@ -14,7 +14,7 @@ import numpy as np
 from onnx import checker, parser
 
 MODEL = """
-<ir_version: 9, opset_import: ["" : 20]>
+<ir_version: 9, opset_import: ["" : 19]>
 product (float16[2, 2] x) => (float16[1, 1, 2] y) <float16[1, 2] w = {0, 0}, int64[3] s = {1, 2, 2}> {
    t = Transpose <perm = [1, 0]> (x)
    r = Reshape (t, s)

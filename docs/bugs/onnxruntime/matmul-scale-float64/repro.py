@@ -16,7 +16,7 @@ from onnx import parser
 MODEL = """
 <
    ir_version: 9,
-   opset_import: ["" : 20],
+   opset_import: ["" : 19],
    producer_name: "pytorch",
    producer_version: "2.13.0"
 >

@@ -14,7 +14,7 @@ import numpy as np
 from onnx import checker, parser
 
 MODEL = """
-<ir_version: 9, opset_import: ["" : 20]>
+<ir_version: 9, opset_import: ["" : 19]>
 nested (float x) => (float y) <bool t = {1}> {
    y = If (t) <then_branch: graph = a () => (float p) {
       p = If (t) <then_branch: graph = b () => (float q) <int64 zero = {0}> {

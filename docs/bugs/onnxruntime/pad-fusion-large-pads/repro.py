@@ -16,7 +16,7 @@ from onnx import parser
 MODEL = """
 <
    ir_version: 9,
-   opset_import: ["" : 20],
+   opset_import: ["" : 19],
    producer_name: "nnfuzz"
 >
 nnfuzz (float[1,1,1,1] p0) => (float[1,1,2,1] v2) 

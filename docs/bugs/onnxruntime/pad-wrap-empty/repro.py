@@ -14,7 +14,7 @@ import numpy as np
 from onnx import checker, parser
 
 MODEL = """
-<ir_version: 10, opset_import: ["" : 20]>
+<ir_version: 9, opset_import: ["" : 19]>
 padded (float[0, 3] x) => (float[0, 5] y) <int64[4] p = {0, 1, 0, 1}> {
    y = Pad <mode = "wrap"> (x, p)
 }

@@ -21,8 +21,8 @@ except ImportError as error:
 
 MODEL = """
 <
-   ir_version: 8,
-   opset_import: ["" : 17],
+   ir_version: 7,
+   opset_import: ["" : 13],
    producer_name: "nnfuzz"
 >
 nnfuzz (uint8[2] v13_q, float v13_s, float[2] p14_s) => (uint8 v15_q) {

@@ -23,7 +23,7 @@ except ImportError as error:
 MODEL = """
 <
    ir_version: 9,
-   opset_import: ["" : 20],
+   opset_import: ["" : 19],
    producer_name: "nnfuzz"
 >
 nnfuzz (float8e4m3fn[1,1,1] v4_q, float v4_s) => (float8e4m3fn[1,1,1] v5_q) 

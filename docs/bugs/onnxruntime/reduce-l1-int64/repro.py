@@ -15,8 +15,8 @@ from onnx import parser
 
 MODEL = """
 <
-   ir_version: 9,
-   opset_import: ["" : 20],
+   ir_version: 8,
+   opset_import: ["" : 18],
    producer_name: "nnfuzz"
 >
 nnfuzz (int64 p12) => (int64 p0) {

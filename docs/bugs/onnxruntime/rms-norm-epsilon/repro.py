@@ -15,8 +15,8 @@ from onnx import parser
 
 MODEL = """
 <
-   ir_version: 9,
-   opset_import: ["" : 20],
+   ir_version: 8,
+   opset_import: ["" : 18],
    producer_name: "nnfuzz"
 >
 nnfuzz (float[1,1] v2, float[1] p10, float p6) => (float[1,1] v11) 

@@ -22,7 +22,7 @@ except ImportError as error:
 MODEL = """
 <
    ir_version: 13,
-   opset_import: ["" : 26],
+   opset_import: ["" : 25],
    producer_name: "nnfuzz"
 >
 nnfuzz (float[1] p0_dq, float p1_dq) => (int64[1] v18, float[1] v21) 

@@ -14,7 +14,7 @@ import numpy as np
 from onnx import checker, parser
 
 MODEL = """
-<ir_version: 9, opset_import: ["" : 20]>
+<ir_version: 7, opset_import: ["" : 13]>
 product (float[2, 2] a, float[2] p) => (float[2] y) {
    t = Transpose <perm = [1, 0]> (a)
    y = MatMul (t, p)

@@ -14,7 +14,7 @@ import numpy as np
 from onnx import checker, parser
 
 MODEL = """
-<ir_version: 9, opset_import: ["" : 20]>
+<ir_version: 8, opset_import: ["" : 16]>
 chosen (bool[2] c, float[2] x, float[2] z) => (float[2] y) {
    y = Where (c, x, z)
 }

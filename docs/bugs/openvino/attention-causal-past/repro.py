@@ -16,7 +16,7 @@ from onnx import parser
 MODEL = """
 <
    ir_version: 13,
-   opset_import: ["" : 26],
+   opset_import: ["" : 25],
    producer_name: "nnfuzz"
 >
 nnfuzz (float[1,1,3] p0, float[1,2,3] p4, float[1,3,1,1] p6, float[1,2,3] p5) => (float[1,1,3] v8) {

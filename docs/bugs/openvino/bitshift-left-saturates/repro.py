@@ -15,8 +15,8 @@ from onnx import parser
 
 MODEL = """
 <
-   ir_version: 13,
-   opset_import: ["" : 26],
+   ir_version: 6,
+   opset_import: ["" : 11],
    producer_name: "nnfuzz"
 >
 nnfuzz (uint8 p0, uint8[1] p1) => (uint8[1] v2) {

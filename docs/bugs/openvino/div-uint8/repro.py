@@ -15,8 +15,8 @@ from onnx import parser
 
 MODEL = """
 <
-   ir_version: 9,
-   opset_import: ["" : 20],
+   ir_version: 7,
+   opset_import: ["" : 14],
    producer_name: "nnfuzz"
 >
 nnfuzz (uint8 p1, uint8 p0) => (uint8 v2) {

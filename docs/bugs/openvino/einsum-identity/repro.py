@@ -15,8 +15,8 @@ from onnx import parser
 
 MODEL = """
 <
-   ir_version: 9,
-   opset_import: ["" : 20],
+   ir_version: 7,
+   opset_import: ["" : 12],
    producer_name: "nnfuzz"
 >
 nnfuzz (float[1,1,1] v10) => (float[1,1,1] v12) {

@@ -15,8 +15,8 @@ from onnx import parser
 
 MODEL = """
 <
-   ir_version: 13,
-   opset_import: ["" : 26],
+   ir_version: 7,
+   opset_import: ["" : 12],
    producer_name: "nnfuzz"
 >
 nnfuzz (float[1,1,1] p23, float[1,1,1,1] v20) => (float[1] v24) {

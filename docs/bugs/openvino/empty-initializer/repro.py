@@ -14,7 +14,7 @@ import numpy as np
 from onnx import checker, parser
 
 MODEL = """
-<ir_version: 9, opset_import: ["" : 20]>
+<ir_version: 7, opset_import: ["" : 13]>
 empty (float[1, 2] x) => (float[1, 2] y)
 <float[3, 0] e = {}, int64[1] zero = {0}, int64[1] one = {1}> {
    s = Slice (e, zero, one, zero)

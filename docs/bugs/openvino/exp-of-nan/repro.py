@@ -14,7 +14,7 @@ import numpy as np
 from onnx import checker, parser
 
 MODEL = """
-<ir_version: 9, opset_import: ["" : 20]>
+<ir_version: 7, opset_import: ["" : 13]>
 exponential (float[4] x) => (float[4] y) { y = Exp (x) }
 """
 INPUTS = [np.array([np.nan, np.inf, -np.inf, 0], "float32")]

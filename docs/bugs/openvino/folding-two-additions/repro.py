@@ -15,8 +15,8 @@ from onnx import parser
 
 MODEL = """
 <
-   ir_version: 9,
-   opset_import: ["" : 20]
+   ir_version: 7,
+   opset_import: ["" : 14]
 >
 nnfuzz () => (double[2] y)
    <double[2] a = {1, 2}, double[2] b = {3, 4}, double[2] c = {5, 6}>

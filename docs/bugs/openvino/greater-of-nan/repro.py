@@ -14,7 +14,7 @@ import numpy as np
 from onnx import checker, parser
 
 MODEL = """
-<ir_version: 9, opset_import: ["" : 20]>
+<ir_version: 8, opset_import: ["" : 16]>
 compared (float[2] a, float[2] b) => (bool[2] y) { y = GreaterOrEqual (a, b) }
 """
 INPUTS = [np.array([np.nan, 1], "float32"), np.array([1, np.nan], "float32")]

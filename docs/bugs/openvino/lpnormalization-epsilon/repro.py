@@ -15,8 +15,8 @@ from onnx import parser
 
 MODEL = """
 <
-   ir_version: 9,
-   opset_import: ["" : 20],
+   ir_version: 6,
+   opset_import: ["" : 11],
    producer_name: "nnfuzz"
 >
 nnfuzz (float[1] v5) => (float[1] v10) {

@@ -15,8 +15,8 @@ from onnx import parser
 
 MODEL = """
 <
-   ir_version: 13,
-   opset_import: ["" : 26],
+   ir_version: 10,
+   opset_import: ["" : 22],
    producer_name: "nnfuzz"
 >
 nnfuzz (float[1,3] p4, float[1,1,1] p0, float[1,4,1] p1) => (float[1,1,1] v5) 

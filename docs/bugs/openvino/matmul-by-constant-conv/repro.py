@@ -14,7 +14,7 @@ import numpy as np
 from onnx import checker, parser
 
 MODEL = """
-<ir_version: 9, opset_import: ["" : 20]>
+<ir_version: 9, opset_import: ["" : 19]>
 product (float[1, 2] x) => (float[1, 1, 2] y)
 <float[1, 1, 1, 2] a = {1.0, 2.0}, float[2, 1, 1, 1] b = {2.0, 3.0}, int64[3] s = {1, 2, 2}> {
    c = Conv (a, b)

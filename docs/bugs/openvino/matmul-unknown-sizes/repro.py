@@ -15,8 +15,8 @@ from onnx import parser
 
 MODEL = """
 <
-   ir_version: 9,
-   opset_import: ["" : 20],
+   ir_version: 7,
+   opset_import: ["" : 13],
    producer_name: "nnfuzz"
 >
 nnfuzz (float[1,1] p0) => (float[2,1,1] v2) 

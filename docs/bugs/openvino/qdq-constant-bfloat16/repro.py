@@ -23,7 +23,7 @@ except ImportError as error:
 MODEL = """
 <
    ir_version: 9,
-   opset_import: ["" : 20],
+   opset_import: ["" : 19],
    producer_name: "nnfuzz"
 >
 nnfuzz () => (bfloat16 v146_dq) 

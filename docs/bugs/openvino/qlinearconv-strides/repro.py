@@ -15,8 +15,8 @@ from onnx import parser
 
 MODEL = """
 <
-   ir_version: 13,
-   opset_import: ["" : 26],
+   ir_version: 6,
+   opset_import: ["" : 11],
    producer_name: "nnfuzz"
 >
 nnfuzz (int8 p16, int8[1,1,1] p1, float p15, int8[1,1,1] p17, uint8 p21) => (uint8[1,1,1] v22) {

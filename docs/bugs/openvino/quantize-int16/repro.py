@@ -16,7 +16,7 @@ from onnx import parser
 MODEL = """
 <
    ir_version: 13,
-   opset_import: ["" : 26],
+   opset_import: ["" : 25],
    producer_name: "nnfuzz"
 >
 nnfuzz (float[1] p6, float[1] v4) => (int16[1] v8) {

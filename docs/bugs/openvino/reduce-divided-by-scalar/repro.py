@@ -15,8 +15,8 @@ from onnx import parser
 
 MODEL = """
 <
-   ir_version: 9,
-   opset_import: ["" : 20],
+   ir_version: 7,
+   opset_import: ["" : 14],
    producer_name: "nnfuzz"
 >
 nnfuzz (double[2,1,1] p0) => (double[2,1] v6) 

@@ -21,8 +21,8 @@ except ImportError as error:
 
 MODEL = """
 <
-   ir_version: 8,
-   opset_import: ["" : 15],
+   ir_version: 7,
+   opset_import: ["" : 13],
    producer_name: "nnfuzz"
 >
 nnfuzz (float[1] Unsqueeze_2) => (float[1] v92) 

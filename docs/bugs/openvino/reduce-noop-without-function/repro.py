@@ -15,8 +15,8 @@ from onnx import parser
 
 MODEL = """
 <
-   ir_version: 13,
-   opset_import: ["" : 26],
+   ir_version: 8,
+   opset_import: ["" : 18],
    producer_name: "nnfuzz"
 >
 nnfuzz (float p0) => (float v1) {

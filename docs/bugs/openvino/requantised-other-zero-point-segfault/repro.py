@@ -22,7 +22,7 @@ except ImportError as error:
 MODEL = """
 <
    ir_version: 10,
-   opset_import: ["" : 22],
+   opset_import: ["" : 21],
    producer_name: "nnfuzz"
 >
 nnfuzz (float[1,1] p0_dq) => (uint8[2,1] v2_q1) 

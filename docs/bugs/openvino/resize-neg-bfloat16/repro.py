@@ -16,8 +16,8 @@ from onnx import parser
 
 MODEL = """
 <
-   ir_version: 13,
-   opset_import: ["" : 26],
+   ir_version: 9,
+   opset_import: ["" : 19],
    producer_name: "nnfuzz"
 >
 nnfuzz (bfloat16[1,1,1] p8) => (bfloat16[1,1,1] v1) 

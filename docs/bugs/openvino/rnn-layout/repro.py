@@ -15,8 +15,8 @@ from onnx import parser
 
 MODEL = """
 <
-   ir_version: 13,
-   opset_import: ["" : 26],
+   ir_version: 10,
+   opset_import: ["" : 22],
    producer_name: "nnfuzz"
 >
 nnfuzz (float[1,2,1] v1, float[1,1,1] p2) => (float[1,2,1,1] v4) {

@@ -15,8 +15,8 @@ from onnx import parser
 
 MODEL = """
 <
-   ir_version: 13,
-   opset_import: ["" : 26],
+   ir_version: 12,
+   opset_import: ["" : 24],
    producer_name: "nnfuzz"
 >
 nnfuzz (float[16] v11) => (int64[1] v19) 

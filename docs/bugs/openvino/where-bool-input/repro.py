@@ -15,8 +15,8 @@ from onnx import parser
 
 MODEL = """
 <
-   ir_version: 9,
-   opset_import: ["" : 20],
+   ir_version: 8,
+   opset_import: ["" : 16],
    producer_name: "nnfuzz"
 >
 nnfuzz (bool p14, bool v10) => (bool v15) {

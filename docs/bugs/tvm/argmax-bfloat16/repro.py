@@ -16,8 +16,8 @@ from onnx import parser
 
 MODEL = """
 <
-   ir_version: 8,
-   opset_import: ["" : 18],
+   ir_version: 7,
+   opset_import: ["" : 13],
    producer_name: "nnfuzz"
 >
 nnfuzz (bfloat16[1] v4) => (int64 v8) {

@@ -1,0 +1,308 @@
+"""Preparation of features: the last axis of a tensor has one for each position."""
+
+from __future__ import annotations
+
+import torch
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.families.elementwise import Increasing
+from nnfuzz.operators.families.index import Indexed
+from nnfuzz.operators.intervals import Interval, corners
+from nnfuzz.operators.operator import In, OpSpec, operator
+from nnfuzz.operators.waiver import reference
+
+RARE = 1.0
+"""The weight of these operators, which few compilers have."""
+NUMBERS = (DType.FLOAT32, DType.INT64, DType.INT32)
+"""Without float64, of which results would be float32 as well."""
+MATRIX = In("T", NUMBERS, (2, 2))
+
+
+def per_feature(*options):
+    """An attribute that has one number, or one for each of up to four features."""
+
+    def draw_numbers(draw, op, *_):
+        count = draw.choice((1, 1, 2, 3, 4))
+        return tuple(draw.choice(options) for _ in range(count))
+
+    return Choice(by=draw_numbers)
+
+
+def fits(numbers, x):
+    """Whether numbers are one for all features or one for each."""
+    return len(numbers) == 1 or x.shape[-1] == len(numbers)
+
+
+def as_floats(x):
+    """A tensor in the dtype that results have: float32, or float64 for the reference in it."""
+    return x if x.dtype is torch.float64 else x.float()
+
+
+class Feature(OpSpec):
+    """Base: float32 of the shape of the input."""
+
+    since = 13
+    weight = RARE
+    output = DType.FLOAT32
+    inputs = (MATRIX,)
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        return [TensorType(dtypes[0], output.shape)]
+
+
+@operator
+class Scaler(Feature):
+    """(x - offset) * scale. Source: ai.onnx.ml.Scaler-1."""
+
+    name = "ai.onnx.ml.Scaler"
+    offset = per_feature(0.0, 0.5, -1.25, 3.0)
+    scale = Choice(
+        by=lambda draw, op, *_: tuple(draw.choice((1.0, 0.5, -2.0, 0.125)) for _ in op.offset)
+    )
+
+    def requires(self, x):
+        yield fits(self.offset, x)
+
+    def torch(self, x):
+        y = as_floats(x)
+        offset, scale = (torch.tensor(v, dtype=y.dtype) for v in (self.offset, self.scale))
+        return (y - offset) * scale
+
+    def interval(self, x):
+        ends = [self.torch(x.lo), self.torch(x.hi)]
+        return [Interval(torch.minimum(*ends), torch.maximum(*ends), x.any)]
+
+    def radius(self, u, y, x):
+        """The conversion of an integer, the difference, and the product; a kernel may add a product
+        instead."""
+        size = as_floats(x).abs() + max(map(abs, self.offset))
+        return 4 * max(u, 2**-24) * size * max(map(abs, self.scale))
+
+    def domain(self, x):
+        return [as_floats(x).abs() - 2.0**100] if x.is_floating_point() else []
+
+
+@operator
+class Normalizer(Feature):
+    """The rows of x divided by their maximum, sum, or Euclidean norm.
+
+    The documentation has no absolute values in the first two, so that elements are positive there.
+    Source: ai.onnx.ml.Normalizer-1.
+    """
+
+    name = "ai.onnx.ml.Normalizer"
+    inputs = (In("T", NUMBERS, (1, 2)),)
+    norm = Choice(("MAX", "L1", "L2"))
+
+    def torch(self, x):
+        y = as_floats(x)
+        if self.norm == "MAX":
+            return y / y.amax(-1, keepdim=True)
+        if self.norm == "L1":
+            return y / y.sum(-1, keepdim=True)
+        return y / y.square().sum(-1, keepdim=True).sqrt()
+
+    def domain(self, x):
+        y = as_floats(x)
+        far = [y.abs() - 2.0**15]
+        return [*far, 2.0**-8 - (y if self.norm != "L2" else y.abs())]
+
+    def radius(self, u, y, x):
+        return max(u, 2**-24) * (x.shape[-1] + 8) * y.abs()
+
+    def interval(self, x):
+        """The norm grows with the absolute value of each element, which is not 0 inside."""
+        size = [as_floats(e).abs() for e in (x.lo, x.hi)]
+        low, high = torch.minimum(*size), torch.maximum(*size)
+        over = (x.lo <= 0) & (x.hi >= 0)
+        norms = Interval(self._norm(torch.where(over, 0.0, low)), self._norm(high))
+        mask = x.mask().any(-1, keepdim=True) | (norms.lo <= 0)
+        wide = Interval(as_floats(x.lo), as_floats(x.hi))
+        near = Interval(norms.lo.clamp(min=1e-30), norms.hi)
+        return [corners(torch.div, wide, near).masked(mask.expand_as(x.lo))]
+
+    def _norm(self, size):
+        if self.norm == "MAX":
+            return size.amax(-1, keepdim=True)
+        if self.norm == "L1":
+            return size.sum(-1, keepdim=True)
+        return size.square().sum(-1, keepdim=True).sqrt()
+
+
+@operator
+class Binarizer(Increasing):
+    """1 where x is greater than a threshold, else 0. Source: ai.onnx.ml.Binarizer-1."""
+
+    name = "ai.onnx.ml.Binarizer"
+    since = 13
+    weight = RARE
+    takes_empty = False
+    inputs = (In("T", (DType.FLOAT32,)),)
+    threshold = Choice((0.0, 0.0, 0.5, -1.25, 2.0))
+    within = (0, 1)
+
+    def torch(self, x):
+        return (x > self.threshold).to(x.dtype)
+
+    def proxy(self, x):
+        return x
+
+    def margins(self, x):
+        return [(x - self.threshold).abs()] if x.is_floating_point() else []
+
+    def value_range(self, *ranges):
+        return 0, 1
+
+
+@operator
+class Imputer(OpSpec):
+    """x, with a value in place of another, one for all features or one for each.
+
+    Source: ai.onnx.ml.Imputer-1.
+    """
+
+    name = "ai.onnx.ml.Imputer"
+    since = 13
+    weight = RARE
+    inputs = (In("T", (DType.FLOAT32, DType.INT64), (2, 2)),)
+    replaced = Choice((0, 0, 1, -2))
+    imputed = per_feature(0, 1, -3, 7)
+
+    def requires(self, x):
+        yield fits(self.imputed, x)
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        return [TensorType(dtypes[0], output.shape)]
+
+    def torch(self, x):
+        return torch.where(x == self.replaced, torch.tensor(self.imputed, dtype=x.dtype), x)
+
+    def proxy(self, x):
+        return x
+
+    def margins(self, x):
+        """Elements are the value itself or apart from it."""
+        if not x.is_floating_point():
+            return []
+        away = (x - self.replaced).abs()
+        return [torch.where(away == 0, 1.0, away)]
+
+    def interval(self, x):
+        sure = x.lo == x.hi
+        hit = (x.lo <= self.replaced) & (x.hi >= self.replaced)
+        other = torch.tensor(self.imputed, dtype=x.lo.dtype).expand_as(x.lo)
+        lo = torch.where(hit, torch.where(sure, other, torch.minimum(x.lo, other)), x.lo)
+        hi = torch.where(hit, torch.where(sure, other, torch.maximum(x.hi, other)), x.hi)
+        return [Interval(lo, hi, x.any)]
+
+    def value_range(self, x):
+        return min(x[0], *self.imputed), max(x[1], *self.imputed)
+
+    def onnx(self, emit, x):
+        whole = emit.type(x).dtype.is_int
+        kind = int if whole else float
+        names = (
+            ("replaced_value_int64", "imputed_value_int64s")
+            if whole
+            else ("replaced_value_float", "imputed_value_floats")
+        )
+        values = kind(self.replaced), tuple(map(kind, self.imputed))
+        return emit(self.name, x, **dict(zip(names, values)))
+
+    @classmethod
+    def from_onnx(cls, fields, takes, gives):
+        whole = takes[0].dtype.is_int
+        replaced = fields.get("replaced_value_int64" if whole else "replaced_value_float")
+        imputed = fields["imputed_value_int64s" if whole else "imputed_value_floats"]
+        return cls(replaced=replaced or 0, imputed=imputed)
+
+
+@operator
+class ArrayFeatureExtractor(Indexed):
+    """The features at some positions. Source: ai.onnx.ml.ArrayFeatureExtractor-1."""
+
+    name = "ai.onnx.ml.ArrayFeatureExtractor"
+    since = 13
+    weight = RARE
+    copies = True
+    inputs = (In("T", NUMBERS, (2, 3)), In("I", (DType.INT64,), (1, 1), index=True))
+
+    def type_transfer(self, x, at):
+        return [x.with_shape((*x.shape[:-1], at.shape[0]))]
+
+    def complete(self, draw, first, dtypes):
+        return [first, TensorType(dtypes[1], (draw.dim(1),))]
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        shapes = (*output.shape[:-1], first.shape[-1]), output.shape[-1:]
+        return [TensorType(d, s) for d, s in zip(dtypes, shapes)]
+
+    def integer_range(self, x, at):
+        return None, (0, x.shape[-1] - 1)
+
+    def torch(self, x, at):
+        return x[..., at.long()]
+
+
+@operator
+class FeatureVectorizer(Feature):
+    """Features of several matrices beside each other. Source: ai.onnx.ml.FeatureVectorizer-1."""
+
+    name = "ai.onnx.ml.FeatureVectorizer"
+    variadic = (1, 3)
+    inputs = (MATRIX,)
+
+    def requires(self, *xs):
+        yield from (x.shape[0] == xs[0].shape[0] for x in xs[1:])
+
+    def type_transfer(self, *xs):
+        return [TensorType(DType.FLOAT32, (xs[0].shape[0], sum(x.shape[1] for x in xs)))]
+
+    def complete(self, draw, first, dtypes):
+        rest = [TensorType(d, (first.shape[0], draw.dim(2))) for d in dtypes[1:]]
+        return [first, *rest]
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        if len(dtypes) == 1:
+            return [TensorType(dtypes[0], output.shape)]
+        return [TensorType(d, (output.shape[0], draw.dim(2))) for d in dtypes]
+
+    def torch(self, *xs):
+        return torch.cat([as_floats(x) for x in xs], 1)
+
+    def value_range(self, *ranges):
+        return min(r[0] for r in ranges), max(r[1] for r in ranges)
+
+    def interval(self, *xs):
+        lo, hi = (self.torch(*(getattr(x, e) for x in xs)) for e in ("lo", "hi"))
+        mask = torch.cat([x.mask() for x in xs], 1)
+        return [Interval(lo, hi, mask)]
+
+    def radius(self, u, y, *xs):
+        """Integers and float64 are rounded to float32."""
+        return 2**-24 * y.abs()
+
+    def onnx(self, emit, *values):
+        sizes = tuple(emit.type(v).shape[1] for v in values)
+        return emit(self.name, *values, inputdimensions=sizes)
+
+
+def integers(version, result="integers"):
+    """The waiver of onnx.reference for integers, which have results of another type there.
+
+    version: of the operator, as in "Scaler-1".
+    """
+    return reference(
+        f"makes {result} of integers",
+        f'{version}: Y is "tensor(float)"',
+        where=lambda op, x, *_: x.dtype.is_int,
+    )
+
+
+WAIVERS = {
+    Scaler.name: (integers("Scaler-1"),),
+    Normalizer.name: (integers("Normalizer-1", "float64"),),
+    FeatureVectorizer.name: (integers("FeatureVectorizer-1"),),
+}

@@ -1,0 +1,108 @@
+"""Operators of ai.onnx.ml against numbers computed by hand; test_conformance has the rest."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from nnfuzz.opspecs.ml.trees import Forest
+
+from nnfuzz.ir.dtypes import DType
+from nnfuzz.operators.intervals import Interval
+from nnfuzz.operators.registry import OpRegistry
+
+REGISTRY = OpRegistry.load()
+STUMP = ("BRANCH_LEQ", 0, 0.5, ((0, 1.0), (1, 2.0)), ((2, 4.0),))
+"""1 for the first target and 2 for the second up to 0.5, else 4 for the third."""
+
+
+def op(name, **attributes):
+    return REGISTRY.get(f"ai.onnx.ml.{name}")(**attributes)
+
+
+def exact(x):
+    return Interval(x, x)
+
+
+def test_a_tree_gives_every_weight_of_the_leaf_that_decisions_lead_to():
+    y = Forest((STUMP, STUMP), 3).torch(torch.tensor([[0.5], [0.75]]))
+    assert y.tolist() == [[2.0, 4.0, 0.0], [0.0, 0.0, 8.0]]
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "expected"), [("SUM", 3.0), ("AVERAGE", 1.5), ("MIN", 1.0), ("MAX", 2.0)]
+)
+def test_trees_are_aggregated(aggregate, expected):
+    trees = tuple(("BRANCH_GT", 0, 0.0, ((0, n),), ((0, -9.0),)) for n in (1.0, 2.0))
+    y = Forest(trees, 1, aggregate, (0.25,)).torch(torch.tensor([[5.0]]))
+    assert y.tolist() == [[expected + 0.25]]
+
+
+def test_an_interval_on_both_sides_of_a_split_gives_what_both_leaves_give():
+    x = Interval(torch.tensor([[0.25], [0.0]]), torch.tensor([[0.75], [0.5]]))
+    (y,) = Forest((STUMP,), 3).interval(x)
+    assert y.lo.tolist() == [[0.0, 0.0, 0.0], [1.0, 2.0, 0.0]]
+    assert y.hi.tolist() == [[1.0, 2.0, 4.0], [1.0, 2.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("mode", "surely", "never"),
+    [
+        ("BRANCH_LT", (0.0, 0.25), (0.5, 1.0)),
+        ("BRANCH_GTE", (0.5, 1.0), (0.0, 0.25)),
+        ("BRANCH_EQ", (0.5, 0.5), (0.75, 1.0)),
+        ("BRANCH_NEQ", (0.75, 1.0), (0.5, 0.5)),
+    ],
+)
+def test_decisions_are_certain_where_both_ends_say_so(mode, surely, never):
+    tree = (mode, 0, 0.5, ((0, 1.0),), ((0, 0.0),))
+    ends = [torch.tensor([[s], [n]]) for s, n in zip(surely, never)]
+    (y,) = Forest((tree,), 1).interval(Interval(*ends))
+    assert y.lo.tolist() == y.hi.tolist() == [[1.0], [0.0]]
+
+
+def test_a_classifier_may_return_either_label_of_equal_scores():
+    model = op(
+        "LinearClassifier",
+        features=1,
+        classes=3,
+        labels=(7, 2, 5),
+        coefficients=(1.0, 1.0, 0.0),
+        intercepts=(0.0, 0.0, 0.0),
+        post_transform="NONE",
+    )
+    label, scores = model.torch(torch.tensor([[2.0], [-1.0]]))
+    assert scores.tolist() == [[2.0, 2.0, 0.0], [-1.0, -1.0, 0.0]]
+    assert label[1] == 5
+
+    def apply(step, *values):
+        decided = step.decided(0.0, *values)
+        return (decided or step.interval(*values))[0]
+
+    label, _ = model.compose(apply, exact(torch.tensor([[2.0], [-1.0]])))
+    assert (label.lo.tolist(), label.hi.tolist()) == ([2, 5], [7, 5])
+
+
+def test_features_are_scaled_imputed_encoded():
+    x = torch.tensor([[1.0, 0.0], [3.0, 4.0]])
+    scaled = op("Scaler", offset=(1.0, 2.0), scale=(0.5, 2.0)).torch(x)
+    assert scaled.tolist() == [[0.0, -4.0], [1.0, 4.0]]
+    imputed = op("Imputer", replaced=0, imputed=(7, 9)).torch(x)
+    assert imputed.tolist() == [[1.0, 9.0], [3.0, 4.0]]
+    keys = {"keys": (3, 1), "values": (30, 10), "default": -1}
+    encoded = op("LabelEncoder", to=DType.INT64, **keys).torch(torch.tensor([1, 2, 3]))
+    assert encoded.tolist() == [10, -1, 30]
+    hot = op("OneHotEncoder", categories=(3, 1)).torch(torch.tensor([1, 2]))
+    assert hot.tolist() == [[0.0, 1.0], [0.0, 0.0]]
+
+
+def test_norms_are_the_largest_element_the_sum_and_the_length():
+    x = torch.tensor([[3.0, 4.0]])
+    found = {n: op("Normalizer", norm=n).torch(x)[0, 0].item() for n in ("MAX", "L1", "L2")}
+    assert found == {"MAX": 0.75, "L1": pytest.approx(3 / 7), "L2": pytest.approx(0.6)}
+
+
+def test_the_value_that_is_replaced_may_be_met_within_an_interval():
+    x = Interval(torch.tensor([[-0.5, 0.0, 1.0]]), torch.tensor([[0.5, 0.0, 2.0]]))
+    (y,) = op("Imputer", replaced=0, imputed=(7,)).interval(x)
+    assert y.lo.tolist() == [[-0.5, 7.0, 1.0]]
+    assert y.hi.tolist() == [[7.0, 7.0, 2.0]]
