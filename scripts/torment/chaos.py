@@ -49,7 +49,7 @@ from nnfuzz.library.campaign import refuse_finished
 from nnfuzz.parts.leases import Leases
 from nnfuzz.records.config import CampaignConfig, ConfigError
 from nnfuzz.sandbox.forkserver import MARK
-from nnfuzz.store.store import Store, StoreError
+from nnfuzz.store.store import FILE, Store, StoreError
 from planted import standstills
 from scripts.campaigns import FUZZ
 
@@ -366,7 +366,11 @@ def _recorded(folder: Path) -> int:
 
 
 def _is_there(folder: Path) -> bool:
-    """Whether there is a campaign to resume."""
+    """Whether there is a campaign to resume. Files of one that was killed before it had begun are
+    removed.
+    """
+    if folder.exists() and not (folder / FILE).exists() and not Work(folder).folder.exists():
+        shutil.rmtree(folder)
     return any(place.exists() and any(place.iterdir()) for place in (folder, Work(folder).folder))
 
 
