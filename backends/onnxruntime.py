@@ -420,25 +420,25 @@ class OnnxRuntime(Backend):
         return self._script() + _RUN_FOREIGN
 
     def repro_drawn(self, pipelines: Collection[Pipeline], foreign: bool) -> str:
-        told = {"model": self.repro_model, **_DRAWN}
+        parts = {"model": self.repro_model, **_DRAWN}
         steps = {step for pipeline in pipelines for step in pipeline.steps}
         used: list[Any] = [configure, switched_off]
         if FREE in steps:
             used.append(free_sizes)
-            told["fixed"] = _FIXED.format(**told, providers=self._written_providers())
+            parts["fixed"] = _FIXED.format(**parts, providers=self._written_providers())
         if TWICE in steps:
-            told["first"] = _FIRST_FOREIGN if foreign else _FIRST
-        script = self._written(told) + (_RUN_FOREIGN if foreign else _RUN)
+            parts["first"] = _FIRST_FOREIGN if foreign else _FIRST
+        script = self._written(parts) + (_RUN_FOREIGN if foreign else _RUN)
         sources = ("from typing import Any\n", *map(inspect.getsource, used), script)
         return "\n\n".join(sources)
 
     def _script(self) -> str:
         return self._written({"model": self.repro_model})
 
-    def _written(self, told: Mapping[str, Any]) -> str:
+    def _written(self, parts: Mapping[str, Any]) -> str:
         none = dict.fromkeys(("split", "configure", "off", "fixed", "first"), "")
         script = _REPRO.format(
-            **{**none, **told},
+            **{**none, **parts},
             levels=dict(self.optimisation),
             exact=EXACT,
             providers=self._written_providers(),

@@ -147,9 +147,9 @@ def exported_cpp(ledger: Ledger, name: str) -> tuple[str, str]:
     """
     bug, words = ledger.bug(name), _words(name)
     place = "Place: onnxruntime/test/providers/cpu; made by nnfuzz bugs export, and not compiled."
-    told = [line.replace("#", "//", 1) for line in STYLES["onnxruntime"].head]
-    told += ["", *(f"// {line}" for line in [one_line(bug.title), *_told(bug), place]), ""]
-    head = [*told, '#include "gtest/gtest.h"', '#include "test/providers/provider_test_utils.h"']
+    lines = [line.replace("#", "//", 1) for line in STYLES["onnxruntime"].head]
+    lines += ["", *(f"// {line}" for line in [one_line(bug.title), *_history(bug), place]), ""]
+    head = [*lines, '#include "gtest/gtest.h"', '#include "test/providers/provider_test_utils.h"']
     spaces = ["onnxruntime", "test"]
     opened = [f"namespace {space} {{" for space in spaces]
     closed = [f"}}  // namespace {space}" for space in reversed(spaces)]
@@ -206,13 +206,13 @@ def _test(words: str, bug: Bug, style: Style, parts: ScriptParts, xfail: bool) -
 
 def _comments(bug: Bug, style: Style) -> list[str]:
     place = f"Place: {style.place}; made by nnfuzz bugs export."
-    lines = [one_line(bug.title), *_told(bug), place]
+    lines = [one_line(bug.title), *_history(bug), place]
     return [*([""] if style.head else []), *(f"# {line}" for line in lines), ""]
 
 
-def _told(bug: Bug) -> list[str]:
+def _history(bug: Bug) -> list[str]:
     """Lines on where the bug is known from."""
     releases = [r for r in (bug.first_bad_release, bug.last_bad_release) if r]
-    told = [f"Fails in {bug.system} {' to '.join(dict.fromkeys(releases))}."] if releases else []
-    told += [f"Right in {bug.right_release}."] if bug.right_release else []
-    return told + ([f"Issue: {one_line(bug.upstream)}"] if bug.upstream else [])
+    lines = [f"Fails in {bug.system} {' to '.join(dict.fromkeys(releases))}."] if releases else []
+    lines += [f"Right in {bug.right_release}."] if bug.right_release else []
+    return lines + ([f"Issue: {one_line(bug.upstream)}"] if bug.upstream else [])

@@ -102,18 +102,18 @@ def _attribute(attribute: AttributeProto) -> str:
     value, name = helper.get_attribute_value(attribute), json.dumps(attribute.name)
     match attribute.type:
         case attribute.INT:
-            told = f"static_cast<int64_t>({value})"
+            literal = f"static_cast<int64_t>({value})"
         case attribute.FLOAT:
-            told = _literal(value, "float32")
+            literal = _literal(value, "float32")
         case attribute.STRING:
-            told = f"std::string({json.dumps(value.decode())})"
+            literal = f"std::string({json.dumps(value.decode())})"
         case attribute.INTS:
-            told = f"std::vector<int64_t>{{{', '.join(map(str, value))}}}"
+            literal = f"std::vector<int64_t>{{{', '.join(map(str, value))}}}"
         case attribute.FLOATS:
-            told = f"std::vector<float>{{{', '.join(_literal(v, 'float32') for v in value)}}}"
+            literal = f"std::vector<float>{{{', '.join(_literal(v, 'float32') for v in value)}}}"
         case _:
             raise ValueError(f"the attribute {attribute.name} is no number, text or list of these")
-    return f"test.AddAttribute({name}, {told});"
+    return f"test.AddAttribute({name}, {literal});"
 
 
 def is_balanced(text: str) -> bool:

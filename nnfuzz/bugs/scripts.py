@@ -94,11 +94,11 @@ def _read(done: subprocess.CompletedProcess[str], same_release: bool) -> tuple[S
         return ScriptResult.OTHERWISE, last
     if "Traceback (most recent call last)" in done.stderr and not printed:
         return ScriptResult.OTHERWISE, last
-    told = (printed or [""])[-1]
+    message = (printed or [""])[-1]
     if not done.returncode:
-        return ScriptResult.RIGHT, told
+        return ScriptResult.RIGHT, message
     similar = same_release or _similar(done.stdout)
-    return (ScriptResult.REPRODUCES if similar else ScriptResult.OTHERWISE), told
+    return (ScriptResult.REPRODUCES if similar else ScriptResult.OTHERWISE), message
 
 
 def _similar(printed: str) -> bool:
@@ -148,6 +148,6 @@ def _asked(module: str, script: Path, argument: str) -> str:
     except subprocess.TimeoutExpired as error:
         raise BugError(f"no end within {SECONDS:.0f} s") from error
     if done.returncode:
-        told = done.stdout.strip() or done.stderr.strip() or f"ended with {done.returncode}"
-        raise BugError(one_line(told.splitlines()[-1]))
+        message = done.stdout.strip() or done.stderr.strip() or f"ended with {done.returncode}"
+        raise BugError(one_line(message.splitlines()[-1]))
     return done.stdout

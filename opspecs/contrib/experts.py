@@ -69,7 +69,7 @@ class Preferred(OpSpec):
         return [ordered[..., self.count - 1] - ordered[..., self.count]]
 
     def decided(self, u, x):
-        """Which one of two equal numbers is preferred is not said."""
+        """Which one of two equal numbers is preferred is not specified."""
         others = ~torch.eye(x.lo.shape[-1], dtype=torch.bool)
         above = (x.lo.unsqueeze(-2) > x.hi.unsqueeze(-1)) & others
         near = (x.hi.unsqueeze(-2) >= x.lo.unsqueeze(-1)) & others
@@ -141,7 +141,7 @@ class Mixture(Composite):
         shape = tuple(x.shape)
         return apply(Moves(lambda t: t.reshape(shape)), whole)
 
-    def said(self):
+    def shared_attributes(self):
         """The attributes that both operators have."""
         found = {"k": self.per, "activation_type": self.activation}
         found["normalize_routing_weights"] = self.normalises
@@ -203,7 +203,7 @@ class MoE(Mixture):
 
     def onnx(self, emit, x, router, first, second, *biases):
         bias, last = (biases[:1] or ("",)), biases[1:]
-        return emit(self.name, x, router, first, *bias, second, *last, **self.said())
+        return emit(self.name, x, router, first, *bias, second, *last, **self.shared_attributes())
 
 
 @operator
@@ -287,8 +287,8 @@ class QMoE(Mixture):
 
     def onnx(self, emit, x, router, first, scales, second, others):
         given = (x, router, first, scales, "", second, others)
-        said = {**self.said(), "expert_weight_bits": self.bits}
-        return emit(self.name, *given, block_size=self.block or None, **said)
+        attributes = {**self.shared_attributes(), "expert_weight_bits": self.bits}
+        return emit(self.name, *given, block_size=self.block or None, **attributes)
 
 
 WAIVERS = {

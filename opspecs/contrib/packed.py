@@ -161,9 +161,9 @@ class MatMulNBits(Blocked):
     def _emitted(self, emit, a, b, scales, zero, bias=()):
         k, n = emit.type(a).shape[-1], emit.type(b).shape[0]
         group = emit.const(self._group(k), DType.INT32) if self.turned else ""
-        said = {"K": k, "N": n, "bits": self.bits, "block_size": self.block}
+        written = {"K": k, "N": n, "bits": self.bits, "block_size": self.block}
         given = (a, b, scales, *(zero or ("",)), group, *bias)
-        return emit(MatMulNBits.name, *given, **said)
+        return emit(MatMulNBits.name, *given, **written)
 
 
 WAIVERS = {
@@ -275,8 +275,8 @@ class GatherBlockQuantized(Blocked):
         return [apply(Gather(axis=0), weights, indices)]
 
     def onnx(self, emit, *values):
-        said = {"gather_axis": 0, "quantize_axis": 1, "bits": self.bits}
-        return emit(self.name, *values, block_size=self.block, **said)
+        written = {"gather_axis": 0, "quantize_axis": 1, "bits": self.bits}
+        return emit(self.name, *values, block_size=self.block, **written)
 
 
 @operator
@@ -302,5 +302,5 @@ class GatherBlockQuantizedInt4(GatherBlockQuantized):
         return [apply(Gather(axis=0), apply(widens, b, scales, *zero), indices)]
 
     def onnx(self, emit, *values):
-        said = {"gather_axis": 0, "quantize_axis": 1, "block_size": self.block}
-        return emit(GatherBlockQuantized.name, *values, **said)
+        written = {"gather_axis": 0, "quantize_axis": 1, "block_size": self.block}
+        return emit(GatherBlockQuantized.name, *values, **written)

@@ -49,11 +49,22 @@ class LabelEncoder(OpSpec):
         return [TensorType(dtypes[0], output.shape)]
 
     def onnx(self, emit, x):
-        said = {"keys_int64s": self.keys}
         if self.to is DType.INT64:
-            return emit(self.name, x, **said, values_int64s=self.values, default_int64=self.default)
+            return emit(
+                self.name,
+                x,
+                keys_int64s=self.keys,
+                values_int64s=self.values,
+                default_int64=self.default,
+            )
         values = tuple(map(float, self.values))
-        return emit(self.name, x, **said, values_floats=values, default_float=float(self.default))
+        return emit(
+            self.name,
+            x,
+            keys_int64s=self.keys,
+            values_floats=values,
+            default_float=float(self.default),
+        )
 
     @classmethod
     def from_onnx(cls, fields, takes, gives):

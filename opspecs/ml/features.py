@@ -183,7 +183,7 @@ class Imputer(OpSpec):
         return x
 
     def margins(self, x):
-        """Elements are the value itself or apart from it."""
+        """Elements are equal to the value, or clearly differ from it."""
         if not x.is_floating_point():
             return []
         away = (x - self.replaced).abs()

@@ -199,8 +199,8 @@ class LinearRegressor(Coefficients):
         return self.post_transform
 
     def onnx(self, emit, x):
-        said = {n: v for n, v in self.attributes.items() if n != "features"}
-        return emit(self.name, x, **said)
+        written = {n: v for n, v in self.attributes.items() if n != "features"}
+        return emit(self.name, x, **written)
 
     @classmethod
     def from_onnx(cls, fields, takes, gives):
@@ -234,8 +234,8 @@ class LinearClassifier(Coefficients, Classifying):
 
     def onnx(self, emit, x):
         names = ("coefficients", "intercepts", "post_transform")
-        said = {name: getattr(self, name) for name in names}
-        return emit(self.name, x, outputs=2, classlabels_ints=self.labels, **said)
+        written = {name: getattr(self, name) for name in names}
+        return emit(self.name, x, outputs=2, classlabels_ints=self.labels, **written)
 
     @classmethod
     def from_onnx(cls, fields, takes, gives):

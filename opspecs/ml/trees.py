@@ -182,8 +182,8 @@ def _certain(mode, low, high, split):
     """Masks of where a decision holds for certain, and where it does not for certain."""
     if mode in ("BRANCH_EQ", "BRANCH_NEQ"):
         same = (low == split) & (high == split)
-        apart = (low > split) | (high < split)
-        return (same, apart) if mode == "BRANCH_EQ" else (apart, same)
+        differs = (low > split) | (high < split)
+        return (same, differs) if mode == "BRANCH_EQ" else (differs, same)
     holds = MODES[mode]
     return holds(low, split) & holds(high, split), ~holds(low, split) & ~holds(high, split)
 
@@ -323,9 +323,9 @@ class TreeEnsembleRegressor(Regressing):
         return Forest(self.trees, self.targets, self.aggregate, self.base)
 
     def onnx(self, emit, x):
-        said = {"n_targets": self.targets, "aggregate_function": self.aggregate}
-        said |= {"post_transform": self.post_transform, "base_values": self.base or None}
-        return emit(self.name, x, **said, **written(self.trees, "target"))
+        given = {"n_targets": self.targets, "aggregate_function": self.aggregate}
+        given |= {"post_transform": self.post_transform, "base_values": self.base or None}
+        return emit(self.name, x, **given, **written(self.trees, "target"))
 
     @classmethod
     def from_onnx(cls, fields, takes, gives):
@@ -357,8 +357,8 @@ class TreeEnsembleClassifier(Ensemble, Classifying):
         return Forest(self.trees, self.classes)
 
     def onnx(self, emit, x):
-        said = {"classlabels_int64s": self.labels, "post_transform": self.post_transform}
-        return emit(self.name, x, outputs=2, **said, **written(self.trees, "class"))
+        given = {"classlabels_int64s": self.labels, "post_transform": self.post_transform}
+        return emit(self.name, x, outputs=2, **given, **written(self.trees, "class"))
 
     @classmethod
     def from_onnx(cls, fields, takes, gives):
@@ -403,7 +403,7 @@ class TreeEnsemble(Regressing):
 
         roots = [place(t if not is_leaf(t) else ("BRANCH_LEQ", 0, 0.0, t, t)) for t in self.trees]
         tensors = {"modes": DType.UINT8, "splits": dtype}
-        said = {
+        given = {
             f"nodes_{name}": np.array(column, tensors[name].numpy) if name in tensors else column
             for name, column in lists.items()
         }
@@ -416,7 +416,7 @@ class TreeEnsemble(Regressing):
             post_transform=TRANSFORMED.index(self.post_transform),
             leaf_targetids=[target for target, _ in ends],
             leaf_weights=np.array([weight for _, weight in ends], dtype.numpy),
-            **said,
+            **given,
         )
 
     @classmethod

@@ -148,9 +148,9 @@ def count(arguments: argparse.Namespace, stack: ExitStack) -> Table:
     path = arguments.json
     before = Table.read(path) if path and path.exists() else None
     counts = Counter[str](before.counts if before else {})
-    seen = before.models if before else 0
+    tried = before.models if before else 0
     reasons = tomllib.loads(REASONS.read_text()).get(arguments.backend, {})
-    table = Table(arguments.backend, "", seen, counts, reasons)
+    table = Table(arguments.backend, "", tried, counts, reasons)
     runner = stack.enter_context(_runner(arguments.backend))
     version = next(iter(runner.versions().values()))
     known = runner.known_passes(plain_model(PLAIN_OPSET), runner.backend.default_levels()[-1])
@@ -159,12 +159,12 @@ def count(arguments: argparse.Namespace, stack: ExitStack) -> Table:
     counts.update(dict.fromkeys(known or (), 0))
     fired = _of_onnxruntime(counts, arguments.enough) if arguments.backend == ORT else _of(runner)
     for index, model in models(arguments):
-        seen += 1
+        tried += 1
         try:
             counts.update(fired(model, index))
         except Lost:
             print(f"index {index} ends the process of {arguments.backend}", flush=True)
-        table = Table(arguments.backend, version, seen, counts, reasons)
+        table = Table(arguments.backend, version, tried, counts, reasons)
         if path:
             path.write_text(table.to_json())
     return table
@@ -187,7 +187,7 @@ def models(arguments: argparse.Namespace) -> Iterator[tuple[int, bytes]]:
         "quantize": arguments.quantize,
     }
     config = nnfuzz.Generator(seed=arguments.seed, **settings).config
-    refused, _ = unsupported(registry, [spec], config, _unseen)
+    refused, _ = unsupported(registry, [spec], config, _silent)
     generator = nnfuzz.Generator(seed=arguments.seed, refused=refused, **settings)
     indexes = range(arguments.start, arguments.start + arguments.models)
     for index in track(indexes, "models", disable=not sys.stderr.isatty()):
@@ -197,7 +197,7 @@ def models(arguments: argparse.Namespace) -> Iterator[tuple[int, bytes]]:
             continue
 
 
-def _unseen(config: CampaignConfig, folder: Path, what: str) -> AbstractContextManager[Observer]:
+def _silent(config: CampaignConfig, folder: Path, what: str) -> AbstractContextManager[Observer]:
     """Shows nothing of the probes that find out what is unsupported."""
     return nullcontext(Silent())
 
@@ -213,8 +213,8 @@ def _of(runner: BackendRunner) -> Changed:
         targets, rng = list(backend.default_levels()[1:]), random.Random(index)
         if rng.random() < DEFAULT_PIPELINES and (drawn := backend.draw_pipeline(rng)):
             targets.append(str(drawn))
-        told = [name for t in targets for name in runner.told_passes(model, t) or ()]
-        return list(dict.fromkeys(name.partition("(")[0] for name in told))
+        reported = [name for t in targets for name in runner.reported_passes(model, t) or ()]
+        return list(dict.fromkeys(name.partition("(")[0] for name in reported))
 
     return fired
 
