@@ -115,8 +115,10 @@ def same_cause(entry: Entry, finding: Path, options: str = "") -> bool:
     """Whether a finding has the entry's cause; False for one that cannot be read. options: of the
     backend in its campaign."""
     whole = _model(finding)
-    if whole is None or not _may_have(entry, finding, whole) or not _gone(entry, finding, options):
+    if whole is None or not _may_have(entry, finding, whole):
         return False
+    if not _same_nodes(entry, facts(whole)) and not _gone(entry, finding, options):
+        return False  # One that has the nodes may hold another bug as well.
     if not (finding / "reduced").exists():
         nnfuzz_command(["reduce", str(finding)], entry.system, entry.broken)
     reduced = _model(finding) if (finding / "reduced").exists() else None
