@@ -120,7 +120,8 @@ def run(model, inputs, level):
 _READ, _RESULTS = (
     "    graph = core.read_model(model)",
     """\
-    for value in onnx.load_model_from_string(model).graph.output:
+    proto = onnx.load(model) if isinstance(model, str) else onnx.load_model_from_string(model)
+    for value in proto.graph.output:
         tensor = request.get_tensor(value.name)
         type_ = value.type.tensor_type.elem_type
         packed = onnx.TensorProto(data_type=type_, dims=list(tensor.shape))
@@ -136,6 +137,7 @@ class OpenVino(Backend):
     levels = tuple(_LEVELS)
     issue_form = OPENVINO
     domains = ("com.microsoft",)
+    loads_files = True
     preload = ("openvino",)
     install = 'pip install "nnfuzz[openvino]"'
     distribution = "openvino"
@@ -172,7 +174,7 @@ class OpenVino(Backend):
 
         if not isinstance(model, OnnxModel):
             return openvino_model(model), model.outputs, model
-        return openvino.Core().read_model(model), model.output_names, None
+        return openvino.Core().read_model(model.path_or_bytes), model.output_names, None
 
     def build(self, module: Any, level: str) -> Program:
         return self.build_without(module, level, ())

@@ -95,15 +95,18 @@ class BackendService(Service):
 
     @does(FiredPasses)
     def fired_passes(self, job: FiredPasses, report: Report) -> list[str] | None:
-        return self._backend.fired_passes(self._imported(job.model).module, job.level)
+        imported = self._imported(job.model)
+        return self._backend.fired_passes(imported.module, job.level)
 
     @does(WatchedPasses)
     def watched_passes(self, job: WatchedPasses, report: Report) -> list[str]:
-        return list(self._backend.build_watched(self._imported(job.model).module, job.level)[1])
+        imported = self._imported(job.model)
+        return list(self._backend.build_watched(imported.module, job.level)[1])
 
     @does(KnownPasses)
     def known_passes(self, job: KnownPasses, report: Report) -> list[str]:
-        return self._backend.known_passes(self._imported(job.model).module, job.level)
+        imported = self._imported(job.model)
+        return self._backend.known_passes(imported.module, job.level)
 
     @does(WriteCode)
     def code(self, job: WriteCode, report: Report) -> str:
