@@ -157,10 +157,10 @@ MIXED = {"alpha": 1.0, "beta": 0.0, "limit": None}
 def test_a_token_goes_through_the_experts_that_the_router_prefers():
     x, router = torch.ones(1, 1), torch.tensor([[2.0, 0.0, 2.0]])
     first, second = torch.ones(3, 1, 1), torch.tensor([1.0, 100.0, 3.0]).reshape(3, 1, 1)
-    mixture = op("MoE", per=2, activation="relu", normalises=1, **MIXED)
+    mixture = op("MoE", per=2, activation="relu", normalize_routing_weights=1, **MIXED)
     (y,) = mixture.torch(x, router, first, second)
     assert y.tolist() == [[2.0]]
-    mixture = op("MoE", per=2, activation="relu", normalises=0, **MIXED)
+    mixture = op("MoE", per=2, activation="relu", normalize_routing_weights=0, **MIXED)
     (y,) = mixture.torch(x, router, first, second)
     share = math.exp(2) / (2 * math.exp(2) + 1)
     assert y.item() == pytest.approx(4 * share)
@@ -171,7 +171,7 @@ def test_pairs_of_neighbours_are_gate_and_line():
     x, router = torch.ones(1, 1), torch.zeros(1, 1)
     first, second = torch.tensor([[[1.0], [2.0]]]), torch.ones(1, 1, 1)
     gates = {"alpha": 1.0, "beta": 1.0, "limit": None}
-    mixture = op("MoE", per=1, activation="swiglu", normalises=1, **gates)
+    mixture = op("MoE", per=1, activation="swiglu", normalize_routing_weights=1, **gates)
     (y,) = mixture.torch(x, router, first, second)
     assert y.item() == pytest.approx(3 / (1 + math.exp(-1)))
 
