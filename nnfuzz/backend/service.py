@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -250,7 +252,9 @@ class BackendService(Service):
             raise
         except BaseException as error:  # Rust bindings raise panics outside of Exception
             if own_fault(error, type(self._backend)) and not self._job.invalid:
-                raise AdapterError(f"{type(error).__name__}: {error}") from error
+                where = traceback.extract_tb(error.__traceback__)[-1]
+                place = f"{Path(where.filename).name}:{where.lineno}"
+                raise AdapterError(f"{type(error).__name__}: {error} ({place})") from error
             raise _Stopped({"stage": stage, **self._classify(error, stage)}) from None
         finally:
             seconds[stage.value] = time.perf_counter() - start
