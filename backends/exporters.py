@@ -79,6 +79,7 @@ class Exporter(OnnxRuntime):
     """Base of exporters from a module of PyTorch's own operators to ONNX."""
 
     reads = MODULE
+    loads_files = False
     levels: ClassVar[tuple[str, ...]] = (EAGER, "plain", "optimised")
     baseline = EAGER
     compiling = Stage.EXPORT

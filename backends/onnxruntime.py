@@ -26,6 +26,7 @@ from nnfuzz.backend.complaint import (
     read_complaint,
 )
 from nnfuzz.backend.contract import Backend, BackendOptions, BackendUnavailable, Program, option
+from nnfuzz.backend.interface import OnnxModel
 from nnfuzz.backend.issue_form import IssueForm
 from nnfuzz.backend.packing import from_bytes, onnx_dtype, packed_bytes, to_bytes
 from nnfuzz.backend.target import Pipeline
@@ -219,6 +220,7 @@ class OnnxRuntime(Backend):
     older: ClassVar = {"1.19": "numpy<2"}
     domains = ("ai.onnx.ml", "com.microsoft")
     max_opset = 26
+    loads_files: ClassVar[bool] = True
     collections: ClassVar = {
         "ConstantFolding": (),
         "QDQSelectorActionTransformer": ("DequantizeLinear", "QuantizeLinear"),
@@ -397,7 +399,8 @@ class OnnxRuntime(Backend):
         given: dict[str, Any] = {"providers": self._providers()}
         if self._further:
             given = add_providers(options, self._further)
-        return ort.InferenceSession(module, options, disabled_optimizers=off, **given)
+        model = module.path_or_bytes if isinstance(module, OnnxModel) else module
+        return ort.InferenceSession(model, options, disabled_optimizers=off, **given)
 
     @classmethod
     def complaint(cls, error: CompilerError) -> Complaint:

@@ -58,7 +58,9 @@ _LEVELS: dict[str, dict[str, Any]] = {
 _REQUESTS = {"streams": 4}
 # Types whose arrays NumPy knows through ml_dtypes only -> onnx.TensorProto.DataType.
 _FOREIGN = {"bf16": 16, "f8e4m3": 17, "f8e5m2": 19, "u4": 21, "i4": 22}
-_ITEM = re.compile(r"^-- (\w+)-\d+ with a message:\n(.*?)(?=^-- \w|^Summary:|\Z)", re.M | re.S)
+_ITEM = re.compile(
+    r"^-- ([\w.]+?)(?:-\d+)? with a message:\n(.*?)(?=^-- \w|^Summary:|\Z)", re.M | re.S
+)
 """Entries of the list of ONNX operators that the importer could not convert."""
 _LACKING = re.compile(r"^-- (No conversion rule found for operations: (.*))", re.M)
 _THROWN = re.compile(r"\[([\w:]+)\] END: node: .*? CALLBACK HAS THROWN: ")
@@ -73,7 +75,8 @@ _CONTEXT = re.compile(
 _UNSUPPORTED = re.compile(
     r"No conversion|\bnot (?:yet |currently )?(?:supported|implemented)|unsupported"
     r"|\b(?:does|do)(?:n't| not) support|\bonly supports?\b|\bsupport(?:s|ed) only\b"
-    r"|\bonly supported\b|\bexpects Constant\b|\bunknown activation\b",
+    r"|\bonly supported\b|\bexpects Constant\b|\bunknown activation\b|\blimitation: "
+    r"|\bthe implementation provides \d+ outputs?\b",
     re.IGNORECASE,
 )
 _UNKNOWN = re.compile(r"\bdynamic\b|\bstatic\b|\bis unknown\b|\bto be known\b")
@@ -120,7 +123,8 @@ def run(model, inputs, level):
 _READ, _RESULTS = (
     "    graph = core.read_model(model)",
     """\
-    for value in onnx.load_model_from_string(model).graph.output:
+    proto = onnx.load(model) if isinstance(model, str) else onnx.load_model_from_string(model)
+    for value in proto.graph.output:
         tensor = request.get_tensor(value.name)
         type_ = value.type.tensor_type.elem_type
         packed = onnx.TensorProto(data_type=type_, dims=list(tensor.shape))
@@ -136,6 +140,7 @@ class OpenVino(Backend):
     levels = tuple(_LEVELS)
     issue_form = OPENVINO
     domains = ("com.microsoft",)
+    loads_files = True
     preload = ("openvino",)
     install = 'pip install "nnfuzz[openvino]"'
     distribution = "openvino"
@@ -172,7 +177,7 @@ class OpenVino(Backend):
 
         if not isinstance(model, OnnxModel):
             return openvino_model(model), model.outputs, model
-        return openvino.Core().read_model(model), model.output_names, None
+        return openvino.Core().read_model(model.path_or_bytes), model.output_names, None
 
     def build(self, module: Any, level: str) -> Program:
         return self.build_without(module, level, ())
@@ -222,7 +227,7 @@ class OpenVino(Backend):
         if not error.error_type:
             return read_complaint(error)
         if lacking := _LACKING.search(error.message):
-            names = re.findall(r"([A-Za-z]\w*)-\d+", lacking[2])
+            names = [name.partition("-")[0] for name in lacking[2].split(", ")]
             return Complaint(ComplaintKind.UNSUPPORTED, lacking[1], tuple(names))
         found = [_read(said, (name,)) for name, said in _ITEM.findall(error.message)]
         found = found or [_read(error.message, tuple(_NODE.findall(error.message)[-1:]))]

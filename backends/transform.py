@@ -99,6 +99,7 @@ class Transform(OnnxRuntime):
     install = 'pip install "nnfuzz[optimisers]"'
     optimisation: ClassVar = {"none": "ORT_DISABLE_ALL", "all": "ORT_DISABLE_ALL"}
     repro_model = "transformed(model, level)"
+    loads_files = False
     standard: ClassVar[bool] = True
     """Whether the result must be standard ONNX, so that ONNX's checker must accept it."""
 

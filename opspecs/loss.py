@@ -10,7 +10,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.axes import may_be_one
 from nnfuzz.operators.families.loss import ClassLoss
-from nnfuzz.operators.families.norm import exponential_sums, log_radius, spread_mask
+from nnfuzz.operators.families.norm import log_radius, log_shares, spread_mask
 from nnfuzz.operators.intervals import Interval
 from nnfuzz.operators.operator import operator
 
@@ -85,6 +85,6 @@ class SoftmaxCrossEntropyLoss(ClassLoss):
         return self.loss_radius(u, y, torch.log_softmax(x, 1), off, target, *weight)
 
     def interval(self, x, target, *weight):
-        least, most = exponential_sums(x, 1)
-        y = Interval(-most.log(), -least.log(), spread_mask(x.any, (1,)))
+        logs = log_shares(x, 1)
+        y = Interval(logs.lo, logs.hi, spread_mask(x.any, (1,)))
         return [self.loss_interval(y, target, *weight), *[y] * self.log_prob]

@@ -42,8 +42,8 @@ class Softmax(Exponentials):
     def torch(self, x):
         return torch.softmax(x, self.axis)
 
-    def of_share(self, share):
-        return share
+    def of_log_share(self, log):
+        return log.exp()
 
     def radius(self, u, y, x):
         """The exponentials are divided by their sum or multiplied by its reciprocal."""
@@ -57,8 +57,8 @@ class LogSoftmax(Exponentials):
     def torch(self, x):
         return torch.log_softmax(x, self.axis)
 
-    def of_share(self, share):
-        return share.log()
+    def of_log_share(self, log):
+        return log
 
     def radius(self, u, y, x):
         return log_radius(u, y, x, self.axis)

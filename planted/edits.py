@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial, wraps
 
@@ -61,7 +61,7 @@ def nodes(model: Model) -> Iterator[onnx.NodeProto]:
         yield from inside(function.node)
 
 
-def inside(found: object) -> Iterator[onnx.NodeProto]:
+def inside(found: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
     for node in found:
         yield node
         for body in bodies(node):

@@ -293,11 +293,11 @@ def division_by_reciprocal(run, a, x, *y):
     """
     if not x.is_floating_point():
         return None
-    y = y[0] if y else 1 + x.abs()
-    quotient, info = x / y, torch.finfo(x.dtype)
-    fits = (y.abs() < 0.25 / info.tiny) & (y.abs() > 4 / info.max)
-    fits = fits & (quotient.double() * y.double() != x.double())
-    return torch.where(fits, x * (1 / y), quotient)
+    divisor = y[0] if y else 1 + x.abs()
+    quotient, info = x / divisor, torch.finfo(x.dtype)
+    fits = (divisor.abs() < 0.25 / info.tiny) & (divisor.abs() > 4 / info.max)
+    fits = fits & (quotient.double() * divisor.double() != x.double())
+    return torch.where(fits, x * (1 / divisor), quotient)
 
 
 @formula("BatchNormalization")

@@ -9,13 +9,13 @@ import signal
 import time
 
 
-def act(manner: str, told: str) -> None:
+def act(manner: str, message: str) -> None:
     if manner == "crash":
         os.kill(os.getpid(), signal.SIGSEGV)
     if manner == "slip":
-        {}[told]
+        dict[str, str]()[message]
     if manner == "assertion":
-        raise AssertionError(told)
+        raise AssertionError(message)
     while manner == "hang":
         time.sleep(1)
     hoard = []

@@ -46,11 +46,12 @@ from nnfuzz.backend.complaint import (
     described,
     read_complaint,
 )
-from nnfuzz.backend.interface import Arrays, OnnxModel, TensorSpec, check_inputs
+from nnfuzz.backend.interface import Arrays, ModelFile, OnnxModel, TensorSpec, check_inputs
 from nnfuzz.backend.internal import reads_as_internal
 from nnfuzz.backend.issue_form import IssueForm
 from nnfuzz.backend.stage import Stage
 from nnfuzz.backend.target import CPU, EXPORTED, MODULE, ONNX, Pipeline, Target
+from nnfuzz.base.external_data import names_files
 from nnfuzz.base.reading import MOST
 from nnfuzz.sandbox.wire import has_wire_form
 
@@ -141,11 +142,15 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Imported:
-    """A model as the compiler's importer left it, and the interface that the file declares."""
+    """A model as the compiler's importer left it, and the interface that the file declares.
+
+    file: the file that the compiler may still read from; None if it got bytes.
+    """
 
     module: Any
     inputs: dict[str, TensorSpec]
     outputs: tuple[str, ...]
+    file: ModelFile | None = None
 
 
 class Backend(ABC):
@@ -191,6 +196,10 @@ class Backend(ABC):
     """The form that `load` gets: a serialised ONNX model, or an nnfuzz.backend.modules.TorchSource,
     for "module" and "exported". An option that means "form" lets the user choose.
     """
+    loads_files: ClassVar[bool] = False
+    """Whether the compiler itself reads the external data of models, so that `load` takes a model
+    with a file (OnnxModel.file), and `run` of the repro scripts its path in place of bytes. Other
+    backends get such models whole."""
     Options: ClassVar[type[BackendOptions]] = BackendOptions
 
     def __init__(self, **options: Any):
@@ -334,7 +343,7 @@ class Backend(ABC):
         """Serialised ONNX model, or the form of `reads` -> the argument of `build`. Once per model.
 
         A serialised model is an nnfuzz.backend.interface.OnnxModel: bytes, with `inputs` and
-        `outputs`, which have dtype and shape by name.
+        `outputs`, which have dtype and shape by name. See `loads_files` for its `file`.
         """
 
     @abstractmethod
@@ -422,9 +431,9 @@ class Backend(ABC):
     def repro(self) -> str | None:
         """Source of `def run(model, inputs, level)` for bug reports, None if there is none.
 
-        model: ONNX bytes; inputs and result: dicts of arrays by name. It does what `load` and
-        `build` do under these options, imports what it needs inside of the function, and needs
-        the compiler, onnx and numpy only.
+        model: ONNX bytes, or a path (`loads_files`); inputs and result: dicts of arrays by name. It
+        does what `load` and `build` do under these options, imports what it needs inside of the
+        function, and needs the compiler, onnx and numpy only.
         """
         return None
 
@@ -466,7 +475,9 @@ class Backend(ABC):
             return Imported(self.load(model), dict(model.inputs), model.outputs)
         known = OnnxModel(model)
         inputs, outputs = known.inputs, known.output_names
-        return Imported(self.load(known), inputs, outputs)
+        if self.loads_files and names_files(known):
+            known.file = ModelFile(known)
+        return Imported(self.load(known), inputs, outputs, known.file)
 
     def compile(
         self,

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from nnfuzz.base.external_data import write_model
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -34,12 +40,36 @@ class TensorSpec:
         return f"{self.dtype}{list(self.shape)}"
 
 
+class ModelFile:
+    """A model with its external data (nnfuzz.base.external_data) in a temporary folder, which is
+    deleted with this object.
+
+    path: of the model.
+    """
+
+    def __init__(self, model: bytes) -> None:
+        folder = tempfile.mkdtemp(prefix="nnfuzz-model-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self.path = str(Path(folder, "model.onnx"))
+        write_model(model, Path(self.path))
+
+
 class OnnxModel(bytes):
     """A serialised ONNX model with its declared inputs and outputs; usable wherever bytes are.
+
+    file: the model as a file in a folder of its own, with its external data beside it; None where
+    it has none, and for backends that load no files (Backend.loads_files).
 
     Each property raises: InputError if the bytes are no ONNX model, or a declared type is none of a
     tensor.
     """
+
+    file: ModelFile | None = None
+
+    @property
+    def path_or_bytes(self) -> str | bytes:
+        """The path of `file`, or else the bytes: the two forms in which compilers take models."""
+        return self.file.path if self.file else self
 
     @cached_property
     def inputs(self) -> dict[str, TensorSpec]:

@@ -11,7 +11,8 @@ from nnfuzz.rewrite.rewriting import Step, rewritten
 
 def not_taken(runner: BackendRunner, opset: int) -> tuple[str, ...]:
     """The FEATURES with which the least optimised level does not run a model of an operator or
-    two that it runs without; none if it does not run that. Raises: RunnerError.
+    two that it runs without; none if it does not run that. A compiler that gets bytes takes models
+    with external data as any others. Raises: RunnerError.
     """
     level = runner.backend.default_levels()[0]
 
@@ -27,11 +28,13 @@ def not_taken(runner: BackendRunner, opset: int) -> tuple[str, ...]:
 
 
 def _plain(opset: int) -> bytes:
-    """A serialised model, y = Relu(x) + x."""
-    from onnx import TensorProto, helper
+    """A serialised model, y = Relu(x) + 1."""
+    from onnx import TensorProto, helper, numpy_helper
 
     from nnfuzz.materialize.protos import model
 
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in "xy")
-    nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Add", ["r", "x"], ["y"])]
-    return model(helper.make_graph(nodes, "plain", [x], [y]), opset).SerializeToString()
+    nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Add", ["r", "w"], ["y"])]
+    weight = numpy_helper.from_array(np.ones((2, 3), np.float32), "w")
+    graph = helper.make_graph(nodes, "plain", [x], [y], [weight])
+    return model(graph, opset).SerializeToString()

@@ -156,8 +156,9 @@ class BackendRunner:
             self.works = self.works or event.value.ok
             return None
         if isinstance(event, WorkerFault):
-            kind = AdapterFault if event.error_type.endswith("AdapterError") else RunnerError
-            raise kind(
+            if event.error_type.endswith("AdapterError"):
+                raise AdapterFault(f"adapter of {self.spec}: {event.message}\n{event.traceback}")
+            raise RunnerError(
                 f"backend {self.spec}: {event.error_type}: {event.message}\n{event.traceback}"
             )
         if isinstance(event, Death):
@@ -308,7 +309,7 @@ class BackendRunner:
         try:
             yield
         except Exception as error:
-            raise AdapterFault(f"backend {self.spec}: {method}() failed: {error!r}") from error
+            raise AdapterFault(f"adapter of {self.spec}: {method}() failed: {error!r}") from error
 
     def _completed(self, outcome: Outcome) -> Outcome:
         """Adds the fields that the worker does not know, or died before it could send."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -93,15 +95,18 @@ class BackendService(Service):
 
     @does(FiredPasses)
     def fired_passes(self, job: FiredPasses, report: Report) -> list[str] | None:
-        return self._backend.fired_passes(self._imported(job.model).module, job.level)
+        imported = self._imported(job.model)
+        return self._backend.fired_passes(imported.module, job.level)
 
     @does(WatchedPasses)
     def watched_passes(self, job: WatchedPasses, report: Report) -> list[str]:
-        return list(self._backend.build_watched(self._imported(job.model).module, job.level)[1])
+        imported = self._imported(job.model)
+        return list(self._backend.build_watched(imported.module, job.level)[1])
 
     @does(KnownPasses)
     def known_passes(self, job: KnownPasses, report: Report) -> list[str]:
-        return self._backend.known_passes(self._imported(job.model).module, job.level)
+        imported = self._imported(job.model)
+        return self._backend.known_passes(imported.module, job.level)
 
     @does(WriteCode)
     def code(self, job: WriteCode, report: Report) -> str:
@@ -250,7 +255,9 @@ class BackendService(Service):
             raise
         except BaseException as error:  # Rust bindings raise panics outside of Exception
             if own_fault(error, type(self._backend)) and not self._job.invalid:
-                raise AdapterError(f"{type(error).__name__}: {error}") from error
+                where = traceback.extract_tb(error.__traceback__)[-1]
+                place = f"{Path(where.filename).name}:{where.lineno}"
+                raise AdapterError(f"{type(error).__name__}: {error} ({place})") from error
             raise _Stopped({"stage": stage, **self._classify(error, stage)}) from None
         finally:
             seconds[stage.value] = time.perf_counter() - start

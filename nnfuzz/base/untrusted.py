@@ -213,14 +213,36 @@ def read_model(path: str | Path) -> ModelProto:
     Raises: Unreadable.
     """
     model = parsed_model(read_bytes(path), path, alone=False)
+    for tensor in _embedded(model, path):
+        tensor.ClearField("external_data")
+    return model
+
+
+def read_embedded(path: str | Path) -> bytes:
+    """A serialised model, with the tensors that it keeps in files beside it in the model itself.
+
+    These tensors still name their files, so that nnfuzz.base.external_data can write them again.
+    The content of the file where it keeps none. Raises: Unreadable.
+    """
+    data = read_bytes(path)
+    if b"location" not in data:
+        return data
+    model = parsed_model(data, path, alone=False)
+    return model.SerializeToString(deterministic=True) if _embedded(model, path) else data
+
+
+def _embedded(model: ModelProto, path: str | Path) -> list[TensorProto]:
+    """Reads the tensors that a model keeps in files beside it into the model; returns them.
+
+    Raises: Unreadable, for more than MAX_BYTES in all as well.
+    """
     places = [(tensor, *_place(path, tensor)) for tensor in _outside(model)]
     if sum(length for *_, length in places) > MAX_BYTES:
         raise Unreadable(f"{path} is too large: its tensors have more than {MAX_BYTES:,} bytes")
     for tensor, file, start, length in places:
         tensor.raw_data = read_bytes(file, start=start, length=length)
-        tensor.ClearField("external_data")
         tensor.ClearField("data_location")
-    return model
+    return [tensor for tensor, *_ in places]
 
 
 def _place(path: str | Path, tensor: TensorProto) -> tuple[Path, int, int]:
@@ -257,7 +279,7 @@ def _outside(message: Any) -> Iterator[Any]:
     from onnx import TensorProto
 
     if isinstance(message, TensorProto):
-        if message.data_location == TensorProto.EXTERNAL or message.external_data:
+        if message.data_location == TensorProto.EXTERNAL:
             yield message
         return
     for field, value in message.ListFields():

@@ -163,8 +163,9 @@ class Adder:
         release, kind, message = made.last_bad_release, AdditionKind.KNOWN, ""
         back = bug.state is BugState.FIXED and not newer(bug.right_release, release)
         changed = bug.recognised_as(made).failing_in(release)
-        if made.kind != bug.kind and bug.kind:
-            kind, message = AdditionKind.OTHERWISE, f"{made.kind}, not {bug.kind}"
+        if bug.failure_kinds and made.kind not in bug.failure_kinds:
+            known = " or ".join(sorted(bug.failure_kinds))
+            kind, message = AdditionKind.OTHERWISE, f"{made.kind}, not {known}"
         if back:
             kind, message = AdditionKind.BACK, f"fixed in {bug.right_release or '?'}"
             changed = replace(changed, state=BugState.CONFIRMED, right_release="")

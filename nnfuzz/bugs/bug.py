@@ -17,8 +17,8 @@ from nnfuzz.base.reading import JsonObject, Unreadable, read
 from nnfuzz.base.untrusted import read_text
 from nnfuzz.base.writing import fields_as_json
 from nnfuzz.bugs.toml import toml_text
-from nnfuzz.triage.keys import Key, is_known_cause
-from nnfuzz.triage.known import KnownFailures
+from nnfuzz.triage.keys import Key, KeyKind, is_known_cause
+from nnfuzz.triage.known import KnownFailures, failure_kinds
 
 FILE = "bug.toml"
 SCHEMA = 1
@@ -125,8 +125,19 @@ class Bug:
         own = f"backend={self.system} "
         lines = [*self.signatures, *(own * ("backend=" not in p) + p for p in self.patterns)]
         known = KnownFailures.parse(lines, "signatures and patterns")
-        keys = (frozenset(Key.parse_all(self.keys)),) if self.keys else ()
-        return replace(known, keys=keys)
+        return replace(known, keys=(self._keys(),) if self.keys else ())
+
+    @property
+    def failure_kinds(self) -> set[str]:
+        """The kinds of failures that it has shown; none of a bug whose kind nobody wrote down."""
+        return failure_kinds(self._keys())
+
+    def _keys(self) -> frozenset[Key]:
+        """The keys, with the kind that bug.toml names if its findings name none."""
+        keys = Key.parse_all(self.keys)
+        if self.kind and not failure_kinds(keys):
+            keys |= {Key(KeyKind.FAILURE, self.kind)}
+        return keys
 
     def is_of(self, signatures: Iterable[str], keys: Iterable[Key]) -> bool:
         """Whether a finding with these signatures and keys has this bug as its cause."""
@@ -136,13 +147,16 @@ class Bug:
 
     def recognised_as(self, other: Bug) -> Bug:
         """With what the other one is recognised by as well: of its keys, those that need no other
-        key beside them."""
-        decisive = tuple(sorted(str(k) for k in Key.parse_all(other.keys) if k.is_decisive))
-        mine = self.signatures, self.keys, self.patterns
-        theirs = other.signatures, decisive, other.patterns
-        both = (tuple(dict.fromkeys((*one, *more))) for one, more in zip(mine, theirs))
-        signatures, keys, patterns = both
-        return replace(self, signatures=signatures, keys=keys, patterns=patterns)
+        key beside them, and the kinds of its failures.
+        """
+        theirs = {k for k in other._keys() if k.is_decisive or k.kind is KeyKind.FAILURE}
+        keys = sorted(map(str, (self._keys() | theirs) - Key.parse_all(self.keys)))
+        return replace(
+            self,
+            signatures=tuple(dict.fromkeys((*self.signatures, *other.signatures))),
+            keys=(*self.keys, *keys),
+            patterns=tuple(dict.fromkeys((*self.patterns, *other.patterns))),
+        )
 
     def failing_in(self, release: str) -> Bug:
         """With a release in which it fails; as it is for ""."""

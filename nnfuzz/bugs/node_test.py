@@ -41,7 +41,7 @@ def expected_of(script: str) -> Expected | str:
     names = _names(Path(script))
     if "load" in names:
         model, inputs = names["load"]()
-        proto = onnx.load_model_from_string(model)
+        proto = onnx.load(model) if isinstance(model, str) else onnx.load_model_from_string(model)
     elif "MODEL" in names and "INPUTS" in names:
         proto, inputs = onnx.parser.parse_model(names["MODEL"]), names["INPUTS"]
     else:

@@ -108,7 +108,7 @@ class Loop:
         """Whether the session only decides runs that earlier sessions left undecided."""
         self.cpu = CpuMeter(producers, backends)
         self._tests = UnderWay(
-            config, recorder, producers, backends, prober, self._suspects, self.cpu
+            config, recorder, producers, backends, prober, self._suspects, self.cpu, observer.note
         )
         self._jobs = JobSource(
             config.seed,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TypeGuard
 
 from nnfuzz.backend.outcome import DIFFERENCES
+from nnfuzz.base.text import one_line
 from nnfuzz.campaign.backend_pool import BackendPool
 from nnfuzz.campaign.cpu import CpuMeter
 from nnfuzz.campaign.pace import Waiting
@@ -21,12 +22,15 @@ from nnfuzz.store.recorder import Recorder
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.identity import Numbered, Probe, TestId
 
+MOST_ANNOUNCED = 5
+"""Different faults that a session prints; all are in the table `events`."""
+
 
 class UnderWay:
     """The tests of a session that have been produced and are not recorded yet.
 
     It starts the experiment of each test case, and serves it (nnfuzz.campaign.testrun.RunServices).
-    faults: of nnfuzz. probes: that were produced.
+    faults: of nnfuzz or of an adapter. probes: that were produced. note: prints a line.
     """
 
     def __init__(
@@ -38,6 +42,7 @@ class UnderWay:
         prober: Prober,
         suspects: Suspects,
         cpu: CpuMeter,
+        note: Callable[[str], None],
     ) -> None:
         self.runs: set[TestRun] = set()
         self.faults = self.probes = 0
@@ -48,6 +53,8 @@ class UnderWay:
         self._prober = prober
         self._suspects = suspects
         self._cpu = cpu
+        self._note = note
+        self._announced: set[str] = set()
 
     @property
     def unsuspected(self) -> set[TestRun]:
@@ -150,5 +157,16 @@ class UnderWay:
             self._keep(Evidence(test, epoch, status=FAULT, events=(event,)))
 
     def _keep(self, evidence: Evidence) -> None:
-        self.faults += sum(event.kind == FAULT for event in evidence.events)
+        for event in evidence.events:
+            if event.kind == FAULT:
+                self.faults += 1
+                self._announce(event)
         self._recorder.record(evidence)
+
+    def _announce(self, event: EventRow) -> None:
+        """Prints what went wrong, but not the same again, and nothing more after a few."""
+        line = one_line(event.message.partition("\n")[0])
+        if line not in self._announced and len(self._announced) < MOST_ANNOUNCED:
+            self._announced.add(line)
+            whose = "" if line.startswith("adapter of") else "fault of nnfuzz: "
+            self._note(f"{event.test}: {whose}{line}")

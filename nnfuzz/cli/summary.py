@@ -145,8 +145,8 @@ def _notes(summary: Summary) -> list[str]:
         notes.append(f"no test case: {reasons}; of {count} indexes, which --tests counts")
     if summary.faults:
         notes.append(
-            f"{counted(summary.faults, 'fault')} of nnfuzz itself, kept in the table `events` "
-            "of campaign.sqlite: please report them"
+            f"{counted(summary.faults, 'fault')} of nnfuzz or of an adapter, kept in the table "
+            "`events` of campaign.sqlite: mend the adapter, or please report them"
         )
     for backend, habits in summary.habits.items():
         notes += [f"{backend}: {habit}" for habit in habits]

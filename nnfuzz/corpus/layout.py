@@ -1,6 +1,6 @@
 """Reads and writes tests in ONNX's backend-test layout.
 
-  test_NAME/model.onnx
+  test_NAME/model.onnx                                   and its external data, if it has any
   test_NAME/test_data_set_N/input_K.pb, output_K.pb      TensorProtos, in the order of the model
   test_NAME/data.json                                    tolerances for ONNX's own runner
   test_NAME/config.txt                                   tolerances for onnx_test_runner
@@ -21,12 +21,14 @@ from pathlib import Path
 
 import numpy as np
 
+from nnfuzz.base.external_data import write_model
 from nnfuzz.base.files import atomic_folder, npz_bytes
 from nnfuzz.base.reading import Unreadable, read, read_fields
 from nnfuzz.base.untrusted import (
     making_sense,
     parsed_model,
     read_bytes,
+    read_embedded,
     read_json,
     read_npz,
 )
@@ -100,7 +102,7 @@ class TestFolder:
 
     def model(self) -> bytes:
         """Raises: Unreadable."""
-        return read_bytes(self.path / MODEL)
+        return read_embedded(self.path / MODEL)
 
     def data_sets(self) -> list[DataSet]:
         """Raises: NotTensors; Unreadable if files are missing or damaged."""
@@ -197,7 +199,7 @@ def write_test(parent: Path, case: TestCase | Entry, name: str = "") -> Path:
         if missing := [name for name in wanted if name not in have]:
             raise CorpusError(f"{name}: the case has no {kind} {', '.join(missing)}")
     with atomic_folder(parent / name) as made:
-        (made / MODEL).write_bytes(case.model)
+        write_model(case.model, made / MODEL)
         (made / CASE).write_text(_text(_about(case)), encoding="utf-8")
         (made / WEIGHTS).write_bytes(npz_bytes(case.weights))
         if entry.whole is not None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from nnfuzz.backend.outcome import OutcomeKind, parsed_pass
 from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.base.external_data import write_model
 from nnfuzz.base.files import atomic_folder, write_atomically
 from nnfuzz.base.reading import JsonObject, read
 from nnfuzz.base.untrusted import below, read_bytes, read_json
@@ -72,7 +73,10 @@ class SourceTest:
             for path in _files(self.test):
                 place = made / path.relative_to(self.test.path)
                 place.parent.mkdir(exist_ok=True)
-                place.write_bytes(read_bytes(path))
+                if path.name == MODEL:
+                    write_model(self.test.model(), place)
+                else:
+                    place.write_bytes(read_bytes(path))
 
 
 def _files(test: TestFolder) -> list[Path]:

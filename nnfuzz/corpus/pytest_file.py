@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from nnfuzz.backend.contract import Backend
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.target import ONNX
 from nnfuzz.report.repro import program_of
@@ -21,11 +22,14 @@ def pytest_file(specs: Iterable[BackendSpec], registry: BackendRegistry) -> str:
         backend = registry.get(spec.name)
         program = program_of(spec, registry, any_dtype=True)
         if program is not None and backend(**spec.options).form == ONNX:
-            return _rendered(str(spec), program, backend.default_levels())
+            return _rendered(str(spec), program, backend)
     return ""
 
 
-def _rendered(compiler: str, program: str, levels: Iterable[str]) -> str:
+def _rendered(compiler: str, program: str, backend: type[Backend]) -> str:
     template = environment().get_template("test_models.py.jinja")
     source = Quoted(program.strip("\n") + "\n")
-    return template.render(compiler=compiler, program=source, levels=list(levels))
+    levels = list(backend.default_levels())
+    return template.render(
+        compiler=compiler, program=source, levels=levels, loads_files=backend.loads_files
+    )

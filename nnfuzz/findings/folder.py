@@ -2,7 +2,8 @@
 
 model.onnx    inputs.npz   expected.npz (PyTorch's results)   actual.npz ("LEVEL/OUTPUT")
 repro.py      report.md    finding.json   weights.npz (as the graph names them)
-The files of plug-ins lie beside these, so that the folder works wherever it is.
+External data of the model and the files of plug-ins lie beside these, so that the folder works
+wherever it is.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage, marked
 from nnfuzz.backend.plugin_files import PluginFiles, plugin_files
 from nnfuzz.backend.registry import BackendSpec, plugin_name
 from nnfuzz.backend.target import Target
+from nnfuzz.base.external_data import write_model
 from nnfuzz.base.files import atomic_folder, npz_bytes, write_atomically
 from nnfuzz.base.reading import Json, Unreadable, read
-from nnfuzz.base.untrusted import below, read_bytes, read_json, read_npz, read_text
+from nnfuzz.base.untrusted import below, read_embedded, read_json, read_npz, read_text
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import Blame
 from nnfuzz.compare.mismatch import Verdict
@@ -106,7 +108,7 @@ def write_finding(folder: str | Path, finding: Finding, program: str | None = No
     case = finding.case
     with atomic_folder(folder) as made:
         if case.model:
-            (made / "model.onnx").write_bytes(case.model)
+            write_model(case.model, made / "model.onnx")
             if case.plain:
                 (made / "plain.onnx").write_bytes(case.plain)
             script = repro_script(finding, program, plugins)
@@ -293,7 +295,7 @@ def _case(data: _Document, folder: Path) -> TestCase:
 def _model(folder: Path, name: str) -> bytes:
     """The content of a file of the folder; empty if there is none."""
     file = below(folder, name)
-    return read_bytes(file) if os.path.lexists(file) else b""
+    return read_embedded(file) if os.path.lexists(file) else b""
 
 
 def _arrays(folder: Path, name: str) -> dict[str, np.ndarray]:

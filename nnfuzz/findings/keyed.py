@@ -128,8 +128,11 @@ def known_by(folder: Path, registry: BackendRegistry) -> KnownFailures:
         identity = keyed(finding, registry)
     except RegistryError:
         return KnownFailures(frozenset(hashes))
-    keys = (identity.keys,) if folder.name == REDUCED or finding.origin.reduction else ()
-    return KnownFailures(frozenset({*hashes, identity.cause}), keys=keys)
+    hashes.add(identity.cause)
+    if folder.name != REDUCED and not finding.origin.reduction:
+        return KnownFailures(frozenset(hashes))
+    keys = identity.keys | {Key(KeyKind.FAILURE, finding.failure.kind.value)}
+    return KnownFailures(frozenset(hashes), keys=(keys,))
 
 
 def renewed(finding: Finding, registry: BackendRegistry) -> Failure:

@@ -232,10 +232,15 @@ def _form(registry: BackendRegistry, spec: BackendSpec) -> str:
 def _unrewritten(
     registry: BackendRegistry, specs: Specs, opset: int, note: Note
 ) -> tuple[str, ...]:
-    """Operators that a backend does not take, so that no rewrite adds them. Raises: RunnerError."""
+    """Operators that a backend does not take, so that no rewrite adds them, and external data if
+    none loads files. Raises: RunnerError.
+    """
     from nnfuzz.backend.rewrite_support import not_taken  # with every rule: slow to import
+    from nnfuzz.rewrite.rules.external import FAMILY
 
     refused: dict[str, None] = {}
+    if not any(registry.get(spec.name).loads_files for spec in specs):
+        refused[FAMILY] = None
     for spec in specs:
         if _form(registry, spec) != ONNX:
             continue

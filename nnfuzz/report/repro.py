@@ -12,6 +12,7 @@ from nnfuzz.backend.plugin_files import NONE, PluginFiles
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.script_conformance import own_script
 from nnfuzz.backend.target import EXPORTED, MODULE, Pipeline
+from nnfuzz.base.external_data import names_files
 from nnfuzz.base.text import visible
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import Element
@@ -37,6 +38,17 @@ _PLUGINS = """\
 """
 """Plug-ins lie beside the script, or where they were."""
 
+_WHOLE = """
+
+run_whole = run
+
+
+def run(model, inputs, level):  # the compiler gets a model with external data as a whole
+    import onnx
+
+    return run_whole(onnx.load(model).SerializeToString(), inputs, level)
+"""
+
 _FALLBACK = f"""\
 # No program of the compiler alone shows the failure: the script needs nnfuzz.
 BACKEND = {{spec}}
@@ -46,8 +58,10 @@ def compiled(model, level):
     from pathlib import Path
 
     from nnfuzz.backend.registry import BackendSpec
+    from nnfuzz.base.untrusted import read_embedded
 
 {_PLUGINS}    backend = spec.load()
+    model = read_embedded(model) if isinstance(model, str) else model
     return backend.compile(backend.import_model(model), level)
 
 
@@ -80,7 +94,7 @@ def inlined(finding: Finding) -> dict[str, str] | None:
     not read here: it stays a file.
     """
     case = finding.case
-    if case.fault:
+    if case.fault or names_files(case.model):
         return None
     inputs = inline_arrays(case.inputs)
     if takes_module(finding):
@@ -120,8 +134,11 @@ def program_of(
     more = any_dtype or (case is not None and foreign(case))
     drawn = [p for p in map(Pipeline.parse, dict.fromkeys(levels)) if p.steps]
     if drawn:
-        return backend.repro_drawn(drawn, more)
-    return backend.repro_foreign() if more else backend.repro()
+        program = backend.repro_drawn(drawn, more)
+    else:
+        program = backend.repro_foreign() if more else backend.repro()
+    whole = case is not None and not backend.loads_files and names_files(case.model)
+    return f"{program}{_WHOLE}" if program and whole else program
 
 
 def short_program_of(
@@ -169,6 +186,7 @@ def repro_script(finding: Finding, program: str | None, plugins: PluginFiles = N
             inline=inline,
             module=text.Quoted(module.strip()),
             foreign=foreign(finding.case),
+            loads_file=not finding.case.fault and names_files(finding.case.model),
             sizes=sizes,
             compiled_once=by_nnfuzz,
             runner=text.Quoted("run_sizes" if sizes else "run"),

@@ -11,6 +11,7 @@ from nnfuzz.rewrite.rules import (
     control,
     data,
     empty,
+    external,
     functions,
     identities,
     spelling,
@@ -20,7 +21,7 @@ from nnfuzz.rewrite.rules import (
 _ALL = (
     *(functions.RULES + control.RULES + structure.RULES),
     *(data.RULES + identities.RULES + algebra.RULES + batch.RULES),
-    *(spelling.RULES + empty.RULES),
+    *(external.RULES + spelling.RULES + empty.RULES),
 )
 RULES: Mapping[str, Rule] = {rule.name: rule for rule in _ALL}
 assert len(RULES) == len(_ALL), "two rewrites have the same name"
@@ -31,14 +32,16 @@ SPELLINGS: tuple[str, ...] = (
     *("constant_node", "constants_merged", "constant_unshared", "axis_from_behind"),
 )
 """Rules that keep every node that computes something, and write it or its constants otherwise."""
-USUAL: tuple[str, ...] = tuple(name for name in RULES if name not in EDGES)
+FILES: tuple[str, ...] = tuple(rule.name for rule in external.RULES)
+"""Rules that need files beside the model, which not every reader of a model has."""
+USUAL: tuple[str, ...] = tuple(name for name in RULES if name not in (*EDGES, *FILES))
 FORMS: tuple[str, ...] = tuple(
     rule.name
     for rule in (
         *(functions.function, functions.function_with_attribute, functions.unused_function),
         *(data.overridable_input, data.typed_data, data.unused_initializer),
         *(structure.values_renamed, structure.nodes_renamed, structure.shapes_declared),
-        *(structure.notes_added, structure.domain_unused),
+        *(structure.notes_added, structure.domain_unused, external.external_data),
     )
 )
 """Rules that leave the nodes as they are, and write the file in another way."""
@@ -50,6 +53,7 @@ FEATURES: Mapping[str, str] = {
     "Loop": control.loop_once.name,
     "Scan": control.scan_once.name,
     empty.FAMILY: empty.joined_with_nothing.name,
+    external.FAMILY: external.external_data.name,
 }
 """Features that some compilers do not support -> a rule that brings the feature into a model."""
 

@@ -158,7 +158,7 @@ class Recorder:
         known, graph = self._ignored, result.graph
         of_label = (row.backend, row.compiler)
         facts = (ReducedFacts.of(name, row.kind, row.stage, graph) for name in of_label)
-        hit = result.refined in known.hashes or known.has(result.all_keys)
+        hit = result.refined in known.hashes or known.has(result.all_keys, row.kind)
         return hit or any(map(known.fits, facts))
 
     def record(self, evidence: Evidence) -> None:

@@ -65,12 +65,12 @@ class CaseConfig:
     those in the direct form whose model is rewritten (nnfuzz.rewrite); None: none, or with `edges`
     a usual share, by the rules of empty tensors alone; unrewritten: what no rewrite may bring in,
     of nnfuzz.rewrite.catalogue.FEATURES. spelled: share of the other ones in the direct form that
-    SPELLINGS alone rewrite. forms: share of those that are left whose file is written in another
-    way, by one of nnfuzz.rewrite.catalogue.FORMS. descend: whether inputs are searched for by
-    gradient descent, as NNSmith does, before a graph is given up for another one. invalid: whether
-    every model gets a fault and must be refused (nnfuzz.testcase.invalid). edges: whether inputs
-    hold NaN, infinities and the like (nnfuzz.inputs.edges); then only operators that decide on
-    these are used unless some are named. edge_share: of the test cases that are made as with
+    SPELLINGS alone rewrite. forms: share of those in the direct form whose file is written in
+    another way, by one of nnfuzz.rewrite.catalogue.FORMS. descend: whether inputs are searched for
+    by gradient descent, as NNSmith does, before a graph is given up for another one. invalid:
+    whether every model gets a fault and must be refused (nnfuzz.testcase.invalid). edges: whether
+    inputs hold NaN, infinities and the like (nnfuzz.inputs.edges); then only operators that decide
+    on these are used unless some are named. edge_share: of the test cases that are made as with
     `edges` where that is not set, but for its rewrites. tolerance: a criterion of the user's own
     (nnfuzz.compare.criterion) that results have to meet beside the envelope; "" for none.
     """

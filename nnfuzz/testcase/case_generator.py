@@ -250,6 +250,7 @@ class CaseGenerator:
             if twin is not None:
                 graph, searched = twin.graph, _with_values(searched, twin)
                 case.graph = written = graph.view()
+            traced = searched.inputs  # PyTorch refuses to compute with some edge values
             if self.config.edges:
                 searched = _at_edges(graph, random.Random(rng.random()), searched)
             with case.phase("export"):
@@ -257,7 +258,7 @@ class CaseGenerator:
                     cause = ExporterDied(*died)
                     raise ExportError(exporter, self.config.opset, cause) from cause
                 export = self._exporters[exporter].export
-                model = export(graph, searched.weights, searched.inputs, self.config.opset)
+                model = export(graph, searched.weights, traced, self.config.opset)
                 plain = b""
                 if exporter == DIRECT and isinstance(id_, Numbered):
                     model, plain, exporter = self._rewritten(model, id_.index)
@@ -307,22 +308,26 @@ class CaseGenerator:
         if share is None:
             share = EMPTY if self.config.edges else 0.0
         old = self.config.opset < CHANGED  # rules write nodes as later opsets have them
-        if self.config.invalid or old:
+        if self.config.invalid:
             return model, b"", DIRECT
-        if self._rules and rng.random() < share:
+        after, steps = model, tuple[Step, ...]()
+        if not old and self._rules and rng.random() < share:
             after, steps = draw_rewriting(model, rng, self._rules)
-        elif self._spellings and rng.random() < self.config.spelled:
+        elif not old and self._spellings and rng.random() < self.config.spelled:
             after, steps = draw_rewriting(model, rng, self._spellings, SPELLED_STEPS)
-        else:
-            after, steps = self._in_a_form(model, index)
-        return after, model if steps else b"", form_name(DIRECT, steps)
+        after, form = self._in_a_form(after, index)
+        return after, model if steps or form else b"", form_name(DIRECT, (*steps, *form))
 
     def _in_a_form(self, model: bytes, index: int) -> tuple[bytes, tuple[Step, ...]]:
-        """The model written in another way, if it is to be; the ways take turns by index."""
+        """The model written in another way, if it is to be; the ways take turns, and so do the
+        indexes, so that a campaign of a few hundred tests has every form.
+        """
         rng, forms = random.Random(f"{self.seed}/{index}/forms"), self._forms
-        if not forms or rng.random() >= self.config.forms:
+        place = self.seed % 1000 + index // self.config.among
+        number, share = int(place * self.config.forms), self.config.forms
+        if not forms or int((place + 1) * share) == number:
             return model, ()
-        turn = index // self.config.among % len(forms)
+        turn = number % len(forms)
         return in_a_form(model, rng, (*forms[turn:], *forms[:turn]))
 
     def _is_large(self, index: int) -> bool:

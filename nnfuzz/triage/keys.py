@@ -46,6 +46,7 @@ class KeyKind(StrEnum):
     LINE = "line"  # of the compiler's source, innermost
     SAID = "said"  # the message with placeholders for dtypes and operators
     OPERATORS = "operators"  # those of the reduced model
+    FAILURE = "failure"  # what kind it is; only known failures have it, and it merges nothing
 
     @property
     def weight(self) -> float:
@@ -59,6 +60,7 @@ FEWEST_COMMON = 4
 """Findings that a text must have before it may be boilerplate: of fewer, most prove nothing."""
 _WEIGHTS = {
     "caller": 0.0,
+    "failure": 0.0,
     "clause": 0.6,
     "location": 0.4,
     "operators": 0.4,

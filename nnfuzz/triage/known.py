@@ -9,7 +9,8 @@ A file names them one per line, by the hash of a signature or by what the reduce
 A pattern fits a reduced finding that has all of what it names. What follows a # is a comment, as
 is text behind a hash. What a folder of findings is known by has lines of keys as well
 (nnfuzz.triage.keys), a list in JSON each: those of a reduced finding, which survive a change of the
-rules better than a hash does.
+rules better than a hash does, and the kinds of its failures: a known cause that fails in another
+way is news.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import read_text
 from nnfuzz.ir.view import GraphView
 from nnfuzz.triage.identity import HASH_DIGITS
-from nnfuzz.triage.keys import Key, is_known_cause
+from nnfuzz.triage.keys import Key, KeyKind, is_known_cause
 
 _HASH = re.compile(rf"[0-9a-f]{{{HASH_DIGITS}}}")
 FIELDS = ("backend", "kind", "stage", "operator", "dtype")
@@ -116,9 +117,17 @@ class KnownFailures:
         """Whether some pattern fits a reduced finding."""
         return any(all(facts.has(k, v) for k, v in p.items()) for p in self.patterns)
 
-    def has(self, keys: Collection[Key]) -> bool:
-        """Whether the keys of a reduced finding make it one with a known one."""
-        return any(is_known_cause(keys, known) for known in self.keys)
+    def has(self, keys: Collection[Key], kind: str = "") -> bool:
+        """Whether the keys of a reduced finding make it one with a known one that failed in this
+        way before. kind: of the failure (OutcomeKind); "" and known keys without any are of all.
+        """
+        of_cause = (failure_kinds(known) for known in self.keys if is_known_cause(keys, known))
+        return any(not kind or not kinds or kind in kinds for kinds in of_cause)
+
+
+def failure_kinds(keys: Iterable[Key]) -> set[str]:
+    """The kinds of failures that the keys of a known finding name."""
+    return {key.text for key in keys if key.kind is KeyKind.FAILURE}
 
 
 def _keys(line: str, where: str) -> frozenset[Key]:

@@ -29,7 +29,7 @@ def rule_of(case: TestCase) -> str | None:
     types = case.graph.dtypes
     makers = {o: node.op for node in case.graph.nodes for o in node.outputs}
     pairs = [
-        f"{node['op']}/{makers[name]}"
+        f"{node.op}/{makers[name]}"
         for node in case.graph.nodes
         for name in node.inputs
         if name in makers and types[node.outputs[0]].startswith("float")

@@ -173,9 +173,11 @@ def counts(plain: Arrays, outputs: Arrays, silent: Arrays, spread: Arrays | None
     rounding."""
     if any(a.shape != outputs[n].shape or a.dtype != outputs[n].dtype for n, a in plain.items()):
         return False
-    there = [{n: np.where(silent[n], a, np.zeros_like(a)) for n, a in p.items()}
-             for p in (plain, outputs)]  # fmt: skip
-    return not same(*there) if spread is None else effective(*there, spread)
+    before, after = (
+        {n: np.where(silent[n], a, np.zeros_like(a)) for n, a in p.items()}
+        for p in (plain, outputs)
+    )
+    return not same(before, after) if spread is None else effective(before, after, spread)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import tarfile
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from nnfuzz.corpus.coverage import KINDS
 
@@ -55,7 +56,7 @@ def nnfuzz(*arguments: object) -> None:
     subprocess.run([sys.executable, "-m", "nnfuzz", *map(str, arguments)], check=True)
 
 
-def coverage(name: str, manifest: Mapping[str, object]) -> str:
+def coverage(name: str, manifest: Mapping[str, Any]) -> str:
     """The table of what the models cover."""
     lines = [f"# {name}", "", f"{len(manifest['tests'])} models, {manifest['bytes']:,} bytes.", ""]
     lines += ["| what | covered | of the candidates | share |", "| --- | --- | --- | --- |"]

@@ -97,10 +97,11 @@ def ingredients(
     """Count how many models of a campaign have the operators of an entry, then more and more of its
     ingredients, without running a compiler: which one is rare?"""
     from scripts.recall import ingredients as counting
+    from scripts.recall.containment import INGREDIENTS
 
     group, given = chosen(wanted), json.loads(settings)
     parts = [([e], e.operators) for e in group] if aimed else [(group, [])]
-    print(f"{'':40} {' '.join(('opers', *(name[:5] for name in counting.INGREDIENTS)))}")
+    print(f"{'':40} {' '.join(('opers', *(name[:5] for name in INGREDIENTS)))}")
     for part, focus in parts:
         config = counting.usual_config(given, focus)
         for name, counts in counting.counted(part, config, seed, models).items():

@@ -63,9 +63,13 @@ def test_the_return_of_what_was_fixed_is_told(adder, campaign):
 
 def test_another_kind_of_failure_is_told(adder, campaign):
     first, _ = adder.add_all(campaign)
-    adder.ledger.put(first.name, replace(adder.ledger.bug(first.name), kind="crash"))
+    bug = adder.ledger.bug(first.name)
+    keys = tuple(key.replace("failure:exception", "failure:crash") for key in bug.keys)
+    adder.ledger.put(first.name, replace(bug, kind="crash", keys=keys))
     again = next(adder.add_all(campaign))
     assert (again.kind, again.message) == (AdditionKind.OTHERWISE, "exception, not crash")
+    assert adder.ledger.bug(first.name).failure_kinds == {"crash", "exception"}
+    assert kinds(adder.add_all(campaign))[0] is AdditionKind.KNOWN
 
 
 def test_a_duplicate_counts_for_its_leader(adder, campaign):

@@ -57,6 +57,17 @@ def test_a_bug_has_a_finding_by_signature_or_keys():
     assert not replace(BUG, keys=()).is_of([], [key])
 
 
+def test_a_bug_is_known_in_the_ways_in_which_it_failed():
+    crash = replace(BUG, kind="crash", keys=("cause:1", "operators:Pow"))
+    both = BUG.recognised_as(crash)
+    assert both.failure_kinds == {"crash", "mismatch"}
+    assert both.keys == ("cause:c29550a8d898", "cause:1", "failure:crash", "failure:mismatch")
+    for bug, kinds in ((BUG, ["mismatch"]), (both, ["crash", "mismatch"])):
+        known, keys = bug.known(), Key.parse_all(BUG.keys)
+        assert [k for k in ("crash", "exception", "mismatch") if known.has(keys, k)] == kinds
+    assert replace(BUG, kind="").known().has(Key.parse_all(BUG.keys), "crash")
+
+
 def test_patterns_are_of_the_bugs_system():
     (pattern,) = replace(BUG, patterns=("operator=Pow",)).known().patterns
     assert pattern == {"backend": "numpy", "operator": "Pow"}

@@ -57,7 +57,7 @@ def test_what_is_fixed_is_not_known(ledger):
     ledger.add("numpy/fixed", replace(BUG, signatures=("0" * 12,), keys=(), state=BugState.FIXED))
     assert known_bugs(ledger, BackendRegistry()).lines() == (
         "c29550a8d898",
-        '["cause:c29550a8d898"]',
+        '["cause:c29550a8d898", "failure:mismatch"]',
     )
 
 

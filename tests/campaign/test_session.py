@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -105,8 +106,12 @@ def test_every_event_of_a_hostile_campaign_has_its_stage_and_signal(hostile):
 
 
 def test_a_mistake_of_the_adapter_costs_one_test_and_is_no_finding(tmp_path):
-    result = run(tmp_path / "campaign", 12, "sloppy", "hostile")
+    run(tmp_path / "campaign", 1, "sloppy", "hostile")
+    notes: list[str] = []
+    result = go_on(tmp_path / "campaign", 12, "sloppy", "hostile", notes)
     assert result.findings == [] and result.summary.faults == 2
+    (printed,) = (note for note in notes if "adapter" in note)  # and not once a fault
+    assert re.search(r"/5: adapter of hostile.*KeyError: 'absent' \(hostile\.py:\d+\)", printed)
     with Store.open(tmp_path / "campaign", write=False) as store:
         status = {row.index: row.status for row in store.tests.rows()}
         (one, _) = (event for event in store.events.rows() if event.kind == "fault")

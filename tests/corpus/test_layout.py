@@ -1,6 +1,7 @@
 """Our folders are ONNX backend tests, and foreign ones can be read."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -9,6 +10,7 @@ from onnx import TensorProto, helper
 
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.corpus.layout import CorpusError, NotTensors, TestFolder, find_tests, write_test
+from nnfuzz.corpus.pick import SourceTest
 
 from .by_hand import model_of
 
@@ -40,6 +42,21 @@ def test_comes_back(case, tmp_path):
         for name in want:
             np.testing.assert_array_equal(have[name], want[name])
             assert have[name].dtype == want[name].dtype and have[name].shape == want[name].shape
+
+
+def test_external_data_lies_beside_the_model(case, tmp_path):
+    """It comes back, and goes into the copy that a selection makes."""
+    proto = onnx.load_model_from_string(case.model)
+    weight = onnx.numpy_helper.from_array(np.ones(2, np.float32), "more")
+    weight.external_data.add(key="location", value="data/w.bin")
+    proto.graph.initializer.append(weight)
+    case = replace(case, model=proto.SerializeToString(deterministic=True))
+    folder = write_test(tmp_path / "one", case)
+    assert (folder / "data" / "w.bin").stat().st_size == 8
+    (test,) = find_tests(tmp_path / "one")
+    assert test.model() == test.case().model == case.model
+    SourceTest.of(test, test.name, lambda path: case.graph, []).copy(tmp_path / "other")
+    assert find_tests(tmp_path / "other")[0].model() == case.model
 
 
 def test_equal_cases_give_equal_bytes(case, tmp_path):

@@ -32,7 +32,9 @@ def test_a_finding_is_known_by_its_cause_and_keys(finding_of, tmp_path):
     found = keyed(finding, REGISTRY)
     assert found.cause == found.refined.hash and Key(KeyKind.CAUSE, found.cause) in found.keys
     known = known_by(write_finding(tmp_path / "reduced", finding), REGISTRY)
-    assert known.hashes == {found.cause, finding.signature.hash} and known.keys == (found.keys,)
+    kind = Key(KeyKind.FAILURE, "mismatch")
+    assert known.hashes == {found.cause, finding.signature.hash}
+    assert known.keys == (found.keys | {kind},)
     assert known_by(tmp_path / "nothing", REGISTRY).lines() == ()
 
 

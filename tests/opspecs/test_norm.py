@@ -12,6 +12,8 @@ from nnfuzz.opspecs.norm import (
 from nnfuzz.opspecs.scaling import GroupNormalization
 
 from nnfuzz.ir.dtypes import DType
+from nnfuzz.operators.families.norm import log_shares
+from nnfuzz.operators.intervals import Interval
 from nnfuzz.operators.operator import ConstraintError
 from nnfuzz.operators.rounding import underflow
 from tests.opspecs.samples import ramp, solved, t
@@ -89,6 +91,16 @@ def test_single_precision_statistics_are_not_used_for_float64():
         emit.dtype = dtype
         op.onnx(emit, "x", "scale")
         assert ("LayerNormalization" in emit.ops) == fused
+
+
+def test_what_an_end_of_an_interval_outweighs_may_be_a_tie():
+    huge = torch.tensor([[2.0**66, 2.0**66 + 2.0**20, 0.0]], dtype=torch.float64)
+    logs = log_shares(Interval(huge - 2.0**42, huge + 2.0**42), 1)
+    for place in (0, 1):
+        assert logs.lo[0, place] < -(2.0**42) and logs.hi[0, place] == 0
+    assert logs.hi[0, 2] < -(2.0**65)
+    alone = log_shares(Interval(huge[:, :1], huge[:, :1]), 1)
+    assert alone.lo.item() == alone.hi.item() == 0
 
 
 @pytest.mark.parametrize("u", [2.0**-24, 2.0**-8])

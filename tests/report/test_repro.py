@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from nnfuzz.backend.modules import read_source
@@ -15,9 +16,7 @@ from nnfuzz.backend.target import MODULE, Target
 from nnfuzz.base.reading import read
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.findings.folder import (
-    write_finding,
-)
+from nnfuzz.findings.folder import read_finding, write_finding
 from nnfuzz.report.repro import program_of
 from nnfuzz.triage.signature import failures
 
@@ -86,6 +85,31 @@ def test_repro_for_onnxruntime_needs_no_nnfuzz(value, code, finding_of, registry
     shown = run_repro(folder)
     assert shown.returncode == code, shown.stderr
     assert "element (1, 2): actual 0.9993" in shown.stdout
+
+
+@pytest.mark.parametrize("loads_files", [True, False])
+def test_repro_of_a_model_with_external_data(
+    loads_files, finding_of, registry, tmp_path, monkeypatch
+):
+    """It reads the files beside it; a compiler that loads none gets the model as bytes."""
+    finding = onnxruntime_finding(finding_of, registry, float(np.tanh(np.float32(4))))
+    proto = onnx.load_model_from_string(finding.case.model)
+    proto.graph.node[-1].output[0] = "t"
+    proto.graph.node.add(op_type="Add", input=["t", "zero"], output=["y"])
+    weight = onnx.numpy_helper.from_array(np.zeros(1, np.float32), "zero")
+    for key, value in {"location": "a/w.bin", "offset": "1", "length": "4"}.items():
+        weight.external_data.add(key=key, value=value)
+    proto.graph.initializer.append(weight)
+    case = replace(finding.case, model=proto.SerializeToString(deterministic=True))
+    finding = replace(finding, case=case)
+    monkeypatch.setattr(registry.get("onnxruntime"), "loads_files", loads_files)
+    program = program_of(finding.backend, registry, case)
+    assert ("run_whole" in program) != loads_files
+    folder = write_finding(tmp_path / "f", finding, program)
+    assert (folder / "a" / "w.bin").stat().st_size == 5
+    assert read_finding(folder).case.model == case.model
+    shown = run_repro(folder)
+    assert shown.returncode == 0, shown.stdout + shown.stderr
 
 
 def test_repro_does_not_round_the_bounds(finding_of, registry, tmp_path):

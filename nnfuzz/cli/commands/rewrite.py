@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.base.bounds import blaming, check_sense
+from nnfuzz.base.external_data import names_files, write_model
 from nnfuzz.cli.declared import AMOUNT, MODELS, WRITTEN
 from nnfuzz.cli.errors import UsageError, tell, writing
 from nnfuzz.cli.limits import computing
@@ -68,8 +69,11 @@ def rewrite(
         with computing(SECONDS), blaming(proto, model):
             after, done = next(made)
         file = out / f"{model.stem}_{number:03}.onnx"
+        if names_files(after):  # a folder of its own, since others may use the same names
+            file = file.with_suffix("") / "model.onnx"
         with writing(file):
-            file.write_bytes(after)
+            file.parent.mkdir(exist_ok=True)
+            write_model(after, file)
         typer.echo(f"{file}: {'+'.join(map(str, done)) or 'no step has a place in it'}")
 
 

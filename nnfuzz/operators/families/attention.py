@@ -10,7 +10,7 @@ import torch
 
 from nnfuzz.operators.families.composite import Moves
 from nnfuzz.operators.families.elementwise import Increasing
-from nnfuzz.operators.families.norm import exponential_sums, share_roundings
+from nnfuzz.operators.families.norm import log_shares, share_roundings
 from nnfuzz.operators.families.sums import Summing, largest
 from nnfuzz.operators.intervals import Interval, linear
 from nnfuzz.operators.operator import OpSpec
@@ -128,8 +128,8 @@ class MaskedSoftmax(OpSpec):
     def interval(self, *intervals: Interval) -> Sequence[Interval]:
         x, *mask = intervals
         allowed = self.allowed(x.lo, *(m.lo for m in mask))
-        least, most = exponential_sums(self._hidden(x, allowed), -1)
-        interval = Interval(1 / most, 1 / least)
+        logs = log_shares(self._hidden(x, allowed), -1)
+        interval = Interval(logs.lo.exp(), logs.hi.exp())
         if allowed is not None:
             zero = ~allowed.broadcast_to(x.lo.shape)
             interval = Interval(interval.lo.masked_fill(zero, 0), interval.hi.masked_fill(zero, 0))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
+from torch.nn.functional import logsigmoid
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.types import TensorType
@@ -53,19 +54,20 @@ def spread_mask(mask: Tensor | None, axes: tuple[int, ...]) -> Tensor | None:
 class Exponentials(AlongAxis):
     """A function of each element's share of the sum of exponentials along the axis."""
 
-    def of_share(self, share: Tensor) -> Tensor:
-        """The result for shares from 0 to 1, with which it grows."""
+    def of_log_share(self, log: Tensor) -> Tensor:
+        """The result for logarithms of shares, minus infinity to 0, with which it grows."""
         raise NotImplementedError
 
     def along(self, x: Interval) -> Interval:
-        least, most = exponential_sums(x, self.axis)
-        return Interval(self.of_share(1 / most), self.of_share(1 / least))
+        logs = log_shares(x, self.axis)
+        return Interval(self.of_log_share(logs.lo), self.of_log_share(logs.hi))
 
     def certain(self, *inputs: TensorType) -> tuple[Range, ...]:
         """The least share is 1 / size at most, and a single one is 1."""
         size = inputs[0].shape[self.axis]
         share = 1 / (size if isinstance(size, int) and size else 3)
-        most, whole = self.of_share(torch.tensor([share, 1.0], dtype=torch.float64)).tolist()
+        logs = torch.tensor([share, 1.0], dtype=torch.float64).log()
+        most, whole = self.of_log_share(logs).tolist()
         return (*(((whole, whole),) if may_be_one(size) else ()), (self.within[0], most))
 
     def roundings(self, u: float, x: Tensor) -> Tensor:
@@ -106,18 +108,29 @@ def log_radius(u: float, y: Tensor, x: Tensor, axis: int) -> Tensor:
     return torch.maximum(by_share, by_sum) + u
 
 
-def exponential_sums(x: Interval, axis: int) -> tuple[Tensor, Tensor]:
-    """Least and greatest sum of exp(x_j - x_i) over j along an axis, for every i.
+def log_shares(x: Interval, axis: int) -> Interval:
+    """The logarithm of each element's share of the sum of exponentials along an axis.
 
-    The term of i itself is 1; all others are largest when x_i is at its lower end.
+    The share of x_i is 1 / (1 + sum of exp(x_j - x_i)), and all others are largest when x_i is at
+    its lower end. Sums stay logarithms, since exponentials vanish beside an end that no other
+    element need reach.
     """
     top = x.hi.amax(axis, keepdim=True)
-    low, high = (x.lo - top).exp(), (x.hi - top).exp()
-    below, above = others(low, axis), others(high, axis)
-    slack = (x.lo.shape[axis] + 2) * 2.0**-53  # covers the rounding of the sums
-    least = below * (1 - slack) / high
-    most = torch.where(above > 0, above * (1 + slack) / low, 0.0)
-    return 1 + least, 1 + most
+    low, high = x.lo - top, x.hi - top
+    slack = (x.lo.shape[axis] + 8) * 2.0**-53  # covers the rounding of the sums
+    least = log_sum_of_others(low, axis) - high - slack
+    most = log_sum_of_others(high, axis) - low + slack
+    return Interval(logsigmoid(-most), logsigmoid(-least))
+
+
+def log_sum_of_others(x: Tensor, axis: int) -> Tensor:
+    """log of the sum of exp(x_j) over all other elements along an axis, for every element; minus
+    infinity where there is no other. Beside the largest element, all others may vanish: theirs is
+    summed without it.
+    """
+    top, at = x.max(axis, keepdim=True)
+    alone = x.scatter(axis, at, -math.inf).logsumexp(axis, keepdim=True)
+    return (others((x - top).exp(), axis).log() + top).scatter(axis, at, alone)
 
 
 def others(x: Tensor, axis: int) -> Tensor:

@@ -127,6 +127,7 @@ class Recurrent(Composite):
         shapes = self._shapes(inputs[0])
         yield len(inputs) == len(shapes) and len(set(self.kept)) == len(self.kept)
         yield all(0 <= i <= len(self.states) for i in self.kept)
+        yield self.clip is None or self.clip > 0  # implementations take 0 for "no clip"
         yield self._sequence(inputs[0])[0] <= LONGEST
         for type_, shape in zip(inputs, shapes):
             yield type_.rank == len(shape)
