@@ -58,7 +58,9 @@ _LEVELS: dict[str, dict[str, Any]] = {
 _REQUESTS = {"streams": 4}
 # Types whose arrays NumPy knows through ml_dtypes only -> onnx.TensorProto.DataType.
 _FOREIGN = {"bf16": 16, "f8e4m3": 17, "f8e5m2": 19, "u4": 21, "i4": 22}
-_ITEM = re.compile(r"^-- (\w+)-\d+ with a message:\n(.*?)(?=^-- \w|^Summary:|\Z)", re.M | re.S)
+_ITEM = re.compile(
+    r"^-- ([\w.]+?)(?:-\d+)? with a message:\n(.*?)(?=^-- \w|^Summary:|\Z)", re.M | re.S
+)
 """Entries of the list of ONNX operators that the importer could not convert."""
 _LACKING = re.compile(r"^-- (No conversion rule found for operations: (.*))", re.M)
 _THROWN = re.compile(r"\[([\w:]+)\] END: node: .*? CALLBACK HAS THROWN: ")
@@ -73,7 +75,8 @@ _CONTEXT = re.compile(
 _UNSUPPORTED = re.compile(
     r"No conversion|\bnot (?:yet |currently )?(?:supported|implemented)|unsupported"
     r"|\b(?:does|do)(?:n't| not) support|\bonly supports?\b|\bsupport(?:s|ed) only\b"
-    r"|\bonly supported\b|\bexpects Constant\b|\bunknown activation\b",
+    r"|\bonly supported\b|\bexpects Constant\b|\bunknown activation\b|\blimitation: "
+    r"|\bthe implementation provides \d+ outputs?\b",
     re.IGNORECASE,
 )
 _UNKNOWN = re.compile(r"\bdynamic\b|\bstatic\b|\bis unknown\b|\bto be known\b")
@@ -224,7 +227,7 @@ class OpenVino(Backend):
         if not error.error_type:
             return read_complaint(error)
         if lacking := _LACKING.search(error.message):
-            names = re.findall(r"([A-Za-z]\w*)-\d+", lacking[2])
+            names = [name.partition("-")[0] for name in lacking[2].split(", ")]
             return Complaint(ComplaintKind.UNSUPPORTED, lacking[1], tuple(names))
         found = [_read(said, (name,)) for name, said in _ITEM.findall(error.message)]
         found = found or [_read(error.message, tuple(_NODE.findall(error.message)[-1:]))]

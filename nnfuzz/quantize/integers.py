@@ -6,7 +6,7 @@ has not is not used.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,8 @@ REQUANTISING = {
     for name in "Add Mul Sigmoid LeakyRelu Softmax AveragePool GlobalAveragePool Concat".split()
 }
 """Operators with a version that takes codes with their parameters and makes such."""
+PRODUCTS = {"Conv": "QLinearConv", "MatMul": "QLinearMatMul", "Gemm": "com.microsoft.QGemm"}
+"""Products of codes with constant weights, for which a bias has codes of its own."""
 PER_CHANNEL = 0.4
 """Probability that the weights of a product have a scale per channel."""
 
@@ -41,7 +43,7 @@ def on_codes(values: Values, node: Node) -> None:
         return _requantised(values, node)
     if (isinstance(node.op, DataMovement) and not node.op.mixes) or node.op.name in MOVING:
         return _moved(values, node)
-    if node.op.name in ("Conv", "MatMul"):
+    if node.op.name in PRODUCTS:
         return _product(values, node)
     raise Misfit(f"{node.op.name} has no version on codes")
 
@@ -85,23 +87,38 @@ def _hold_result(
 
 
 def _product(values: Values, node: Node) -> None:
-    """QLinearConv or QLinearMatMul; a bias has int32 codes."""
+    """A product of codes; a bias has int32 codes."""
+    if node.op.name == "Gemm" and not _plain(node.op.attributes):
+        raise Misfit("QGemm has neither factors nor a first operand that is transposed")
     left = values.codes(node.inputs[0], BYTES, explicit=True)
     right = _right(values, node)
-    conv = node.op.name == "Conv"
     given = [left.name, *left.params, right.name, *right.params]
-    bias = []
-    if len(node.inputs) > 2:
-        whole, _ = values.bias(node.inputs[2], left, right)
-        bias = [values.draft.constant(whole, f"{node.inputs[2]}_q")]
+    bias = _bias(values, node, left, right)
     own = {**node.op.attributes, **_per_channel(right), "listed": 0, "sized": 0}
     dtype = values.width(BYTES)
 
     def call(*params: str, stem: str) -> tuple[str, ...]:
-        kind = "QLinearConv" if conv else "QLinearMatMul"
-        return values.draft.call(kind, *given, *params, *bias, stem=stem, **own)
+        kind = PRODUCTS[node.op.name]
+        last = (*bias, *params) if node.op.name == "Gemm" else (*params, *bias)
+        return values.draft.call(kind, *given, *last, stem=stem, **own)
 
     _hold_result(values, node, dtype, call)
+
+
+def _plain(attributes: Mapping[str, Any]) -> bool:
+    """Whether a Gemm is a product plus a bias."""
+    return attributes["alpha"] == attributes["beta"] == 1 and not attributes["transA"]
+
+
+def _bias(values: Values, node: Node, left: Codes, right: Codes) -> list[str]:
+    """The codes of the bias, if there is one; zeros for a Gemm that has none."""
+    if len(node.inputs) > 2:
+        whole, _ = values.bias(node.inputs[2], left, right)
+        return [values.draft.constant(whole, f"{node.inputs[2]}_q")]
+    if node.op.name != "Gemm":
+        return []
+    columns = values.type(node.inputs[1]).sizes[0 if node.op.attributes["transB"] else 1]
+    return [values.draft.constant(np.zeros(columns, np.int32), f"{node.outputs[0]}_c")]
 
 
 def _per_channel(right: Codes) -> dict[str, int]:

@@ -27,6 +27,7 @@ from nnfuzz.operators.families.composite import Composite
 from nnfuzz.operators.operator import ConstraintError, OpSpec
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.reduction.information import Explained, differences
+from nnfuzz.reduction.simplicity import declaration
 from nnfuzz.reduction.subject import Inapplicable, Subject, rebuilt, restricted
 from nnfuzz.reduction.values import simpler_values
 from nnfuzz.triage.general import schema_defaults, shared_attribute
@@ -110,10 +111,16 @@ def family_of(hypothesis: Hypothesis, subject: Subject) -> Hypothesis:
     """The claim that operators share whose code has one cause, such as for "Softmax ignores axis".
 
     It is about the attribute alone if ONNX has one of that meaning, and else about the class that
-    declares it; about the class that takes any number of operands where these are ignored; about no
+    declares it; about the class that takes any number of operands where these are ignored; about
+    the class that says what shape a result has where axes of size 1 are other ones; about no
     operator where several together round. Other hypotheses stay.
     """
     nodes = subject.graph.nodes
+    if hypothesis.claim is Claim.AXES:
+        classes = type(nodes[-1].op).__mro__
+        shaping = next(cls for cls in classes if "type_transfer" in vars(cls))
+        own = shaping is classes[0]
+        return hypothesis if own else replace(hypothesis, subject=shaping.__name__)
     if hypothesis.claim is Claim.ROUNDS and len(nodes) > 1:
         return replace(hypothesis, subject="a fusion")
     if hypothesis.claim is not Claim.IGNORES:
@@ -334,9 +341,14 @@ def _roundings(subject: Subject) -> Iterator[tuple[Hypothesis, Subject]]:
 
 
 def _others(op: OpSpec, name: str, value: Any, usual: object) -> list[object]:
-    """What an attribute may be taken for: its default in ONNX, or something simpler."""
+    """What an attribute may be taken for: its default in ONNX, the other side of a switch, or
+    something simpler.
+    """
     default = [] if usual is None or usual == value else [usual]
-    return default + [v for v in simpler_values(op, name, value) if v != usual]
+    options = getattr(declaration(op, name), "options", None)
+    switched_off = value == 0 and isinstance(options, tuple) and {*options} == {0, 1}
+    others = [1] if switched_off else simpler_values(op, name, value)
+    return default + [v for v in others if v != usual]
 
 
 def _made(

@@ -253,6 +253,7 @@ class CaseGenerator:
             if twin is not None:
                 graph, searched = twin.graph, _with_values(searched, twin)
                 case.graph = written = graph.view()
+            traced = searched.inputs  # PyTorch refuses to compute with some edge values
             if self.config.edges:
                 searched = _at_edges(graph, random.Random(rng.random()), searched)
             with case.phase("export"):
@@ -260,7 +261,7 @@ class CaseGenerator:
                     cause = ExporterDied(*died)
                     raise ExportError(exporter, self.config.opset, cause) from cause
                 export = self._exporters[exporter].export
-                model = export(graph, searched.weights, searched.inputs, self.config.opset)
+                model = export(graph, searched.weights, traced, self.config.opset)
                 plain = b""
                 if exporter == DIRECT and isinstance(id_, Numbered):
                     model, plain, exporter = self._rewritten(model, id_.index)

@@ -92,15 +92,17 @@ def saturated(wrong: WrongOutput, dtype: str) -> bool:
 
 
 def swamped(wrong: WrongOutput, dtype: str, largest: float) -> bool:
-    """Whether NaN or Inf is there beside a large float that the failure needs: where 1 is added to
-    the square of that, a third of the digits of 1 is left at most. What loses some of them loses
-    all at worst.
+    """Whether NaN or Inf is in the place of a number, beside a large float that the failure needs:
+    where 1 is added to the square of that, a third of the digits of 1 is left at most. What loses
+    some of them loses all at worst.
     """
     try:
-        unit = DType(dtype).unit_roundoff
+        unit, expected = DType(dtype).unit_roundoff, float(_worst(wrong)[0])
     except ValueError:
         return False
-    return wrong.kind == "nonfinite" and bool(unit) and largest >= unit ** (-1 / 3)
+    if wrong.kind != "nonfinite" or not math.isfinite(expected):
+        return False
+    return bool(unit) and largest >= unit ** (-1 / 3)
 
 
 def compares_low_words(wrong: WrongOutput, dtype: str, operands: Sequence[int] = ()) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.attention import MaskedSoftmax
 from nnfuzz.operators.families.composite import Composite, Moves
+from nnfuzz.operators.families.quantized import BYTES, SCALES
 from nnfuzz.operators.operator import ANY_RANGE, In, operator
 
 from ..arithmetic import Add
@@ -19,6 +21,7 @@ from ..attention import Attention
 from ..linalg import MatMul
 from ..rotary import ANGLES, RotaryEmbedding
 from .activation import RARE
+from .products import COLUMNS, SCALE, MatMulIntegerToFloat
 
 FLOAT = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 HEADS = Choice((1, 2, 3, 4))
@@ -195,7 +198,7 @@ class PackedAttention(Composite):
     name = "com.microsoft.Attention"
     since = 13
     weight = RARE
-    inputs = (
+    inputs: ClassVar[tuple[In, ...]] = (
         In("T", FLOAT, (3, 3)),
         In("T", ranks=(2, 2), weight=True),
         In("T", ranks=(1, 1), weight=True),
@@ -204,7 +207,7 @@ class PackedAttention(Composite):
     scale = Choice((None, None, 1.0, 0.5))
     unidirectional = Choice((0, 1))
 
-    def requires(self, x, weights, bias):
+    def requires(self, x, weights, bias, *params):
         yield weights.shape[0] == x.shape[2]
         yield weights.shape[1] % (3 * self.num_heads) == 0
         yield bias.shape[0] == weights.shape[1]
@@ -227,8 +230,11 @@ class PackedAttention(Composite):
         return 2 * x.elements * weights.shape[1] + 4 * x.elements * x.shape[1]
 
     def compose(self, apply, x, weights, bias):
-        size = weights.shape[1] // 3
-        whole = apply(Add(), apply(MatMul(), x, weights), bias)
+        return self._attended(apply, apply(Add(), apply(MatMul(), x, weights), bias))
+
+    def _attended(self, apply, whole):
+        """Attention of queries, keys and values that stand beside each other."""
+        size = whole.shape[2] // 3
         parts = [apply(Moves(lambda t, i=i: t.narrow(2, i * size, size)), whole) for i in range(3)]
         attends = Attention(
             kv_heads=self.num_heads,
@@ -241,6 +247,72 @@ class PackedAttention(Composite):
         )
         return attends.compose(apply, *parts)
 
+    def _written(self):
+        names = ("num_heads", "scale", "unidirectional")
+        return {name: getattr(self, name) for name in names}
+
     def onnx(self, emit, *values):
-        said = {"num_heads": self.num_heads, "scale": self.scale}
-        return emit(self.name, *values, unidirectional=self.unidirectional, **said)
+        return emit(self.name, *values, **self._written())
+
+
+@operator
+class QuantisedAttention(PackedAttention):
+    """Attention of a tensor of bytes to itself, whose weights are bytes as well.
+
+    Behind the bias come scales of both, and maybe zero points. Source: com.microsoft.QAttention-1.
+    """
+
+    name = "com.microsoft.QAttention"
+    weight = 4 * RARE  # few values are bytes
+    inputs = (
+        In("A", (DType.UINT8,), (3, 3)),
+        In("B", BYTES, (2, 2), weight=True),
+        In("S", (DType.FLOAT32,), (1, 1), weight=True),
+        SCALE,
+        SCALE,
+        In("A", ranks=(0, 1), weight=True),
+        In("B", ranks=(0, 1), weight=True),
+    )
+    variadic = (5, 7)
+    output = "S"
+    valid = (None, None, None, SCALES, SCALES)
+    columns = COLUMNS
+
+    def by_role(self, role, inputs):
+        """The parameters of the weights, for the choice of `columns`."""
+        return inputs[4:5]
+
+    def _column_shape(self, weights):
+        return weights[1:] if self.columns else ()
+
+    def requires(self, x, weights, bias, *params):
+        yield from super().requires(x, weights, bias)
+        yield from (t.rank == 0 for t in params[::2])
+        for t in params[1::2]:
+            yield t.rank == self.columns
+            yield from (n == weights.shape[1] for n in t.shape)
+
+    def type_transfer(self, x, weights, bias, *_):
+        return [TensorType(bias.dtype, (*x.shape[:2], weights.shape[1] // 3))]
+
+    def complete(self, draw, first, dtypes):
+        return self._typed(super().complete(draw, first, dtypes[:3]), dtypes)
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        return self._typed(super().infer_input_types(draw, first, dtypes[:3], output), dtypes)
+
+    def _typed(self, own, dtypes):
+        column = self._column_shape(own[1].shape)
+        shapes = ((), column, (), column)
+        return [*own, *(TensorType(d, s) for d, s in zip(dtypes[3:], shapes))]
+
+    def cost(self, x, weights, *_):
+        return super().cost(x, weights, None)
+
+    def compose(self, apply, x, weights, bias, *params):
+        product = MatMulIntegerToFloat(columns=self.columns, listed=0)
+        return self._attended(apply, apply(Add(), apply(product, x, weights, *params), bias))
+
+    def onnx(self, emit, x, weights, bias, scale, other, *zeros):
+        given = (x, weights, bias, scale, other, "", *zeros)
+        return emit(self.name, *given, **self._written())

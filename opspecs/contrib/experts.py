@@ -89,7 +89,7 @@ class Mixture(Composite):
     weight = RARE
     per = Choice((1, 2, 2, 3))
     activation = Choice(KINDS)
-    normalises = Choice((0, 1))
+    normalize_routing_weights = Choice((0, 1))
     alpha = Choice((1.0, 1.702))
     beta = Choice((0.0, 1.0))
     limit = Choice((None, None, 1.0, 7.0))
@@ -122,7 +122,7 @@ class Mixture(Composite):
         """
         likely = apply(Softmax(axis=-1), router)
         shares = apply(Mul(), likely, apply(Preferred(self.per), likely))
-        if self.normalises:
+        if self.normalize_routing_weights:
             shares = apply(Div(), shares, apply(SUMMED, shares))
         return apply(Moves(lambda t: t.t().unsqueeze(-1)), shares)
 
@@ -144,7 +144,7 @@ class Mixture(Composite):
     def shared_attributes(self):
         """The attributes that both operators have."""
         found = {"k": self.per, "activation_type": self.activation}
-        found["normalize_routing_weights"] = self.normalises
+        found["normalize_routing_weights"] = self.normalize_routing_weights
         if self.activation == "swiglu":
             found |= {"swiglu_fusion": 1, "activation_alpha": self.alpha}
             found |= {"activation_beta": self.beta, "swiglu_limit": self.limit}
@@ -297,7 +297,7 @@ WAIVERS = {
             "onnxruntime",
             "is wrong in float16 where weights of experts are not normalised (onnxruntime 1.31)",
             "ContribOperators.md: normalize_routing_weights: Whether to normalize routing weights",
-            where=lambda op, x, *_: not op.normalises and x.dtype is DType.FLOAT16,
+            where=lambda op, x, *_: not op.normalize_routing_weights and x.dtype is DType.FLOAT16,
         ),
     ),
     QMoE.name: (
@@ -305,7 +305,9 @@ WAIVERS = {
             "onnxruntime",
             "normalises the weights of experts whatever the attribute says (onnxruntime 1.31)",
             "ContribOperators.md: normalize_routing_weights: Whether to normalize routing weights",
-            where=lambda op, x, router, *_: not op.normalises and op.per < router.shape[1],
+            where=lambda op, x, router, *_: (
+                not op.normalize_routing_weights and op.per < router.shape[1]
+            ),
         ),
     ),
 }

@@ -202,6 +202,37 @@ class QGemm(TimesMatrix, Requantised):
         In("A", ranks=(0, 1), weight=True),
     )
     output = "A"
+    transB = Choice((0, 1), default=0)
+
+    def _turned(self, shape):
+        """The shape of b as it is multiplied, or as it is stored."""
+        return (shape[1], shape[0]) if self.transB else shape
+
+    def _as_factor(self, b):
+        return b.with_shape(self._turned(b.shape))
+
+    def multiplies(self, a, b):
+        yield from super().multiplies(a, self._as_factor(b))
+
+    def product_shape(self, a, b):
+        return super().product_shape(a, self._as_factor(b))
+
+    def right_shape(self, draw, a):
+        return self._turned(super().right_shape(draw, a))
+
+    def operand_shapes(self, draw, first, out):
+        a, b = super().operand_shapes(draw, first, out)
+        return a, self._turned(b)
+
+    def param_shape(self, role, a, b):
+        return super().param_shape(role, a, self._as_factor(b))
+
+    def on_operand(self, role, param, operand):
+        found = super().on_operand(role, param, operand)
+        return found.unsqueeze(-1) if role == "q" and self.transB and found.dim() else found
+
+    def multiply(self, a, b):
+        return super().multiply(a, b.t() if self.transB else b)
 
     def onnx(self, emit, *values):
-        return emit(self.name, *values)
+        return emit(self.name, *values, transB=self.transB)

@@ -142,6 +142,7 @@ class Binarizer(Increasing):
     inputs = (In("T", (DType.FLOAT32,)),)
     threshold = Choice((0.0, 0.0, 0.5, -1.25, 2.0))
     within = (0, 1)
+    carries_nan = False  # the documentation does not say what NaN becomes
 
     def torch(self, x):
         return (x > self.threshold).to(x.dtype)

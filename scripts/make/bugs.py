@@ -68,6 +68,10 @@ SECTIONS = (
         ("onnxruntime",),
         {
             "nnfuzz fuzz -b onnxruntime": "CPU, by `nnfuzz fuzz -b onnxruntime`.",
+            "nnfuzz fuzz -b onnxruntime --domains com.microsoft,ai.onnx.ml": (
+                "Operators of com.microsoft and ai.onnx.ml, as their documentation has them, by "
+                "`nnfuzz fuzz -b onnxruntime --domains com.microsoft,ai.onnx.ml`:"
+            ),
             "nnfuzz fuzz -b onnxruntime --set quantize=1": (
                 "[Quantised twins](rooms/quantize.md), by "
                 "`nnfuzz fuzz -b onnxruntime --set quantize=1`:"

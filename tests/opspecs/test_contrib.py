@@ -157,10 +157,10 @@ MIXED = {"alpha": 1.0, "beta": 0.0, "limit": None}
 def test_a_token_goes_through_the_experts_that_the_router_prefers():
     x, router = torch.ones(1, 1), torch.tensor([[2.0, 0.0, 2.0]])
     first, second = torch.ones(3, 1, 1), torch.tensor([1.0, 100.0, 3.0]).reshape(3, 1, 1)
-    mixture = op("MoE", per=2, activation="relu", normalises=1, **MIXED)
+    mixture = op("MoE", per=2, activation="relu", normalize_routing_weights=1, **MIXED)
     (y,) = mixture.torch(x, router, first, second)
     assert y.tolist() == [[2.0]]
-    mixture = op("MoE", per=2, activation="relu", normalises=0, **MIXED)
+    mixture = op("MoE", per=2, activation="relu", normalize_routing_weights=0, **MIXED)
     (y,) = mixture.torch(x, router, first, second)
     share = math.exp(2) / (2 * math.exp(2) + 1)
     assert y.item() == pytest.approx(4 * share)
@@ -171,7 +171,7 @@ def test_pairs_of_neighbours_are_gate_and_line():
     x, router = torch.ones(1, 1), torch.zeros(1, 1)
     first, second = torch.tensor([[[1.0], [2.0]]]), torch.ones(1, 1, 1)
     gates = {"alpha": 1.0, "beta": 1.0, "limit": None}
-    mixture = op("MoE", per=1, activation="swiglu", normalises=1, **gates)
+    mixture = op("MoE", per=1, activation="swiglu", normalize_routing_weights=1, **gates)
     (y,) = mixture.torch(x, router, first, second)
     assert y.item() == pytest.approx(3 / (1 + math.exp(-1)))
 
@@ -209,3 +209,62 @@ def test_an_embedding_is_the_normalised_sum_of_rows():
     y, total = embedding.torch(torch.tensor([[1, 0]]), words, places, one, zero)
     assert total.tolist() == [[[5.0, 1.0], [1.0, 3.0]]]
     assert torch.allclose(y, torch.tensor([[[1.0, -1.0], [-1.0, 1.0]]]))
+
+
+def test_a_quantised_product_may_have_its_second_factor_transposed():
+    """(3 - 1) * (5 - 4) + (2 - 1) * (7 - 6) = 3, plus 1, in steps of a half, from 10."""
+    a, b = torch.tensor([[3, 2]], dtype=torch.uint8), torch.tensor([[5, 7]], dtype=torch.uint8)
+    (sa, sb, sy), (za, zy) = scalars(1.0, 0.5, 1.0), scalars(1, 10, dtype=torch.uint8)
+    bias, zb = torch.tensor([1], dtype=torch.int32), torch.tensor([4], dtype=torch.uint8)
+    gemm = op("QGemm", columns=1, listed=0, transB=1)
+    y = gemm.torch(a, sa, za, b, sb.reshape(1), zb, bias, sy, zy)
+    assert y.tolist() == [[10 + round((2 * 1 + 1 * 3 + 1) * 0.5)]]
+
+
+def test_attention_of_bytes_has_the_values_that_come_of_their_codes():
+    """One token: the result is the value, (4 - 1) * (2 - 0) * 0.5 * 0.25, plus the bias."""
+    attention = op("QAttention", num_heads=1, scale=None, unidirectional=0, columns=0)
+    x, w = torch.full((1, 1, 1), 4, dtype=torch.uint8), torch.full((1, 3), 2, dtype=torch.int8)
+    zero = torch.tensor(1, dtype=torch.uint8)
+    (y,) = attention.torch(x, w, torch.tensor([9.0, 9.0, 1.0]), *scalars(0.5, 0.25), zero)
+    assert y.tolist() == [[[1.75]]]
+
+
+def test_the_first_and_last_samples_of_a_crop_are_its_corners():
+    x = torch.arange(12.0).reshape(1, 1, 3, 4)
+    boxes = torch.tensor([[0.0, 0.0, 1.0, 1.0], [0.5, 0.0, 1.5, 1.0]])
+    images = torch.zeros(2, dtype=torch.int32)
+    crop = op("CropAndResize", mode="bilinear", size=(2, 3), extrapolation=-1.0)
+    y = crop.torch(x, boxes, images)
+    assert y[:, 0].tolist() == [[[0.0, 1.5, 3.0], [8.0, 9.5, 11.0]], [[4.0, 5.5, 7.0], [-1.0] * 3]]
+    nearest = op("CropAndResize", mode="nearest", size=(2, 2), extrapolation=0.0)
+    box = torch.tensor([[0.2, 0.2, 0.8, 0.8]])
+    assert nearest.torch(x, box, images[:1])[0, 0].tolist() == [[1.0, 2.0], [9.0, 10.0]]
+
+
+def test_a_sample_at_the_edge_of_the_image_is_not_compared():
+    x = torch.ones(1, 1, 4, 4)
+    crop = op("CropAndResize", mode="bilinear", size=(2, 2), extrapolation=5.0)
+    exact = [Interval(t, t) for t in (x, torch.tensor([[0.0, 0.25, 1.0, 0.5]]))]
+    images = torch.zeros(1, dtype=torch.int32)
+    (y,) = crop.decided(2.0**-24, *exact, Interval(images, images))
+    assert y.mask()[0, 0].tolist() == [[False, False], [True, True]]
+    assert bool(((y.lo <= 1) & (y.hi >= 1)).all())
+
+
+def test_an_inverse_is_bounded_where_its_matrix_is_uncertain():
+    x = torch.tensor([[2.0, 0.5], [0.25, 1.0]], dtype=torch.float64)
+    inverse, e = op("Inverse"), 0.01
+    (y,) = inverse.interval(Interval(x - e, x + e))
+    for signs in np.ndindex(2, 2, 2, 2):
+        moved = inverse.torch(x + e * (2 * torch.tensor(signs).reshape(2, 2) - 1))
+        assert bool(((y.lo <= moved) & (moved <= y.hi)).all())
+    assert bool((y.hi - y.lo < 0.1).all())
+    (lost,) = inverse.interval(Interval(x - 1, x + 1))
+    assert bool(lost.mask().all())
+
+
+def test_distinct_elements_are_in_order_of_occurrence():
+    y, places, counts = op("Unique", axis=None, sorted=0).torch(torch.tensor([2.0, 1.0, 1.0, 3.0]))
+    assert y.tolist() == [2.0, 1.0, 3.0, 0.0]
+    assert (places.tolist(), counts.tolist()) == ([0, 1, 1, 2], [1, 2, 1, 0])

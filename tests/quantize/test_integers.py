@@ -27,6 +27,13 @@ def matmul() -> Graph:
     return build(types, [("y", op("MatMul"), ("x", "w"))], ("w",))
 
 
+def gemm(*biases: str, **changes: float) -> Graph:
+    given = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 1, **changes}
+    types = {"x": IMAGE.with_shape((5, 8)), "w": IMAGE.with_shape((3, 8))}
+    types |= {name: IMAGE.with_shape((3,)) for name in biases}
+    return build(types, [("y", op("Gemm", **given), tuple(types))], ("w", *biases))
+
+
 def of(spec: OpSpec, *names: str) -> Graph:
     return build(dict.fromkeys(names, IMAGE), [("y", spec, names)])
 
@@ -36,6 +43,8 @@ def of(spec: OpSpec, *names: str) -> Graph:
     [
         (conv(), "QLinearConv"),
         (matmul(), "QLinearMatMul"),
+        (gemm(), "com.microsoft.QGemm"),
+        (gemm("b", transB=1), "com.microsoft.QGemm"),
         (of(op("Add"), "a", "b"), "com.microsoft.QLinearAdd"),
         (of(op("Concat", axis=1), "a", "b"), "com.microsoft.QLinearConcat"),
         (of(op("Sigmoid"), "x"), "com.microsoft.QLinearSigmoid"),
@@ -63,6 +72,7 @@ def test_dynamic_quantisation_is_near_the_floats(graph, kind):
 def test_what_has_no_version_on_codes_is_left_to_other_forms():
     graph = of(op("Tanh"), "x")
     assert written(graph, on_codes, range(3)) == written(graph, dynamically, range(3)) == []
+    assert written(gemm(alpha=2.0), on_codes, range(3)) == []
 
 
 def test_refused_signatures_are_not_used():

@@ -132,6 +132,25 @@ def test_an_attribute_belongs_to_the_class_that_declares_it():
     assert one.subject not in ("", *names)
 
 
+def test_operators_whose_shapes_come_of_one_class_lose_axes_for_one_cause():
+    names = ("ReduceL1", "ReduceLogSumExp")
+    claims = [Hypothesis(Claim.AXES, name, "loses") for name in names]
+    reduced = {"axes": (0,), "keepdims": 1}
+    one, other = (family_of(claim, subject(claim.subject, X, **reduced)) for claim in claims)
+    assert one == other and one.subject not in names
+    alone = Hypothesis(Claim.AXES, "Transpose", "moves")
+    assert family_of(alone, subject("Transpose", X, perm=(1, 0))) == alone
+
+
+def test_a_switch_that_is_off_may_be_taken_for_one_that_is_on():
+    x, router = np.ones((1, 1), np.float32), np.array([[1.0, 0.0]], np.float32)
+    weights = np.array([[[1.0]], [[3.0]]], np.float32)
+    options = {"alpha": 1.0, "beta": 0.0, "limit": None, "activation": "relu", "per": 1}
+    named = "com.microsoft.MoE"
+    made = subject(named, x, router, weights, weights, **options, normalize_routing_weights=0)
+    assert consistent(made, {"y": x}) == [f"{named} ignores normalize_routing_weights"]
+
+
 def test_infinities_are_explained_where_the_subject_is_at_edges():
     x = np.array([np.inf, -np.inf, np.inf, -np.inf], np.float32)
     made = replace(subject("Neg", x), edges=True)

@@ -176,7 +176,7 @@ def touched(mask: Tensor | None, axes: Sequence[int], keepdims: int) -> Tensor |
     """The output elements of a reduction that depend on an element of the mask."""
     if mask is None or not axes:
         return mask
-    return mask.byte().amax(tuple(axes), keepdim=bool(keepdims)).bool()
+    return mask.any(tuple(axes), keepdim=bool(keepdims))
 
 
 def reversed_order(x: Tensor) -> Tensor:
