@@ -1,4 +1,4 @@
-"""Which opsets a release of a compiler takes, asked by running the plainest model."""
+"""Which opsets a compiler takes, asked by running the plainest model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from nnfuzz.backend.runner import BackendRunner
 
 
-def newest_opset(runner: BackendRunner, opsets: Iterable[int]) -> int | None:
+def first_taken(runner: BackendRunner, opsets: Iterable[int]) -> int | None:
     """The first of some opsets of which the compiler runs a model, at the IR version that goes
     with it; None if it is none of them. Raises: RunnerError.
     """

@@ -23,6 +23,7 @@ from nnfuzz.generate.catalog import signature_key
 from nnfuzz.ir.opset_imports import domain_version
 from nnfuzz.materialize.emit import OPSETS
 from nnfuzz.materialize.errors import GraphFault
+from nnfuzz.materialize.older import WHOLE
 from nnfuzz.materialize.protos import type_name
 from nnfuzz.operators.draw import Draw, Sizes
 from nnfuzz.operators.operator import OpSpec, dtypes_of
@@ -61,9 +62,11 @@ def legal_signatures(spec: type[OpSpec]) -> list[SignatureTypes]:
 
 
 def legal_opsets(spec: type[OpSpec], signature: SignatureTypes) -> list[int]:
-    """The opsets within reach of direct emission at which a signature has a valid model."""
+    """The opsets within reach of direct emission at which every instance of a signature has a valid
+    model, if any has; before WHOLE some instances have none.
+    """
     key = signature_key(spec, *signature)
-    opsets = range(OPSETS[0], OPSETS[1] + 1)
+    opsets = range(WHOLE, OPSETS[1] + 1)
     return [o for o in opsets if _judged(spec, o)[key]]  # type: ignore[arg-type]
 
 
@@ -91,7 +94,7 @@ def _legal(spec: type[OpSpec], opset: int, release: str | None) -> list[bool]:
     lacking = missing(release)
     judge = (
         _Schema(spec, opset, lacking)
-        if names_one_operator(spec)
+        if names_one_operator(spec) and opset >= WHOLE
         else _Lowering(spec, opset, lacking)
     )
     return [judge.admits(signature) for signature in signatures]
@@ -198,15 +201,26 @@ class _Lowering:
         except (GraphFault, ArithmeticError, LookupError, TypeError, ValueError):
             pass
         own = self._instance(signature)
-        return own is None or self._typed(own)
+        try:
+            return own is None or self._typed(own)
+        except GraphFault:
+            if self.opset < WHOLE:  # it has no form there
+                return False
+            raise
 
     def _variants(self, signature: SignatureTypes) -> list[OpInstance]:
         by_lowering: dict[tuple[str, ...], OpInstance] = {}
         for _ in range(DRAWS):
             instance = self._instance(signature)
-            if instance is not None:
+            if instance is None:
+                continue
+            try:
                 lowered = tuple(node.op_type for node in self.model(instance).graph.node)
-                by_lowering.setdefault(lowered, instance)
+            except GraphFault:
+                if self.opset < WHOLE:  # another instance may have a form there
+                    continue
+                raise
+            by_lowering.setdefault(lowered, instance)
         return list(by_lowering.values())
 
     def _instance(self, signature: SignatureTypes) -> OpInstance | None:

@@ -12,7 +12,7 @@ from typing import Any
 from packaging.version import Version
 
 from nnfuzz.backend.contract import meant, suggest
-from nnfuzz.backend.opsets import newest_opset
+from nnfuzz.backend.opsets import first_taken
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec, plugin_name
 from nnfuzz.backend.runner import BackendRunner, RunnerError, usable
 from nnfuzz.backend.target import DIRECT, ONNX
@@ -21,7 +21,14 @@ from nnfuzz.generate.large import SHARES, large_share
 from nnfuzz.invalid.fault import NODES, SIZES
 from nnfuzz.library.domains import chosen_domains
 from nnfuzz.library.steps import Note, ignore
-from nnfuzz.materialize.opsets import MIXED, OPSETS, default_opset, opset_range, opsets_up_to
+from nnfuzz.materialize.opsets import (
+    MIXED,
+    OPSETS,
+    READ_FROM,
+    default_opset,
+    opset_range,
+    opsets_up_to,
+)
 from nnfuzz.operators.motif_file import motif_files
 from nnfuzz.records.config import CampaignConfig, ConfigError, processes
 from nnfuzz.testcase.case import CaseConfig
@@ -133,7 +140,7 @@ def make_config(
     case["plugins"] = tuple(plugin_name(path) for path in plugins)
     opsets = {name: choose_opset(registry, specs, opset, name) for name in names}
     if not opset and "opsets" not in case and _draws_opsets(registry, specs, case):
-        case["opsets"] = opsets_up_to(opsets)
+        case["opsets"] = opsets_up_to(opsets, _oldest_taken(registry, specs, note))
     case["onnx_release"] = onnx_release(registry, specs)
     taken = {spec.label: registry.get(spec.name).domains for spec in specs}
     case["domains"] = chosen_domains(taken, case)
@@ -289,10 +296,25 @@ def _newest_taken(registry: BackendRegistry, spec: BackendSpec, newest: int) -> 
         return newest
     oldest = min(lowest for lowest, _ in OPSETS.values())
     with BackendRunner(spec, registry) as runner:
-        taken = newest_opset(runner, range(newest, oldest - 1, -1))
+        taken = first_taken(runner, range(newest, oldest - 1, -1))
     if taken is None:
         raise ConfigError(f"{spec} takes no model of the opsets {oldest} to {newest}")
     return taken
+
+
+def _oldest_taken(registry: BackendRegistry, specs: Specs, note: Note) -> int:
+    """The oldest opset that all backends take which read ONNX, found by running models.
+
+    Raises: RunnerError.
+    """
+    oldest, _ = opset_range(DIRECT)
+    for spec in (spec for spec in specs if _form(registry, spec) == ONNX):
+        with BackendRunner(spec, registry) as runner:
+            taken = first_taken(runner, range(oldest, READ_FROM)) or READ_FROM
+        if taken > oldest:
+            note(f"{spec.label} takes models from opset {taken} on")
+        oldest = max(oldest, taken)
+    return oldest
 
 
 def default_processes(backends: int) -> dict[str, int]:

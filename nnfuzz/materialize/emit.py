@@ -11,7 +11,7 @@ import onnx
 from onnx import numpy_helper
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.ir.graph import Graph, Node
+from nnfuzz.ir.graph import Graph, Node, Value, pruned
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import older, protos
 from nnfuzz.materialize.errors import GraphFault, OpsetError
@@ -52,7 +52,9 @@ class Emitter:
     def _older(
         self, op_type: str, inputs: Sequence[str], outputs: int, attributes: Mapping[str, Any]
     ) -> str | tuple[str, ...]:
-        """Raises: KeyError where the form of an old opset needs what is not known."""
+        """Raises: LookupError where the form of an old opset needs what is not known, or there is
+        none.
+        """
         axis = attributes.get("axis", -1)
         if op_type in older.FLATTENING and axis != -1:
             order = older.exchanged_with_last(axis, self.type(inputs[0]).rank)
@@ -61,8 +63,11 @@ class Emitter:
             first = self("Transpose", inputs[0], perm=order)
             made = self._node(op_type, [str(first)], 1, {**attributes, "axis": -1})
             return self("Transpose", str(made), perm=order)
-        own = older.with_attribute(op_type, inputs, attributes, self._numbers.__getitem__)
-        return self._node(op_type, own[0], outputs, own[1])
+        number, opset = lambda name: self._numbers[name].reshape(-1), self.opset
+        kept, given = older.with_attribute(op_type, inputs, attributes, opset, number)
+        if opset < older.WHOLE:
+            given = older.checked(op_type, _trimmed(kept), given, opset, self._types.__getitem__)
+        return self._node(op_type, kept, outputs, given)
 
     def _node(
         self, op_type: str, inputs: Sequence[str], outputs: int, attributes: Mapping[str, Any]
@@ -212,6 +217,40 @@ def emit_model(
         constants = [c for c in constants if c.name in read]
     proto.initializer.extend(constants)
     return protos.model(proto, opset)
+
+
+def writable_part(graph: Graph, opset: int) -> Graph:
+    """The graph without the nodes that an opset cannot say; what they computed becomes an input.
+
+    The result may have no nodes.
+    """
+    if opset >= older.WHOLE:
+        return graph
+    types = {name: value.type for name, value in graph.values.items()}
+    lost = [node for node in graph.nodes if not _is_writable(node, types, opset)]
+    if not lost:
+        return graph
+    made = {name for node in lost for name in node.outputs}
+    kept = [node for node in graph.nodes if not made.intersection(node.outputs)]
+    used = dict.fromkeys(name for node in kept for name in node.inputs)
+    ends = [name for node in kept for name in node.outputs if name not in used]
+    outputs = dict.fromkeys([*(name for name in graph.outputs if name not in made), *ends])
+    inputs = [*graph.inputs, *(name for name in used if name in made)]
+    part = pruned(graph.values, kept, inputs, graph.weights, outputs)
+    part.prescribed = {name: r for name, r in graph.prescribed.items() if name in part.values}
+    return part
+
+
+def _is_writable(node: Node, types: Mapping[str, TensorType], opset: int) -> bool:
+    """Whether the lowering of a node exists at an opset, with these types."""
+    values = {name: Value(name, types[name]) for name in (*node.inputs, *node.outputs)}
+    inputs = list(dict.fromkeys(node.inputs))
+    try:
+        model = emit_model(Graph(values, [node], inputs, [], [*node.outputs]), {}, opset)
+        onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
+    except (GraphFault, OpsetError, onnx.shape_inference.InferenceError):
+        return False
+    return True
 
 
 def _not_inferred(graph: Graph) -> list[str]:

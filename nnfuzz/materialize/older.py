@@ -1,37 +1,136 @@
-"""How nodes are written for opsets before 13, where some operands were still attributes."""
+"""How nodes are written for opsets before 13, and which ones cannot be written there.
+
+Operator specs lower themselves to opset 13 and later. For an older opset, operands become the
+attributes that they were; below WHOLE, where operators lacked more than that, a node is held
+against the schema of its opset, and what it cannot say is an error.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from onnx import defs, helper
+
+from nnfuzz.ir.types import TensorType
+
 CHANGED = 13
 """The opset from which on nodes are as operator specs lower them."""
-WERE_ATTRIBUTES: Mapping[str, str] = {
-    "Squeeze": "axes",
-    "Unsqueeze": "axes",
-    "ReduceSum": "axes",
-    "Split": "split",
+WHOLE = 11
+"""The opset from which on every spec that has it can be written with all of its attributes, but for
+those of `CHANGED`."""
+WERE_ATTRIBUTES: Mapping[str, tuple[int, tuple[str, ...]]] = {
+    "Squeeze": (13, ("axes",)),
+    "Unsqueeze": (13, ("axes",)),
+    "ReduceSum": (13, ("axes",)),
+    "Split": (13, ("split",)),
+    "Clip": (11, ("min", "max")),
+    "Pad": (11, ("pads", "value")),
+    "TopK": (10, ("k",)),
+    "Slice": (10, ("starts", "ends", "axes")),
 }
-"""Operator -> the attribute that its second input was."""
+"""Operator -> the opset from which on operands after the first are operands, and the attributes
+that they were before."""
 FLATTENING = frozenset({"Softmax", "LogSoftmax", "Hardmax"})
 """Operators that worked on all axes from `axis` on; of the last axis they mean the same."""
+_MEANS_OTHERWISE = {"Scan": 9, "Resize": 11, "OneHot": 11, "Dropout": 12}
+"""Operators that meant something else, or less, before an opset, without another signature."""
+_OF_EQUAL_SHAPES = {"Sum": 8, "Max": 8, "Min": 8, "Mean": 8}
+"""Operators whose operands have equal shapes before an opset."""
+
+
+class NotWritten(LookupError):
+    """A node that an old opset cannot say."""
 
 
 def with_attribute(
     operator: str,
     inputs: Sequence[str],
     attributes: Mapping[str, Any],
-    number: Callable[[str], Iterable[int]],
+    opset: int,
+    number: Callable[[str], Iterable[float]],
 ) -> tuple[Sequence[str], Mapping[str, Any]]:
-    """The inputs and attributes of a node where a constant input becomes an attribute.
+    """The inputs and attributes of a node where constant inputs become attributes.
 
-    number: the value of a constant by its name; raises KeyError for any other value.
+    number: the elements of a constant by its name; raises KeyError for any other value.
+    Raises: NotWritten where an input has no place among the attributes.
     """
-    name = WERE_ATTRIBUTES.get(operator)
-    if name is None or len(inputs) < 2 or not inputs[1]:
+    since, names = WERE_ATTRIBUTES.get(operator, (0, ()))
+    if opset >= since:
         return inputs, attributes
-    return inputs[:1], {**attributes, name: [int(n) for n in number(inputs[1])]}
+    given = dict(zip(names, inputs[1:]))
+    steps = inputs[4] if operator == "Slice" and len(inputs) > 4 else ""
+    if steps and set(number(steps)) != {1}:
+        raise NotWritten("Slice has no steps")
+    kinds = defs.get_schema(operator, opset, "").attributes
+    made = {name: _value(kinds[name], [*number(v)]) for name, v in given.items() if v}
+    if made.get("min", -math.inf) > made.get("max", math.inf):
+        raise NotWritten("Clip does not say which of its bounds counts")
+    return inputs[:1], {**attributes, **made}
+
+
+def _value(attribute: defs.OpSchema.Attribute, numbers: Sequence[float]) -> Any:
+    """The numbers as the value of an attribute of that type."""
+    types = defs.OpSchema.AttrType
+    if attribute.type == types.INTS:
+        return [int(n) for n in numbers]
+    return int(numbers[0]) if attribute.type == types.INT else float(numbers[0])
+
+
+def checked(
+    operator: str,
+    inputs: Sequence[str],
+    attributes: Mapping[str, Any],
+    opset: int,
+    type_of: Callable[[str], TensorType],
+) -> Mapping[str, Any]:
+    """The attributes of a node as an opset before WHOLE takes them: those that it lacks left out if
+    they have their later default, axes counted from the front.
+
+    type_of: the type of a value; raises KeyError for an unknown one.
+    Raises: NotWritten, KeyError.
+    """
+    if "." in operator:  # of another domain
+        return attributes
+    try:
+        schema = defs.get_schema(operator, opset, "")
+    except defs.SchemaError:
+        raise NotWritten(f"opset {opset} has no {operator}") from None
+    count = len(inputs)
+    if schema.deprecated or not schema.min_input <= count <= schema.max_input:
+        raise NotWritten(f"{operator} of opset {opset} takes no {count} inputs")
+    if opset < _MEANS_OTHERWISE.get(operator, 0):
+        raise NotWritten(f"{operator} means something else at opset {opset}")
+    if opset < _OF_EQUAL_SHAPES.get(operator, 0) and len({type_of(n).shape for n in inputs}) > 1:
+        raise NotWritten(f"{operator} does not broadcast at opset {opset}")
+    given = {name: value for name, value in attributes.items() if value is not None}
+    for name in [name for name in given if name not in schema.attributes]:
+        if not _is_later_default(operator, name, given.pop(name)):
+            raise NotWritten(f"{operator} has no {name} at opset {opset}")
+    for name in given.keys() & {"axis", "axes"}:
+        value = given[name]
+        axes = [value] if name == "axis" else list(value)
+        if min(axes, default=0) < 0:
+            rank = type_of(inputs[0]).rank + (len(axes) if operator == "Unsqueeze" else 0)
+            axes = [axis % rank for axis in axes]
+            given[name] = axes[0] if name == "axis" else axes
+    return given
+
+
+def _is_later_default(operator: str, name: str, value: Any) -> bool:
+    """Whether an attribute that came with a later opset says what nodes without it mean."""
+    attribute = defs.get_schema(operator, WHOLE, "").attributes.get(name)
+    if attribute is None:
+        return False
+    if name == "dilations":
+        return set(value) <= {1}
+    default = attribute.default_value
+    return bool(default.name) and helper.get_attribute_value(default) in (value, _bytes(value))
+
+
+def _bytes(value: Any) -> Any:
+    return value.encode() if isinstance(value, str) else value
 
 
 def exchanged_with_last(axis: int, rank: int) -> list[int] | None:

@@ -9,8 +9,8 @@ OPSETS: Mapping[str, tuple[int, int]] = {
     "torchscript": (13, 20),
     # Beyond 23 its converter leaves some models at 18 without a word.
     "dynamo": (18, 23),
-    # Specs lower to 11 and later; ONNX Runtime 1.31 refuses 27.
-    "direct": (11, 26),
+    # What older opsets than 11 cannot say is cut off; ONNX Runtime 1.31 refuses 27.
+    "direct": (7, 26),
 }
 """Exporter -> lowest and highest opset."""
 
@@ -56,12 +56,15 @@ def opset_range(exporter: str) -> tuple[int, int]:
     return OPSETS[exporter]
 
 
-def opsets_up_to(newest: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
-    """By exporter, all opsets that it writes up to the newest one that is wanted.
+def opsets_up_to(newest: Mapping[str, int], oldest: int = 0) -> dict[str, tuple[int, ...]]:
+    """By exporter, all opsets that it writes from the oldest to the newest one that is wanted.
 
     Raises: KeyError for an unknown exporter.
     """
-    return {name: tuple(range(opset_range(name)[0], last + 1)) for name, last in newest.items()}
+    return {
+        name: tuple(range(max(oldest, opset_range(name)[0]), last + 1))
+        for name, last in newest.items()
+    }
 
 
 def default_opset(exporter: str) -> int:

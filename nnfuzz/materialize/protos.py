@@ -146,5 +146,7 @@ def typed(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def ir_version(opset: int) -> int:
-    """The oldest IR version for an opset, at most what ONNX Runtime loads."""
-    return min(helper.OP_SET_ID_VERSION_MAP["ai.onnx", opset], MAX_IR_VERSION)
+    """The oldest IR version for an opset, at most what ONNX Runtime loads; initializers need not be
+    inputs as well from version 4 on.
+    """
+    return max(4, min(helper.OP_SET_ID_VERSION_MAP["ai.onnx", opset], MAX_IR_VERSION))

@@ -50,8 +50,9 @@ class OpSpec(Typed, Numeric):
     to what stands before the last dot of the name: the domain of `name = "com.microsoft.Gelu"` is
     com.microsoft. Models import version 1 of such a domain."""
 
-    since: ClassVar[int] = 11
-    """The first ai.onnx opset that `onnx` lowers to."""
+    since: ClassVar[int] = 7
+    """The first ai.onnx opset that `onnx` lowers to. Which signatures and instances have a form at
+    opsets before 11 is found by trial (nnfuzz.materialize.older)."""
 
     weight: ClassVar[float] = 1.0
     """How often generation picks the operator, relative to the others."""

@@ -34,9 +34,10 @@ from nnfuzz.ir.sizes import join_copies
 from nnfuzz.ir.support_key import SupportKey, operators_in
 from nnfuzz.ir.view import NO_GRAPH
 from nnfuzz.materialize.dynamic import SizeError, emit_dynamic
+from nnfuzz.materialize.emit import writable_part
 from nnfuzz.materialize.errors import ExporterDied, ExportError, OpsetError
 from nnfuzz.materialize.exporters import Exporter
-from nnfuzz.materialize.older import CHANGED
+from nnfuzz.materialize.older import CHANGED, WHOLE
 from nnfuzz.materialize.opsets import DYNAMIC, exporter_of, opset_of, opset_range
 from nnfuzz.operators.carriers import array
 from nnfuzz.operators.motif import Motif
@@ -223,6 +224,7 @@ class CaseGenerator:
             aimed = targets.focused and not turns
             corpus, target = self._corpus(id_.index), targets.pick(self.seed, turn, aimed)
             sized = not corpus and rng.random() < self.config.dynamic
+            sized = sized and self.config.opset >= WHOLE
             if not corpus and not sized and self._is_large(id_.index):
                 config = replace(config, sizes=LARGE)
             if self.config.edges and rng.random() < EMPTY:
@@ -235,12 +237,16 @@ class CaseGenerator:
                     made = made_by.next(rng, corpus, target, turns)
                     made.graph.verify()
                     graph, exporter = self._sized(made, rng) if sized else self._plain(made)
+                    graph = graph if sized else writable_part(graph, self.config.opset)
                     case.graph = written = graph.view()
                 with case.phase("inputs"):
                     searched = search(graph, random.Random(rng.random()), budget, known=made.known)
-                if isinstance(searched, Found):
+                if isinstance(searched, Found) and graph.nodes:
                     break
                 case.discarded += 1
+            if not graph.nodes:
+                reason = f"no node can be written at opset {self.config.opset}"
+                return case.failed(reason, stage="inputs")
             if isinstance(searched, NotFound):
                 return case.failed(searched.reason, stage="inputs")
             twin = None

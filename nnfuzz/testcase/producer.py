@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +31,7 @@ from nnfuzz.ir.graph import Graph, pruned
 from nnfuzz.ir.support_key import operators_in
 from nnfuzz.materialize.exporters import all_exporters
 from nnfuzz.materialize.module import execute, tensors
+from nnfuzz.materialize.older import WHOLE
 from nnfuzz.materialize.opsets import opset_of, opset_range, writer
 from nnfuzz.operators.carriers import array
 from nnfuzz.operators.mined import all_motifs, check_patterns, mined_motifs
@@ -42,6 +43,9 @@ from nnfuzz.testcase.foreign import computed, with_outputs
 from nnfuzz.testcase.identity import ForeignId, Numbered, Probe, TestId
 from nnfuzz.testcase.invalid import produce_invalid
 from nnfuzz.testcase.seeds import SeedLibrary, digest
+
+OLD = 0.1
+"""Share of the tests whose models have an opset before WHOLE, where opsets are drawn."""
 
 
 class Producer:
@@ -188,12 +192,23 @@ class Producer:
     def generator_for(self, index: int) -> CaseGenerator:
         """The generator that makes the test case of an index."""
         turns = list(self._drawn.values())
-        writers = turns[(self.seed + index) % len(turns)]
-        start = zlib.crc32(f"{self.seed}/{index}/opset".encode()) % len(writers)
-        usual = self._first((*writers[start:], *writers[:start]))
+        writers = self._in_order(turns[(self.seed + index) % len(turns)], index)
+        usual = self._first(writers)
         if usual.config.edges or not self._config.at_edges(self.seed, index):
             return usual
         return self._edged(usual.config.writer) or usual
+
+    def _in_order(self, writers: tuple[str, ...], index: int) -> Iterator[str]:
+        """Writers in the order in which the test case of an index tries them: in a share OLD of the
+        tests those of opsets before WHOLE, which lack many operators, are the first.
+        """
+        old = tuple(name for name in writers if 0 < opset_of(name) < WHOLE)
+        others = tuple(name for name in writers if name not in old)
+        first = zlib.crc32(f"{self.seed}/{index}/old".encode()) / 2**32 < OLD
+        for group in (old, others) if first else (others, old):
+            if group:
+                start = zlib.crc32(f"{self.seed}/{index}/opset".encode()) % len(group)
+                yield from (*group[start:], *group[:start])
 
     def _edged(self, name: str) -> CaseGenerator | None:
         """The generator of a writer's test cases at edges; None if no operator is left for them."""

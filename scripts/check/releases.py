@@ -15,7 +15,7 @@ from collections import Counter
 from itertools import islice
 
 import nnfuzz
-from nnfuzz.backend.opsets import newest_opset
+from nnfuzz.backend.opsets import first_taken
 from nnfuzz.backend.registry import BackendRegistry, RegistryError
 from nnfuzz.backend.releases import environments
 from nnfuzz.backend.runner import BackendRunner, RunnerError
@@ -29,7 +29,7 @@ def check(text: str, registry: BackendRegistry) -> None:
     start, spec = time.monotonic(), registry.parse(text)
     with BackendRunner(spec, registry) as runner:
         versions = ", ".join(f"{name} {told}" for name, told in runner.versions().items())
-        opset = newest_opset(runner, range(26, 12, -1))
+        opset = first_taken(runner, range(26, 12, -1))
     print(f"{text}: {versions}; opset {opset}; {time.monotonic() - start:.0f} s")
     cases = nnfuzz.Generator(seed=0, opset=opset)
     counts: Counter[str] = Counter()
