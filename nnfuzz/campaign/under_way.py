@@ -17,6 +17,8 @@ from nnfuzz.feedback.probe import Prober
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import EventRow
 from nnfuzz.sandbox.events import Reply, Trouble
+from nnfuzz.sandbox.exceptions import described_error
+from nnfuzz.store.database import DAMAGE, StoreError
 from nnfuzz.store.evidence import Evidence
 from nnfuzz.store.recorder import Recorder
 from nnfuzz.testcase.case import NotProduced, TestCase
@@ -161,7 +163,17 @@ class UnderWay:
             if event.kind == FAULT:
                 self.faults += 1
                 self._announce(event)
-        self._recorder.record(evidence)
+        try:
+            self._recorder.record(evidence)
+        except (OSError, StoreError, *DAMAGE):
+            raise
+        except Exception as error:  # a finding that nnfuzz cannot write costs its test alone
+            if evidence.status == FAULT:
+                raise
+            text = described_error(error)
+            message = f"{text['error_type']}: {text['message']}"
+            event = EventRow(evidence.test, FAULT, "", "record", "", message, text["traceback"])
+            self._keep(Evidence(evidence.test, evidence.epoch, status=FAULT, events=(event,)))
 
     def _announce(self, event: EventRow) -> None:
         """Prints what went wrong, but not the same again, and nothing more after a few."""

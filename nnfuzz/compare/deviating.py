@@ -231,18 +231,22 @@ def explanation(
     without_habits &= wrong
     for tried in dict.fromkeys([*((habit,) for habit in relevant), relevant]):
         refuted = refuting(tried, graph, params, outputs)
-        if not refuted and without_habits == wrong:
-            return _needed(tried, graph, params, outputs), wrong
+        if not refuted & wrong and without_habits == wrong:
+            return _needed(tried, graph, params, outputs, wrong), wrong
     return (), frozenset(without_habits - refuted)
 
 
 def _needed(
-    habits: Sequence[Deviation], graph: Graph, params: Arrays, outputs: Arrays
+    habits: Sequence[Deviation],
+    graph: Graph,
+    params: Arrays,
+    outputs: Arrays,
+    wrong: frozenset[str],
 ) -> tuple[Deviation, ...]:
-    """A minimal set of habits that still explains the outputs."""
+    """A minimal set of habits that still explains the wrong outputs."""
     needed = tuple(habits)
     for habit in habits:
         rest = tuple(other for other in needed if other is not habit)
-        if rest and not refuting(rest, graph, params, outputs):
+        if rest and not refuting(rest, graph, params, outputs) & wrong:
             needed = rest
     return needed

@@ -23,7 +23,7 @@ from nnfuzz.report import text
 from nnfuzz.report.inline import foreign, inline_arrays, inline_model
 from nnfuzz.report.templating import environment
 from nnfuzz.testcase.case import TestCase
-from nnfuzz.triage.identity import wrong_of
+from nnfuzz.triage.identity import HabitIdentity, wrong_of
 from nnfuzz.triage.mismatch import WrongOutput, disputed_outputs, wrong_outputs
 
 MEMORY_BYTES = 8 << 30
@@ -209,7 +209,8 @@ def output_of_finding(finding: Finding) -> WrongOutput | None:
     failure = finding.failure
     if failure.kind not in DIFFERENCES:
         return None
-    candidates = wrong_outputs(finding.verdict) + disputed_outputs(finding.verdict)
+    by_habit = isinstance(failure.signature.identity, HabitIdentity)
+    candidates = wrong_outputs(finding.verdict, by_habit) + disputed_outputs(finding.verdict)
     mine = [w for w in candidates if w.target in failure.targets]
     kind = wrong_of(failure.signature.identity)
     order = {n: i for i, node in enumerate(finding.case.graph.nodes) for n in node.outputs}

@@ -30,15 +30,17 @@ class WrongOutput(Mismatch):
         return self.target.level
 
 
-def wrong_outputs(verdict: Verdict | None) -> list[WrongOutput]:
+def wrong_outputs(verdict: Verdict | None, habitual: bool = False) -> list[WrongOutput]:
     """Every wrong output of a verdict, in its order; none without a verdict. Where a compiler's
     habits account for some of a target's, the others are what is wrong.
+
+    habitual: whether those that habits account for are among them.
     """
     return [
         WrongOutput(target=target, **{f.name: getattr(m, f.name) for f in fields(Mismatch)})
         for target, listed in (verdict.mismatches.items() if verdict else ())
         for m in listed
-        if verdict and m.output not in verdict.habitual.get(target, ())
+        if verdict and (habitual or m.output not in verdict.habitual.get(target, ()))
     ]
 
 

@@ -20,6 +20,7 @@ import drive
 import stub_producer
 
 from nnfuzz.base.writing import as_json
+from nnfuzz.campaign import writer
 from nnfuzz.campaign.producer_pool import PATIENCE, PoolError
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.cli.progress import Silent
@@ -117,6 +118,18 @@ def test_a_mistake_of_the_adapter_costs_one_test_and_is_no_finding(tmp_path):
         (one, _) = (event for event in store.events.rows() if event.kind == "fault")
     assert [index for index in range(12) if status[index] == "fault"] == [5, 11]
     assert "KeyError: 'absent'" in one.message and "hostile.py" in one.message
+
+
+def test_a_finding_that_cannot_be_written_costs_one_test(tmp_path, monkeypatch):
+    def fail(*arguments):
+        raise ValueError("no template")
+
+    monkeypatch.setattr(writer, "write_finding", fail)
+    result = run(tmp_path / "campaign", 1, "wrong_1111", "liar", learn=False)
+    assert (result.summary.faults, result.findings) == (1, [])
+    with Store.open(tmp_path / "campaign", write=False) as store:
+        (fault,) = (event for event in store.events.rows() if event.kind == "fault")
+    assert (fault.stage, fault.message) == ("record", "ValueError: no template")
 
 
 def test_an_adapter_that_has_never_worked_ends_the_campaign(tmp_path):

@@ -137,6 +137,16 @@ def test_truth_values_may_be_numbers_but_not_others(chain):
     assert not explains([habit], graph, params, {name: np.array([0, 1], np.int64)})
 
 
+def test_a_habit_explains_what_is_wrong_whatever_else_is_returned(build):
+    builder = build(x=X, y=np.array([True]))
+    exp, no = builder.add("Exp", "x"), builder.add("Not", "y")
+    graph, params = builder.done(exp, no)
+    outputs = {exp: np.array([0.0, 1.0, 2.0]), no: np.array([0], np.int32)}
+    habit = Deviation("bool", "int32")
+    assert explanation([habit], graph, params, outputs, [no]) == ((habit,), {no})
+    assert explanation([habit], graph, params, outputs) == ((), {no})
+
+
 @pytest.mark.parametrize("habit", CONSIDERED, ids=str)
 def test_what_is_right_is_right_under_any_habit(chain, habit):
     graph, params, name = chain(X.astype(np.float32), "Exp")

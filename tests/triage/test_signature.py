@@ -12,6 +12,7 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import Mismatch, MismatchKind, Verdict
 from nnfuzz.ir.view import NO_GRAPH, GraphView, NodeView
 from nnfuzz.triage.identity import HASH_DIGITS
+from nnfuzz.triage.mismatch import wrong_outputs
 from nnfuzz.triage.signature import (
     Signature,
     export_failure,
@@ -121,6 +122,8 @@ def test_what_habits_account_for_is_no_part_of_another_failure():
     first, rest, other = (only([outcome("O0")], v, GRAPH) for v in (both, told, alone))
     assert rest.signature.hash == other.signature.hash != first.signature.hash
     assert read(Verdict, as_json(told)) == told
+    assert {w.output for w in wrong_outputs(told)} == {"v1"}
+    assert {w.output for w in wrong_outputs(told, habitual=True)} == {"v0", "v1"}
 
 
 def test_an_error_is_the_same_at_whatever_levels():
