@@ -53,7 +53,8 @@ def reference_value(finding: Finding, wrong: WrongOutput) -> str:
         return ""
     try:
         with np.errstate(all="ignore"):
-            evaluator = ReferenceEvaluator(onnx.load_model_from_string(case.model))
+            # A rewrite may have put inputs and outputs into sequences.
+            evaluator = ReferenceEvaluator(onnx.load_model_from_string(case.plain or case.model))
             (output,) = evaluator.run([wrong.output], dict(case.inputs))
             return str(np.asarray(output)[tuple(wrong.worst.index)])
     except Exception:  # it is Python written operator by operator, and may raise anything
