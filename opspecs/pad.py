@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 
 from nnfuzz.ir.dtypes import ALL, DType
@@ -43,7 +45,8 @@ class Pad(Operands, DataMovement):
     """Extends each axis by a constant, or by mirrored, repeated or wrapped elements; negative
     padding crops.
 
-    Wrapping is composed of slices below opset 19. Source: ONNX Pad-19.
+    stated: whether the model has a constant of 0, which it may leave out. Wrapping is composed of
+    slices below opset 19. Source: ONNX Pad-19.
     """
 
     merges = ("Pad", "Slice")
@@ -51,7 +54,9 @@ class Pad(Operands, DataMovement):
     inputs = (In("T", ALL, (1, 5)),)
     mode = Choice(("constant", "constant", "reflect", "edge", "wrap"))
     pads = Choice(by=_pads)
+    stated = Choice((0, 0, 1), default=0)
     value = Choice(_fill)
+    usual: ClassVar = {**Operands.usual, "stated": 0}
 
     @property
     def whole(self):  # type: ignore[override]
@@ -126,7 +131,8 @@ class Pad(Operands, DataMovement):
         if self.mode == "wrap" and emit.opset < 19:
             return self._wrapped(emit, x)
         pads = self.integers(emit, x, self.pads)
-        constant = (emit.const(self.value, emit.type(x).dtype),) if self.value else ()
+        given = self.value or (self.stated and self.mode == "constant")
+        constant = (emit.const(self.value, emit.type(x).dtype),) if given else ()
         return emit("Pad", x, pads, *constant, mode=self.mode)
 
     def _wrapped(self, emit, x):

@@ -153,7 +153,8 @@ class Adder:
         kind = AdditionKind.NEW
         if run.result is ScriptResult.RIGHT:
             kind = AdditionKind.FLAKY
-            self.ledger.put(name, replace(made, state=BugState.FLAKY))
+            releases = dict.fromkeys(made.releases, ScriptResult.RIGHT)
+            self.ledger.put(name, replace(made, state=BugState.FLAKY, releases=releases))
         return Addition(folder, name, kind, f"{run.result}: {run.message}")
 
     def _occurred(self, name: str, bug: Bug, made: Bug, folder: Path) -> Addition:

@@ -102,6 +102,10 @@ def _reproduced(bug: Bug, release: str, today: date) -> tuple[BugChange, Bug]:
 
 
 def _right(bug: Bug, release: str, today: date) -> tuple[BugChange, Bug]:
+    if bug.state is BugState.FLAKY:  # that it is right once more proves nothing
+        return BugChange.ABSENT, replace(
+            bug, releases={release: ScriptResult.RIGHT, **bug.releases}
+        )
     if bug.releases.get(release) is ScriptResult.REPRODUCES:
         return BugChange.GONE, bug
     now = replace(bug, releases={**bug.releases, release: ScriptResult.RIGHT})

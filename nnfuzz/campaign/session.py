@@ -110,4 +110,4 @@ def run_probes(
         finally:
             session.support.save()
         result = CampaignResult.of(store, session.summary())
-        return result, session.prober.of_all_versions()
+        return result, session.prober.with_inferred()

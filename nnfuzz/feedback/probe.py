@@ -94,6 +94,9 @@ class Prober:
         self._by_operator: dict[SupportKey, list[SupportKey]] = {}
         for key in keys:
             self._by_operator.setdefault(key.any_dtypes, []).append(key)
+        self._of_operator: dict[str, list[SupportKey]] = {}
+        for key in keys:
+            self._of_operator.setdefault(key.operator, []).append(key)
         self._queue: deque[Probe] = deque()
         self._chains: dict[SupportKey, _Chain] = {}
         self._asked: set[SupportKey] = set()
@@ -327,7 +330,7 @@ class Prober:
         """Signatures and opsets that some backend refuses, with "backend: why"."""
         reasons = {
             key: f"{name}: {why}"
-            for name, table in self.of_all_versions().items()
+            for name, table in self.with_inferred().items()
             for key, why in table.refused().items()
         }
         for name, tally in self._tallies.items():
@@ -335,15 +338,36 @@ class Prober:
                 reasons[SupportKey(made_by, "", "")] = f"{name}: {why}"
         return reasons
 
-    def of_all_versions(self) -> dict[str, Support]:
-        """The tables by backend, with their entries for older versions (nnfuzz.feedback.opsets)."""
+    def with_inferred(self) -> dict[str, Support]:
+        """The tables by backend, with what follows for older versions (nnfuzz.feedback.opsets), and
+        for all signatures of operators that a compiler says it lacks.
+        """
         tables = {}
         for name, table in self.tables.items():
             lacking = [key for key in table.refused() if any(self._runs(table, key))]
             older = (k for key in lacking for k in table.undecided(self._versions.older(key)))
             inferred = {key: SupportEntry(UNSUPPORTED, "as at a newer version") for key in older}
+            for operator, why in self._lacked(name, table).items():
+                keys = table.undecided(self._of_operator[operator])
+                inferred |= {key: SupportEntry(UNSUPPORTED, why) for key in keys}
             tables[name] = Support(name, {**table.entries, **inferred})
         return tables
+
+    def _lacked(self, name: str, table: Support) -> dict[str, str]:
+        """The operators that a backend lacks as a whole, with its words: it refuses float32, or two
+        signatures or more, in words about the operator alone, and no signature of it has run.
+        """
+        words = {
+            key: why
+            for key, why in table.refused().items()
+            if self._statements[name].about_operator(key, why)
+        }
+        dtypes: dict[str, set[str]] = {}
+        for key in words:
+            dtypes.setdefault(key.operator, set()).add(key.dtypes)
+        ran = {key.operator for key, entry in table.entries.items() if entry.status == OK}
+        enough = {o for o, all_ in dtypes.items() if len(all_) > 1 or "float32" in str(all_)} - ran
+        return {key.operator: why for key, why in words.items() if key.operator in enough}
 
     def _runs(self, table: Support, key: SupportKey) -> Iterator[bool]:
         """Whether a version of an operator ran with some dtypes."""

@@ -8,6 +8,8 @@ signatures, and none of these signatures ran in another model.
 
 from __future__ import annotations
 
+import re
+
 from nnfuzz.backend.normalise import normalise
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.support_key import SupportKey
@@ -35,6 +37,15 @@ class Statements:
     def general(self, key: SupportKey, message: str) -> bool:
         """Whether one refusal with this message is enough to call a signature unsupported."""
         return refusal_statement(key, message) in self._general
+
+    def about_operator(self, key: SupportKey, message: str) -> bool:
+        """Whether a general refusal names the operator of a signature, and neither a dtype nor a
+        number, which may be a version.
+        """
+        words = set(re.findall(r"\w+", message.partition(": ")[2]))
+        specific = {word for word in words if word in _DTYPES or any(map(str.isdigit, word))}
+        about = key.operator in words and not specific - {key.operator}
+        return about and self.general(key, message)
 
     def add(self, key: SupportKey, message: str) -> None:
         """Records the refusal of a model whose only reason can be a signature."""

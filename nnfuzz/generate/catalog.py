@@ -11,6 +11,7 @@ from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Generic, Protocol, TypeVar
 
+from nnfuzz.generate.arrangements import arrangements
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.pairs import pairs
 from nnfuzz.ir.dtypes import DType
@@ -53,12 +54,13 @@ def _weighted_motifs(
     table: dict[type[OpSpec], tuple[OpSignature, ...]],
     focus: Sequence[str] = (),
 ) -> list[Motif]:
-    """The motifs and the pairs with the weights by which they are picked."""
+    """The motifs, the pairs and the arrangement with the weights by which they are picked."""
     written = [motif for motif in motifs if not motif.mined]
     mined = [motif for motif in motifs if motif.mined]
     whole = sum(motif.weight for motif in written) or float(bool(focus))
     scale = (whole or 1.0) * MINED / (sum(motif.weight for motif in mined) or 1.0)
-    return [*written, *pairs(table, whole, focus), *_scaled(tuple(mined), scale)]
+    others = [*written, *pairs(table, whole, focus), *_scaled(tuple(mined), scale)]
+    return [*others, *arrangements(tuple(table), focus, sum(motif.weight for motif in others))]
 
 
 @lru_cache(maxsize=8)
@@ -133,8 +135,9 @@ class NothingLeft(ValueError):
 class Catalog:
     """Operator classes with their admissible signatures, and motifs made of them.
 
-    motifs: those that are given, and, beside them, the pairs (nnfuzz.generate.pairs). skeletons:
-    those that are given; they are never picked at random.
+    motifs: those that are given, and, beside them, the pairs (nnfuzz.generate.pairs) and the
+    arrangement of a focus (nnfuzz.generate.arrangements). skeletons: those that are given; they are
+    never picked at random.
     """
 
     def __init__(

@@ -15,9 +15,9 @@ from nnfuzz.generate.moves import GraphGrower
 from nnfuzz.generate.splice import splice
 from nnfuzz.solve.decided import DecidedStore
 
-BACKWARD = 0.1
-"""Probability of trying backward insertion first. It is several times as expensive as forward
-insertion, but without it nodes rarely compute a weight or a second operand."""
+BACKWARD, AIMED_BACKWARD = 0.1, 0.35
+"""Probability of trying backward insertion first, and that with a focus. It is several times as
+expensive as forward insertion, but without it nodes rarely compute a weight or a second operand."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class Direct:
     ) -> Generated:
         start = rng.choice(corpus).graph if corpus else None
         store = DecidedStore(rng, self.config.sizes, self.eager)
-        config = replace(self.config, backward=BACKWARD) if self.eager else self.config
+        backward = AIMED_BACKWARD if self.config.focus else BACKWARD
+        config = replace(self.config, backward=backward) if self.eager else self.config
         moves = GraphGrower(self.catalog, config, store, turns)
         if start:
             moves.adopt(start)

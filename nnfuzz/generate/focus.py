@@ -1,7 +1,8 @@
 """What generation prefers in a campaign that is aimed at some operators.
 
 Half of the operators that are picked are among them, and every motif has one of them: the more of
-them it has, the more often it is picked.
+them it has, the more often it is picked. There are more motifs, most of which are arrangements of
+the operators (nnfuzz.generate.arrangements).
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.writable import NODES, operators_written
 from nnfuzz.operators.motif import Motif
 from nnfuzz.operators.operator import OpSpec
+
+AIMED = 2.0
+"""Motifs per graph, as a multiple of those without a focus."""
 
 
 def focused_weights(

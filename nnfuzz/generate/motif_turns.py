@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from nnfuzz.generate.arrangements import Arrangement
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.coverage_target import turn_number
 from nnfuzz.generate.misses import KINDS
@@ -114,11 +115,14 @@ def _skeleton_number(seed: int, index: int, share: float) -> int | None:
 
 @lru_cache(maxsize=64)
 def _turning(motifs: tuple[Motif, ...], mined: bool) -> Mapping[str, Motif]:
-    """The mined motifs, or the other ones, that have turns, by name: pairs are too many, and a
-    weight of 0 switches a motif off.
+    """The mined motifs, or the other ones, that have turns, by name: pairs are too many, an
+    arrangement is frequent anyway, and a weight of 0 switches a motif off.
     """
+    left_out = Pair, Arrangement
     return {
-        m.name: m for m in motifs if m.mined is mined and m.weight and not isinstance(m.write, Pair)
+        m.name: m
+        for m in motifs
+        if m.mined is mined and m.weight and not isinstance(m.write, left_out)
     }
 
 

@@ -81,15 +81,21 @@ def _shuffled(draw: Draw, focus: Collection[str]) -> list[str]:
 
 
 def plant(
-    motif: Motif, catalog: Catalog, growth: Growth, start: str, near: NearMiss = EXACT
+    motif: Motif,
+    catalog: Catalog,
+    growth: Growth,
+    start: str,
+    near: NearMiss = EXACT,
+    goal: int = 0,
 ) -> str | None:
     """Writes a motif behind a value. Returns the kind of near miss that it became, "" if it is the
-    pattern itself, or None if it does not fit.
+    pattern itself, or None if it does not fit. goal: nodes that the graph may have; no fewer than
+    the configuration says.
 
     Raises: MissingOperator. In both cases the graph is left partly written: see Growth.restore.
     """
     room, together = (motif.size + SPARE, DEPLOYED) if motif.skeleton else (0, TOGETHER)
-    writer = MotifWriter(catalog, growth, near, room, together)
+    writer = MotifWriter(catalog, growth, near, room, together, goal)
     try:
         motif.write(writer, start)
     except MissingOperator:
@@ -113,6 +119,7 @@ class MotifWriter:
         near: NearMiss = EXACT,
         room: int = 0,
         together: float = TOGETHER,
+        goal: int = 0,
     ) -> None:
         self.catalog = catalog
         self.growth = growth
@@ -132,7 +139,7 @@ class MotifWriter:
         self._near = near
         self._further: tuple[str, type[OpSpec]] | None = None
         """A second kind for the operator that becomes a near miss."""
-        self._most = max(growth.config.nodes, len(growth.graph.nodes) + room)
+        self._most = max(growth.config.nodes, goal, len(growth.graph.nodes) + room)
         self._step = 0
 
     def type(self, name: str) -> TensorType:

@@ -284,7 +284,7 @@ class GraphGrower:
         for start_of in self._starts(motif)[: None if near is EXACT else 1]:
             try:
                 start = start_of(motif)
-                missed = plant(motif, self.catalog, self.growth, start, near) if start else None
+                missed = start and plant(motif, self.catalog, self.growth, start, near, self.goal)
             except MissingOperator:
                 self._unwritable.add(motif.name)
                 missed = None

@@ -40,7 +40,7 @@ DEFAULT_SECONDS = 60.0
 OLDEST_ONNX = "0"
 """The release of onnx of a compiler that names none: older than whatever came late to an opset."""
 DEFAULT_DYNAMIC, DEFAULT_SKELETONS, DEFAULT_QUANTIZE, DEFAULT_EDGES = 0.05, 0.1, 0.1, 0.1
-DEFAULT_SPELLED, DEFAULT_FORMS = 0.3, 0.2
+DEFAULT_SPELLED, DEFAULT_FORMS, AIMED_FORMS = 0.3, 0.2, 0.3
 QUANTISERS = frozenset({"QuantizeLinear", "DynamicQuantizeLinear"})
 """Operators one of which every quantised model has."""
 DEFAULT_PIPELINES = 0.5
@@ -176,7 +176,7 @@ def _usual_shares(case: Mapping[str, Any]) -> dict[str, float]:
     of_plain = {
         "quantize": DEFAULT_QUANTIZE,
         "edge_share": DEFAULT_EDGES,
-        "forms": DEFAULT_FORMS,
+        "forms": AIMED_FORMS if case.get("focus") else DEFAULT_FORMS,
     }
     spelled = {} if case.get("invalid") else {"spelled": DEFAULT_SPELLED}
     return {**usual, **spelled, **({} if plain else of_plain)}

@@ -41,7 +41,6 @@ from nnfuzz.testcase.case import CaseConfig, ModelError, TestCase
 from nnfuzz.testcase.foreign import case_of_model
 from nnfuzz.testcase.service import ProducerService
 from nnfuzz.testcase.single_node import single_node
-from nnfuzz.triage.general import schema_defaults
 from nnfuzz.triage.hypothesis import Claim, Hypothesis
 from nnfuzz.triage.title import needed_attributes, unwritten
 
@@ -107,18 +106,17 @@ class ReduceService(ProducerService):
         return with_operator(subject, edit.target, other)
 
     def _without_attributes(self, case: TestCase, subject: Subject) -> Altered:
-        """A model of one operator without one attribute, for each that lowering sets and that the
-        spec does not have or ONNX has no default for, and how to call that. Where lowering writes
-        others in place of the spec's, as a shape for pads, each that it sets counts.
+        """A model of one operator with one attribute at its default, for each that lowering sets
+        and the spec does not have, and how to call that. Where lowering writes others in place of
+        the spec's, as a shape for pads, each that it sets counts.
         """
         node, *others = subject.graph.nodes
         altered_subjects: list[tuple[Hypothesis, Subject]] = []
         if others or not case.model:
             return []
         indirect = not node.op.attributes.keys().isdisjoint(unwritten(case.model))
-        defaults = schema_defaults(node.op.name)
         for name in needed_attributes(case.model):
-            if indirect or name not in node.op.attributes or defaults.get(name) is None:
+            if indirect or name not in node.op.attributes:
                 with suppress(Inapplicable):
                     altered = self._imported(case, attribute=name)
                     altered_subjects.append(

@@ -22,7 +22,7 @@ from nnfuzz.generate.config import DTYPE_WEIGHTS, GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTargets
 from nnfuzz.generate.engine import Generated, Kept
 from nnfuzz.generate.engines import engine
-from nnfuzz.generate.focus import focused_weights, touching
+from nnfuzz.generate.focus import AIMED, focused_weights, touching
 from nnfuzz.generate.large import LARGE
 from nnfuzz.generate.motif_turns import MotifTurn, motif_turns, skeleton_turns
 from nnfuzz.generate.resizing import Resizable
@@ -172,7 +172,10 @@ class CaseGenerator:
         return () if first == index else self._parents(first)
 
     def motif_turns(self, catalog: Catalog, index: int) -> Sequence[MotifTurn]:
-        """The motifs that the graph of an index tries first."""
+        """The motifs that the graph of an index tries first; with a focus, every second graph
+        begins with an arrangement of its operators or any other motif."""
+        if self.config.focus and index // self.config.among % 2:
+            return ()
         skeletons = skeleton_turns(catalog, self.seed, index, self.config.skeleton_share)
         return skeletons or motif_turns(catalog, self.seed, index // self.config.among)
 
@@ -431,7 +434,7 @@ def _holding(keys: Iterable[str], config: CaseConfig, parts: Parts) -> tuple[str
 def _generate(config: CaseConfig) -> GenerateConfig:
     return GenerateConfig(
         nodes=config.nodes,
-        motifs=config.motifs,
+        motifs=config.motifs * (AIMED if config.focus else 1.0),
         sizes=config.sizes,
         dtype_weights={**DTYPE_WEIGHTS, **config.dtypes},
         refused=frozenset(config.refused),

@@ -144,10 +144,12 @@ def last_clause(message: str) -> str:
 
 
 def wording(clause: str) -> str:
-    """The words of a clause without numbers, truth values, placeholders and symbols, which change
-    with shapes and values; the clause itself if it has hardly any words.
+    """The words of a clause without numbers, numbered names, truth values, placeholders and
+    symbols, which change with shapes, models and values; the clause itself if it has hardly any
+    words.
     """
-    words = [w for w in _PHRASE.findall(_PLACEHOLDER.sub(" ", clause)) if w not in _TRUTH]
+    phrases = _PHRASE.findall(_PLACEHOLDER.sub(" ", clause))
+    words = [w for w in phrases if w not in _TRUTH and not w.endswith("_N")]
     return " ".join(words) if len(words) >= CLAUSE_WORDS else clause
 
 

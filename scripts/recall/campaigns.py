@@ -2,9 +2,11 @@
 
 A finding has the cause of an entry if it is of the same kind, has an operator of the entry that is
 not PLAIN unless all are, and does not reproduce on the release that is without the bug, and all
-that is true of its reduced model as well. Where no such release is known, the reduced model must
-hold the nodes of the entry's, joined as they are there. Titles are not read. Campaigns reduce
-nothing themselves: only findings that may have the cause are reduced, which takes most of the time.
+that is true of its reduced model as well. Besides, the reduced model must hold the nodes of the
+entry's, joined as they are there, or be a part of it itself, since an entry may hold more than its
+bug needs. Where no release is without the bug, a part is not enough. Titles are not read. Campaigns
+reduce nothing themselves: only findings that may have the cause are reduced, which takes most of
+the time.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from google.protobuf.message import DecodeError
 
 from nnfuzz.backend.target import Target
 from nnfuzz.base.untrusted import read_bytes
-from scripts.recall.containment import contains, facts
+from scripts.recall.containment import Facts, contains, facts
 from scripts.recall.entries import Entry
 from scripts.recall.environments import as_overlay, overlay
 
@@ -113,18 +115,23 @@ def same_cause(entry: Entry, finding: Path, options: str = "") -> bool:
     """Whether a finding has the entry's cause; False for one that cannot be read. options: of the
     backend in its campaign."""
     whole = _model(finding)
-    if whole is None or not _may_have(entry, finding, whole) or not _gone(entry, finding, options):
+    if whole is None or not _may_have(entry, finding, whole):
         return False
+    if not _same_nodes(entry, facts(whole)) and not _gone(entry, finding, options):
+        return False  # One that has the nodes may hold another bug as well.
     if not (finding / "reduced").exists():
         nnfuzz_command(["reduce", str(finding)], entry.system, entry.broken)
     reduced = _model(finding) if (finding / "reduced").exists() else None
     if reduced is None or not _may_have(entry, finding, reduced):
         return False
-    return (
-        _gone(entry, finding, options)
-        if entry.fixed
-        else contains(facts(reduced), facts(entry.model), JOINED)
-    )
+    return _same_nodes(entry, facts(reduced)) and _gone(entry, finding, options)
+
+
+def _same_nodes(entry: Entry, reduced: Facts) -> bool:
+    """Whether a reduced model holds the entry's nodes; or, where a release without the bug has the
+    last word, is a part of them."""
+    own = facts(entry.model)
+    return contains(reduced, own, JOINED) or bool(entry.fixed and contains(own, reduced, JOINED))
 
 
 def _model(finding: Path) -> onnx.ModelProto | None:

@@ -20,7 +20,8 @@ INGREDIENTS = (
     *("joined", "attributes", "constants", "defaults", "values"),
     *("outputs", "readers", "dtypes", "ranks", "inputs"),
 )
-"""joined: results are read by the operators that read them in the pattern. attributes: equal ones.
+"""joined: results and inputs are read by the operators that read them in the pattern; inputs and
+constants may be missing. attributes: equal ones.
 constants: what is constant in the pattern, and nothing else. defaults: inputs that have an
 initializer. values: constants of zeros or of ones. outputs: results that the model returns.
 readers: how many there are of each result. dtypes, ranks: of all values. inputs: NaN, infinities,
@@ -139,16 +140,16 @@ def _matched(
     """The names of a pattern's values with those of a further node; None if that does not fit."""
     if "attributes" in wanted and node.attributes != other.attributes:
         return None
-    if wanted and len(node.inputs) > len(other.inputs):
-        return None
-    pairs = [*zip(node.inputs, other.inputs), *zip(node.outputs, other.outputs)]
-    if "joined" in wanted and any(names.get(mine, theirs) != theirs for mine, theirs in pairs):
-        return None
     made = {name for own in pattern.nodes for name in own.outputs}
+    given = [*other.inputs, *[""] * (len(node.inputs) - len(other.inputs))]
+    pairs = [*zip(node.inputs, given), *zip(node.outputs, other.outputs)]
     for mine, theirs in pairs:
-        if mine and not theirs:
+        own = pattern.values[mine] if mine else Value()
+        if not own.constant and "joined" in wanted and names.get(mine, theirs) != theirs:
             return None
-        if mine and not _alike(pattern.values[mine], model.values[theirs], mine in made, wanted):
+        if mine and not theirs and wanted and (mine in made or wanted - {"joined"}):
+            return None
+        if mine and theirs and not _alike(own, model.values[theirs], mine in made, wanted):
             return None
     return {**names, **dict(pairs)}
 

@@ -32,9 +32,10 @@ import does not take the model. **Judged** says whether nnfuzz calls the release
 given the model and the inputs; *refused* is a release that says in its own words that it does not
 implement the model, which is no bug for nnfuzz. A campaign has **met** a bug if it has a finding of
 the same kind, with an operator of the entry, that does not reproduce on the release without the
-bug, and if the same is true of its reduced model; where no release is without the bug, the reduced
-model must hold the entry's nodes, joined as they are there. Default campaigns have 1,000 tests,
-aimed ones 300 (`--focus OPERATORS`), all of seed 1. A dash means that nothing was run.
+bug, and if the same is true of its reduced model, which must also hold the entry's nodes, joined as
+they are there, or be a part of them; where no release is without the bug, it must hold them all.
+Default campaigns have 1,000 tests, aimed ones 300 (`--focus OPERATORS`), all of seed 1. A dash
+means that nothing was run.
 """
 
 
@@ -109,7 +110,7 @@ def _before() -> list[str]:
             lines.append(f"- {name}: {counts[0]} of {len(both)} before, {counts[1]} now.")
     if lines:
         lines = [
-            "Before edges by default, the focus and spellings (bugs that were tried twice):",
+            "Before arrangements, and judged without the nodes (bugs that were tried twice):",
             "",
             *lines,
         ]

@@ -33,6 +33,13 @@ FrontEnd API failed with GeneralFailure:
 Axis 1 out of tensor range [-1, 0]
 
 """
+CONTRIB = """\
+-- com.microsoft.MatMulNBits with a message:
+Check '(ov::as_type<v0::Constant>(b.get_node()) != nullptr)' failed at src/matmulnbits.cpp:117:
+While validating ONNX node '<Node(MatMulNBits): y>':
+MatMulNBits limitation: accepting only a constant as a B input
+
+"""
 TAIL = "Summary:\n-- Conversion is failed for: ReduceMax-26\n\n\n"
 THROWN = """\
 Exception from src/inference/src/dev/plugin.cpp:54:
@@ -56,6 +63,7 @@ def read(message, stage=Stage.IMPORT):
         (HEAD + FOLLOWS + TAIL, "dtype", "Unsupported input type dynamic", ("ReduceMax",)),
         (HEAD + MISSED + TAIL, "unsupported", "Unsupported padding mode: [wrap]", ("CumProd",)),
         (HEAD + FOLLOWS + MISSED + TAIL, "unsupported", "Unsupported padding", ("CumProd",)),
+        (HEAD + CONTRIB, "unsupported", "MatMulNBits limitation", ("com.microsoft.MatMulNBits",)),
         (HEAD + MISSED + FOLLOWS + WRONG + TAIL, "error", "Axis 1 out", ("QLinearMatMul",)),
     ],
 )
@@ -74,6 +82,13 @@ def test_operators_without_a_conversion_are_unsupported():
     found = read(f"{HEAD}Summary:\n{lacking}To facilitate the conversion, refer to docs\n")
     assert found.kind is ComplaintKind.UNSUPPORTED
     assert found.operators == ("BitCast", "Optional")
+
+
+def test_an_output_that_its_implementation_lacks_is_unsupported():
+    text = "Expected output number of Split node is 3 while the implementation provides 1 outputs\n"
+    assert read(text).kind is ComplaintKind.UNSUPPORTED
+    found = read(f"{HEAD}-- No conversion rule found for operations: com.microsoft.GatedRMSNorm\n")
+    assert found.operators == ("com.microsoft.GatedRMSNorm",)
 
 
 def test_a_transformation_that_throws_is_the_location():

@@ -82,7 +82,8 @@ def test_what_its_script_does_not_show_is_flaky(adder, campaign):
     right = replace(adder, confirm=lambda script, bug: ScriptRun(ScriptResult.RIGHT, "runs"))
     first, _ = right.add_all(campaign)
     assert (first.kind, first.message) == (AdditionKind.FLAKY, "right: runs")
-    assert right.ledger.bug(first.name).state is BugState.FLAKY
+    bug = right.ledger.bug(first.name)
+    assert bug.state is BugState.FLAKY and set(bug.releases.values()) == {ScriptResult.RIGHT}
 
 
 def test_a_script_runs_in_the_release_of_its_finding(ledger, registry):

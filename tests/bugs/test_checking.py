@@ -32,6 +32,8 @@ FIXED = replace(BUG, state=BugState.FIXED, right_release="3.0")
         (FIXED, "4.0", "RIGHT", "not there", "fixed"),
         (replace(BUG, state=BugState.WONTFIX), "3.0", "RIGHT", "fixed", "fixed"),
         (replace(BUG, state=BugState.FLAKY), "2.0", "REPRODUCES", "still there", "flaky"),
+        (replace(BUG, state=BugState.FLAKY), "2.0", "RIGHT", "not there", "flaky"),
+        (replace(BUG, state=BugState.FLAKY), "3.0", "RIGHT", "not there", "flaky"),
     ],
 )
 def test_results_move_states(bug, release, results, change, state):

@@ -7,7 +7,7 @@ import pytest
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
 from nnfuzz.feedback.probe import Prober, by_turns
-from nnfuzz.feedback.statements import CONFIRMED
+from nnfuzz.feedback.statements import CONFIRMED, Statements
 from nnfuzz.feedback.support import (
     INSTANCES,
     OK,
@@ -289,3 +289,41 @@ def test_answers_that_are_missing_in_between_are_run():
     thorough = prober_of(levels={"toy": ("O0", "O1")}, answers=found)
     thorough.ask([KEYS[0]])
     assert thorough.next().instance == 0
+
+
+def test_an_operator_that_is_lacking_is_refused_with_all_dtypes():
+    names = [f"{op}({d})->{d}" for op in ("Foo", "Bar", "Baz") for d in ("float32", "int8")]
+    keys = [key(name, f"direct@{opset}") for name in names for opset in (14, 18)]
+    prober = prober_of(keys)
+
+    def refused(signature: str, words: str, times: int) -> None:
+        told = [test((NO[0].kind, words), signatures=(signature,), exporter="direct@18")] * times
+        for each in told:
+            prober.learn([each], 0)
+
+    for operator in ("Foo", "Bar"):
+        refused(f"{operator}(float32)->float32", f"{operator} is not implemented", INSTANCES)
+    refused("Baz(int8)->int8", "Baz is not implemented", 1)
+    lacking = prober.with_inferred()["toy"].refused()
+    assert {k.operator for k in lacking} == {"Foo", "Bar", "Baz"}
+    assert {k for k in keys if k.operator != "Baz"} <= lacking.keys()
+    assert [k for k in lacking if k.operator == "Baz"] == [key("Baz(int8)->int8", "direct@18")]
+    prober.learn([test((OK, ""), signatures=("Foo(int8)->int8",), exporter="direct@14")], 0)
+    lacking = prober.with_inferred()["toy"].refused()
+    assert key("Foo(int8)->int8", "direct@18") not in lacking
+
+
+def test_a_refused_version_or_dtype_is_not_the_operator():
+    foo = key("Foo(float32)->float32", "direct")
+    statements = Statements()
+    for text in ("Foo is not there", "Foo version 14 is not there", "Foo of int8 is not there"):
+        for one in ("Foo", "Bar"):
+            other = key(f"{one}(float32)->float32")
+            statements.add(other, f"unsupported: {text}".replace("Foo", one))
+            statements.confirm(other)
+    statements.settle()
+    about = {
+        text: statements.about_operator(foo, f"unsupported: {text}")
+        for text in ("Foo is not there", "Foo version 14 is not there", "Foo of int8 is not there")
+    }
+    assert list(about.values()) == [True, False, False]

@@ -17,6 +17,7 @@ from nnfuzz.opspecs.reduce import (
 from nnfuzz.check.instances import OpInstance
 from nnfuzz.check.reference_implementations import one_node
 from nnfuzz.ir.dtypes import DType
+from nnfuzz.operators.intervals import Interval
 from nnfuzz.operators.operator import ConstraintError
 from tests.opspecs.samples import ramp, solved, t
 
@@ -136,3 +137,9 @@ def test_logarithm_of_a_cancelling_sum_is_out_of_the_domain():
     op = ReduceLogSum(axes=(0,), keepdims=0)
     assert max(term.item() for term in op.domain(torch.tensor([3.0, -2.9999]))) > 0
     assert max(term.item() for term in op.domain(torch.tensor([3.0, -1.0]))) <= 0
+
+
+def test_what_is_open_in_an_empty_tensor_opens_nothing():
+    x = torch.zeros(2, 0, dtype=torch.float64)
+    (y,) = ReduceSum(axes=(1,), keepdims=1).interval(Interval(x, x, x.bool()))
+    assert not y.mask().any() and y.lo.tolist() == [[0.0], [0.0]]

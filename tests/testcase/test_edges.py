@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from nnfuzz.backend.agreement import beyond
+from nnfuzz.generate.config import dtype_weights
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
 
@@ -50,3 +51,12 @@ def test_some_tensors_at_edges_are_empty():
     cases = [case for i in range(60) if isinstance(case := producer.produce(i), TestCase)]
     empty = [case for case in cases if any(x.size == 0 for x in case.inputs.values())]
     assert len(cases) >= 57 and 1 <= len(empty) <= 30
+
+
+def test_exporters_trace_what_pytorch_computes():
+    """PyTorch refuses to divide integers by zero, which edge values are among."""
+    config = replace(SHARE, exporter="torchscript", edge_share=1.0, operators=("Transpose", "Mod"))
+    producer = Producer(3, replace(config, nodes=3, dtypes=dtype_weights(("int32",), ())))
+    for case in (producer.produce(i) for i in (11, 14, 15)):
+        assert isinstance(case, TestCase)
+        assert any((x == 0).any() for x in case.inputs.values())

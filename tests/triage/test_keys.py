@@ -199,3 +199,8 @@ def test_whatever_an_importer_misses_of_a_result_it_is_one_cause():
 def test_dtypes_and_values_make_no_other_clause(one, other):
     plain = (general_message(last_clause(text), ["float32", "bool"], ()) for text in (one, other))
     assert len(set(map(wording, plain))) == 1
+
+
+def test_names_that_a_model_numbers_are_no_words():
+    refused = [f"Node {name}_N cannot handle ShapeExpr inputs." for name in ("Pad", "Add")]
+    assert {wording(text) for text in refused} == {"Node cannot handle ShapeExpr inputs"}

@@ -109,6 +109,8 @@ def test_digits_that_are_lost_beside_a_large_number_may_be_all():
     made = single("LRN")
     lost, other = (mismatch(made, kind="nonfinite", worst=nan, largest=n) for n in (1e4, 2.0))
     assert lost == mismatch(made, worst=few) != other == mismatch(made, largest=1e4)
+    kept = {"expected": "nan", "actual": 1e30}  # a NaN that is lost is no digit
+    assert mismatch(made, kind="nonfinite", worst=kept, largest=1e30) == other
 
 
 def test_modes_of_an_onnx_operator_are_one_in_whatever_dtypes():

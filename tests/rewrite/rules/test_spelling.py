@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
 import pytest
 from onnx import helper, parser
+from onnx.reference import ReferenceEvaluator
 
 from nnfuzz.rewrite.rewriting import Step, rewritten
 
@@ -44,7 +46,49 @@ def test_defaults_of_the_schema_are_written():
     assert {a.name: helper.get_attribute_value(a) for a in conv.attribute}["group"] == 1
 
 
-@pytest.mark.parametrize("rule", ["every_default_left_out", "every_default_written"])
+OPERANDS = """
+<ir_version: 8, opset_import: ["" : 18]>
+g (float[1,3,4] x) => (float[3,6] y, float s)
+<int64[2] b = {0, 0}, int64[2] e = {1, 3}, int64[2] a = {0, 1}, int64[2] o = {1, 1},
+ int64[6] q = {0,0,1,0,0,1}, float v = {0.0}, int64[1] i = {0}, int64[2] j = {0, 1}> {
+  c = Slice (x, b, e, a, o)
+  d = Pad (c, q, v)
+  y = Squeeze (d, i)
+  s = ReduceMax <keepdims = 0> (y, j)
+}
+"""
+FEWEST = {"Slice": 3, "Pad": 2, "Squeeze": 1, "ReduceMax": 1}
+MOST = {"Slice": 5, "Pad": 3, "Squeeze": 2, "ReduceMax": 2}
+
+
+def test_operands_that_are_implied_are_left_out_and_written_again():
+    model = parser.parse_model(OPERANDS)
+    before = model.SerializeToString()
+    x = np.arange(12, dtype=np.float32).reshape(1, 3, 4)
+    expected = ReferenceEvaluator(model).run(None, {"x": x})
+    counts = {}
+    for rule in ("every_operand_left_out", "every_operand_written"):
+        for number in range(12):
+            after, steps = rewritten(before, [Step(rule, number)])
+            made = onnx.load_model_from_string(after)
+            onnx.checker.check_model(made, full_check=True)
+            for own, other in zip(expected, ReferenceEvaluator(made).run(None, {"x": x})):
+                np.testing.assert_array_equal(own, other)
+            counts = {node.op_type: len(node.input) for node in made.graph.node}
+            if counts == (FEWEST if rule == "every_operand_left_out" else MOST):
+                break
+        assert steps and counts == (FEWEST if rule == "every_operand_left_out" else MOST)
+        named = {name for node in made.graph.node for name in node.input}
+        assert {t.name for t in made.graph.initializer} <= named
+        before = after
+
+
+RULES = [
+    f"every_{what}_{how}" for what in ("default", "operand") for how in ("left_out", "written")
+]
+
+
+@pytest.mark.parametrize("rule", RULES)
 def test_a_model_without_such_a_place_stays(rule):
     model = parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 17]> g (float[3] x) => (float[3] y) { y = Relu(x) }'

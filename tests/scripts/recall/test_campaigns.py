@@ -67,3 +67,16 @@ def test_where_no_release_is_without_the_bug_the_nodes_must_be_joined_as_in_the_
         for folder in (tmp_path, tmp_path / "reduced"):
             onnx.save(model, folder / "model.onnx")
         assert campaigns.same_cause(entry, tmp_path) is same
+
+
+def test_a_reduced_model_holds_the_entrys_nodes_or_is_a_part_of_them(finding, monkeypatch) -> None:
+    monkeypatch.setattr(campaigns, "replayed", lambda *_: 0)
+    head = (
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[2,6] x, float[4] z) => (float[4,3] y) '
+    )
+    shapes = "<int64[2] s = {4,3}, int64[2] t = {3,4}>"
+    part = head + shapes + " { y = Reshape(x, s) }"
+    apart = head + shapes + " { a = Relu(x) b = Relu(a) y = Reshape(b, s) c = Reshape(z, t) }"
+    for text, same in ((part, True), (apart, False)):
+        onnx.save(onnx.parser.parse_model(text), finding / "reduced" / "model.onnx")
+        assert campaigns.same_cause(ENTRY, finding) is same

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""tvm: Max: Cannot broadcast symbolic dimension v with non-N constant N: runtime value of symbolic dimension is unknown at compile time. (ValueError in import, all levels)
+
+Needs tvm 0.27.0.post1, llvm 22, onnx, numpy; no other file.
+
+    python repro.py [LEVEL]        levels: O0, O3; default: O0
+
+Exit code 1 while it reproduces, 0 once it is fixed, 125 where it cannot run.
+"""
+
+from __future__ import annotations
+
+import sys
+
+try:
+    import numpy as np
+    from onnx import parser
+except ImportError as error:
+    print(f"cannot run: {error}")
+    sys.exit(125)
+
+MODEL = """
+<
+   ir_version: 7,
+   opset_import: ["" : 13],
+   producer_name: "nnfuzz"
+>
+nnfuzz (double[0,4,1,8] v22) => (double[0,4,1,8] v28) 
+   <double[0,1,1,8] p27 =  {}>
+{
+   [Max_1] v28 = Max (v22, p27)
+}"""
+INPUTS = {
+    'v22': np.array([], 'float64').reshape((0, 4, 1, 8)),
+}
+
+
+def run(model, inputs, level):
+    import tvm
+    from tvm import relax
+    import onnx
+    from tvm.relax.frontend.onnx import from_onnx
+
+    graph = onnx.load_model_from_string(model).graph
+    module = from_onnx(onnx.load_model_from_string(model))
+    weights = {tensor.name for tensor in graph.initializer}
+    arrays = [inputs[value.name] for value in graph.input if value.name not in weights]
+    outputs = [value.name for value in graph.output]
+    device = tvm.cpu()
+    if level == "O0":
+        target = tvm.target.Target({"kind": "llvm", "opt-level": 0})
+        pipeline = "default"
+    else:
+        cpu = tvm.target.codegen.llvm_get_system_cpu()
+        target = tvm.target.Target({"kind": "llvm", "mcpu": cpu})
+        pipeline = relax.backend.cpu_generic.get_default_pipeline(target)
+    opt_level = 3 if level == "O3" else 0
+    with target, tvm.transform.PassContext(opt_level=opt_level):
+        program = relax.build(module, target, relax_pipeline=pipeline, exec_mode='bytecode')
+    machine = relax.VirtualMachine(program, device)
+    main = machine["main"]
+    result = main(*(tvm.runtime.tensor(array, device) for array in arrays))
+    results = [result] if len(outputs) == 1 else result
+    return {name: value.numpy() for name, value in zip(outputs, results)}
+
+
+def load():
+    return parser.parse_model(MODEL).SerializeToString(), INPUTS
+
+
+def main(level):
+    print(('Expected: the model compiles and runs. Seen at O0, O3, stage import: ValueError: '
+ 'Cannot broadcast symbolic dimension v with non-1 constant 0: runtime value of '
+ 'symbolic dimension is unknown at compile time.'), flush=True)
+    try:
+        model, inputs = load()
+    except Exception as error:
+        print(f"{level}: cannot run: {type(error).__name__}: {error}")
+        return 125
+    try:
+        run(model, inputs, level)
+    except (ImportError, AttributeError) as error:
+        print(f"{level}: cannot run: {type(error).__name__}: {error}")
+        return 125
+    except Exception as error:
+        print(f"{level}: {type(error).__module__}.{type(error).__qualname__}: {error}")
+        return 1
+    print(f"{level}: the model compiles and runs")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else 'O0'))
