@@ -63,15 +63,15 @@ def check_exported(model, outputs):
     onnx.checker.check_model(model, full_check=True)
     if len(model.graph.output) != len(outputs):
         raise ValueError(f"the exported model has {len(model.graph.output)} outputs")
-    for value, found in zip(model.graph.output, outputs):
+    for value, array in zip(model.graph.output, outputs):
         type_ = value.type.tensor_type
         dtype = onnx.helper.tensor_dtype_to_np_dtype(type_.elem_type)
         sizes = [d.dim_value if d.HasField("dim_value") else None for d in type_.shape.dim]
-        fits = len(sizes) == found.ndim and all(n in (None, m) for n, m in zip(sizes, found.shape))
-        if dtype != found.dtype or (type_.HasField("shape") and not fits):
+        fits = len(sizes) == array.ndim and all(n in (None, m) for n, m in zip(sizes, array.shape))
+        if dtype != array.dtype or (type_.HasField("shape") and not fits):
             raise ValueError(
                 f"the exported model declares {dtype}{sizes} for an output that is "
-                f"{found.dtype}{list(found.shape)}"
+                f"{array.dtype}{list(array.shape)}"
             )
 
 
@@ -100,8 +100,8 @@ class Exporter(OnnxRuntime):
 
     def versions(self) -> dict[str, str]:
         packages = dict.fromkeys(module.partition(".")[0] for module in self.preload)
-        told = {n: version(n) for n in packages if n != "onnxruntime"}
-        return told | super().versions()
+        releases = {n: version(n) for n in packages if n != "onnxruntime"}
+        return releases | super().versions()
 
     def load(self, model: Any) -> Any:
         """Traces the module."""
@@ -138,8 +138,8 @@ class Exporter(OnnxRuntime):
                 results = session(fed)
             except Exception as error:
                 raise blamed(error, partial(reference, fed)) from error
-            found = nearest([results[name] for name in order], wanted, partial(reference, fed))
-            return module.results([to_tensor(array) for array in found])
+            arrays = nearest([results[name] for name in order], wanted, partial(reference, fed))
+            return module.results([to_tensor(array) for array in arrays])
 
         return run
 
@@ -174,17 +174,17 @@ def run(module, inputs, level):
 
     arguments = [to_torch(inputs[name]) for name in module.inputs]
     with torch.no_grad():
-        found = [to_array(tensor) for tensor in module(*arguments)]
+        arrays = [to_array(tensor) for tensor in module(*arguments)]
     if level != "eager":
         model = export(module, arguments, level, {opset})
         proto = onnx.load_model_from_string(model)
-        check_exported(proto, found)
+        check_exported(proto, arrays)
         given = {{f"x{{k}}": to_array(x) for k, x in enumerate(arguments)}}
         fed = {{value.name: given[value.name] for value in proto.graph.input}}
         returned = run_onnx(model, fed, level)
-        found = [returned[value.name] for value in proto.graph.output]
+        arrays = [returned[value.name] for value in proto.graph.output]
     outputs = {{}}
-    for (name, dtype), array in zip(module.outputs.items(), found):
+    for (name, dtype), array in zip(module.outputs.items(), arrays):
         same = dtype == "uint64"
         outputs[name] = array.view(np.uint64) if same else array.astype(np.dtype(dtype))
     return outputs
@@ -225,10 +225,10 @@ class Dynamo(Exporter):
         """Also keeps the exporter's table of functions, which it would build for every model (0.5
         s)."""
         with contextlib.suppress(ImportError, AttributeError):
-            found = importlib.import_module("torch.onnx._internal.exporter._registration")
-            table = found.ONNXRegistry.from_torchlib
+            registration = importlib.import_module("torch.onnx._internal.exporter._registration")
+            table = registration.ONNXRegistry.from_torchlib
             if not hasattr(table, "cache_info"):
-                found.ONNXRegistry.from_torchlib = staticmethod(functools.lru_cache(table))
+                registration.ONNXRegistry.from_torchlib = staticmethod(functools.lru_cache(table))
         return super().versions()
 
     @staticmethod
@@ -298,8 +298,8 @@ def run(module, inputs, level):
     arguments = [to_torch(inputs[name]) for name in module.inputs]
     program = module if level == "eager" else export(module, arguments, level)
     with torch.no_grad():
-        found = program(*arguments)
-    return {name: to_numpy(x, dtype) for (name, dtype), x in zip(module.outputs.items(), found)}
+        results = program(*arguments)
+    return {name: to_numpy(x, dtype) for (name, dtype), x in zip(module.outputs.items(), results)}
 """
 
 
@@ -315,8 +315,8 @@ def exporters_complaint(error: CompilerError) -> Complaint:
     """
     if illegal := _ILLEGAL.search(error.message):
         return Complaint(ComplaintKind.DTYPE, f"an operator of ONNX does not take {illegal[1]}")
-    found = _SUMMARY.search(error.message)
-    cause = found.group(1) if found else _STEPS.sub("", error.message)
+    summary = _SUMMARY.search(error.message)
+    cause = summary.group(1) if summary else _STEPS.sub("", error.message)
     cause = _ADVICE.sub("", cause).strip() or error.message
     complaint = read_complaint(replace(error, message=cause))
     unsupported = error.error_type.endswith("UnsupportedOperatorError") or (
@@ -383,20 +383,20 @@ def blamed(error: Exception, reference: Callable[[], Any]) -> Exception:
 
 
 def nearest(
-    found: Sequence[np.ndarray],
+    outputs: Sequence[np.ndarray],
     wanted: Sequence[np.ndarray],
     reference: Callable[[], Sequence[np.ndarray]],
 ) -> Sequence[np.ndarray]:
     """For each output, the result of ONNX Runtime or of the reference evaluator that is nearer to
     the wanted one. The evaluator runs only if something differs.
     """
-    if not any(map(distance, found, wanted)):
-        return found
+    if not any(map(distance, outputs, wanted)):
+        return outputs
     try:
         other = reference()
     except Exception:
-        return found
-    candidates = zip(zip(found, other), wanted)
+        return outputs
+    candidates = zip(zip(outputs, other), wanted)
     return [min(pair, key=partial(distance, wanted=like)) for pair, like in candidates]
 
 

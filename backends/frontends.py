@@ -64,8 +64,8 @@ def carried(source: Any, program: Program) -> Program:
 
     def run(inputs: dict[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         tensors = zip(source.graph.inputs, source.arguments(inputs))
-        found = program({name: to_array(tensor) for name, tensor in tensors})
-        return source.results([to_tensor(found[name]) for name in source.outputs])
+        results = program({name: to_array(tensor) for name, tensor in tensors})
+        return source.results([to_tensor(results[name]) for name in source.outputs])
 
     return run
 

@@ -19,7 +19,7 @@ from .issue_forms import IREE
 
 _FLAGS = ("--iree-input-demote-f64-to-f32=false", "--iree-llvmcpu-target-cpu=host")
 _ENTRY = "main"
-_ERROR = re.compile(r"\b(?:error|LLVM ERROR): (?P<said>.*)")
+_ERROR = re.compile(r"\b(?:error|LLVM ERROR): (?P<statement>.*)")
 _OPERATOR = re.compile(r"\bonnx\.(?P<name>\w+)")
 _UNSUPPORTED = re.compile(
     r"failed to legalize|no conversion|not (?:yet )?(?:supported|implemented)|unsupported"
@@ -50,9 +50,9 @@ def run(model, inputs, level):
     context.add_vm_module(loaded)
     weights = {{tensor.name for tensor in proto.graph.initializer}}
     names = [value.name for value in proto.graph.input if value.name not in weights]
-    found = context.modules[loaded.name]["main"](*(inputs[name] for name in names))
-    found = [found] if len(proto.graph.output) == 1 else found
-    return {{value.name: np.asarray(x) for value, x in zip(proto.graph.output, found)}}
+    results = context.modules[loaded.name]["main"](*(inputs[name] for name in names))
+    results = [results] if len(proto.graph.output) == 1 else results
+    return {{value.name: np.asarray(x) for value, x in zip(proto.graph.output, results)}}
 """
 
 
@@ -111,22 +111,23 @@ class Iree(Backend):
         main = context.modules[loaded.name][_ENTRY]
 
         def run(given: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-            found = main(*(given[name] for name in inputs))
-            found = [found] if len(outputs) == 1 else found
-            return {n: _signed_as(np.asarray(x), outputs[n]) for n, x in zip(outputs, found)}
+            results = main(*(given[name] for name in inputs))
+            results = [results] if len(outputs) == 1 else results
+            return {n: _signed_as(np.asarray(x), outputs[n]) for n, x in zip(outputs, results)}
 
         return run
 
     @classmethod
     def complaint(cls, error: CompilerError) -> Complaint:
         """The first diagnostic; the operations that it quotes follow."""
-        found = _ERROR.search(error.message)
-        if found is None:
+        match = _ERROR.search(error.message)
+        if match is None:
             return read_complaint(error)
-        said, operator = found["said"], _OPERATOR.search(found["said"])
-        read = replace(read_complaint(error), subject=said, others=())
+        statement = match["statement"]
+        operator = _OPERATOR.search(statement)
+        read = replace(read_complaint(error), subject=statement, others=())
         read = replace(read, operators=(operator["name"],) if operator else ())
-        kind = ComplaintKind.UNSUPPORTED if _UNSUPPORTED.search(said) else ComplaintKind.ERROR
+        kind = ComplaintKind.UNSUPPORTED if _UNSUPPORTED.search(statement) else ComplaintKind.ERROR
         return read.of_kind(kind)
 
     def repro(self) -> str:

@@ -156,8 +156,8 @@ _FIRST_FOREIGN = """\
 _RUN = """    return dict(zip(names, session.run(names, inputs)))
 """
 _RUN_FOREIGN = """    values = {name: to_ort(array) for name, array in inputs.items()}
-    found = session.run_with_ort_values(names, values)
-    return {name: from_ort(value) for name, value in zip(names, found)}
+    results = session.run_with_ort_values(names, values)
+    return {name: from_ort(value) for name, value in zip(names, results)}
 
 
 def to_ort(array):  # ONNX Runtime takes no arrays of bfloat16, float8 or int4
@@ -190,17 +190,17 @@ def _captured() -> Iterator[Callable[[], str]]:
     """Captures what is written to file descriptor 2 within the block; the log goes there and not
     through sys.stderr. Yields a function that returns the text after the block.
     """
-    said: list[str] = []
+    text: list[str] = []
     with tempfile.TemporaryFile() as log:
         stderr = os.dup(2)
         os.dup2(log.fileno(), 2)
         try:
-            yield lambda: said[0]
+            yield lambda: text[0]
         finally:
             os.dup2(stderr, 2)
             os.close(stderr)
             log.seek(0)
-            said.append(log.read().decode(errors="replace"))
+            text.append(log.read().decode(errors="replace"))
 
 
 class OnnxRuntime(Backend):
@@ -412,8 +412,8 @@ class OnnxRuntime(Backend):
             return read_complaint(error)
         subject = _CODE.sub("", first_statement(error.message)).replace("MLFloat16", "float16")
         subject = _OPTIONAL.sub(r"\1", subject)
-        found = _INFERENCE.search(subject)
-        operators = (found.group(1),) if found and found.group(1) else ()
+        inference = _INFERENCE.search(subject)
+        operators = (inference[1],) if inference and inference[1] else ()
         return Complaint(_kind(error, subject), subject, operators, cause=_cause(subject))
 
     def repro(self) -> str:
@@ -486,8 +486,8 @@ def _run(session: Any, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 def _run_foreign(session: Any, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Runs a session with dtypes that the Python binding has no arrays for."""
     names = [output.name for output in session.get_outputs()]
-    found = session.run_with_ort_values(names, {n: _to_ort(a) for n, a in inputs.items()})
-    return {name: _from_ort(value) for name, value in zip(names, found)}
+    results = session.run_with_ort_values(names, {n: _to_ort(a) for n, a in inputs.items()})
+    return {name: _from_ort(value) for name, value in zip(names, results)}
 
 
 def _to_ort(array: np.ndarray) -> Any:

@@ -57,10 +57,10 @@ def add_providers(options: Any, names: Any) -> dict[str, Any]:
     plug-ins need is put into the SessionOptions."""
     import onnxruntime as ort
 
-    found = [built_in(name) for name in names]
-    if all(found):
-        return {"providers": [*found, CPU]}
-    for name, full in zip(names, found):
+    built = [built_in(name) for name in names]
+    if all(built):
+        return {"providers": [*built, CPU]}
+    for name, full in zip(names, built):
         own = [device for device in ort.get_ep_devices() if device.ep_name == full]
         options.add_provider_for_devices(own if full else list(plugin_devices(name)), {})
     return {}

@@ -87,8 +87,8 @@ def run(model, inputs, level):
 
     core = ov.Core()
     compiled = core.compile_model(core.read_model(model), "CPU", {config})
-    found = compiled(inputs)
-    return {{name: found[port] for port in compiled.outputs for name in port.names}}
+    results = compiled(inputs)
+    return {{name: results[port] for port in compiled.outputs for name in port.names}}
 """
 _REPRO = """\
 def run(model, inputs, level):
@@ -229,20 +229,20 @@ class OpenVino(Backend):
         if lacking := _LACKING.search(error.message):
             names = [name.partition("-")[0] for name in lacking[2].split(", ")]
             return Complaint(ComplaintKind.UNSUPPORTED, lacking[1], tuple(names))
-        found = [_read(said, (name,)) for name, said in _ITEM.findall(error.message)]
-        found = found or [_read(error.message, tuple(_NODE.findall(error.message)[-1:]))]
-        own = [told for told in found if not _UNKNOWN.search(told.subject)] or found
-        first = min(own, key=lambda told: told.kind is ComplaintKind.UNSUPPORTED)
-        others = tuple((told.subject, told.location) for told in own if told is not first)
+        complaints = [_read(text, (name,)) for name, text in _ITEM.findall(error.message)]
+        complaints = complaints or [_read(error.message, tuple(_NODE.findall(error.message)[-1:]))]
+        own = [c for c in complaints if not _UNKNOWN.search(c.subject)] or complaints
+        first = min(own, key=lambda c: c.kind is ComplaintKind.UNSUPPORTED)
+        others = tuple((c.subject, c.location) for c in own if c is not first)
         return replace(first, others=others)
 
     def repro(self) -> str:
         environment = self._environment()
         isa = f"    import os\n\n    os.environ |= {environment!r}\n" if environment else ""
-        told = {"exact": _EXACT, "levels": _LEVELS, "requests": _REQUESTS, "isa": isa}
+        parts = {"exact": _EXACT, "levels": _LEVELS, "requests": _REQUESTS, "isa": isa}
         if self.form == ONNX:
-            return _REPRO.format(**told, read=_READ, results=_RESULTS)
-        return NAMED + _REPRO.format(**told, read=REPRO_OPENVINO, results=OPENVINO_RESULTS)
+            return _REPRO.format(**parts, read=_READ, results=_RESULTS)
+        return NAMED + _REPRO.format(**parts, read=REPRO_OPENVINO, results=OPENVINO_RESULTS)
 
     def repro_short(self, level: str) -> str:
         needs_more = level in ("dynamic", "cached") or level in _REQUESTS

@@ -170,9 +170,9 @@ class OrtTransformers(Transform):
         import onnx
         from onnxruntime.transformers import optimizer
 
-        found = optimizer.optimize_model(model, opt_level=0)
+        optimised = optimizer.optimize_model(model, opt_level=0)
         with tempfile.TemporaryDirectory() as folder:
-            found.save_model_to_file(f"{folder}/model.onnx")  # sorts nodes, adds domains
+            optimised.save_model_to_file(f"{folder}/model.onnx")  # sorts nodes, adds domains
             return onnx.load(f"{folder}/model.onnx")
 
 

@@ -21,17 +21,17 @@ def removed(before: bytes, after: bytes) -> list[str]:
     lost = [node for node in old if (node.op_type, *node.output[:1]) not in there]
     made = {name: place for place, node in enumerate(lost) for name in node.output if name}
     edges = [(made[i], place) for place, node in enumerate(lost) for i in node.input if i in made]
-    told: dict[str, None] = {}
+    patterns: dict[str, None] = {}
     for group in _connected(len(lost), edges):
         ops = [lost[place].op_type for place in group]
         if len(ops) <= MOST:
-            told["+".join(sorted(ops))] = None
+            patterns["+".join(sorted(ops))] = None
         else:
             inside = [(a, b) for a, b in edges if a in group]
-            told |= dict.fromkeys(
+            patterns |= dict.fromkeys(
                 "+".join(sorted((lost[a].op_type, lost[b].op_type))) for a, b in inside
             )
-    return list(told) or [""]
+    return list(patterns) or [""]
 
 
 def _connected(count: int, edges: Sequence[tuple[int, int]]) -> list[set[int]]:

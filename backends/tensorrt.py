@@ -46,11 +46,13 @@ _CONTEXT = re.compile(r"While parsing|--- (?:Begin|End) node|ERROR: |catchCudaEr
 """Logged by the parser around a cause, or as a summary of it."""
 _BUILDING = re.compile(
     r"Error Code \d+: [\w ]+ \((?:\[(?P<file>\w+\.\w+):\d+: [^\]]*\] )?"
-    r"(?:\w+Exception: (?P<place>\w+\.\w+):\d+: )?(?P<said>.*?)\s*(?:In \w+ at \S+\)|\)?\Z)",
+    r"(?:\w+Exception: (?P<place>\w+\.\w+):\d+: )?(?P<statement>.*?)\s*(?:In \w+ at \S+\)|\)?\Z)",
     re.DOTALL,
 )
 """The message of a part of the builder, between the names of the parts that passed it on."""
-_PARSED = re.compile(r"(?P<code>\w+) at (?P<operator>\S*) in (?P<place>\S*): (?P<said>.*)", re.S)
+_PARSED = re.compile(
+    r"(?P<code>\w+) at (?P<operator>\S*) in (?P<place>\S*): (?P<statement>.*)", re.S
+)
 _REPRO = """\
 def run(model, inputs, level):
     import {library} as trt
@@ -132,25 +134,25 @@ class TensorRT(Backend):
     def complaint(cls, error: CompilerError) -> Complaint:
         """Reads structured errors of the parser, and lines of the builder's log."""
         error = replace(error, message=_NOISE.sub("", error.message).strip())
-        found = _PARSED.fullmatch(error.message) if "ParserError" in error.error_type else None
+        parsed = _PARSED.fullmatch(error.message) if "ParserError" in error.error_type else None
         read = read_complaint(error)
-        if found is None and "BuilderError" in error.error_type:
+        if parsed is None and "BuilderError" in error.error_type:
             refused = _UNSUPPORTED.search(error.message)
             read = _built(read, error.message)
             return read.of_kind(ComplaintKind.UNSUPPORTED) if refused else read
-        if found is None:
+        if parsed is None:
             return read
-        refuses = _UNSUPPORTED.search(f"{found['code']}\n{found['said']}")
+        refuses = _UNSUPPORTED.search(f"{parsed['code']}\n{parsed['statement']}")
         kind = ComplaintKind.UNSUPPORTED if refuses else ComplaintKind.ERROR
-        operators = (found["operator"],) if found["operator"] else ()
-        return Complaint(kind, found["said"], operators, (), found["place"])
+        operators = (parsed["operator"],) if parsed["operator"] else ()
+        return Complaint(kind, parsed["statement"], operators, (), parsed["place"])
 
     def repro(self) -> str:
         flags = _FLAGS.get(self.options.engine, ())
         settings = [f"config.set_flag(trt.BuilderFlag.{flag})" for flag in flags]
-        told = "".join(f"    {line}\n" for line in (*self._chosen(), *settings))
+        lines = "".join(f"    {line}\n" for line in (*self._chosen(), *settings))
         executed = _EXECUTED if has_gpu() else _BUILT
-        return _REPRO.format(library=self.library, settings=told, executed=executed)
+        return _REPRO.format(library=self.library, settings=lines, executed=executed)
 
     def _chosen(self) -> tuple[str, ...]:
         """Lines of a script that state the device to build for."""
@@ -159,12 +161,12 @@ class TensorRT(Backend):
     def _library(self) -> Any:
         return importlib.import_module(self.library)
 
-    def _parsed(self, trt: Any, said: list[str], model: bytes) -> tuple[Any, ...]:
-        """The builder and the network; their log is appended to `said`.
+    def _parsed(self, trt: Any, log: list[str], model: bytes) -> tuple[Any, ...]:
+        """The builder and the network; what they log is appended to `log`.
 
         Raises: ParserError with the first complaint, and what was logged of it before.
         """
-        logger = _logger(trt, said)
+        logger = _logger(trt, log)
         builder = trt.Builder(logger)
         typed = getattr(trt.NetworkDefinitionCreationFlag, "STRONGLY_TYPED", None)
         network = builder.create_network(0 if typed is None else 1 << int(typed))
@@ -173,14 +175,14 @@ class TensorRT(Backend):
             first = parser.get_error(0)
             code = str(first.code()).rpartition(".")[2]
             place = f"{first.file()}:{first.func()}"
-            cause = next((line for line in said if not _CONTEXT.search(line)), "")
-            told = f"{first.desc()}\n{cause}" if cause else first.desc()
-            raise ParserError(f"{code} at {first.node_operator()} in {place}: {told}")
+            cause = next((line for line in log if not _CONTEXT.search(line)), "")
+            message = f"{first.desc()}\n{cause}" if cause else first.desc()
+            raise ParserError(f"{code} at {first.node_operator()} in {place}: {message}")
         return builder, network, parser
 
     def _plan(self, model: bytes, level: int) -> bytes:
-        trt, said = self._library(), list[str]()
-        builder, network, _parser = self._parsed(trt, said, model)
+        trt, log = self._library(), list[str]()
+        builder, network, _parser = self._parsed(trt, log, model)
         config = builder.create_builder_config()
         config.clear_flag(trt.BuilderFlag.TF32)
         config.builder_optimization_level = level
@@ -189,7 +191,7 @@ class TensorRT(Backend):
             config.set_flag(getattr(trt.BuilderFlag, flag))
         plan = builder.build_serialized_network(network, config)
         if plan is None:
-            raise BuilderError("\n".join(said) or "the builder returned nothing")
+            raise BuilderError("\n".join(log) or "the builder returned nothing")
         return bytes(plan)
 
     def _choose(self, trt: Any, config: Any) -> None:
@@ -198,11 +200,12 @@ class TensorRT(Backend):
 
 def _built(read: Complaint, message: str) -> Complaint:
     """The builder's complaint without the layers, and names of layers, that it was processing."""
-    found = _BUILDING.search(message)
-    if found is None or not found["said"]:
+    match = _BUILDING.search(message)
+    if match is None or not match["statement"]:
         return read
-    said = found["said"].rpartition("Error is:")[2].strip()
-    return replace(read, subject=said, location=found["place"] or found["file"] or read.location)
+    statement = match["statement"].rpartition("Error is:")[2].strip()
+    place = match["place"] or match["file"] or read.location
+    return replace(read, subject=statement, location=place)
 
 
 class TensorRTForRTX(TensorRT):
@@ -265,7 +268,7 @@ def _engine(plan: bytes) -> Any:
     return runner.infer
 
 
-def _logger(trt: Any, said: list[str]) -> Any:
+def _logger(trt: Any, log: list[str]) -> Any:
     """A logger that keeps errors."""
 
     class Log(trt.ILogger):  # type: ignore[misc]
@@ -274,6 +277,6 @@ def _logger(trt: Any, said: list[str]) -> Any:
 
         def log(self, severity: Any, message: str) -> None:
             if severity <= trt.ILogger.Severity.ERROR:
-                said.append(message)
+                log.append(message)
 
     return Log()

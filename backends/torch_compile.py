@@ -99,8 +99,8 @@ def run(model, inputs, level):  # needs a C++ compiler
         dynamic = level == "dynamic"
         model = torch.compile(model, backend=backend, dynamic=dynamic, options=options)
     with torch.no_grad():
-        found = model(*arguments)
-    return {{name: to_numpy(x, dtype) for (name, dtype), x in zip(outputs.items(), found)}}
+        results = model(*arguments)
+    return {{name: to_numpy(x, dtype) for (name, dtype), x in zip(outputs.items(), results)}}
 """
 
 
@@ -252,8 +252,8 @@ class TorchCompile(Backend):
     def complaint(cls, error: CompilerError) -> Complaint:
         """Reads the innermost exception without advice, or the C++ compiler's message about
         generated code."""
-        said = _GENERATED.search(error.message)
-        cause = said.group(1) if said else _HINTS.sub("", _WRAPPED.sub("", error.message))
+        generated = _GENERATED.search(error.message)
+        cause = generated[1] if generated else _HINTS.sub("", _WRAPPED.sub("", error.message))
         return read_complaint(replace(error, message=cause.strip() or error.message))
 
     def repro(self) -> str:
@@ -302,9 +302,9 @@ def _trim(folder: Path) -> None:
     stamp.touch()
     kept = {_HEADERS, _CACHE / "whole"}
     files = (path for path in folder.rglob("*") if path.is_file())
-    told = [(path, path.lstat()) for path in files if not kept & {*path.parents}]
-    size = sum(stat.st_size for _, stat in told)
-    for path, stat in sorted(told, key=lambda pair: pair[1].st_mtime):
+    sizes = [(path, path.lstat()) for path in files if not kept & {*path.parents}]
+    size = sum(stat.st_size for _, stat in sizes)
+    for path, stat in sorted(sizes, key=lambda pair: pair[1].st_mtime):
         if size <= MOST_BYTES or now - stat.st_mtime < FRESH_SECONDS:
             return
         path.unlink(missing_ok=True)

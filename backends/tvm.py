@@ -220,8 +220,8 @@ class Tvm(Backend):
         if kept:
             from tvm.relax.frontend import detach_params
 
-            ir, found = detach_params(ir)
-            parameters = tuple(found.get("main", ()))
+            ir, detached = detach_params(ir)
+            parameters = tuple(detached.get("main", ()))
         return _Module(
             ir,
             tuple(value.name for value in proto.graph.input if value.name not in weights),
@@ -272,12 +272,12 @@ class Tvm(Backend):
         pipeline = Pipeline.parse(level)
         options = {"exec_mode": self.options.exec_mode, **tvm_passes.chosen(pipeline.steps)}
         target = self._target(pipeline.level, options)
-        told = {"instruments": instruments, "config": tvm_passes.config(pipeline.steps)}
+        settings = {"instruments": instruments, "config": tvm_passes.config(pipeline.steps)}
         # Below level 1 passes that consist of others leave some of these out.
-        with target, tvm.transform.PassContext(opt_level=3, **told):
+        with target, tvm.transform.PassContext(opt_level=3, **settings):
             ir = tvm_passes.applied(tvm, module.ir, pipeline.steps)
         opt_level = 3 if pipeline.level == "O3" else 0
-        with target, tvm.transform.PassContext(opt_level=opt_level, **told):
+        with target, tvm.transform.PassContext(opt_level=opt_level, **settings):
             executable = relax.build(
                 ir,
                 target,
@@ -322,28 +322,28 @@ class Tvm(Backend):
         )
         return tvm_passes.source_of(pipelines) + "\n\n" + program
 
-    def _written(self, **told: str) -> str:
+    def _written(self, **parts: str) -> str:
         onnx = self.form == ONNX
         load, value = (_REPRO_ONNX, "value.numpy()") if onnx else (REPRO_RELAX, VALUE)
         kept = onnx and self.options.weights == "inputs"
         if onnx:
             load = load.format(imported=_IMPORTED_AND_KEPT if kept else _IMPORTED)
-        told["kept"] = ', *parameters.get("main", ())' if kept else ""
-        return _REPRO.format(load=load.rstrip(), value=value, **told)
+        parts["kept"] = ', *parameters.get("main", ())' if kept else ""
+        return _REPRO.format(load=load.rstrip(), value=value, **parts)
 
     def _target(self, level: str, options: Mapping[str, str]) -> Any:
         import tvm
 
         if self.options.target == "cuda":
             return tvm.target.Target.from_device(tvm.cuda()).with_host({"kind": "llvm"})
-        told: dict[str, Any] = {"kind": "llvm"}
+        target: dict[str, Any] = {"kind": "llvm"}
         if level != "O0":
-            told["mcpu"] = tvm.target.codegen.llvm_get_system_cpu()
+            target["mcpu"] = tvm.target.codegen.llvm_get_system_cpu()
         if "mcpu" in options:
-            told["mcpu"] = options["mcpu"]
+            target["mcpu"] = options["mcpu"]
         if "opt-level" in options or level == "O0":
-            told["opt-level"] = int(options.get("opt-level", 0))
-        return tvm.target.Target(told)
+            target["opt-level"] = int(options.get("opt-level", 0))
+        return tvm.target.Target(target)
 
     def _pipeline(self, level: str, target: Any) -> Any:
         from tvm import relax
@@ -357,9 +357,9 @@ class Tvm(Backend):
 
 
 def _kind(error: CompilerError, subject: str) -> ComplaintKind:
-    said = _UNSUPPORTED if error.stage is Stage.IMPORT else _NO_DTYPE
+    refusal = _UNSUPPORTED if error.stage is Stage.IMPORT else _NO_DTYPE
     # tvm.error.OpNotImplemented is a NotImplementedError.
-    if "NotImplementedError" in error.bases or said.search(error.message):
+    if "NotImplementedError" in error.bases or refusal.search(error.message):
         return ComplaintKind.UNSUPPORTED
     if error.stage is Stage.IMPORT:
         return about_inputs(subject)
@@ -400,7 +400,7 @@ def _called(module: Any) -> Counter[str]:
     """Operators and functions that the Relax functions of a module call, by their bare names."""
     from tvm import relax
 
-    found: Counter[str] = Counter()
+    calls: Counter[str] = Counter()
 
     def visit(expression: Any) -> None:
         if isinstance(expression, relax.Call):
@@ -408,12 +408,12 @@ def _called(module: Any) -> Counter[str]:
             if getattr(called, "name", "") == "relax.call_tir":
                 called = expression.args[0]
             name = getattr(called, "name_hint", None) or getattr(called, "name", None) or ""
-            found[_BARE.sub("", name)] += 1
+            calls[_BARE.sub("", name)] += 1
 
     for function in module.functions.values():
         if isinstance(function, relax.Function):
             relax.analysis.post_order_visit(function, visit)
-    return found
+    return calls
 
 
 def _pattern(before: Any, after: Any) -> list[str]:

@@ -114,14 +114,14 @@ def draw(rng: Random) -> Pipeline:
 
 def chosen(steps: Iterable[str]) -> dict[str, str]:
     """The options among the steps that do not belong to a PassContext."""
-    told = dict(step.split("=", 1) for step in steps if "=" in step)
-    return {name: value for name, value in told.items() if name in _OF_TARGET}
+    settings = dict(step.split("=", 1) for step in steps if "=" in step)
+    return {name: value for name, value in settings.items() if name in _OF_TARGET}
 
 
 def config(steps: Iterable[str]) -> dict[str, Any]:
     """The configuration of a PassContext."""
-    told = dict(step.split("=", 1) for step in steps if "=" in step)
-    return {k: _DETAILS.get(k, int(v)) for k, v in told.items() if k not in _OF_TARGET}
+    settings = dict(step.split("=", 1) for step in steps if "=" in step)
+    return {k: _DETAILS.get(k, int(v)) for k, v in settings.items() if k not in _OF_TARGET}
 
 
 def written(step: str) -> str:

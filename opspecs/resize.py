@@ -17,7 +17,7 @@ from nnfuzz.operators.families.sums import largest
 from nnfuzz.operators.families.window import chosen, per_axis
 from nnfuzz.operators.intervals import linear
 from nnfuzz.operators.operator import In, operator
-from nnfuzz.operators.rounding import SINGLE
+from nnfuzz.operators.rounding import SINGLE, lost_terms
 
 NEAREST = (*FLOATS, DType.INT32, DType.INT8, DType.UINT8)
 LINEAR = {3: "linear", 4: "bilinear", 5: "trilinear"}
@@ -191,7 +191,8 @@ class Interpolating(Resizing):
         widest = (torch.max_pool1d, torch.max_pool2d, torch.max_pool3d)[n - 1](x.abs(), 3, 1, 1)
         steepness = 4 if self.monotone else 12
         off = u * (5 * n + 1) + min(u, SINGLE) * steepness * max(x.shape[2:])
-        return off * self._weighted(widest, absolute=True)
+        whole = self._weighted(widest, absolute=True)
+        return off * whole + lost_terms(u, x[0, 0].numel(), whole)
 
 
 @operator

@@ -10,6 +10,7 @@ from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.axes import sizes
 from nnfuzz.operators.intervals import Interval, ends
 from nnfuzz.operators.operator import In, OpSpec, operator
+from nnfuzz.operators.rounding import lost_terms
 from nnfuzz.operators.unexportable import DECOMPOSED
 
 
@@ -143,7 +144,9 @@ class Aligning(OpSpec):
     def radius(self, u, y, x, rois, images):
         """Positions are off by a few u of the image's size; weight moves between neighbours."""
         wide = torch.nn.functional.max_pool2d(x.abs(), 3, 1, 1)
-        return u * (8 + 2 * sum(x.shape[2:])) * self.torch(wide, rois, images)
+        whole = self.torch(wide, rois, images)
+        lost = lost_terms(u, 4 * self.sampling_ratio**2, whole)
+        return u * (8 + 2 * sum(x.shape[2:])) * whole + lost
 
     def interval(self, x, rois, images):
         """Uncertain corners move samples: results change by twice the largest value per element."""

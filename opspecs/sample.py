@@ -14,6 +14,7 @@ from nnfuzz.operators.families.axes import sizes
 from nnfuzz.operators.families.sums import Summing
 from nnfuzz.operators.intervals import Interval, linear
 from nnfuzz.operators.operator import In, OpSpec, operator
+from nnfuzz.operators.rounding import lost_terms
 from nnfuzz.operators.unexportable import Unexportable
 
 SAMPLED = (DType.FLOAT32, DType.FLOAT64, DType.FLOAT16)
@@ -184,7 +185,8 @@ class Sampling(OpSpec):
 
     def radius(self, u, y, x, grid):
         weights = 1.4 ** (x.dim() - 2) if self.mode == "cubic" else 1.0
-        rounding = 16 * u * weights * self._near(x, grid, 3)
+        near = weights * self._near(x, grid, 3)
+        rounding = 16 * u * near + lost_terms(u, 4 ** (x.dim() - 2), near)
         return rounding + self._moved(x, grid, self._blur(u, x, grid))
 
     def interval(self, x, grid):

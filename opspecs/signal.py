@@ -186,7 +186,7 @@ class DFT(Fourier):
     Rank 5 at most. Source: ONNX DFT-20; numpy.fft.
     """
 
-    weight = 1.8  # few values have such a type
+    weight = 3.0  # few values have such a type
     inputs = (In("T", FLOATS, (3, 5)),)
     axis = Choice(by=lambda draw, op, first, *_: draw.integer(0, first.rank - 2))
     inverse = Choice((0, 0, 1))
@@ -261,7 +261,7 @@ class STFT(Fourier):
     Source: ONNX STFT-17; torch.stft.
     """
 
-    weight = 1.8  # few values have such a type
+    weight = 3.0  # few values have such a type
     inputs = (In("T", FLOATS, (3, 3)), In("T", ranks=(1, 1), weight=True))
     frame_step = Choice((1, 2, 3, 5, 8))
     onesided = Choice((1, 0))

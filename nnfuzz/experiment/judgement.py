@@ -104,6 +104,7 @@ def unknown_outputs(case: TestCase) -> list[str]:
 def excused(outcomes: Sequence[Outcome]) -> list[Outcome]:
     """The outcomes; where a baseline is not right, all of its backend are `unsupported`: the
     program there is not the backend's own, and nothing is left to compare the other levels with.
+    A baseline that says what it lacks keeps its words, from which campaigns learn.
     """
     calm = OutcomeKind.NOT_COMPARED
     faulty = {
@@ -113,7 +114,7 @@ def excused(outcomes: Sequence[Outcome]) -> list[Outcome]:
     }
     return [
         replace(o, kind=OutcomeKind.UNSUPPORTED, message="the baseline is not right", outputs=None)
-        if o.backend in faulty
+        if o.backend in faulty and not (o.baseline and o.kind is OutcomeKind.UNSUPPORTED)
         else o
         for o in outcomes
     ]

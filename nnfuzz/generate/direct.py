@@ -15,9 +15,10 @@ from nnfuzz.generate.moves import GraphGrower
 from nnfuzz.generate.splice import splice
 from nnfuzz.solve.decided import DecidedStore
 
-BACKWARD, AIMED_BACKWARD = 0.1, 0.35
-"""Probability of trying backward insertion first, and that with a focus. It is several times as
-expensive as forward insertion, but without it nodes rarely compute a weight or a second operand."""
+BACKWARD = 0.35
+"""Probability of trying backward insertion first, without which nodes rarely compute a weight or a
+second operand. Of 600 graphs at 0.1 and at 0.35: 125 and 148 second operands are computed of
+weights alone, 3,085 and 3,195 different edges, in equal time."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,7 @@ class Direct:
     ) -> Generated:
         start = rng.choice(corpus).graph if corpus else None
         store = DecidedStore(rng, self.config.sizes, self.eager)
-        backward = AIMED_BACKWARD if self.config.focus else BACKWARD
-        config = replace(self.config, backward=backward) if self.eager else self.config
+        config = replace(self.config, backward=BACKWARD) if self.eager else self.config
         moves = GraphGrower(self.catalog, config, store, turns)
         if start:
             moves.adopt(start)

@@ -17,8 +17,8 @@ from nnfuzz.generate.writable import NODES, operators_written
 from nnfuzz.operators.motif import Motif
 from nnfuzz.operators.operator import OpSpec
 
-AIMED = 2.0
-"""Motifs per graph, as a multiple of those without a focus."""
+AIMED, AGAIN = 2.0, 0.4
+"""Motifs per graph, as a multiple of those without a focus, and `Sizes.again`."""
 
 
 def focused_weights(

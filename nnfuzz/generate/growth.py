@@ -131,7 +131,7 @@ class Growth:
     def place(self, type_: TensorType, placeholder: Placeholder = FREE) -> str | None:
         """The name of a new placeholder; None if it is too large. Something must read it soon."""
         free = self._new(type_.shape)
-        if not self.store.extend([], free, partial(self._small, [type_])):
+        if not self.store.extend([], free, partial(self._within_limits, [type_])):
             return None
         if self.store.immediate and free:
             type_ = type_.concrete(self.store.env)
@@ -202,7 +202,7 @@ class Growth:
         free: list[Var] = []
         if self.store.draws[-1].kinds:  # else there is no variable that it might read
             free = self._new((*(d for t in fresh for d in t.shape), *_symbols(op)))
-        accept = partial(self.affordable, op, types, outputs)
+        accept = partial(self.affordable, op, types, outputs, fresh=fresh)
         if not self.store.extend([*constraints, *limits], free, accept, smt):
             return None
         if self.store.immediate and free:
@@ -245,17 +245,27 @@ class Growth:
         outputs: Sequence[TensorType],
         env: dict[Var, int],
         memo: dict[Expr, int],
+        fresh: Sequence[TensorType] = (),
     ) -> bool:
-        """Whether a node stays within the size and cost limits under `env`."""
+        """Whether a node stays within the size and cost limits under `env`. fresh: those of its
+        inputs that are new."""
         if not self._small((*types, *outputs), env, memo):
             return False
-        if self.config.sizes.max_total and not self._spares(outputs, env, memo):
+        if self.config.sizes.max_total and not self._spares((*fresh, *outputs), env, memo):
             return False
         if env:
             op, types = op.concrete(env, memo), [t.concrete(env, memo) for t in types]
         elif type(op).cost is OpSpec.cost:  # one per element of the outputs, which are small
             return True
         return op.cost(*types) <= self.config.sizes.max_flops
+
+    def _within_limits(
+        self, types: Sequence[TensorType], env: dict[Var, int], memo: dict[Any, Any]
+    ) -> bool:
+        """Whether new values are small enough, each of them and with all other values."""
+        if not self._small(types, env, memo):
+            return False
+        return not self.config.sizes.max_total or self._spares(types, env, memo)
 
     def _small(
         self, types: Sequence[TensorType], env: dict[Var, int], memo: dict[Any, Any]

@@ -33,7 +33,7 @@ PARAMETERS = 0.3
 """Probability that those parameters of a node (`In.weight`) that are still open are weights."""
 ATTEMPTS_PER_OPERATOR = 3
 """Insertions tried of a picked operator before another one is picked."""
-ATTEMPTS_PER_NODE = 80
+ATTEMPTS_PER_NODE = 200
 """Operators picked for one node before the graph stays as small as it is."""
 PICKY_ATTEMPTS = 15
 """The first of these picks, in which a vertex may be rejected: with few operators there may be no

@@ -22,7 +22,9 @@ class Sizes:
     max_numel: elements of one tensor. max_flops: of one operator. max_total: elements of all
     values of a graph; 0 for no limit. least_first: elements that the tensor has at least which a
     graph begins with, where its rank admits it. powers: probability that a size which is drawn at
-    once is a power of two or next to one. empty: probability that a fresh dimension is 0.
+    once is a power of two or next to one. again: probability that it is one of the last few sizes,
+    where that is admitted: an axis that is taken for another one shows only where both fit. empty:
+    probability that a fresh dimension is 0.
     """
 
     max_dim: tuple[int, ...] = (1, 512, 96, 48, 32, 12, 8)
@@ -31,6 +33,7 @@ class Sizes:
     max_total: int = 0
     least_first: int = 0
     powers: float = 0.0
+    again: float = 0.0
     empty: float = 0.0
 
     def dim(self, rank: int) -> int:

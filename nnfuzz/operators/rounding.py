@@ -54,6 +54,11 @@ def underflow(u: float) -> float:
     return _TINY.get(u, 2.0**-1022)
 
 
+def lost_terms(u: float, k: float, s: Tensor) -> Tensor:
+    """What a sum of k products lacks where these underflow; s: the sum of their absolute values."""
+    return s.clamp(max=k * underflow(u))
+
+
 def faded(u: float) -> float:
     """The error of an exponential below twice the least normal number of float32.
 
@@ -106,7 +111,7 @@ def sum_radius(
             added = torch.fmin(added, partial(cap) * (grown / (k - 1)))
         least = added + (s + size) * u if products else added
         radius = torch.minimum(radius, least)
-    radius = radius + s.clamp(max=k * underflow(u))
+    radius = radius + lost_terms(u, k, s)
     return radius.masked_fill_(s > greatest(u), math.inf)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Iterable, Sequence
 
 from nnfuzz.ir.expr import Bool, BoolExpr, Expr, Int, Var
@@ -10,16 +11,30 @@ from nnfuzz.operators.draw import Draw, Sizes
 from nnfuzz.solve.propagation import solve
 from nnfuzz.solve.store import Accept
 
+LAST = 6
+"""How many of the last sizes may come again (see Sizes)."""
+
 
 class EagerDraw(Draw):
     """Dice whose fresh variables are numbers already: random values of their domains."""
 
+    def __init__(self, rng: random.Random, sizes: Sizes) -> None:
+        super().__init__(rng, sizes)
+        self._last: deque[int] = deque(maxlen=LAST)
+
     def var(self, name: str, lo: int, hi: int, kind: str = "size") -> int:
         if lo == hi:
             return lo
-        if kind == "size" and self.sizes.powers and self.chance(self.sizes.powers):
+        if kind != "size":
+            return self.value(lo, hi, kind)
+        if self.sizes.powers and self.chance(self.sizes.powers):
             return self.power(lo, hi)
-        return self.value(lo, hi, kind)
+        again = self.sizes.again and self.chance(self.sizes.again)
+        if again and (known := [size for size in self._last if lo <= size <= hi]):
+            return self.choice(known)
+        size = self.value(lo, hi, kind)
+        self._last.append(size)
+        return size
 
 
 class DecidedStore:

@@ -22,7 +22,7 @@ from nnfuzz.generate.config import DTYPE_WEIGHTS, GenerateConfig
 from nnfuzz.generate.coverage_target import CoverageTargets
 from nnfuzz.generate.engine import Generated, Kept
 from nnfuzz.generate.engines import engine
-from nnfuzz.generate.focus import AIMED, focused_weights, touching
+from nnfuzz.generate.focus import AGAIN, AIMED, focused_weights, touching
 from nnfuzz.generate.large import LARGE
 from nnfuzz.generate.motif_turns import MotifTurn, motif_turns, skeleton_turns
 from nnfuzz.generate.resizing import Resizable
@@ -432,10 +432,11 @@ def _holding(keys: Iterable[str], config: CaseConfig, parts: Parts) -> tuple[str
 
 
 def _generate(config: CaseConfig) -> GenerateConfig:
+    aimed = bool(config.focus)
     return GenerateConfig(
         nodes=config.nodes,
-        motifs=config.motifs * (AIMED if config.focus else 1.0),
-        sizes=config.sizes,
+        motifs=config.motifs * (AIMED if aimed else 1.0),
+        sizes=replace(config.sizes, again=AGAIN) if aimed else config.sizes,
         dtype_weights={**DTYPE_WEIGHTS, **config.dtypes},
         refused=frozenset(config.refused),
         exporter=config.exporter,

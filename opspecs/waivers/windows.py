@@ -85,6 +85,14 @@ WAIVERS = {
             known="onnx/onnx#8446",
         ),
     ),
+    "ConvInteger": (
+        reference(
+            "takes zero points per channel for those of images",
+            "ConvInteger-10: \"If it's a 1-D tensor, its number of elements should be equal to the "
+            'number of output channels (M)", whatever the number of axes',
+            where=lambda op, *_: op.channels and len(op.strides) != 2,
+        ),
+    ),
     "QLinearConv": (
         reference(
             "takes parameters per channel for those of images",

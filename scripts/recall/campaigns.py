@@ -4,9 +4,9 @@ A finding has the cause of an entry if it is of the same kind, has an operator o
 not PLAIN unless all are, and does not reproduce on the release that is without the bug, and all
 that is true of its reduced model as well. Besides, the reduced model must hold the nodes of the
 entry's, joined as they are there, or be a part of it itself, since an entry may hold more than its
-bug needs. Where no release is without the bug, a part is not enough. Titles are not read. Campaigns
-reduce nothing themselves: only findings that may have the cause are reduced, which takes most of
-the time.
+bug needs. Where no release is without the bug, a part is enough only if it lacks nothing but a
+PLAIN operator behind all others. Titles are not read. Campaigns reduce nothing themselves: only
+findings that may have the cause are reduced, which takes most of the time.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import onnx
@@ -25,7 +25,7 @@ from google.protobuf.message import DecodeError
 
 from nnfuzz.backend.target import Target
 from nnfuzz.base.untrusted import read_bytes
-from scripts.recall.containment import Facts, contains, facts
+from scripts.recall.containment import Facts, Node, contains, facts
 from scripts.recall.entries import Entry
 from scripts.recall.environments import as_overlay, overlay
 
@@ -128,10 +128,33 @@ def same_cause(entry: Entry, finding: Path, options: str = "") -> bool:
 
 
 def _same_nodes(entry: Entry, reduced: Facts) -> bool:
-    """Whether a reduced model holds the entry's nodes; or, where a release without the bug has the
-    last word, is a part of them."""
+    """Whether a reduced model holds the entry's nodes, or those in front of a last one that is
+    PLAIN; or, where a release without the bug has the last word, is a part of them."""
     own = facts(entry.model)
-    return contains(reduced, own, JOINED) or bool(entry.fixed and contains(own, reduced, JOINED))
+    held = any(contains(reduced, pattern, JOINED) for pattern in (own, *_cores(own)))
+    return held or bool(entry.fixed and contains(own, reduced, JOINED))
+
+
+def _cores(own: Facts) -> Iterator[Facts]:
+    """The nodes without a PLAIN one that nobody reads, if the others are joined to each other."""
+    for last in own.nodes:
+        rest = [node for node in own.nodes if node is not last]
+        read = {name for node in rest for name in node.inputs}
+        unread = last.operator in PLAIN and not read.intersection(last.outputs)
+        if unread and len(rest) > 1 and _connected(rest):
+            yield replace(own, nodes=rest)
+
+
+def _connected(nodes: Sequence[Node]) -> bool:
+    """Whether results of the nodes join all of them."""
+    made = {name for node in nodes for name in node.outputs}
+    groups: list[set[str]] = []
+    for node in nodes:
+        names = {*node.outputs, *made.intersection(node.inputs)}
+        near = [group for group in groups if group & names]
+        groups = [group for group in groups if group not in near]
+        groups.append(names.union(*near))
+    return len(groups) == 1
 
 
 def _model(finding: Path) -> onnx.ModelProto | None:

@@ -6,8 +6,9 @@ what the values between nodes are (INGREDIENTS), so that it shows which of them 
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -27,6 +28,8 @@ initializer. values: constants of zeros or of ones. outputs: results that the mo
 readers: how many there are of each result. dtypes, ranks: of all values. inputs: NaN, infinities,
 zeros among integers, and no elements at all, in the model's inputs.
 """
+MOST_PERMUTED = 5
+"""The most inputs of a node all orders of which are tried."""
 NO_ARRAYS: Mapping[str, np.ndarray] = MappingProxyType({})
 
 
@@ -100,7 +103,7 @@ def facts(model: onnx.ModelProto, inputs: Mapping[str, np.ndarray] = NO_ARRAYS) 
 
 def contains(model: Facts, pattern: Facts, ingredients: Collection[str] = INGREDIENTS) -> bool:
     """Whether the nodes of the pattern can be mapped to nodes of the model, none to the same, with
-    these of INGREDIENTS alike.
+    these of INGREDIENTS alike. With "joined" alone, inputs may have any order.
     """
     if pattern.operators - model.operators:
         return False
@@ -122,8 +125,8 @@ def _mappings(
     for number, other in enumerate(model.nodes):
         if number in taken or node.operator != other.operator:
             continue
-        for swapped in (other.inputs, other.inputs[::-1])[: 1 + _commutes(node)]:
-            candidate = replace(other, inputs=swapped)
+        for order in _orders(node, other, wanted):
+            candidate = replace(other, inputs=order)
             found = _matched(model, pattern, node, candidate, wanted, names)
             if found is not None:
                 yield from _mappings(model, pattern, wanted, place + 1, found, taken | {number})
@@ -141,8 +144,7 @@ def _matched(
     if "attributes" in wanted and node.attributes != other.attributes:
         return None
     made = {name for own in pattern.nodes for name in own.outputs}
-    given = [*other.inputs, *[""] * (len(node.inputs) - len(other.inputs))]
-    pairs = [*zip(node.inputs, given), *zip(node.outputs, other.outputs)]
+    pairs = [*zip(node.inputs, other.inputs), *zip(node.outputs, other.outputs)]
     for mine, theirs in pairs:
         own = pattern.values[mine] if mine else Value()
         if not own.constant and "joined" in wanted and names.get(mine, theirs) != theirs:
@@ -169,8 +171,14 @@ def _alike(mine: Value, theirs: Value, made: bool, wanted: frozenset[str]) -> bo
     return all(holds for name, holds in checks.items() if name in wanted)
 
 
-def _commutes(node: Node) -> bool:
-    return node.operator in ("Add", "Mul", "Max", "Min") and len(node.inputs) == 2
+def _orders(node: Node, other: Node, wanted: frozenset[str]) -> Iterable[Sequence[str]]:
+    """The orders of a node's inputs in which they may be those of the pattern's node; any order
+    where only the joints count."""
+    inputs = [*other.inputs, *[""] * (len(node.inputs) - len(other.inputs))]
+    if wanted == {"joined"} and len(inputs) <= MOST_PERMUTED:
+        return itertools.permutations(inputs)
+    commutes = node.operator in ("Add", "Mul", "Max", "Min") and len(inputs) == 2
+    return (inputs, inputs[::-1])[: 1 + commutes]
 
 
 def _node(node: onnx.NodeProto, opset: int) -> Node:

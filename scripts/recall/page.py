@@ -33,9 +33,9 @@ given the model and the inputs; *refused* is a release that says in its own word
 implement the model, which is no bug for nnfuzz. A campaign has **met** a bug if it has a finding of
 the same kind, with an operator of the entry, that does not reproduce on the release without the
 bug, and if the same is true of its reduced model, which must also hold the entry's nodes, joined as
-they are there, or be a part of them; where no release is without the bug, it must hold them all.
-Default campaigns have 1,000 tests, aimed ones 300 (`--focus OPERATORS`), all of seed 1. A dash
-means that nothing was run.
+they are there, or be a part of them; where no release is without the bug, it must hold them all but
+an Add or the like behind the others. Default campaigns have 1,000 tests, aimed ones 300 (`--focus
+OPERATORS`), all of seed 1. A dash means that nothing was run.
 """
 
 

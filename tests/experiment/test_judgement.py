@@ -81,6 +81,12 @@ def test_what_is_wrong_at_the_baseline_already_accuses_nobody():
     assert kinds == [OutcomeKind.OK, OutcomeKind.MISMATCH, OutcomeKind.MISMATCH]
 
 
+def test_a_baseline_keeps_the_words_by_which_it_says_what_it_lacks():
+    lacks = replace(outcome("none"), baseline=True, kind=OutcomeKind.UNSUPPORTED, message="no Relu")
+    other = replace(outcome("all"), kind=OutcomeKind.EXCEPTION, message="no Relu")
+    assert [o.message for o in excused([lacks, other])] == ["no Relu", "the baseline is not right"]
+
+
 def test_an_answer_says_nothing_where_the_model_without_its_fault_gets_no_further():
     def at(level: str, kind: OutcomeKind, stage: Stage) -> Outcome:
         return Outcome(kind, stage, Target("toy", pipeline=level), message="told")

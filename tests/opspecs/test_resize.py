@@ -4,6 +4,7 @@ import pytest
 import torch
 from nnfuzz.opspecs.resize import ResizeAntialias, ResizeCubic, ResizeLinear, ResizeNearest
 
+from nnfuzz.compare.envelope import admitted
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.operators.operator import ConstraintError
 from tests.opspecs.samples import ramp, solved, t
@@ -86,3 +87,9 @@ def test_antialiasing_of_halves_is_a_tent():
 def test_policies_only_where_they_change_nothing():
     for op, _ in solved(ResizeAntialias, DType.FLOAT32, 200):
         assert op.policy is None or (op.named and op.by_size and len(set(op.scales)) == 1)
+
+
+def test_each_weighted_neighbour_may_be_flushed_to_zero():
+    x = torch.tensor([[[-(2.0**-125), -(2.0**-126), 0.0]]], dtype=torch.float64)
+    (bounds,) = admitted(resize(ResizeLinear, (2,)), [x], [DType.FLOAT32], 2.0**-24)
+    assert (bounds.hi >= 0).all()  # 2^-125 / 4 and 2^-126 * 3 / 4 are subnormal, their sum is not

@@ -4,7 +4,7 @@ import random
 
 from nnfuzz.ir.expr import Var
 from nnfuzz.operators.draw import Sizes
-from nnfuzz.solve.decided import DecidedStore
+from nnfuzz.solve.decided import DecidedStore, EagerDraw
 
 
 def store():
@@ -25,3 +25,11 @@ def test_what_cannot_hold_or_is_not_accepted_changes_nothing():
     assert not decided.extend([False], [], lambda env, values: True)
     assert not decided.extend([x > 3], [x], lambda env, values: False)
     assert decided.env == {}
+
+
+def test_sizes_come_again_where_they_are_admitted() -> None:
+    draw = EagerDraw(random.Random(1), Sizes(again=0.5))
+    sizes = [draw.var("d", 1, 1000) for _ in range(200)]
+    again = sum(size in sizes[max(0, i - 20) : i] for i, size in enumerate(sizes))
+    assert 60 < again < 160
+    assert all(draw.var("d", 2000, 3000) >= 2000 for _ in range(20))

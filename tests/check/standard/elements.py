@@ -14,6 +14,14 @@ class Erf(StandardImplementation):
         return np.vectorize(math.erf, otypes=[np.float64])(x)
 
 
+class Gelu(StandardImplementation):
+    def compute(self, x, approximate="none"):
+        """ "y = 0.5 * x * (1 + erf(x/sqrt(2)))", or with Tanh."""
+        if approximate == "tanh":
+            return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+        return 0.5 * x * (1 + np.vectorize(math.erf, otypes=[np.float64])(x / math.sqrt(2)))
+
+
 class LpNormalization(StandardImplementation):
     def compute(self, x, axis=-1, p=2):
         """ "output = input / Lp_norm(input, axis)"."""

@@ -19,7 +19,7 @@ ACTIVATIONS = {
     "hardsigmoid": lambda x, a, b: np.minimum(np.maximum(a * x + b, 0), 1),
     "elu": lambda x, a, b: np.where(x >= 0, x, a * (np.exp(x) - 1)),
     "softsign": lambda x, a, b: x / (1 + np.abs(x)),
-    "softplus": lambda x, a, b: np.log(1 + np.exp(x)),
+    "softplus": lambda x, a, b: np.logaddexp(0, x),
 }
 ALPHA = {"leakyrelu": 0.01, "elu": 1.0, "hardsigmoid": 0.2, "thresholdedrelu": 1.0, "affine": 1.0}
 BETA = {"hardsigmoid": 0.5, "affine": 0.0}

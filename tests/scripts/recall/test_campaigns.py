@@ -80,3 +80,28 @@ def test_a_reduced_model_holds_the_entrys_nodes_or_is_a_part_of_them(finding, mo
     for text, same in ((part, True), (apart, False)):
         onnx.save(onnx.parser.parse_model(text), finding / "reduced" / "model.onnx")
         assert campaigns.same_cause(ENTRY, finding) is same
+
+
+def test_a_finding_with_the_entrys_nodes_is_reduced_whatever_else_is_wrong(finding, monkeypatch):
+    reduced = finding / "reduced" / "model.onnx"
+    asked = []
+
+    def command(arguments, *_):
+        asked.append(arguments[0])
+        reduced.parent.mkdir(exist_ok=True)
+        onnx.save(ENTRY.model, reduced)
+        return 0
+
+    reduced.unlink()
+    reduced.parent.rmdir()
+    monkeypatch.setattr(campaigns, "nnfuzz_command", command)
+    monkeypatch.setattr(campaigns, "replayed", lambda *_: 0 if reduced.exists() else 1)
+    assert campaigns.same_cause(ENTRY, finding) and asked == ["reduce"]
+
+
+def test_a_plain_node_behind_the_others_may_be_lacking() -> None:
+    (entry,) = entries(["onnxruntime/identity-before-folded-one"])
+    (core,) = campaigns._cores(campaigns.facts(entry.model))
+    assert [node.operator for node in core.nodes] == ["Identity", "Div", "Mul"]
+    (other,) = entries(["onnxruntime/cast-before-folded-one"])  # without Mul nothing joins the rest
+    assert not [*campaigns._cores(campaigns.facts(other.model))]

@@ -65,3 +65,13 @@ def test_inputs_hold_nan():
     pattern = read(text, x=[0.0, np.nan])
     assert contains(read(text, x=[np.nan, np.inf]), pattern)
     assert not contains(read(text, x=[0.0, np.inf]), pattern)
+
+
+def test_joints_alone_are_the_same_at_any_operand():
+    head = "g (float[2,2] x, float[2,2] w, float[2] b) => (float[2,2] y)"
+    second = read(head + " { t = Transpose(w) y = Gemm(x, t, b) }")
+    first = read(head + " { t = Transpose(x) y = Gemm(t, w) }")
+    assert contains(first, second, ["joined"]) and contains(second, first, ["joined"])
+    assert not contains(first, second, ["joined", "attributes"])
+    apart = read(head + " { t = Transpose(x) y = Gemm(x, w) }")
+    assert not contains(apart, second, ["joined"])
