@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import defs, helper, numpy_helper, shape_inference
+from onnx import defs, external_data_helper, helper, numpy_helper, shape_inference
 
 INGREDIENTS = (
     *("joined", "attributes", "constants", "defaults", "values"),
@@ -76,15 +76,15 @@ def facts(model: onnx.ModelProto, inputs: Mapping[str, np.ndarray] = NO_ARRAYS) 
     """Reads a model; inputs: the arrays that it is run with, as far as they are known."""
     graph = shape_inference.infer_shapes(model).graph
     opset = next(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
-    arrays = {t.name: numpy_helper.to_array(t) for t in graph.initializer}
+    stored = [t for t in graph.initializer if not external_data_helper.uses_external_data(t)]
     constants = [node for node in graph.node if node.op_type == "Constant"]
     nodes = [_node(node, opset) for node in graph.node if node.op_type != "Constant"]
     free = {v.name for v in graph.input}
     values = {name: Value() for node in nodes for name in (*node.inputs, *node.outputs)}
-    for name in (*arrays, *(c.output[0] for c in constants)):
+    for name in (*(t.name for t in graph.initializer), *(c.output[0] for c in constants)):
         values[name] = Value(constant=name not in free, default=name in free)
-    for name, array in arrays.items():
-        values[name] = replace(values[name], uniform=_uniform(array))
+    for t in stored:
+        values[t.name] = replace(values[t.name], uniform=_uniform(numpy_helper.to_array(t)))
     for name, array in inputs.items():
         values[name] = replace(values.get(name, Value()), special=_special(array))
     readers = Counter(name for node in nodes for name in {*node.inputs})

@@ -75,3 +75,13 @@ def test_joints_alone_are_the_same_at_any_operand():
     assert not contains(first, second, ["joined", "attributes"])
     apart = read(head + " { t = Transpose(x) y = Gemm(x, w) }")
     assert not contains(apart, second, ["joined"])
+
+
+def test_weights_that_are_stored_elsewhere_are_constants_of_any_value():
+    model = onnx.parser.parse_model(HEAD + PATTERN)
+    weight = model.graph.initializer[0]
+    weight.CopyFrom(onnx.TensorProto(name="one", data_type=weight.data_type, dims=weight.dims))
+    weight.data_location = onnx.TensorProto.EXTERNAL
+    weight.external_data.add(key="location", value="elsewhere")
+    one = facts(model).values["one"]
+    assert one.constant and one.uniform is None and read(PATTERN).values["one"].uniform == 1.0
