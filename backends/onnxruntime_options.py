@@ -105,10 +105,11 @@ def configure(options: Any, steps: Any) -> None:
 
 
 def free_sizes(session: Any, inputs: Any) -> dict[str, int]:
-    """Sizes of a session's symbolic dimensions, by name."""
+    """Sizes of a session's symbolic dimensions, by name; sequences have none."""
     return {
         name: size
         for value in session.get_inputs()
+        if value.type.startswith("tensor")
         for name, size in zip(value.shape, inputs[value.name].shape)
         if isinstance(name, str)
     }

@@ -52,6 +52,7 @@ from nnfuzz.backend.issue_form import IssueForm
 from nnfuzz.backend.stage import Stage
 from nnfuzz.backend.target import CPU, EXPORTED, MODULE, ONNX, Pipeline, Target
 from nnfuzz.base.external_data import names_files
+from nnfuzz.base.packed_values import Packing, PackingError, packed, unpacked
 from nnfuzz.base.reading import MOST
 from nnfuzz.sandbox.wire import has_wire_form
 
@@ -144,13 +145,16 @@ class Source(Protocol):
 class Imported:
     """A model as the compiler's importer left it, and the interface that the file declares.
 
-    file: the file that the compiler may still read from; None if it got bytes.
+    file: the file that the compiler may still read from; None if it got bytes. packed_inputs,
+    packed_outputs: those of the file that are sequences or optionals of `inputs` and `outputs`.
     """
 
     module: Any
     inputs: dict[str, TensorSpec]
     outputs: tuple[str, ...]
     file: ModelFile | None = None
+    packed_inputs: Packing = field(default_factory=dict)
+    packed_outputs: Packing = field(default_factory=dict)
 
 
 class Backend(ABC):
@@ -352,7 +356,8 @@ class Backend(ABC):
 
         level: one of `levels`, or what `draw_pipeline` may return, as text.
 
-        The callable maps input names to C-contiguous arrays and returns output names to arrays.
+        The callable maps input names to C-contiguous arrays and returns output names to arrays; in
+        place of an array there is a list of arrays for a sequence.
         """
 
     def fired_passes(self, module: Any, level: str) -> list[str]:
@@ -477,7 +482,8 @@ class Backend(ABC):
         inputs, outputs = known.inputs, known.output_names
         if self.loads_files and names_files(known):
             known.file = ModelFile(known)
-        return Imported(self.load(known), inputs, outputs, known.file)
+        packed = known.packed_inputs, known.packed_outputs
+        return Imported(self.load(known), inputs, outputs, known.file, *packed)
 
     def compile(
         self,
@@ -519,7 +525,8 @@ class Executable:
         Raises: InputError, OutputError, or any error of the compiler.
         """
         check_inputs(self.imported.inputs, inputs)
-        outputs = self.program({name: np.array(inputs[name], order="C") for name in inputs})
+        copies = {name: np.array(inputs[name], order="C") for name in inputs}
+        outputs = self.program(packed(self.imported.packed_inputs, copies))
         return self._check_outputs(outputs)
 
     def _check_outputs(self, outputs: Any) -> dict[str, np.ndarray]:
@@ -527,7 +534,11 @@ class Executable:
             raise OutputError(
                 f"the program returned {type(outputs).__name__}, not a mapping of names to arrays"
             )
-        returned, wanted = dict(outputs.items()), self.imported.outputs
+        try:
+            returned = unpacked(self.imported.packed_outputs, dict(outputs.items()))
+        except PackingError as error:
+            raise OutputError(str(error)) from error
+        wanted = self.imported.outputs
         for name in wanted:
             if returned.get(name) is None:
                 raise OutputError(f"output {name!r} is missing")

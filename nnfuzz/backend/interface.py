@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from nnfuzz.base.external_data import write_model
+from nnfuzz.base.packed_values import Packing, packing_of
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -73,18 +74,35 @@ class OnnxModel(bytes):
 
     @cached_property
     def inputs(self) -> dict[str, TensorSpec]:
-        """By name, in order, without initializers."""
+        """By name, in order, without initializers; tensors in place of what packs them."""
         weights = {tensor.name for tensor in self._graph.initializer}
-        return {v.name: _tensor_spec(v) for v in self._graph.input if v.name not in weights}
+        return _tensors(v for v in self._graph.input if v.name not in weights)
 
     @cached_property
     def outputs(self) -> dict[str, TensorSpec]:
-        """By name, in order; as the file declares them, not as the compiler returns them."""
-        return {value.name: _tensor_spec(value) for value in self._graph.output}
+        """By name, in order; as the file declares them, not as the compiler returns them; tensors
+        in place of what packs them.
+        """
+        return _tensors(self._graph.output)
 
     @property
     def output_names(self) -> tuple[str, ...]:
-        return tuple(value.name for value in self._graph.output)
+        return tuple(
+            name
+            for value in self._graph.output
+            for packed in [self.packed_outputs.get(value.name)]
+            for name in (packed.tensors if packed else [value.name])
+        )
+
+    @cached_property
+    def packed_inputs(self) -> Packing:
+        """The inputs that are sequences or optionals of tensors."""
+        return packing_of(self._graph.input)
+
+    @cached_property
+    def packed_outputs(self) -> Packing:
+        """The outputs that are sequences or optionals of tensors."""
+        return packing_of(self._graph.output)
 
     @cached_property
     def _graph(self) -> Any:
@@ -119,11 +137,29 @@ def check_inputs(wanted: Mapping[str, TensorSpec], inputs: Arrays) -> None:
         raise InputError("inputs do not fit the model: " + "; ".join(problems))
 
 
-def _tensor_spec(value: Any) -> TensorSpec:
-    from onnx.helper import tensor_dtype_to_np_dtype
+def _tensors(values: Iterable[Any]) -> dict[str, TensorSpec]:
+    """The tensors that some inputs or outputs are or pack, in order. Raises: InputError."""
+    specs: dict[str, TensorSpec] = {}
+    for value in values:
+        packing = packing_of([value])
+        for packed in packing.values():
+            dtype = np.dtype(packed.dtype)
+            specs |= {name: TensorSpec(dtype, shape) for name, shape in packed.tensors.items()}
+        if not packing:
+            specs[value.name] = _tensor_spec(value)
+    return specs
 
+
+def _tensor_spec(value: Any) -> TensorSpec:
     tensor = value.type.tensor_type
     if not tensor.elem_type:
         raise InputError(f"{value.name!r} is not a tensor of a declared dtype")
     shape = tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
-    return TensorSpec(np.dtype(tensor_dtype_to_np_dtype(tensor.elem_type)), shape)
+    return TensorSpec(_dtype(tensor.elem_type), shape)
+
+
+def _dtype(code: int) -> np.dtype:
+    """The dtype of a code of onnx.TensorProto.DataType."""
+    from onnx.helper import tensor_dtype_to_np_dtype
+
+    return np.dtype(tensor_dtype_to_np_dtype(code))

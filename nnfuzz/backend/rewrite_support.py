@@ -17,7 +17,8 @@ def not_taken(runner: BackendRunner, opset: int) -> tuple[str, ...]:
     level = runner.backend.default_levels()[0]
 
     def runs(model: bytes) -> bool:
-        (outcome,) = runner.run(model, {"x": np.ones((2, 3), np.float32)}, [level])
+        inputs: dict[str, np.ndarray] = {"x": np.ones((2, 3), np.float32), "n": np.ones(1, int)}
+        (outcome,) = runner.run(model, inputs, [level])
         return outcome.ok
 
     plain = _plain(opset)
@@ -28,13 +29,15 @@ def not_taken(runner: BackendRunner, opset: int) -> tuple[str, ...]:
 
 
 def _plain(opset: int) -> bytes:
-    """A serialised model, y = Relu(x) + 1."""
+    """A serialised model, y = Relu(x) + 1 and m = n + n."""
     from onnx import TensorProto, helper, numpy_helper
 
     from nnfuzz.materialize.protos import model
 
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in "xy")
+    n, m = (helper.make_tensor_value_info(name, TensorProto.INT64, [1]) for name in "nm")
     nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Add", ["r", "w"], ["y"])]
+    nodes.append(helper.make_node("Add", ["n", "n"], ["m"]))
     weight = numpy_helper.from_array(np.ones((2, 3), np.float32), "w")
-    graph = helper.make_graph(nodes, "plain", [x], [y], [weight])
+    graph = helper.make_graph(nodes, "plain", [x, n], [y, m], [weight])
     return model(graph, opset).SerializeToString()

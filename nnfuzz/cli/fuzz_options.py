@@ -223,7 +223,8 @@ class FuzzOptions:
         WRITTEN.share(
             "Share of the models written by nnfuzz itself whose file has another form: a part in a "
             "model-local function, initializers that are inputs as well or that nothing reads, "
-            "unusual names, declared shapes, metadata, external data [default: 0.1, 0 with "
+            "unusual names, declared shapes, metadata, external data, sequences, optionals or "
+            "strings as inputs and outputs, integers as strings for a while [default: 0.2, 0 with "
             "--edges]."
         ),
         SETTING,

@@ -18,11 +18,21 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nnfuzz.base.external_data import write_model
 from nnfuzz.base.files import atomic_folder, npz_bytes
+from nnfuzz.base.packed_values import (
+    NO_PACKING,
+    PackedValue,
+    Packing,
+    PackingKind,
+    packed,
+    packing_of,
+    unpacked,
+)
 from nnfuzz.base.reading import Unreadable, read, read_fields
 from nnfuzz.base.untrusted import (
     making_sense,
@@ -37,6 +47,9 @@ from nnfuzz.corpus.tolerance import Tolerance
 from nnfuzz.ir.view import GraphView
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.testcase.identity import Numbered, TestId, parse_id
+
+if TYPE_CHECKING:
+    from onnx import TensorProto
 
 SCHEMA = 2
 MODEL, CASE, WEIGHTS, DATA_SET = "model.onnx", "nnfuzz.json", "weights.npz", "test_data_set_"
@@ -109,13 +122,9 @@ class TestFolder:
         folders = sorted(self.path.glob(f"{DATA_SET}*"), key=lambda p: _number(p.name))
         if not folders:
             raise CorpusError(f"{self.path} holds no {DATA_SET}0")
-        inputs, outputs = interface(self.model())
+        ends = [*zip(("input", "output"), interface(model := self.model()), packings(model))]
         return [
-            DataSet(
-                folder.name,
-                read_tensors(folder, "input", inputs),
-                read_tensors(folder, "output", outputs),
-            )
+            DataSet(folder.name, *(read_tensors(folder, *end) for end in ends))
             for folder in folders
         ]
 
@@ -194,9 +203,10 @@ def write_test(parent: Path, case: TestCase | Entry, name: str = "") -> Path:
     entry = case if isinstance(case, Entry) else Entry(case)
     case, name = entry.case, name or test_name(entry.case.id)
     sets = [(case.inputs, case.expected), *entry.further]
-    names = interface(case.model)
-    for kind, wanted, have in zip(("inputs", "outputs"), names, sets[0]):
-        if missing := [name for name in wanted if name not in have]:
+    names, packing = interface(case.model), packings(case.model)
+    for kind, wanted, inside, have in zip(("inputs", "outputs"), names, packing, sets[0]):
+        tensors = (inside[n].tensors if n in inside else [n] for n in wanted)
+        if missing := [name for group in tensors for name in group if name not in have]:
             raise CorpusError(f"{name}: the case has no {kind} {', '.join(missing)}")
     with atomic_folder(parent / name) as made:
         write_model(case.model, made / MODEL)
@@ -207,9 +217,10 @@ def write_test(parent: Path, case: TestCase | Entry, name: str = "") -> Path:
         for number, arrays in enumerate(sets):
             data = made / f"{DATA_SET}{number}"
             data.mkdir()
-            for stem, wanted, have in zip(("input", "output"), names, arrays):
-                for place, tensor in enumerate(wanted):
-                    content = tensor_bytes(tensor, have[tensor])
+            for stem, wanted, inside, have in zip(("input", "output"), names, packing, arrays):
+                given = packed(inside, have)
+                for place, end in enumerate(wanted):
+                    content = _content(end, given[end], inside.get(end))
                     (data / f"{stem}_{place}.pb").write_bytes(content)
     return parent / name
 
@@ -248,31 +259,76 @@ def tensor_bytes(name: str, array: np.ndarray) -> bytes:
     return tensor.SerializeToString(deterministic=True)
 
 
+def _content(
+    name: str, value: np.ndarray | list[np.ndarray], packed_value: PackedValue | None
+) -> bytes:
+    """A serialised TensorProto, SequenceProto or OptionalProto."""
+    from onnx import OptionalProto, SequenceProto, TensorProto
+
+    if isinstance(value, list):
+        tensors = [TensorProto.FromString(tensor_bytes("", array)) for array in value]
+        sequence = SequenceProto(name=name, elem_type=SequenceProto.TENSOR, tensor_values=tensors)
+        return sequence.SerializeToString(deterministic=True)
+    if packed_value is None or packed_value.kind is not PackingKind.OPTIONAL:
+        return tensor_bytes(name, value)
+    tensor = TensorProto.FromString(tensor_bytes("", value))
+    optional = OptionalProto(name=name, elem_type=OptionalProto.TENSOR, tensor_value=tensor)
+    return optional.SerializeToString(deterministic=True)
+
+
+def packings(model: bytes) -> tuple[Packing, Packing]:
+    """The inputs and the outputs that pack tensors of a test case. Raises: Unreadable."""
+    graph = parsed_model(model).graph
+    return packing_of(graph.input), packing_of(graph.output)
+
+
 def interface(model: bytes) -> tuple[list[str], list[str]]:
-    """Names of the inputs that are fed, and of the outputs. Raises: NotTensors, Unreadable."""
+    """Names of the inputs that are fed, and of the outputs, as the file has them.
+
+    Raises: NotTensors, Unreadable.
+    """
     graph = parsed_model(model).graph
     weights = {tensor.name for tensor in graph.initializer}
     for value in (*graph.input, *graph.output):
-        if not value.type.HasField("tensor_type"):
+        if not value.type.HasField("tensor_type") and not packing_of([value]):
             raise NotTensors(f"{value.name} is not a tensor")
     return [v.name for v in graph.input if v.name not in weights], [v.name for v in graph.output]
 
 
-def read_tensors(folder: Path, stem: str, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Reads STEM_0.pb, STEM_1.pb, ... of a data set; returns name -> array. Raises: CorpusError."""
+def read_tensors(
+    folder: Path, stem: str, names: Sequence[str], packing: Packing = NO_PACKING
+) -> dict[str, np.ndarray]:
+    """Reads STEM_0.pb, STEM_1.pb, ... of a data set; returns name -> array.
+
+    packing: of those that are sequences or optionals. Raises: CorpusError.
+    """
     files = sorted(folder.glob(f"{stem}_*.pb"), key=lambda p: _number(p.name))
     if len(files) != len(names):
         raise CorpusError(f"{folder} holds {len(files)} {stem}s, the model has {len(names)}")
-    return {name: _read_tensor(file) for name, file in zip(names, files)}
+    read = {name: _read(file, packing.get(name)) for name, file in zip(names, files)}
+    with making_sense(folder):
+        return unpacked(packing, read)
 
 
-def _read_tensor(file: Path) -> np.ndarray:
+def _read(file: Path, packed_value: PackedValue | None) -> np.ndarray | list[np.ndarray]:
     import onnx
+
+    data = read_bytes(file)
+    with making_sense(file):
+        if packed_value is None:
+            return _array(onnx.TensorProto.FromString(data), file)
+        if packed_value.kind is PackingKind.TEXT:
+            return onnx.numpy_helper.to_array(onnx.TensorProto.FromString(data))
+        if packed_value.kind is PackingKind.SEQUENCE:
+            tensors = onnx.SequenceProto.FromString(data).tensor_values
+            return [_array(tensor, file) for tensor in tensors]
+        return _array(onnx.OptionalProto.FromString(data).tensor_value, file)
+
+
+def _array(tensor: TensorProto, file: Path) -> np.ndarray:
     from onnx import numpy_helper
 
-    tensor = onnx.TensorProto()
     with making_sense(file):
-        tensor.ParseFromString(read_bytes(file))
         if tensor.external_data:
             raise CorpusError(f"{file} keeps its elements in another file")
         array = numpy_helper.to_array(tensor)

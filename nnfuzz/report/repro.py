@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from nnfuzz.backend.contract import Backend
+from nnfuzz.backend.interface import OnnxModel
 from nnfuzz.backend.outcome import DIFFERENCES, Outcome, OutcomeKind
 from nnfuzz.backend.plugin_files import NONE, PluginFiles
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
@@ -47,6 +49,27 @@ def run(model, inputs, level):  # the compiler gets a model with external data a
     import onnx
 
     return run_whole(onnx.load(model).SerializeToString(), inputs, level)
+"""
+
+_PACKED = """
+
+run_packed = run
+INSIDE = {inside!r}  # sequences, optionals and texts of the model, with the tensors in them
+
+
+def run(model, inputs, level):
+    inputs = {{**inputs}}
+    for name, (kind, _, tensors) in INSIDE[0].items():
+        items = [inputs.pop(tensor) for tensor in tensors]
+        inputs[name] = items if kind == "sequence" else items[0]
+        if kind == "text":
+            inputs[name] = items[0].astype(str).astype(object)
+    outputs = {{**run_packed(model, inputs, level)}}
+    for name, (kind, dtype, tensors) in INSIDE[1].items():
+        items = outputs.pop(name)
+        items = items if kind == "sequence" else [items.astype(dtype) if kind == "text" else items]
+        outputs.update(zip(tensors, items, strict=True))
+    return outputs
 """
 
 _FALLBACK = f"""\
@@ -137,8 +160,7 @@ def program_of(
         program = backend.repro_drawn(drawn, more)
     else:
         program = backend.repro_foreign() if more else backend.repro()
-    whole = case is not None and not backend.loads_files and names_files(case.model)
-    return f"{program}{_WHOLE}" if program and whole else program
+    return _fitted(program, backend, case) if program and case is not None else program
 
 
 def short_program_of(
@@ -151,7 +173,23 @@ def short_program_of(
     backend = registry.get(spec.name)(**spec.options)
     if own_script(backend) is None or foreign(case) or Pipeline.parse(level).steps:
         return program_of(spec, registry, case, [level])
-    return backend.repro_short(level)
+    program = backend.repro_short(level)
+    return _fitted(program, backend, case) if program else program
+
+
+def _fitted(program: str, backend: Backend, case: TestCase) -> str:
+    """The program for a model that has external data, or sequences and optionals at its ends."""
+    if not case.model or case.fault:
+        return program
+    if names_files(case.model) and not backend.loads_files:
+        return f"{program}{_WHOLE}"
+    model = OnnxModel(case.model)
+    packings = model.packed_inputs, model.packed_outputs
+    inside = [
+        {name: (v.kind.name.lower(), v.dtype, [*v.tensors]) for name, v in packing.items()}
+        for packing in packings
+    ]
+    return program + _PACKED.format(inside=inside) if any(inside) else program
 
 
 def repro_script(finding: Finding, program: str | None, plugins: PluginFiles = NONE) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nnfuzz.base.packed_values import packed, packing_of, unpacked
 from nnfuzz.records.finding import Finding
 from nnfuzz.report.numbers import MOST_ELEMENTS
 from nnfuzz.triage.mismatch import WrongOutput
@@ -53,8 +54,11 @@ def reference_value(finding: Finding, wrong: WrongOutput) -> str:
         return ""
     try:
         with np.errstate(all="ignore"):
-            evaluator = ReferenceEvaluator(onnx.load_model_from_string(case.model))
-            (output,) = evaluator.run([wrong.output], dict(case.inputs))
+            proto = onnx.load_model_from_string(case.model)
+            evaluator = ReferenceEvaluator(proto)
+            given = packed(packing_of(proto.graph.input), case.inputs)
+            results = dict(zip(evaluator.output_names, evaluator.run(None, given)))
+            output = unpacked(packing_of(proto.graph.output), results)[wrong.output]
             return str(np.asarray(output)[tuple(wrong.worst.index)])
     except Exception:  # it is Python written operator by operator, and may raise anything
         return ""

@@ -11,17 +11,19 @@ from nnfuzz.rewrite.rules import (
     control,
     data,
     empty,
+    ends,
     external,
     functions,
     identities,
     spelling,
+    strings,
     structure,
 )
 
 _ALL = (
     *(functions.RULES + control.RULES + structure.RULES),
     *(data.RULES + identities.RULES + algebra.RULES + batch.RULES),
-    *(external.RULES + spelling.RULES + empty.RULES),
+    *(strings.RULES + ends.RULES + external.RULES + spelling.RULES + empty.RULES),
 )
 RULES: Mapping[str, Rule] = {rule.name: rule for rule in _ALL}
 assert len(RULES) == len(_ALL), "two rewrites have the same name"
@@ -32,9 +34,10 @@ SPELLINGS: tuple[str, ...] = (
     *("constant_node", "constants_merged", "constant_unshared", "axis_from_behind"),
 )
 """Rules that keep every node that computes something, and write it or its constants otherwise."""
-FILES: tuple[str, ...] = tuple(rule.name for rule in external.RULES)
-"""Rules that need files beside the model, which not every reader of a model has."""
-USUAL: tuple[str, ...] = tuple(name for name in RULES if name not in (*EDGES, *FILES))
+OF_FILES: tuple[str, ...] = tuple(rule.name for rule in ends.RULES + external.RULES)
+"""Rules that make a file which not every reader of a model takes for the same: with further files
+beside it, or with other inputs and outputs."""
+USUAL: tuple[str, ...] = tuple(name for name in RULES if name not in (*EDGES, *OF_FILES))
 FORMS: tuple[str, ...] = tuple(
     rule.name
     for rule in (
@@ -42,6 +45,8 @@ FORMS: tuple[str, ...] = tuple(
         *(data.overridable_input, data.typed_data, data.unused_initializer),
         *(structure.values_renamed, structure.nodes_renamed, structure.shapes_declared),
         *(structure.notes_added, structure.domain_unused, external.external_data),
+        *ends.RULES,
+        *strings.RULES,
     )
 )
 """Rules that leave the nodes as they are, and write the file in another way."""
@@ -54,6 +59,8 @@ FEATURES: Mapping[str, str] = {
     "Scan": control.scan_once.name,
     empty.FAMILY: empty.joined_with_nothing.name,
     external.FAMILY: external.external_data.name,
+    **{rule.family: rule.name for rule in ends.RULES},
+    strings.FAMILY: strings.through_strings.name,
 }
 """Features that some compilers do not support -> a rule that brings the feature into a model."""
 

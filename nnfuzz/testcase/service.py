@@ -10,6 +10,7 @@ import numpy as np
 
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
+from nnfuzz.base.packed_values import packed, packing_of, unpacked
 from nnfuzz.base.reading import Json
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.sandbox.job import Report, Service, does
@@ -103,12 +104,15 @@ def _reference(case: TestCase) -> Outcome:
 
     target = Target(REFERENCE, onnx.__version__, form=case.exporter)
     try:
-        session = ReferenceEvaluator(onnx.load_model_from_string(case.model))
-        results = session.run(None, dict(case.inputs))
+        proto = onnx.load_model_from_string(case.model)
+        session = ReferenceEvaluator(proto)
+        given = packed(packing_of(proto.graph.input), case.inputs)
+        results = dict(zip(session.output_names, session.run(None, given), strict=True))
+        outputs = unpacked(packing_of(proto.graph.output), results)
     except Exception as error:
         message = f"{type(error).__name__}: {error}"
         return Outcome(OutcomeKind.UNSUPPORTED, Stage.EXECUTE, target, message=message)
-    outputs = dict(zip(session.output_names, map(np.asarray, results), strict=True))
+    outputs = {name: np.asarray(result) for name, result in outputs.items()}
     return Outcome(OutcomeKind.OK, Stage.EXECUTE, target, outputs=outputs)
 
 

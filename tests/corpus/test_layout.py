@@ -11,6 +11,7 @@ from onnx import TensorProto, helper
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.corpus.layout import CorpusError, NotTensors, TestFolder, find_tests, write_test
 from nnfuzz.corpus.pick import SourceTest
+from nnfuzz.rewrite.rewriting import Step, rewritten
 
 from .by_hand import model_of
 
@@ -57,6 +58,19 @@ def test_external_data_lies_beside_the_model(case, tmp_path):
     assert test.model() == test.case().model == case.model
     SourceTest.of(test, test.name, lambda path: case.graph, []).copy(tmp_path / "other")
     assert find_tests(tmp_path / "other")[0].model() == case.model
+
+
+@pytest.mark.parametrize("rule", ["sequence_output", "sequence_input", "optional_input"])
+def test_sequences_and_optionals_come_back(rule, case, tmp_path):
+    model, done = rewritten(case.model, [Step(rule)])
+    assert done
+    write_test(tmp_path, replace(case, model=model))
+    (test,) = find_tests(tmp_path)
+    (back,) = test.data_sets()
+    for have, want in ((back.inputs, case.inputs), (back.outputs, case.expected)):
+        assert {*have} == {*want}
+        for name in want:
+            np.testing.assert_array_equal(have[name], want[name])
 
 
 def test_equal_cases_give_equal_bytes(case, tmp_path):

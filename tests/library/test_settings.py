@@ -57,7 +57,7 @@ def test_a_campaign_has_defaults_for_what_nobody_asks():
     config = make_config(registry, specs, [], (), {"seed": 5, "levels": ("O0",)})
     assert config.time_limit == 60.0 and config.pipelines == 0.0 and config.seed == 5
     usual = make_config(registry, specs, [], (), {})
-    assert usual.pipelines == 0.5 and usual.case.large == usual.case.forms == 0.1
+    assert (usual.pipelines, usual.case.large, usual.case.forms) == (0.5, 0.1, 0.2)
     refused = make_config(registry, specs, [], (), {"invalid": True}).case
     assert refused.large == refused.forms == 0.0
     with pytest.raises(ConfigError, match="leave out --edges"):

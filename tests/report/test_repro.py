@@ -18,6 +18,7 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.findings.folder import read_finding, write_finding
 from nnfuzz.report.repro import program_of
+from nnfuzz.rewrite.rewriting import Step, rewritten
 from nnfuzz.triage.signature import failures
 
 ROOT = Path(__file__).parents[2]
@@ -108,6 +109,23 @@ def test_repro_of_a_model_with_external_data(
     folder = write_finding(tmp_path / "f", finding, program)
     assert (folder / "a" / "w.bin").stat().st_size == 5
     assert read_finding(folder).case.model == case.model
+    shown = run_repro(folder)
+    assert shown.returncode == 0, shown.stdout + shown.stderr
+
+
+@pytest.mark.parametrize("rule", ["sequence_output", "sequence_input", "text_input"])
+def test_repro_of_a_model_with_other_ends(rule, finding_of, registry, tmp_path):
+    finding = onnxruntime_finding(finding_of, registry, float(np.tanh(np.float32(4))))
+    proto = onnx.load_model_from_string(finding.case.model)
+    whole = onnx.helper.make_tensor_value_info("n", onnx.TensorProto.INT64, [2])
+    proto.graph.input.append(whole)
+    model, done = rewritten(proto.SerializeToString(), [Step(rule, 1)])
+    assert done
+    inputs = {**finding.case.inputs, "n": np.array([1, -2])}
+    case = replace(finding.case, model=model, inputs=inputs)
+    program = program_of(finding.backend, registry, case)
+    assert "run_packed" in program
+    folder = write_finding(tmp_path / "f", replace(finding, case=case), program)
     shown = run_repro(folder)
     assert shown.returncode == 0, shown.stdout + shown.stderr
 

@@ -13,7 +13,7 @@ from onnx import numpy_helper, parser
 
 from nnfuzz.backend.interface import read_interface
 from nnfuzz.cli.commands.rewrite import rules_text
-from nnfuzz.rewrite.catalogue import FEATURES, FILES, FORMS, RULES, named, needs
+from nnfuzz.rewrite.catalogue import FEATURES, FORMS, OF_FILES, RULES, named, needs
 from nnfuzz.rewrite.rewriting import Step, draw_rewriting, in_a_form, rewritten
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
@@ -104,7 +104,9 @@ def holds(model: bytes, other: bytes, inputs: dict[str, np.ndarray], bits: bool)
             np.testing.assert_allclose(results[name], array, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", [name for name in RULES if name not in ("siblings_alike", *FILES)])
+@pytest.mark.parametrize(
+    "name", [name for name in RULES if name not in ("siblings_alike", *OF_FILES)]
+)
 def test_a_rule_keeps_the_meaning(everything, name):
     inputs = inputs_of(everything)
     for number in range(TRIES):

@@ -1,0 +1,118 @@
+"""Inputs and outputs of a model that are sequences or optionals of tensors, or texts.
+
+The graph of a test case has tensors of numbers at its ends, and so have its inputs and its expected
+outputs. The file may have them in a sequence or an optional, or written as strings
+(nnfuzz.rewrite.rules.ends): such an input or output says in its `doc_string` which tensors it
+packs. Between the two stand `packed` and `unpacked`, which a backend's program is wrapped with
+(nnfuzz.backend.contract.Executable).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from onnx import ValueInfoProto
+
+Shape = tuple[int, ...]
+_PREFIX = "nnfuzz packs "
+_STRING = 8  # onnx.TensorProto.STRING
+
+
+class PackingError(ValueError):
+    """A compiler has returned nothing that packs these tensors."""
+
+
+class PackingKind(StrEnum):
+    """TEXT: a tensor of strings, the decimal numbers of a tensor of integers."""
+
+    SEQUENCE = "sequence_type"
+    OPTIONAL = "optional_type"
+    TEXT = "tensor_type"
+
+
+@dataclass(frozen=True)
+class PackedValue:
+    """An input or output of the file that packs tensors.
+
+    tensors: their shapes by name, in order; one but for a sequence. dtype: of the tensors, by its
+    name in NumPy.
+    """
+
+    kind: PackingKind
+    dtype: str
+    tensors: Mapping[str, Shape]
+
+    @property
+    def doc_string(self) -> str:
+        return _PREFIX + json.dumps([self.dtype, self.tensors])
+
+    def packed(self, arrays: list[np.ndarray]) -> Any:
+        """The value for a compiler: a list of arrays, an array, or an array of str objects."""
+        if self.kind is PackingKind.SEQUENCE:
+            return arrays
+        (array,) = arrays
+        return array if self.kind is PackingKind.OPTIONAL else array.astype(str).astype(object)
+
+    def unpacked(self, name: str, value: Any) -> list[Any]:
+        """The inverse of `packed`. Raises: PackingError."""
+        if self.kind is PackingKind.OPTIONAL:
+            return [value]
+        if self.kind is PackingKind.TEXT:
+            try:
+                return [np.asarray(value).astype(self.dtype)]
+            except (ValueError, TypeError, OverflowError) as error:
+                raise PackingError(f"output {name!r} has no numbers: {error}") from error
+        if not isinstance(value, list | tuple):
+            raise PackingError(f"output {name!r} is {type(value).__name__}, not a list of arrays")
+        if len(value) != len(self.tensors):
+            raise PackingError(f"output {name!r} has {len(value)} of {len(self.tensors)} tensors")
+        return list(value)
+
+
+Packing = Mapping[str, PackedValue]
+"""By the names of the inputs or outputs in the file."""
+NO_PACKING: Packing = MappingProxyType({})
+
+
+def packing_of(values: Iterable[ValueInfoProto]) -> dict[str, PackedValue]:
+    """Those of some declared inputs or outputs that pack tensors of a test case."""
+    return {v.name: p for v in values if (p := _packed_value(v)) is not None}
+
+
+def _packed_value(value: ValueInfoProto) -> PackedValue | None:
+    kind = value.type.WhichOneof("value")
+    if kind not in list(PackingKind) or not value.doc_string.startswith(_PREFIX):
+        return None
+    if kind == PackingKind.TEXT and value.type.tensor_type.elem_type != _STRING:
+        return None
+    try:
+        dtype, shapes = json.loads(value.doc_string.removeprefix(_PREFIX))
+        tensors = {str(name): tuple(map(int, shape)) for name, shape in shapes.items()}
+        return PackedValue(PackingKind(kind), np.dtype(dtype).name, tensors)
+    except (ValueError, TypeError, AttributeError):  # by somebody else
+        return None
+
+
+def packed(packing: Packing, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Arrays by the names of tensors -> by those of the file's inputs or outputs."""
+    inside = {name for value in packing.values() for name in value.tensors}
+    given = {name: array for name, array in arrays.items() if name not in inside}
+    made = {n: v.packed([arrays[tensor] for tensor in v.tensors]) for n, v in packing.items()}
+    return {**given, **made}
+
+
+def unpacked(packing: Packing, returned: Mapping[str, Any]) -> dict[str, Any]:
+    """The inverse of `packed`. Raises: PackingError for what packs no such tensors."""
+    arrays = {name: value for name, value in returned.items() if name not in packing}
+    for name, value in packing.items():
+        if returned.get(name) is not None:
+            arrays |= zip(value.tensors, value.unpacked(name, returned[name]))
+    return arrays
