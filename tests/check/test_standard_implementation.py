@@ -19,7 +19,7 @@ OWN = [
     for file in FILES
     for implementation in standard_implementations_of(import_plugin(file))
 ]
-ABSTRACT = {"Pooling", "Recurrent"}
+ABSTRACT = {"Pooling", "Recurrent", "ContribImplementation"}
 ALSO = {
     "MaxPool": "MaxPoolIndices",
     "AveragePool": "AveragePoolDilated",
@@ -33,7 +33,10 @@ WANTED = 3
 
 @pytest.mark.parametrize("implementation", [r for r in OWN if r.__name__ not in ABSTRACT], ids=str)
 def test_a_standard_implementation_agrees_with_pytorch(implementation):
-    name = ALSO.get(implementation.__name__, implementation.__name__)
+    name = implementation.__name__
+    if domain := implementation.op_domain:
+        name = f"{domain}.{name}"
+    name = ALSO.get(name, name)
     registry = OpRegistry.load()
     runtimes = {STANDARD_IMPLEMENTATION: runtime_of_standard_implementations(OWN)}
     said = arbitrate(registry.get(name), random.Random(0), WANTED, registry.waivers, runtimes)

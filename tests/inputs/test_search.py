@@ -57,9 +57,9 @@ def test_nearly_every_random_graph_has_valid_inputs():
             missed += 1
         else:
             check(graph, result)
-    # These are all of the first 300: 19 has 23,040 elements to keep between the poles of Tan, 45 a
-    # variance of gathered integers and 49 a Log behind Floor, through which no gradient comes.
-    assert missed <= 3
+    # All of them have an Inverse of a matrix that is nearly singular whatever its inputs are, or a
+    # Normalizer of rows that may be 0.
+    assert missed <= 6
 
 
 def test_the_same_seed_gives_the_same_arrays():

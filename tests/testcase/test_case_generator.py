@@ -30,7 +30,7 @@ def test_a_form_writes_the_same_graph_in_another_way():
     plain = Producer(1, CaseConfig(exporter="direct", nodes=3, motifs=0))
     formed = Producer(1, CaseConfig(exporter="direct", nodes=3, motifs=0, forms=1.0))
     found = Counter()
-    for index in range(6 * len(FORMS)):
+    for index in range(10 * len(FORMS)):
         case, usual = formed.produce(index), plain.produce(index)
         _, steps = parse_form(case.exporter)
         found.update(step.rule for step in steps)
