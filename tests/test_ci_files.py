@@ -83,6 +83,7 @@ def test_the_action_installs_the_wheel_of_an_earlier_job(tmp_path, stub):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_action_keeps_a_ledger_every_night_and_watches(tmp_path):
     """With a compiler that fails: what a night has found is known in the next one."""
     pytest.importorskip("onnxruntime")

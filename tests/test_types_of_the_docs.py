@@ -55,6 +55,7 @@ def test_embedded_files_are_as_they_stand(page):
         assert text == (ROOT / name).read_text(), f"{name} in {page}"
 
 
+@pytest.mark.slow
 def test_the_site_is_built_without_a_warning(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", tmp_path],

@@ -6,6 +6,7 @@ import math
 import time
 from pathlib import Path
 
+import pytest
 import stub_producer
 
 from nnfuzz.backend.outcome import OutcomeKind
@@ -53,6 +54,7 @@ def kinds(answer):
     return [outcome.kind for outcome in answer._value]
 
 
+@pytest.mark.slow
 def test_other_tests_run_while_one_hangs(make):
     pool, watcher = make(60), Watcher()
     hangs = order(pool, HANGS, watcher)
@@ -74,6 +76,7 @@ def test_a_worker_is_ready_for_the_next_run_that_makes_way(make):
     assert pool._spares and ready not in pool._spares
 
 
+@pytest.mark.slow
 def test_who_takes_long_and_answers_is_ready_for_the_next_run_that_makes_way(make):
     pool = make(60)
     answers = [order(pool, FINE, slow=True) for _ in range(3)]

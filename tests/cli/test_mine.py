@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from nnfuzz.cli.main import application
@@ -11,6 +12,7 @@ from tests.mine.models import attention, save
 RUNNER = CliRunner()
 
 
+@pytest.mark.slow
 def test_patterns_are_written_once(tmp_path: Path):
     save(attention(), tmp_path / "zoo" / "attention.onnx")
     out = tmp_path / "patterns"

@@ -73,6 +73,7 @@ SAVING = """
 """
 
 
+@pytest.mark.slow
 def test_a_finding_of_what_a_script_registers_works_in_another_process(tmp_path, monkeypatch):
     """repro.py finds the source and what it imports beside it; replay and reduce run it once
     --plugin names it, and only then, from whatever working directory.

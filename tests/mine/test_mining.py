@@ -161,12 +161,14 @@ def test_scripts_run_only_if_that_is_asked_for(tmp_path):
     assert notes == [f"{tmp_path.name}: 1 Python files are not run: add --python"]
 
 
+@pytest.mark.slow
 def test_models_are_captured_from_a_test_of_a_compiler_that_is_not_here(tmp_path):
     (tmp_path / "test_mine.py").write_text(SCRIPT)
     found, _ = mine(tmp_path, python=True)
     assert [[node.op for node in p.nodes] for p in found.patterns] == [["Erf", "Sign", "Softsign"]]
 
 
+@pytest.mark.slow
 def test_a_script_that_ends_its_process_costs_one_line(tmp_path):
     (tmp_path / "gone.py").write_text("import os, onnx.helper\nos._exit(3)\n")
     found, notes = mine(tmp_path, python=True)
