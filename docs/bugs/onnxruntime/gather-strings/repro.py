@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""onnxruntime: DynamicQuantizeLinear + Cast, to=string + Gather, axis=1: output <name> has no numbers: invalid literal for int() with base N: <name> (OutputError in execute)
+
+Needs onnxruntime 1.31.1, onnx, numpy; the other files of its folder.
+
+    python repro.py [LEVEL]        levels: O0; default: O0
+
+Exit code 1 while it reproduces, 0 once it is fixed, 125 where it cannot run.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+try:
+    import numpy as np
+except ImportError as error:
+    print(f"cannot run: {error}")
+    sys.exit(125)
+
+HERE = Path(__file__).resolve().parent
+
+
+OPTIMISATION = {'O0': 'ORT_DISABLE_ALL', 'O1': 'ORT_ENABLE_BASIC', 'O2': 'ORT_ENABLE_EXTENDED', 'O3': 'ORT_ENABLE_ALL'}
+EXACT = (('session.qdq_matmulnbits_accuracy_level', '1'), ('session.disable_double_qdq_remover', '1'), ('optimization.disable_specified_optimizers', 'WeightBiasQuantization'))
+
+
+def run(model, inputs, level):
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, OPTIMISATION[level])
+    options.intra_op_num_threads = 1
+    for key, value in EXACT:
+        options.add_session_config_entry(key, value)
+    session = ort.InferenceSession(model, options, providers=['CPUExecutionProvider'])
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, inputs)))
+
+
+run_packed = run
+INSIDE = [{}, {'Gather_1': ('text', 'uint8', ['v28'])}]  # sequences, optionals and texts of the model, with the tensors in them
+
+
+def run(model, inputs, level):
+    inputs = {**inputs}
+    for name, (kind, _, tensors) in INSIDE[0].items():
+        items = [inputs.pop(tensor) for tensor in tensors]
+        inputs[name] = items if kind == "sequence" else items[0]
+        if kind == "text":
+            inputs[name] = items[0].astype(str).astype(object)
+    outputs = {**run_packed(model, inputs, level)}
+    for name, (kind, dtype, tensors) in INSIDE[1].items():
+        items = outputs.pop(name)
+        items = items if kind == "sequence" else [items.astype(dtype) if kind == "text" else items]
+        outputs.update(zip(tensors, items, strict=True))
+    return outputs
+
+
+def load():
+    with np.load(HERE / "inputs.npz", allow_pickle=False) as archive:
+        inputs = {key: archive[key] for key in archive.files}
+    return (HERE / 'model.onnx').read_bytes(), inputs
+
+
+def main(level):
+    print(('Expected: the model compiles and runs. Seen at O0, stage execute: '
+ "nnfuzz.backend.contract.OutputError: output 'Gather_1' has no numbers: invalid "
+ "literal for int() with base 10: ''"), flush=True)
+    try:
+        model, inputs = load()
+    except Exception as error:
+        print(f"{level}: cannot run: {type(error).__name__}: {error}")
+        return 125
+    try:
+        run(model, inputs, level)
+    except (ImportError, AttributeError) as error:
+        print(f"{level}: cannot run: {type(error).__name__}: {error}")
+        return 125
+    except Exception as error:
+        print(f"{level}: {type(error).__module__}.{type(error).__qualname__}: {error}")
+        return 1
+    print(f"{level}: the model compiles and runs")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else 'O0'))
