@@ -18,6 +18,7 @@ def specs():
     return OpRegistry.load().specs()
 
 
+@pytest.mark.slow
 def test_every_attribute_is_set_now_and_then_or_there_is_a_reason(specs):
     assert list(reach_problems(specs)) == []
 
