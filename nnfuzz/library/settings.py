@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -139,14 +140,17 @@ def make_config(
     check_quantised(case)
     case["plugins"] = tuple(plugin_name(path) for path in plugins)
     opsets = {name: choose_opset(registry, specs, opset, name) for name in names}
-    if not opset and "opsets" not in case and _draws_opsets(registry, specs, case):
-        case["opsets"] = opsets_up_to(opsets, _oldest_taken(registry, specs, note))
     case["onnx_release"] = onnx_release(registry, specs)
     taken = {spec.label: registry.get(spec.name).domains for spec in specs}
     case["domains"] = chosen_domains(taken, case)
+    draws = not opset and "opsets" not in case and _draws_opsets(registry, specs, case)
     case = {**_usual_shares(case), **case}
-    if any(case.get(name) for name in ("rewrites", "edges", "forms")) and DIRECT in opsets:
-        case["unrewritten"] = _unrewritten(registry, specs, opsets[DIRECT], note)
+    with _readers_of_onnx(registry, specs) as runners:
+        if draws:
+            case["opsets"] = opsets_up_to(opsets, _oldest_taken(runners, note))
+        if any(case.get(name) for name in ("rewrites", "edges", "forms")) and DIRECT in opsets:
+            loads_files = any(registry.get(spec.name).loads_files for spec in specs)
+            case["unrewritten"] = _unrewritten(runners, loads_files, opsets[DIRECT], note)
     for spec in specs:
         for level in rest.get("levels", ()):
             registry.get(spec.name).check_level(level)
@@ -236,25 +240,30 @@ def _form(registry: BackendRegistry, spec: BackendSpec) -> str:
     return registry.get(spec.name)(**spec.options).form
 
 
+@contextmanager
+def _readers_of_onnx(registry: BackendRegistry, specs: Specs) -> Iterator[Sequence[BackendRunner]]:
+    """A runner for each backend that reads ONNX; its process starts when it is first asked."""
+    readers = [spec for spec in specs if _form(registry, spec) == ONNX]
+    with ExitStack() as stack:
+        yield [stack.enter_context(BackendRunner(spec, registry)) for spec in readers]
+
+
 def _unrewritten(
-    registry: BackendRegistry, specs: Specs, opset: int, note: Note
+    runners: Sequence[BackendRunner], loads_files: bool, opset: int, note: Note
 ) -> tuple[str, ...]:
     """Operators that a backend does not take, so that no rewrite adds them, and external data if
-    none loads files. Raises: RunnerError.
+    no backend loads files. Raises: RunnerError.
     """
     from nnfuzz.backend.rewrite_support import not_taken  # with every rule: slow to import
     from nnfuzz.rewrite.rules.external import FAMILY
 
-    refused: dict[str, None] = {}
-    if not any(registry.get(spec.name).loads_files for spec in specs):
-        refused[FAMILY] = None
-    for spec in specs:
-        if _form(registry, spec) != ONNX:
-            continue
-        with BackendRunner(spec, registry) as runner:
-            lacking = not_taken(runner, opset)
+    refused: dict[str, None] = {} if loads_files else {FAMILY: None}
+    for runner in runners:
+        lacking = not_taken(runner, opset)
         if lacking:
-            note(f"{spec.label} takes no {' or '.join(lacking)}: rewrites leave that out")
+            *first, last = lacking
+            names = f"{', '.join(first)} or {last}" if first else last
+            note(f"{runner.spec.label} takes no {names}: rewrites leave that out")
         refused |= dict.fromkeys(lacking)
     return tuple(refused)
 
@@ -302,17 +311,16 @@ def _newest_taken(registry: BackendRegistry, spec: BackendSpec, newest: int) -> 
     return taken
 
 
-def _oldest_taken(registry: BackendRegistry, specs: Specs, note: Note) -> int:
-    """The oldest opset that all backends take which read ONNX, found by running models.
+def _oldest_taken(runners: Sequence[BackendRunner], note: Note) -> int:
+    """The oldest opset that all of the backends take, found by running models.
 
     Raises: RunnerError.
     """
     oldest, _ = opset_range(DIRECT)
-    for spec in (spec for spec in specs if _form(registry, spec) == ONNX):
-        with BackendRunner(spec, registry) as runner:
-            taken = first_taken(runner, range(oldest, READ_FROM)) or READ_FROM
+    for runner in runners:
+        taken = first_taken(runner, range(oldest, READ_FROM)) or READ_FROM
         if taken > oldest:
-            note(f"{spec.label} takes models from opset {taken} on")
+            note(f"{runner.spec.label} takes models from opset {taken} on")
         oldest = max(oldest, taken)
     return oldest
 
