@@ -14,7 +14,39 @@ from nnfuzz.operators.rounding import lost_terms
 from nnfuzz.operators.unexportable import DECOMPOSED
 
 
-class Aligning(OpSpec):
+class OfRegions(OpSpec):
+    """Images (N, C, H, W), regions (R, 4), the image of each region (R,) -> (R, C, *size)."""
+
+    size: tuple[int, int]
+
+    def requires(self, x, regions, images):
+        yield regions.shape[0] == images.shape[0]
+        yield regions.shape[1] == 4
+
+    def type_transfer(self, x, regions, images):
+        return [x.with_shape((regions.shape[0], x.shape[1], *self.size))]
+
+    def complete(self, draw, first, dtypes):
+        return self._typed(first, draw.dim(4), dtypes)
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        x = TensorType(dtypes[0], (first.shape[0], output.shape[1], *first.shape[2:]))
+        return self._typed(x, output.shape[0], dtypes)
+
+    @classmethod
+    def draw_backward(cls, draw, first, output):
+        op = cls.draw(draw, first)
+        op.size = tuple(output.shape[2:])
+        return op
+
+    def _typed(self, x, count, dtypes):
+        return [x, TensorType(dtypes[1], (count, 4)), TensorType(dtypes[2], (count,))]
+
+    def integer_range(self, x, regions, images):
+        return None, None, (0, x.shape[0] - 1)
+
+
+class Aligning(OfRegions):
     """(N, C, H, W), corners (R, 4), images (R,) -> (R, C, *size): bilinear samples of each bin.
 
     A composition that first clips the corners into the image, since samples beyond it jump to 0,
@@ -34,32 +66,6 @@ class Aligning(OpSpec):
     sampling_ratio = Choice((1, 2, 2, 3))
     spatial_scale = Choice((1.0, 0.5, 0.25))
     half_pixel = Choice((0, 1))
-
-    def requires(self, x, rois, images):
-        yield rois.shape[0] == images.shape[0]
-        yield rois.shape[1] == 4
-
-    def type_transfer(self, x, rois, images):
-        return [x.with_shape((rois.shape[0], x.shape[1], *self.size))]
-
-    def complete(self, draw, first, dtypes):
-        return self._typed(first, draw.dim(4), dtypes)
-
-    def infer_input_types(self, draw, first, dtypes, output):
-        x = TensorType(dtypes[0], (first.shape[0], output.shape[1], *first.shape[2:]))
-        return self._typed(x, output.shape[0], dtypes)
-
-    @classmethod
-    def draw_backward(cls, draw, first, output):
-        op = cls.draw(draw, first)
-        op.size = tuple(output.shape[2:])
-        return op
-
-    def _typed(self, x, count, dtypes):
-        return [x, TensorType(dtypes[1], (count, 4)), TensorType(dtypes[2], (count,))]
-
-    def integer_range(self, x, rois, images):
-        return None, None, (0, x.shape[0] - 1)
 
     def cost(self, x, rois, images):
         return 8 * self.sampling_ratio**2 * self.type_transfer(x, rois, images)[0].numel

@@ -18,6 +18,8 @@ from nnfuzz.operators.rounding import lost_terms
 from nnfuzz.operators.unexportable import Unexportable
 
 SAMPLED = (DType.FLOAT32, DType.FLOAT64, DType.FLOAT16)
+OLD_MODES = {"linear": "bilinear", "cubic": "bicubic"}
+"""How PyTorch and ONNX before opset 20 call a mode, where they call it otherwise."""
 
 
 @operator
@@ -134,12 +136,11 @@ class Sampling(OpSpec):
     def _sampled(self, x, grid, mode, padding):
         if x.dtype is torch.float16:
             return self._sampled(x.float(), grid.float(), mode, padding).half()
-        name = {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode)
+        name = OLD_MODES.get(mode, mode)
         return functional.grid_sample(x, grid, name, padding, bool(self.align_corners))
 
     def onnx(self, emit, x, grid):
-        old = {"linear": "bilinear", "cubic": "bicubic"}
-        mode = old.get(self.mode, self.mode) if emit.opset < 20 else self.mode
+        mode = OLD_MODES.get(self.mode, self.mode) if emit.opset < 20 else self.mode
         options = {"padding_mode": self.padding_mode, "align_corners": self.align_corners}
         return emit("GridSample", x, grid, mode=mode, **options)
 

@@ -74,14 +74,14 @@ class OnnxModel(bytes):
 
     @cached_property
     def inputs(self) -> dict[str, TensorSpec]:
-        """By name, in order, without initializers; tensors in place of what packs them."""
+        """By name, in order, without initializers; of a sequence or optional the tensors in it."""
         weights = {tensor.name for tensor in self._graph.initializer}
         return _tensors(v for v in self._graph.input if v.name not in weights)
 
     @cached_property
     def outputs(self) -> dict[str, TensorSpec]:
-        """By name, in order; as the file declares them, not as the compiler returns them; tensors
-        in place of what packs them.
+        """By name, in order; as the file declares them, not as the compiler returns them; of a
+        sequence or optional the tensors in it.
         """
         return _tensors(self._graph.output)
 
@@ -96,12 +96,12 @@ class OnnxModel(bytes):
 
     @cached_property
     def packed_inputs(self) -> Packing:
-        """The inputs that are sequences or optionals of tensors."""
+        """The inputs that are sequences or optionals of tensors, or texts."""
         return packing_of(self._graph.input)
 
     @cached_property
     def packed_outputs(self) -> Packing:
-        """The outputs that are sequences or optionals of tensors."""
+        """The outputs that are sequences or optionals of tensors, or texts."""
         return packing_of(self._graph.output)
 
     @cached_property
@@ -151,15 +151,10 @@ def _tensors(values: Iterable[Any]) -> dict[str, TensorSpec]:
 
 
 def _tensor_spec(value: Any) -> TensorSpec:
+    from onnx.helper import tensor_dtype_to_np_dtype
+
     tensor = value.type.tensor_type
     if not tensor.elem_type:
         raise InputError(f"{value.name!r} is not a tensor of a declared dtype")
     shape = tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
-    return TensorSpec(_dtype(tensor.elem_type), shape)
-
-
-def _dtype(code: int) -> np.dtype:
-    """The dtype of a code of onnx.TensorProto.DataType."""
-    from onnx.helper import tensor_dtype_to_np_dtype
-
-    return np.dtype(tensor_dtype_to_np_dtype(code))
+    return TensorSpec(np.dtype(tensor_dtype_to_np_dtype(tensor.elem_type)), shape)

@@ -93,6 +93,8 @@ class BackendService(Service):
         self._release = self._backend.release
         self._cpu = time.process_time() - cpu
 
+    # The next three keep the imported model, since a compiler may still read from its file.
+
     @does(FiredPasses)
     def fired_passes(self, job: FiredPasses, report: Report) -> list[str] | None:
         imported = self._imported(job.model)

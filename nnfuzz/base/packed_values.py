@@ -109,6 +109,21 @@ def packed(packing: Packing, arrays: Mapping[str, Any]) -> dict[str, Any]:
     return {**given, **made}
 
 
+def evaluated(model: bytes, inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """The outputs of a model by ONNX's reference evaluator, as arrays of the test case's names.
+
+    Raises: whatever the evaluator raises; PackingError.
+    """
+    import onnx
+    from onnx.reference import ReferenceEvaluator
+
+    proto = onnx.load_model_from_string(model)
+    evaluator = ReferenceEvaluator(proto)
+    results = evaluator.run(None, packed(packing_of(proto.graph.input), inputs))
+    named = dict(zip(evaluator.output_names, results, strict=True))
+    return unpacked(packing_of(proto.graph.output), named)
+
+
 def unpacked(packing: Packing, returned: Mapping[str, Any]) -> dict[str, Any]:
     """The inverse of `packed`. Raises: PackingError for what packs no such tensors."""
     arrays = {name: value for name, value in returned.items() if name not in packing}

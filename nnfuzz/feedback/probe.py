@@ -40,6 +40,7 @@ from nnfuzz.feedback.support import (
     SupportEntry,
     answer_of,
 )
+from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.records.rows import Observed
 from nnfuzz.records.schedule import PLACE_BITS, place_of
@@ -366,8 +367,13 @@ class Prober:
         for key in words:
             dtypes.setdefault(key.operator, set()).add(key.dtypes)
         ran = {key.operator for key, entry in table.entries.items() if entry.status == OK}
-        enough = {o for o, all_ in dtypes.items() if len(all_) > 1 or "float32" in str(all_)} - ran
-        return {key.operator: why for key, why in words.items() if key.operator in enough}
+        usual = DType.FLOAT32.value
+        lacking = {
+            operator
+            for operator, refused in dtypes.items()
+            if len(refused) > 1 or any(usual in own for own in refused)
+        }
+        return {key.operator: why for key, why in words.items() if key.operator in lacking - ran}
 
     def _runs(self, table: Support, key: SupportKey) -> Iterator[bool]:
         """Whether a version of an operator ran with some dtypes."""

@@ -17,8 +17,7 @@ from nnfuzz.solve.decided import DecidedStore
 
 BACKWARD = 0.35
 """Probability of trying backward insertion first, without which nodes rarely compute a weight or a
-second operand. Of 600 graphs at 0.1 and at 0.35: 125 and 148 second operands are computed of
-weights alone, 3,085 and 3,195 different edges, in equal time."""
+second operand."""
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import onnx
 from onnx import defs
 
+from nnfuzz.materialize.older import WHOLE
 from nnfuzz.materialize.protos import ir_version
-
-_OLDEST = 11
 
 
 def at_oldest_opset(model: bytes) -> bytes:
@@ -24,7 +23,7 @@ def at_oldest_opset(model: bytes) -> bytes:
         return model
     newest = max(opsets.values())
     since = [defs.get_schema(name, newest, "").since_version for name in _operators(proto.graph)]
-    oldest = max(_OLDEST, *since)
+    oldest = max(WHOLE, *since)
     if oldest >= newest:
         return model
     del proto.opset_import[:]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnfuzz.base.packed_values import packed, packing_of, unpacked
+from nnfuzz.base.packed_values import evaluated
 from nnfuzz.records.finding import Finding
 from nnfuzz.report.numbers import MOST_ELEMENTS
 from nnfuzz.triage.mismatch import WrongOutput
@@ -45,20 +45,13 @@ def reference_value(finding: Finding, wrong: WrongOutput) -> str:
     """The value of onnx.reference for the worst element of a small model, as text; "" if it cannot
     run the model, returns another shape, or the model is large.
     """
-    import onnx
-    from onnx.reference import ReferenceEvaluator
-
     case = finding.case
     arrays = [*case.inputs.values(), *case.weights.values(), *case.expected.values()]
     if not wrong.worst or sum(a.size for a in arrays) > MOST_ELEMENTS:
         return ""
     try:
         with np.errstate(all="ignore"):
-            proto = onnx.load_model_from_string(case.model)
-            evaluator = ReferenceEvaluator(proto)
-            given = packed(packing_of(proto.graph.input), case.inputs)
-            results = dict(zip(evaluator.output_names, evaluator.run(None, given)))
-            output = unpacked(packing_of(proto.graph.output), results)[wrong.output]
+            output = evaluated(case.model, case.inputs)[wrong.output]
             return str(np.asarray(output)[tuple(wrong.worst.index)])
     except Exception:  # it is Python written operator by operator, and may raise anything
         return ""

@@ -41,13 +41,16 @@ class Rule:
 
 
 def values(
-    family: str, admits: Admits, uses: Iterable[str] = (), bits: bool = True
+    family: str, admits: Admits, uses: Iterable[str] = (), bits: bool = True, since: int = 0
 ) -> Callable[[Build], Rule]:
-    """A rule that lets readers of a value read another, equal value."""
+    """A rule that lets readers of a value read another, equal value, in models of an opset from
+    `since` on.
+    """
 
     def made(build: Build) -> Rule:
         def sites(draft: Draft) -> list[str]:
-            return [name for name in draft.flowing() if admits(draft.types[name])]
+            names = draft.flowing() if draft.opset >= since else ()
+            return [name for name in names if admits(draft.types[name])]
 
         def apply(draft: Draft, site: str, rng: random.Random) -> None:
             draft.detour(site, build, rng)

@@ -10,7 +10,7 @@ import numpy as np
 
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
-from nnfuzz.base.packed_values import packed, packing_of, unpacked
+from nnfuzz.base.packed_values import evaluated
 from nnfuzz.base.reading import Json
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.sandbox.job import Report, Service, does
@@ -100,15 +100,10 @@ class ProducerService(Service):
 
 def _reference(case: TestCase) -> Outcome:
     import onnx
-    from onnx.reference import ReferenceEvaluator
 
     target = Target(REFERENCE, onnx.__version__, form=case.exporter)
     try:
-        proto = onnx.load_model_from_string(case.model)
-        session = ReferenceEvaluator(proto)
-        given = packed(packing_of(proto.graph.input), case.inputs)
-        results = dict(zip(session.output_names, session.run(None, given), strict=True))
-        outputs = unpacked(packing_of(proto.graph.output), results)
+        outputs = evaluated(case.model, case.inputs)
     except Exception as error:
         message = f"{type(error).__name__}: {error}"
         return Outcome(OutcomeKind.UNSUPPORTED, Stage.EXECUTE, target, message=message)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 
 from nnfuzz.ir.dtypes import DType
-from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.intervals import Interval, ends
-from nnfuzz.operators.operator import In, OpSpec, operator
+from nnfuzz.operators.operator import In, operator
 
-from ..sample import GridSample, GridSampleNearest, Sampling
+from ..roi import OfRegions
+from ..sample import OLD_MODES, GridSample, GridSampleNearest, Sampling
 from .activation import RARE
 
 IMAGE = In("T", (DType.FLOAT32,), (4, 4))
@@ -24,7 +24,7 @@ class OldSampling(Sampling):
     inputs = (IMAGE, In("T", ranks=(4, 4)))
 
     def onnx(self, emit, x, grid):
-        mode = {"linear": "bilinear", "cubic": "bicubic"}.get(self.mode, self.mode)
+        mode = OLD_MODES.get(self.mode, self.mode)
         options = {"padding_mode": self.padding_mode, "align_corners": self.align_corners}
         return emit("com.microsoft.GridSample", x, grid, mode=mode, **options)
 
@@ -44,7 +44,7 @@ class OldGridSampleNearest(OldSampling, GridSampleNearest):
 
 
 @operator
-class CropAndResize(OpSpec):
+class CropAndResize(OfRegions):
     """(N, C, H, W), boxes (R, 4), images (R,) -> (R, C, *size): each box is resized.
 
     A box is (y1, x1, y2, x2), where 0 and 1 are the centres of the first and the last row or
@@ -70,30 +70,7 @@ class CropAndResize(OpSpec):
 
     def requires(self, x, boxes, images):
         yield from (n >= 2 for n in self.size)
-        yield boxes.shape[0] == images.shape[0]
-        yield boxes.shape[1] == 4
-
-    def type_transfer(self, x, boxes, images):
-        return [x.with_shape((boxes.shape[0], x.shape[1], *self.size))]
-
-    def complete(self, draw, first, dtypes):
-        return self._typed(first, draw.dim(4), dtypes)
-
-    def infer_input_types(self, draw, first, dtypes, output):
-        x = TensorType(dtypes[0], (first.shape[0], output.shape[1], *first.shape[2:]))
-        return self._typed(x, output.shape[0], dtypes)
-
-    @classmethod
-    def draw_backward(cls, draw, first, output):
-        op = cls.draw(draw, first)
-        op.size = tuple(output.shape[2:])
-        return op
-
-    def _typed(self, x, count, dtypes):
-        return [x, TensorType(dtypes[1], (count, 4)), TensorType(dtypes[2], (count,))]
-
-    def integer_range(self, x, boxes, images):
-        return None, None, (0, x.shape[0] - 1)
+        yield from super().requires(x, boxes, images)
 
     def cost(self, x, boxes, images):
         return 8 * self.type_transfer(x, boxes, images)[0].numel

@@ -297,8 +297,10 @@ def test_an_operator_that_is_lacking_is_refused_with_all_dtypes():
     prober = prober_of(keys)
 
     def refused(signature: str, words: str, times: int) -> None:
-        told = [test((NO[0].kind, words), signatures=(signature,), exporter="direct@18")] * times
-        for each in told:
+        refusals = [
+            test((NO[0].kind, words), signatures=(signature,), exporter="direct@18")
+        ] * times
+        for each in refusals:
             prober.learn([each], 0)
 
     for operator in ("Foo", "Bar"):

@@ -1,4 +1,4 @@
-"""Inputs and outputs of the file that are sequences or optionals of tensors."""
+"""Inputs and outputs of the file that are sequences or optionals of tensors, or strings."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ SEQUENCE_SINCE = 11
 
 
 def _alike(draft: Draft, names: Sequence[str], since: int) -> list[tuple[str, ...]]:
-    """Tensors of a known type among some, in groups of one dtype; none where an end of the model
-    has a dtype that NumPy lacks, since bindings of compilers take such ends in other ways.
+    """The tensors with these names whose type is known, in groups of one dtype. There are none if
+    an input or output of the model has a dtype that NumPy lacks: bindings of compilers take such
+    ones in other ways.
     """
     ends = [draft.types.get(name) for name in (*draft.inputs, *draft.outputs)]
     if draft.opset < since or any(type_ and not type_.dtype.native for type_ in ends):
@@ -37,8 +38,8 @@ def _computed(draft: Draft) -> list[str]:
 
 
 def _end(draft: Draft, name: str, tensors: Sequence[str], kind: PackingKind) -> onnx.ValueInfoProto:
-    """The declaration of an input or output that packs tensors; of a sequence's with their shape
-    where it is the same for all."""
+    """The declaration of an input or output that packs tensors. A sequence has the shape of its
+    tensors where that is the same for all."""
     types = [draft.types[tensor] for tensor in tensors]
     shapes = {tensor: type_.sizes for tensor, type_ in zip(tensors, types)}
     value = PackedValue(kind, types[0].dtype.value, shapes)
@@ -119,8 +120,8 @@ def sequence_output(draft: Draft, site: tuple[str, ...], rng: random.Random) -> 
     uses=["SequenceAt"],
 )
 def sequence_input(draft: Draft, site: tuple[str, ...], rng: random.Random) -> None:
-    """Inputs of one dtype -> an input that is the sequence of them, of which SequenceAt takes each
-    element, counted from the front or from behind."""
+    """Inputs of one dtype -> an input that is the sequence of them; SequenceAt takes each element
+    out of it, counted from the front or from behind."""
     names, emit, sequence = _some(site, rng), draft.emitter(), draft.fresh("sequence")
     for i, name in enumerate(names):
         at = emit.const(rng.choice((i, i - len(names))), DType.INT64)
@@ -148,7 +149,7 @@ def optional_output(draft: Draft, site: tuple[str, ...], rng: random.Random) -> 
     uses=["OptionalGetElement"],
 )
 def optional_input(draft: Draft, site: tuple[str, ...], rng: random.Random) -> None:
-    """An input -> an input that is the optional of it, of which OptionalGetElement takes it."""
+    """An input -> an input that is the optional of it; OptionalGetElement takes it out."""
     emit, name, optional = draft.emitter(), rng.choice(site), draft.fresh("optional")
     draft.needs_ir(OPTIONAL_IR)
     emit.one("OptionalGetElement", optional)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -11,7 +10,7 @@ import onnx
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.rewrite.draft import Nodes
-from nnfuzz.rewrite.rule import Rule, values
+from nnfuzz.rewrite.rule import values
 from nnfuzz.rewrite.rules.identities import ints
 
 FAMILY = "strings"
@@ -82,7 +81,7 @@ def _constant(emit: Nodes, text: str) -> str:
     return name
 
 
-@values(FAMILY, is_writable, uses=["Cast"])
+@values(FAMILY, is_writable, uses=["Cast"], since=SINCE)
 def through_strings(emit: Nodes, name: str, type_: TensorType, rng: random.Random) -> str:
     """Integers -> Cast to strings, operators that move or compare strings, and Cast back: the
     decimal number of an integer is read as that integer."""
@@ -90,9 +89,4 @@ def through_strings(emit: Nodes, name: str, type_: TensorType, rng: random.Rando
     return emit.one("Cast", moved(emit, text, type_, rng), to=type_.dtype)
 
 
-def _if_new(rule: Rule) -> Rule:
-    """The rule for models of opset SINCE or later alone."""
-    return replace(rule, sites=lambda draft: rule.sites(draft) if draft.opset >= SINCE else [])
-
-
-RULES = (_if_new(through_strings),)
+RULES = (through_strings,)
