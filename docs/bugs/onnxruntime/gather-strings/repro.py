@@ -53,9 +53,17 @@ def run(model, inputs, level):
     outputs = {**run_packed(model, inputs, level)}
     for name, (kind, dtype, tensors) in INSIDE[1].items():
         items = outputs.pop(name)
-        items = items if kind == "sequence" else [items.astype(dtype) if kind == "text" else items]
-        outputs.update(zip(tensors, items, strict=True))
+        if kind == "text":
+            items = numbers(name, items, dtype)
+        outputs.update(zip(tensors, items if kind == "sequence" else [items], strict=True))
     return outputs
+
+
+def numbers(name, strings, dtype):
+    try:
+        return strings.astype(dtype)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ValueError(f"output {name!r} has no numbers: {error}") from error
 
 
 def load():
