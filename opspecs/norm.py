@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
 from typing import ClassVar
 
 import torch
@@ -27,7 +28,7 @@ from nnfuzz.operators.families.shape import on_interval
 from nnfuzz.operators.families.sums import largest
 from nnfuzz.operators.intervals import Interval, corners, monotone
 from nnfuzz.operators.operator import In, operator
-from nnfuzz.operators.rounding import faded
+from nnfuzz.operators.rounding import faded, rounding_error
 
 from .reduce import ArgMax
 
@@ -121,20 +122,48 @@ def channelwise(intervals, x):
     return [on_interval(lambda v: across(v, x.lo), b) for b in intervals]
 
 
+def _as_precise(dtype, *others):
+    """Whether other float types are at least as precise as one."""
+    return all(other.unit_roundoff <= dtype.unit_roundoff for other in others)
+
+
 @operator
 class BatchNormalization(PerChannel):
-    """Normalisation at inference: statistics are inputs. Source: ONNX BatchNormalization-15."""
+    """Normalisation at inference: statistics are inputs. Source: ONNX BatchNormalization-15.
+
+    Scale and bias may have another float type, mean and variance a third one, both at least as
+    precise as the input's. A compiler may round them to that.
+    """
 
     merges = ("Conv", "ConvTranspose")
-    inputs = (In("T", FLOATS, (2, 5)), *[CHANNEL] * 4)
+    inputs = (
+        In("T", FLOATS, (2, 5)),
+        *[In("P", FLOATS, (1, 1), weight=True)] * 2,
+        *[In("S", FLOATS, (1, 1), weight=True)] * 2,
+    )
     joining = "first"
     unset: ClassVar = dict.fromkeys(
         ("training_mode", "momentum"), "training: compilers for inference refuse it"
     )
     valid = (None, None, None, None, (0.0, math.inf))
 
-    def torch(self, x, scale, bias, mean, var):
-        return torch.nn.functional.batch_norm(x, mean, var, scale, bias, False, 0.0, self.eps)
+    @classmethod
+    def signatures(cls):
+        found = super().signatures()
+        return [(b, out) for b, out in found if _as_precise(b["T"], b["P"], b["S"])]
+
+    def requires(self, x, *vectors):
+        # The standard does not say whether a variance of less precision is widened first.
+        yield _as_precise(x.dtype, *(v.dtype for v in vectors))
+        yield from super().requires(x, *vectors)
+
+    def torch(self, x, *vectors):
+        dtype = reduce(torch.promote_types, (v.dtype for v in (x, *vectors)))
+        scale, bias, mean, var = (v.to(dtype) for v in vectors)
+        y = torch.nn.functional.batch_norm(
+            x.to(dtype), mean, var, scale, bias, False, 0.0, self.eps
+        )
+        return y.to(x.dtype)
 
     def proxy(self, x, scale, bias, mean, var):
         """The formula in elementary operations, since PyTorch's has no derivatives by mean and
@@ -157,6 +186,7 @@ class BatchNormalization(PerChannel):
         whole = across(scale.abs(), x) * (x.abs() + across(mean.abs(), x))
         return [
             -var,
+            var - largest(x) / 4,
             whole - largest(x) / 4,
             self._parts(x, scale, bias, mean, var) - largest(x) / 4,
         ]
@@ -165,14 +195,18 @@ class BatchNormalization(PerChannel):
         """g = scale / sqrt(var + eps) is off by 3 u, whatever it multiplies.
 
         Then (x - mean) g + bias is computed, or x g + (bias - mean g), where g is the same number
-        in both places.
+        in both places. Parameters of another type may be rounded to that of the input before.
         """
-        g = across(scale / torch.sqrt(var.clamp(min=0) + self.eps), x)
-        bias, mean = across(bias, x), across(mean, x)
+        off = [across(rounding_error(u, v), x) for v in (scale, bias, mean, var)]
+        scale, bias, mean, var = (across(v, x) for v in (scale, bias, mean, var))
+        s = torch.sqrt(var.clamp(min=0) + self.eps)
+        g = scale / s
         d, shift = ((x - mean) * g).abs(), bias - mean * g
         folded = (x * g).abs() + (mean * g).abs() + shift.abs()
         rounding = u * (3 * d + torch.maximum(2 * d, folded) + y.abs())
-        return rounding + flushed(u, g, x.abs() + mean.abs())
+        moved = (off[0] / s + g.abs() * off[3] / (s * s)) * (x - mean).abs()
+        moved = moved + g.abs() * off[2] + off[1]
+        return rounding + (1 + 8 * u) * moved + flushed(u, g, x.abs() + mean.abs())
 
 
 @operator

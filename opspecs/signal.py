@@ -256,13 +256,13 @@ class DFT(Fourier):
 
 @operator
 class STFT(Fourier):
-    """(N, L, 1), window (frame_length,) -> (N, frames, points, 2): DFTs of windowed frames.
+    """(N, L, 1) or (N, L), window (frame_length,) -> (N, frames, points, 2): DFTs of windowed frames.
 
     Source: ONNX STFT-17; torch.stft.
     """
 
     weight = 3.0  # few values have such a type
-    inputs = (In("T", FLOATS, (3, 3)), In("T", ranks=(1, 1), weight=True))
+    inputs = (In("T", FLOATS, (2, 3)), In("T", ranks=(1, 1), weight=True))
     frame_step = Choice((1, 2, 3, 5, 8))
     onesided = Choice((1, 0))
     sized = Choice((0, 1))
@@ -271,7 +271,10 @@ class STFT(Fourier):
         return 2
 
     def requires(self, x, window):
-        yield x.shape[2] == 1
+        if x.rank == 2:  # else the last axis may be that of real and imaginary part
+            yield x.shape[1] > 2
+        else:
+            yield x.shape[2] == 1
         yield window.shape[0] <= x.shape[1]
         yield window.shape[0] <= LONGEST
 
@@ -279,13 +282,16 @@ class STFT(Fourier):
         frames = (x.shape[1] - window.shape[0]) // self.frame_step + 1
         return [x.with_shape((x.shape[0], frames, self.points(window.shape[0]), 2))]
 
+    def certain(self, x, window):
+        return super().certain(x.with_shape((1,)), window)
+
     def complete(self, draw, first, dtypes):
-        x = TensorType(dtypes[0], (*first.shape[:2], 1))
+        x = TensorType(dtypes[0], (*first.shape[:2], *[1] * (first.rank - 2)))
         return [x, TensorType(dtypes[1], (draw.var("frame", 1, LONGEST),))]
 
     @classmethod
     def input_rank(cls, draw, output_rank):
-        return 3 if output_rank == 4 else None
+        return draw.integer(2, 3) if output_rank == 4 else None
 
     def infer_input_types(self, draw, first, dtypes, output):
         x = TensorType(dtypes[0], (output.shape[0], *first.shape[1:]))
@@ -300,7 +306,7 @@ class STFT(Fourier):
     def _applied(self, transform, x, window):
         (length,) = sizes(window)
         starts = torch.arange((sizes(x)[1] - length) // self.frame_step + 1) * self.frame_step
-        frames = x[:, starts[:, None] + torch.arange(length), 0] * window
+        frames = x.flatten(1)[:, starts[:, None] + torch.arange(length)] * window
         return transform(frames.unsqueeze(-1), *waves(length, self.points(length), False))
 
     def torch(self, x, window):
@@ -311,7 +317,7 @@ class STFT(Fourier):
 
     def radius(self, u, y, x, window):
         length = window.shape[0]
-        frames = x[..., 0].abs().unfold(1, length, self.frame_step) * window.abs()
+        frames = x.flatten(1).abs().unfold(1, length, self.frame_step) * window.abs()
         spread = frames.sum(-1)[..., None, None]
         return super().radius(u, y, x, window) + inexact(length) * u * spread
 

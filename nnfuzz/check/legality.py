@@ -158,15 +158,19 @@ class _Schema:
             )
             for c in schema.type_constraints
         }
-        self.inputs = [_allowed(i.type_str, named) for i in schema.inputs]
-        self.output = _allowed(schema.outputs[0].type_str, named)
+        self.variables = [i.type_str for i in (*schema.inputs, schema.outputs[0])]
+        self.allowed = [_allowed(variable, named) for variable in self.variables]
 
     def admits(self, signature: SignatureTypes) -> bool:
         binding, output = signature
         dtypes = dtypes_of(self.spec, len(self.spec.inputs), binding)
-        last = len(self.inputs) - 1
-        return type_name(output) in self.output and all(
-            type_name(dtype) in self.inputs[min(i, last)] for i, dtype in enumerate(dtypes)
+        last = len(self.variables) - 2
+        places = [*(min(i, last) for i in range(len(dtypes))), last + 1]
+        bound: dict[str, DType] = {}
+        return all(
+            type_name(dtype) in self.allowed[place]
+            and bound.setdefault(self.variables[place], dtype) is dtype
+            for place, dtype in zip(places, (*dtypes, output), strict=True)
         )
 
 
