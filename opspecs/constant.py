@@ -80,23 +80,41 @@ class Filled(Shaped):
     dtype = Choice(ALL)
 
 
+def _start(draw, op, x, *_):
+    """The first axis, counted from either end, or a number below all axes."""
+    first = draw.integer(0, max(0, x.rank - 1))
+    if not first and draw.chance(0.1):
+        return -x.rank - draw.integer(1, 3)
+    return first - draw.choice((0, x.rank))
+
+
+def _end(draw, op, x, *_):
+    """An axis behind the first one, counted from either end, or a number beyond all axes; now and
+    then none is left."""
+    first = slice(op.start, None).indices(x.rank)[0]
+    if draw.chance(0.04):
+        return draw.integer(-x.rank - 2, first)
+    last = draw.integer(min(first + 1, x.rank), x.rank)
+    if last == x.rank:
+        return last + draw.choice((0, 0, 0, 1, 5))
+    return last - draw.choice((0, x.rank))
+
+
 @operator
 class Shape(Shaped):
-    """The sizes of axes from `start` on, before `end`. Source: ONNX Shape-15."""
+    """The sizes of axes from `start` on, before `end`, both clamped. Source: ONNX Shape-15."""
 
-    inputs = (In("T", ALL, (1, 5)),)
     output = DType.INT64
-    start = Choice(
-        by=lambda draw, op, x, *_: draw.integer(0, x.rank - 1) - draw.choice((0, x.rank))
-    )
-    end = Choice(by=lambda draw, op, x, *_: draw.integer(op.start % x.rank + 1, x.rank))
+    start = Choice(by=_start)
+    end = Choice(by=_end)
 
-    def requires(self, x):
-        yield -x.rank <= self.start < x.rank
-        yield self.start % x.rank < self.end <= x.rank
+    @classmethod
+    def from_onnx(cls, fields, takes, gives):
+        end = fields.get("end")
+        return cls(start=fields.get("start") or 0, end=takes[0].rank if end is None else end)
 
     def type_transfer(self, x):
-        return [TensorType(DType.INT64, (self.end - self.start % x.rank,))]
+        return [TensorType(DType.INT64, (len(x.shape[self.start : self.end]),))]
 
     @classmethod
     def input_rank(cls, draw, output_rank):
@@ -111,12 +129,11 @@ class Shape(Shaped):
     def torch(self, x):
         if torch.jit.is_tracing():  # type: ignore[attr-defined]  # which numbers would not survive
             return torch._shape_as_tensor(x)[self.start : self.end]
-        return torch.tensor(x.shape[self.start : self.end])
+        return torch.tensor(x.shape[self.start : self.end], dtype=torch.int64)
 
     def onnx(self, emit, x):
         """Attributes from opset 15 on, where they differ from their defaults; a Slice below."""
-        rank = emit.type(x).rank
-        start, end = (self.start or None), (self.end if self.end < rank else None)
+        start, end = (self.start or None), (self.end if self.end != emit.type(x).rank else None)
         if emit.opset >= 15:
             return emit("Shape", x, start=start, end=end)
         bounds = [emit.const([b], DType.INT64) for b in (self.start, self.end)]
