@@ -249,13 +249,21 @@ class Range(Filled):
 
 @operator
 class Constant(Shaped):
-    """Random numbers in the node itself, instead of an initializer. Source: ONNX Constant-13."""
+    """Random numbers in the node itself, instead of an initializer. Source: ONNX Constant-13.
+
+    style: "tensor", "list" (of numbers) or "initializer": one of the body's own, where the operator
+    is in one, which the body may yield as it is; elsewhere behind an Identity.
+    """
 
     since = 12
     weight = 0.3
     whole = "always"
     seed = Choice(by=lambda draw, *_: draw.integer(0, 999))
-    style = Choice(lambda op, x: ("tensor", "list", "list") if _listable(x) else ("tensor",))
+    style = Choice(
+        lambda op, x: ("tensor", "list", "list", "initializer")
+        if _listable(x)
+        else ("tensor", "initializer")
+    )
     unset: ClassVar = {
         **dict.fromkeys(("value_string", "value_strings"), "no operator takes strings"),
         "sparse_value": "no reference implementation reads it (onnx 1.23)",
@@ -280,6 +288,8 @@ class Constant(Shaped):
         """A list or a single number of float32 or int64 has its own attribute."""
         shape, dtype = emit.type(x).shape, emit.type(x).dtype
         value = self._numbers(shape, dtype.is_float, dtype.is_bool).astype(dtype.numpy)
+        if self.style == "initializer":
+            return emit.const(value, dtype)
         if self.style != "list" or not _listable(emit.type(x)):
             return emit("Constant", value=value)
         return emit("Constant", **{LISTED[dtype] + "s" * len(shape): value.tolist()})
