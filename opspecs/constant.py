@@ -12,9 +12,11 @@ from nnfuzz.ir.dtypes import ALL, FLOATS, SIGNED, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.axes import AXIS_OR_NONE
+from nnfuzz.operators.families.closing import CLOSINGS, OpenSize
 from nnfuzz.operators.families.shape import Zeros, extent, resized
-from nnfuzz.operators.intervals import Interval
-from nnfuzz.operators.operator import In, OpSpec, operator
+from nnfuzz.operators.intervals import Interval, everywhere
+from nnfuzz.operators.operator import ANY_RANGE, In, OpSpec, operator
+from nnfuzz.operators.unexportable import DECOMPOSED
 
 SOURCE = Choice(("computed", "constant"))
 """Whether the model computes the result from the shape, or holds it as an initializer."""
@@ -248,6 +250,57 @@ class Range(Filled):
 
 
 @operator
+class RangeUpTo(OpenSize):
+    """Equally spaced integers up to a limit that is computed. Source: ONNX Range-11."""
+
+    unexportable = DECOMPOSED
+    inputs = (In("T", (DType.INT64, DType.INT32), (0, 0)),)
+    valid = ((-16, 48),)
+    start = Choice((0, 0, 0, 1, -3))
+    delta = Choice((1, 1, 2, 3, -1))
+    closing = Choice(
+        lambda op, x, *_: CLOSINGS if x.dtype is DType.INT64 else ("filled", "sum"),
+        default="filled",
+    )
+
+    def requires(self, limit):
+        yield self.closing != "shape" or limit.dtype is DType.INT64
+        yield self.delta != 0
+        yield self.size >= 1
+
+    def type_transfer(self, limit):
+        return [self.closed(limit.with_shape((1,)))]
+
+    @classmethod
+    def input_rank(cls, draw, output_rank):
+        return 0 if output_rank < 2 else None
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        return [first]
+
+    def certain(self, limit):
+        return ((0, 0),) if self.closing == "filled" else ()
+
+    def value_range(self, limit):
+        if self.closing == "filled":
+            return min(self.start, limit[0], 0), max(self.start, limit[1], 0)
+        return (0, math.inf) if self.closing == "shape" else ANY_RANGE
+
+    def torch(self, limit):
+        end = int(limit) if (int(limit) - self.start) * self.delta > 0 else self.start
+        return self.closed_tensor(torch.arange(self.start, end, self.delta, dtype=limit.dtype))
+
+    def interval(self, limit):
+        y = self.torch(limit.lo)
+        return [Interval(y, y, everywhere(y, limit.unsure))]
+
+    def onnx(self, emit, limit):
+        type_ = emit.type(limit)
+        start, delta = (emit.const(number, type_.dtype) for number in (self.start, self.delta))
+        return self.emit_closed(emit, emit("Range", start, limit, delta), type_.with_shape((1,)))
+
+
+@operator
 class Constant(Shaped):
     """Random numbers in the node itself, instead of an initializer. Source: ONNX Constant-13.
 
@@ -260,9 +313,9 @@ class Constant(Shaped):
     whole = "always"
     seed = Choice(by=lambda draw, *_: draw.integer(0, 999))
     style = Choice(
-        lambda op, x: ("tensor", "list", "list", "initializer")
-        if _listable(x)
-        else ("tensor", "initializer")
+        lambda op, x: (
+            ("tensor", "list", "list", "initializer") if _listable(x) else ("tensor", "initializer")
+        )
     )
     unset: ClassVar = {
         **dict.fromkeys(("value_string", "value_strings"), "no operator takes strings"),

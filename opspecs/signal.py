@@ -256,7 +256,7 @@ class DFT(Fourier):
 
 @operator
 class STFT(Fourier):
-    """(N, L, 1) or (N, L), window (frame_length,) -> (N, frames, points, 2): DFTs of windowed frames.
+    """(N, L, 1) or (N, L), window (frame_length,) -> (N, frames, points, 2): DFTs of frames.
 
     Source: ONNX STFT-17; torch.stft.
     """

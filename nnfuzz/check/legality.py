@@ -20,6 +20,7 @@ from nnfuzz.check.judgements import NOTHING_KEPT, Judgements
 from nnfuzz.check.late_schemas import TYPE, SchemaDifference, missing, uses
 from nnfuzz.check.reference_implementations import one_node, unknown_operators
 from nnfuzz.generate.catalog import signature_key
+from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.opset_imports import domain_version
 from nnfuzz.materialize.emit import OPSETS
 from nnfuzz.materialize.errors import GraphFault

@@ -184,7 +184,7 @@ class _Inner(Emitter):
             own.name = wanted
 
     def owned(self, names: Sequence[str]) -> list[str]:
-        """The names, by an Identity where this graph does not have the value, or yields it twice."""
+        """The names, by an Identity where the value is not of this graph, or comes twice."""
         made = {name for node in self.nodes for name in node.output}
         made.update(constant.name for constant in self.initializers)
         found: list[str] = []
