@@ -9,7 +9,6 @@ from . import activation as act
 from . import arithmetic as ari
 from . import logic, rectifiers
 from . import math as maths
-from .constant import Constant
 from .gates import Mish
 from .identity import Identity
 from .norm import LogSoftmax, Softmax
@@ -20,7 +19,7 @@ TAME = (
     act.Relu, act.LeakyRelu, act.Elu, act.Sigmoid, act.HardSigmoid, act.Tanh, act.Softsign,
     act.Gelu, act.Clip, act.PRelu, Mish, rectifiers.Celu, rectifiers.Selu, rectifiers.Shrink,
     maths.Sin, maths.Cos, maths.Atan, maths.Erf, maths.Floor, maths.Ceil, maths.Round,
-    logic.And, logic.Or, logic.Xor, logic.Not, Softmax, Identity, Constant,
+    logic.And, logic.Or, logic.Xor, logic.Not, Softmax, Identity,
 )  # fmt: skip
 """Operators that stay within their domains when they are applied repeatedly."""
 ONCE = (*TAME, act.Softplus, act.HardSwish, maths.Exp, maths.Asinh, LogSoftmax)

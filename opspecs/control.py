@@ -181,7 +181,7 @@ class If(ControlFlow):
     The reference computes both, so both must be valid. Source: ONNX If-13.
     """
 
-    pool = (*ONCE, Loop, Loop)
+    pool = (*ONCE, Constant, Loop, Loop)
     readable = WILD
     inputs = (In("T", DTYPES), In("B", BOOLS, (0, 0)), In("T"))
     variadic = (2, 4)
