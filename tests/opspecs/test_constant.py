@@ -2,7 +2,15 @@ from __future__ import annotations
 
 import pytest
 import torch
-from nnfuzz.opspecs.constant import Constant, ConstantOfShape, EyeLike, Range, RangeUpTo, Shape, Size
+from nnfuzz.opspecs.constant import (
+    Constant,
+    ConstantOfShape,
+    EyeLike,
+    Range,
+    RangeUpTo,
+    Shape,
+    Size,
+)
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.operators.intervals import Interval
