@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from nnfuzz.ir.dtypes import ALL, BOOLS, FLOATS, DType
+from nnfuzz.ir.dtypes import ALL, BOOLS, FLOAT8S, FLOATS, DType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.elementwise import (
     Binary,
@@ -75,7 +75,7 @@ class OnFinite(Unary):
 
     edges = True
     weight = 0.3
-    inputs = (In("T", FLOATS),)
+    inputs = (In("T", (*FLOATS, *FLOAT8S)),)
     output = DType.BOOL
     codomain = (0, 0)
 

@@ -195,6 +195,14 @@ class DFT(Fourier):
     from_back = Choice((0, 0, 1), default=0)
     """Whether the model counts the axis from the back."""
 
+    @classmethod
+    def from_onnx(cls, fields, takes, gives):
+        axis = fields["axis"]
+        axis = -2 if axis is None else axis
+        mine = {"axis": axis % takes[0].rank, "from_back": int(axis < 0)}
+        length = fields["dft_length"] or 0
+        return super().from_onnx({**fields, **mine, "dft_length": length}, takes, gives)
+
     def frequencies(self):
         return self.axis
 
