@@ -249,8 +249,8 @@ class GridSampleNearest(Sampling):
         return [(positions - positions.floor() - 0.5).abs()]
 
     def decided(self, u, x, grid):
-        """The hull of the candidates: all four (eight in volumes) if rounding can move a position across one middle,
-        any element if it can move it across more.
+        """The hull of the candidates: all four (eight in volumes) if rounding can move a position
+        across one middle, any element if it can move it across more.
         """
         centre = grid.lo if grid.exact else (grid.lo + grid.hi) / 2
         shift = self._blur(u, x.lo, centre) + self._pixels(x.lo, (grid.hi - grid.lo) / 2)

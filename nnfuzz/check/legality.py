@@ -159,19 +159,19 @@ class _Schema:
             )
             for c in schema.type_constraints
         }
-        self.variables = [i.type_str for i in (*schema.inputs, schema.outputs[0])]
-        self.allowed = [_allowed(variable, named) for variable in self.variables]
+        self.variables = [i.type_str for i in schema.inputs]
+        self.inputs = [_allowed(variable, named) for variable in self.variables]
+        self.output = _allowed(schema.outputs[0].type_str, named)
 
     def admits(self, signature: SignatureTypes) -> bool:
         binding, output = signature
         dtypes = dtypes_of(self.spec, len(self.spec.inputs), binding)
-        last = len(self.variables) - 2
-        places = [*(min(i, last) for i in range(len(dtypes))), last + 1]
+        places = [min(i, len(self.inputs) - 1) for i in range(len(dtypes))]
         bound: dict[str, DType] = {}
-        return all(
-            type_name(dtype) in self.allowed[place]
+        return type_name(output) in self.output and all(
+            type_name(dtype) in self.inputs[place]
             and bound.setdefault(self.variables[place], dtype) is dtype
-            for place, dtype in zip(places, (*dtypes, output), strict=True)
+            for place, dtype in zip(places, dtypes)
         )
 
 

@@ -80,7 +80,8 @@ def _source(
     sizes: Mapping[str, int], graph: onnx.GraphProto, found: Facts, computes: bool = True
 ) -> StaticModel:
     """computes: whether some result must depend on the inputs. Raises: OnnxImportError."""
-    types = {name: t for name in found.types if (t := _held(found, name)) is not None}
+    known = filter(None, found.types)  # an output that is left out has a type, too
+    types = {name: t for name in known if (t := _held(found, name)) is not None}
     folded = found.constants.keys() - found.computed
     kept = [i for i, n in enumerate(graph.node) if not folded.issuperset(filter(None, n.output))]
     nodes = [graph.node[i] for i in kept]
@@ -97,10 +98,10 @@ def _source(
     if reasons and not made:
         raise OnnxImportError(reason_for_nothing(reasons))
     computed = frozenset(found.computed & made)
-    known = types, constants, computed, inputs, outputs
+    held = types, constants, computed, inputs, outputs
     small = {n: a for n, a in found.given.items() if n in inputs and decides(types[n])}
     notes = reasons, found.uncomputed, small, found
-    return StaticModel(tuple(parts), *known, found.opset, sizes, *notes)
+    return StaticModel(tuple(parts), *held, found.opset, sizes, *notes)
 
 
 def inside(source: StaticModel, node: onnx.NodeProto) -> StaticModel:
