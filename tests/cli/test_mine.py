@@ -37,6 +37,7 @@ def test_bad_sources_are_one_line(tmp_path: Path):
     assert "no ONNX model" in str(empty.exception)
 
 
+@pytest.mark.slow
 def test_motif_files_are_planted_by_generate(tmp_path: Path):
     save(attention(), tmp_path / "zoo" / "attention.onnx")
     out, models = tmp_path / "patterns", tmp_path / "models"
