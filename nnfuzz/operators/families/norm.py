@@ -322,8 +322,8 @@ class InverseDeviation(OpSpec):
 
     def interval(self, x):
         near, far = deviations(x, self.axes)
-        ends = (1 / (v * v + self.eps).sqrt() for v in (far, near))
-        return [Interval(*ends, masked_along(x, self.axes))]
+        least, most = (1 / (v * v + self.eps).sqrt() for v in (far, near))
+        return [Interval(least, most, masked_along(x, self.axes))]
 
     def radius(self, u, y, x):
         least, root = _least_root(u, x, self.axes, self.eps)
@@ -347,7 +347,8 @@ class Variance(OpSpec):
         return squares_fit(x, self.axes)
 
     def interval(self, x):
-        return [Interval(*(v * v for v in deviations(x, self.axes)), masked_along(x, self.axes))]
+        near, far = deviations(x, self.axes)
+        return [Interval(near * near, far * far, masked_along(x, self.axes))]
 
     def radius(self, u, y, x):
         return variance_radius(u, x, self.axes)
