@@ -282,7 +282,7 @@ class LayerNormalization(Along, Standardised):
 
 
 NARROW = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
-IN_SINGLE = Moves(lambda x: x if x.dtype is torch.float64 else x.float())
+IN_SINGLE = Moves(lambda x: x.float() if x.dtype in (torch.float16, torch.bfloat16) else x)
 
 
 @operator
