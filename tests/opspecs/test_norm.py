@@ -4,8 +4,10 @@ import pytest
 import torch
 from nnfuzz.opspecs.norm import (
     BatchNormalization,
+    BatchNormalizationTraining,
     InstanceNormalization,
     LayerNormalization,
+    LayerNormalizationStatistics,
     LogSoftmax,
     Softmax,
 )
@@ -144,3 +146,20 @@ def test_parameters_of_batch_normalization_are_as_precise_as_the_input():
     with pytest.raises(ConstraintError):
         BatchNormalization(epsilon=EPSILON).check(*types)
     BatchNormalization(epsilon=EPSILON).check(t(1, 2, dtype=DType.FLOAT16), *[t(2)] * 4)
+
+
+def test_layer_normalization_yields_its_statistics_on_demand():
+    x = ramp(2, 3).double()
+    op = LayerNormalizationStatistics(axis=-1, epsilon=EPSILON, kept=(1, 2))
+    y, mean, inverse = op.torch(x, torch.ones(3, dtype=torch.float64))
+    assert torch.allclose((x - mean) * inverse, y) and mean.tolist() == [[1.0], [4.0]]
+    types = [type_.dtype for type_ in op.type_transfer(t(2, 3, dtype=DType.FLOAT16), t(3))]
+    assert types == [DType.FLOAT16, DType.FLOAT32, DType.FLOAT32]
+
+
+def test_batch_normalization_in_training_moves_its_statistics():
+    x, one = ramp(2, 1, 3).double(), torch.ones(1, dtype=torch.float64)
+    op = BatchNormalizationTraining(epsilon=EPSILON, momentum=0.5)
+    y, mean, var = op.torch(x, one, 0 * one, one, one)
+    assert mean.item() == (1 + x.mean()) / 2 and abs(y.mean()) < 1e-9
+    assert torch.allclose(var, (1 + x.var(correction=0)) / 2)
