@@ -304,7 +304,7 @@ class AttentionPadded(Attention):
     """
 
     since = 24
-    inputs = (*Attention.inputs, In("L", (DType.INT64,), (1, 1), index=True))
+    inputs = (*Attention.inputs, In("L", (DType.INT64,), (1, 1), index=True))  # type: ignore[assignment]
     variadic = (4, 5)
     qk = Choice((None,))  # onnx counts the present keys in front of the scores as a cache
 
