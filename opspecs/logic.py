@@ -92,7 +92,7 @@ class OnFinite(Unary):
     def lowered(self, emit, x, **attributes):
         """Emits the operator; at first both took float32 and float64 only, and widening keeps the
         result."""
-        if emit.opset < 20 and emit.type(x).dtype.itemsize < 4:
+        if emit.opset < 20 and emit.type(x).dtype.itemsize == 2:
             x = emit("Cast", x, to=DType.FLOAT32)
         return emit(self.name, x, **attributes)
 

@@ -119,6 +119,12 @@ class IntegerProduct(OpSpec):
             for value in self.by_role("y", values)
         ]
 
+    def _is_single(self, shape: Shape) -> bool:
+        """Whether a parameter of that shape is one for all."""
+        if not self.listed:
+            return not shape
+        return len(shape) == 1 and shape[0].__class__ is int and shape[0] == 1  # type: ignore[no-any-return]
+
     def by_role(self, role: str, values: Sequence[Any]) -> list[Any]:
         return [v for r, v in zip(self.roles, values) if r == role]
 
@@ -131,8 +137,7 @@ class IntegerProduct(OpSpec):
         for role, param in zip(self.roles, inputs):
             if role not in "ab":
                 shape = self.param_shape(role, a, b)
-                single = len(shape) < 2 and all(d.__class__ is int and d == 1 for d in shape)
-                if single and param.rank < 2 and self.lists(a, b):
+                if self._is_single(shape) and param.rank < 2 and self.lists(a, b):
                     shape = (1,) * param.rank
                 yield param.rank == len(shape)
                 for have, want in zip(param.shape, shape):
