@@ -23,7 +23,7 @@ from unittest.mock import MagicMock, patch
 
 from nnfuzz.base.untrusted import read_bytes
 from nnfuzz.mine.jobs import MOST_MODELS, ScriptModels
-from nnfuzz.mine.sources import source_text
+from nnfuzz.mine.sources import files_below, source_text
 from nnfuzz.sandbox.exceptions import described_error
 
 MOST_BYTES = 4 << 20
@@ -75,9 +75,9 @@ def captured(script: Path, out: Path, paths: Sequence[str] = ()) -> ScriptModels
             problem = _line(error)
     if os.getpid() != here:
         os._exit(0)  # a process that the script has forked, and that came back from it
-    for file in out.rglob("*.onnx"):  # what it saved by other ways
+    for file in files_below(out, []):  # what it saved by other ways
         with contextlib.suppress(Exception):
-            if file.parent != models.folder:
+            if file.suffix == ".onnx" and file.parent != models.folder:
                 models.keep(read_bytes(file, MOST_BYTES))
     return ScriptModels(models.count, problem)
 

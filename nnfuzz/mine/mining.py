@@ -246,7 +246,9 @@ def _reason(event: Trouble, limits: Limits) -> str:
         return f"it takes more than {limits.memory_bytes / (1 << 30):.1f} GiB of memory"
     if event.kind is DeathKind.EXIT:
         return f"it ended its process, with exit code {event.exit_code}"
-    return event.note or f"it ended its process by {event.signal}"
+    if event.note:
+        return f"it disturbed its process: {event.note}"
+    return f"it ended its process by {event.signal}"
 
 
 @contextmanager

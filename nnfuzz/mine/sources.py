@@ -68,15 +68,18 @@ def _files(label: str, licence: str, path: Path) -> ModelSource:
         raise Unreadable(f"{path} is no ONNX model ({', '.join(MODELS)}) and no Python file")
     files, problems = [path.absolute()], list[str]()
     if path.is_dir():
-        below = (file for file in _below(path.absolute(), problems) if file.suffix in known)
+        below = (file for file in files_below(path.absolute(), problems) if file.suffix in known)
         files = [file for file in sorted(below) if not _refused(file, path.resolve(), problems)]
     models = tuple(file for file in files if file.suffix in MODELS)
     scripts = tuple(file for file in files if file.suffix == SCRIPT)
     return ModelSource(one_line(label), licence, models, scripts, problems=tuple(problems))
 
 
-def _below(folder: Path, problems: list[str]) -> Iterator[Path]:
-    """Everything below a folder that is no folder; links to folders are not followed."""
+def files_below(folder: Path, problems: list[str]) -> Iterator[Path]:
+    """Everything below a folder that is no folder; links to folders are not followed.
+
+    problems: gets a line for each folder that cannot be read.
+    """
     waiting = [folder]
     while waiting:  # a recursion would be as deep as the folders
         place = waiting.pop()

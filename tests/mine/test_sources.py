@@ -9,6 +9,7 @@ import pytest
 
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.mine.sources import UNKNOWN, builds_models, licence_of, source_of
+from nnfuzz.sandbox.zygote import remove_tree
 from tests.mine.models import attention, save
 
 HUGE = 3 << 30
@@ -46,11 +47,14 @@ def test_what_is_no_file_or_not_of_the_folder_is_named(tmp_path):
 
 
 def test_folders_in_folders_are_no_recursion(tmp_path):
-    place = tmp_path
+    deep = place = tmp_path / "deep"
     for _ in range(1100):
-        place = place / "d"
         place.mkdir()
-    assert source_of(str(tmp_path)).models == ()
+        place = place / "d"
+    try:
+        assert source_of(str(deep)).models == ()
+    finally:
+        remove_tree(deep)  # pytest cannot
 
 
 def test_large_texts_are_not_read(tmp_path):

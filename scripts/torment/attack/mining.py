@@ -344,7 +344,7 @@ def wrong_lines(files: Mapping[str, bool | None], err: str) -> Iterator[str]:
 
 def unclear(line: str, name: str) -> bool:
     reason = line.partition(name)[2] or line
-    return len(line) > LINE or len(reason) < 10 or "worker" in line
+    return len(line) > LINE or len(reason) < 10 or "worker ended" in line
 
 
 def wrong_patterns(files: Mapping[str, bool | None], out: Path) -> Iterator[str]:
