@@ -208,6 +208,8 @@ class Miner:
     # -- patterns -----------------------------------------------------------------------------
 
     def _patterns(self, known: Collection[str]) -> Iterator[MinedPattern]:
+        if not len(self._candidates):
+            return  # Listing the structures of all motifs takes long.
         listed = self._answer(self._own, ListStructures(self.request.mined), "motifs")
         chosen = self._candidates.chosen({*known, *(listed or ())}, self.request.most)
         with self._steps("patterns", len(chosen)) as advance:

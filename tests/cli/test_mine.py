@@ -48,6 +48,7 @@ def test_where_no_file_can_be_used_it_is_an_error(tmp_path: Path, monkeypatch):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_motif_files_are_planted_by_generate(tmp_path: Path):
     save(attention(), tmp_path / "zoo" / "attention.onnx")
     out, models = tmp_path / "patterns", tmp_path / "models"
