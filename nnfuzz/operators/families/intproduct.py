@@ -123,7 +123,7 @@ class IntegerProduct(OpSpec):
         """Whether a parameter of that shape is one for all."""
         if not self.listed:
             return not shape
-        return len(shape) == 1 and shape[0].__class__ is int and shape[0] == 1  # type: ignore[no-any-return]
+        return len(shape) == 1 and shape[0].__class__ is int and shape[0] == 1
 
     def by_role(self, role: str, values: Sequence[Any]) -> list[Any]:
         return [v for r, v in zip(self.roles, values) if r == role]
