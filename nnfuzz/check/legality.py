@@ -31,7 +31,7 @@ from nnfuzz.operators.operator import OpSpec, dtypes_of
 SIZES = Sizes(max_dim=(1, 16, 12, 8, 8, 8, 8))
 RANKS = (2, 3, 4, 1, 5, 0)
 """Ranks of the first input that are tried for an instance."""
-DRAWS = 4
+DRAWS = 6
 """Instances of an operator that are looked at for different lowerings."""
 Types = frozenset[str]
 
