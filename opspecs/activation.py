@@ -89,6 +89,7 @@ class PRelu(Broadcasting):
 
     def requires(self, x, slope):
         yield slope.rank <= x.rank
+        # Not a vector of channels: "slope should be unidirectional broadcastable" to the input.
         for a, b in zip(reversed(x.shape), reversed(slope.shape)):
             yield (b == a) | (b == 1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
 
 import torch
 
@@ -23,9 +24,9 @@ from nnfuzz.operators.families.elementwise import (
     products,
     too_large,
 )
-from nnfuzz.operators.intervals import Interval, corners, even, holds, uncertain
+from nnfuzz.operators.intervals import Interval, corners, distinct, even, holds, uncertain
 from nnfuzz.operators.operator import ANY_RANGE, In, operator
-from nnfuzz.operators.rounding import SINGLE, stepwise
+from nnfuzz.operators.rounding import SINGLE, greatest, stepwise
 from nnfuzz.operators.unexportable import CHAINED_BYTES, HALF_PROMOTED, Unexportable
 
 AWAY = 1e-3
@@ -305,15 +306,16 @@ def _whole(y):
 
 @operator
 class Pow(Broadcasting):
-    """Power with an exponent of any numeric type; a fractional exponent needs a positive base.
+    """Power in the type of the base, with an exponent of any numeric type; a fractional exponent
+    needs a positive base.
 
-    Source: ONNX Pow-13; integer bases are left out: large powers are undefined for them.
+    The power of an integer is truncated towards zero; beyond the type or float64, and for negative
+    integers as exponents, it is undefined. Source: ONNX Pow-13; numpy.power.
     """
 
-    since = 12
     carries_nan = False  # of an exponent for the base 1, and of a base for the exponent 0
     merges = ("Sqrt",)
-    inputs = (In("T", FLOATS), In("E", (*FLOATS, DType.INT32, DType.INT64)))
+    inputs = (In("T", (*FLOATS, DType.INT32, DType.INT64)), In("E", NUMBERS))
     unexportable = (
         *Broadcasting.unexportable,
         Unexportable(
@@ -325,12 +327,16 @@ class Pow(Broadcasting):
     )
 
     def torch(self, x, y):
+        if y.is_floating_point() and not x.is_floating_point():
+            return torch.pow(x.double(), y.double()).to(x.dtype)
         # Explicitly, since PyTorch lets the dtype of a tensor of rank 0 yield to the other's.
         wide = torch.promote_types(x.dtype, y.dtype)
         return torch.pow(x.to(wide), y.to(wide)).to(x.dtype)
 
     def interval(self, x, y):
         """Extrema lie in the corners, or at 0 for integer exponents, or are not finite."""
+        if not x.lo.is_floating_point():
+            return [uncertain(self.torch, x, y)]
         interval = corners(self.torch, x, y)
         negative, across = x.lo < 0, (x.lo < 0) & (x.hi > 0)
         lo = torch.where(across & (interval.lo > 0), 0.0, interval.lo)
@@ -338,9 +344,31 @@ class Pow(Broadcasting):
         wild = (negative & (y.lo != y.hi)) | (holds(x) & (y.lo <= 0) & (x.lo != x.hi))
         return [Interval(lo, hi, interval.any).masked(wild)]
 
+    def decided(self, u, x, y):
+        """The power of an integer has rounding errors of the exponent's type, 0 and 1 as bases or
+        exponents aside, before it is truncated."""
+        if x.lo.is_floating_point() or not y.lo.is_floating_point():
+            return None
+        base = x.lo.double()
+        power = corners(torch.pow, Interval(base, base, x.unsure), y)
+        far = power.far().abs()
+        error = u * far * (6 + 5 * (y.far() * base.abs().clamp(min=1).log()).abs())
+        exact = (base == 0) | (base == 1) | ((y.lo == 0) & (y.hi == 0))
+        error = torch.where(exact, 0.0, error)
+        lo, hi = ((end + e).to(x.lo.dtype) for end, e in ((power.lo, -error), (power.hi, error)))
+        return [Interval(lo, hi, power.any).masked(~(far + base.abs() <= greatest(u)))]
+
+    def undefined(self, x, y):
+        if x.lo.is_floating_point():
+            return None
+        ends = (_no_integer(a, b) for a in distinct(x) for b in distinct(y))
+        return reduce(torch.logical_or, ends)
+
     def domain(self, x, y):
         """The base must be positive, or different from 0 if the exponent is a whole number that the
         dtype holds exactly."""
+        if not x.is_floating_point():
+            return [flags(_no_integer(x, y))]
         size = x.abs()
         if y.is_floating_point():
             away = torch.where(y < 0, AWAY, 0.0) - size
@@ -354,6 +382,12 @@ class Pow(Broadcasting):
             y * size.clamp(min=AWAY).log() - exponent_limit(x),
             y.abs() - 1 / torch.finfo(x.dtype).eps,
         ]
+
+    def margins(self, x, y):
+        if x.is_floating_point() or not y.is_floating_point():
+            return []
+        power = torch.pow(x.double(), y.double())
+        return [(power - power.round()).abs().nan_to_num()]
 
     def value_range(self, x, y):
         """Fractional exponents go with positive bases."""
@@ -374,6 +408,16 @@ class Pow(Broadcasting):
             return (stepwise(u) + (1 if u > SINGLE else 0)) * u * y.abs()
         log = x.abs().clamp(min=torch.finfo(x.dtype).tiny).log()
         return u * y.abs() * (5 + 4 * (exponent * log).abs().clamp(max=1e4))
+
+
+def _no_integer(x, y):
+    """Mask of powers of integers that no integer is, or that the type or float64 does not hold."""
+    base, exponent = x.double(), y.double()
+    most = min(torch.iinfo(x.dtype).max, 1 << 53)
+    lost = ~(torch.pow(base.abs(), exponent) <= most)
+    if y.is_floating_point():
+        return lost | ((base < 0) & (exponent != exponent.round()))
+    return lost | (exponent < 0)
 
 
 @operator

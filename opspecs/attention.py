@@ -21,7 +21,8 @@ from nnfuzz.operators.families.attention import (
     split_heads,
 )
 from nnfuzz.operators.families.composite import Composite, Moves
-from nnfuzz.operators.operator import In, operator
+from nnfuzz.operators.intervals import uncertain
+from nnfuzz.operators.operator import In, OpSpec, operator
 
 from .arithmetic import Add
 from .linalg import MatMul
@@ -189,7 +190,10 @@ class Attention(Composite):
         return 2 * product((b, heads, s, keys, d + dv))
 
     def compose(self, apply, q, k, v, *rest):
-        mask, past = self._parts((q, k, v, *rest))
+        return self._composed(apply, q, k, v, *self._parts((q, k, v, *rest)))
+
+    def _composed(self, apply, q, k, v, mask, past, *there):
+        """there: which keys take part, which stands for what is causal, too."""
         flat = len(q.shape) == 3
         if flat:
             q = apply(split_heads(self.kv_heads * self.groups), q)
@@ -202,18 +206,20 @@ class Attention(Composite):
         right = min(0, right or 0) if self.is_causal else right
         after = None if left is None else earlier - left
         before = None if right is None else earlier + right
-        stages = self._weights(apply, q, k, mask, MaskedSoftmax(before, after))
+        softmax = MaskedSoftmax(None if there else before, after)
+        stages = self._weights(apply, q, k, mask, softmax, *there)
         y = apply(MatMul(), stages[3], v)
         scores = [] if self.qk is None else [stages[self.qk]]
         return [apply(MERGED, y) if flat else y, *(kept if past else ()), *scores]
 
-    def _weights(self, apply, q, k, mask, softmax):
+    def _weights(self, apply, q, k, mask, softmax, *there):
         """The scores: bare, capped, with the mask added, and as probabilities."""
         scale = 1 / math.sqrt(q.shape[-1]) if self.scale is None else self.scale
         scores = apply(Scores(scale), q, k)
         capped = apply(Softcap(self.softcap), scores) if self.softcap else scores
         added = apply(Biased(), capped, *mask) if mask else capped
-        return scores, capped, added, apply(softmax, added, *mask)
+        allowed = [apply(Joint(), *there, *mask)] if there else mask
+        return scores, capped, added, apply(softmax, added, *allowed)
 
     def value_range(self, *ranges):
         """The range of the values, and 0; unbounded with scores as an output or past values as an
@@ -223,13 +229,15 @@ class Attention(Composite):
         return min(0.0, ranges[2][0]), max(0.0, ranges[2][1])
 
     def onnx(self, emit, q, k, v, *rest):
-        mask, past = self._parts((q, k, v, *rest))
+        return self._emitted(emit, q, k, v, *self._parts((q, k, v, *rest)))
+
+    def _emitted(self, emit, q, k, v, mask, past, *lengths):
         heads = {}
         if emit.type(q).rank == 3:
             heads = {"q_num_heads": self.kv_heads * self.groups, "kv_num_heads": self.kv_heads}
         names = emit(
             "Attention",
-            *(q, k, v, mask[0] if mask else "", *past),
+            *(q, k, v, mask[0] if mask else "", *(past or ("", "")), *lengths),
             outputs=4 if self.qk is not None else 3 if past else 1,
             scale=self.scale,
             softcap=self.softcap,
@@ -254,3 +262,77 @@ class AttentionWindowed(Attention):
     since = 25
     plain = Attention
     window = Choice(((0, None), (2, None), (None, 1), (1, 2), (3, 0)))
+
+
+class Present(OpSpec):
+    """(B,) lengths -> (B, 1, S, L): which keys are there and, if `causal`, not behind the query,
+    the last of which stands at the last key.
+    """
+
+    name = "Present"
+
+    def __init__(self, queries, keys, causal):
+        self.queries, self.keys, self.causal = queries, keys, causal
+
+    def torch(self, lengths):
+        lengths, key = lengths.reshape(-1, 1, 1, 1), torch.arange(self.keys)
+        query = torch.arange(self.queries).unsqueeze(1)
+        there = (key < lengths).expand(-1, -1, self.queries, -1)
+        return there & (key <= query + lengths - self.queries) if self.causal else there
+
+    def interval(self, lengths):
+        return [uncertain(self.torch, lengths)]
+
+
+class Joint(OpSpec):
+    """Where two masks are true; one of floats is added to the scores and not read here."""
+
+    name = "Joint"
+
+    def torch(self, there, *mask):
+        return there & mask[0] if mask and mask[0].dtype is torch.bool else there.clone()
+
+    def interval(self, there, *mask):
+        return [uncertain(self.torch, there, *(m for m in mask if m.lo.dtype is torch.bool))]
+
+
+@operator
+class AttentionPadded(Attention):
+    """Attention to as many keys as the last input says for each element of the batch.
+
+    Source: ONNX Attention-24, `nonpad_kv_seqlen`.
+    """
+
+    since = 24
+    inputs = (*Attention.inputs, In("L", (DType.INT64,), (1, 1), index=True))  # type: ignore[assignment]
+    variadic = (4, 5)
+    qk = Choice((None,))  # onnx counts the present keys in front of the scores as a cache
+
+    @classmethod
+    @lru_cache
+    def patterns(cls, count):
+        return cls.inputs if count == 5 else (*cls.inputs[:3], cls.inputs[4])
+
+    def _parts(self, inputs):
+        return inputs[3:-1], ()
+
+    def integer_range(self, q, k, v, *rest):
+        return (*[None] * (2 + len(rest)), (1, self._layout(q, k, v)[5]))
+
+    def requires(self, q, k, v, *rest):
+        yield from super().requires(q, k, v, *rest)
+        yield rest[-1].shape[0] == q.shape[0]
+
+    def _types(self, draw, q, v, dtypes, heads):
+        types = super()._types(draw, q, v, dtypes[:-1], heads)
+        return [*types, TensorType(dtypes[-1], q.shape[:1])]
+
+    def compose(self, apply, q, k, v, *rest):
+        *mask, lengths = rest
+        queries, keys = (int(x.shape[1 if len(q.shape) == 3 else 2]) for x in (q, k))
+        there = apply(Present(queries, keys, self.is_causal), lengths)
+        return self._composed(apply, q, k, v, mask, (), there)
+
+    def onnx(self, emit, q, k, v, *rest):
+        *mask, lengths = rest
+        return self._emitted(emit, q, k, v, mask, (), lengths)

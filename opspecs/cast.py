@@ -202,6 +202,10 @@ class BitCast(Unary):
     to = Choice(lambda op, x, *_: _same_width(x.dtype))
 
     @classmethod
+    def from_onnx(cls, fields, takes, gives):
+        return cls(source=takes[0].dtype, to=gives[0].dtype)
+
+    @classmethod
     def _output_dtypes(cls, binding):
         return _same_width(binding["T"])
 

@@ -12,9 +12,11 @@ from nnfuzz.ir.dtypes import ALL, FLOATS, SIGNED, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.axes import AXIS_OR_NONE
+from nnfuzz.operators.families.closing import CLOSINGS, OpenSize
 from nnfuzz.operators.families.shape import Zeros, extent, resized
-from nnfuzz.operators.intervals import Interval
-from nnfuzz.operators.operator import In, OpSpec, operator
+from nnfuzz.operators.intervals import Interval, everywhere
+from nnfuzz.operators.operator import ANY_RANGE, In, OpSpec, operator
+from nnfuzz.operators.unexportable import DECOMPOSED
 
 SOURCE = Choice(("computed", "constant"))
 """Whether the model computes the result from the shape, or holds it as an initializer."""
@@ -80,23 +82,41 @@ class Filled(Shaped):
     dtype = Choice(ALL)
 
 
+def _start(draw, op, x, *_):
+    """The first axis, counted from either end, or a number below all axes."""
+    first = draw.integer(0, max(0, x.rank - 1))
+    if not first and draw.chance(0.1):
+        return -x.rank - draw.integer(1, 3)
+    return first - draw.choice((0, x.rank))
+
+
+def _end(draw, op, x, *_):
+    """An axis behind the first one, counted from either end, or a number beyond all axes; now and
+    then none is left."""
+    first = slice(op.start, None).indices(x.rank)[0]
+    if draw.chance(0.04):
+        return draw.integer(-x.rank - 2, first)
+    last = draw.integer(min(first + 1, x.rank), x.rank)
+    if last == x.rank:
+        return last + draw.choice((0, 0, 0, 1, 5))
+    return last - draw.choice((0, x.rank))
+
+
 @operator
 class Shape(Shaped):
-    """The sizes of axes from `start` on, before `end`. Source: ONNX Shape-15."""
+    """The sizes of axes from `start` on, before `end`, both clamped. Source: ONNX Shape-15."""
 
-    inputs = (In("T", ALL, (1, 5)),)
     output = DType.INT64
-    start = Choice(
-        by=lambda draw, op, x, *_: draw.integer(0, x.rank - 1) - draw.choice((0, x.rank))
-    )
-    end = Choice(by=lambda draw, op, x, *_: draw.integer(op.start % x.rank + 1, x.rank))
+    start = Choice(by=_start)
+    end = Choice(by=_end)
 
-    def requires(self, x):
-        yield -x.rank <= self.start < x.rank
-        yield self.start % x.rank < self.end <= x.rank
+    @classmethod
+    def from_onnx(cls, fields, takes, gives):
+        end = fields.get("end")
+        return cls(start=fields.get("start") or 0, end=takes[0].rank if end is None else end)
 
     def type_transfer(self, x):
-        return [TensorType(DType.INT64, (self.end - self.start % x.rank,))]
+        return [TensorType(DType.INT64, (len(x.shape[self.start : self.end]),))]
 
     @classmethod
     def input_rank(cls, draw, output_rank):
@@ -111,12 +131,11 @@ class Shape(Shaped):
     def torch(self, x):
         if torch.jit.is_tracing():  # type: ignore[attr-defined]  # which numbers would not survive
             return torch._shape_as_tensor(x)[self.start : self.end]
-        return torch.tensor(x.shape[self.start : self.end])
+        return torch.tensor(x.shape[self.start : self.end], dtype=torch.int64)
 
     def onnx(self, emit, x):
         """Attributes from opset 15 on, where they differ from their defaults; a Slice below."""
-        rank = emit.type(x).rank
-        start, end = (self.start or None), (self.end if self.end < rank else None)
+        start, end = (self.start or None), (self.end if self.end != emit.type(x).rank else None)
         if emit.opset >= 15:
             return emit("Shape", x, start=start, end=end)
         bounds = [emit.const([b], DType.INT64) for b in (self.start, self.end)]
@@ -231,14 +250,73 @@ class Range(Filled):
 
 
 @operator
+class RangeUpTo(OpenSize):
+    """Equally spaced integers up to a limit that is computed. Source: ONNX Range-11."""
+
+    unexportable = DECOMPOSED
+    inputs = (In("T", (DType.INT64, DType.INT32), (0, 0)),)
+    valid = ((-16, 48),)
+    start = Choice((0, 0, 0, 1, -3))
+    delta = Choice((1, 1, 2, 3, -1))
+    closing = Choice(
+        lambda op, x, *_: CLOSINGS if x.dtype is DType.INT64 else ("filled", "sum"),
+        default="filled",
+    )
+
+    def requires(self, limit):
+        yield self.closing != "shape" or limit.dtype is DType.INT64
+        yield self.delta != 0
+        yield self.size >= 1
+
+    def type_transfer(self, limit):
+        return [self.closed(limit.with_shape((1,)))]
+
+    @classmethod
+    def input_rank(cls, draw, output_rank):
+        return 0 if output_rank < 2 else None
+
+    def infer_input_types(self, draw, first, dtypes, output):
+        return [first]
+
+    def certain(self, limit):
+        return ((0, 0),) if self.closing == "filled" else ()
+
+    def value_range(self, limit):
+        if self.closing == "filled":
+            return min(self.start, limit[0], 0), max(self.start, limit[1], 0)
+        return (0, math.inf) if self.closing == "shape" else ANY_RANGE
+
+    def torch(self, limit):
+        end = int(limit) if (int(limit) - self.start) * self.delta > 0 else self.start
+        return self.closed_tensor(torch.arange(self.start, end, self.delta, dtype=limit.dtype))
+
+    def interval(self, limit):
+        y = self.torch(limit.lo)
+        return [Interval(y, y, everywhere(y, limit.unsure))]
+
+    def onnx(self, emit, limit):
+        type_ = emit.type(limit)
+        start, delta = (emit.const(number, type_.dtype) for number in (self.start, self.delta))
+        return self.emit_closed(emit, emit("Range", start, limit, delta), type_.with_shape((1,)))
+
+
+@operator
 class Constant(Shaped):
-    """Random numbers in the node itself, instead of an initializer. Source: ONNX Constant-13."""
+    """Random numbers in the node itself, instead of an initializer. Source: ONNX Constant-13.
+
+    style: "tensor", "list" (of numbers) or "initializer": one of the body's own, where the operator
+    is in one, which the body may yield as it is; elsewhere behind an Identity.
+    """
 
     since = 12
     weight = 0.3
     whole = "always"
     seed = Choice(by=lambda draw, *_: draw.integer(0, 999))
-    style = Choice(lambda op, x: ("tensor", "list", "list") if _listable(x) else ("tensor",))
+    style = Choice(
+        lambda op, x: (
+            ("tensor", "list", "list", "initializer") if _listable(x) else ("tensor", "initializer")
+        )
+    )
     unset: ClassVar = {
         **dict.fromkeys(("value_string", "value_strings"), "no operator takes strings"),
         "sparse_value": "no reference implementation reads it (onnx 1.23)",
@@ -263,6 +341,8 @@ class Constant(Shaped):
         """A list or a single number of float32 or int64 has its own attribute."""
         shape, dtype = emit.type(x).shape, emit.type(x).dtype
         value = self._numbers(shape, dtype.is_float, dtype.is_bool).astype(dtype.numpy)
+        if self.style == "initializer":
+            return emit.const(value, dtype)
         if self.style != "list" or not _listable(emit.type(x)):
             return emit("Constant", value=value)
         return emit("Constant", **{LISTED[dtype] + "s" * len(shape): value.tolist()})

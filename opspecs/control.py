@@ -8,7 +8,7 @@ import torch
 from nnfuzz.ir.dtypes import BOOLS, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
-from nnfuzz.operators.body import Execution
+from nnfuzz.operators.body import Body, BodyStep, Execution
 from nnfuzz.operators.families.composite import Moves
 from nnfuzz.operators.families.control import DTYPES, ControlFlow, drawn_body
 from nnfuzz.operators.intervals import Interval
@@ -16,6 +16,8 @@ from nnfuzz.operators.operator import ANY_RANGE, In, OpSpec, operator
 
 from . import logic
 from .bodies import ONCE, TAME, WILD
+from .constant import Constant
+from .identity import Identity
 
 LONGEST = 12
 """Most iterations of Scan; the reference runs them one by one."""
@@ -160,7 +162,16 @@ class Loop(ControlFlow):
 
 
 def _branch(draw, op, x, *_):
+    if draw.chance(0.2):
+        return _forwarding(draw, x, 1 + op.others, op.results)
     return drawn_body(draw, op.pool, x, 1 + op.others, op.results)
+
+
+def _forwarding(draw, x, arguments, results):
+    """A body that computes nothing: it yields constants, and values from outside as they are."""
+    picked = [draw.choice((Constant, Identity)).draw(draw, x) for _ in range(results)]
+    steps = [BodyStep(op, (draw.integer(0, arguments - 1),)) for op in picked]
+    return Body(arguments, tuple(steps), tuple(range(arguments, arguments + results)))
 
 
 @operator
@@ -170,7 +181,7 @@ class If(ControlFlow):
     The reference computes both, so both must be valid. Source: ONNX If-13.
     """
 
-    pool = (*ONCE, Loop, Loop)
+    pool = (*ONCE, Constant, Loop, Loop)
     readable = WILD
     inputs = (In("T", DTYPES), In("B", BOOLS, (0, 0)), In("T"))
     variadic = (2, 4)

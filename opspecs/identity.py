@@ -25,7 +25,6 @@ class Dropout(DataMovement):
     Source: ONNX Dropout-13.
     """
 
-    since = 12
     takes_empty = True
     inputs = (In("T", FLOATS),)
     ratio = Real(0.0, 0.9)
@@ -50,8 +49,23 @@ class Dropout(DataMovement):
     def further(self, x):
         return (((1, 1),),) if self.mask else ()
 
+    @classmethod
+    def from_onnx(cls, fields, takes, gives):
+        ratio, training = fields.get("ratio"), fields.get("training_mode")
+        form = "plain" if ratio is None else "ratio" if training is None else "training_mode"
+        mine = {"ratio": ratio or 0.0, "form": form, "mask": len(gives) > 1}
+        return super().from_onnx({"seed": None, **fields, **mine}, takes, gives)
+
     def onnx(self, emit, x):
+        """Below opset 12 the ratio is an attribute; below 10 the mask has the input's type."""
+        count = 2 if self.mask else 1
+        if emit.opset < 12:
+            ratio = None if self.form == "plain" else self.ratio
+            made = emit("Dropout", x, outputs=count, ratio=ratio)
+            if self.mask and emit.opset < 10:
+                return made[0], emit("Cast", made[1], to=DType.BOOL)
+            return made
         inputs = [x] if self.form == "plain" else [x, emit.const(self.ratio, DType.FLOAT32)]
         if self.form == "training_mode":
             inputs.append(emit.const(False, DType.BOOL))
-        return emit("Dropout", *inputs, outputs=2 if self.mask else 1, seed=self.seed)
+        return emit("Dropout", *inputs, outputs=count, seed=self.seed)

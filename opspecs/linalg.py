@@ -34,7 +34,10 @@ class MatMul(Summing):
     """
 
     takes_empty = True
-    inputs = (In("T", (*FLOATS, DType.INT32, DType.INT64), (1, 5)), In("T", ranks=(1, 5)))
+    inputs = (
+        In("T", (*FLOATS, DType.INT32, DType.INT64, DType.UINT32, DType.UINT64), (1, 5)),
+        In("T", ranks=(1, 5)),
+    )
 
     def requires(self, a, b):
         yield from multiplies(a.shape, b.shape)

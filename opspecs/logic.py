@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from nnfuzz.ir.dtypes import ALL, BOOLS, FLOATS, DType
+from nnfuzz.ir.dtypes import ALL, BOOLS, FLOAT8S, FLOATS, DType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.elementwise import (
     Binary,
@@ -75,7 +75,7 @@ class OnFinite(Unary):
 
     edges = True
     weight = 0.3
-    inputs = (In("T", FLOATS),)
+    inputs = (In("T", (*FLOATS, *FLOAT8S)),)
     output = DType.BOOL
     codomain = (0, 0)
 
@@ -92,7 +92,7 @@ class OnFinite(Unary):
     def lowered(self, emit, x, **attributes):
         """Emits the operator; at first both took float32 and float64 only, and widening keeps the
         result."""
-        if emit.opset < 20 and emit.type(x).dtype.itemsize < 4:
+        if emit.opset < 20 and emit.type(x).dtype.itemsize == 2:
             x = emit("Cast", x, to=DType.FLOAT32)
         return emit(self.name, x, **attributes)
 

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
 from typing import ClassVar
 
 import torch
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.axes import Along, may_be_one
 from nnfuzz.operators.families.broadcast import narrowed
+from nnfuzz.operators.families.composite import Composite, Moves
+from nnfuzz.operators.families.elementwise import single
 from nnfuzz.operators.families.norm import (
     AlongAxis,
     Exponentials,
+    InverseDeviation,
     Normalization,
     Standardised,
+    Variance,
     affine,
     flushed,
     log_radius,
@@ -26,10 +32,11 @@ from nnfuzz.operators.families.reduce import winners
 from nnfuzz.operators.families.shape import on_interval
 from nnfuzz.operators.families.sums import largest
 from nnfuzz.operators.intervals import Interval, corners, monotone
-from nnfuzz.operators.operator import In, operator
-from nnfuzz.operators.rounding import faded
+from nnfuzz.operators.operator import In, OpSpec, operator
+from nnfuzz.operators.rounding import SINGLE, faded, rounding_error
+from nnfuzz.operators.unexportable import DECOMPOSED
 
-from .reduce import ArgMax
+from .reduce import ArgMax, ReduceMean
 
 CHANNEL = In("T", ranks=(1, 1), weight=True)
 
@@ -121,20 +128,45 @@ def channelwise(intervals, x):
     return [on_interval(lambda v: across(v, x.lo), b) for b in intervals]
 
 
+def _as_precise(dtype, *others):
+    """Whether other float types are at least as precise as one."""
+    return all(other.unit_roundoff <= dtype.unit_roundoff for other in others)
+
+
 @operator
 class BatchNormalization(PerChannel):
-    """Normalisation at inference: statistics are inputs. Source: ONNX BatchNormalization-15."""
+    """Normalisation at inference: statistics are inputs. Source: ONNX BatchNormalization-15.
+
+    Scale and bias may have another float type, mean and variance a third one, both at least as
+    precise as the input's. A compiler may round them to that.
+    """
 
     merges = ("Conv", "ConvTranspose")
-    inputs = (In("T", FLOATS, (2, 5)), *[CHANNEL] * 4)
-    joining = "first"
-    unset: ClassVar = dict.fromkeys(
-        ("training_mode", "momentum"), "training: compilers for inference refuse it"
+    inputs = (
+        In("T", FLOATS, (2, 5)),
+        *[In("P", FLOATS, (1, 1), weight=True)] * 2,
+        *[In("S", FLOATS, (1, 1), weight=True)] * 2,
     )
+    joining = "first"
     valid = (None, None, None, None, (0.0, math.inf))
 
-    def torch(self, x, scale, bias, mean, var):
-        return torch.nn.functional.batch_norm(x, mean, var, scale, bias, False, 0.0, self.eps)
+    @classmethod
+    def signatures(cls):
+        found = super().signatures()
+        return [(b, out) for b, out in found if _as_precise(b["T"], b["P"], b["S"])]
+
+    def requires(self, x, *vectors):
+        # The standard does not say whether a variance of less precision is widened first.
+        yield _as_precise(x.dtype, *(v.dtype for v in vectors))
+        yield from super().requires(x, *vectors)
+
+    def torch(self, x, *vectors):
+        dtype = reduce(torch.promote_types, (v.dtype for v in (x, *vectors)))
+        scale, bias, mean, var = (v.to(dtype) for v in vectors)
+        y = torch.nn.functional.batch_norm(
+            x.to(dtype), mean, var, scale, bias, False, 0.0, self.eps
+        )
+        return y.to(x.dtype)
 
     def proxy(self, x, scale, bias, mean, var):
         """The formula in elementary operations, since PyTorch's has no derivatives by mean and
@@ -157,6 +189,7 @@ class BatchNormalization(PerChannel):
         whole = across(scale.abs(), x) * (x.abs() + across(mean.abs(), x))
         return [
             -var,
+            var - largest(x) / 4,
             whole - largest(x) / 4,
             self._parts(x, scale, bias, mean, var) - largest(x) / 4,
         ]
@@ -165,14 +198,18 @@ class BatchNormalization(PerChannel):
         """g = scale / sqrt(var + eps) is off by 3 u, whatever it multiplies.
 
         Then (x - mean) g + bias is computed, or x g + (bias - mean g), where g is the same number
-        in both places.
+        in both places. Parameters of another type may be rounded to that of the input before.
         """
-        g = across(scale / torch.sqrt(var.clamp(min=0) + self.eps), x)
-        bias, mean = across(bias, x), across(mean, x)
+        off = [across(rounding_error(u, v), x) for v in (scale, bias, mean, var)]
+        scale, bias, mean, var = (across(v, x) for v in (scale, bias, mean, var))
+        s = torch.sqrt(var.clamp(min=0) + self.eps)
+        g = scale / s
         d, shift = ((x - mean) * g).abs(), bias - mean * g
         folded = (x * g).abs() + (mean * g).abs() + shift.abs()
         rounding = u * (3 * d + torch.maximum(2 * d, folded) + y.abs())
-        return rounding + flushed(u, g, x.abs() + mean.abs())
+        moved = (off[0] / s + g.abs() * off[3] / (s * s)) * (x - mean).abs()
+        moved = moved + g.abs() * off[2] + off[1]
+        return rounding + (1 + 8 * u) * moved + flushed(u, g, x.abs() + mean.abs())
 
 
 @operator
@@ -242,3 +279,129 @@ class LayerNormalization(Along, Standardised):
         s = emit("Sqrt", emit("Add", variance, eps))
         y = emit("Mul", emit("Div", d, s), scale)
         return emit("Add", y, *bias) if bias else y
+
+
+NARROW = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
+IN_SINGLE = Moves(lambda x: x.float() if x.dtype in (torch.float16, torch.bfloat16) else x)
+
+
+@operator
+class LayerNormalizationStatistics(Along, Composite):
+    """LayerNormalization with its statistics in float32 as further outputs.
+
+    kept: which of them, 1 for the mean, 2 for the reciprocal of the standard deviation.
+    Source: ONNX LayerNormalization-17.
+    """
+
+    since = 17
+    unexportable = DECOMPOSED
+    inputs = (In("T", NARROW, (1, 5)), *LayerNormalization.inputs[1:])
+    variadic = (2, 3)
+    epsilon = Normalization.epsilon
+    kept = Choice(((1, 2), (1, 2), (1,), (2,)))
+
+    @classmethod
+    def from_onnx(cls, fields, takes, gives):
+        return super().from_onnx({**fields, "kept": (1, 2)[: len(gives) - 1]}, takes, gives)
+
+    @property
+    def norm(self):
+        return LayerNormalization(axis=self.axis, epsilon=self.epsilon)
+
+    def requires(self, x, *vectors):
+        yield from self.norm.requires(x, *vectors)
+
+    def complete(self, draw, first, dtypes):
+        return self.norm.complete(draw, first, dtypes)
+
+    def type_transfer(self, x, *vectors):
+        at = self.axis % x.rank
+        shape = (*x.shape[:at], *[1] * (x.rank - at))
+        return [x, *[TensorType(DType.FLOAT32, shape)] * len(self.kept)]
+
+    def cost(self, x, *vectors):
+        return 8 * x.elements
+
+    def compose(self, apply, x, *vectors):
+        axes = trailing(self.axis, len(x.shape))
+        statistics = {
+            1: ReduceMean(axes=axes, keepdims=1),
+            2: InverseDeviation(axes, self.norm.eps),
+        }
+        found = [apply(IN_SINGLE, apply(statistics[i], x)) for i in self.kept]
+        return [apply(self.norm, x, *vectors), *found]
+
+    def onnx(self, emit, *values):
+        count, attributes = 1 + max(self.kept), {"axis": self.axis, "epsilon": self.epsilon}
+        made = emit("LayerNormalization", *values, outputs=count, **attributes)
+        return [made[0], *(made[i] for i in self.kept)]
+
+
+class OverBatch(PerChannel, Standardised):
+    """Normalisation by the statistics of the batch."""
+
+    name = "OverBatch"
+
+    def over(self, rank):
+        return (0, *range(2, rank))
+
+
+class Running(OpSpec):
+    """momentum * a + (1 - momentum) * b, where 1 - momentum may be rounded to float32."""
+
+    name = "Running"
+
+    def __init__(self, momentum):
+        self.momentum = momentum
+
+    def torch(self, a, b):
+        return self.momentum * a + (1 - self.momentum) * b.reshape(a.shape)
+
+    def interval(self, a, b):
+        b = on_interval(lambda v: v.reshape(a.lo.shape), b)
+        return [monotone(self.torch, (1, 1), a, b)]
+
+    def radius(self, u, y, a, b):
+        size = (self.momentum * a).abs() + (1 - self.momentum) * b.reshape(a.shape).abs()
+        return (4 * u + SINGLE) * size
+
+
+@operator
+class BatchNormalizationTraining(Composite):
+    """Normalisation by the statistics of the batch, and the running ones, which it moves towards
+    those. Source: ONNX BatchNormalization-15, training_mode.
+    """
+
+    since = 14
+    weight = 0.5
+    unexportable = DECOMPOSED
+    inputs = (In("T", FLOATS, (2, 5)), *[CHANNEL] * 4)
+    epsilon = Normalization.epsilon
+    momentum = Choice((0.9, 0.9, 0.5, 0.25))
+
+    @property
+    def norm(self):
+        return BatchNormalization(epsilon=self.epsilon)
+
+    def requires(self, *inputs):
+        yield from self.norm.requires(*inputs)
+
+    def complete(self, draw, first, dtypes):
+        return self.norm.complete(draw, first, dtypes)
+
+    def type_transfer(self, x, scale, bias, mean, var):
+        return [x, mean, var]
+
+    def cost(self, x, *vectors):
+        return 8 * x.elements
+
+    def compose(self, apply, x, scale, bias, mean, var):
+        norm = OverBatch(epsilon=self.epsilon)
+        axes, running = norm.over(len(x.shape)), Running(single(self.momentum))
+        y = apply(norm, x, scale, bias)
+        mean = apply(running, mean, apply(ReduceMean(axes=axes, keepdims=0), x))
+        return [y, mean, apply(running, var, apply(Variance(axes), x))]
+
+    def onnx(self, emit, *values):
+        said = {"epsilon": self.epsilon, "momentum": self.momentum, "training_mode": 1}
+        return emit("BatchNormalization", *values, outputs=3, **said)

@@ -68,6 +68,7 @@ class Pad(Operands, DataMovement):
 
     def requires(self, x):
         yield len(self.pads) == 2 * x.rank
+        yield x.dtype.is_float or x.dtype.holds(self.value)
         for size, before, behind in self._sides(x):
             if self.mode == "constant":
                 yield size + before >= 0

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from nnfuzz.ir.dtypes import ALL, BOOLS, NUMBERS, DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.operators.attributes import Choice, Sym
+from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.axes import AXIS_OR_NONE
+from nnfuzz.operators.families.closing import OpenSize, emit_filled, filled
 from nnfuzz.operators.families.index import relocated
 from nnfuzz.operators.families.shape import Zeros, extent, resized
 from nnfuzz.operators.families.sorting import gaps, settled
@@ -23,45 +21,46 @@ from nnfuzz.operators.unexportable import DECOMPOSED
 
 
 @operator
-class NonZero(Zeros):
-    """Indices of the first nonzero elements as columns, followed by zeros.
-
-    Source: ONNX NonZero-13.
-    """
+class NonZero(OpenSize):
+    """Indices of the nonzero elements as columns. Source: ONNX NonZero-13."""
 
     inputs = (In("T", ALL, (1, 5)),)
     output = DType.INT64
     modular = True
-    size = Sym(1, 64)
 
     def requires(self, x):
         yield self.size >= 1
 
     def type_transfer(self, x):
-        return [TensorType(DType.INT64, (x.rank, self.size))]
+        return [self.closed(TensorType(DType.INT64, (x.rank, 1)))]
 
     @classmethod
     def input_rank(cls, draw, output_rank):
-        return draw.integer(1, 5) if output_rank == 2 else None
+        return draw.integer(1, 5) if output_rank in (1, 2) else None
 
     def infer_input_types(self, draw, first, dtypes, output):
         return [first]
+
+    def certain(self, x):
+        return ((0, 0),) if self.closing == "filled" else ()
 
     def value_range(self, x):
         return 0, math.inf
 
     def torch(self, x):
-        return filled(x.nonzero().t(), 1, self.size)
+        return self.closed_tensor(x.nonzero().t())
 
     def onnx(self, emit, x):
-        shape = emit.type(x).rank, self.size
-        return emit_filled(emit, emit("NonZero", x), DType.INT64, shape, 1)
+        opened = TensorType(DType.INT64, (emit.type(x).rank, 1))
+        return self.emit_closed(emit, emit("NonZero", x), opened)
 
     def interval(self, x):
         """Columns are certain up to the first element for which it is uncertain whether it is 0."""
         y = self.torch(x.lo)
         open_ = x.mask() | ((x.lo != x.hi) & (x.lo <= 0) & (x.hi >= 0))
-        return [Interval(y, y, beyond(y, 1, open_.flatten(), (x.lo != 0).flatten()))]
+        if self.closing == "filled":
+            return [Interval(y, y, beyond(y, 1, open_.flatten(), (x.lo != 0).flatten()))]
+        return [Interval(y, y, everywhere(y, open_))]
 
     def margins(self, x):
         return [x.abs()] if x.is_floating_point() else []
@@ -278,22 +277,3 @@ def beyond(y: Tensor, axis: int, open_: Tensor, taken: Tensor) -> Tensor | None:
     mask = torch.zeros_like(y, dtype=torch.bool)
     mask.narrow(axis, min(known, y.shape[axis]), max(0, y.shape[axis] - known)).fill_(True)
     return mask
-
-
-# -- results of a fixed size ----------------------------------------------------------------------
-
-
-def filled(x: Tensor, axis: int, size: int) -> Tensor:
-    """`x` with `size` elements along the axis, truncated or followed by zeros."""
-    shape = list(x.shape)
-    shape[axis] = size
-    return torch.cat([x, x.new_zeros(shape)], axis).narrow(axis, 0, size)
-
-
-def emit_filled(emit: Any, value: str, dtype: DType, shape: Sequence[int], axis: int) -> str:
-    """`filled` in ONNX. shape: that of the result, which a Reshape states for shape inference."""
-    target = emit.const(list(shape), DType.INT64)
-    zeros = emit("ConstantOfShape", target, value=np.zeros(1, dtype.numpy))
-    bounds = [emit.const([b], DType.INT64) for b in (0, shape[axis], axis)]
-    cut = emit("Slice", emit("Concat", value, zeros, axis=axis), *bounds)
-    return emit("Reshape", cut, target)

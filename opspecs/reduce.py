@@ -21,12 +21,13 @@ from nnfuzz.operators.families.products import (
 from nnfuzz.operators.families.reduce import ArgReduction, Magnitudes, Reduction
 from nnfuzz.operators.families.sums import Averaging, Summing, accumulated, largest
 from nnfuzz.operators.operator import In, operator
-from nnfuzz.operators.rounding import greatest, stepwise, sum_radius, underflow
+from nnfuzz.operators.rounding import SINGLE, greatest, stepwise, sum_radius, underflow
 from nnfuzz.operators.unexportable import HALF_PROMOTED
 
 from .math import exponential
 
 SUMMED = (*FLOATS, DType.INT32, DType.INT64, DType.UINT32, DType.UINT64)
+WHOLE = (*FLOATS, DType.INT32, DType.INT64)
 ORDERED = (*SUMMED, DType.INT8, DType.UINT8, DType.BOOL)
 
 
@@ -54,8 +55,23 @@ class ReduceSum(Reduction, Summing):
 
 @operator
 class ReduceMean(Reduction, Averaging):
+    """Means of integers are truncated; how negative ones are rounded, the standard does not say."""
+
+    inputs = (In("T", WHOLE),)
     monotone = (1,)
-    reduce = staticmethod(torch.mean)
+
+    def reduce(self, x, axes, keepdim):
+        if x.is_floating_point():
+            return torch.mean(x, axes, keepdim=keepdim)
+        whole = total(x, axes, keepdim)
+        return torch.div(whole, max(1, x.numel()) // max(1, whole.numel()), rounding_mode="trunc")
+
+    def undefined(self, x):
+        if x.lo.is_floating_point():
+            return None
+        whole, size = (ReduceSum(**self.attributes).torch(v.double()) for v in (x.lo, x.lo.abs()))
+        parts = (whole < 0) & (whole.remainder(self.terms(x.lo)) != 0)
+        return parts | (size > min(torch.iinfo(x.lo.dtype).max, LARGEST_WHOLE))
 
     def value_range(self, x):
         return x
@@ -88,6 +104,8 @@ class ReduceMin(Extreme):
     reduce = staticmethod(torch.amin)
 
 
+LARGEST_WHOLE = float(1 << 53)
+"""Up to here float64 holds all integers, so that a detour through it is exact."""
 LONGEST_PRODUCT = (32, 8, 4)
 """The largest size of a reduced axis, by the number of them."""
 
@@ -100,17 +118,19 @@ def _one_or_two(draw, rank):
 
 @operator
 class ReduceProd(Reduction):
-    """Product of floats only: integer products overflow, where ONNX Runtime does not wrap around.
+    """Products of integers that overflow are undefined: ONNX Runtime does not wrap around.
 
     A product of many random numbers is 0 or infinite, so axes are few and short.
     """
 
     unexportable = (HALF_PROMOTED,)
+    inputs = (In("T", WHOLE),)
     axes = Choice(by=lambda draw, op, first, *_: _one_or_two(draw, first.rank))
 
     def requires(self, x):
         yield from super().requires(x)
         most = LONGEST_PRODUCT[min(len(self.axes), len(LONGEST_PRODUCT)) - 1]
+        # Products of more random numbers are 0 or infinite.
         for axis in self.axes:
             yield x.shape[axis] <= most
 
@@ -120,8 +140,13 @@ class ReduceProd(Reduction):
             # (opset 18 on). It does not fold this identity; try the export without it some day.
             x = x.clamp(min=-torch.inf)
         for axis in sorted((a % x.dim() for a in axes), reverse=True):
-            x = torch.prod(x, axis, keepdim=keepdim)
+            x = torch.prod(x, axis, keepdim=keepdim, dtype=x.dtype)
         return x
+
+    def undefined(self, x):
+        if x.lo.is_floating_point():
+            return None
+        return self._grown(x.far().double()) > min(torch.iinfo(x.lo.dtype).max, LARGEST_WHOLE)
 
     def proxy(self, x):
         return self.torch(crossing(x, self.axes))
@@ -131,6 +156,8 @@ class ReduceProd(Reduction):
 
     def domain(self, x):
         """Every partial product must be finite in any order."""
+        if not x.is_floating_point():
+            return []
         logs = magnitude_logs(x)
         whole = torch.sum(logs, self.axes) if self.axes else logs
         return [whole - room(x)]
@@ -194,11 +221,25 @@ def square_summable(op, x):
 
 @operator
 class ReduceL2(Magnitudes):
+    """The norm of integers is truncated; in float32 it is exact as long as the sum is small."""
+
+    inputs = (In("T", WHOLE),)
+
     def reduce(self, x, axes, keepdim):
-        return torch.sqrt(torch.sum(x * x, axes, keepdim=keepdim))
+        whole = x if x.is_floating_point() else x.double()
+        return torch.sqrt(torch.sum(whole * whole, axes, keepdim=keepdim)).to(x.dtype)
 
     def domain(self, x):
-        return square_summable(self, x)
+        return square_summable(self, x) if x.is_floating_point() else []
+
+    def undefined(self, x):
+        """Where rounding errors of float32 may move a root across an integer."""
+        if x.lo.is_floating_point():
+            return None
+        root = self.torch(x.far().double())
+        off = torch.where(root < 1 << 11, 0.0, 4 * SINGLE * root)
+        split = (root - off).floor() != (root + off).floor()
+        return split | (root * root > min(torch.iinfo(x.lo.dtype).max, LARGEST_WHOLE))
 
     def radius(self, u, y, x):
         """Half the relative error of the sum of squares, with the squares and every addition, plus

@@ -249,21 +249,32 @@ class GridSampleNearest(Sampling):
         return [(positions - positions.floor() - 0.5).abs()]
 
     def decided(self, u, x, grid):
-        """The hull of the candidates: all four if rounding can move a position across one middle,
-        any element if it can move it across more.
+        """The hull of the candidates: all four (eight in volumes) if rounding can move a position
+        across one middle, any element if it can move it across more.
         """
         centre = grid.lo if grid.exact else (grid.lo + grid.hi) / 2
         shift = self._blur(u, x.lo, centre) + self._pixels(x.lo, (grid.hi - grid.lo) / 2)
         step = shift.clamp(max=0.49) / self._pixels(x.lo, torch.ones_like(centre)).clamp(min=0.5)
         lo, hi = self.torch(x.lo, centre), self.torch(x.hi, centre)
-        for signs in itertools.product((-1.0, 1.0), repeat=2):
+        axes = x.lo.dim() - 2
+        for signs in itertools.product((-1.0, 1.0), repeat=axes):
             moved = centre + step * torch.tensor(signs, dtype=centre.dtype)
             lo, hi = lo.minimum(self.torch(x.lo, moved)), hi.maximum(self.torch(x.hi, moved))
         far = (shift >= 0.49).any(-1).unsqueeze(1)
         least, most = x.lo.flatten(2).amin(-1), x.hi.flatten(2).amax(-1)
-        lo = torch.where(far, least.clamp(max=0)[..., None, None], lo)
-        hi = torch.where(far, most.clamp(min=0)[..., None, None], hi)
+        least, most = (ends.reshape(*ends.shape, *(1,) * axes) for ends in (least, most))
+        lo = torch.where(far, least.clamp(max=0), lo)
+        hi = torch.where(far, most.clamp(min=0), hi)
         return [Interval(lo, hi, self._masked(lo, x, grid, centre))]
 
     def radius(self, u, y, x, grid):
         return 0.0
+
+
+@operator
+class GridSampleVolumeNearest(GridSampleNearest):
+    """GridSample of the nearest element of a volume."""
+
+    since = 20
+    weight = 3.0
+    inputs = (In("T", SAMPLED, (5, 5)), In("T", ranks=(5, 5)))

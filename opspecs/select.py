@@ -31,7 +31,7 @@ class TopK(Operands):
 
     def requires(self, x):
         yield -x.rank <= self.axis < x.rank
-        yield self.k >= 1
+        yield self.k >= 0
         yield self.k <= x.shape[self.axis]
 
     def type_transfer(self, x):

@@ -178,6 +178,12 @@ class Unsqueeze(DataMovement):
     as_inputs = ("axes",)
     axes = Choice(by=_unsqueezed)
 
+    @classmethod
+    def from_onnx(cls, fields, takes, gives):
+        """Models may have a scalar for a single axis."""
+        axes = fields["axes"]
+        return cls(axes=(axes,) if isinstance(axes, int) else axes)
+
     def requires(self, x):
         rank = x.rank + len(self.axes)
         yield all(-rank <= a < rank for a in self.axes)
@@ -208,15 +214,18 @@ class Unsqueeze(DataMovement):
 
 def _expanded(draw, op, first, *_):
     """Draws the target shape of sizes of the input, of 1 (which keeps the input's size), and of new
-    sizes."""
+    sizes; now and then it is shorter than that of the input, whose first sizes are kept."""
     extra = draw.choice((0, 0, 1, 1, 2)) if first.rank < 4 else 0
     rank = first.rank + extra
+    left = draw.integer(0, first.rank) if draw.chance(0.1) else 0
 
     def size(d):
         if (isinstance(d, int) and d == 1) or draw.chance(0.2):
             return draw.dim(rank)
         return 1 if draw.chance(0.2) else d
 
+    if left:
+        return tuple(map(size, first.shape[left:]))
     return (*(draw.dim(rank) for _ in range(extra)), *map(size, first.shape))
 
 
@@ -233,7 +242,6 @@ class Expand(Operands, DataMovement):
         return zip(reversed(x.shape), reversed(self.shape))
 
     def requires(self, x):
-        yield len(self.shape) >= x.rank
         yield from (s >= 0 for s in self.shape)
         for d, s in self._pairs(x):
             if d is not s:
@@ -241,7 +249,8 @@ class Expand(Operands, DataMovement):
 
     def type_transfer(self, x):
         tail = [wider(d, s) for d, s in self._pairs(x)]
-        return [x.with_shape((*self.shape[: len(self.shape) - x.rank], *reversed(tail)))]
+        longer = max(x.shape, self.shape, key=len)
+        return [x.with_shape((*longer[: len(longer) - len(tail)], *reversed(tail)))]
 
     @classmethod
     def input_rank(cls, draw, output_rank):
@@ -252,7 +261,8 @@ class Expand(Operands, DataMovement):
 
     def torch(self, x):
         new = len(self.shape) - x.dim()
-        return x.expand([-1 if i >= new and d == 1 else d for i, d in enumerate(self.shape)])
+        shape = [-1 if i >= new and d == 1 else d for i, d in enumerate(self.shape)]
+        return x.expand([-1] * -new + shape)
 
     def onnx(self, emit, x):
         return emit("Expand", x, self.integers(emit, x, self.shape))

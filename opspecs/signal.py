@@ -10,7 +10,7 @@ import torch
 
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.operators.attributes import Choice
+from nnfuzz.operators.attributes import Choice, Sym
 from nnfuzz.operators.families.axes import sizes
 from nnfuzz.operators.families.elementwise import Unary
 from nnfuzz.operators.families.sums import Summing, largest
@@ -195,6 +195,14 @@ class DFT(Fourier):
     from_back = Choice((0, 0, 1), default=0)
     """Whether the model counts the axis from the back."""
 
+    @classmethod
+    def from_onnx(cls, fields, takes, gives):
+        axis = fields["axis"]
+        axis = -2 if axis is None else axis
+        mine = {"axis": axis % takes[0].rank, "from_back": int(axis < 0)}
+        length = fields["dft_length"] or 0
+        return super().from_onnx({**fields, **mine, "dft_length": length}, takes, gives)
+
     def frequencies(self):
         return self.axis
 
@@ -256,66 +264,94 @@ class DFT(Fourier):
 
 @operator
 class STFT(Fourier):
-    """(N, L, 1), window (frame_length,) -> (N, frames, points, 2): DFTs of windowed frames.
+    """(N, L, 1) or (N, L), window (frame_length,) -> (N, frames, points, 2): DFTs of frames.
 
-    Source: ONNX STFT-17; torch.stft.
+    Without a window, all elements of a frame count alike, and the model states its length. Source:
+    ONNX STFT-17; torch.stft.
     """
 
     weight = 3.0  # few values have such a type
-    inputs = (In("T", FLOATS, (3, 3)), In("T", ranks=(1, 1), weight=True))
+    inputs = (In("T", FLOATS, (2, 3)), In("T", ranks=(1, 1), weight=True))
+    variadic = (1, 2)
     frame_step = Choice((1, 2, 3, 5, 8))
+    frame_length = Sym(1, LONGEST)
+    """That of the frames where there is no window."""
     onesided = Choice((1, 0))
     sized = Choice((0, 1))
+    """Whether the model states the length of the window, too."""
+
+    @classmethod
+    def from_onnx(cls, fields, takes, gives):
+        stated = fields.get("frame_length")
+        length = stated or takes[-1].shape[0]
+        mine = {"frame_length": length, "sized": int(stated is not None)}
+        return super().from_onnx({**fields, **mine}, takes, gives)
 
     def frequencies(self):
         return 2
 
-    def requires(self, x, window):
-        yield x.shape[2] == 1
-        yield window.shape[0] <= x.shape[1]
-        yield window.shape[0] <= LONGEST
+    def length(self, window):
+        """That of the frames. window: none or one."""
+        return window[0].shape[0] if window else self.frame_length
 
-    def type_transfer(self, x, window):
-        frames = (x.shape[1] - window.shape[0]) // self.frame_step + 1
-        return [x.with_shape((x.shape[0], frames, self.points(window.shape[0]), 2))]
+    def requires(self, x, *window):
+        if x.rank == 2:  # else the last axis may be that of real and imaginary part
+            yield x.shape[1] > 2
+        else:
+            yield x.shape[2] == 1
+        yield self.onesided in (0, 1)
+        yield self.length(window) >= 1
+        yield self.length(window) <= x.shape[1]
+        yield self.length(window) <= LONGEST
+
+    def type_transfer(self, x, *window):
+        length = self.length(window)
+        frames = (x.shape[1] - length) // self.frame_step + 1
+        return [x.with_shape((x.shape[0], frames, self.points(length), 2))]
+
+    def certain(self, x, *window):
+        return super().certain(x.with_shape((1,)))
 
     def complete(self, draw, first, dtypes):
-        x = TensorType(dtypes[0], (*first.shape[:2], 1))
-        return [x, TensorType(dtypes[1], (draw.var("frame", 1, LONGEST),))]
+        x = TensorType(dtypes[0], (*first.shape[:2], *[1] * (first.rank - 2)))
+        return [x, *(TensorType(d, (draw.var("frame", 1, LONGEST),)) for d in dtypes[1:])]
 
     @classmethod
     def input_rank(cls, draw, output_rank):
-        return 3 if output_rank == 4 else None
+        return draw.integer(2, 3) if output_rank == 4 else None
 
     def infer_input_types(self, draw, first, dtypes, output):
         x = TensorType(dtypes[0], (output.shape[0], *first.shape[1:]))
         return self.complete(draw, x, dtypes)
 
-    def cost(self, x, window):
-        return 4 * self.type_transfer(x, window)[0].numel * window.shape[0]
+    def cost(self, x, *window):
+        return 4 * self.type_transfer(x, *window)[0].numel * self.length(window)
 
-    def terms(self, x, window):
-        return window.shape[0]
+    def terms(self, x, *window):
+        return self.length(window)
 
-    def _applied(self, transform, x, window):
-        (length,) = sizes(window)
+    def _applied(self, transform, x, *window):
+        length = int(self.length(window))
         starts = torch.arange((sizes(x)[1] - length) // self.frame_step + 1) * self.frame_step
-        frames = x[:, starts[:, None] + torch.arange(length), 0] * window
+        frames = x.flatten(1)[:, starts[:, None] + torch.arange(length)]
+        frames = frames * window[0] if window else frames
         return transform(frames.unsqueeze(-1), *waves(length, self.points(length), False))
 
-    def torch(self, x, window):
-        return self._applied(fourier, x, window)
+    def torch(self, x, *window):
+        return self._applied(fourier, x, *window)
 
-    def absolute(self, x, window):
-        return self._applied(bounded, x.abs(), window.abs())
+    def absolute(self, x, *window):
+        return self._applied(bounded, x.abs(), *(w.abs() for w in window))
 
-    def radius(self, u, y, x, window):
-        length = window.shape[0]
-        frames = x[..., 0].abs().unfold(1, length, self.frame_step) * window.abs()
+    def radius(self, u, y, x, *window):
+        length = self.length(window)
+        frames = x.flatten(1).abs().unfold(1, length, self.frame_step)
+        frames = frames * window[0].abs() if window else frames
         spread = frames.sum(-1)[..., None, None]
-        return super().radius(u, y, x, window) + inexact(length) * u * spread
+        return super().radius(u, y, x, *window) + inexact(length) * u * spread
 
-    def onnx(self, emit, x, window):
+    def onnx(self, emit, x, *window):
         step = emit.const(self.frame_step, DType.INT64)
-        length = (emit.const(emit.type(window).shape[0], DType.INT64),) if self.sized else ()
-        return emit("STFT", x, step, window, *length, onesided=self.onesided)
+        length = emit.type(window[0]).shape[0] if window else self.frame_length
+        stated = (emit.const(length, DType.INT64),) if self.sized or not window else ()
+        return emit("STFT", x, step, *(window or ("",)), *stated, onesided=self.onesided)

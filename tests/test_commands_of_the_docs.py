@@ -25,6 +25,8 @@ SHORTER = {
     r"--resume --time 8h": "--resume --tests 2",
     r" --time 4h": "",
     r"--shard 2/8": "--shard 1/8",  # the part that has the only test
+    # What the first command has shown is not shown again by the compiler that is slower to start.
+    r"fuzz -b tvm (?=--(?:dtypes|seed|exporter)\b)": "fuzz -b onnxruntime ",
     r"generate --backend onnxruntime": r"generate --backend onnxruntime --ops Add,Relu",
     r"(generate\b.*)--count \d+": r"\1--count 2 --nodes 3",
     r"seed1_000010": "seed1_000001",  # of the fewer models
@@ -161,7 +163,10 @@ def give_a_finding(folder: Path) -> None:
     shutil.copytree(found, folder / "campaign" / "findings" / "NAME")
 
 
-RUN = "README.md CONTRIBUTING.md docs/rooms/findings.md docs/CORPUS.md docs/CI.md".split()
+RUN = [
+    *("README.md", "CONTRIBUTING.md", "docs/rooms/findings.md"),
+    *(pytest.param(page, marks=pytest.mark.slow) for page in ("docs/CORPUS.md", "docs/CI.md")),
+]
 
 
 @pytest.mark.parametrize("page", RUN)

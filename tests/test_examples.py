@@ -95,6 +95,7 @@ def test_checking_a_model_of_ones_own(run, mine, tmp_path):
     assert done.returncode == 1 and "mine.onnx: " in done.stderr
 
 
+@pytest.mark.slow
 def test_ten_models_as_a_test(run, tmp_path):
     shutil.copy(EXAMPLES / "test_ten_models.py", tmp_path)  # away from pytest's settings of ours
     done = run("-m", "pytest", "-p", "no:cacheprovider", "test_ten_models.py")

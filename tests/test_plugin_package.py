@@ -61,6 +61,7 @@ def test_its_plugins_keep_their_contracts(run):
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
+@pytest.mark.slow
 def test_a_campaign_finds_what_it_gets_wrong(run):
     what = ["--operators", "Min,Neg", "--nodes", "1", "--tests", "8", "--seed", "1"]
     done = run("-m", "nnfuzz", "fuzz", "-b", "toyc", *what, "--out", "campaign")

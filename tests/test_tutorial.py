@@ -16,6 +16,7 @@ TEXT = (ROOT / "docs" / "TUTORIAL.md").read_text()
 FILE = re.compile(r"<!-- file: examples/(\S+) -->\n```python\n(.*?)```", re.DOTALL)
 STEP = re.compile(r"^\$ (.*?)(?:  # exit code (\d))?\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 VARYING = {
+    r"(?m)^\[\d+s\b.*\n": "",  # how far it is: a line every ten seconds
     r"\d+\.\d+\.\d+\S*": "RELEASE",
     r"\b\d+(\.\d+)?(s\b|/s|% of the time)": r"N\2",
     r"[ \t]+": " ",  # tables are as wide as what is installed

@@ -103,12 +103,15 @@ def _content(path: str | Path, limit: int, start: int, length: int) -> bytes:
         wanted = about.st_size - start if length < 0 else length
         if not 0 <= start <= start + wanted <= about.st_size:
             raise Unreadable(f"{path} is damaged: it is cut off")
+        large = Unreadable(f"{path} cannot be read: it has more than {limit:,} bytes")
+        if wanted > limit:
+            raise large
         file.seek(start)
-        data = file.read(wanted) if wanted <= limit else b""
+        data = file.read(wanted)
         while length < 0 and len(data) <= limit and (more := file.read(_PIECE)):
             data += more  # of a file that grows, or that says it has no size
-        if wanted > limit or len(data) > limit:
-            raise Unreadable(f"{path} cannot be read: it has more than {limit:,} bytes")
+        if len(data) > limit:
+            raise large
         return data
 
 

@@ -20,6 +20,7 @@ from nnfuzz.check.judgements import NOTHING_KEPT, Judgements
 from nnfuzz.check.late_schemas import TYPE, SchemaDifference, missing, uses
 from nnfuzz.check.reference_implementations import one_node, unknown_operators
 from nnfuzz.generate.catalog import signature_key
+from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.opset_imports import domain_version
 from nnfuzz.materialize.emit import OPSETS
 from nnfuzz.materialize.errors import GraphFault
@@ -31,7 +32,7 @@ from nnfuzz.operators.operator import OpSpec, dtypes_of
 SIZES = Sizes(max_dim=(1, 16, 12, 8, 8, 8, 8))
 RANKS = (2, 3, 4, 1, 5, 0)
 """Ranks of the first input that are tried for an instance."""
-DRAWS = 4
+DRAWS = 6
 """Instances of an operator that are looked at for different lowerings."""
 Types = frozenset[str]
 
@@ -163,15 +164,19 @@ class _Schema:
             )
             for c in schema.type_constraints
         }
-        self.inputs = [_allowed(i.type_str, named) for i in schema.inputs]
+        self.variables = [i.type_str for i in schema.inputs]
+        self.inputs = [_allowed(variable, named) for variable in self.variables]
         self.output = _allowed(schema.outputs[0].type_str, named)
 
     def admits(self, signature: SignatureTypes) -> bool:
         binding, output = signature
         dtypes = dtypes_of(self.spec, len(self.spec.inputs), binding)
-        last = len(self.inputs) - 1
+        places = [min(i, len(self.inputs) - 1) for i in range(len(dtypes))]
+        bound: dict[str, DType] = {}
         return type_name(output) in self.output and all(
-            type_name(dtype) in self.inputs[min(i, last)] for i, dtype in enumerate(dtypes)
+            type_name(dtype) in self.inputs[place]
+            and bound.setdefault(self.variables[place], dtype) is dtype
+            for place, dtype in zip(places, dtypes)
         )
 
 

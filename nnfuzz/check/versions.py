@@ -17,6 +17,7 @@ from nnfuzz.check.legality import illegal, lowered, names_one_operator
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.ir.opset_imports import domain_version
 from nnfuzz.materialize.emit import OPSETS
+from nnfuzz.materialize.older import WHOLE
 from nnfuzz.materialize.walk import graphs, qualified_name
 from nnfuzz.operators.operator import OpSpec
 
@@ -73,15 +74,16 @@ def admitted_by_schema(
 
 @cache
 def _written(spec: type[OpSpec], judgements: Judgements) -> tuple[str, ...]:
-    """The ONNX operators of a spec's lowering, at the oldest opset and at the newest."""
+    """The ONNX operators of a spec's lowering, at the oldest opsets and at the newest."""
     if names_one_operator(spec):
         return (spec.name,)
     return judgements.written(spec, partial(_all_names, spec))
 
 
 def _all_names(spec: type[OpSpec]) -> list[str]:
-    oldest = max(OPSETS[0], spec.since)
-    return sorted({name for opset in (oldest, OPSETS[1]) for name in _names(spec, opset)})
+    """WHOLE is among the opsets since many forms do not exist before it."""
+    opsets = {max(since, spec.since) for since in (OPSETS[0], WHOLE)} | {OPSETS[1]}
+    return sorted({name for opset in opsets for name in _names(spec, opset)})
 
 
 def _names(spec: type[OpSpec], opset: int) -> Iterator[str]:

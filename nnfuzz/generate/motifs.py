@@ -180,7 +180,7 @@ class MotifWriter:
     def shared(self, type_: TensorType, *ends: float) -> str:
         placeholder = replace(_parameter(type_.dtype, *ends), constant=self._constant)
         name = self.growth.place(type_, placeholder)
-        if name is None or not all(_holds(type_.dtype, end) for end in ends):
+        if name is None or not all(type_.dtype.holds(end) for end in ends):
             raise Misfit(f"{type_} of {ends}")
         return name
 
@@ -345,8 +345,8 @@ class MotifWriter:
                 return None
         for number, pattern in constants:
             near = [d for d in (*binding.values(), *pattern.dtypes) if d in pattern.dtypes]
-            holding = binding.get(pattern.var) or next((d for d in near if _holds(d, number)), None)
-            if holding is None or not _holds(holding, number):
+            holding = binding.get(pattern.var) or next((d for d in near if d.holds(number)), None)
+            if holding is None or not holding.holds(number):
                 return None
             binding[pattern.var] = holding
         first = {p.var: p for p in reversed(patterns)}
@@ -371,11 +371,6 @@ def _fitting(patterns: Sequence[In], types: Sequence[TensorType]) -> bool:
 
 def _number(operand: Operand) -> TypeGuard[float]:
     return isinstance(operand, int | float)
-
-
-def _holds(dtype: DType, value: float) -> bool:
-    lo, hi = dtype.limits
-    return lo <= value <= hi and (dtype.is_float or value == int(value))
 
 
 def _ones(style: str, rank: int, least: int) -> tuple[int, ...]:

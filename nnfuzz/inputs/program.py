@@ -93,14 +93,14 @@ class Program:
     def _results(self, position: int, inputs: Sequence[Tensor]) -> Any:
         """The outputs of an operator; None for inputs outside of its domain."""
         op = self.graph.nodes[position].op
-        if isinstance(op, Composite):
-            terms, results = op.attempt(*inputs)
-            return results if terms_hold(terms) else None
-        if self._special[position]:
-            valid = terms_hold(op.domain(*inputs))
-        else:
-            valid = within_ranges(inputs, op.valid)
         try:
+            if isinstance(op, Composite):
+                terms, results = op.attempt(*inputs)
+                return results if terms_hold(terms) else None
+            if self._special[position]:
+                valid = terms_hold(op.domain(*inputs))
+            else:
+                valid = within_ranges(inputs, op.valid)
             return op.torch(*inputs) if valid else None
         except IndexError:
             if isinstance(op, Opaque):  # its indices are drawn, for no spec says how many there are

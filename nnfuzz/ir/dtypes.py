@@ -111,6 +111,11 @@ class DType(Enum):
         dtype: TorchDType = getattr(torch, self.carrier)
         return dtype
 
+    def holds(self, number: float) -> bool:
+        """Whether a number is within the limits, and whole where the dtype has no fractions."""
+        lo, hi = self.limits
+        return lo <= number <= hi and (self.is_float or number == int(number))
+
     @classmethod
     def of(cls, dtype: object) -> DType:
         """The DType of a NumPy dtype, a torch dtype (as if it carried itself) or a name.

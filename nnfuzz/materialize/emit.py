@@ -175,9 +175,18 @@ class _Inner(Emitter):
         """Tell the type of a value."""
         self._own[name] = type_
 
+    def _deliver(self, name: str, wanted: str, start: int, shared: bool) -> None:
+        """A body may yield an initializer of its own as it is."""
+        own = next((t for t in self.initializers if t.name == name), None)
+        if own is None or shared:
+            super()._deliver(name, wanted, start, shared)
+        else:
+            own.name = wanted
+
     def owned(self, names: Sequence[str]) -> list[str]:
-        """The names, by an Identity where a node of this graph does not compute it, or twice."""
+        """The names, by an Identity where the value is not of this graph, or comes twice."""
         made = {name for node in self.nodes for name in node.output}
+        made.update(constant.name for constant in self.initializers)
         found: list[str] = []
         for name in names:
             fresh = name in made and name not in found

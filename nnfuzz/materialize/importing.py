@@ -40,6 +40,9 @@ from nnfuzz.operators.registry import OpRegistry
 SMALL = 16
 """Constants of an opaque node with at most so many elements stay with it: axes, scales, shapes."""
 
+MOST_AS_ONE = 6
+"""Nodes that are compared with the lowering of a spec."""
+
 
 @dataclass
 class _Draft:
@@ -197,16 +200,20 @@ def _declared(draft: _Draft, source: StaticModel, name: str, stem: str) -> str:
 def _described(
     source: StaticModel, region: NodeGroup, registry: OpRegistry
 ) -> BoundOperator | None:
-    """The node as an instance of a spec."""
-    node = region.nodes[0]
-    if region.outputs != tuple(filter(None, node.output)) or any(bodies(node)):
+    """The nodes as an instance of a spec."""
+    first, kinds = region.nodes[0], {node.op_type for node in region.nodes}
+    if len(region.nodes) > MOST_AS_ONE or any(
+        body for node in region.nodes for body in bodies(node)
+    ):
         return None
-    specs = [spec for spec in registry.specs() if spec.onnx_domain == node.domain]
-    specs = [s for s in specs if node.op_type in s.name and s.since <= source.opset]
-    specs.sort(key=lambda spec: spec.name != qualified_name(node))
+    if region.outputs != tuple(filter(None, region.results)):
+        return None
+    specs = [spec for spec in registry.specs() if spec.onnx_domain == first.domain]
+    specs = [s for s in specs if any(k in s.name for k in kinds) and s.since <= source.opset]
+    specs.sort(key=lambda spec: spec.name != qualified_name(first))
     for instance in (by_name, by_lowering):
         for spec in specs:
-            found = instance(source, node, spec)
+            found = instance(source, region, spec)
             if found is not None:
                 return found
     return None

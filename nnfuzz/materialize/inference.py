@@ -65,11 +65,6 @@ def infer(
     declared = {i.name: i.type for i in (*graph.value_info, *graph.output)}
     found.types.update((i.name, i.type) for i in graph.input)
     found.free.update(i.name for i in graph.input)
-    for info in graph.input:
-        shape = [dim.dim_value for dim in info.type.tensor_type.shape.dim]
-        if 0 in shape and is_static(info.type):
-            dtype = onnx.helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
-            found.constants[info.name] = np.empty(shape, dtype)
     for tensor in graph.initializer:
         found.constants[tensor.name] = numpy_helper.to_array(tensor)
         found.types[tensor.name] = tensor_type(tensor.data_type, tensor.dims)
@@ -193,8 +188,8 @@ def _folds(found: Facts, node: onnx.NodeProto, needed: Iterable[str]) -> bool:
     found.constants.update(results)
     for (name, array), dtype in zip(results.items(), dtypes):
         found.types[name] = tensor_type(dtype.onnx, array.shape)
-    if node.op_type not in PLAIN:  # a graph cannot hold what is empty, so it is a plain constant
-        found.computed.update(name for name, array in results.items() if array.size)
+    if node.op_type not in PLAIN:
+        found.computed.update(results)
     return True
 
 

@@ -1,4 +1,7 @@
-"""A node of a foreign model as an instance of a spec that provably means the same."""
+"""Nodes of a foreign model as an instance of a spec that provably means the same.
+
+Mostly that is one node. It is several where a value between them has an unknown size.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize.guessing import guessed
 from nnfuzz.materialize.meaning import DEAREST, defaults, difference, lowering, means
 from nnfuzz.materialize.protos import schema_of
+from nnfuzz.materialize.regions import NodeGroup
 from nnfuzz.materialize.static import StaticModel
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.operator import OpSpec, flatten
@@ -42,51 +46,49 @@ class Unmatched(ValueError):
     """An instance that is not the node; the message says in which respect."""
 
 
-def by_name(source: StaticModel, node: onnx.NodeProto, spec: type[OpSpec]) -> BoundOperator | None:
+def by_name(source: StaticModel, group: NodeGroup, spec: type[OpSpec]) -> BoundOperator | None:
     """The instance whose attributes the spec reads itself, by their names unless it says how."""
     try:
-        return _read(source, node, spec)
+        return _read(source, group, spec)
     except Exception:
         return None
 
 
-def _read(source: StaticModel, node: onnx.NodeProto, spec: type[OpSpec]) -> BoundOperator:
+def _read(source: StaticModel, group: NodeGroup, spec: type[OpSpec]) -> BoundOperator:
     """`by_name`. Raises: any exception."""
-    fields, inputs = _fields(source, node, spec)
+    fields, inputs = _fields(source, group, spec)
     takes = [source.types[n] for n in inputs]
-    gives = [source.types[n] for n in node.output if n]
-    return _checked(source, node, spec.from_onnx(fields, takes, gives), inputs)
+    gives = [source.types[n] for n in group.results if n]
+    return _checked(source, group, spec.from_onnx(fields, takes, gives), inputs)
 
 
-def by_lowering(
-    source: StaticModel, node: onnx.NodeProto, spec: type[OpSpec]
-) -> BoundOperator | None:
+def by_lowering(source: StaticModel, group: NodeGroup, spec: type[OpSpec]) -> BoundOperator | None:
     """The instance whose attributes are those under which it lowers to the node."""
-    for inputs in _operands(source, node, spec):
+    for inputs in _operands(source, group, spec):
         try:
-            return _guess(source, node, spec, inputs)
+            return _guess(source, group, spec, inputs)
         except Exception:
             continue
     return None
 
 
 def _guess(
-    source: StaticModel, node: onnx.NodeProto, spec: type[OpSpec], inputs: list[str]
+    source: StaticModel, group: NodeGroup, spec: type[OpSpec], inputs: list[str]
 ) -> BoundOperator:
     """`by_lowering` for some inputs of the node. Raises: any exception."""
     takes = [source.types[n] for n in inputs]
-    gives = [source.types[n] for n in node.output if n]
-    measure = partial(_distance, source, node, inputs)
-    op, distance = guessed(spec, _all_fields(source, node), takes, gives, measure)
+    gives = [source.types[n] for n in group.results if n]
+    measure = partial(_distance, source, group, inputs)
+    op, distance = guessed(spec, _all_fields(source, group), takes, gives, measure)
     if distance >= MISTYPED:
         raise Unmatched("no attributes under which it lowers to the node")
-    return _checked(source, node, op, inputs)
+    return _checked(source, group, op, inputs)
 
 
-def refusals(source: StaticModel, node: onnx.NodeProto, spec: type[OpSpec]) -> Iterator[Exception]:
+def refusals(source: StaticModel, group: NodeGroup, spec: type[OpSpec]) -> Iterator[Exception]:
     """Why no instance of a spec is the node: an exception for each way to read its attributes."""
-    ways = [partial(_read, source, node, spec)]
-    ways += [partial(_guess, source, node, spec, i) for i in _operands(source, node, spec)]
+    ways = [partial(_read, source, group, spec)]
+    ways += [partial(_guess, source, group, spec, i) for i in _operands(source, group, spec)]
     for way in ways:
         try:
             way()
@@ -94,31 +96,25 @@ def refusals(source: StaticModel, node: onnx.NodeProto, spec: type[OpSpec]) -> I
             yield error
 
 
-def _distance(
-    source: StaticModel, node: onnx.NodeProto, inputs: Sequence[str], op: OpSpec
-) -> float:
+def _distance(source: StaticModel, group: NodeGroup, inputs: Sequence[str], op: OpSpec) -> float:
     """How much an instance differs from the node; infinite where it has no lowering."""
     try:
-        return _measured(source, node, inputs, op)
+        return _measured(source, group, inputs, op)
     except Exception:  # its attributes do not go together
         return math.inf
 
 
-def _measured(
-    source: StaticModel, node: onnx.NodeProto, inputs: Sequence[str], op: OpSpec
-) -> float:
+def _measured(source: StaticModel, group: NodeGroup, inputs: Sequence[str], op: OpSpec) -> float:
     lowered = lowering(op, inputs, source)
-    found = difference(lowered.graph, node, source)
+    found = difference(lowered.graph, group, source)
     inferred = op.type_transfer(*(source.types[n] for n in inputs))
-    for name, type_ in zip(lowered.names(node), inferred):
+    for name, type_ in zip(lowered.names(group), inferred):
         found += 0 if not name or type_.same(source.types[name]) else MISTYPED
-    found += 3 * len({n for n in node.output if n} - set(lowered.names(node)))
+    found += 3 * len({n for n in group.results if n} - set(lowered.names(group)))
     return found + 0.5 * any(c is False for c in op.requires(*(source.types[n] for n in inputs)))
 
 
-def _checked(
-    source: StaticModel, node: onnx.NodeProto, op: OpSpec, inputs: list[str]
-) -> BoundOperator:
+def _checked(source: StaticModel, group: NodeGroup, op: OpSpec, inputs: list[str]) -> BoundOperator:
     """The instance. Raises: ConstraintError, Unmatched unless it is admitted, has the types of the
     node, and means the same.
     """
@@ -126,18 +122,18 @@ def _checked(
     op.check(*takes)
     for attribute in _undeclared(op):
         raise Unmatched(f"{attribute} has another value than the only one declared")
-    names = lowering(op, inputs, source).names(node)
-    if {n for n in node.output if n} - {*names}:
+    names = lowering(op, inputs, source).names(group)
+    if {n for n in group.results if n} - {*names}:
         raise Unmatched("it lacks an output of the node")
     inferred = op.type_transfer(*takes)
     same = all(t.same(source.types[n]) for n, t in zip(names, inferred, strict=True) if n)
     if not same:
         raise Unmatched("its outputs have other types")
-    if not means(op, inputs, source, node):
+    if not means(op, inputs, source, group):
         raise Unmatched("it lowers to what means something else")
     if not _runs(op, takes, inferred):
         raise Unmatched("its reference does not yield the inferred shapes")
-    spare = [n or f"{node.output[0]}/{i}" for i, n in enumerate(names)]
+    spare = [n or f"{group.results[0]}/{i}" for i, n in enumerate(names)]
     source.types.update((n, t) for n, t in zip(spare, inferred) if n not in source.types)
     return BoundOperator(op, inputs, spare)
 
@@ -170,9 +166,9 @@ def _yields(
         return False
 
 
-def _operands(source: StaticModel, node: onnx.NodeProto, spec: type[OpSpec]) -> Iterator[list[str]]:
+def _operands(source: StaticModel, group: NodeGroup, spec: type[OpSpec]) -> Iterator[list[str]]:
     """Which inputs of the node may be those of the spec: all that are no constants, and some."""
-    given = [name for name in node.input if name]
+    given = [name for name in group.operands if name]
     least, most = spec.arity()[0], spec.most_inputs()
     held = [name for name in given if name in source.types]
     spare = [i for i, name in enumerate(given) if name in source.constants]
@@ -185,16 +181,17 @@ def _operands(source: StaticModel, node: onnx.NodeProto, spec: type[OpSpec]) -> 
                 yield names
 
 
-def _all_fields(source: StaticModel, node: onnx.NodeProto) -> dict[str, Any]:
-    """Attributes and small constants of a node, by their ONNX names; None for what is left out."""
-    formal = _formal(source, node)
-    schema = schema_of(node, source.opset)
-    fields: dict[str, Any] = dict.fromkeys((*(i.name for i in schema.inputs), *schema.attributes))
-    fields |= {name: _value(value) for name, value in defaults(node, source.opset).items()}
-    for name, own in zip(node.input, formal):
-        if name in source.constants and source.constants[name].size <= 16:
-            array = source.constants[name]
-            fields[own] = _value(array.tolist())
+def _all_fields(source: StaticModel, group: NodeGroup) -> dict[str, Any]:
+    """Attributes and small constants of the nodes, by their ONNX names, those of the first nodes
+    first; None for what is left out."""
+    fields: dict[str, Any] = {}
+    for node in reversed(group.nodes):
+        schema = schema_of(node, source.opset)
+        fields |= dict.fromkeys((*(i.name for i in schema.inputs), *schema.attributes))
+        fields |= {name: _value(value) for name, value in defaults(node, source.opset).items()}
+        for name, own in zip(node.input, _formal(source, node)):
+            if name in source.constants and source.constants[name].size <= 16:
+                fields[own] = _value(source.constants[name].tolist())
     return fields
 
 
@@ -206,9 +203,13 @@ def _formal(source: StaticModel, node: onnx.NodeProto) -> list[str]:
 
 
 def _fields(
-    source: StaticModel, node: onnx.NodeProto, spec: type[OpSpec]
+    source: StaticModel, group: NodeGroup, spec: type[OpSpec]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Attributes of the spec that the node sets, by attribute or by constant input; the rest."""
+    """Attributes of the spec that the node sets, by attribute or by constant input; the rest.
+
+    Raises: ValueError for several nodes.
+    """
+    (node,) = group.nodes
     schema = schema_of(node, source.opset)
     fields = {name: _value(value) for name, value in defaults(node, source.opset).items()}
     inputs = []

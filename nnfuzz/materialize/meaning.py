@@ -1,4 +1,4 @@
-"""Whether an instance of a spec means the same as a node of a foreign model."""
+"""Whether an instance of a spec means the same as nodes of a foreign model."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import protos
 from nnfuzz.materialize.emit import Emitter
 from nnfuzz.materialize.protos import typed
+from nnfuzz.materialize.regions import NodeGroup
 from nnfuzz.materialize.static import StaticModel
 from nnfuzz.materialize.walk import qualified_name
 from nnfuzz.operators.operator import OpSpec
@@ -34,15 +35,16 @@ class Lowered:
     graph: onnx.GraphProto
     outputs: tuple[str, ...]
 
-    def names(self, node: onnx.NodeProto) -> list[str]:
-        """Per output of the instance, the node's name for it; "" for what the node leaves out.
+    def names(self, group: NodeGroup) -> list[str]:
+        """Per output of the instance, the group's name for it; "" for what that leaves out.
 
-        By position in the lowering, if that is a single node, else in order.
+        By position in the nodes, if there are as many of them, else in order.
         """
-        if len(self.graph.node) != 1:
-            given = list(node.output)
+        if len(self.graph.node) != len(group.nodes):
+            given = list(group.results)
             return given + [""] * (len(self.outputs) - len(given))
-        made = dict(zip(self.graph.node[0].output, node.output))
+        pairs = zip(self.graph.node, group.nodes)
+        made = {ours: name for one, other in pairs for ours, name in zip(one.output, other.output)}
         return [made.get(name, "") for name in self.outputs]
 
 
@@ -58,13 +60,16 @@ def lowering(op: OpSpec, inputs: Sequence[str], source: StaticModel) -> Lowered:
     return Lowered(graph, outputs)
 
 
-def means(op: OpSpec, inputs: Sequence[str], source: StaticModel, node: onnx.NodeProto) -> bool:
-    """Whether the instance's lowering is the node, or gives the same bits on random inputs."""
+def means(op: OpSpec, inputs: Sequence[str], source: StaticModel, group: NodeGroup) -> bool:
+    """Whether the instance's lowering is these nodes, or gives the same bits as a single one on
+    random inputs."""
     takes = {name: source.types[name] for name in inputs}
     lowered = lowering(op, inputs, source)
-    if difference(lowered.graph, node, source) == 0:
+    if difference(lowered.graph, group, source) == 0:
         return True
-    return op.cost(*takes.values()) <= DEAREST and _agree(lowered, takes, source, node)
+    if len(group.nodes) > 1 or op.cost(*takes.values()) > DEAREST:
+        return False
+    return _agree(lowered, takes, source, group)
 
 
 def defaults(node: onnx.NodeProto, opset: int) -> dict[str, Any]:
@@ -76,18 +81,27 @@ def defaults(node: onnx.NodeProto, opset: int) -> dict[str, Any]:
     return {name: onnx.helper.get_attribute_value(value) for name, value in values.items()}
 
 
-def difference(lowered: onnx.GraphProto, node: onnx.NodeProto, source: StaticModel) -> float:
-    """How much of a lowering differs from a node: 0 if it is that node."""
-    if len(lowered.node) != 1 or qualified_name(lowered.node[0]) != qualified_name(node):
+def difference(lowered: onnx.GraphProto, group: NodeGroup, source: StaticModel) -> float:
+    """How much of a lowering differs from nodes: 0 if it is these nodes, in their order."""
+    if [*map(qualified_name, lowered.node)] != [*map(qualified_name, group.nodes)]:
         return OTHER + len(lowered.node)
     own = {t.name: onnx.numpy_helper.to_array(t) for t in lowered.initializer}
-    mine, theirs = list(lowered.node[0].input), list(node.input)
-    found = 2.0 * abs(len(mine) - len(theirs))
-    for ours, name in zip(mine, theirs):
-        if ours != name:
-            found += _difference(own[ours], source.constants.get(name)) if ours in own else 2.0
-    have, want = (defaults(n, source.opset) for n in (lowered.node[0], node))
-    found += len(want.keys() - have.keys())
+    names: dict[str, str] = {}
+    found = 0.0
+    for mine, theirs in zip(lowered.node, group.nodes):
+        found += 2.0 * abs(len(mine.input) - len(theirs.input))
+        for ours, name in zip(mine.input, theirs.input):
+            if names.get(ours, ours) != name:
+                constant = source.constants.get(name)
+                found += _difference(own[ours], constant) if ours in own else 2.0
+        found += _attribute_difference(mine, theirs, source.opset)
+        names.update(zip(mine.output, theirs.output))
+    return found
+
+
+def _attribute_difference(mine: onnx.NodeProto, theirs: onnx.NodeProto, opset: int) -> float:
+    have, want = (defaults(n, opset) for n in (mine, theirs))
+    found = len(want.keys() - have.keys())
     found += sum(0 if _equal(have[n], want[n]) else 1 for n in want if n in have)
     return found + sum(not _implied(n, have[n]) for n in have.keys() - want.keys())
 
@@ -111,18 +125,19 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def _agree(
-    lowered: Lowered, takes: Mapping[str, TensorType], source: StaticModel, node: onnx.NodeProto
+    lowered: Lowered, takes: Mapping[str, TensorType], source: StaticModel, group: NodeGroup
 ) -> bool:
     """Whether lowering and node, run by onnx.reference, have equal results."""
     from onnx.reference import ReferenceEvaluator
 
+    (node,) = group.nodes
     constants = [
         protos.constant_proto(n, source.constants[n]) for n in node.input if n in source.constants
     ]
     own = {n: source.constants[n] for n in takes if n in source.constants}
     original = onnx.GraphProto(name="node", node=[node], initializer=constants)
     original.input.extend(protos.declarations(takes, [n for n in takes if n not in own]))
-    given = [(at, name) for at, name in enumerate(lowered.names(node)) if name]
+    given = [(at, name) for at, name in enumerate(lowered.names(group)) if name]
     original.output.extend(protos.declarations(source.types, [name for _, name in given]))
     graphs = (lowered.graph, original)
     runs = [ReferenceEvaluator(typed(protos.model(g, source.opset))) for g in graphs]

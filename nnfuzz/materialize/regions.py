@@ -24,6 +24,16 @@ class NodeGroup:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 
+    @property
+    def operands(self) -> Sequence[str]:
+        """The inputs, as often and in the order in which a single node reads them."""
+        return self.nodes[0].input if len(self.nodes) == 1 else self.inputs
+
+    @property
+    def results(self) -> Sequence[str]:
+        """The outputs, with "" for those that a single node leaves out."""
+        return self.nodes[0].output if len(self.nodes) == 1 else self.outputs
+
 
 def regions(
     nodes: Sequence[onnx.NodeProto],

@@ -76,28 +76,32 @@ def static(
     return _source(*min(tried, key=lambda one: len(one[-1].failed)))
 
 
-def _source(sizes: Mapping[str, int], graph: onnx.GraphProto, found: Facts) -> StaticModel:
-    types = {name: t for name in found.types if (t := _held(found, name)) is not None}
+def _source(
+    sizes: Mapping[str, int], graph: onnx.GraphProto, found: Facts, computes: bool = True
+) -> StaticModel:
+    """computes: whether some result must depend on the inputs. Raises: OnnxImportError."""
+    known = filter(None, found.types)  # an output that is left out has a type, too
+    types = {name: t for name in known if (t := _held(found, name)) is not None}
     folded = found.constants.keys() - found.computed
     kept = [i for i, n in enumerate(graph.node) if not folded.issuperset(filter(None, n.output))]
     nodes = [graph.node[i] for i in kept]
     outputs = tuple(o.name for o in graph.output)
     failed = [kept.index(i) for i in found.failed]
-    constants = {n: a for n, a in found.constants.items() if n in types or _empty(found, n)}
+    constants = {n: a for n, a in found.constants.items() if n in types}
     parts, lost = regions(nodes, types, failed, outputs, constants)
     made = {name for part in parts for name in part.outputs}
     read = dict.fromkeys(name for part in parts for name in part.inputs)
     inputs = tuple(n for n in read if n not in made and n not in constants)
     reasons = tuple((nodes[i].op_type, _reason(found, kept[i], nodes[i])) for i in sorted(lost))
-    if not made and not reasons:
+    if computes and not made and not reasons:
         raise NothingComputed(NOTHING_COMPUTED)
-    if not made:
+    if reasons and not made:
         raise OnnxImportError(reason_for_nothing(reasons))
     computed = frozenset(found.computed & made)
-    known = types, constants, computed, inputs, outputs
+    held = types, constants, computed, inputs, outputs
     small = {n: a for n, a in found.given.items() if n in inputs and decides(types[n])}
     notes = reasons, found.uncomputed, small, found
-    return StaticModel(tuple(parts), *known, found.opset, sizes, *notes)
+    return StaticModel(tuple(parts), *held, found.opset, sizes, *notes)
 
 
 def inside(source: StaticModel, node: onnx.NodeProto) -> StaticModel:
@@ -107,18 +111,13 @@ def inside(source: StaticModel, node: onnx.NodeProto) -> StaticModel:
     """
     nodes, found = expansion(source.facts, node, plain_step)
     outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
-    return _source({}, onnx.GraphProto(name="inside", node=nodes, output=outputs), found)
+    graph = onnx.GraphProto(name="inside", node=nodes, output=outputs)
+    return _source({}, graph, found, computes=False)
 
 
 def _held(found: Facts, name: str) -> TensorType | None:
     type_ = expressed(found.types[name])
     return None if type_ is None or math.prod(type_.shape) > found.largest else type_
-
-
-def _empty(found: Facts, name: str) -> bool:
-    """Whether a constant has no elements: no value of a graph, but a node may have it inside."""
-    code = found.types[name].tensor_type.elem_type
-    return found.constants[name].size == 0 and any(dtype.onnx == code for dtype in DType)
 
 
 def _reason(found: Facts, position: int, node: onnx.NodeProto) -> str:

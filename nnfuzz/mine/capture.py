@@ -21,8 +21,11 @@ from types import FunctionType, ModuleType
 from typing import Any
 from unittest.mock import MagicMock, patch
 
-MOST_MODELS = 3_000
-"""Models kept of one script."""
+from nnfuzz.base.untrusted import read_bytes
+from nnfuzz.mine.jobs import MOST_MODELS, ScriptModels
+from nnfuzz.mine.sources import files_below, source_text
+from nnfuzz.sandbox.exceptions import described_error
+
 MOST_BYTES = 4 << 20
 """Bytes of a model that is kept; patterns need no weights."""
 RECORDED = (
@@ -44,29 +47,39 @@ RECORDED = (
 are left alone."""
 
 
-def captured(script: Path, out: Path, paths: Sequence[str] = ()) -> int:
-    """Runs a script, then its tests, and writes the models that pass through RECORDED to a folder.
+def captured(script: Path, out: Path, paths: Sequence[str] = ()) -> ScriptModels:
+    """Runs a script, or its tests if it has some, and writes the models that pass through RECORDED
+    to a folder.
 
-    Returns their number. An error of the script ends it, not the capture.
+    An error of the script ends it, not the capture.
     """
-    models = _Models(out)
+    models, here = _Models(out), os.getpid()
+    problem = ""
     warnings.simplefilter("ignore")
     sys.path[:] = [str(script.parent), *sys.path, *paths]
     sys.meta_path.append(_StandIns())
     os.chdir(out)
     with contextlib.ExitStack() as stack:
-        for name in _named_in(script):
+        text = source_text(script)
+        for name in _named_in(text):
             _record(stack, name, models)
-        if _has_tests(script):
-            _run_tests(script)
-        else:
-            sys.argv = [str(script)]
-            with contextlib.suppress(Exception, SystemExit):
+        try:
+            if _has_tests(text):
+                problem = _run_tests(script)
+            else:
+                sys.argv = [str(script)]
                 runpy.run_path(str(script), run_name="__main__")
-    for file in out.rglob("*.onnx"):  # what it saved by other ways
+        except SystemExit:
+            pass
+        except BaseException as error:  # of any kind, since a script may raise what it likes
+            problem = _line(error)
+    if os.getpid() != here:
+        os._exit(0)  # a process that the script has forked, and that came back from it
+    for file in files_below(out, []):  # what it saved by other ways
         with contextlib.suppress(Exception):
-            models.keep(file.read_bytes()) if file.parent != models.folder else None
-    return models.count
+            if file.suffix == ".onnx" and file.parent != models.folder:
+                models.keep(read_bytes(file, MOST_BYTES))
+    return ScriptModels(models.count, problem)
 
 
 def backend_tests(out: Path) -> int:
@@ -119,9 +132,8 @@ def _original(function: Callable[..., Any]) -> Callable[..., Any]:
     return getattr(function, "original", function)
 
 
-def _named_in(script: Path) -> Iterator[str]:
+def _named_in(text: str) -> Iterator[str]:
     """The functions to record that a script can reach: of onnx, and of packages that it names."""
-    text = script.read_text(errors="replace")
     for name in RECORDED:
         package = name.partition(".")[0]
         reachable = package in text or (package == "onnx_ir" and "onnxscript" in text)
@@ -153,20 +165,39 @@ def _recording(original: Callable[..., Any], models: _Models) -> Callable[..., A
     return recorded
 
 
-def _has_tests(script: Path) -> bool:
-    text = script.read_text(errors="replace")
+def _has_tests(text: str) -> bool:
     found = "def test" in text or "TestCase)" in text
     return found and importlib.util.find_spec("pytest") is not None
 
 
-def _run_tests(script: Path) -> None:
+def _run_tests(script: Path) -> str:
+    """Runs the tests of a file; returns why they cannot be imported, if so."""
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     os.environ.pop("PYTEST_ADDOPTS", None)
     import pytest
 
     options = "-q -x --maxfail=100000 --noconftest -p no:cacheprovider --import-mode=importlib"
-    with contextlib.suppress(Exception, SystemExit):
-        pytest.main([*options.split(), "-c", os.devnull, "--rootdir", os.getcwd(), str(script)])
+    given = [*options.split(), "-c", os.devnull, "--rootdir", os.getcwd(), str(script)]
+    collection = _Collection()
+    pytest.main(given, plugins=[collection])
+    return collection.problem
+
+
+class _Collection:
+    """A plug-in of pytest that keeps the error of a file that cannot be imported."""
+
+    problem = ""
+
+    def pytest_exception_interact(self, call: Any, report: Any) -> None:
+        if report.when == "collect" and not self.problem:
+            error = call.excinfo.value
+            self.problem = _line(error.__cause__ or error)
+
+
+def _line(error: BaseException) -> str:
+    """The class of an error, and its message if it has one."""
+    about = described_error(error)
+    return ": ".join(filter(None, (about["error_type"], about["message"])))
 
 
 # -- what is not installed --------------------------------------------------------------------

@@ -8,6 +8,9 @@ from nnfuzz.mine.cuts import Cut
 from nnfuzz.operators.motif_file import MotifVariant
 from nnfuzz.sandbox.job import Job
 
+MOST_MODELS = 3_000
+"""Models kept of one script."""
+
 
 @dataclass(frozen=True)
 class ModelCuts:
@@ -30,9 +33,18 @@ class CutModel(Job[ModelCuts]):
 
 
 @dataclass(frozen=True)
-class RunScript(Job[int]):
-    """Runs a Python file, its tests included, and writes the models that it makes to a folder; the
-    answer is their number. paths: folders from which it may import.
+class ScriptModels:
+    """How many models a Python file has made. problem: the error that ended it, if one did."""
+
+    count: int
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class RunScript(Job[ScriptModels]):
+    """Runs a Python file, its tests included, and writes the models that it makes to a folder.
+
+    paths: folders from which it may import.
     """
 
     file: str

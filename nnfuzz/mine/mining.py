@@ -5,26 +5,28 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from nnfuzz.backend.outcome import parsed_pass
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.reading import Unreadable
-from nnfuzz.base.text import visible
+from nnfuzz.base.text import one_line
 from nnfuzz.base.untrusted import read_bytes
 from nnfuzz.base.writing import as_json
 from nnfuzz.ir.view import NodeView
 from nnfuzz.mine.cuts import MOST, structure_of
 from nnfuzz.mine.jobs import (
+    MOST_MODELS,
     CollectBackendTests,
     CutModel,
     Generalise,
     ListStructures,
     RunScript,
+    ScriptModels,
 )
 from nnfuzz.mine.selection import CHANGED_BY, MOST_VARIANTS, Candidates, PatternCandidate
 from nnfuzz.mine.sources import ModelSource, builds_models
@@ -34,10 +36,12 @@ from nnfuzz.operators.motif_file import (
     motif_files,
     read_patterns,
 )
-from nnfuzz.sandbox.events import Limits, Reply, event_line
+from nnfuzz.sandbox.confinement import confines
+from nnfuzz.sandbox.events import DeathKind, Limits, Reply, Trouble, WorkerFault, event_line
 from nnfuzz.sandbox.forkserver import ForkServer
 from nnfuzz.sandbox.job import Job
 from nnfuzz.sandbox.sandbox import Sandbox, wait
+from nnfuzz.sandbox.zygote import remove_tree
 
 A = TypeVar("A")
 SERVICE = "nnfuzz.mine.service:mining_service"
@@ -46,6 +50,8 @@ READING = Limits(seconds=20.0, memory_bytes=3 << 30)
 """For one model."""
 RUNNING = Limits(seconds=180.0, memory_bytes=3 << 30, jobs_per_process=1)
 """For one Python file."""
+OWN = Limits(seconds=600.0)
+"""For what nnfuzz and onnx do by themselves."""
 IMPORTS = 6
 """Folders above a Python file from which it may import, its own among them."""
 DEFAULT_MOST = 1_000
@@ -71,11 +77,15 @@ class MiningRequest:
 
 @dataclass(frozen=True)
 class Mined:
-    """The patterns, and the number of models that they come from."""
+    """The patterns, and the number of models that they come from.
+
+    problems: files that could not be used.
+    """
 
     patterns: tuple[MinedPattern, ...]
     models: int
     cuts: int
+    problems: int = 0
 
 
 class Miner:
@@ -90,23 +100,26 @@ class Miner:
         self._note = note
         self._steps = steps
         self._candidates = Candidates()
-        self._models = 0
+        self._models = self._problems = 0
 
     def mine(self, known: Collection[str] = ()) -> Mined:
         """The patterns of all sources. known: structures of further patterns to leave out."""
         with ExitStack() as stack:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nnfuzz-mine-")))
+            folder = stack.enter_context(_temporary())
             server = stack.enter_context(closing(ForkServer(PRELOAD, warm=(SERVICE, {}))))
-            self._reader, self._runner = (
+            self._reader, self._runner, self._own = (
                 stack.enter_context(closing(Sandbox(SERVICE, limits=limits, server=server)))
-                for limits in (READING, RUNNING)
+                for limits in (READING, RUNNING, OWN)
             )
             self._watched = self._backend(stack)
             for number, source in enumerate(self.request.sources):
                 own = folder / str(number)
-                self._read(source, [*source.models, *self._made(source, own)])
+                for problem in source.problems:
+                    self._tell("", problem)
+                named = [(file, str(file)) for file in source.models]
+                self._read(source, [*named, *self._made(source, own)])
             patterns = tuple(self._patterns(known))
-        return Mined(patterns, self._models, len(self._candidates))
+        return Mined(patterns, self._models, len(self._candidates), self._problems)
 
     def _backend(self, stack: ExitStack) -> BackendRunner | None:
         if self.request.backend is None:
@@ -115,13 +128,16 @@ class Miner:
 
     # -- reading ------------------------------------------------------------------------------
 
-    def _made(self, source: ModelSource, folder: Path) -> Iterator[Path]:
-        """The models that the Python files of a source and the backend tests of onnx make."""
-        scripts = [script for script in source.scripts if builds_models(script)]
+    def _made(self, source: ModelSource, folder: Path) -> Iterator[tuple[Path, str]]:
+        """The models that the Python files of a source and the backend tests of onnx make, each
+        with what people know it by."""
+        scripts = list(filter(self._builds_models, source.scripts))
         if scripts and not self.request.python:
             self._note(f"{source.label}: {len(scripts)} Python files are not run: add --python")
             scripts = []
-        jobs: list[tuple[str, Job[int]]] = []
+        if scripts and not confines():
+            self._note("this kernel cannot confine Python files: they may write where you may")
+        jobs: list[tuple[str, Job[Any]]] = []
         for number, script in enumerate(scripts):
             out = _new(folder / str(number))
             jobs.append(
@@ -132,20 +148,33 @@ class Miner:
             jobs.append((out, CollectBackendTests(out)))
         with self._steps("scripts", len(jobs)) as advance:
             for out, job in jobs:
-                self._answer(self._runner, job, job.about)
-                yield from sorted(Path(out, "models").glob("*.onnx"))
+                sandbox = self._runner if isinstance(job, RunScript) else self._own
+                made = self._answer(sandbox, job, job.about)
+                if isinstance(made, ScriptModels) and (made.problem or not made.count):
+                    self._tell(job.about, made.problem or "it makes no model")
+                found = sorted(Path(out, "models").glob("*.onnx"))[:MOST_MODELS]
+                yield from ((file, f"{job.about}, model {n}") for n, file in enumerate(found, 1))
                 advance(Path(job.about).name)
 
-    def _read(self, source: ModelSource, files: Sequence[Path]) -> None:
+    def _builds_models(self, script: Path) -> bool:
+        try:
+            return builds_models(script)
+        except Unreadable as error:
+            self._tell(script, str(error))
+            return False
+
+    def _read(self, source: ModelSource, files: Sequence[tuple[Path, str]]) -> None:
+        """files: each with what people know it by."""
         with self._steps(f"models of {source.label}", len(files)) as advance:
-            for file in files:
-                found = self._answer(self._reader, CutModel(str(file), self.request.nodes), file)
+            for file, about in files:
+                job = CutModel(str(file), self.request.nodes)
+                found = self._answer(self._reader, job, about)
                 if found is not None and not found.problem:
                     self._models += 1
                     changed = self._changed(file) if found.cuts else frozenset()
                     self._candidates.add(found.cuts, source.label, source.licence, changed)
                 elif found is not None:
-                    self._tell(file, found.problem)
+                    self._tell(about, found.problem.replace(str(file), about))
                 advance(file.name)
 
     def _changed(self, file: Path) -> CHANGED_BY:
@@ -167,18 +196,21 @@ class Miner:
             for _, event in wait([sandbox]):
                 if isinstance(event, Reply):
                     return event.value
-                self._tell(about, event_line(event))  # type: ignore[arg-type]
+                self._tell(about, _reason(event, sandbox.limits))  # type: ignore[arg-type]
                 return None
 
     def _tell(self, about: object, problem: str) -> None:
         """Notes, in one line, why a file cannot be used."""
-        line = visible(problem.partition("\n")[0])[:MOST_CHARS]
+        self._problems += 1
+        line = one_line(problem.partition("\n")[0])[:MOST_CHARS]
         self._note(line if str(about) in line else f"{about}: {line}")
 
     # -- patterns -----------------------------------------------------------------------------
 
     def _patterns(self, known: Collection[str]) -> Iterator[MinedPattern]:
-        listed = self._answer(self._reader, ListStructures(self.request.mined), "motifs")
+        if not len(self._candidates):
+            return  # Listing the structures of all motifs takes long.
+        listed = self._answer(self._own, ListStructures(self.request.mined), "motifs")
         chosen = self._candidates.chosen({*known, *(listed or ())}, self.request.most)
         with self._steps("patterns", len(chosen)) as advance:
             for candidate in chosen:
@@ -191,7 +223,8 @@ class Miner:
         """The pattern of the candidate's cuts, if one of them is valid."""
         variants: list[MotifVariant] = []
         for cut in candidate.variants:
-            variant = self._answer(self._reader, Generalise(cut, 0), "a cut")
+            source = candidate.origins[0].source
+            variant = self._answer(self._reader, Generalise(cut, 0), f"a pattern of {source}")
             if variant is not None and variant not in variants:
                 variants.append(variant)
             if len(variants) == MOST_VARIANTS:
@@ -203,6 +236,31 @@ class Miner:
         name = f"mined_{operators}_{candidate.cut.form[:8]}"
         found = MinedPattern(name, candidate.cut.start, nodes, tuple(variants), candidate.origins)
         return found.checked()
+
+
+def _reason(event: Trouble, limits: Limits) -> str:
+    """Why a worker has no answer, in words for people who know nothing of workers."""
+    if isinstance(event, WorkerFault):
+        return event_line(event)
+    if event.kind is DeathKind.TIMEOUT:
+        return f"it takes longer than {limits.seconds:.0f} s"
+    if event.kind is DeathKind.MEMORY:
+        return f"it takes more than {limits.memory_bytes / (1 << 30):.1f} GiB of memory"
+    if event.kind is DeathKind.EXIT:
+        return f"it ended its process, with exit code {event.exit_code}"
+    if event.note:
+        return f"it disturbed its process: {event.note}"
+    return f"it ended its process by {event.signal}"
+
+
+@contextmanager
+def _temporary() -> Iterator[Path]:
+    """A new folder, which is removed at the end with all that scripts have left there."""
+    folder = Path(tempfile.mkdtemp(prefix="nnfuzz-mine-"))
+    try:
+        yield folder
+    finally:
+        remove_tree(folder)
 
 
 def _new(folder: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import resource
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,8 +19,10 @@ from nnfuzz.mine.jobs import (
     ListStructures,
     ModelCuts,
     RunScript,
+    ScriptModels,
 )
 from nnfuzz.operators.motif_file import MotifVariant
+from nnfuzz.sandbox.confinement import confine, confines
 from nnfuzz.sandbox.job import Report, Service, does
 
 if TYPE_CHECKING:
@@ -31,6 +34,8 @@ TEXTS |= {".onnxtxt": "onnxtxt", ".onnxtext": "onnxtxt"}
 OPSET = 21
 LARGEST = 1 << 24
 """Elements of the largest value of a model that is cut."""
+LARGEST_FILE = 1 << 30
+"""Bytes of the largest file that a script may write, in memory or on a disk."""
 
 
 class MiningService(Service):
@@ -63,9 +68,13 @@ class MiningService(Service):
         return [pattern.fresh for pattern in patterns]
 
     @does(RunScript)
-    def run(self, job: RunScript, report: Report) -> int:
+    def run(self, job: RunScript, report: Report) -> ScriptModels:
+        """The worker is confined to the folder of the models and its scratch folder from now on."""
         from nnfuzz.mine.capture import captured
 
+        if confines():
+            confine([Path(job.out), Path.cwd()], alone=True)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE, LARGEST_FILE))
         return captured(Path(job.file), Path(job.out), job.paths)
 
     @does(CollectBackendTests)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 
 from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.text import one_line
+from nnfuzz.base.untrusted import MAX_TEXT_BYTES, read_bytes
 
 MODELS = (".onnx", ".prototxt", ".textproto", ".pbtxt", ".onnxtxt", ".onnxtext")
 SCRIPT = ".py"
@@ -30,13 +33,16 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True)
 class ModelSource:
-    """Models and Python files of one origin. label, licence: written into patterns."""
+    """Models and Python files of one origin. label, licence: written into patterns. problems: a
+    line on each file that looks like one, and cannot be used.
+    """
 
     label: str
     licence: str
     models: tuple[Path, ...] = ()
     scripts: tuple[Path, ...] = ()
     backend_tests: bool = False
+    problems: tuple[str, ...] = ()
 
 
 def source_of(text: str, licence: str = "") -> ModelSource:
@@ -57,20 +63,69 @@ def source_of(text: str, licence: str = "") -> ModelSource:
 
 
 def _files(label: str, licence: str, path: Path) -> ModelSource:
-    files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
-    models = tuple(file.absolute() for file in files if file.suffix in MODELS)
-    scripts = tuple(file.absolute() for file in files if file.suffix == SCRIPT)
-    if not (models or scripts or path.is_dir()):
+    known = (*MODELS, SCRIPT)
+    if not path.is_dir() and (path.suffix not in known or not path.is_file()):
         raise Unreadable(f"{path} is no ONNX model ({', '.join(MODELS)}) and no Python file")
-    return ModelSource(label, licence, models, scripts)
+    files, problems = [path.absolute()], list[str]()
+    if path.is_dir():
+        below = (file for file in files_below(path.absolute(), problems) if file.suffix in known)
+        files = [file for file in sorted(below) if not _refused(file, path.resolve(), problems)]
+    models = tuple(file for file in files if file.suffix in MODELS)
+    scripts = tuple(file for file in files if file.suffix == SCRIPT)
+    return ModelSource(one_line(label), licence, models, scripts, problems=tuple(problems))
+
+
+def files_below(folder: Path, problems: list[str]) -> Iterator[Path]:
+    """Everything below a folder that is no folder; links to folders are not followed.
+
+    problems: gets a line for each folder that cannot be read.
+    """
+    waiting = [folder]
+    while waiting:  # a recursion would be as deep as the folders
+        place = waiting.pop()
+        try:
+            entries = list(os.scandir(place))
+        except OSError as error:
+            problems.append(f"{place} cannot be read: {error.strerror}")
+            continue
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(Path(entry.path))
+            else:
+                yield Path(entry.path)
+
+
+def _refused(file: Path, folder: Path, problems: list[str]) -> bool:
+    """Whether a file below a folder cannot be used; the reason is added to the problems.
+
+    Links to models are followed, as caches of models consist of such, but no script is run that
+    does not belong to the folder.
+    """
+    name = one_line(file)
+    if os.path.isdir(file):
+        return True  # a link to a folder
+    if not os.path.isfile(file):
+        problems.append(f"{name} cannot be read: it is no regular file")
+    elif name != str(file):
+        problems.append(f"{name} is not read: its name has characters that cannot be printed")
+    elif file.suffix == SCRIPT and not file.resolve().is_relative_to(folder):
+        problems.append(f"{name} is not run: it is a link to {one_line(file.resolve())}")
+    else:
+        return False
+    return True
+
+
+def source_text(script: Path) -> str:
+    """The text of a Python file, in whatever encoding. Raises: Unreadable."""
+    return read_bytes(script, MAX_TEXT_BYTES).decode(errors="replace")
 
 
 def builds_models(script: Path) -> bool:
-    """Whether a Python file names one of the libraries that build ONNX models."""
-    try:
-        text = script.read_text(errors="replace")
-    except OSError:
-        return False
+    """Whether a Python file names one of the libraries that build ONNX models.
+
+    Raises: Unreadable.
+    """
+    text = source_text(script)
     names = (
         "make_model",
         "onnx.parser",
@@ -87,11 +142,19 @@ def licence_of(folder: Path) -> str:
     for place in (folder.absolute(), *folder.absolute().parents):
         for file in sorted(place.glob("LICEN[SC]E*")):
             if file.is_file():
-                head = re.sub(r"\s+", " ", file.read_text(errors="replace")[:_HEAD])
+                head = re.sub(r"\s+", " ", _head(file))
                 return next((name for text, name in _LICENCES.items() if text in head), UNKNOWN)
         if (place / ".git").exists():
             break
     return UNKNOWN
+
+
+def _head(file: Path) -> str:
+    """The beginning of a text; "" if it cannot be read."""
+    try:
+        return read_bytes(file, length=min(_HEAD, file.stat().st_size)).decode(errors="replace")
+    except (OSError, Unreadable):
+        return ""
 
 
 def _declared(package: str) -> str:

@@ -231,4 +231,5 @@ def _bind(size: Size, dim: Int, bound: dict[str, Int], draw: Draw) -> bool:
         if not isinstance(rest, int) or dim % rest:
             return False
         bound[size.letters[-1]] = dim // rest
-    return bool(size.value(bound) == dim)
+    value = size.value(bound)  # open where a letter stands for a dimension that is not decided
+    return isinstance(value, int) and value == dim

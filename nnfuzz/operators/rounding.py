@@ -84,6 +84,16 @@ _TINY = {
 }
 
 
+def rounding_error(u: float, x: Tensor) -> Tensor:
+    """By how much numbers move when they are rounded to the dtype with unit roundoff u; 0 for its
+    own ones."""
+    dtype = _DTYPES.get(u)
+    return torch.zeros_like(x) if dtype is None else (x.to(dtype).to(x.dtype) - x).abs()
+
+
+_DTYPES = {2.0**-11: torch.float16, 2.0**-24: torch.float32, 2.0**-8: torch.bfloat16}
+
+
 def sum_radius(
     u: float,
     k: float,

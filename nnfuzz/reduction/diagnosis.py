@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -116,7 +117,7 @@ def _own(
         explanations = {}  # the operator itself is right, whatever its results look like
     mismatches = [cause for cause in causes if cause.kind == OutcomeKind.MISMATCH]
     one = narrowest_cause(heals, [cause.heals for cause in mismatches])
-    common = [*list(explanations.values())[:1], shared_key(one, operator, operands)]
+    common = [_likeliest(explanations, mismatches), shared_key(one, operator, operands)]
     keys = {Key(KeyKind.CAUSE, _explained(failure, claimed)) for claimed in common if claimed}
     if failure.kind is not OutcomeKind.MISMATCH:
         alone = _alone_as_well(slots, question, best, failure)
@@ -133,6 +134,17 @@ def _own(
     if same_cause is not None:
         keys.add(Key(KeyKind.CAUSE, same_cause.finding))
     return Diagnosis(tuple(explanations), tuple(sorted(keys)), heals=heals)
+
+
+def _likeliest(
+    explanations: Mapping[Hypothesis, Hypothesis], causes: Iterable[Cause]
+) -> Hypothesis | None:
+    """The family of one of several hypotheses that hold: of one by which a known cause is named, or
+    else of the first.
+    """
+    known = {first for cause in causes for first in cause.explanations[:1]}
+    preferred = (family for h, family in explanations.items() if h in known)
+    return next(itertools.chain(preferred, explanations.values()), None)
 
 
 def _healing(

@@ -227,17 +227,29 @@ def _relations(
         yield Hypothesis(Claim.OFF, operator, "one too large"), moved(lambda end: end + 1)
         yield Hypothesis(Claim.OFF, operator, "one too small"), moved(lambda end: end - 1)
         yield Hypothesis(Claim.SIGN, operator), moved(np.negative)
-    for i, given in enumerate(subject.graph.nodes[-1].inputs):
-        value = subject.values[given]
-        if value.shape == right.ref.shape and DType.of(value.dtype) is right.dtype:
+    for detail, value in _entering(subject):
+        if DType.of(value.dtype) is right.dtype:
             same = plain(value).astype(right.ref.dtype)
-            claimed = Hypothesis(Claim.RETURNS, operator, f"input {i}")
-            yield claimed, moved(lambda end, same=same: same)  # type: ignore[misc]
+            none = np.zeros(same.shape, bool)
+            other = Envelope(right.dtype, same, same, same, none)
+            yield Hypothesis(Claim.RETURNS, operator, detail), {name: other}
     for claim, detail, form in _forms(
         right.ref.shape, outputs[name].shape if name in outputs else ()
     ):
         ends = [form(x) for x in (right.ref, right.lo, right.hi, right.any)]
         yield Hypothesis(claim, operator, detail), {name: Envelope(right.dtype, *ends)}
+
+
+def _entering(subject: Subject) -> Iterator[tuple[str, np.ndarray]]:
+    """What a compiler hands on that leaves out the last operator, and before that what it hands on
+    that leaves out operators before it, too: what it is called, and the value."""
+    *before, last = subject.graph.nodes
+    for node in before:
+        for i, given in enumerate(node.inputs):
+            if given not in subject.graph.weights:
+                yield f"input {i} of the {node.op.name} before it", subject.values[given]
+    for i, given in enumerate(last.inputs):
+        yield f"input {i}", subject.values[given]
 
 
 def _forms(

@@ -8,11 +8,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nnfuzz.inputs.program import Program, index_ranges
+from nnfuzz.inputs.program import Program, index_ranges, within_ranges
 from nnfuzz.ir.graph import Graph, Node, Value, pruned
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize.module import execute
@@ -20,6 +20,9 @@ from nnfuzz.operators.body import Body
 from nnfuzz.operators.carriers import array, tensor
 from nnfuzz.operators.operator import OpSpec
 from nnfuzz.reduction.simplicity import array_cost, attribute_cost, dtype_cost
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Measure = tuple[int, ...]
 REWRITES = "+"
@@ -51,12 +54,10 @@ class Subject:
         Raises: Inapplicable where an index is outside of its range and, but for edges, where a
         value is not finite or an operator is outside of its domain.
         """
-        for name, (lo, hi) in index_ranges(self.graph).items():
-            given = self.params.get(name)
-            if given is None or (given.size and (given.min() < lo or given.max() > hi)):
-                raise Inapplicable(f"the indices {name} are out of range or computed")
+        ranges = index_ranges(self.graph)
         names = (*self.graph.inputs, *self.graph.weights)
         tensors = {name: tensor(self.params[name]) for name in names}
+        _check_indices(tensors, ranges)
         try:
             violation = Program(self.graph).run(tensors)
             if violation is not None and self.edges:
@@ -67,6 +68,7 @@ class Subject:
         if violation is not None:
             node = self.graph.nodes[violation.position]
             raise Inapplicable(f"{node!r}: {violation.cause.value}")
+        _check_indices(tensors, ranges)
         return {name: array(x, self.graph.type(name).dtype) for name, x in tensors.items()}
 
     def measure(self) -> Measure:
@@ -186,6 +188,15 @@ def _fitting(
         if len(outputs) == len(node.outputs) and all(0 < size < 1 << 22 for size in sizes):
             return op, outputs
     raise Inapplicable(f"{node!r} does not admit {types}")
+
+
+def _check_indices(
+    tensors: Mapping[str, Tensor], ranges: Mapping[str, tuple[float, float]]
+) -> None:
+    """Raises: Inapplicable if indices among the tensors are outside of their ranges."""
+    for name in tensors.keys() & ranges.keys():
+        if not within_ranges([tensors[name]], [ranges[name]]):
+            raise Inapplicable(f"the indices {name} are out of range")
 
 
 def fitted(array: np.ndarray, type_: TensorType, starts: Iterable[int]) -> np.ndarray:

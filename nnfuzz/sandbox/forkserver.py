@@ -7,7 +7,6 @@ import fcntl
 import json
 import os
 import secrets
-import shutil
 import signal
 import socket
 import subprocess
@@ -270,7 +269,7 @@ class ForkServer:
                 self._process.wait(CLOSE_SECONDS)
         if code:
             _kill_all(f"{MARK}={self.scratch}".encode())
-        shutil.rmtree(self.scratch, ignore_errors=True)
+        zygote.remove_tree(Path(self.scratch))
 
 
 def sweep(folder: Path) -> None:
@@ -284,7 +283,7 @@ def sweep(folder: Path) -> None:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if os.fstat(fd).st_uid == os.getuid():
-                    shutil.rmtree(left, ignore_errors=True)
+                    zygote.remove_tree(left)
             finally:
                 os.close(fd)
 

@@ -34,6 +34,8 @@ from nnfuzz.sandbox.private import own_shared_memory
 WHERE = signal.SIGUSR1
 """Has a worker of a service of nnfuzz print where it is."""
 PAGE_BYTES = resource.getpagesize()
+SHARED_BYTES = 1 << 30
+"""Resident bytes that may be shared before it is looked at what they are: mostly libraries."""
 _LIBC = ctypes.CDLL(None)
 _IOLBF = 1  # glibc and musl
 
@@ -176,12 +178,24 @@ def limit_memory(growth: int) -> None:
 
 
 def private_bytes(pid: int) -> int:
-    """Resident memory of a process that is not backed by files; 0 if unknown."""
+    """Resident memory of a process that is not backed by files on a disk; 0 if unknown."""
     try:
         _, resident, shared, *_ = _pages(str(pid))
+        large = shared * PAGE_BYTES > SHARED_BYTES
+        return (resident - shared) * PAGE_BYTES + (_shared_memory(pid) if large else 0)
     except (OSError, ValueError):
         return 0
-    return (resident - shared) * PAGE_BYTES
+
+
+def _shared_memory(pid: int) -> int:
+    """Resident bytes of a process that it can share with others, but for files on a disk.
+
+    Raises: OSError, ValueError.
+    """
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("RssShmem:"):
+            return int(line.split()[1]) << 10
+    return 0
 
 
 def _pages(process: str) -> list[int]:

@@ -23,6 +23,7 @@ import select
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -57,7 +58,7 @@ class Zygote:
                 pass
         finally:
             _kill_children()
-            shutil.rmtree(self._scratch, ignore_errors=True)
+            remove_tree(self._scratch)
 
     def _step(self) -> bool:
         poll = select.poll()
@@ -135,7 +136,7 @@ class Zygote:
         _, status = os.waitpid(pid, 0)
         _kill_children(self._own | {*self._pids.values()})
         self._report(worker=worker, status=os.waitstatus_to_exitcode(status))
-        shutil.rmtree(self._scratch / f"worker-{worker}", ignore_errors=True)
+        remove_tree(self._scratch / f"worker-{worker}")
 
     def _report(self, **message: int) -> None:
         with contextlib.suppress(ConnectionError):  # the campaign is gone; `_step` will notice
@@ -170,6 +171,15 @@ def _kill_children(spared: Collection[int] = ()) -> None:
         time.sleep(0.001)
 
 
+def remove_tree(folder: Path) -> None:
+    """Removes a folder with all that programs have left in it."""
+    with contextlib.suppress(RecursionError):
+        shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():  # folders too deep for Python, or without permissions
+        for command in (["chmod", "-R", "u+rwx"], ["rm", "-rf"]):
+            subprocess.run([*command, "--", str(folder)], stderr=subprocess.DEVNULL)
+
+
 class _Lent:
     """Finds modules of the campaign's environment in another one."""
 
@@ -198,7 +208,7 @@ def _watch(campaign: int, scratch: str) -> None:
     def check(signum: int, frame: object) -> None:
         if os.getppid() != campaign:
             _kill_children()
-            shutil.rmtree(scratch, ignore_errors=True)
+            remove_tree(Path(scratch))
             os._exit(1)
 
     signal.signal(signal.SIGALRM, check)

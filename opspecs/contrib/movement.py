@@ -6,12 +6,13 @@ from nnfuzz.ir.dtypes import INTS, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.families.axes import Along
+from nnfuzz.operators.families.closing import emit_filled
 from nnfuzz.operators.families.shape import DataMovement
 from nnfuzz.operators.operator import In, operator
 
 from ..gather import GatherND
 from ..index import Trilu
-from ..pick import Unique, emit_filled
+from ..pick import Unique
 from ..pool import MaxPool
 from ..shape import Unsqueeze
 from .activation import RARE

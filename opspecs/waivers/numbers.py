@@ -80,6 +80,13 @@ WAIVERS = {
             dtypes=(DType.FLOAT64,),
         ),
     ),
+    "LayerNormalizationStatistics": (
+        reference(
+            "gives statistics the type of the input",
+            "LayerNormalization-17: Mean and InvStdDev are of type U, stash_type is 1, float",
+            dtypes=(DType.FLOAT16, DType.BFLOAT16),
+        ),
+    ),
     "BatchNormalization": (
         reference(
             "averages the statistics given and those of the batch",

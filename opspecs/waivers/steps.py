@@ -39,10 +39,13 @@ WAIVERS = {
             known="onnx/onnx#3122",
         ),
     ),
-    "Range": (
-        body(
-            "concatenates what its Loop should stack",
-            'Range-11: the output is "a 1-D tensor"',
+    **dict.fromkeys(
+        ("Range", "RangeUpTo"),
+        (
+            body(
+                "concatenates what its Loop should stack",
+                'Range-11: the output is "a 1-D tensor"',
+            ),
         ),
     ),
     "OptionalGetElement": (

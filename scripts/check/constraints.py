@@ -135,8 +135,8 @@ def refusal(node: LegalNode, model: onnx.ModelProto, registry: OpRegistry) -> Ex
         return error
     specs = [s for s in registry.specs() if node.kind in s.name and s.since <= node.opset]
     specs.sort(key=lambda s: s.name != node.kind)
-    proto = model.graph.node[0]
-    found = [error for spec in specs for error in refusals(source, proto, spec)]
+    groups = source.regions[:1]
+    found = [e for spec in specs for group in groups for e in refusals(source, group, spec)]
     return min(found, key=_telling, default=OnnxImportError("no spec"))
 
 

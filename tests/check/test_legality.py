@@ -6,6 +6,7 @@ from nnfuzz.check.legality import illegal, legal_opsets
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.operators.families.elementwise import Unary
 from nnfuzz.operators.operator import In, operator
+from nnfuzz.operators.registry import OpRegistry
 
 SMALL = (In("T", (DType.FLOAT32, DType.INT8)),)
 SIGNATURE = ({"T": DType.INT8}, DType.INT8)
@@ -50,3 +51,9 @@ def test_nothing_is_legal_before_the_spec_lowers():
         name, since = "Relu", 20
 
     assert len(illegal([Late], 19)) == 2 and not illegal([Late], 20)
+
+
+def test_inputs_of_one_type_variable_have_one_type():
+    norm = OpRegistry.load().get("BatchNormalization")
+    mixed = next(s for s in norm.signatures() if s[0]["T"] is not s[0]["P"])
+    assert legal_opsets(norm, mixed)[0] == 15

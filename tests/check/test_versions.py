@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from nnfuzz.check.legality import illegal
-from nnfuzz.check.versions import newest_of_version, version_of
+from nnfuzz.check.versions import admitted_by_schema, newest_of_version, version_of
+from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.operators.registry import OpRegistry
 
 OPSETS = tuple(range(13, 27))
@@ -41,3 +42,14 @@ def test_what_is_legal_is_so_at_every_opset_of_a_version(registry):
             if opset >= spec.since:
                 newest = newest_of_version(spec, opset, OPSETS)
                 assert illegal([spec], opset) == illegal([spec], newest), (spec.name, opset)
+
+
+@pytest.mark.parametrize(
+    "signature, opset",
+    [("Relu(int16)->int16", 11), ("Pad(bool)->bool", 12)],
+)
+def test_what_the_operators_of_older_forms_do_not_take_is_refused(registry, signature, opset):
+    """Relu of integers is Max before opset 14, and only the wrapping Pad is none before 19."""
+    spec = registry.get(signature.partition("(")[0])
+    config = admitted_by_schema(GenerateConfig(opset=opset), [spec])
+    assert signature in config.refused

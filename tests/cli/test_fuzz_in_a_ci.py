@@ -85,6 +85,7 @@ def operators_of(folder):
         return [found.operators() for _, found in store.tests.features()]
 
 
+@pytest.mark.slow
 def test_every_model_touches_the_operator_of_the_focus(here):
     code, told = fuzz("-b", "onnxruntime", "--tests", 6, "--focus", "Softmax", *FAST, "--out", "c")
     assert code in (0, 1), told

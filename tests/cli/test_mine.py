@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from nnfuzz.cli.main import application
+from nnfuzz.mine.mining import Mined, Miner
 from tests.mine.models import attention, save
 
 RUNNER = CliRunner()
@@ -37,6 +38,17 @@ def test_bad_sources_are_one_line(tmp_path: Path):
     assert "no ONNX model" in str(empty.exception)
 
 
+def test_where_no_file_can_be_used_it_is_an_error(tmp_path: Path, monkeypatch):
+    save(attention(), tmp_path / "attention.onnx")
+    monkeypatch.setattr(Miner, "mine", lambda *_: Mined((), 0, 0, problems=1))
+    done = RUNNER.invoke(
+        application(), ["mine", str(tmp_path / "attention.onnx"), "--out", str(tmp_path / "out")]
+    )
+    assert str(done.exception) == "none of the files can be used"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
 def test_motif_files_are_planted_by_generate(tmp_path: Path):
     save(attention(), tmp_path / "zoo" / "attention.onnx")
     out, models = tmp_path / "patterns", tmp_path / "models"

@@ -303,3 +303,45 @@ def test_what_is_not_computed_in_the_inferred_dtype_has_that_nevertheless():
     graph = import_onnx(parser.parse_model(text), REGISTRY, 20).graph
     assert [node.op.name for node in graph.nodes] == ["ai.onnx.ml.Scaler"]
     assert graph.type(graph.outputs[0]).dtype.value == "float32"
+
+
+def test_a_model_whose_results_follow_from_shapes_is_a_graph():
+    graph = read(
+        """m (float x) => (int64[0] y) <int64[1] begin = {0}, int64[1] end = {1}> {
+            s = Shape(x)
+            y = Slice(s, begin, end)
+        }"""
+    )
+    assert [node.op.name for node in graph.nodes] == ["Shape", "Slice"]
+    graph = read("m (int32[0, 3] x) => (int32[0, 3] y) { y = Abs(x) }")
+    assert [node.op.name for node in graph.nodes] == ["Abs"]
+
+
+def test_a_branch_may_yield_an_initializer_of_its_own():
+    graph = read(
+        """m (float[2] x) => (float[2] z) <bool c = {1}> {
+            y = If (c) <then_branch = t () => (float[2] p) <float[2] p = {1.0, 2.0}> { },
+                        else_branch = f () => (float[2] r) { r = Neg(x) }>
+            z = Add(y, x)
+        }"""
+    )
+    assert not opaque_nodes(graph)
+    assert graph.nodes[0].op.torch(torch.zeros(2))[0].tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("m (float[2, 3] x) => (int64[2] y) { n = NonZero(x) y = Shape(n) }", ["NonZero"]),
+        (
+            """m (int64[3] x) => (int64 y) <int64 s = {0}, int64 d = {1}> {
+                z = ReduceMax <keepdims = 0> (x)
+                r = Range(s, z, d)
+                y = ReduceSum <keepdims = 0> (r)
+            }""",
+            ["ReduceMax", "RangeUpTo"],
+        ),
+    ],
+)
+def test_nodes_around_a_value_of_unknown_size_are_one_operator(text, names):
+    assert [node.op.name for node in read(text).nodes] == names

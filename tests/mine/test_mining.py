@@ -169,8 +169,25 @@ def test_models_are_captured_from_a_test_of_a_compiler_that_is_not_here(tmp_path
 
 
 @pytest.mark.slow
-def test_a_script_that_ends_its_process_costs_one_line(tmp_path):
-    (tmp_path / "gone.py").write_text("import os, onnx.helper\nos._exit(3)\n")
-    found, notes = mine(tmp_path, python=True)
-    assert not found.patterns
-    assert len(notes) == 1 and "gone.py" in notes[0]
+def test_a_script_costs_one_line_and_reaches_nothing(tmp_path):
+    """What it has made before is kept."""
+    zoo, bait = tmp_path / "zoo", tmp_path / "bait"
+    zoo.mkdir()
+    bait.write_text("precious")
+    ends = {
+        "leaves": ("os._exit(3)", "it ended its process, with exit code 3"),
+        "writes": (f"open({str(bait)!r}, 'w')", "PermissionError"),
+        "forks": ("os.fork()", ""),
+        "raises": ("raise KeyError('gone')", "KeyError: 'gone'"),
+        "deep": ("for _ in range(1100): os.mkdir('d'); os.chdir('d')", ""),
+    }
+    for name, (end, _) in ends.items():
+        made = SCRIPT.replace("import sympy", "import os, sympy")
+        (zoo / f"{name}.py").write_text(f"{made}\n{end}\n".replace("assert False", "pass"))
+    (zoo / "syntax.py").write_text("import onnx.helper\ndef (")
+    found, notes = mine(zoo, python=True)
+    assert [[node.op for node in p.nodes] for p in found.patterns] == [["Erf", "Sign", "Softsign"]]
+    assert bait.read_text() == "precious"
+    for name, (_, reason) in {**ends, "syntax": ("", "SyntaxError")}.items():
+        lines = [line for line in notes if f"{name}.py" in line]
+        assert len(lines) == bool(reason) and all(reason in line for line in lines), notes

@@ -13,7 +13,10 @@ from nnfuzz.check.versions import admitted_by_schema
 from nnfuzz.generate.catalog import MINED, Catalog
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.generate.engines import engine
-from nnfuzz.operators.mined import all_motifs, as_motif, check_patterns, witness
+from nnfuzz.ir.expr import Var
+from nnfuzz.operators.draw import Draw
+from nnfuzz.operators.mined import _matched, all_motifs, as_motif, check_patterns, witness
+from nnfuzz.operators.motif_file import Size
 from nnfuzz.operators.registry import OpRegistry
 from tests.operators.test_motif_file import PATTERN
 
@@ -42,6 +45,15 @@ def test_a_pattern_is_planted_with_other_sizes_and_dtypes():
             dtypes.add(made.graph.type(splits[0].inputs[0]).dtype.value)
     assert len(shapes) > 10
     assert dtypes == {"float32", "float16"}
+
+
+def test_a_size_that_is_not_decided_is_no_given_number():
+    """Where the start's dimensions are to be equal, and the symbolic engine has decided one."""
+    square = (Size(1, ("a",)), Size(1, ("a",)))
+    draw, open_ = Draw(random.Random(0), CONFIG.sizes), Var("d", 1, 8)
+    assert _matched(square, (open_, 4), PATTERN.variants[0], draw) is None
+    assert _matched(square, (open_, open_), PATTERN.variants[0], draw) == {"a": open_}
+    assert _matched(square, (4, 4), PATTERN.variants[0], draw) == {"a": 4}
 
 
 def test_the_same_seed_plants_the_same():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from nnfuzz.opspecs.attention import Attention
+from nnfuzz.opspecs.attention import Attention, AttentionPadded
 from nnfuzz.opspecs.rotary import RotaryEmbedding
 from torch.nn import functional as F
 
@@ -100,3 +100,14 @@ def test_positions_pick_angles_and_the_rest_stays():
     assert torch.equal(y[:, 0], x[:, 0])
     assert torch.equal(y[0, 1, [2, 5]], x[0, 1, [2, 5]])
     assert not torch.equal(y[0, 1], x[0, 1])
+
+
+def test_keys_behind_the_lengths_take_no_part():
+    q, k, v = (torch.randn(2, 1, 3, 4, dtype=torch.float64) for _ in range(3))
+    usual = {"kv_heads": 1, "groups": 1, "scale": None, "softcap": 0.0, "qk": None}
+    op = AttentionPadded(is_causal=0, **usual)
+    (y,) = op.torch(q, k, v, torch.tensor([2, 3]))
+    (first,) = Attention(is_causal=0, **usual).torch(q[:1], k[:1, :, :2], v[:1, :, :2])
+    assert torch.allclose(y[:1], first)
+    (causal,) = AttentionPadded(is_causal=1, **usual).torch(q, k, v, torch.tensor([3, 3]))
+    assert torch.allclose(causal, Attention(is_causal=1, **usual).torch(q, k, v)[0])

@@ -2,7 +2,15 @@ from __future__ import annotations
 
 import pytest
 import torch
-from nnfuzz.opspecs.constant import Constant, ConstantOfShape, EyeLike, Range, Shape, Size
+from nnfuzz.opspecs.constant import (
+    Constant,
+    ConstantOfShape,
+    EyeLike,
+    Range,
+    RangeUpTo,
+    Shape,
+    Size,
+)
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.operators.intervals import Interval
@@ -47,3 +55,19 @@ def test_constants_fit_every_dtype():
     op = Constant(seed=1, style="tensor")
     assert op.torch(X).min() < 0 <= op.torch(X.byte()).min()
     assert op.torch(X.bool()).dtype is torch.bool
+
+
+def test_bounds_of_a_shape_are_clamped():
+    assert Shape(start=-9, end=9).torch(X).tolist() == [2, 3, 4]
+    for start, end, count in ((2, 1, 0), (-5, -1, 2), (1, 7, 2)):
+        op = Shape(start=start, end=end)
+        assert len(op.torch(X)) == op.type_transfer(t(2, 3, 4))[0].shape[0] == count
+
+
+@pytest.mark.parametrize(
+    ("closing", "expected"), [("filled", [1, 3, 5, 0]), ("shape", [3]), ("sum", 9)]
+)
+def test_a_range_up_to_a_computed_limit(closing, expected):
+    op = RangeUpTo(start=1, delta=2, size=4, closing=closing)
+    assert op.torch(torch.tensor(6)).tolist() == expected
+    assert op.type_transfer(t(dtype=DType.INT64))[0].rank == op.torch(torch.tensor(6)).dim()

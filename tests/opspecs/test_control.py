@@ -170,3 +170,14 @@ def test_bodies_mostly_depend_on_their_arguments():
         x = [torch.randn(64, 4, dtype=torch.float64) for _ in range(2)]
         (y,) = body.compose(lambda op, *xs: op.torch(*xs), x)
         assert bool((y != y[0, 0]).any())
+
+
+def test_a_branch_may_yield_its_own_initializer_without_any_node():
+    constant = body(2, ["Constant", {"seed": 1, "style": "initializer"}, [0]], outputs=[2])
+    op = conditional(then_branch=constant)
+    model = model_of(op, t(3), CONDITION, t(3))
+    (branch,) = (a.g for a in model.graph.node[0].attribute if a.name == "then_branch")
+    assert not branch.node and branch.output[0].name == branch.initializer[0].name
+    arrays = [X.numpy(), np.array(True), X.numpy()]
+    (expected,) = op.torch(X, torch.tensor(True), X)
+    np.testing.assert_array_equal(run_reference(model, arrays)[0], expected.numpy())

@@ -171,3 +171,16 @@ def test_undefined_quotients_of_integers_neither_raise_nor_kill(name, dtype):
     intervals = Interval(x, x), Interval(y, y)
     assert divided.undefined(*intervals).tolist() == [True, True, False, False]
     assert len(divided.interval(*intervals)) == 1
+
+
+def test_powers_of_integers_are_truncated_and_undefined_where_they_do_not_fit():
+    power, x = op("Pow"), torch.tensor([4, 5, 9], dtype=torch.int32)
+    y = torch.tensor([0.5, 0.5, 1.5])
+    assert power.torch(x, y).tolist() == [2, 2, 27]
+    (near,) = power.decided(2.0**-24, *(Interval(v, v) for v in (x, y.double())))
+    assert (near.lo == near.hi).tolist() == [False, True, False]
+    huge = torch.tensor([50, -2, 2], dtype=torch.int32)
+    powers = torch.tensor([9, 3, -1])
+    lost = power.undefined(*(Interval(v, v) for v in (huge, powers)))
+    assert lost.tolist() == [True, False, True]
+    assert bool((power.domain(huge, powers)[0] > 0).equal(lost))

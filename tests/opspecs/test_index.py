@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 import torch
@@ -87,6 +89,22 @@ def test_padding(mode, pads, expected, dtype):
 def test_impossible_padding_is_refused(mode, pads):
     with pytest.raises(ConstraintError):
         Pad(mode=mode, pads=pads, value=0).check(t(3))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "fits"),
+    [
+        (DType.UINT32, -1, False),
+        (DType.UINT8, 256, False),
+        (DType.INT8, 0.5, False),
+        (DType.INT8, -1, True),
+        (DType.FLOAT32, float("-inf"), True),
+    ],
+)
+def test_the_constant_of_padding_is_one_that_the_dtype_holds(dtype, value, fits):
+    op = Pad(mode="constant", pads=(1, 0), value=value)
+    with nullcontext() if fits else pytest.raises(ConstraintError):
+        op.check(t(3, dtype=dtype))
 
 
 def test_padding_is_exact_whatever_the_input():

@@ -4,8 +4,10 @@ import pytest
 import torch
 from nnfuzz.opspecs.norm import (
     BatchNormalization,
+    BatchNormalizationTraining,
     InstanceNormalization,
     LayerNormalization,
+    LayerNormalizationStatistics,
     LogSoftmax,
     Softmax,
 )
@@ -49,7 +51,7 @@ def test_variance_must_not_be_negative():
     terms = BatchNormalization(epsilon=EPSILON).domain(
         ramp(1, 2, 3), one, one, one, torch.tensor([0.5, -0.5])
     )
-    assert [bool((term <= 0).all()) for term in terms] == [False, True, True]
+    assert [bool((term <= 0).all()) for term in terms] == [False, True, True, True]
     wild = (-5.0, 5.0)
     assert BatchNormalization(epsilon=EPSILON).feasible(wild, wild, wild, wild, (0, 3))
     assert not BatchNormalization(epsilon=EPSILON).feasible(wild, wild, wild, wild, (-3, -1))
@@ -128,3 +130,36 @@ def test_a_factor_may_be_flushed_before_it_meets_what_would_make_it_large(spec):
     vectors[0] = scale * 2.0**-40
     y = op.torch(x, *vectors)
     assert (op.radius(2.0**-24, y, x, *vectors) >= y.abs()).all()
+
+
+def test_parameters_of_batch_normalization_may_be_rounded_to_the_type_of_the_input():
+    op, x = BatchNormalization(epsilon=EPSILON), torch.ones(1, 1, 1, dtype=torch.float64)
+    fine, rough = (torch.tensor([v], dtype=torch.float64) for v in (1 + 2.0**-14, 1.0))
+    one, u = torch.ones(1, dtype=torch.float64), 2.0**-11
+    y = op.torch(x, one, one, fine, one)
+    off = (op.radius(u, y, x, one, one, m, one).item() for m in (fine, rough))
+    assert next(off) > next(off) + 2.0**-15
+
+
+def test_parameters_of_batch_normalization_are_as_precise_as_the_input():
+    types = [t(1, 2, dtype=DType.FLOAT32), *[t(2, dtype=DType.FLOAT16)] * 4]
+    with pytest.raises(ConstraintError):
+        BatchNormalization(epsilon=EPSILON).check(*types)
+    BatchNormalization(epsilon=EPSILON).check(t(1, 2, dtype=DType.FLOAT16), *[t(2)] * 4)
+
+
+def test_layer_normalization_yields_its_statistics_on_demand():
+    x = ramp(2, 3).double()
+    op = LayerNormalizationStatistics(axis=-1, epsilon=EPSILON, kept=(1, 2))
+    y, mean, inverse = op.torch(x, torch.ones(3, dtype=torch.float64))
+    assert torch.allclose((x - mean) * inverse, y) and mean.tolist() == [[1.0], [4.0]]
+    types = [type_.dtype for type_ in op.type_transfer(t(2, 3, dtype=DType.FLOAT16), t(3))]
+    assert types == [DType.FLOAT16, DType.FLOAT32, DType.FLOAT32]
+
+
+def test_batch_normalization_in_training_moves_its_statistics():
+    x, one = ramp(2, 1, 3).double(), torch.ones(1, dtype=torch.float64)
+    op = BatchNormalizationTraining(epsilon=EPSILON, momentum=0.5)
+    y, mean, var = op.torch(x, one, 0 * one, one, one)
+    assert mean.item() == (1 + x.mean()) / 2 and abs(y.mean()) < 1e-9
+    assert torch.allclose(var, (1 + x.var(correction=0)) / 2)

@@ -56,3 +56,11 @@ def test_elements_that_may_be_equal_hide_all():
         b.mask().any() for b in op.interval(Interval(x, torch.where(x == 1, x + 0.5, x)))
     )
     assert all(b.mask().all() for b in op.interval(Interval(x, torch.where(x == 1, x + 1, x))))
+
+
+def test_the_places_that_are_not_zero_may_be_counted_or_added():
+    x = torch.tensor([[0, 4], [5, 0]])
+    assert NonZero(size=1, closing="shape").torch(x).tolist() == [2, 2]
+    assert NonZero(size=1, closing="sum").torch(x).tolist() == [1, 1]
+    (count,) = NonZero(size=1, closing="shape").interval(Interval(x - 1, x + 1))
+    assert count.mask().all()

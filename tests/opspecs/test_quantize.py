@@ -87,3 +87,15 @@ def test_floats_of_8_bits_are_rounded_to_and_saturate():
     assert op.margins(x, torch.tensor(1.0))[0][2] == 0
     with pytest.raises(ConstraintError):
         op.check(t(3), t(), t(dtype=DType.FLOAT8_E4M3FN))
+
+
+def test_a_scale_of_one_element_and_an_axis_that_means_nothing_are_for_all():
+    x, scale = torch.tensor([[1.0, 2.0, -3.0]]), torch.tensor([0.5])
+    for op in (
+        QuantizeLinear(axis=None, listed=1, to=DType.INT8),
+        QuantizeLinear(axis=None, unread=-2, to=DType.INT8),
+    ):
+        op.check(t(1, 3), t(1) if op.listed else t())
+        assert op.torch(x, scale if op.listed else scale[0]).tolist() == [[2, 4, -6]]
+    with pytest.raises(ConstraintError):
+        QuantizeLinear(axis=None, unread=2, to=DType.INT8).check(t(1, 3), t())

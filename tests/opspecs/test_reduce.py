@@ -5,6 +5,7 @@ import torch
 from nnfuzz.opspecs.reduce import (
     ArgMax,
     ArgMin,
+    ReduceL2,
     ReduceLogSum,
     ReduceLogSumExp,
     ReduceMax,
@@ -143,3 +144,19 @@ def test_what_is_open_in_an_empty_tensor_opens_nothing():
     x = torch.zeros(2, 0, dtype=torch.float64)
     (y,) = ReduceSum(axes=(1,), keepdims=1).interval(Interval(x, x, x.bool()))
     assert not y.mask().any() and y.lo.tolist() == [[0.0], [0.0]]
+
+
+def test_reductions_of_integers_are_truncated_and_undefined_where_they_do_not_fit():
+    x = torch.tensor(
+        [[1, 2, 2], [-1, -1, -1], [3, 0, -4], [1 << 20, 1 << 20, 1]], dtype=torch.int32
+    )
+    held = Interval(x, x)
+    mean, product, norm = (
+        spec(axes=(1,), keepdims=0) for spec in (ReduceMean, ReduceProd, ReduceL2)
+    )
+    assert mean.torch(x).tolist()[:3] == [1, -1, 0]
+    assert mean.undefined(held).tolist() == [False, False, True, False]
+    assert product.torch(x).tolist()[:3] == [4, -1, 0]
+    assert product.undefined(held).tolist() == [False, False, False, True]
+    assert norm.torch(x).tolist()[:3] == [3, 1, 5]
+    assert norm.undefined(held).tolist() == [False, False, False, True]

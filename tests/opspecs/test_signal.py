@@ -60,11 +60,13 @@ def test_one_side_has_half_of_the_points():
 
 
 def test_frames_agree_with_pytorch():
-    op = STFT(frame_step=3, onesided=1, sized=1)
+    op = STFT(frame_step=3, frame_length=8, onesided=1, sized=1)
     x, window = values(2, 17, 1), torch.hann_window(8, dtype=torch.float64)
     assert op.type_transfer(t(2, 17, 1, dtype=DType.FLOAT64), t(8))[0].shape == (2, 4, 5, 2)
     z = torch.stft(x[..., 0], 8, 3, window=window, center=False, return_complex=True)
     assert torch.allclose(op.torch(x, window), torch.view_as_real(z.transpose(1, 2)))
+    assert torch.equal(op.torch(x[..., 0], window), op.torch(x, window))
+    assert torch.equal(op.torch(x), op.torch(x, torch.ones_like(window)))
 
 
 def test_absolute_terms_bound_the_transform():

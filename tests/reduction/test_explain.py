@@ -92,6 +92,21 @@ def test_how_all_elements_differ():
     assert consistent(made, {"y": np.array([1, -1, 0])}) == []
 
 
+def test_operators_that_are_left_out():
+    op, x = REGISTRY.get("Transpose"), np.arange(24.0).reshape(2, 3, 4)
+    types = {"x": TensorType(DType.FLOAT64, x.shape)}
+    nodes = [Node(op(perm=(1, 2, 0)), ("x",), ("y",)), Node(op(perm=(0, 2, 1)), ("y",), ("z",))]
+    for node in nodes:
+        (types[node.outputs[0]],) = node.op.type_transfer(types[node.inputs[0]])
+    graph = Graph({n: Value(n, t) for n, t in types.items()}, nodes, ["x"], [], ["z"])
+    made, y = Subject(graph, {"x": x}), x.transpose(1, 2, 0)
+    assert consistent(made, {"z": x}) == ["Transpose returns input 0 of the Transpose before it"]
+    assert consistent(made, {"z": y}) == [
+        "Transpose returns input 0",
+        "Transpose returns its result transposed",
+    ]
+
+
 def test_an_attribute_that_decides_on_the_shape():
     made = subject("ReduceMax", X, axes=(1,), keepdims=0)
     assert "ReduceMax ignores keepdims" in consistent(made, {"y": X.max(1, keepdims=True)})

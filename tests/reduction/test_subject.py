@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node, Value
@@ -44,3 +45,20 @@ def test_a_body_comes_out_of_a_loop_with_what_it_reads():
     np.testing.assert_array_equal(made.values[made.graph.outputs[0]], [4, 4, 4])
     state, part = (applied(subject, [last]).params[f"y_{i}"] for i in range(2))
     np.testing.assert_array_equal([state, part], [[4, 4, 4], [0, 1, 2]])
+
+
+def test_indices_may_be_computed_if_they_are_in_range():
+    registry = OpRegistry.load()
+    x, indices = TensorType(DType.FLOAT32, (4,)), TensorType(DType.INT64, (4,))
+    counted = registry.get("Range").from_json(
+        {"dtype": {"dtype": "int64"}, "axis": 0, "start": 0, "delta": 1, "source": "computed"}
+    )
+    gathered = registry.get("Gather").from_json({"axis": 0})
+    values = {n: Value(n, t) for n, t in {"x": x, "i": indices, "y": x}.items()}
+    nodes = [Node(counted, ("x",), ("i",)), Node(gathered, ("x", "i"), ("y",))]
+    graph = Graph(values, nodes, ["x"], [], ["y"])
+    given = {"x": np.arange(4, dtype=np.float32)}
+    np.testing.assert_array_equal(Subject(graph, given, "direct").values["y"], given["x"])
+    counted.start = 1
+    with pytest.raises(Inapplicable):
+        _ = Subject(graph, given, "direct").values

@@ -84,6 +84,7 @@ def test_the_script_runs_every_size(finding, tmp_path, registry):
     assert "y is float32[2, 3]" in run.stdout
 
 
+@pytest.mark.slow
 def test_a_failure_of_the_second_run_is_shown_by_one_program_for_all_sizes(tmp_path):
     registry = BackendRegistry.discover([REMEMBERING])
     spec = registry.parse("remembering")

@@ -1,11 +1,13 @@
 """The other end of a sandbox."""
 
+import mmap
 import os
 from dataclasses import dataclass
 
 import numpy as np
 from hostile import Misbehave
 
+from nnfuzz.sandbox import worker
 from nnfuzz.sandbox.job import Job, Service, does
 from nnfuzz.sandbox.sandbox import (
     DeathKind,
@@ -13,6 +15,7 @@ from nnfuzz.sandbox.sandbox import (
     Sandbox,
     WorkerFault,
 )
+from nnfuzz.sandbox.worker import private_bytes
 from tests.sandbox.conftest import SERVICE
 from tests.sandbox.test_sandbox import fine
 
@@ -74,3 +77,14 @@ class Dice(Service):
         import tempfile
 
         return Thrown(random.random(), np.random.random(), tempfile.gettempdir(), os.getcwd())
+
+
+def test_memory_that_is_shared_counts_once_it_is_much(monkeypatch):
+    """It is no file's, and the system has no other place for it."""
+    before = private_bytes(os.getpid())
+    size = 16 << 20
+    with mmap.mmap(-1, size) as shared:
+        shared[::4096] = bytes(len(range(0, size, 4096)))
+        assert private_bytes(os.getpid()) - before < size // 2
+        monkeypatch.setattr(worker, "SHARED_BYTES", 1 << 20)
+        assert private_bytes(os.getpid()) - before >= size

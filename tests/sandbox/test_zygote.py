@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from nnfuzz.sandbox.zygote import remove_tree
+
 SERVICES = Path(__file__).parents[1] / "backend"
 SCRIPT = """
 import signal, sys
@@ -91,3 +93,21 @@ def test_ctrl_c_reaches_the_campaign_alone(campaign):
     assert process.wait() == 0
     assert wait_until_gone(5.0) == set()
     assert not any(scratch.exists() for scratch in scratches)
+
+
+def test_folders_that_are_deep_or_locked_are_removed(tmp_path):
+    """Python's own removal ends in a recursion."""
+    deep, locked = tmp_path / "deep", tmp_path / "locked"
+    (locked / "inner").mkdir(parents=True)
+    locked.chmod(0)
+    deep.mkdir()
+    place = os.open(deep, os.O_RDONLY)
+    for _ in range(1100):
+        os.mkdir("d", dir_fd=place)
+        inner = os.open("d", os.O_RDONLY, dir_fd=place)
+        os.close(place)
+        place = inner
+    os.close(place)
+    for folder in (deep, locked):
+        remove_tree(folder)
+        assert not folder.exists()

@@ -132,6 +132,7 @@ MIXED = replace(CONFIG, refused=("direct:Relu(float32)->float32", "Neg(int8)->in
 )
 
 
+@pytest.mark.slow
 def test_exporters_take_turns_by_index():
     producer = Producer(3, MIXED)
     found = [case for case in map(producer.produce, range(20)) if isinstance(case, TestCase)]

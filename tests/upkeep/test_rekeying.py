@@ -118,6 +118,7 @@ def test_what_older_rules_did_not_tell_apart_is_parted(today, tmp_path, monkeypa
     assert "become findings when they occur again" in notes[0]
 
 
+@pytest.mark.slow
 def test_mismatches_follow_the_folder_of_their_finding(tmp_path, monkeypatch):
     wanted = campaign(tmp_path / "today", 12, "lying", "liar")
     with monkeypatch.context() as patch:

@@ -76,6 +76,7 @@ def test_a_release_that_failed_is_left_alone_for_a_day(year, monkeypatch):
     assert found.next(["1.0"]).id == "1.1"
 
 
+@pytest.mark.slow
 def test_a_wheel_of_ones_own_is_built_and_runs_whatever_its_version(year, tmp_path):
     wheels = tmp_path / "dist"
     wheels.mkdir()

@@ -70,11 +70,13 @@ def mine(
         known = known_structures(out)
     except Unreadable as error:
         raise UsageError(str(error)) from error
-    if not any(source.models or source.scripts or source.backend_tests for source in read):
+    if not any(s.models or s.scripts or s.backend_tests or s.problems for s in read):
         raise UsageError(f"{', '.join(sources)}: no ONNX model and no Python file is there")
     spec = registry.parse(backend) if backend else None
     request = MiningRequest(read, nodes, most, python, backend=spec)
     mined = Miner(request, registry, tell, steps).mine(known)
+    if mined.problems and not mined.models:
+        raise UsageError("none of the files can be used")
     with writing(out):
         write_patterns(mined.patterns, out)
     there = f", {len(known)} structures were there" if known else ""

@@ -50,6 +50,10 @@ class MatMulProduct(IntegerProduct):
     def product_shape(self, a, b):
         return product_shape(a.shape, b.shape)
 
+    def lists(self, a, b):
+        """The product of two vectors is a scalar, to which a vector would add an axis."""
+        return a.rank > 1 or b.rank > 1
+
     def right_shape(self, draw, a):
         return right_factor(draw, a.shape)
 
@@ -62,8 +66,7 @@ class MatMulProduct(IntegerProduct):
 
     def param_shape(self, role, a, b):
         if role != "q" or not self.columns or b.rank == 1 or a.rank == 1 < b.rank - 1:
-            # The product of two vectors is a scalar, to which a vector would add an axis.
-            return () if a.rank == b.rank == 1 else self.single
+            return self.single if self.lists(a, b) else ()
         return b.shape[-1:] if b.rank == 2 else (*b.shape[:-2], 1, b.shape[-1])
 
     def on_operand(self, role, param, operand):

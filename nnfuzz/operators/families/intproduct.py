@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Bool, Int
 from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.attributed import Fields, Types
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.families.quantized import (
@@ -56,6 +57,19 @@ class IntegerProduct(OpSpec):
         """Options of `listed`: where the parameters of a are given, as they have it."""
         params = self.by_role("p", types)
         return (int(params[0].rank > 0),) if params else (0, 0, 0, 1)
+
+    @classmethod
+    def from_onnx(cls, fields: Fields, takes: Types, gives: Types) -> Self:
+        pairs = [(r, t) for r, t in zip(cls.roles, takes) if r in "pq" and t.rank]
+        listed = int(any(t.shape == (1,) for _, t in pairs))
+        several = int(any(r == "q" and t.shape != (1,) for r, t in pairs))
+        mine = {"listed": listed, "channels": several, "columns": several}
+        sized = {"sized": int("kernel_shape" in fields)}
+        return super().from_onnx({**fields, **mine, **sized}, takes, gives)
+
+    def lists(self, a: TensorType, b: TensorType) -> bool:
+        """Whether a vector of one element may stand for a scalar."""
+        return True
 
     @property
     def single(self) -> Shape:
@@ -105,6 +119,12 @@ class IntegerProduct(OpSpec):
             for value in self.by_role("y", values)
         ]
 
+    def _is_single(self, shape: Shape) -> bool:
+        """Whether a parameter of that shape is one for all."""
+        if not self.listed:
+            return not shape
+        return len(shape) == 1 and shape[0].__class__ is int and shape[0] == 1
+
     def by_role(self, role: str, values: Sequence[Any]) -> list[Any]:
         return [v for r, v in zip(self.roles, values) if r == role]
 
@@ -117,6 +137,8 @@ class IntegerProduct(OpSpec):
         for role, param in zip(self.roles, inputs):
             if role not in "ab":
                 shape = self.param_shape(role, a, b)
+                if self._is_single(shape) and param.rank < 2 and self.lists(a, b):
+                    shape = (1,) * param.rank
                 yield param.rank == len(shape)
                 for have, want in zip(param.shape, shape):
                     yield have == want

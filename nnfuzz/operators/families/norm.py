@@ -188,9 +188,7 @@ class Standardised(Normalization):
         return [affine(centred_interval(x, self.over(x.lo.dim()), self.eps), *near)]
 
     def domain(self, x, *vectors):
-        """Sums of squares must stay finite."""
-        count = math.prod(x.shape[a] for a in self.over(x.dim()))
-        return [x.abs() - math.sqrt(largest(x) / (8 * count))]
+        return squares_fit(x, self.over(x.dim()))
 
     def radius(self, u, y, x, scale, *bias):
         shifted = shifted_radius(u, y, self.spread(bias[0], x)) if bias else 0.0
@@ -271,28 +269,109 @@ def centred_radius(
     root, reciprocal, difference and two products are rounded. The factor
     scale / sqrt(variance + eps) may come first, and be flushed.
     """
+    d, s = centred(x, axes, eps)
+    mean = x.mean(axes, keepdim=True)
+    shift = mean_radius(u, x, axes, mean)
+    least, root = _least_root(u, x, axes, eps)
+    moved = shift + 3 * min(u, SINGLE) * (x.abs() + mean.abs())
+    factor = scale.abs() if isinstance(scale, torch.Tensor) else abs(scale)
+    rounding = factor * (moved / least + d.abs() * (root / (s * least) + 5 * u / s))
+    return rounding + flushed(u, factor / s, d)
+
+
+def variance_radius(u: float, x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """Rounding error of the variance; see `centred_radius`."""
     count = 1
     for axis in axes:
         count *= x.shape[axis]
     narrow = min(u, SINGLE)
-    d, s = centred(x, axes, eps)
     mean = x.mean(axes, keepdim=True)
+    d = x - mean
     shift = mean_radius(u, x, axes, mean)
     fine = shift if u == narrow else mean_radius(narrow, x, axes, mean)
     mean = mean.abs()
-    spread = (s * s - eps).clamp(min=0)
+    spread = (d * d).mean(axes, keepdim=True)
     square = spread + mean * mean
     added = largest_first(d * d / count, axes, spread)
     twice = _grown(1, u) * (added * (1 + _grown(count, u)) + 5 * spread) + 2 * shift * shift
     raw = largest_first(x * x / count, axes, square)
     once = narrow * (raw * (1 + _grown(count, narrow)) + 6 * square) + (2 * mean + fine) * fine
-    off = torch.maximum(twice, once) + underflow(u)
+    return torch.maximum(twice, once) + underflow(u)
+
+
+def _least_root(u: float, x: Tensor, axes: tuple[int, ...], eps: float) -> tuple[Tensor, Tensor]:
+    """The least sqrt(variance + eps) of a correct implementation, and by how much it is off."""
+    s, off = centred(x, axes, eps)[1], variance_radius(u, x, axes)
     least = (s * s - off).clamp(min=eps * 0.5).sqrt()
-    root = torch.minimum(off / (s + least), off.sqrt())
-    moved = shift + 3 * narrow * (x.abs() + mean)
-    factor = scale.abs() if isinstance(scale, torch.Tensor) else abs(scale)
-    rounding = factor * (moved / least + d.abs() * (root / (s * least) + 5 * u / s))
-    return rounding + flushed(u, factor / s, d)
+    return least, torch.minimum(off / (s + least), off.sqrt())
+
+
+class InverseDeviation(OpSpec):
+    """1 / sqrt(variance + epsilon) over axes, which are kept as size 1."""
+
+    name = "InverseDeviation"
+
+    def __init__(self, axes: tuple[int, ...], eps: float) -> None:
+        self.axes, self.eps = axes, eps
+
+    def torch(self, x):
+        return 1 / centred(x, self.axes, self.eps)[1]
+
+    def domain(self, x):
+        return squares_fit(x, self.axes)
+
+    def interval(self, x):
+        near, far = deviations(x, self.axes)
+        least, most = (1 / (v * v + self.eps).sqrt() for v in (far, near))
+        return [Interval(least, most, masked_along(x, self.axes))]
+
+    def radius(self, u, y, x):
+        least, root = _least_root(u, x, self.axes, self.eps)
+        return y * (root / least + 5 * u)
+
+
+class Variance(OpSpec):
+    """The variance over axes, which are kept as size 1."""
+
+    name = "Variance"
+    within = (0.0, math.inf)
+
+    def __init__(self, axes: tuple[int, ...]) -> None:
+        self.axes = axes
+
+    def torch(self, x):
+        d = x - x.mean(self.axes, keepdim=True)
+        return (d * d).mean(self.axes, keepdim=True)
+
+    def domain(self, x):
+        return squares_fit(x, self.axes)
+
+    def interval(self, x):
+        near, far = deviations(x, self.axes)
+        return [Interval(near * near, far * far, masked_along(x, self.axes))]
+
+    def radius(self, u, y, x):
+        return variance_radius(u, x, self.axes)
+
+
+def squares_fit(x: Tensor, axes: Sequence[int]) -> list[Tensor]:
+    """Domain terms: sums of squares over the axes stay finite."""
+    count = math.prod(x.shape[a] for a in axes)
+    return [x.abs() - math.sqrt(largest(x) / (8 * count))]
+
+
+def deviations(x: Interval, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """Bounds of the standard deviation, a norm, which moves by the root mean square of the radii at
+    most."""
+    centre, r = (x.lo + x.hi) * 0.5, (x.hi - x.lo) * 0.5
+    s = centred(centre, axes, 0.0)[1]
+    moved = (r * r).mean(axes, keepdim=True).sqrt() + 2.0**-50 * s
+    return (s - moved).clamp(min=0), s + moved
+
+
+def masked_along(x: Interval, axes: Sequence[int]) -> Tensor | None:
+    """The mask of what depends on a masked element along axes, which are kept as size 1."""
+    return None if x.any is None else x.any.byte().amax(tuple(axes), keepdim=True).bool()
 
 
 def shifted_radius(u: float, y: Tensor, bias: Tensor | float) -> Tensor:

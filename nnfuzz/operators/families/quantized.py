@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ import torch
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.expr import Bool, Int
 from nnfuzz.ir.types import TensorType
+from nnfuzz.operators.attributed import Fields, Types
 from nnfuzz.operators.attributes import Choice
 from nnfuzz.operators.carriers import rounded
 from nnfuzz.operators.draw import Draw
@@ -126,19 +127,51 @@ def _axis(draw: Draw, op: Any, first: TensorType, *params: TensorType) -> int | 
     return signed(draw, [draw.integer(0, first.rank - 1)], first.rank)[0]
 
 
+def _unread(draw: Draw, op: Any, first: TensorType, *params: TensorType) -> int | None:
+    if op.axis is not None or not first.rank or draw.chance(0.7):
+        return None
+    return draw.integer(-first.rank, first.rank - 1)
+
+
 class Scaled(OpSpec):
     """A tensor, its scale and maybe its zero point: one for all, or one per index of an axis."""
 
     axis: Any = Choice(by=_axis)
     """None for a scale of rank 0."""
+    unread: Any = Choice(by=_unread, default=None)
+    """The axis that a model states beside a scale for all, where it means nothing."""
+    listed: Any = Choice(by=lambda *_: 0, default=0)
+    """Whether a scale for all is a vector of one element, as models of others have it; by the words
+    of the standard, it would be one per index of an axis."""
+
+    @classmethod
+    def from_onnx(cls, fields: Fields, takes: Types, gives: Types) -> Self:
+        x, scale = takes[:2]
+        axis = fields.get("axis", 1)
+        there = -x.rank <= axis < x.rank
+        single = not scale.rank or (scale.shape == (1,) and not (there and x.shape[axis] == 1))
+        precision = next((d for d in DType if d.onnx == fields.get("precision")), None)
+        mine = {
+            "axis": None if single else axis,
+            "unread": axis if single and there and axis != 1 else None,
+            "listed": int(single and scale.rank > 0),
+            "to": gives[0].dtype,
+            "typed": int(bool(fields.get("output_dtype"))),
+            "precision": precision,
+        }
+        return super().from_onnx({**fields, **mine}, takes, gives)
 
     def scale_shape(self, x: TensorType) -> tuple[Int, ...]:
         """The shape of scale and zero point."""
-        return () if self.axis is None else (x.shape[self.axis],)
+        return (1,) * self.listed if self.axis is None else (x.shape[self.axis],)
 
     @per_input
     def requires(self, x: TensorType, *params: TensorType) -> Iterator[Bool]:
         yield self.axis is None or -x.rank <= self.axis < x.rank
+        if self.unread is not None:
+            yield self.axis is None
+            yield -x.rank <= self.unread < x.rank
+        yield not self.listed or self.axis is None
         for param in params:
             shape = self.scale_shape(x)
             yield param.rank == len(shape)
@@ -154,12 +187,13 @@ class Scaled(OpSpec):
 
     def layout(self) -> dict[str, Any]:
         """The attributes of ONNX that say how scales are spread."""
-        return {"axis": self.axis, "block_size": getattr(self, "block_size", None)}
+        axis = self.unread if self.axis is None else self.axis
+        return {"axis": axis, "block_size": getattr(self, "block_size", None)}
 
     def spread(self, param: Tensor, x: Tensor) -> Tensor:
         """A scale or zero point so that it broadcasts to `x`."""
         if self.axis is None:
-            return param
+            return param.reshape(()) if self.listed else param
         shape = [1] * x.dim()
         shape[self.axis] = x.shape[self.axis]
         return param.reshape(shape)

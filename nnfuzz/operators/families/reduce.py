@@ -124,6 +124,7 @@ class Reduction(Reducing):
             return emit(self.name, *values, emit.const(axes, DType.INT64), keepdims=keepdims)
         return emit(self.name, *values, axes=axes, keepdims=keepdims)
 
+    @per_input
     def undefined(self, *intervals: Interval) -> Tensor | None:
         """Integer sums that may overflow: ONNX is silent, and ONNX Runtime saturates."""
         import torch

@@ -137,9 +137,10 @@ class Averaging(Summing):
 
     def domain(self, *tensors: Tensor) -> list[Tensor]:
         """The sum in the numerator must stay finite."""
-        if moderate(self.terms(*tensors) ** 2, tensors, largest(tensors[0])):
+        x = tensors[0]
+        if not x.is_floating_point() or moderate(self.terms(*tensors) ** 2, tensors, largest(x)):
             return []
-        return [self.absolute(*tensors) - largest(tensors[0]) / (2 * self.terms(*tensors))]
+        return [self.absolute(*tensors) - largest(x) / (2 * self.terms(*tensors))]
 
     def radius(self, u: float, y: Tensor, *xs: Tensor) -> Tensor | float:
         count = self.terms(*xs)

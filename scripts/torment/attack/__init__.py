@@ -23,12 +23,15 @@ machine."""
 
 @dataclass(frozen=True)
 class Surface:
-    """A surface of attacks. share: its attacks in a run, relative to the other surfaces."""
+    """A surface of attacks. share: its attacks in a run, relative to the other surfaces. seconds:
+    time limit of an attack.
+    """
 
     name: str
     share: float
     open: Callable[[], AbstractContextManager[Attack]]
     about: str
+    seconds: float = 0.0
 
 
 @dataclass
@@ -53,7 +56,8 @@ def run(
     begun = time.monotonic()
     with surface.open() as attack:
         for number in range(first, first + count):
-            problem = one(attack, random.Random(f"{seed}/{surface.name}/{number}"))
+            rng = random.Random(f"{seed}/{surface.name}/{number}")
+            problem = one(attack, rng, surface.seconds or None)
             tally.attacks += 1
             tally.seconds = time.monotonic() - begun
             if problem:
@@ -86,7 +90,10 @@ def limited(seconds: float) -> Iterator[None]:
 
 def surfaces() -> dict[str, Surface]:
     """The surfaces by name, in the order in which they run."""
-    from scripts.torment.attack import folders, frames, programs, workers
+    from scripts.torment.attack import folders, frames, mining, programs, workers
 
-    found = (*frames.SURFACES, *workers.SURFACES, *folders.SURFACES, *programs.SURFACES)
+    found = (
+        *(*frames.SURFACES, *workers.SURFACES, *folders.SURFACES, *programs.SURFACES),
+        *mining.SURFACES,
+    )
     return {surface.name: surface for surface in found}

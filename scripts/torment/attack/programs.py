@@ -33,15 +33,17 @@ MEMORY_BYTES = 1 << 30
 _PRINTED = 1 << 24  # bytes that are read of what a command prints
 
 
-def program(folder: Path, *arguments: object) -> tuple[int, str, str]:
+def program(
+    folder: Path, *arguments: object, cpu_seconds: int = CPU_SECONDS
+) -> tuple[int, str, str]:
     """Exit code, stdout and stderr of `nnfuzz ARGUMENTS` in a process of its own.
 
-    folder: for its temporary files.
+    folder: for its temporary files. cpu_seconds: computing time of each of its processes.
     """
     with open(os.memfd_create("out"), "rb") as out, open(os.memfd_create("err"), "rb") as err:
         pid = os.fork()
         if not pid:
-            _become(folder, list(map(str, arguments)), out.fileno(), err.fileno())
+            _become(folder, list(map(str, arguments)), out.fileno(), err.fileno(), cpu_seconds)
         try:
             _, status = os.waitpid(pid, 0)
         except BaseException:  # it has taken too long
@@ -52,7 +54,7 @@ def program(folder: Path, *arguments: object) -> tuple[int, str, str]:
         return os.waitstatus_to_exitcode(status), *texts
 
 
-def _become(folder: Path, arguments: list[str], out: int, err: int) -> None:
+def _become(folder: Path, arguments: list[str], out: int, err: int, cpu_seconds: int) -> None:
     """Replaces this process by the command; never returns."""
     code: object = 70
     try:
@@ -61,7 +63,7 @@ def _become(folder: Path, arguments: list[str], out: int, err: int) -> None:
         from nnfuzz.cli.main import main
 
         tempfile.tempdir = str(folder)
-        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 1))
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
         limits.MEMORY_BYTES = MEMORY_BYTES  # type: ignore[misc]
         os.dup2(out, 1)
         os.dup2(err, 2)

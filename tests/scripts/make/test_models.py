@@ -18,6 +18,7 @@ def archive(tmp_path_factory):
     return out / "nnfuzz-models-7.tar.gz"
 
 
+@pytest.mark.slow
 def test_the_archive_holds_whole_tests_and_the_table(archive, tmp_path):
     with tarfile.open(archive) as tar:
         tar.extractall(tmp_path, filter="data")
@@ -32,6 +33,7 @@ def test_the_archive_holds_whole_tests_and_the_table(archive, tmp_path):
     }
 
 
+@pytest.mark.slow
 def test_packing_again_gives_the_same_bytes(archive, tmp_path):
     with tarfile.open(archive) as tar:
         tar.extractall(tmp_path, filter="data")

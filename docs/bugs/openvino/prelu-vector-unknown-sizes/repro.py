@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""openvino: PRelu: Eltwise shape infer input shapes dim index: N mismatch (RuntimeError in execute, dynamic only)
+
+Needs openvino 2026.4.1-22982-e213a147257-releases/2026/4, onnx, numpy; no other file.
+
+    python repro.py [LEVEL]        levels: O0, O3, dynamic; default: dynamic
+
+Exit code 1 while it reproduces, 0 once it is fixed, 125 where it cannot run.
+"""
+
+from __future__ import annotations
+
+import sys
+
+try:
+    import numpy as np
+    from onnx import parser
+except ImportError as error:
+    print(f"cannot run: {error}")
+    sys.exit(125)
+
+MODEL = """
+<
+   ir_version: 4,
+   opset_import: ["" : 8],
+   producer_name: "nnfuzz"
+>
+nnfuzz (float[1,3,2] p2, float[2] p3) => (float[1,3,2] p0) {
+   [PRelu_1] p0 = PRelu (p2, p3)
+}"""
+INPUTS = {
+    'p2': np.array([[[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]]], 'float32'),
+    'p3': np.array([0.0, 0.0], 'float32'),
+}
+
+
+def run(model, inputs, level):
+    import numpy as np
+    import onnx
+    import openvino as ov
+    from onnx import numpy_helper
+
+    config = {**{'INFERENCE_PRECISION_HINT': 'f32', 'DYNAMIC_QUANTIZATION_GROUP_SIZE': 0, 'KV_CACHE_PRECISION': 'f32', 'INFERENCE_NUM_THREADS': 1, 'NUM_STREAMS': 1}, **{'O0': {'LP_TRANSFORMS_MODE': False, 'SNIPPETS_MODE': 'DISABLE'}, 'O3': {}, 'dynamic': {}, 'streams': {'INFERENCE_NUM_THREADS': 2, 'NUM_STREAMS': 2}, 'cached': {}}[level]}
+    core = ov.Core()
+    graph = core.read_model(model)
+    if level == "dynamic":
+        graph.reshape({p: ov.PartialShape([-1] * len(p.partial_shape)) for p in graph.inputs})
+    compiled = core.compile_model(graph, "CPU", config)
+    if level == "cached":
+        compiled = core.import_model(compiled.export_model(), "CPU", config)
+    requests = [compiled.create_infer_request() for _ in range({'streams': 4}.get(level, 1))]
+    for request in requests:
+        for port in request.model_inputs:  # an input that is not used is none
+            (name,) = port.names & inputs.keys()
+            raw = np.frombuffer(numpy_helper.from_array(inputs[name]).raw_data, np.uint8)
+            tensor = ov.Tensor(port.element_type, inputs[name].shape)
+            tensor.data.reshape(-1).view(np.uint8)[:] = raw
+            request.set_tensor(name, tensor)
+        request.start_async()
+    for request in requests:
+        request.wait()
+    outputs = {}
+    proto = onnx.load(model) if isinstance(model, str) else onnx.load_model_from_string(model)
+    for value in proto.graph.output:
+        tensor = request.get_tensor(value.name)
+        type_ = value.type.tensor_type.elem_type
+        packed = onnx.TensorProto(data_type=type_, dims=list(tensor.shape))
+        packed.raw_data = tensor.data.tobytes()
+        outputs[value.name] = numpy_helper.to_array(packed)
+    return outputs
+
+
+def load():
+    return parser.parse_model(MODEL).SerializeToString(), INPUTS
+
+
+def main(level):
+    print(('Expected: the model compiles and runs. Seen at dynamic, stage execute: RuntimeError: '
+ 'Exception from src/inference/src/cpp/infer_request.cpp:246:\n'
+ 'Exception from src/bindings/python/src/pyopenvino/core/infer_request.hpp:55:\n'
+ 'Caught exception: Exception from src/plugins/intel_cpu/src/node.cpp:794:\n'
+ "[CPU] PRelu node with name 'p0' Check 'input_shape[j] == 1' failed at "
+ 'src/plugins/intel_cpu/src/shape_inference/custom/eltwise.cpp:52:\n'
+ 'Eltwise shape infer input shapes dim index: 1 mismatch\n'
+ '\n'
+ '\n'
+ '\n'), flush=True)
+    try:
+        model, inputs = load()
+    except Exception as error:
+        print(f"{level}: cannot run: {type(error).__name__}: {error}")
+        return 125
+    try:
+        run(model, inputs, level)
+    except (ImportError, AttributeError) as error:
+        print(f"{level}: cannot run: {type(error).__name__}: {error}")
+        return 125
+    except Exception as error:
+        print(f"{level}: {type(error).__module__}.{type(error).__qualname__}: {error}")
+        return 1
+    print(f"{level}: the model compiles and runs")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else 'dynamic'))
