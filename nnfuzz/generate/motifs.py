@@ -111,9 +111,14 @@ def plant(
         if not writer.missed:
             raise
         return None  # The motif goes on with a shape or a number of outputs that it does not know.
-    if not writer.missed and writer.draw.chance(READ):
-        writer.read()
     return writer.missed
+
+
+def read_last(catalog: Catalog, growth: Growth) -> None:
+    """Now and then puts an operator behind the last value of the graph, where one fits."""
+    writer = MotifWriter(catalog, growth, room=SPARE)
+    if writer.draw.chance(READ):
+        writer.read()
 
 
 class MotifWriter:

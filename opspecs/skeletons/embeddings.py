@@ -71,7 +71,7 @@ def token_embedding(m, ids):
     m("MatMul", layer_norm(m, y), m("Transpose", table, perm=(1, 0)))
 
 
-@skeleton(size=10, begin=tokens, dtypes=IDS)
+@skeleton(size=14, begin=tokens, dtypes=IDS)
 def stored_embedding(m, ids):
     """Rows of a table that is stored in integers, for all or for each row a scale, scaled and
     normalised."""

@@ -43,7 +43,7 @@ from nnfuzz.backend.target import DIRECT
 from nnfuzz.base.threads import one_thread
 from nnfuzz.cli.progress import Silent
 from nnfuzz.library.diversity import PLAIN_OPSET
-from nnfuzz.library.settings import DEFAULT_PIPELINES, make_config
+from nnfuzz.library.settings import DEFAULT_PIPELINES, DEFAULT_SKELETONS, make_config
 from nnfuzz.library.support import unsupported
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.observer import Observer
@@ -62,7 +62,7 @@ Made by `python -m scripts.check.passes --page docs/PASSES.md FILE.json...`; do 
 
 An optimiser is tested by the models that its passes change. These are the passes that each compiler
 itself names in its log or trace, counted over models as a campaign makes them by default (one model
-in ten has a skeleton, one in ten is a quantised twin). To count again:
+in five has a skeleton, one in ten is a quantised twin), of direct emission alone. To count again:
 
     python -m scripts.check.passes --backend onnxruntime --models 3000 --seed 90 --json counts.json
 
@@ -138,7 +138,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--models", type=int, default=600)
     parser.add_argument("--start", type=int, default=0, help="the first index")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--skeletons", type=float, default=0.1, help="share of the models")
+    parser.add_argument(
+        "--skeletons", type=float, default=DEFAULT_SKELETONS, help="share of the models"
+    )
     parser.add_argument("--quantize", type=float, default=0.1, help="share of the models")
     parser.add_argument("--enough", type=int, default=5, help="models of a rule that are counted")
     parser.add_argument("--json", type=Path, help="file that collects the counts of several runs")
