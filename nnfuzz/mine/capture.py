@@ -195,9 +195,9 @@ class _Collection:
 
 
 def _line(error: BaseException) -> str:
-    """The class of an error, and its message."""
+    """The class of an error, and its message if it has one."""
     about = described_error(error)
-    return f"{about['error_type']}: {about['message']}"
+    return ": ".join(filter(None, (about["error_type"], about["message"])))
 
 
 # -- what is not installed --------------------------------------------------------------------

@@ -344,7 +344,7 @@ def wrong_lines(files: Mapping[str, bool | None], err: str) -> Iterator[str]:
 
 def unclear(line: str, name: str) -> bool:
     reason = line.partition(name)[2] or line
-    return len(line) > LINE or len(reason) < 10 or "worker ended" in line
+    return len(line) > LINE or len(reason) < 8 or "worker ended" in line
 
 
 def wrong_patterns(files: Mapping[str, bool | None], out: Path) -> Iterator[str]:
@@ -380,7 +380,7 @@ def remaining() -> list[str]:
 def _marked() -> Iterator[str]:
     for place in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if f"{MARK}=".encode() in (place / "environ").read_bytes():
+            if f"{MARK}={os.environ[MARK]}\0".encode() in (place / "environ").read_bytes():
                 yield (place / "cmdline").read_text().replace("\0", " ")[:200]
 
 
