@@ -71,6 +71,11 @@ def legal_opsets(spec: type[OpSpec], signature: SignatureTypes) -> list[int]:
     return [o for o in opsets if _judged(spec, o)[key]]  # type: ignore[arg-type]
 
 
+def legal_before(spec: type[OpSpec], signature: SignatureTypes, opset: int) -> bool:
+    """Whether some instances of a signature have a valid model at an opset before WHOLE."""
+    return _judged(spec, opset)[signature_key(spec, *signature)]  # type: ignore[arg-type]
+
+
 @cache
 def _judged(
     spec: type[OpSpec],

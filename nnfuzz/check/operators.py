@@ -24,15 +24,20 @@ from nnfuzz.check import instances as draws
 from nnfuzz.check import reference_implementations as references
 from nnfuzz.check.agreement import Expected, numeric_faults
 from nnfuzz.check.instances import OpInstance, SignatureTypes
-from nnfuzz.check.legality import legal_opsets
+from nnfuzz.check.legality import legal_before, legal_opsets
 from nnfuzz.check.report import CheckReport
 from nnfuzz.check.runtimes import REFERENCE, Runtime, Unavailable
 from nnfuzz.ir.types import TensorType
+from nnfuzz.materialize.emit import OPSETS
+from nnfuzz.materialize.errors import MaterializeError, OpsetError
+from nnfuzz.materialize.older import WHOLE, NotWritten
 from nnfuzz.operators.draw import Draw
 from nnfuzz.operators.operator import ConstraintError, OpSpec
 from nnfuzz.operators.waiver import NONE, Waivers
 
 RANKS = 6
+OLD = 0.3
+"""Share of the models at an opset before WHOLE, where an operator has one there."""
 
 
 def check_operator(
@@ -82,6 +87,12 @@ class _Check:
         self.report = CheckReport(spec.name)
         self.legal: list[int] = []
         """Opsets at which ONNX admits the signature at hand."""
+        self.dice = random.Random(spec.name)
+        """Decides which models are old, so that the instances do not depend on it."""
+        self.old = self.dice.randrange(OPSETS[0], WHOLE)
+        """The opset before WHOLE at which the operator is asked."""
+        self.legal_old = False
+        """Whether ONNX admits the signature at hand there."""
 
     def run(self) -> CheckReport:
         start = time.perf_counter()
@@ -95,6 +106,7 @@ class _Check:
         ):
             for signature in self.dealt(count):
                 self.legal = legal_opsets(self.spec, signature)
+                self.legal_old = legal_before(self.spec, signature, self.old)
                 self.guarded(name, check, signature)
         self.report.seconds = time.perf_counter() - start
         return self.report
@@ -204,6 +216,12 @@ class _Check:
             return
         opset = self.draw.choice(opsets)
         model = references.one_node(instance, outputs, opset)
+        if (
+            self.legal_old
+            and self.draw.chance(OLD)
+            and (old := self.model_before(instance, outputs))
+        ):
+            opset, model = self.old, old
         try:
             inferred = references.inferred_types(model)
         except references.RejectedByOnnx as error:
@@ -216,6 +234,20 @@ class _Check:
         self.report.unconfirmed += confirmed is None
         if confirmed is False:
             self.report.problem(f"{instance}, opset {opset}: {text}")
+
+    def model_before(self, instance: OpInstance, outputs: Sequence[TensorType]) -> Any:
+        """Now and then the model of an instance at the old opset; None if there is none, since
+        generation leaves out what cannot be written there."""
+        if not self.legal_old or self.dice.random() > OLD:
+            return None
+        if instance.op.refusal(DIRECT, self.old, *instance.types):
+            return None
+        try:
+            model = references.one_node(instance, outputs, self.old)
+            references.inferred_types(model)
+        except (MaterializeError, OpsetError, NotWritten, references.RejectedByOnnx):
+            return None
+        return model
 
     def values_agree(
         self, instance: OpInstance, arrays: references.Arrays, model: Any, opset: int

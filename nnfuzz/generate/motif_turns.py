@@ -30,7 +30,7 @@ from nnfuzz.operators.motif import MISSED, Motif
 CYCLE = 10
 """Length of the cycle of test cases in which some have turns; none of these begins with a coverage
 target (nnfuzz.generate.coverage_target)."""
-MISSES, WRITTEN, MINED = (0, 4, 7), (5,), (2, 9)
+MISSES, WRITTEN, MINED = (0, 4, 7), (5, 9), (2,)
 """The positions in the cycle of near misses of motifs that are written by hand, of these motifs as
 they are, and of mined motifs."""
 ALTERNATIVES = 2

@@ -51,6 +51,11 @@ STYLES = ("scalar", "scalar", "scalar", "one", "rank")
 """Shapes of a constant: rank 0, rank 1, or the rank of the other operand."""
 ONE_STYLE = 0.8
 """Probability that all constants of a motif have shapes of one style, as one exporter writes."""
+READ = 0.5
+"""Probability that a node reads the last value of a pattern that stands in the graph as it is:
+optimisers leave alone what the model returns."""
+READERS = ("Relu", "Tanh", "Abs", "Neg", "Not", "Identity")
+"""Operators that may read it, one of them for each dtype."""
 USUAL = 0.8
 """Probability that all nodes of a skeleton are spelled as exporters spell them."""
 TWICE = 0.3
@@ -107,6 +112,13 @@ def plant(
             raise
         return None  # The motif goes on with a shape or a number of outputs that it does not know.
     return writer.missed
+
+
+def read_last(catalog: Catalog, growth: Growth) -> None:
+    """Now and then puts an operator behind the last value of the graph, where one fits."""
+    writer = MotifWriter(catalog, growth, room=SPARE)
+    if writer.draw.chance(READ):
+        writer.read()
 
 
 class MotifWriter:
@@ -199,6 +211,13 @@ class MotifWriter:
         if outputs is None:
             raise Misfit(f"{op}{operands} {attributes}")
         return outputs[0] if len(outputs) == 1 else outputs
+
+    def read(self) -> None:
+        """Puts an operator behind the last value, where one fits."""
+        name = self.growth.graph.nodes[-1].outputs[0]
+        for op in self.draw.shuffled(READERS):
+            if (spec := self.catalog.find(op)) and self.insert(Call(spec, (name,), {})):
+                return
 
     def _missing(self, call: Call) -> tuple[str, ...] | None:
         """The outputs of another form of the call; None where no kind fits."""

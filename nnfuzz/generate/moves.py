@@ -16,7 +16,7 @@ from nnfuzz.generate.coverage_target import CoverageTarget
 from nnfuzz.generate.growth import Growth, Mark
 from nnfuzz.generate.large import large_tensor
 from nnfuzz.generate.motif_turns import MotifTurn
-from nnfuzz.generate.motifs import EXACT, SPARE, MissingOperator, NearMiss, plant, ways
+from nnfuzz.generate.motifs import EXACT, SPARE, MissingOperator, NearMiss, plant, read_last, ways
 from nnfuzz.generate.novelty import REJECTED, Vertex, rejects, vertex
 from nnfuzz.generate.placeholder import FREE, INDEX, Placeholder, Plan, placeholders
 from nnfuzz.ir.graph import Graph
@@ -289,6 +289,8 @@ class GraphGrower:
                 self._unwritable.add(motif.name)
                 missed = None
             if missed or (missed is not None and near is EXACT):
+                if not missed:
+                    read_last(self.catalog, self.growth)
                 self.planted.append(planted_name(motif.name, missed))
                 return True
             self.growth.restore(mark)

@@ -40,7 +40,7 @@ Specs = Sequence[BackendSpec]
 DEFAULT_SECONDS = 60.0
 OLDEST_ONNX = "0"
 """The release of onnx of a compiler that names none: older than whatever came late to an opset."""
-DEFAULT_DYNAMIC, DEFAULT_SKELETONS, DEFAULT_QUANTIZE, DEFAULT_EDGES = 0.05, 0.1, 0.1, 0.1
+DEFAULT_DYNAMIC, DEFAULT_SKELETONS, DEFAULT_QUANTIZE, DEFAULT_EDGES = 0.1, 0.2, 0.1, 0.1
 DEFAULT_SPELLED, DEFAULT_FORMS, AIMED_FORMS = 0.3, 0.2, 0.3
 QUANTISERS = frozenset({"QuantizeLinear", "DynamicQuantizeLinear"})
 """Operators one of which every quantised model has."""

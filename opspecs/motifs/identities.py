@@ -117,3 +117,12 @@ def negated_choice(m, x):
     y = m("Not", m(m.draw.choice(("Less", "Greater", "Equal")), x, m.draw.integer(0, 2)))
     other = m.draw.integer(0, 1)
     m("Where", y, x, other) if m.draw.chance(0.5) else m("Where", y, other, x)
+
+
+ENCODER = "ai.onnx.ml.LabelEncoder"
+
+
+@motif(size=2, dtypes=(DType.INT64,), ranks=(0, 5))
+def encoded_twice(m, x):
+    """Integers that are mapped to others, and these again."""
+    m(ENCODER, m(ENCODER, x, to=DType.INT64), to=m.draw.choice((DType.INT64, DType.FLOAT32)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from nnfuzz.operators.motif import motif
 
 
@@ -74,11 +76,16 @@ def transpose_matmul(m, x):
         m("Transpose", y, perm=flip)
 
 
-@motif(size=3, ranks=(2, 3))
+@motif(size=4, ranks=(2, 3))
 def matmul_add_transpose(m, x):
+    """A dense layer whose input or result is transposed, or both."""
+    flip = (1, 0) if len(m.shape(x)) == 2 else (0, 2, 1)
+    where = m.draw.choice(("front", "front", "behind", "both"))
+    x = x if where == "behind" else m("Transpose", x, perm=flip)
     y = _projected(m, x)
     y = m("Add", y, m.weight(y, m.shape(y)[-1]))
-    m("Transpose", y, perm=(1, 0) if len(m.shape(y)) == 2 else (0, 2, 1))
+    if where != "front":
+        m("Transpose", y, perm=flip)
 
 
 @motif(size=3, ranks=(2, 5))
@@ -100,6 +107,31 @@ def reshaped_product(m, x):
     rows, depth = m.shape(x)
     y = _projected(m, m("Reshape", x, shape=(rows, 1, depth)))
     m("Reshape", y, shape=(rows, m.shape(y)[-1]))
+
+
+@motif(size=4, ranks=(3, 4), weight=2.0)
+def flattened_product(m, x):
+    """A dense layer on rows that are flattened before it and unflattened behind it, as exporters
+    write projections of three axes."""
+    *rows, depth = m.shape(x)
+    count = prod(rows) if all(isinstance(size, int) for size in rows) else m.draw.var("f", 1, 64)
+    y = m("Reshape", x, shape=(count, depth), inferred=m.draw.choice((0, 0, -1)))
+    if m.draw.chance(0.4):
+        y = m("Gemm", y, m.weight(x, m.dim(2), depth), transA=0, transB=1, alpha=1.0)
+    else:
+        y = _projected(m, y)
+        y = m("Add", y, m.weight(y, m.shape(y)[-1])) if m.draw.chance(0.5) else y
+    m("Reshape", y, shape=(*rows, m.shape(y)[-1]))
+
+
+@motif(size=2, ranks=(3, 4))
+def expanded_product(m, x):
+    """A product with an operand that is repeated for each batch, which broadcasting does too."""
+    *batch, _, depth = m.shape(x)
+    single = m.weight(x, *(1,) * len(batch), depth, m.dim(len(batch) + 2))
+    if m.draw.chance(0.3):
+        single = m.weight(x, *single.shape[-2:])
+    m("MatMul", x, m("Expand", single, shape=(*batch, *single.shape[-2:])))
 
 
 @motif(size=3, ranks=(2, 2))
@@ -140,12 +172,10 @@ def conv_add_relu(m, x):
 
 @motif(size=3, ranks=(3, 5), weight=2.0)
 def conv_scale_shift(m, x):
-    """Scale or shift per channel, which fold into the weights."""
+    """Scale or shift per channel, or both, which fold into the weights."""
     y = m("Conv", x)
-    if m.draw.chance(0.7):
-        y = m("Mul", y, _column(m, y))
-    if m.draw.chance(0.7):
-        m("Add", y, _column(m, y))
+    for kind in m.draw.choice((("Mul",), ("Add",), ("Mul", "Add"))):
+        y = m(kind, y, _column(m, y))
 
 
 @motif(size=2, ranks=(3, 5))

@@ -104,6 +104,16 @@ def reduce_squeeze(m, x):
 
 
 @motif(size=2, ranks=(1, 4))
+def unsqueezed_reduction(m, x):
+    """A reduction of an axis beside a new one of size 1, which could come later."""
+    rank = len(m.shape(x))
+    new = m.draw.integer(0, rank)
+    axis = m.draw.choice([axis for axis in range(rank + 1) if axis != new])
+    kind = m.draw.choice(("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd"))
+    m(kind, m("Unsqueeze", x, axes=(new,)), axes=(axis,), keepdims=m.draw.integer(0, 1))
+
+
+@motif(size=2, ranks=(1, 4))
 def expand_reduce(m, x):
     """Copies along a new axis, or one of size 1, which a reduction merges again."""
     copies = m.draw.integer(1, 6)
@@ -145,6 +155,31 @@ def split_of_concat(m, x):
     shape[axis] = sizes[1]
     y = m("Concat", x, m.weight(x, *shape), axis=axis)
     m("Split", y, axis=axis, split=sizes)
+
+
+@motif(size=3, dtypes=ALL)
+def nested_concat(m, x):
+    """Tensors that are joined one after the other along one axis, or along two."""
+    axis = _axis(m, x)
+    y = m("Concat", *m.draw.shuffled((x, m.weight(x, *m.shape(x)))), axis=axis)
+    if m.draw.chance(0.3):
+        axis = _axis(m, x)
+    z = m.weight(x, *m.shape(y))
+    m("Concat", *((y, z) if m.draw.chance(0.5) else (z, y)), axis=axis)
+
+
+@motif(size=2, dtypes=ALL, weight=2.0)
+def whole_slice(m, x):
+    """A Slice or Gather that takes all there is, in the same order or backwards."""
+    axis = _axis(m, x)
+    size = m.shape(x)[axis]
+    if m.draw.chance(0.3):
+        first, step = m.draw.choice(((0, 1), (0, 1), (-1, -1)))
+        at = m("Range", x, axis=axis, start=first, delta=step, dtype=DType.INT64, source="constant")
+        return m("Gather", x, at, axis=axis)
+    step = m.draw.choice((1, 2)) if isinstance(size, int) and size == 1 else 1
+    end = size if m.draw.chance(0.5) else 1 << 31
+    return m("Slice", x, axes=(axis,), starts=(0,), ends=(end,), steps=(step,))
 
 
 @motif(size=4, dtypes=NUMBERS)

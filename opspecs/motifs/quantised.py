@@ -117,9 +117,17 @@ def quantised_choice(m, x):
 
 @motif(size=3, dtypes=FLOAT, ranks=(0, 5))
 def clipped_quantised(m, x):
-    """A Relu or Clip that quantisation makes redundant or nearly redundant."""
-    y = m("Relu", x) if m.draw.chance(0.5) else m("Clip", x, min=0.0, max=6.0)
-    _through(m, y)
+    """A Relu or Clip that quantisation makes redundant or nearly redundant: mostly on a grid as
+    calibration chooses it, from 0 to the largest value."""
+    bounded = m.draw.chance(0.5)
+    y = m("Clip", x, min=0.0, max=6.0) if bounded else m("Relu", x)
+    if m.draw.chance(0.3):
+        return _through(m, y)
+    dtype = m.draw.choice(BYTES)
+    least, most = map(int, dtype.limits)
+    scale = 5.98 / (most - least) if bounded else m.draw.choice(SCALES)
+    grid = TensorType(m.type(x).dtype, ()), TensorType(dtype, ())
+    return _through(m, y, (m.shared(grid[0], scale), m.shared(grid[1], least), dtype))
 
 
 @motif(size=6, dtypes=(DType.FLOAT32,), ranks=(2, 5), weight=2.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from nnfuzz.operators.motif import skeleton
 
@@ -24,6 +25,7 @@ from .parts import (
     sequence,
     small_image,
     split_heads,
+    stored_weight,
     tiny_image,
     with_cache,
 )
@@ -75,9 +77,9 @@ def optimised_attention(m, x):
 
 def encoder_attention(m, x):
     """Attention of BERT with the mask of padding, in one of the spellings that are in use."""
-    kinds = [self_attention, exported_attention]
+    kinds = [self_attention, exported_attention, exported_attention]
     if m.takes(PACKED):
-        kinds += [optimised_attention] * 2
+        kinds += [optimised_attention]
     return m.draw.choice(kinds)(m, x)
 
 
@@ -185,6 +187,51 @@ def relative_position_attention(m, x):
     linear(m, merge_heads(m, attended(m, scores, v)), hidden, False)
 
 
+@skeleton(size=100, begin=sequence)
+def unrolled_heads_attention(m, x):
+    """Attention whose heads are computed one by one and summed, each with projections of its own,
+    as models for accelerators are unrolled."""
+    batch, length, hidden = m.shape(x)
+    heads, width = m.draw.choice((2, 2, 3)), m.draw.choice((2, 4, 8))
+    cached, turned, ranked = m.draw.chance(0.4), m.draw.chance(0.5), m.draw.chance(0.6)
+    past = m.draw.choice((1, 3, 8)) if cached else 0
+    mask = m.shared(m.weight(x, *(1,) * ranked, 1, length, past + length), -4.0, 0.0)
+    stored, shared = m.draw.chance(0.3), m.draw.chance(0.4)
+    summed, k, v = None, None, None
+
+    def head(rotates):
+        y = _head(m, x, width, stored)
+        y = m("Reshape", y, shape=(batch, *(1,) * ranked, length, width))
+        return rotated(m, y) if rotates else y
+
+    for _ in range(heads):
+        q = head(turned)
+        if k is None or not shared:
+            k, v = head(turned), head(False)
+            if cached:
+                k, v = (_behind(m, part, past, axis=1 + ranked) for part in (k, v))
+        flipped = (0, 1, 3, 2) if ranked else (0, 2, 1)
+        scores = m("Div", m("MatMul", q, m("Transpose", k, perm=flipped)), math.sqrt(width))
+        y = m("MatMul", m("Softmax", m("Add", scores, mask), axis=-1), v)
+        y = m("Reshape", y, shape=(batch, length, width)) if ranked else y
+        y = m("MatMul", y, m.weight(x, width, hidden))
+        summed = y if summed is None else m("Add", summed, y)
+
+
+def _head(m, x, width, stored):
+    """A projection with a bias to one head; the weight may be stored in integers."""
+    shape = m.shape(x)[-1], width
+    weight = stored_weight(m, x, *shape) if stored else m.weight(x, *shape)
+    return m("Add", m("MatMul", x, weight), m.weight(x, width))
+
+
+def _behind(m, x, past, axis):
+    """The value behind an earlier one, which is an input."""
+    shape = list(m.shape(x))
+    shape[axis] = past
+    return m("Concat", m.free(m.weight(x, *shape)), x, axis=axis)
+
+
 @skeleton(size=24, begin=sequence)
 def linear_attention(m, x):
     """Attention without a softmax of scores: the product of keys and values comes first."""
@@ -198,7 +245,19 @@ def linear_attention(m, x):
     linear(m, merge_heads(m, y), hidden, False)
 
 
-@skeleton(size=44, begin=small_image)
+def _shifted(m, scores, batch):
+    """Scores of windows that were shifted: places from other sides of the image are masked, in each
+    window of an image by itself, and distances have a bias."""
+    windows, heads, places, _ = m.shape(scores)
+    shape = (batch, windows // batch, heads, places, places)
+    y = m("Reshape", scores, shape=shape)
+    bias = m.shared(m.weight(scores, 1, 1, heads, places, places))
+    mask = m.shared(m.weight(scores, 1, windows // batch, 1, places, places), -4.0, 0.0)
+    y = m("Add", m("Add", y, mask), m.draw.choice((bias, bias, mask)))
+    return m("Reshape", y, shape=(windows, heads, places, places))
+
+
+@skeleton(size=48, begin=small_image)
 def window_attention(m, x):
     """Attention of Swin within windows of an image, which are cut out and put back."""
     batch, channels, height, width = m.shape(x)
@@ -213,7 +272,10 @@ def window_attention(m, x):
     )
     y = m("Transpose", y, perm=(0, 2, 1, 3))
     y = m("Reshape", y, shape=(batch * down * across, size * size, channels))
-    y = self_attention(m, layer_norm(m, y), mask=None)
+    y = layer_norm(m, y)
+    fits = max(batch, down * across, size * size) <= MOST_OF_FIVE
+    shifted = partial(_shifted, batch=batch) if fits and m.draw.chance(0.6) else None
+    y = self_attention(m, y, mask=shifted)
     y = m("Reshape", y, shape=(batch * down, across, size, size * channels))
     y = m("Reshape", m("Transpose", y, perm=(0, 2, 1, 3)), shape=(batch, height, width, channels))
     m("Add", x, m("Transpose", y, perm=(0, 3, 1, 2)))

@@ -71,6 +71,22 @@ def token_embedding(m, ids):
     m("MatMul", layer_norm(m, y), m("Transpose", table, perm=(1, 0)))
 
 
+@skeleton(size=14, begin=tokens, dtypes=IDS)
+def stored_embedding(m, ids):
+    """Rows of a table that is stored in integers, for all or for each row a scale, scaled and
+    normalised."""
+    size, hidden = m.draw.choice(VOCABULARY), near(m.draw)
+    kind = m.draw.choice((DType.INT8, DType.UINT8))
+    scales = m.draw.choice(((), (size,)))
+    table = m.shared(TensorType(kind, (size, hidden)), *kind.limits)
+    scale = m.shared(TensorType(DType.FLOAT32, scales), 0.01, 0.05)
+    middle = sum(map(int, kind.limits)) + 1 >> 1
+    zero = m.shared(TensorType(kind, scales), middle)
+    table = m("DequantizeLinear", table, scale, zero, axis=0 if scales else None)
+    y = m("Gather", table, ids, axis=0)
+    layer_norm(m, m("Mul", y, math.sqrt(hidden)) if m.draw.chance(0.4) else y)
+
+
 @skeleton(size=17, begin=small_image)
 def patch_embedding(m, x):
     """Patches of an image as a sequence, with a class token in front and positions, as in ViT."""

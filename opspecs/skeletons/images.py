@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from nnfuzz.ir.dtypes import DType
 from nnfuzz.operators.motif import skeleton
 
 from .parts import (
     added,
+    drawn,
     gelu,
     group_norm,
     image,
@@ -18,6 +20,10 @@ from .parts import (
 )
 
 MOST_CHANNELS = 32
+MOST_OF_TWO = 96
+"""The largest dimension of a tensor with two axes."""
+PIXELS = {DType.UINT8: 2.0, DType.FLOAT32: 1.0}
+"""Dtypes of images that models read, with their frequencies."""
 
 
 def conv(m, x, channels, kernel=3, stride=1, group=1, bias=True, dilation=1):
@@ -249,6 +255,69 @@ def sliced_stem(m, x):
     given = {"axes": (2, 3), "ends": (height, width), "steps": (2, 2)}
     y = m("Concat", *(m("Slice", x, starts=place, **given) for place in places), axis=1)
     activated(m, conv(m, y, near(m.draw, (4, 8))))
+
+
+def pixels(draw, weights):
+    """(batch, height, width, colours), as cameras and files give images."""
+    height = near(draw, (4, 8))
+    width = height if draw.chance(0.7) else near(draw, (4, 8))
+    usual = {dtype: more for dtype, more in PIXELS.items() if weights.get(dtype)}
+    return drawn(draw, usual, (draw.choice((1, 1, 2)), height, width, draw.choice((3, 4))))
+
+
+def slim(draw, weights):
+    """An image of few channels, so that all kernels together fit one axis."""
+    height, width = (near(draw, (2, 4, 6)) for _ in range(2))
+    return drawn(draw, weights, (draw.choice((1, 1, 2)), draw.choice((2, 3, 4, 8)), height, width))
+
+
+@skeleton(size=16, begin=pixels, dtypes=tuple(PIXELS))
+def image_input(m, x):
+    """The first nodes of a model that reads pixels: numbers of bytes as floats, without
+    transparency, channels first, in the other order, of another size, normalised."""
+    if m.type(x).dtype is not DType.FLOAT32:
+        x = m("Cast", x, to=DType.FLOAT32)
+    colours = m.shape(x)[-1]
+    if colours > 3:
+        x = m("Slice", x, axes=(m.draw.choice((-1, 3)),), starts=(0,), ends=(3,), steps=(1,))
+    x = m("Transpose", x, perm=(0, 3, 1, 2))
+    if m.draw.chance(0.5):
+        x = m("ResizeNearest", x, scales=(2, 2), transformation="asymmetric", nearest_mode="floor")
+    if m.draw.chance(0.5):
+        x = m("Concat", *m("Split", x, axis=1, split=(1, 1, 1))[::-1], axis=1)
+    x = m("Mul", x, 1 / 255)
+    mean, spread = (m.shared(m.weight(x, 1, 3, 1, 1), *ends) for ends in ((0.4, 0.5), (0.2, 0.3)))
+    x = m("Div", m("Sub", x, mean), spread)
+    activated(m, conv(m, x, near(m.draw, (4, 8)), stride=m.draw.choice((1, 2))))
+
+
+@skeleton(size=24, begin=slim)
+def mixed_kernels(m, x):
+    """A convolution whose kernel and bias are mixed of several, as the image decides: dynamic
+    convolution (CondConv). Images of a batch are groups of one convolution."""
+    batch, channels, height, width = m.shape(x)
+    experts = m.draw.choice((2, 3, 4))
+    kernel = m.draw.choice((1, 3)) if 9 * channels**2 <= MOST_OF_TWO else 1
+    shares = m("Reshape", pooled(m, x), shape=(batch, channels))
+    shares = m(m.draw.choice(("Softmax", "Sigmoid")), linear(m, shares, experts))
+    weights = m("MatMul", shares, m.weight(x, experts, channels * channels * kernel**2))
+    total = batch * channels
+    weights = m("Reshape", weights, shape=(total, channels, kernel, kernel))
+    biases = m("MatMul", shares, m.weight(x, experts, channels))
+    y = m(
+        "Conv",
+        m("Reshape", x, shape=(1, total, height, width)) if batch > 1 else x,
+        weights,
+        m("Reshape", biases, shape=(total,)),
+        group=batch,
+        strides=(1, 1),
+        pads=(kernel // 2,) * 4,
+        dilations=(1, 1),
+        auto_pad="NOTSET",
+    )
+    if batch > 1:
+        y = m("Reshape", y, shape=(batch, channels, height, width))
+    m("Relu", added(m, y, x))
 
 
 @skeleton(size=10, begin=image)

@@ -20,9 +20,12 @@ WIDEST = 48
 """No matrix of a skeleton has more columns."""
 MOST_OF_FIVE = 12
 """The largest dimension of a tensor with five axes."""
+DEPLOYED = {DType.FLOAT32: 4.0, DType.FLOAT16: 2.0}
+"""How much more frequent dtypes are in deployed models than elsewhere."""
 COPIED = {"operand": "initializer", "inferred": -1, "allowzero": 0, "copied": (0, 1)}
 """Of a Reshape that copies the sizes of the first two axes, as exporters write it."""
 LAST = {"axes": (-1,), "keepdims": 1}
+NIBBLES = (DType.INT4, DType.UINT4)
 
 
 # -- where skeletons begin -------------------------------------------------------------------
@@ -34,11 +37,12 @@ def near(draw, options=WIDTHS):
 
 
 def drawn(draw, weights, shape):
-    """The type of that shape with a dtype drawn by weights; None where there is no such dtype."""
-    dtypes = [dtype for dtype, weight in weights.items() if weight]
-    if not dtypes:
+    """The type of that shape with a dtype drawn by weights, in which most deployed models have
+    single precision; None where there is no dtype."""
+    shares = [weight * DEPLOYED.get(dtype, 1.0) for dtype, weight in weights.items()]
+    if not any(shares):
         return None
-    return TensorType(draw.rng.choices(dtypes, [weights[d] for d in dtypes])[0], shape)
+    return TensorType(draw.rng.choices([*weights], shares)[0], shape)
 
 
 def sequence(draw, weights):
@@ -105,6 +109,23 @@ def linear(m: Writer, x: str, width: Int, bias: bool = True) -> Any:
 
 def _gemm(m, x, width, bias):
     return (m.weight(x, width, m.shape(x)[-1]), *([m.weight(x, width)] if bias else ()))
+
+
+def stored_weight(m, x, depth, width):
+    """A weight of integers with scales for all, for each column, or for blocks of rows."""
+    kind = m.draw.choice((DType.INT8, DType.UINT8, DType.INT4, DType.UINT4))
+    fitting = [size for size in (2, 4, 16, 16, 16, 32, 32) if depth % size == 0]
+    block = m.draw.choice(fitting or [1])
+    blocked = kind in NIBBLES and block > 1 and m.draw.chance(0.8)
+    scales = (depth // block, width) if blocked else m.draw.choice(((), (width,)))
+    least, most = kind.limits
+    stored = m.shared(TensorType(kind, (depth, width)), least, most)
+    scale = m.shared(m.weight(x, *scales), 0.01, 0.05)
+    zero = m.shared(TensorType(kind, scales), int(most + least + 1) // 2)
+    if blocked:
+        given = {"axis": 0, "block_size": block}
+        return m("BlockDequantizeLinear", stored, scale, zero, **given)
+    return m("DequantizeLinear", stored, scale, zero, axis=1 if scales else None)
 
 
 def layer_norm(m: Writer, x: str) -> Any:
@@ -267,14 +288,44 @@ def attended(m, scores, v):
 
 
 def rotated(m, x):
-    """Rotary position embedding of (batch, heads, length, width), as Llama writes it."""
-    length, width = m.shape(x)[-2:]
-    half = width // 2
-    low = m("Slice", x, axes=(-1,), starts=(0,), ends=(half,), steps=(1,))
-    high = m("Slice", x, axes=(-1,), starts=(half,), ends=(width,), steps=(1,))
+    """Rotary position embedding of (batch, heads, length, width): of all features, as Llama writes
+    it, or of the first ones, as GPT-NeoX does."""
+    width = m.shape(x)[-1]
+    if width < 4 or m.draw.chance(0.7):
+        return _turned(m, x)
+    first, rest = m("Split", x, axis=-1, split=(width // 2, width - width // 2))
+    return m("Concat", _turned(m, first), rest, axis=-1)
+
+
+def _turned(m, x):
+    """Both halves of the features turned by angles that the position decides. Cosines and sines are
+    constant, or looked up by positions in tables of which the first rows are taken."""
+    batch, *_, length, width = m.shape(x)
+    low, high = _halves(m, x, width)
     turned = m("Concat", m("Neg", high), low, axis=-1)
-    cos, sin = (m.shared(m.weight(x, length, width), -1.0, 1.0) for _ in range(2))
+    if len(m.shape(x)) < 4 or m.draw.chance(0.7):
+        cos, sin = (m.shared(m.weight(x, length, width), -1.0, 1.0) for _ in range(2))
+    else:
+        at = identifiers(m, batch, length)
+        cos, sin = (_looked_up(m, x, at, length, width) for _ in range(2))
     return m("Add", m("Mul", x, cos), m("Mul", turned, sin))
+
+
+def _halves(m, x, width):
+    """The first and the second half of the last axis, by slices or by a split."""
+    half = width // 2
+    if m.draw.chance(0.3):
+        return m("Split", x, axis=-1, split=(half, width - half))
+    return [
+        m("Slice", x, axes=(-1,), starts=(start,), ends=(end,), steps=(1,))
+        for start, end in ((0, half), (half, width))
+    ]
+
+
+def _looked_up(m, x, at, length, width):
+    table = m.shared(m.weight(x, 16, width), -1.0, 1.0)
+    rows = m("Slice", table, axes=(0,), starts=(0,), ends=(max(length, 2),), steps=(1,))
+    return m("Unsqueeze", m("Gather", rows, at, axis=0), axes=(1,))
 
 
 def repeated(m, x, times):

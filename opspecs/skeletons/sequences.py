@@ -74,6 +74,89 @@ def gru_encoder(m, x):
     linear(m, m("Squeeze", y, axes=(1,)), near(m.draw, (4, 8)))
 
 
+def _steps(m, x):
+    """Some steps of (batch, length, hidden), each (batch, hidden), as loops that are unrolled over
+    time take them."""
+    _, length, _ = m.shape(x)
+    if length > 1 and m.draw.chance(0.5):
+        parts = m("Split", x, axis=1, split=(1,) * length)[:3]
+        return [m("Squeeze", part, axes=(1,)) for part in parts]
+    rows = [m("Gather", x, step, axis=1) for step in range(min(length, 3))]
+    return [m("Squeeze", row, axes=(1,)) if len(m.shape(row)) == 3 else row for row in rows]
+
+
+def _state(m, x, hidden):
+    """The state before the first step: zeros, or an input."""
+    type_ = m.weight(x, m.shape(x)[0], hidden)
+    return m.free(type_) if m.draw.chance(0.4) else m.shared(type_, 0.0)
+
+
+def _gates(m, shapes, x):
+    """Weight and bias of a projection that all steps share."""
+    return m.shared(m.weight(x, *shapes)), m.shared(m.weight(x, shapes[-1]))
+
+
+def _joined(m, x, h, weight, bias):
+    """A projection of input and state side by side, as TensorFlow writes cells."""
+    return m("Add", m("MatMul", m("Concat", x, h, axis=1), weight), bias)
+
+
+@skeleton(size=60, begin=short)
+def unrolled_lstm(m, x):
+    """Steps of an LSTM, written out: the gates are projected from input and state side by side, as
+    TensorFlow does, or from each by itself, as PyTorch does."""
+    given, hidden = m.shape(x)[-1], m.draw.choice((1, 2, 4, 5, 8))
+    h, c = _state(m, x, hidden), _state(m, x, hidden)
+    joined = m.draw.chance(0.6)
+    weights = _gates(m, (given + hidden if joined else given, 4 * hidden), x)
+    inner = None if joined else _gates(m, (hidden, 4 * hidden), x)
+    for step in _steps(m, x):
+        if inner is None:
+            gates = _joined(m, step, h, *weights)
+        else:
+            own = m("Add", m("MatMul", step, weights[0]), weights[1])
+            gates = m("Add", own, m("Add", m("MatMul", h, inner[0]), inner[1]))
+        first, second, third, fourth = m("Split", gates, axis=1, split=(hidden,) * 4)
+        i, f, g, o = (first, third, second, fourth) if joined else (first, second, third, fourth)
+        f = m("Add", f, 1.0) if joined else f
+        c = m(
+            "Add",
+            m("Mul", m("Sigmoid", i), m("Tanh", g)),
+            m("Mul", m("Sigmoid", f), c),
+        )
+        h = m("Mul", m("Tanh", c), m("Sigmoid", o))
+
+
+@skeleton(size=60, begin=short)
+def unrolled_gru(m, x):
+    """Steps of a GRU, written out as TensorFlow does: one projection to both gates, another one
+    behind the reset; now and then with other activations, as Keras admits."""
+    given, hidden = m.shape(x)[-1], m.draw.choice((1, 2, 4, 5, 8))
+    h, width = _state(m, x, hidden), given + hidden
+    transposed = m.draw.chance(0.4)
+    kept = _transposed if transposed else _gates
+    both, last = (kept(m, (width, size), x) for size in (2 * hidden, hidden))
+    gate, function = m.draw.choice((*[("Sigmoid", "Tanh")] * 4, ("Sigmoid", "Relu")))
+    for step in _steps(m, x):
+        project = _projected if transposed else _joined
+        gates = m(gate, project(m, step, h, *both))
+        reset, update = m("Split", gates, axis=1, split=(hidden, hidden))
+        new = m(function, project(m, step, m("Mul", reset, h), *last))
+        fresh = m("Mul", m("Sub", 1.0, update), new)
+        h = m("Add", fresh, m("Mul", update, h))
+
+
+def _transposed(m, shapes, x):
+    """The same with the weight transposed, as PyTorch keeps it."""
+    return m.shared(m.weight(x, *shapes[::-1])), m.shared(m.weight(x, 1, shapes[-1]))
+
+
+def _projected(m, x, h, weight, bias):
+    """The same projection by Gemm."""
+    y = m("Concat", x, h, axis=1)
+    return m("Gemm", y, weight, bias, alpha=1.0, beta=1.0, transA=0, transB=1)
+
+
 @skeleton(size=24, begin=sequence)
 def gated_convolution(m, x):
     """A block of WaveNet: a dilated causal convolution, tanh times sigmoid, and two results."""

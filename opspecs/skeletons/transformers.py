@@ -18,11 +18,11 @@ from .parts import (
     rows,
     sequence,
     silu,
+    stored_weight,
     wider,
 )
 
 PACKED, MERGED = "com.microsoft.MatMulNBits", "com.microsoft.SkipLayerNormalization"
-NIBBLES = (DType.INT4, DType.UINT4)
 
 
 def feed_forward(m, x):
@@ -152,7 +152,7 @@ def weight_only_projection(m, x):
         if packed:
             x = _packed_product(m, x, width)
         else:
-            x = m("MatMul", x, _stored(m, x, m.shape(x)[-1], width))
+            x = m("MatMul", x, stored_weight(m, x, m.shape(x)[-1], width))
         if m.draw.chance(0.5):
             x = m("Add", x, m.weight(x, width))
     return x
@@ -166,20 +166,3 @@ def _packed_product(m, x, width):
     stored = m.shared(TensorType(DType.UINT8, (width, blocks, block * bits // 8)), 0, 255)
     scale = m.shared(m.weight(x, width, blocks), 0.01, 0.05)
     return m(PACKED, x, stored, scale, bits=bits, block=block)
-
-
-def _stored(m, x, depth, width):
-    """A weight of integers with scales for all, for each column, or for blocks of rows."""
-    kind = m.draw.choice((DType.INT8, DType.UINT8, DType.INT4, DType.UINT4))
-    fitting = [size for size in (2, 4, 16, 16, 16, 32, 32) if depth % size == 0]
-    block = m.draw.choice(fitting or [1])
-    blocked = kind in NIBBLES and block > 1 and m.draw.chance(0.8)
-    scales = (depth // block, width) if blocked else m.draw.choice(((), (width,)))
-    least, most = kind.limits
-    stored = m.shared(TensorType(kind, (depth, width)), least, most)
-    scale = m.shared(m.weight(x, *scales), 0.01, 0.05)
-    zero = m.shared(TensorType(kind, scales), int(most + least + 1) // 2)
-    if blocked:
-        given = {"axis": 0, "block_size": block}
-        return m("BlockDequantizeLinear", stored, scale, zero, **given)
-    return m("DequantizeLinear", stored, scale, zero, axis=1 if scales else None)

@@ -27,26 +27,28 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import onnx
 from rich.progress import track
 
-import nnfuzz
 from backends.onnxruntime import RULES, OnnxRuntime
 from backends.onnxruntime_options import FREE
 from nnfuzz.backend.opsets import plain_model
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.backend.target import DIRECT
+from nnfuzz.base.threads import one_thread
 from nnfuzz.cli.progress import Silent
 from nnfuzz.library.diversity import PLAIN_OPSET
-from nnfuzz.library.settings import DEFAULT_DYNAMIC, DEFAULT_PIPELINES
+from nnfuzz.library.settings import DEFAULT_PIPELINES, DEFAULT_SKELETONS, make_config
 from nnfuzz.library.support import unsupported
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.observer import Observer
+from nnfuzz.testcase.case import NotProduced
+from nnfuzz.testcase.producer import Producer
 
 ORT = OnnxRuntime.name
 MODELS, VERSION = "models", "version"
@@ -60,7 +62,7 @@ Made by `python -m scripts.check.passes --page docs/PASSES.md FILE.json...`; do 
 
 An optimiser is tested by the models that its passes change. These are the passes that each compiler
 itself names in its log or trace, counted over models as a campaign makes them by default (one model
-in ten has a skeleton, one in ten is a quantised twin). To count again:
+in five has a skeleton, one in ten is a quantised twin), of direct emission alone. To count again:
 
     python -m scripts.check.passes --backend onnxruntime --models 3000 --seed 90 --json counts.json
 
@@ -136,7 +138,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--models", type=int, default=600)
     parser.add_argument("--start", type=int, default=0, help="the first index")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--skeletons", type=float, default=0.1, help="share of the models")
+    parser.add_argument(
+        "--skeletons", type=float, default=DEFAULT_SKELETONS, help="share of the models"
+    )
     parser.add_argument("--quantize", type=float, default=0.1, help="share of the models")
     parser.add_argument("--enough", type=int, default=5, help="models of a rule that are counted")
     parser.add_argument("--json", type=Path, help="file that collects the counts of several runs")
@@ -179,22 +183,16 @@ def models(arguments: argparse.Namespace) -> Iterator[tuple[int, bytes]]:
     """Index and bytes of each model that can be made."""
     registry = BackendRegistry.discover()
     spec = registry.spec(arguments.backend, {})
-    settings: dict[str, Any] = {
-        "motifs": 1.5,
-        "domains": registry.get(spec.name).domains,
-        "dynamic": DEFAULT_DYNAMIC,
-        "skeletons": arguments.skeletons,
-        "quantize": arguments.quantize,
-    }
-    config = nnfuzz.Generator(seed=arguments.seed, **settings).config
-    refused, _ = unsupported(registry, [spec], config, _silent)
-    generator = nnfuzz.Generator(seed=arguments.seed, refused=refused, **settings)
+    given = {"skeletons": arguments.skeletons, "quantize": arguments.quantize}
+    case = make_config(registry, [spec], (), (), {**given, "exporters": (DIRECT,)}).case
+    refused, _ = unsupported(registry, [spec], case, _silent)
+    producer = Producer(arguments.seed, replace(case, refused=refused))
     indexes = range(arguments.start, arguments.start + arguments.models)
     for index in track(indexes, "models", disable=not sys.stderr.isatty()):
-        try:
-            yield index, generator[index].model
-        except nnfuzz.NoTestCase:
-            continue
+        with one_thread():
+            made = producer.produce(index)
+        if not isinstance(made, NotProduced):
+            yield index, made.model
 
 
 def _silent(config: CampaignConfig, folder: Path, what: str) -> AbstractContextManager[Observer]:

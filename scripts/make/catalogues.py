@@ -65,8 +65,8 @@ exporter wrote it."""
 
 SKELETONS = """
 A skeleton is a part of a model as people deploy it, from an embedding to a detection head. One
-model in ten of a campaign has one, since optimisers look for patterns of twenty or sixty nodes that
-random graphs do not have:
+model in five of a campaign has one, since optimisers look for patterns of twenty or sixty nodes
+that random graphs do not have:
 
     nnfuzz fuzz -b onnxruntime --set skeletons=0.5
 

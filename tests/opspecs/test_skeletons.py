@@ -52,7 +52,8 @@ def test_there_are_many_and_each_name_is_there_once():
 def test_a_skeleton_is_a_valid_graph_within_its_size(skeleton):
     made = [found for seed in range(TRIES) if (found := grown(skeleton, seed))]
     assert len(made) >= TRIES * (0.6 if skeleton in WRITTEN else 0.25)
-    assert max(len(found.growth.graph.nodes) for found in made) <= skeleton.size
+    reader = 1
+    assert max(len(found.growth.graph.nodes) for found in made) <= skeleton.size + reader
     for found in made[:4]:
         graph = found.finish()
         graph.verify()
