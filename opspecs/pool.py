@@ -38,7 +38,7 @@ class Pool(Window):
     kernel_shape = Sym(1, 6, spatial)
     strides = per_axis(1, 1, 2, 2, 3)
     auto_pad = AUTO_PAD
-    pads = paddings(3)
+    pads = paddings(3, lambda op: op.kernel_shape)
     ceil_mode = chosen(lambda op: (0, 0, 1) if op.auto_pad == EXPLICIT else (0,))
 
     def window_shape(self, *inputs):

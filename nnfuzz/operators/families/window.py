@@ -64,12 +64,18 @@ def per_axis(
     return Choice(by=pick)
 
 
-def paddings(most: int) -> Choice:
+def paddings(most: int, windows: Callable[[Any], Sequence[Int]] | None = None) -> Choice:
     """Padding before and behind every spatial axis, in ONNX's order (all begins first).
 
     None, the same on both sides, or independent; symbolic where there is any. What `auto_pad`
-    decides may be three times as wide: `Window.window_fits` settles it.
+    decides may be three times as wide: `Window.window_fits` settles it. windows: the sizes that
+    padding must be less than, per axis, as far as they are decided.
     """
+
+    def sides(draw: Any, op: Any, n: int) -> tuple[Int, ...]:
+        known = windows(op) if windows else (most + 1,) * n
+        ends = (min(most, w - 1) if isinstance(w, int) else most for w in known)
+        return tuple(draw.var("pad", 0, end, "offset") for end in ends)
 
     def pick(draw: Any, op: Any, first: TensorType, *_: TensorType) -> tuple[Int, ...]:
         n = first.rank - 2
@@ -77,13 +83,11 @@ def paddings(most: int) -> Choice:
             count = 0 if op.auto_pad == "VALID" else 2 * n
             pads = tuple(draw.var("pad", 0, 3 * most, "offset") for _ in range(count))
             return pads or (0,) * 2 * n
-        kind = draw.choice(("none", "same", "same", "free"))
+        kind = draw.choice(("none", "same", "free"))
         if kind == "none":
             return (0,) * 2 * n
-        begins = tuple(draw.var("pad", 0, most, "offset") for _ in range(n))
-        if kind == "same":
-            return begins * 2
-        return begins + tuple(draw.var("pad", 0, most, "offset") for _ in range(n))
+        begins = sides(draw, op, n)
+        return begins + (begins if kind == "same" else sides(draw, op, n))
 
     return Choice(by=pick)
 
