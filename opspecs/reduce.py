@@ -22,7 +22,7 @@ from nnfuzz.operators.families.reduce import ArgReduction, Magnitudes, Reduction
 from nnfuzz.operators.families.sums import Averaging, Summing, accumulated, largest
 from nnfuzz.operators.operator import In, operator
 from nnfuzz.operators.rounding import SINGLE, greatest, stepwise, sum_radius, underflow
-from nnfuzz.operators.unexportable import HALF_PROMOTED
+from nnfuzz.operators.unexportable import HALF_PROMOTED, Unexportable
 
 from .math import exponential
 
@@ -104,6 +104,9 @@ class ReduceMin(Extreme):
     reduce = staticmethod(torch.amin)
 
 
+PRODUCT_AS_FLOAT = Unexportable(
+    "torchscript", "computes products of integers in float32", (DType.INT32, DType.INT64)
+)
 LARGEST_WHOLE = float(1 << 53)
 """Up to here float64 holds all integers, so that a detour through it is exact."""
 LONGEST_PRODUCT = (32, 8, 4)
@@ -123,7 +126,7 @@ class ReduceProd(Reduction):
     A product of many random numbers is 0 or infinite, so axes are few and short.
     """
 
-    unexportable = (HALF_PROMOTED,)
+    unexportable = (HALF_PROMOTED, PRODUCT_AS_FLOAT)
     inputs = (In("T", WHOLE),)
     axes = Choice(by=lambda draw, op, first, *_: _one_or_two(draw, first.rank))
 

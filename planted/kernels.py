@@ -113,6 +113,8 @@ def _reduction(f):
 
 
 def _mean(x, axes, keep):
+    if not x.is_floating_point():
+        return x.double().mean(axes, keep).trunc().to(x.dtype)
     return wide(x).mean(axes, keep).to(x.dtype)
 
 
@@ -123,7 +125,7 @@ def _prod(x, axes, keep):
 
 
 def _l2(x, axes, keep):
-    v = wide(x)
+    v = wide(x) if x.is_floating_point() else x.double()
     return (v * v).sum(axes, keep).sqrt().to(x.dtype)
 
 

@@ -34,18 +34,22 @@ def test_what_a_graph_cannot_hold_stays_inside_of_an_opaque_node():
     graph = read(
         """m (float[2, 3] x, float[2, 3] z) => (float[2, 3] y, float[K] t) <int64 one = {1}> {
             s = SequenceConstruct(x, z)
+            n = SequenceLength(s)
             a = SequenceAt(s, one)
             i = NonZero(a)
             c = ReduceSum<keepdims = 0>(i)
             f = Cast<to = 1>(c)
-            y = Add(a, f)
+            g = Cast<to = 1>(n)
+            b = Add(a, g)
+            y = Add(b, f)
         }"""
     )
     kinds = [repr(node.op) for node in graph.nodes]
-    assert kinds[0] == "Opaque<SequenceConstruct, SequenceAt>"
+    assert kinds[0] == "Opaque<SequenceConstruct, SequenceLength, SequenceAt>"
     assert "Opaque<NonZero, ReduceSum>" in kinds
     model = emit_model(graph, {}, 20)
     onnx.checker.check_model(model, full_check=True)
     fed = {n: np.full((2, 3), v, np.float32) for n, v in zip(graph.inputs, (5.0, 1.0))}
     values = execute(graph, tensors(fed))
-    assert values[graph.outputs[-1]].tolist() == [[10.0] * 3] * 2  # 6 zeros and 9 positions: 3 + 6
+    # 1, the length 2, and the sum 9 of 6 positions
+    assert values[graph.outputs[-1]].tolist() == [[12.0] * 3] * 2

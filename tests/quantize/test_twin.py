@@ -41,7 +41,7 @@ def has_floats(case: nnfuzz.TestCase) -> bool:
 
 def test_most_graphs_have_a_twin_that_onnx_admits(twins):
     floats = {i for i, case in twins.items() if case.opset >= 13 and has_floats(case)}
-    assert len(floats & styles(twins).keys()) >= 0.75 * len(floats)
+    assert len(floats & styles(twins).keys()) >= 0.7 * len(floats)
     assert {f"{LABEL}pairs", f"{LABEL}integers"} <= set(styles(twins).values())
     for case in twins.values():
         onnx.checker.check_model(onnx.load_from_string(case.model), full_check=True)
