@@ -26,7 +26,7 @@ from nnfuzz.operators.families.elementwise import (
 )
 from nnfuzz.operators.intervals import Interval, corners, distinct, even, holds, uncertain
 from nnfuzz.operators.operator import ANY_RANGE, In, operator
-from nnfuzz.operators.rounding import SINGLE, greatest, stepwise
+from nnfuzz.operators.rounding import SINGLE, greatest, largest_whole, stepwise
 from nnfuzz.operators.unexportable import CHAINED_BYTES, HALF_PROMOTED, Unexportable
 
 AWAY = 1e-3
@@ -345,8 +345,8 @@ class Pow(Broadcasting):
         return [Interval(lo, hi, interval.any).masked(wild)]
 
     def decided(self, u, x, y):
-        """The power of an integer has rounding errors of the exponent's type, 0 and 1 as bases or
-        exponents aside, before it is truncated."""
+        """Before it is truncated, the power of an integer has the rounding errors of the exponent's
+        type; it is exact for the bases 0 and 1 and for the exponent 0."""
         if x.lo.is_floating_point() or not y.lo.is_floating_point():
             return None
         base = x.lo.double()
@@ -411,10 +411,10 @@ class Pow(Broadcasting):
 
 
 def _no_integer(x, y):
-    """Mask of powers of integers that no integer is, or that the type or float64 does not hold."""
+    """Mask of undefined powers of integers: those with a fractional exponent of a negative base or
+    with a negative integer as exponent, and those that the type or float64 does not hold."""
     base, exponent = x.double(), y.double()
-    most = min(torch.iinfo(x.dtype).max, 1 << 53)
-    lost = ~(torch.pow(base.abs(), exponent) <= most)
+    lost = ~(torch.pow(base.abs(), exponent) <= largest_whole(x))
     if y.is_floating_point():
         return lost | ((base < 0) & (exponent != exponent.round()))
     return lost | (exponent < 0)

@@ -193,7 +193,8 @@ class Attention(Composite):
         return self._composed(apply, q, k, v, *self._parts((q, k, v, *rest)))
 
     def _composed(self, apply, q, k, v, mask, past, *there):
-        """there: which keys take part, which stands for what is causal, too."""
+        """there: a mask of the keys that each query reads, or nothing. Such a mask leaves out what
+        comes later as well, so that the softmax need not."""
         flat = len(q.shape) == 3
         if flat:
             q = apply(split_heads(self.kv_heads * self.groups), q)
@@ -265,8 +266,10 @@ class AttentionWindowed(Attention):
 
 
 class Present(OpSpec):
-    """(B,) lengths -> (B, 1, S, L): which keys are there and, if `causal`, not behind the query,
-    the last of which stands at the last key.
+    """(B,) lengths -> (B, 1, S, L): True for the first keys, as many as the length says.
+
+    If `causal`, a query reads no key behind its own place; the last query stands at the last of
+    these keys.
     """
 
     name = "Present"
@@ -285,7 +288,8 @@ class Present(OpSpec):
 
 
 class Joint(OpSpec):
-    """Where two masks are true; one of floats is added to the scores and not read here."""
+    """Where two masks are true. The second one may be left out, or consist of floats: these are
+    added to the scores elsewhere, and not read here."""
 
     name = "Joint"
 

@@ -304,8 +304,9 @@ class RangeUpTo(OpenSize):
 class Constant(Shaped):
     """Random numbers in the node itself, instead of an initializer. Source: ONNX Constant-13.
 
-    style: "tensor", "list" (of numbers) or "initializer": one of the body's own, where the operator
-    is in one, which the body may yield as it is; elsewhere behind an Identity.
+    style: where the model keeps the numbers. "tensor", "list": in an attribute of the node.
+    "initializer": in an initializer of the body that the operator is in, which may return it
+    directly; outside of bodies, an Identity reads the initializer.
     """
 
     since = 12

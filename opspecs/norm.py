@@ -285,8 +285,28 @@ NARROW = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 IN_SINGLE = Moves(lambda x: x.float() if x.dtype in (torch.float16, torch.bfloat16) else x)
 
 
+class WithStatistics(Composite):
+    """A normalisation that returns statistics as well."""
+
+    unexportable = DECOMPOSED
+
+    @property
+    def norm(self):
+        """The normalisation alone; it decides on the inputs."""
+        raise NotImplementedError
+
+    def requires(self, *inputs):
+        yield from self.norm.requires(*inputs)
+
+    def complete(self, draw, first, dtypes):
+        return self.norm.complete(draw, first, dtypes)
+
+    def cost(self, x, *vectors):
+        return 8 * x.elements
+
+
 @operator
-class LayerNormalizationStatistics(Along, Composite):
+class LayerNormalizationStatistics(WithStatistics, Along):
     """LayerNormalization with its statistics in float32 as further outputs.
 
     kept: which of them, 1 for the mean, 2 for the reciprocal of the standard deviation.
@@ -294,7 +314,6 @@ class LayerNormalizationStatistics(Along, Composite):
     """
 
     since = 17
-    unexportable = DECOMPOSED
     inputs = (In("T", NARROW, (1, 5)), *LayerNormalization.inputs[1:])
     variadic = (2, 3)
     epsilon = Normalization.epsilon
@@ -308,19 +327,10 @@ class LayerNormalizationStatistics(Along, Composite):
     def norm(self):
         return LayerNormalization(axis=self.axis, epsilon=self.epsilon)
 
-    def requires(self, x, *vectors):
-        yield from self.norm.requires(x, *vectors)
-
-    def complete(self, draw, first, dtypes):
-        return self.norm.complete(draw, first, dtypes)
-
     def type_transfer(self, x, *vectors):
         at = self.axis % x.rank
         shape = (*x.shape[:at], *[1] * (x.rank - at))
         return [x, *[TensorType(DType.FLOAT32, shape)] * len(self.kept)]
-
-    def cost(self, x, *vectors):
-        return 8 * x.elements
 
     def compose(self, apply, x, *vectors):
         axes = trailing(self.axis, len(x.shape))
@@ -367,14 +377,13 @@ class Running(OpSpec):
 
 
 @operator
-class BatchNormalizationTraining(Composite):
+class BatchNormalizationTraining(WithStatistics):
     """Normalisation by the statistics of the batch, and the running ones, which it moves towards
     those. Source: ONNX BatchNormalization-15, training_mode.
     """
 
     since = 14
     weight = 0.5
-    unexportable = DECOMPOSED
     inputs = (In("T", FLOATS, (2, 5)), *[CHANNEL] * 4)
     epsilon = Normalization.epsilon
     momentum = Choice((0.9, 0.9, 0.5, 0.25))
@@ -383,17 +392,8 @@ class BatchNormalizationTraining(Composite):
     def norm(self):
         return BatchNormalization(epsilon=self.epsilon)
 
-    def requires(self, *inputs):
-        yield from self.norm.requires(*inputs)
-
-    def complete(self, draw, first, dtypes):
-        return self.norm.complete(draw, first, dtypes)
-
     def type_transfer(self, x, scale, bias, mean, var):
         return [x, mean, var]
-
-    def cost(self, x, *vectors):
-        return 8 * x.elements
 
     def compose(self, apply, x, scale, bias, mean, var):
         norm = OverBatch(epsilon=self.epsilon)

@@ -21,7 +21,14 @@ from nnfuzz.operators.families.products import (
 from nnfuzz.operators.families.reduce import ArgReduction, Magnitudes, Reduction
 from nnfuzz.operators.families.sums import Averaging, Summing, accumulated, largest
 from nnfuzz.operators.operator import In, operator
-from nnfuzz.operators.rounding import SINGLE, greatest, stepwise, sum_radius, underflow
+from nnfuzz.operators.rounding import (
+    SINGLE,
+    greatest,
+    largest_whole,
+    stepwise,
+    sum_radius,
+    underflow,
+)
 from nnfuzz.operators.unexportable import HALF_PROMOTED, Unexportable
 
 from .math import exponential
@@ -71,7 +78,7 @@ class ReduceMean(Reduction, Averaging):
             return None
         whole, size = (ReduceSum(**self.attributes).torch(v.double()) for v in (x.lo, x.lo.abs()))
         parts = (whole < 0) & (whole.remainder(self.terms(x.lo)) != 0)
-        return parts | (size > min(torch.iinfo(x.lo.dtype).max, LARGEST_WHOLE))
+        return parts | (size > largest_whole(x.lo))
 
     def value_range(self, x):
         return x
@@ -105,10 +112,8 @@ class ReduceMin(Extreme):
 
 
 PRODUCT_AS_FLOAT = Unexportable(
-    "torchscript", "computes products of integers in float32", (DType.INT32, DType.INT64)
+    "torchscript", "returns products of integers as float32", (DType.INT32, DType.INT64)
 )
-LARGEST_WHOLE = float(1 << 53)
-"""Up to here float64 holds all integers, so that a detour through it is exact."""
 LONGEST_PRODUCT = (32, 8, 4)
 """The largest size of a reduced axis, by the number of them."""
 
@@ -149,7 +154,7 @@ class ReduceProd(Reduction):
     def undefined(self, x):
         if x.lo.is_floating_point():
             return None
-        return self._grown(x.far().double()) > min(torch.iinfo(x.lo.dtype).max, LARGEST_WHOLE)
+        return self._grown(x.far().double()) > largest_whole(x.lo)
 
     def proxy(self, x):
         return self.torch(crossing(x, self.axes))
@@ -242,7 +247,7 @@ class ReduceL2(Magnitudes):
         root = self.torch(x.far().double())
         off = torch.where(root < 1 << 11, 0.0, 4 * SINGLE * root)
         split = (root - off).floor() != (root + off).floor()
-        return split | (root * root > min(torch.iinfo(x.lo.dtype).max, LARGEST_WHOLE))
+        return split | (root * root > largest_whole(x.lo))
 
     def radius(self, u, y, x):
         """Half the relative error of the sum of squares, with the squares and every addition, plus

@@ -216,11 +216,7 @@ class _Check:
             return
         opset = self.draw.choice(opsets)
         model = references.one_node(instance, outputs, opset)
-        if (
-            self.legal_old
-            and self.draw.chance(OLD)
-            and (old := self.model_before(instance, outputs))
-        ):
+        if old := self.model_before(instance, outputs):
             opset, model = self.old, old
         try:
             inferred = references.inferred_types(model)

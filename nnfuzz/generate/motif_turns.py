@@ -2,7 +2,7 @@
 
 Random picks leave some kinds of near misses out even after 20,000 models: some kinds fit a motif
 only with certain shapes. Most test cases therefore have turns: three in ten plant a certain kind of
-near miss of a motif that is written by hand, one in ten such a motif as it is, two in ten a certain
+near miss of a motif that is written by hand, two in ten such a motif as it is, one in ten a certain
 mined motif. The order is a permutation that depends on the campaign's seed, and the turn follows
 from the index alone, whatever the exporter and the opset admit.
 

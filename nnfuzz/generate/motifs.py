@@ -52,10 +52,10 @@ STYLES = ("scalar", "scalar", "scalar", "one", "rank")
 ONE_STYLE = 0.8
 """Probability that all constants of a motif have shapes of one style, as one exporter writes."""
 READ = 0.5
-"""Probability that a node reads the last value of a pattern that stands in the graph as it is:
-optimisers leave alone what the model returns."""
+"""Probability that a further operator reads the result of a motif that is no near miss: optimisers
+leave alone what the model returns."""
 READERS = ("Relu", "Tanh", "Abs", "Neg", "Not", "Identity")
-"""Operators that may read it, one of them for each dtype."""
+"""These operators; every dtype has one that takes it."""
 USUAL = 0.8
 """Probability that all nodes of a skeleton are spelled as exporters spell them."""
 TWICE = 0.3
@@ -115,10 +115,14 @@ def plant(
 
 
 def read_last(catalog: Catalog, growth: Growth) -> None:
-    """Now and then puts an operator behind the last value of the graph, where one fits."""
+    """Puts one of READERS behind the last value of the graph, now and then and where one fits."""
     writer = MotifWriter(catalog, growth, room=SPARE)
-    if writer.draw.chance(READ):
-        writer.read()
+    if not writer.draw.chance(READ):
+        return
+    name = growth.graph.nodes[-1].outputs[0]
+    for op in writer.draw.shuffled(READERS):
+        if (spec := catalog.find(op)) and writer.insert(Call(spec, (name,), {})):
+            return
 
 
 class MotifWriter:
@@ -211,13 +215,6 @@ class MotifWriter:
         if outputs is None:
             raise Misfit(f"{op}{operands} {attributes}")
         return outputs[0] if len(outputs) == 1 else outputs
-
-    def read(self) -> None:
-        """Puts an operator behind the last value, where one fits."""
-        name = self.growth.graph.nodes[-1].outputs[0]
-        for op in self.draw.shuffled(READERS):
-            if (spec := self.catalog.find(op)) and self.insert(Call(spec, (name,), {})):
-                return
 
     def _missing(self, call: Call) -> tuple[str, ...] | None:
         """The outputs of another form of the call; None where no kind fits."""

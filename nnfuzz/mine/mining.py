@@ -130,7 +130,7 @@ class Miner:
 
     def _made(self, source: ModelSource, folder: Path) -> Iterator[tuple[Path, str]]:
         """The models that the Python files of a source and the backend tests of onnx make, each
-        with what people know it by."""
+        with its name for messages."""
         scripts = list(filter(self._builds_models, source.scripts))
         if scripts and not self.request.python:
             self._note(f"{source.label}: {len(scripts)} Python files are not run: add --python")
@@ -164,7 +164,7 @@ class Miner:
             return False
 
     def _read(self, source: ModelSource, files: Sequence[tuple[Path, str]]) -> None:
-        """files: each with what people know it by."""
+        """files: each with its name for messages."""
         with self._steps(f"models of {source.label}", len(files)) as advance:
             for file, about in files:
                 job = CutModel(str(file), self.request.nodes)

@@ -34,7 +34,7 @@ UNKNOWN = "unknown"
 @dataclass(frozen=True)
 class ModelSource:
     """Models and Python files of one origin. label, licence: written into patterns. problems: a
-    line on each file that looks like one, and cannot be used.
+    line on each file that cannot be used.
     """
 
     label: str

@@ -17,6 +17,12 @@ SINGLE = 2.0**-24
 type; narrower types are computed in it and rounded, or step by step, and float64 by libm."""
 
 
+def largest_whole(x: Tensor) -> float:
+    """The largest integer up to which the integer dtype of a tensor and float64 hold all: a detour
+    through float64 is exact until then."""
+    return float(min(torch.iinfo(x.dtype).max, 1 << 53))
+
+
 def elementary(u: float) -> float:
     """Relative error of an elementary function, in unit roundoffs.
 

@@ -139,8 +139,8 @@ def _own(
 def _likeliest(
     explanations: Mapping[Hypothesis, Hypothesis], causes: Iterable[Cause]
 ) -> Hypothesis | None:
-    """The family of one of several hypotheses that hold: of one by which a known cause is named, or
-    else of the first.
+    """The family of the first hypothesis that holds and that also comes first for a known cause; if
+    there is none, the family of the first one.
     """
     known = {first for cause in causes for first in cause.explanations[:1]}
     preferred = (family for h, family in explanations.items() if h in known)

@@ -206,8 +206,8 @@ def _altered(subject: Subject, written: Altered) -> Iterator[tuple[Hypothesis, S
 def _relations(
     subject: Subject, truth: Envelopes, outputs: Arrays
 ) -> Iterator[tuple[Hypothesis, Envelopes]]:
-    """What the only result may be instead: 0, another sign, one more or less, an input, in another
-    shape, ...
+    """What the only result may be instead: 0, another sign, one more or less, what an operator
+    reads, in another shape, ...
     """
     if len(truth) != 1:
         return
@@ -241,8 +241,9 @@ def _relations(
 
 
 def _entering(subject: Subject) -> Iterator[tuple[str, np.ndarray]]:
-    """What a compiler hands on that leaves out the last operator, and before that what it hands on
-    that leaves out operators before it, too: what it is called, and the value."""
+    """Yields the values that a compiler may return if it leaves out the last operators, each behind
+    the words for it: what the operators before the last one read, then what the last one reads.
+    """
     *before, last = subject.graph.nodes
     for node in before:
         for i, given in enumerate(node.inputs):

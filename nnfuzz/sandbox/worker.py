@@ -35,7 +35,8 @@ WHERE = signal.SIGUSR1
 """Has a worker of a service of nnfuzz print where it is."""
 PAGE_BYTES = resource.getpagesize()
 SHARED_BYTES = 1 << 30
-"""Resident bytes that may be shared before it is looked at what they are: mostly libraries."""
+"""Fewer shared bytes than this are taken for libraries; of more, the kernel is asked what they are,
+which takes longer."""
 _LIBC = ctypes.CDLL(None)
 _IOLBF = 1  # glibc and musl
 
@@ -188,7 +189,7 @@ def private_bytes(pid: int) -> int:
 
 
 def _shared_memory(pid: int) -> int:
-    """Resident bytes of a process that it can share with others, but for files on a disk.
+    """Resident bytes of shared memory of a process, without files on a disk.
 
     Raises: OSError, ValueError.
     """

@@ -21,6 +21,7 @@ from .parts import (
     rows,
     silu,
     small_image,
+    stored_integers,
     tokens,
 )
 
@@ -73,16 +74,13 @@ def token_embedding(m, ids):
 
 @skeleton(size=14, begin=tokens, dtypes=IDS)
 def stored_embedding(m, ids):
-    """Rows of a table that is stored in integers, for all or for each row a scale, scaled and
-    normalised."""
+    """Rows of a table that is stored in integers with one scale or one for each row; they are
+    multiplied by a number now and then, and normalised."""
     size, hidden = m.draw.choice(VOCABULARY), near(m.draw)
     kind = m.draw.choice((DType.INT8, DType.UINT8))
     scales = m.draw.choice(((), (size,)))
-    table = m.shared(TensorType(kind, (size, hidden)), *kind.limits)
-    scale = m.shared(TensorType(DType.FLOAT32, scales), 0.01, 0.05)
-    middle = sum(map(int, kind.limits)) + 1 >> 1
-    zero = m.shared(TensorType(kind, scales), middle)
-    table = m("DequantizeLinear", table, scale, zero, axis=0 if scales else None)
+    table = stored_integers(m, kind, (size, hidden), TensorType(DType.FLOAT32, scales))
+    table = m("DequantizeLinear", *table, axis=0 if scales else None)
     y = m("Gather", table, ids, axis=0)
     layer_norm(m, m("Mul", y, math.sqrt(hidden)) if m.draw.chance(0.4) else y)
 

@@ -37,8 +37,8 @@ def near(draw, options=WIDTHS):
 
 
 def drawn(draw, weights, shape):
-    """The type of that shape with a dtype drawn by weights, in which most deployed models have
-    single precision; None where there is no dtype."""
+    """The type of that shape, with a dtype drawn by weights; those of DEPLOYED are favoured. None
+    where there is no dtype."""
     shares = [weight * DEPLOYED.get(dtype, 1.0) for dtype, weight in weights.items()]
     if not any(shares):
         return None
@@ -112,20 +112,25 @@ def _gemm(m, x, width, bias):
 
 
 def stored_weight(m, x, depth, width):
-    """A weight of integers with scales for all, for each column, or for blocks of rows."""
+    """A weight of integers with one scale, one for each column, or one for each block of rows."""
     kind = m.draw.choice((DType.INT8, DType.UINT8, DType.INT4, DType.UINT4))
     fitting = [size for size in (2, 4, 16, 16, 16, 32, 32) if depth % size == 0]
     block = m.draw.choice(fitting or [1])
     blocked = kind in NIBBLES and block > 1 and m.draw.chance(0.8)
     scales = (depth // block, width) if blocked else m.draw.choice(((), (width,)))
-    least, most = kind.limits
-    stored = m.shared(TensorType(kind, (depth, width)), least, most)
-    scale = m.shared(m.weight(x, *scales), 0.01, 0.05)
-    zero = m.shared(TensorType(kind, scales), int(most + least + 1) // 2)
+    operands = stored_integers(m, kind, (depth, width), m.weight(x, *scales))
     if blocked:
-        given = {"axis": 0, "block_size": block}
-        return m("BlockDequantizeLinear", stored, scale, zero, **given)
-    return m("DequantizeLinear", stored, scale, zero, axis=1 if scales else None)
+        return m("BlockDequantizeLinear", *operands, axis=0, block_size=block)
+    return m("DequantizeLinear", *operands, axis=1 if scales else None)
+
+
+def stored_integers(m, kind, shape, scales):
+    """The operands of a DequantizeLinear of constants: integers of a kind, scales of a type, and
+    zero points in the middle of what the kind holds."""
+    least, most = map(int, kind.limits)
+    stored = m.shared(TensorType(kind, shape), least, most)
+    scale = m.shared(scales, 0.01, 0.05)
+    return stored, scale, m.shared(TensorType(kind, scales.shape), (least + most + 1) // 2)
 
 
 def layer_norm(m: Writer, x: str) -> Any:

@@ -6,9 +6,8 @@ from nnfuzz.operators.motif import skeleton
 
 from .parts import drawn, identifiers, linear, near, positions, rows
 
-SPARSE = 26
-"""Features that are looked up, as in the data set on which such models are compared (Criteo)."""
-FEW = (2, 3, 7, 26)
+LOOKED_UP = (2, 3)
+"""How many features are looked up: a Concat of our models takes no more beside the dense one."""
 
 
 def features(draw, weights):
@@ -30,8 +29,8 @@ def feature_interaction(m, x):
     """All products of two features of DLRM, beside the dense ones: one dense feature and those that
     are looked up, as inputs or in tables."""
     batch, width = m.shape(x)
-    count = m.draw.choice(FEW)
-    if count < SPARSE and m.draw.chance(0.5):
+    count = m.draw.choice(LOOKED_UP)
+    if m.draw.chance(0.5):
         others = [_looked_up(m, x, batch, width) for _ in range(count)]
     else:
         others = [m.free(m.type(x)) for _ in range(count)]
@@ -41,8 +40,7 @@ def feature_interaction(m, x):
     products = m("MatMul", vectors, m("Transpose", vectors, perm=(0, 2, 1)))
     pairs = (count + 1) * count // 2
     flat = m("Reshape", products, shape=(batch, (count + 1) ** 2))
-    if (count + 1) ** 2 <= 96:
-        chosen = m("Gather", flat, positions(m, pairs), axis=1)
+    chosen = m("Gather", flat, positions(m, pairs), axis=1)
     return linear(m, m("Concat", dense, chosen, axis=1), near(m.draw))
 
 

@@ -92,7 +92,7 @@ def _state(m, x, hidden):
 
 
 def _gates(m, shapes, x):
-    """Weight and bias of a projection that all steps share."""
+    """Weight and bias of `_joined`, which all steps share."""
     return m.shared(m.weight(x, *shapes)), m.shared(m.weight(x, shapes[-1]))
 
 
@@ -147,12 +147,12 @@ def unrolled_gru(m, x):
 
 
 def _transposed(m, shapes, x):
-    """The same with the weight transposed, as PyTorch keeps it."""
+    """Weight and bias of `_projected`; the weight is transposed, as PyTorch keeps it."""
     return m.shared(m.weight(x, *shapes[::-1])), m.shared(m.weight(x, 1, shapes[-1]))
 
 
 def _projected(m, x, h, weight, bias):
-    """The same projection by Gemm."""
+    """The projection of `_joined` by Gemm."""
     y = m("Concat", x, h, axis=1)
     return m("Gemm", y, weight, bias, alpha=1.0, beta=1.0, transA=0, transB=1)
 

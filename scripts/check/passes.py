@@ -43,7 +43,12 @@ from nnfuzz.backend.target import DIRECT
 from nnfuzz.base.threads import one_thread
 from nnfuzz.cli.progress import Silent
 from nnfuzz.library.diversity import PLAIN_OPSET
-from nnfuzz.library.settings import DEFAULT_PIPELINES, DEFAULT_SKELETONS, make_config
+from nnfuzz.library.settings import (
+    DEFAULT_PIPELINES,
+    DEFAULT_QUANTIZE,
+    DEFAULT_SKELETONS,
+    make_config,
+)
 from nnfuzz.library.support import unsupported
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.observer import Observer
@@ -138,10 +143,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--models", type=int, default=600)
     parser.add_argument("--start", type=int, default=0, help="the first index")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(
-        "--skeletons", type=float, default=DEFAULT_SKELETONS, help="share of the models"
-    )
-    parser.add_argument("--quantize", type=float, default=0.1, help="share of the models")
+    share = {"type": float, "help": "share of the models"}
+    parser.add_argument("--skeletons", default=DEFAULT_SKELETONS, **share)
+    parser.add_argument("--quantize", default=DEFAULT_QUANTIZE, **share)
     parser.add_argument("--enough", type=int, default=5, help="models of a rule that are counted")
     parser.add_argument("--json", type=Path, help="file that collects the counts of several runs")
     return parser.parse_args()

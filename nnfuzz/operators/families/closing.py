@@ -26,10 +26,10 @@ CLOSINGS = ("filled", "filled", "shape", "sum")
 
 
 class OpenSize(OpSpec):
-    """Base of operators with one result of integers, the last axis of which has an unknown size.
+    """Base of operators that yield integers along a last axis of unknown size.
 
-    closing: "filled" (cut, or continued by zeros, to `size` elements), "shape" (its shape), "sum"
-    (along the axis).
+    closing: how they are closed. "filled": cut to `size` elements, or continued by zeros. "shape":
+    their shape is returned. "sum": their sum along the last axis is returned.
     """
 
     size = Sym(1, 64)
@@ -44,13 +44,13 @@ class OpenSize(OpSpec):
         return draw.choice(fit)
 
     def closed(self, opened: TensorType) -> TensorType:
-        """The type of the result, for one whose last size is anything."""
+        """The type of the result. opened: the type before closing, with any last size."""
         if self.closing == "shape":
             return TensorType(DType.INT64, (opened.rank,))
         return opened.with_shape((*opened.shape[:-1], *[self.size][self.closing == "sum" :]))
 
     def closed_tensor(self, x: Tensor) -> Tensor:
-        """The result for one of unknown size."""
+        """The result. x: the integers before closing."""
         import torch
 
         if self.closing == "shape":

@@ -68,8 +68,8 @@ def paddings(most: int, windows: Callable[[Any], Sequence[Int]] | None = None) -
     """Padding before and behind every spatial axis, in ONNX's order (all begins first).
 
     None, the same on both sides, or independent; symbolic where there is any. What `auto_pad`
-    decides may be three times as wide: `Window.window_fits` settles it. windows: the sizes that
-    padding must be less than, per axis, as far as they are decided.
+    decides may be three times as wide: `Window.window_fits` settles it. windows: returns the size
+    of an operator's window per axis, for operators whose padding is less than that.
     """
 
     def sides(draw: Any, op: Any, n: int) -> tuple[Int, ...]:

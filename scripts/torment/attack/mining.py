@@ -174,7 +174,7 @@ MODELS: dict[Write, tuple[str, ...]] = {
 }
 """How a hostile model is written, with the suffixes that it may have."""
 FREE = frozenset((changed, bomb, many_nodes, misnamed, special))
-"""Those that may be read all the same."""
+"""Ways that may leave a model that can be read, and costs no line."""
 
 
 # -- scripts --------------------------------------------------------------------------------------
@@ -251,9 +251,11 @@ def special_script(file: Path, rng: random.Random) -> str:
 
 
 QUIET = frozenset("fork daemon thread deep locked pipe exit atexit nothing".split())
-"""Scripts that end as others do, once what they do beside is prevented."""
+"""Scripts that cost no line: what else they do is prevented, and they come to their end."""
 EITHER = frozenset("channel closed modules patched print".split())
+"""Scripts that may cost a line or none."""
 MAKE_NONE = frozenset(("syntax", "sparse", "bytes", "link", "device"))
+"""Files that make no model."""
 
 
 # -- an attack --------------------------------------------------------------------------------
@@ -297,7 +299,7 @@ def attack(folder: Path, sockets: Sequence[socket.socket], rng: random.Random) -
 
 
 def models(source: Path, rng: random.Random) -> dict[str, bool | None]:
-    """Writes hostile models: by name, whether a line is due; None where both is right."""
+    """Writes hostile models. By name, whether a line is due; None if one may be there or not."""
     files: dict[str, bool | None] = {}
     for number in range(FILES):
         write = rng.choice(list(MODELS))
