@@ -47,9 +47,9 @@ class Judgements:
         self._path = path
         self._content = _Content()
         self._added = False
-        if path:
-            with suppress(OSError, Unreadable):
-                self._content = read(_Content, read_json(path))
+        self._seen = 0
+        """When the file was written that was read last, in ns."""
+        self._catch_up()
 
     @classmethod
     def kept_in(cls, folder: Path) -> Judgements:
@@ -69,6 +69,8 @@ class Judgements:
         if not _is_built_in(spec):
             return list(judge())
         key = f"{spec.name}@{about}"
+        if key not in self._content.legal:
+            self._catch_up()
         digits = self._content.legal.get(key, "")
         if len(digits) != count or digits.strip(_DIGITS):
             digits = "".join(_DIGITS[legal] for legal in judge())
@@ -81,6 +83,8 @@ class Judgements:
         if not _is_built_in(spec):
             return tuple(names())
         if spec.name not in self._content.written:
+            self._catch_up()
+        if spec.name not in self._content.written:
             self._content.written[spec.name] = tuple(names())
             self._added = True
         return self._content.written[spec.name]
@@ -88,13 +92,25 @@ class Judgements:
     def save(self) -> None:
         """Writes the file if anything is new; a folder that cannot be written costs only time.
 
-        Of two processes that write at once the later one wins.
+        Of two processes that write at the same moment the later one wins.
         """
         if self._added and self._path:
             self._added = False
+            self._catch_up()
             with suppress(OSError):
                 self._path.parent.mkdir(parents=True, exist_ok=True)
                 write_atomically(self._path, json.dumps(as_json(self._content)).encode())
+
+    def _catch_up(self) -> None:
+        """Adds what other processes have written since the file was read."""
+        if self._path:
+            with suppress(OSError, Unreadable):
+                time = self._path.stat().st_mtime_ns
+                if time != self._seen:
+                    others = read(_Content, read_json(self._path))
+                    legal = others.legal | self._content.legal
+                    self._content = _Content(legal, others.written | self._content.written)
+                    self._seen = time
 
 
 def _is_built_in(spec: type[OpSpec]) -> bool:

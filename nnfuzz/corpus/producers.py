@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from nnfuzz.base.reading import Json
@@ -39,10 +40,15 @@ class Producers(Pool[JobWorker[_Order[Any]], _Order[Any], Ended]):
     """Any number of workers, each with the same settings. A context manager."""
 
     def __init__(
-        self, seed: int, config: Mapping[str, Json], processes: int, sets: int = 1
+        self,
+        seed: int,
+        config: Mapping[str, Json],
+        processes: int,
+        sets: int = 1,
+        cache: Path | None = None,
     ) -> None:
-        """sets: data sets per test case."""
-        arguments = {"seed": seed, "config": dict(config)}
+        """sets: data sets per test case. cache: folder of files for other processes."""
+        arguments = {"seed": seed, "config": dict(config), "cache": str(cache or "")}
         self._sets = sets
         preload = *PRELOAD, "nnfuzz.corpus.service"
         self._server = server = ForkServer(preload, warm=(SERVICE, arguments))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from nnfuzz.base.reading import Json
 from nnfuzz.compare.edges import enclosure
@@ -32,8 +33,9 @@ for the signature; how many are tried at most."""
 class CorpusService(Service):
     """One per worker; loads operator specs once."""
 
-    def __init__(self, seed: int, config: Mapping[str, Json]) -> None:
-        self.producer = Producer(seed, CaseConfig.from_json(config))
+    def __init__(self, seed: int, config: Mapping[str, Json], cache: str = "") -> None:
+        """cache: the folder of files for other processes; "" for none."""
+        self.producer = Producer(seed, CaseConfig.from_json(config), Path(cache) if cache else None)
 
     @does(ListKeys)
     def keys(self, job: ListKeys, report: Report) -> list[SupportKey]:
@@ -113,9 +115,9 @@ class CorpusService(Service):
                     yield searched.inputs, searched.outputs, bounds
 
 
-def corpus_service(seed: int, config: Mapping[str, Json]) -> CorpusService:
+def corpus_service(seed: int, config: Mapping[str, Json], cache: str = "") -> CorpusService:
     """The factory that sandboxes name."""
-    return CorpusService(seed, config)
+    return CorpusService(seed, config, cache)
 
 
 def _options(op: OpSpec) -> set[tuple[str, object]]:

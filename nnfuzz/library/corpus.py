@@ -18,6 +18,7 @@ from nnfuzz.corpus.producers import Producers
 from nnfuzz.corpus.pytest_file import PYTEST_FILE, pytest_file
 from nnfuzz.corpus.supported import supported_only
 from nnfuzz.library.domains import chosen_domains
+from nnfuzz.library.folders import cache_folder
 from nnfuzz.library.settings import (
     Specs,
     case_settings,
@@ -91,7 +92,8 @@ def generate(request: CorpusRequest) -> Filled:
         check_corpus(request.out, plan)
         with ExitStack() as stack:
             runners = [stack.enter_context(BackendRunner(spec, registry)) for spec in specs]
-            producers = stack.enter_context(Producers(plan.seed, plan.config, processes, plan.sets))
+            pool = Producers(plan.seed, plan.config, processes, plan.sets, cache_folder())
+            producers = stack.enter_context(pool)
             if request.singles:
                 plan = _of_singles(plan, producers, request.steps)
             return _filled(request, plan, producers, runners)

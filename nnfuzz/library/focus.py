@@ -18,6 +18,7 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.corpus.entry import Entry
 from nnfuzz.corpus.producers import Producers
 from nnfuzz.library.case import operator_registry
+from nnfuzz.library.folders import cache_folder
 from nnfuzz.library.steps import Note
 from nnfuzz.records.config import ConfigError
 from nnfuzz.testcase.case import CaseConfig, TestCase
@@ -44,7 +45,7 @@ def focused(
     Raises: ConfigError for a name of no pass; RunnerError, ProducerSettingsError.
     """
     with ExitStack() as stack:
-        producers = stack.enter_context(Producers(0, as_json(config), 1))
+        producers = stack.enter_context(Producers(0, as_json(config), 1, cache=cache_folder()))
         operators = operator_registry(config.plugins)
         runners = [stack.enter_context(BackendRunner(s, registry)) for s in specs]
         groups = _changed(names, producers, runners, operators)

@@ -24,6 +24,7 @@ from nnfuzz.corpus.pick import (
 from nnfuzz.corpus.producers import Producers
 from nnfuzz.corpus.selection import Budget
 from nnfuzz.library.corpus import models_under_pytest
+from nnfuzz.library.folders import cache_folder
 from nnfuzz.library.onnx_graph import model_graph
 from nnfuzz.library.settings import chosen_backends
 from nnfuzz.library.steps import Note, Steps, ignore, no_steps
@@ -82,7 +83,8 @@ def _findings(campaigns: Sequence[Path], note: Note) -> list[FindingTest]:
     if not folders:
         return []
     by_name: dict[str, FindingTest] = {}
-    with Producers(0, as_json(CaseConfig(exporter="direct")), 1) as producers:
+    config = as_json(CaseConfig(exporter="direct"))
+    with Producers(0, config, 1, cache=cache_folder()) as producers:
         for folder in folders:
             made = test_of_finding(folder, producers)
             if isinstance(made, str):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
+from nnfuzz.check.judgements import Judgements
 from nnfuzz.check.versions import admitted_by_schema
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig
@@ -23,23 +24,35 @@ SEEDS, PAIR_SEEDS = 40, 4
 """How often a motif is written to see its forms: by hand they have many, pairs few."""
 
 
-def structures(registry: OpRegistry, mined: bool) -> set[str]:
+def structures(registry: OpRegistry, mined: bool, judgements: Judgements) -> set[str]:
     """The structures of all cuts of all motifs, pairs among them.
 
-    mined: whether motifs that were mined count, too.
+    mined: whether motifs that were mined count, too. judgements: of earlier processes.
     """
     motifs = [motif for motif in load_motifs() if mined or not motif.mined]
     specs = registry.of_domains(())
-    config = admitted_by_schema(GenerateConfig(nodes=NODES), specs)
+    config = admitted_by_schema(GenerateConfig(nodes=NODES), specs, judgements=judgements)
     catalog = Catalog(specs, config, motifs)
     by_hand = {motif.name for motif in motifs}
     found: set[str] = set()
+    seen: set[tuple[object, ...]] = set()
     for motif in catalog.motifs:
         for seed in range(SEEDS if motif.name in by_hand else PAIR_SEEDS):
             graph = _planted(motif, catalog, config, seed)
-            if graph is not None:
+            if graph is not None and (edges := _edges(graph)) not in seen:
+                seen.add(edges)
                 found.update(_structures(graph, random.Random(seed)))
     return found
+
+
+def _edges(graph: GraphView) -> tuple[object, ...]:
+    """What the structures of a graph follow from: its operators and edges, values by number."""
+    numbers: dict[str, int] = {}
+    nodes = tuple(
+        (n.op, *(numbers.setdefault(v, len(numbers)) for v in (*n.inputs, *n.outputs)))
+        for n in graph.nodes
+    )
+    return nodes, frozenset(numbers[n] for n in graph.weights if n in numbers)
 
 
 def _structures(graph: GraphView, rng: random.Random) -> Iterator[str]:

@@ -65,6 +65,7 @@ Steps = Callable[[str, int], AbstractContextManager[Callable[[str], None]]]
 class MiningRequest:
     """What is mined. nodes: of the largest cut. most: patterns. python: whether Python files are
     run. mined: whether patterns that are installed are left out. backend: whose passes are watched.
+    cache: folder of files for other processes.
     """
 
     sources: tuple[ModelSource, ...]
@@ -73,6 +74,7 @@ class MiningRequest:
     python: bool = False
     mined: bool = True
     backend: BackendSpec | None = None
+    cache: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -106,9 +108,10 @@ class Miner:
         """The patterns of all sources. known: structures of further patterns to leave out."""
         with ExitStack() as stack:
             folder = stack.enter_context(_temporary())
-            server = stack.enter_context(closing(ForkServer(PRELOAD, warm=(SERVICE, {}))))
+            arguments = {"cache": str(self.request.cache or "")}
+            server = stack.enter_context(closing(ForkServer(PRELOAD, warm=(SERVICE, arguments))))
             self._reader, self._runner, self._own = (
-                stack.enter_context(closing(Sandbox(SERVICE, limits=limits, server=server)))
+                stack.enter_context(closing(Sandbox(SERVICE, arguments, limits, server=server)))
                 for limits in (READING, RUNNING, OWN)
             )
             self._watched = self._backend(stack)

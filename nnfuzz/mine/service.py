@@ -41,9 +41,11 @@ LARGEST_FILE = 1 << 30
 class MiningService(Service):
     """One per worker; loads operator specs once."""
 
-    def __init__(self) -> None:
+    def __init__(self, cache: str = "") -> None:
+        """cache: the folder of files for other processes; "" for none."""
         from nnfuzz.operators.registry import OpRegistry
 
+        self._cache = cache
         self.registry = OpRegistry.load()
 
     @does(CutModel)
@@ -92,9 +94,13 @@ class MiningService(Service):
 
     @does(ListStructures)
     def structures(self, job: ListStructures, report: Report) -> list[str]:
+        from nnfuzz.check.judgements import NOTHING_KEPT, Judgements
         from nnfuzz.mine.known import structures
 
-        return sorted(structures(self.registry, job.mined))
+        judgements = Judgements.kept_in(Path(self._cache)) if self._cache else NOTHING_KEPT
+        found = structures(self.registry, job.mined, judgements)
+        judgements.save()
+        return sorted(found)
 
 
 def _read(path: Path) -> ModelProto:
@@ -108,6 +114,6 @@ def _read(path: Path) -> ModelProto:
     return parsed_model(model.SerializeToString(), path)
 
 
-def mining_service() -> MiningService:
+def mining_service(cache: str = "") -> MiningService:
     """The factory that sandboxes name: "nnfuzz.mine.service:mining_service"."""
-    return MiningService()
+    return MiningService(cache)

@@ -101,7 +101,6 @@ class Producer:
             raise NothingLeft(f"{reasons} (nnfuzz ops lists the operators that exporters write)")
         self._wanted = (*config.operators, *config.focus)
         self._left_out = [f"exporter {name} is left out: {empty[name]}" for name in empty]
-        self._parts.judgements.save()
 
     def _read_motifs(self, config: CaseConfig) -> None:
         """Adds the motifs of the configuration's files.
@@ -146,8 +145,7 @@ class Producer:
     def _generator(self, name: str) -> CaseGenerator:
         """The generator of a writer, made when it is first needed. Raises: NothingLeft."""
         if name not in self._generators:
-            own = self._config.only(name)
-            self._generators[name] = CaseGenerator(self.seed, own, self._parts)
+            self._generators[name] = self._made(self._config.only(name))
         return self._generators[name]
 
     @property
@@ -217,8 +215,14 @@ class Producer:
             own = replace(own, edges=True, rewrites=own.rewrites or 0.0)
             self._at_edges[name] = None
             with suppress(NothingLeft):
-                self._at_edges[name] = CaseGenerator(self.seed, own, self._parts)
+                self._at_edges[name] = self._made(own)
         return self._at_edges[name]
+
+    def _made(self, config: CaseConfig) -> CaseGenerator:
+        """A new generator; what was judged for it is kept. Raises: NothingLeft."""
+        made = CaseGenerator(self.seed, config, self._parts)
+        self._parts.judgements.save()
+        return made
 
     def produce(
         self,
@@ -258,8 +262,7 @@ class Producer:
         already.
         """
         if exporter not in self._probing:
-            own = self._plain.only(exporter)
-            self._probing[exporter] = CaseGenerator(self.seed, own, self._parts)
+            self._probing[exporter] = self._made(self._plain.only(exporter))
         return self._probing[exporter]
 
     def load(self, case: TestCase) -> Graph:

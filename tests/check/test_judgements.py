@@ -48,6 +48,20 @@ def test_a_kept_judgement_is_not_made_again(specs, tmp_path):
     assert later.legal(specs[0], "14", 2, lambda: [True, True]) == [True, True]
 
 
+def test_processes_that_work_side_by_side_share_their_judgements(specs, tmp_path):
+    one, other = Judgements(tmp_path / "kept.json"), Judgements(tmp_path / "kept.json")
+    one.legal(specs[0], "13", 1, lambda: [True])
+    one.save()
+    assert other.legal(specs[0], "13", 1, lambda: pytest.fail("asked")) == [True]
+    other.legal(specs[0], "14", 1, lambda: [False])
+    one.written(specs[0], lambda: ["A"])
+    other.save()
+    one.save()
+    later = Judgements(tmp_path / "kept.json")
+    assert later.legal(specs[0], "14", 1, lambda: pytest.fail("asked")) == [False]
+    assert later.written(specs[0], lambda: pytest.fail("asked")) == ("A",)
+
+
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", '{"legal": 3}', '{"legal": {"Acos@13": [1]}}', "[" * 9999]
 )

@@ -13,6 +13,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.library.folders import cache_folder
 from nnfuzz.mine.mining import Miner, MiningRequest, known_structures, write_patterns
 from nnfuzz.mine.sources import source_of
 from nnfuzz.operators.mined import check_patterns
@@ -45,7 +46,8 @@ def silent(label: str, total: int):
 
 def mine(*paths: Path, python: bool = False):
     notes: list[str] = []
-    request = MiningRequest(tuple(source_of(str(path)) for path in paths), python=python)
+    read = tuple(source_of(str(path)) for path in paths)
+    request = MiningRequest(read, python=python, cache=cache_folder())
     return Miner(request, BackendRegistry.discover(), notes.append, silent).mine(), notes
 
 

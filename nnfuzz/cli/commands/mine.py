@@ -61,6 +61,7 @@ def mine(
     """
     from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.cli.progress import steps
+    from nnfuzz.library.folders import cache_folder
     from nnfuzz.mine.mining import Miner, MiningRequest, known_structures, write_patterns
     from nnfuzz.mine.sources import source_of
 
@@ -73,7 +74,7 @@ def mine(
     if not any(s.models or s.scripts or s.backend_tests or s.problems for s in read):
         raise UsageError(f"{', '.join(sources)}: no ONNX model and no Python file is there")
     spec = registry.parse(backend) if backend else None
-    request = MiningRequest(read, nodes, most, python, backend=spec)
+    request = MiningRequest(read, nodes, most, python, backend=spec, cache=cache_folder())
     mined = Miner(request, registry, tell, steps).mine(known)
     if mined.problems and not mined.models:
         raise UsageError("none of the files can be used")
