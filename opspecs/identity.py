@@ -57,15 +57,15 @@ class Dropout(DataMovement):
         return super().from_onnx({"seed": None, **fields, **mine}, takes, gives)
 
     def onnx(self, emit, x):
-        """Below opset 12 the ratio is an attribute; below 10 the mask has the input's type."""
-        count = 2 if self.mask else 1
+        """Below opset 12 the ratio is an attribute, and the mask at inference is not defined, so
+        that it is computed."""
         if emit.opset < 12:
-            ratio = None if self.form == "plain" else self.ratio
-            made = emit("Dropout", x, outputs=count, ratio=ratio)
-            if self.mask and emit.opset < 10:
-                return made[0], emit("Cast", made[1], to=DType.BOOL)
-            return made
+            kept = emit("Dropout", x, ratio=None if self.form == "plain" else self.ratio)
+            if not self.mask:
+                return kept
+            given = emit("Cast", x, to=DType.BOOL)
+            return kept, emit("Or", given, emit("Not", given))
         inputs = [x] if self.form == "plain" else [x, emit.const(self.ratio, DType.FLOAT32)]
         if self.form == "training_mode":
             inputs.append(emit.const(False, DType.BOOL))
-        return emit("Dropout", *inputs, outputs=count, seed=self.seed)
+        return emit("Dropout", *inputs, outputs=2 if self.mask else 1, seed=self.seed)

@@ -48,6 +48,7 @@ def step(name, folder, **inputs):
     )
 
 
+@pytest.mark.slow
 def test_the_action_verifies_models_and_sees_a_planted_failure(tmp_path):
     pytest.importorskip("onnxruntime")
     good = consumers.corpus(tmp_path / "good")

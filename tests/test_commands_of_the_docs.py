@@ -26,7 +26,7 @@ SHORTER = {
     r" --time 4h": "",
     r"--shard 2/8": "--shard 1/8",  # the part that has the only test
     # What the first command has shown is not shown again by the compiler that is slower to start.
-    r"fuzz -b tvm (?=--(?:dtypes|seed|exporter)\b)": "fuzz -b onnxruntime ",
+    r"fuzz -b tvm (?=--(?:dtypes|seed|exporter|pr)\b)": "fuzz -b onnxruntime ",
     r"generate --backend onnxruntime": r"generate --backend onnxruntime --ops Add,Relu",
     r"(generate\b.*)--count \d+": r"\1--count 2 --nodes 3",
     r"seed1_000010": "seed1_000001",  # of the fewer models

@@ -48,6 +48,7 @@ def test_fuzzing_a_compiler(run):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_fuzzing_a_broken_compiler_writes_findings(run, tmp_path):
     (tmp_path / "broken.py").write_text(BROKEN)
     text = (EXAMPLES / "fuzz_a_compiler.py").read_text()
@@ -74,6 +75,7 @@ def mine(tmp_path):
     onnx.save(model, tmp_path / "mine.onnx")
 
 
+@pytest.mark.slow
 def test_judging_outputs_of_ones_own(run, mine, tmp_path):
     done = run(EXAMPLES / "judge_my_outputs.py", "mine.onnx")
     assert done.returncode == 0, done.stderr
@@ -86,6 +88,7 @@ def test_judging_outputs_of_ones_own(run, mine, tmp_path):
     assert done.returncode == 1 and done.stdout.startswith("yours: y[1, 1] is "), done.stderr
 
 
+@pytest.mark.slow
 def test_checking_a_model_of_ones_own(run, mine, tmp_path):
     done = run(EXAMPLES / "check_my_model.py", "mine.onnx", "onnxruntime")
     assert done.returncode == 0, done.stderr

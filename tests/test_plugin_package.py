@@ -54,6 +54,7 @@ def test_it_is_as_short_as_the_docs_say():
         assert sum(bool(line.strip()) for line in lines) <= most, name
 
 
+@pytest.mark.slow
 def test_its_plugins_keep_their_contracts(run):
     done = run("-c", CONTRACTS)
     assert done.returncode == 0, done.stderr

@@ -9,7 +9,7 @@ inference over the lowering of one instance.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, partial
 
@@ -60,15 +60,6 @@ def legal_signatures(spec: type[OpSpec]) -> list[SignatureTypes]:
     """The signatures of an operator that have a valid model at the newest opset."""
     judged = _judged(spec, OPSETS[1])  # type: ignore[arg-type]
     return [s for s in spec.signatures() if judged[signature_key(spec, *s)]]
-
-
-def legal_opsets(spec: type[OpSpec], signature: SignatureTypes) -> list[int]:
-    """The opsets within reach of direct emission at which every instance of a signature has a valid
-    model, if any has; before WHOLE some instances have none.
-    """
-    key = signature_key(spec, *signature)
-    opsets = range(WHOLE, OPSETS[1] + 1)
-    return [o for o in opsets if _judged(spec, o)[key]]  # type: ignore[arg-type]
 
 
 def legal_before(spec: type[OpSpec], signature: SignatureTypes, opset: int) -> bool:
@@ -130,16 +121,17 @@ def _defined(spec: type[OpSpec], opset: int) -> bool:
     return True
 
 
-def lowered(spec: type[OpSpec], opset: int) -> list[onnx.ModelProto]:
-    """Models of single instances of an operator, which lower to different ONNX operators; dtypes
-    that an opset lacks are often written in other ways, so each with the last dtypes too.
+def lowered(spec: type[OpSpec], opset: int) -> Iterator[onnx.ModelProto]:
+    """Models of single instances of an operator, which lower to different ONNX operators. Dtypes
+    that an opset lacks are often written in other ways, so each with dtypes of all widths.
     """
-    judge, models = _Lowering(spec, opset, ()), []
+    judge = _Lowering(spec, opset, ())
+    widths = {tuple(dtype.itemsize for dtype in s[0].values()): s for s in spec.signatures()}
     for instance in judge.instances:
-        models.append(judge.model(instance))
-        with suppress(GraphFault, ArithmeticError, LookupError, TypeError, ValueError):
-            models.append(judge.model(judge._retyped(instance, spec.signatures()[-1])))
-    return models
+        yield judge.model(instance)
+        for signature in widths.values():
+            with suppress(GraphFault, ArithmeticError, LookupError, TypeError, ValueError):
+                yield judge.model(judge._retyped(instance, signature))
 
 
 # -- one ONNX operator ------------------------------------------------------------------------

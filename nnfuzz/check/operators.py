@@ -24,9 +24,10 @@ from nnfuzz.check import instances as draws
 from nnfuzz.check import reference_implementations as references
 from nnfuzz.check.agreement import Expected, numeric_faults
 from nnfuzz.check.instances import OpInstance, SignatureTypes
-from nnfuzz.check.legality import legal_before, legal_opsets
+from nnfuzz.check.legality import legal_before
 from nnfuzz.check.report import CheckReport
 from nnfuzz.check.runtimes import REFERENCE, Runtime, Unavailable
+from nnfuzz.check.versions import legal_opsets
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize.emit import OPSETS
 from nnfuzz.materialize.errors import MaterializeError, OpsetError

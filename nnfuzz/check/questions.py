@@ -13,8 +13,8 @@ from nnfuzz.check import instances as draws
 from nnfuzz.check import reference_implementations as references
 from nnfuzz.check.agreement import Expected
 from nnfuzz.check.instances import OpInstance, SignatureTypes
-from nnfuzz.check.legality import legal_opsets
 from nnfuzz.check.runtimes import Runtime, Unavailable
+from nnfuzz.check.versions import legal_opsets
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.operators.draw import Draw, Sizes
 from nnfuzz.operators.operator import OpSpec

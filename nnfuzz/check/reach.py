@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 import onnx
 
 from nnfuzz.check.instances import SIZES, SignatureTypes, solved
-from nnfuzz.check.legality import legal_opsets
 from nnfuzz.check.reference_implementations import one_node
+from nnfuzz.check.versions import legal_opsets
 from nnfuzz.ir.opset_imports import OWN_DOMAINS
 from nnfuzz.materialize.walk import bodies
 from nnfuzz.operators.draw import Draw

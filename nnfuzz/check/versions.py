@@ -12,8 +12,10 @@ from functools import cache, partial
 
 import onnx
 
+from nnfuzz.check.instances import SignatureTypes
 from nnfuzz.check.judgements import NOTHING_KEPT, Judgements
 from nnfuzz.check.legality import illegal, lowered, names_one_operator
+from nnfuzz.generate.catalog import signature_key
 from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.ir.opset_imports import domain_version
 from nnfuzz.materialize.emit import OPSETS
@@ -70,6 +72,17 @@ def admitted_by_schema(
         judged.setdefault(opset, []).append(spec)
     refused = (illegal(found, opset, release, judgements) for opset, found in judged.items())
     return replace(config, refused=config.refused.union(*refused))
+
+
+def legal_opsets(spec: type[OpSpec], signature: SignatureTypes) -> list[int]:
+    """The opsets within reach of direct emission at which every instance of a signature has a valid
+    model, if any has; before WHOLE some instances have none.
+    """
+    key = signature_key(spec, *signature)
+    opsets = range(max(WHOLE, spec.since), OPSETS[1] + 1)
+    judged = {o: newest_of_version(spec, o, _REACHED) for o in opsets}  # type: ignore[arg-type]
+    refused = {o: key in illegal([spec], o) for o in {*judged.values()}}
+    return [o for o in opsets if not refused[judged[o]]]
 
 
 @cache

@@ -6,11 +6,14 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnfuzz.compare.envelope import Envelope
 from nnfuzz.ir.dtypes import plain
+
+if TYPE_CHECKING:
+    from nnfuzz.compare.envelope import Envelope
 
 _PART = re.compile(r"(rtol|atol|ulp)=([\d.]+(?:[eE][+-]?\d+)?)")
 

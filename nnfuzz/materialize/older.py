@@ -34,7 +34,7 @@ WERE_ATTRIBUTES: Mapping[str, tuple[int, tuple[str, ...]]] = {
 that they were before."""
 FLATTENING = frozenset({"Softmax", "LogSoftmax", "Hardmax"})
 """Operators that worked on all axes from `axis` on; of the last axis they mean the same."""
-_MEANS_OTHERWISE = {"Scan": 9, "Resize": 11, "OneHot": 11, "Dropout": 12}
+_MEANS_OTHERWISE = {"Scan": 9, "Resize": 11, "OneHot": 11}
 """Operators that meant something else, or less, before an opset, without another signature."""
 _OF_EQUAL_SHAPES = {"Sum": 8, "Max": 8, "Min": 8, "Mean": 8}
 """Operators whose operands have equal shapes before an opset."""

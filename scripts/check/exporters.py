@@ -25,9 +25,8 @@ from nnfuzz.backend.target import Target
 from nnfuzz.check import instances as draws
 from nnfuzz.check import reference_implementations as references
 from nnfuzz.check.agreement import Expected
-from nnfuzz.check.legality import legal_opsets
 from nnfuzz.check.runtimes import REFERENCE, Unavailable, runtime_of
-from nnfuzz.check.versions import admitted_by_schema
+from nnfuzz.check.versions import admitted_by_schema, legal_opsets
 from nnfuzz.compare.verdict import judge as judge_outputs
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.config import GenerateConfig

@@ -22,7 +22,7 @@ from onnx import helper, numpy_helper
 
 from nnfuzz.check import reference_implementations as references
 from nnfuzz.check.instances import SIZES, solved
-from nnfuzz.check.legality import legal_opsets
+from nnfuzz.check.versions import legal_opsets
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.materialize import protos
 from nnfuzz.materialize.emit import OPSETS

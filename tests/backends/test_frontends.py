@@ -42,6 +42,7 @@ def test_the_script_for_reports_runs_alone(name):
         np.testing.assert_array_equal(found[output], array)
 
 
+@pytest.mark.slow
 def test_the_same_compiler_has_targets_of_two_forms():
     made("tvm")
     case = nnfuzz.TestCase.from_onnx(PROBES["add"].model, inputs=PROBES["add"].inputs)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nnfuzz.check.instances import SIZES, OpInstance, solved
-from nnfuzz.check.legality import legal_opsets
+from nnfuzz.check.versions import legal_opsets
 from nnfuzz.compare.edges import enclosure
 from nnfuzz.compare.reference import ReferenceFault
 from nnfuzz.inputs.search import NotFound, search

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nnfuzz.check.legality import illegal, legal_opsets
+from nnfuzz.check.legality import illegal
+from nnfuzz.check.versions import legal_opsets
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.operators.families.elementwise import Unary
 from nnfuzz.operators.operator import In, operator

@@ -10,6 +10,7 @@ from nnfuzz.generate.config import GenerateConfig
 from nnfuzz.operators.registry import OpRegistry
 
 OPSETS = tuple(range(13, 27))
+ALL = tuple(range(7, 27))
 
 
 @pytest.fixture(scope="module")
@@ -31,16 +32,22 @@ def test_a_lowering_of_several_operators_changes_with_each_of_them(registry):
     assert newest_of_version(spec, 18, OPSETS) == 21
 
 
+def test_dtypes_that_are_written_in_another_way_count(registry):
+    spec = registry.get("IsInf")  # of bfloat16 behind a Cast, which takes it from opset 13 on
+    assert version_of(spec, 12) != version_of(spec, 13)
+
+
 def test_every_operator_has_a_version_at_each_opset_from_its_first(registry):
     for spec in registry.specs():
         assert all(any(version_of(spec, opset)) for opset in OPSETS if opset >= spec.since)
 
 
+@pytest.mark.slow
 def test_what_is_legal_is_so_at_every_opset_of_a_version(registry):
     for spec in registry.specs():
-        for opset in OPSETS:
+        for opset in ALL:
             if opset >= spec.since:
-                newest = newest_of_version(spec, opset, OPSETS)
+                newest = newest_of_version(spec, opset, ALL)
                 assert illegal([spec], opset) == illegal([spec], newest), (spec.name, opset)
 
 

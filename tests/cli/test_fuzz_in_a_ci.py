@@ -93,6 +93,7 @@ def test_every_model_touches_the_operator_of_the_focus(here):
     assert len(found) >= 4 and all("Softmax" in operators for operators in found)
 
 
+@pytest.mark.slow
 def test_every_model_of_the_focus_on_a_pass_is_changed_by_it(here):
     name = "ConstantFolding"
     code, told = fuzz("-b", "onnxruntime", "--tests", 2, "--focus", name, *FAST, "--out", "c")

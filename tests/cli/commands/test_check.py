@@ -50,6 +50,7 @@ def test_a_wrong_one_is_saved_as_a_finding_that_replays(model, tmp_path):
     assert nnfuzz("replay", folder, "--plugin", OFF).returncode == 1
 
 
+@pytest.mark.slow
 def test_inputs_of_an_archive_or_a_folder(model, tmp_path):
     np.savez(tmp_path / "named.npz", **GIVEN)
     np.savez(tmp_path / "listed.npz", *GIVEN.values())
@@ -88,6 +89,7 @@ def test_no_model_and_no_inputs(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_beyond_a_tolerance_of_ones_own(model):
     done = check(model, "--tolerance", "ulp=0.001")
     assert done.returncode == 1 and "beyond your tolerance" in done.stdout

@@ -3,6 +3,8 @@
 from shutil import copytree
 from xml.etree import ElementTree
 
+import pytest
+
 from nnfuzz.findings.folder import read_finding
 from tests.cli.conftest import command
 from tests.corpus.consumers import spoiled
@@ -19,6 +21,7 @@ def test_verify_passes_and_fails(corpus, plugin, tmp_path, capsys):
     assert suite.attrib["failures"] == "3" and suite.attrib["tests"] == "6"
 
 
+@pytest.mark.slow
 def test_a_failure_of_verify_becomes_a_finding_that_replays_and_reduces(
     corpus, plugin, tmp_path, capsys
 ):

@@ -29,6 +29,7 @@ def done(tmp_path_factory):
     return folder, compared(start, folder, 7, seed=2, pause=0.1, weights=WEIGHTS)
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_and_nothing_left_behind(done):
     _, torment = done
     assert torment.trouble == []
@@ -36,6 +37,7 @@ def test_nothing_is_lost_and_nothing_left_behind(done):
     assert torment.sessions >= torment.faults[PARENT] + 1
 
 
+@pytest.mark.slow
 def test_a_byte_that_differs_is_told(done):
     folder, _ = done
     with Store.open(folder / "tormented", write=False) as store:
@@ -48,6 +50,7 @@ def test_a_byte_that_differs_is_told(done):
     inputs.write_bytes(before)
 
 
+@pytest.mark.slow
 def test_a_difference_is_told(done):
     folder, _ = done
     for found in (folder / "tormented" / "findings").iterdir():
