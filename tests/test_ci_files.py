@@ -64,6 +64,7 @@ def test_the_action_verifies_models_and_sees_a_planted_failure(tmp_path):
     assert "<failure" in (tmp_path / "nnfuzz-out" / "ci" / "results.xml").read_text()
 
 
+@pytest.mark.slow
 def test_the_action_fuzzes_without_models(tmp_path):
     pytest.importorskip("onnxruntime")
     arguments = "--tests 2 --nodes 2 --exporter direct --set probe=0 --set reduce=no --seed 3"

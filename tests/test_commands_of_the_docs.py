@@ -32,6 +32,7 @@ SHORTER = {
     r"seed1_000010": "seed1_000001",  # of the fewer models
     r"ops check$": "ops check Add",  # of all operators: minutes
     r"reduce (\S+)$": r"reduce \1 --budget 20",
+    r"check (\S+\.onnx)$": r"check \1 --backend onnxruntime",  # by default all that are here
     # Campaigns last a minute by default, and 10 seconds of that go to probes.
     r" fuzz\b(?!.*--tests)(.*)$": r" fuzz\1 --tests 1 --nodes 3 --set probe=1s",
     r" fuzz\b(?!.*--(?:seed \d|resume))(.*)$": r" fuzz\1 --seed 7",  # the same in every run

@@ -108,6 +108,7 @@ def test_ten_models_as_a_test(run, tmp_path):
     assert passed and int(passed[1]) + few == 10 and few <= 2
 
 
+@pytest.mark.slow
 def test_the_backend_of_the_api_page(run, tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "API.md").read_text(), re.DOTALL)
     (block,) = [block for block in blocks if "@nnfuzz.register" in block]

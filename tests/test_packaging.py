@@ -49,6 +49,7 @@ def installed() -> set[str]:
     }
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_every_file_of_the_packages(distributions):
     held = {
         name for name in zipfile.ZipFile(distributions[1]).namelist() if ".dist-info" not in name
@@ -57,6 +58,7 @@ def test_the_wheel_holds_every_file_of_the_packages(distributions):
     assert {"nnfuzz/py.typed", "nnfuzz/opspecs/motifs/__init__.py"} <= held
 
 
+@pytest.mark.slow
 def test_the_wheel_tells_licence_and_entry_points(distributions):
     wheel = zipfile.ZipFile(distributions[1])
     (metadata,) = [name for name in wheel.namelist() if name.endswith("METADATA")]
@@ -67,6 +69,7 @@ def test_the_wheel_tells_licence_and_entry_points(distributions):
     assert wheel.read(metadata.replace("METADATA", "licenses/LICENSE"))
 
 
+@pytest.mark.slow
 def test_the_source_distribution_can_test_itself(distributions):
     with tarfile.open(distributions[0]) as archive:
         held = {Path(name).relative_to(Path(name).parts[0]) for name in archive.getnames()}

@@ -29,6 +29,7 @@ def made():
     return entries(1)
 
 
+@pytest.mark.slow
 def test_any_number_of_processes_makes_the_same_in_order(made, tmp_path):
     again = entries(3)
     for one, other in zip(made, again, strict=True):

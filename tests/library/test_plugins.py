@@ -58,6 +58,7 @@ def test_a_class_of_a_module_is_known_by_the_modules_name(registered, cases):
         assert [failure.backend for failure in run(cases[0]).failures] == ["off"]
 
 
+@pytest.mark.slow
 def test_what_a_script_defines_is_written_for_the_workers(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)

@@ -80,7 +80,9 @@ def test_operators_that_are_not_there_are_not_used():
         assert "DequantizeLinear" not in models[index].graph.operators
 
 
-@pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
+@pytest.mark.parametrize(
+    "exporter", ["torchscript", pytest.param("dynamo", marks=pytest.mark.slow)]
+)
 def test_exporters_of_pytorch_write_twins(exporter):
     models = nnfuzz.Generator(5, nodes=4, exporter=exporter, quantize=1.0, operators=USUAL)
     cases = [models[index] for index in range(4)]
