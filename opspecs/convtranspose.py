@@ -48,7 +48,7 @@ class ConvTranspose(WeightedSum, Kernels):
     """Whether the model gives the output sizes, from which the padding follows."""
 
     def requires(self, x, w, *bias):
-        yield x.rank == w.rank and len(self.pads) == 2 * len(self.strides) == 2 * (x.rank - 2)
+        yield x.rank == w.rank and len(self.output_padding) == x.rank - 2
         yield x.shape[1] == w.shape[0]
         yield x.shape[1] % self.group == 0
         for extra, stride in zip(self.output_padding, self.strides):

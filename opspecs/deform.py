@@ -51,6 +51,7 @@ class DeformConv(Summing, Window):
         yield x.shape[1] == w.shape[1] * self.group
         yield w.shape[0] % self.group == 0
         yield x.shape[1] % self.offset_group == 0
+        yield len(self.kernel_shape) == x.rank - 2
         yield from (a == b for a, b in zip(w.shape[2:], self.kernel_shape))
         yield from self.window_fits(x)
         for have, want in zip((offset, *rest), self._extras(x, w.shape[0])):

@@ -45,8 +45,7 @@ class Pool(Window):
         return self.kernel_shape
 
     def requires(self, x):
-        yield len(self.kernel_shape) == len(self.strides) == x.rank - 2
-        yield len(self.pads) == 2 * (x.rank - 2)
+        yield len(self.kernel_shape) == x.rank - 2
         yield self.auto_pad == EXPLICIT or set(self.dilations or ()) <= {1}
         yield from self.window_fits(x)
         counts = self.window_counts(x)
