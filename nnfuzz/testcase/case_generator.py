@@ -242,7 +242,10 @@ class CaseGenerator:
                 with case.phase("inputs"):
                     searched = search(graph, random.Random(rng.random()), budget, known=made.known)
                 if isinstance(searched, Found) and graph.nodes:
-                    break
+                    if not isinstance(id_, Numbered) or self._touches_focus(graph):
+                        break
+                    # A motif may be written without the operators for which it was chosen.
+                    turns, target = (), targets.pick(self.seed, turn, True)
                 case.discarded += 1
             if not graph.nodes:
                 reason = f"no node can be written at opset {self.config.opset}"
@@ -289,6 +292,11 @@ class CaseGenerator:
             generated_for=self.config.writer,
             plain=plain,
         )
+
+    def _touches_focus(self, graph: Graph) -> bool:
+        """Whether a graph has an operator of the focus, if there is one."""
+        focus = self.config.focus
+        return not focus or any(node.op.name in focus for node in graph.nodes)
 
     def _twin(
         self, graph: Graph, searched: Found, index: int, catalog: Catalog, config: GenerateConfig

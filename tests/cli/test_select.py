@@ -140,6 +140,8 @@ def test_a_finding_becomes_a_test_that_passes_once_the_bug_is_fixed(tmp_path, mo
         "direct",
         "--set",
         "probe=0",
+        "--set",
+        "forms=0",
     )
     assert nnfuzz(*fuzz, *options, "--seed", 1, "--out", "campaign", "--quiet")[0] == 1
     nnfuzz("reduce", "campaign")  # what a busy machine has not reduced in time
