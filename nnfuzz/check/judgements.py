@@ -48,16 +48,18 @@ class Judgements:
         self._content = _Content()
         self._added = False
         self._seen = 0
-        """When the file was written that was read last, in ns."""
+        """When the file last changed, as far as this process knows it; ns since the epoch."""
         self._catch_up()
 
     @classmethod
-    def kept_in(cls, folder: Path) -> Judgements:
-        """The judgements on the operators of this version of nnfuzz."""
+    def kept_in(cls, folder: str | Path) -> Judgements:
+        """The judgements on the operators of this version of nnfuzz; "": nothing is kept."""
+        if not folder:
+            return NOTHING_KEPT
         differences = (files(__package__) / "late_schemas.json").read_bytes()
         about = f"{specs_digest((), ('check',))} {version('onnx')}".encode()
         digest = hashlib.sha256(about + differences).hexdigest()[:16]
-        return cls(folder / f"judgements-{digest}.json")
+        return cls(Path(folder) / f"judgements-{digest}.json")
 
     def legal(
         self, spec: type[OpSpec], about: str, count: int, judge: Callable[[], Iterable[bool]]
@@ -100,6 +102,7 @@ class Judgements:
             with suppress(OSError):
                 self._path.parent.mkdir(parents=True, exist_ok=True)
                 write_atomically(self._path, json.dumps(as_json(self._content)).encode())
+                self._seen = self._path.stat().st_mtime_ns
 
     def _catch_up(self) -> None:
         """Adds what other processes have written since the file was read."""

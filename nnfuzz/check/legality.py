@@ -122,8 +122,10 @@ def _defined(spec: type[OpSpec], opset: int) -> bool:
 
 
 def lowered(spec: type[OpSpec], opset: int) -> Iterator[onnx.ModelProto]:
-    """Models of single instances of an operator, which lower to different ONNX operators. Dtypes
-    that an opset lacks are often written in other ways, so each with dtypes of all widths.
+    """Models of single instances of an operator, which lower to different ONNX operators.
+
+    Dtypes that an opset lacks are often written in other ways, so each instance is written with
+    dtypes of every width.
     """
     judge = _Lowering(spec, opset, ())
     widths = {tuple(dtype.itemsize for dtype in s[0].values()): s for s in spec.signatures()}

@@ -47,7 +47,9 @@ class Producers(Pool[JobWorker[_Order[Any]], _Order[Any], Ended]):
         sets: int = 1,
         cache: Path | None = None,
     ) -> None:
-        """sets: data sets per test case. cache: folder of files for other processes."""
+        """sets: data sets per test case. cache: folder in which judgements on operators are kept
+        for other processes.
+        """
         arguments = {"seed": seed, "config": dict(config), "cache": str(cache or "")}
         self._sets = sets
         preload = *PRELOAD, "nnfuzz.corpus.service"

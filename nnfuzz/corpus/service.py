@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from nnfuzz.base.reading import Json
 from nnfuzz.compare.edges import enclosure
@@ -34,8 +33,8 @@ class CorpusService(Service):
     """One per worker; loads operator specs once."""
 
     def __init__(self, seed: int, config: Mapping[str, Json], cache: str = "") -> None:
-        """cache: the folder of files for other processes; "" for none."""
-        self.producer = Producer(seed, CaseConfig.from_json(config), Path(cache) if cache else None)
+        """cache: as a Producer has it."""
+        self.producer = Producer(seed, CaseConfig.from_json(config), cache)
 
     @does(ListKeys)
     def keys(self, job: ListKeys, report: Report) -> list[SupportKey]:

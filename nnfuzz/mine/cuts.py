@@ -188,12 +188,23 @@ def _named(
 
 def structure_of(nodes: Sequence[NodeView], entering: Collection[str]) -> str:
     """The digest of operators and edges alone."""
-    names: dict[str, int] = {}
-    found = []
-    for node in _ordered(nodes, dict.fromkeys(entering, "value")):
-        numbers = [names.setdefault(n, len(names)) for n in (*node.inputs, *node.outputs)]
-        found.append((node.op, numbers, len(node.outputs)))
-    return _digest(found)
+    return _digest(edges_of(_ordered(nodes, dict.fromkeys(entering, "value"))))
+
+
+def edges_of(nodes: Sequence[NodeView]) -> tuple[tuple[str, tuple[int, ...], int], ...]:
+    """For each node its operator, the numbers of its inputs and outputs, and how many are outputs.
+
+    Values are numbered in the order in which they first occur.
+    """
+    numbers: dict[str, int] = {}
+    return tuple(
+        (
+            node.op,
+            tuple(numbers.setdefault(n, len(numbers)) for n in (*node.inputs, *node.outputs)),
+            len(node.outputs),
+        )
+        for node in nodes
+    )
 
 
 def _kind(

@@ -14,7 +14,7 @@ from nnfuzz.generate.motifs import MissingOperator, plant
 from nnfuzz.ir.graph import Graph
 from nnfuzz.ir.types import TensorType
 from nnfuzz.ir.view import GraphView
-from nnfuzz.mine.cuts import cuts
+from nnfuzz.mine.cuts import cuts, edges_of
 from nnfuzz.operators.motif import Motif, load_motifs
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.solve.decided import DecidedStore
@@ -39,20 +39,14 @@ def structures(registry: OpRegistry, mined: bool, judgements: Judgements) -> set
     for motif in catalog.motifs:
         for seed in range(SEEDS if motif.name in by_hand else PAIR_SEEDS):
             graph = _planted(motif, catalog, config, seed)
-            if graph is not None and (edges := _edges(graph)) not in seen:
-                seen.add(edges)
+            if graph is None:
+                continue
+            weights = tuple(name in graph.weights for node in graph.nodes for name in node.inputs)
+            form = (edges_of(graph.nodes), weights)
+            if form not in seen:
+                seen.add(form)
                 found.update(_structures(graph, random.Random(seed)))
     return found
-
-
-def _edges(graph: GraphView) -> tuple[object, ...]:
-    """What the structures of a graph follow from: its operators and edges, values by number."""
-    numbers: dict[str, int] = {}
-    nodes = tuple(
-        (n.op, *(numbers.setdefault(v, len(numbers)) for v in (*n.inputs, *n.outputs)))
-        for n in graph.nodes
-    )
-    return nodes, frozenset(numbers[n] for n in graph.weights if n in numbers)
 
 
 def _structures(graph: GraphView, rng: random.Random) -> Iterator[str]:

@@ -65,7 +65,7 @@ Steps = Callable[[str, int], AbstractContextManager[Callable[[str], None]]]
 class MiningRequest:
     """What is mined. nodes: of the largest cut. most: patterns. python: whether Python files are
     run. mined: whether patterns that are installed are left out. backend: whose passes are watched.
-    cache: folder of files for other processes.
+    cache: folder in which judgements on operators are kept for other processes.
     """
 
     sources: tuple[ModelSource, ...]

@@ -42,7 +42,7 @@ class MiningService(Service):
     """One per worker; loads operator specs once."""
 
     def __init__(self, cache: str = "") -> None:
-        """cache: the folder of files for other processes; "" for none."""
+        """cache: folder in which judgements on operators are kept; "": none."""
         from nnfuzz.operators.registry import OpRegistry
 
         self._cache = cache
@@ -94,10 +94,10 @@ class MiningService(Service):
 
     @does(ListStructures)
     def structures(self, job: ListStructures, report: Report) -> list[str]:
-        from nnfuzz.check.judgements import NOTHING_KEPT, Judgements
+        from nnfuzz.check.judgements import Judgements
         from nnfuzz.mine.known import structures
 
-        judgements = Judgements.kept_in(Path(self._cache)) if self._cache else NOTHING_KEPT
+        judgements = Judgements.kept_in(self._cache)
         found = structures(self.registry, job.mined, judgements)
         judgements.save()
         return sorted(found)

@@ -16,7 +16,7 @@ from nnfuzz.backend.registry import import_plugin
 from nnfuzz.backend.target import DIRECT, Target
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import making_sense
-from nnfuzz.check.judgements import NOTHING_KEPT, Judgements
+from nnfuzz.check.judgements import Judgements
 from nnfuzz.compare.accuracy import accuracy
 from nnfuzz.compare.criterion import Criterion
 from nnfuzz.compare.deviating import explanation
@@ -55,8 +55,8 @@ class Producer:
     take turns by index, and an index has its opset by chance.
     """
 
-    def __init__(self, seed: int, config: CaseConfig, cache: Path | None = None) -> None:
-        """cache: folder in which judgements on operators are kept for other processes.
+    def __init__(self, seed: int, config: CaseConfig, cache: str | Path = "") -> None:
+        """cache: folder in which judgements on operators are kept for other processes; "": none.
 
         Raises: as CaseGenerator does; NothingLeft only if no exporter has any operator.
         """
@@ -67,7 +67,7 @@ class Producer:
         motifs = all_motifs(plugins)
         self._motif_files: tuple[str, ...] = ()
         library = SeedLibrary(self.registry)
-        judgements = Judgements.kept_in(cache) if cache else NOTHING_KEPT
+        judgements = Judgements.kept_in(cache)
         self._parts = Parts(self.registry, motifs, self.exporters, library, judgements)
         self._plain = config
         self._probing: dict[str, CaseGenerator] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 
@@ -56,7 +55,7 @@ class ProducerService(Service):
         from nnfuzz.testcase.producer import Producer
 
         gc.set_threshold(*COLLECTED)
-        self.producer = Producer(seed, CaseConfig.from_json(config), Path(cache) if cache else None)
+        self.producer = Producer(seed, CaseConfig.from_json(config), cache)
 
     @does(Produce)
     def produce(self, job: Produce, report: Report) -> TestCase | NotProduced:

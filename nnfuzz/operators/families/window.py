@@ -164,8 +164,8 @@ class Window(OpSpec):
             yield (size - 1) // stride * stride + (window - 1) * dilation + 1 - size
 
     def padded_as_declared(self, *inputs: TensorType) -> Iterator[Bool]:
-        """The padding is the one of `auto_pad`, and not negative; windows move by a step. Every
-        axis has attributes."""
+        """The padding is the one of `auto_pad`, and not negative; windows move by a step. Strides
+        and dilations have one value per axis, paddings two."""
         n = inputs[0].rank - 2
         counts = {len(self.strides), len(self.dilations or self.strides), len(self.pads) / 2}
         yield counts == {n}
