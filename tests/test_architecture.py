@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 ROOMS = (
     "moved base ir operators solve generate materialize rewrite inputs quantize sandbox backend "
-    "compare check invalid testcase mine triage experiment reduction records report findings "
+    "compare check invalid testcase triage experiment reduction records report findings "
     "corpus bugs metrics feedback store upkeep parts campaign cluster serve library watch cli fuzz "
     "pytest_plugin __main__"
 ).split()

@@ -161,7 +161,6 @@ class FuzzOptions:
     quantize: Annotated[opt.Quantize, SETTING] = None
     sizes: Annotated[opt.Sizes, SETTING] = None
     seed_models: Annotated[opt.SeedModels, RECORDED] = None
-    motif_files: Annotated[opt.MotifFiles, RECORDED] = None
     focus: Annotated[
         list[str] | None,
         MODELS.option(

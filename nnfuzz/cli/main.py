@@ -22,7 +22,6 @@ from nnfuzz.cli.commands.fuzz import fuzz
 from nnfuzz.cli.commands.generate import generate
 from nnfuzz.cli.commands.merge import merge
 from nnfuzz.cli.commands.metrics import metrics
-from nnfuzz.cli.commands.mine import mine
 from nnfuzz.cli.commands.ops_check import ops
 from nnfuzz.cli.commands.publish import publish
 from nnfuzz.cli.commands.reduce import reduce
@@ -101,7 +100,7 @@ def application() -> typer.Typer:
     app.callback()(_top)
     fuzzing = (fuzz, settings, watch, merge, publish, doctor)
     findings = (replay, reduce, bisect, report, serve, metrics, file, show)
-    for command in (*fuzzing, check, *findings, generate, mine, select, verify, rewrite, backends):
+    for command in (*fuzzing, check, *findings, generate, select, verify, rewrite, backends):
         app.command(command.__name__, cls=Grouped)(command)
     app.add_typer(ops, name="ops")
     app.add_typer(bugs, name="bugs")

@@ -149,13 +149,6 @@ SeedModels = Annotated[
         "DIR",
     ),
 ]
-MotifFiles = Annotated[
-    Path | None,
-    MODELS.option(
-        "Plant the patterns of these motif files as well, which nnfuzz mine writes.",
-        "DIR",
-    ),
-]
 Plugins = Annotated[
     list[Path] | None,
     TESTED.option(

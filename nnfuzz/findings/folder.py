@@ -250,7 +250,6 @@ def _from_document(data: _Document, folder: Path, trusted: Trust) -> Finding:
     known = CaseConfig.from_json(config)
     config["plugins"] = list(_trusted(known.plugins, folder, trusted))
     config["seed_models"] = [from_portable(path) for path in known.seed_models]
-    config["motif_files"] = [from_portable(path) for path in known.motif_files]
     return Finding(
         failure,
         _case(data, folder),
@@ -337,8 +336,7 @@ def _impersonal(finding: Finding, plugins: Mapping[str, str]) -> Finding:
     if backend is not None:
         backend = replace(backend, plugins=tuple(names[plugin] for plugin in backend.plugins))
     config["plugins"] = [names[plugin] for plugin in config.get("plugins", ())]
-    for paths in ("seed_models", "motif_files"):
-        config[paths] = [portable(path) for path in config.get(paths, ())]
+    config["seed_models"] = [portable(path) for path in config.get("seed_models", ())]
     return replace(
         finding,
         outcomes=tuple(_trimmed(outcome) for outcome in finding.outcomes),

@@ -34,7 +34,7 @@ from nnfuzz.materialize.module import execute, tensors
 from nnfuzz.materialize.older import WHOLE
 from nnfuzz.materialize.opsets import opset_of, opset_range, writer
 from nnfuzz.operators.carriers import array
-from nnfuzz.operators.mined import all_motifs, check_patterns, mined_motifs
+from nnfuzz.operators.motif import load_motifs
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.rewrite.forms import write_form
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
@@ -42,7 +42,7 @@ from nnfuzz.testcase.case_generator import CaseGenerator, Parts, Report, newest_
 from nnfuzz.testcase.foreign import computed, with_outputs
 from nnfuzz.testcase.identity import ForeignId, Numbered, Probe, TestId
 from nnfuzz.testcase.invalid import produce_invalid
-from nnfuzz.testcase.seeds import SeedLibrary, digest
+from nnfuzz.testcase.seeds import SeedLibrary
 
 OLD = 0.1
 """Share of the tests whose models have an opset before WHOLE, where opsets are drawn."""
@@ -64,8 +64,7 @@ class Producer:
         self.seed = seed
         self.registry = OpRegistry.load(plugins)
         self.exporters = all_exporters()
-        motifs = all_motifs(plugins)
-        self._motif_files: tuple[str, ...] = ()
+        motifs = load_motifs(plugins)
         library = SeedLibrary(self.registry)
         judgements = Judgements.kept_in(cache)
         self._parts = Parts(self.registry, motifs, self.exporters, library, judgements)
@@ -78,7 +77,6 @@ class Producer:
 
         Files that were read and answers that were learnt are kept. Raises: as the constructor does.
         """
-        self._read_motifs(config)
         self.edges = config.edges
         self.criterion = Criterion.parse(config.tolerance) if config.tolerance else None
         self._config = config
@@ -101,22 +99,6 @@ class Producer:
             raise NothingLeft(f"{reasons} (nnfuzz ops lists the operators that exporters write)")
         self._wanted = (*config.operators, *config.focus)
         self._left_out = [f"exporter {name} is left out: {empty[name]}" for name in empty]
-
-    def _read_motifs(self, config: CaseConfig) -> None:
-        """Adds the motifs of the configuration's files.
-
-        Raises: Unreadable if they cannot be used, or have changed since the campaign began.
-        """
-        files = config.motif_files
-        if files == self._motif_files:
-            return
-        if digest(files) != config.motif_digest:
-            raise Unreadable("the motif files have changed since the campaign began")
-        check_patterns(files, self.registry.get)
-        known = {motif.name for motif in self._parts.motifs}
-        more = [motif for motif in mined_motifs(files) if motif.name not in known]
-        self._parts = replace(self._parts, motifs=[*self._parts.motifs, *more])
-        self._motif_files = files
 
     def _having_named(self, writers: tuple[str, ...]) -> tuple[str, ...]:
         """The writers, each as often as its opset has operators that were asked for by name, so

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from nnfuzz.cli.commands.rewrite import rules_text
 from nnfuzz.invalid.catalogue import KINDS
-from nnfuzz.operators.mined import all_motifs
 from nnfuzz.operators.motif import Motif, load_motifs
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -41,27 +40,18 @@ def faults() -> str:
 def skeletons() -> str:
     """Every skeleton with its first line, by the file that it is written in."""
     written = [motif for motif in load_motifs() if motif.skeleton]
-    exported = [motif for motif in all_motifs() if motif.skeleton and motif not in written]
     sections = []
     for home, group in itertools.groupby(written, lambda motif: motif.write.__module__):
         heading = (sys.modules[home].__doc__ or "").strip().rstrip(".")
         rows = (f"| `{m.name}` | {_sentence(m)} | {m.size} |\n" for m in group)
         head = "| skeleton | part of a model | nodes, at most |\n| --- | --- | --- |\n"
         sections.append(f"## {heading}\n\n{head}{''.join(rows)}")
-    rows = "".join(f"| `{motif.name}` | {motif.size} |\n" for motif in exported)
-    sections.append(f"## {EXPORTED}\n\n| skeleton | nodes |\n| --- | --- |\n{rows}")
     return f"# Skeletons\n\n{NOTE}\n{SKELETONS}\n" + "\n".join(sections)
 
 
 def _sentence(motif: Motif) -> str:
     return " ".join((motif.write.__doc__ or "").split())
 
-
-EXPORTED = """As PyTorch's exporters write modules
-
-`scripts/make/deployed.py` and `scripts/check/modules.py` have the modules, and
-`scripts/make/skeletons.py` exports them. Sizes that may be others are drawn; the rest is as the
-exporter wrote it."""
 
 SKELETONS = """
 A skeleton is a part of a model as people deploy it, from an embedding to a detection head. One
