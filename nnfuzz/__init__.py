@@ -16,8 +16,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from nnfuzz.moved import keep_old_names
-
 if TYPE_CHECKING:
     from nnfuzz.backend.target import Target as Target
     from nnfuzz.compare.mismatch import Verdict as Verdict
@@ -57,8 +55,6 @@ _HOMES = {
 """Where each name of the library is defined."""
 
 __all__ = [*_HOMES]
-
-keep_old_names()
 
 
 def __getattr__(name: str) -> object:

@@ -7,7 +7,6 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -110,7 +109,6 @@ class CaseConfig:
     seed_digest: str = ""
     dtypes: Mapping[str, float | None] = field(default_factory=dict)
     sizes: Sizes = field(default_factory=Sizes)
-    FORMER_FIELDS: ClassVar[tuple[str, ...]] = ("emphasis",)
 
     @property
     def skeleton_share(self) -> float:
