@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from nnfuzz.backend.target import Target as Target
     from nnfuzz.compare.mismatch import Verdict as Verdict
-    from nnfuzz.corpus.onnx_runner import onnx_backend_test as onnx_backend_test
     from nnfuzz.library.case import TestCase as TestCase
     from nnfuzz.library.checking import check_model as check_model
     from nnfuzz.library.experiment import Experiment as Experiment
@@ -48,7 +47,6 @@ _HOMES = {
     "TestCase": "nnfuzz.library.case",
     "Verdict": "nnfuzz.compare.mismatch",
     "check_model": "nnfuzz.library.checking",
-    "onnx_backend_test": "nnfuzz.corpus.onnx_runner",
     "reduce": "nnfuzz.library.finding",
     "register": "nnfuzz.library.plugins",
 }

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from nnfuzz.cli import completion
 from nnfuzz.cli import options as opt
 from nnfuzz.cli.ci import JUnit, SummaryMd
 from nnfuzz.cli.declared import (
@@ -135,7 +134,6 @@ class FuzzOptions:
             "Every model touches one of these operators, or grows around a small one that one of "
             "these passes changes.",
             "A,B",
-            autocompletion=completion.complete_operators,
         ),
     ] = None
     invalid: Annotated[
@@ -287,6 +285,5 @@ class FuzzOptions:
             "NAME=VALUE",
             "--set",
             is_eager=True,
-            autocompletion=completion.settings,
         ),
     ] = None

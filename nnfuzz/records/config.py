@@ -154,14 +154,6 @@ class CampaignConfig:
         draw = zlib.crc32(f"{self.seed}/{index}/full-check".encode()) / 2**32
         return draw < self.full_check
 
-    def watched(self, index: int, label: str, share: float) -> bool:
-        """Whether it is read of a test which passes a backend has changed its model with.
-
-        share: of the tests, see Backend.watched.
-        """
-        draw = zlib.crc32(f"{self.seed}/{index}/{label}/passes".encode()) / 2**32
-        return draw < share
-
     def drawing(self, index: int, compiler: str) -> random.Random | None:
         """The random numbers of a test's pipeline; None where it runs at the usual levels."""
         rng = random.Random(f"{self.seed}/{index}/pipeline/{compiler}")

@@ -13,12 +13,11 @@ from nnfuzz.report.page_figures import TestLine
 from nnfuzz.store.columns import dumps, loads
 from nnfuzz.store.database import Database, Table, end_of
 from nnfuzz.store.errors import Errors
-from nnfuzz.store.passes import Passes
 from nnfuzz.testcase.identity import Numbered
 
 MOST_FAULTS = 2
 """Faults of one test after which no session tries it again."""
-OF_TESTS = ("tests", "features", "motifs", "errors", "passes")
+OF_TESTS = ("tests", "features", "motifs", "errors")
 """Tables with rows of single tests."""
 Outcomes = dict[str, dict[str, Brief]]
 """Backend -> level -> the stored summary of the outcome."""
@@ -29,21 +28,20 @@ class CampaignTests(Table):
 
     def __init__(self, db: Database) -> None:
         super().__init__(db)
-        self.errors, self.passes = Errors(db), Passes(db)
+        self.errors = Errors(db)
 
     def add(self, test: TestRow, at: float) -> None:
         """Keeps a test. at: seconds since 1970."""
         seconds = {phase: round(value, 6) for phase, value in test.seconds.items()}
         self._db.put("tests", test, idx=test.index, at=at, seconds=seconds)
         self.errors.add(test.index, test.errors)
-        self.passes.add(test.index, test.passes)
         if test.features:
             self._db.put("features", idx=test.index, graph=dumps(as_json(test.features)))
         if test.motifs:
             self._db.put("motifs", idx=test.index, names=" ".join(test.motifs))
 
     def rows(self) -> Iterator[TestRow]:
-        """Yields all tests by index, without errors, features and passes. Raises: Unreadable."""
+        """Yields all tests by index, without errors and features. Raises: Unreadable."""
         query = """
             SELECT idx, status, epoch, outcomes, seconds, comparable, digest, exporter, items,
                 coalesce(names, '')
@@ -77,14 +75,12 @@ class CampaignTests(Table):
         clock: see Sessions.clock. most: how many; -1 for all. Raises: Unreadable.
         """
         query = """
-            SELECT idx, at, status, outcomes, graph, (SELECT json_group_object(backend, names)
-                FROM passes WHERE passes.idx = tests.idx)
+            SELECT idx, at, status, outcomes, graph
             FROM tests LEFT JOIN features USING (idx)
             WHERE idx >= ? AND idx < ? ORDER BY idx LIMIT ?"""
 
         rows = self._db.execute(query, first, end_of(end), most)
-        for index, at, status, outcomes, graph, passes in rows:
-            changed = loads(dict[str, str], passes).items()
+        for index, at, status, outcomes, graph in rows:
             yield (
                 index,
                 TestLine(
@@ -92,7 +88,6 @@ class CampaignTests(Table):
                     status,
                     outcomes_of(outcomes),
                     loads(Features, graph) if graph else None,
-                    {backend: names.splitlines() for backend, names in changed},
                 ),
             )
 

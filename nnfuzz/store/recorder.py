@@ -399,7 +399,6 @@ class Recorder:
             made.generated_for if made else "",
             self.items_in(made.graph) if made else (),
             _error_texts(evidence.outcomes, made.graph if made else NO_GRAPH),
-            {o.backend: o.passes for o in evidence.outcomes if o.passes is not None},
         )
 
     def items_in(self, graph: GraphView) -> tuple[str, ...]:
