@@ -112,7 +112,7 @@ class FuzzOptions:
         float | None,
         MODELS.share(
             "Share of the models that get a skeleton: a part of a model as people deploy it, an "
-            "encoder layer with its mask for example (nnfuzz settings; docs/SKELETONS.md) "
+            "encoder layer with its mask for example (nnfuzz settings) "
             "[default: 0.1]."
         ),
         SETTING,
