@@ -256,7 +256,7 @@ def _claims(
     claims: dict[str, SupportClaims] = {}
     for spec in opening.config.backends if opening.config.learn else ():
         backend = opening.registry.get(spec.name)(**spec.options)
-        if backend.form == ONNX and not opening.thorough:
+        if backend.form == ONNX:
             own = claims_of(type(backend), versions[spec.label], backend.is_plain)
             if own.reasons:
                 claims[spec.label] = own
