@@ -251,15 +251,17 @@ def _claims(
     opening: Opening, versions: Mapping[str, Mapping[str, str]]
 ) -> dict[str, SupportClaims]:
     """What tables of the adapters say of compilers that read ONNX, by backend. A campaign that does
-    not learn has none: it could not find out that a table is wrong.
+    not learn has none: it could not find out that a table is wrong. Operators of the focus are
+    tried whatever a table says.
     """
     claims: dict[str, SupportClaims] = {}
-    for spec in opening.config.backends if opening.config.learn else ():
+    config = opening.config
+    for spec in config.backends if config.learn else ():
         backend = opening.registry.get(spec.name)(**spec.options)
         if backend.form == ONNX:
             own = claims_of(type(backend), versions[spec.label], backend.is_plain)
-            if own.reasons:
-                claims[spec.label] = own
+            wanted = {k: w for k, w in own.reasons.items() if k.operator not in config.case.focus}
+            claims[spec.label] = replace(own, reasons=wanted)
     return claims
 
 

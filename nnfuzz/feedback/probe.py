@@ -188,6 +188,8 @@ class Prober:
         """Requests older versions of the operators of which some backend refuses a version whole:
         only there no answer follows from that of a newer version.
         """
+        for statements in self._statements.values():
+            statements.settle()
         lacking = (
             key
             for table in self.tables.values()

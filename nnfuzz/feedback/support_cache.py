@@ -146,7 +146,7 @@ def claims_of(
     ]
     file = SupportFile.read(nearest[0]) if nearest else None
     if file is None:
-        return SupportClaims({}, DOUBTED)
+        return SupportClaims({}, APART)
     of = next(iter(file.versions.values()), "")
     reasons = {
         key: f"{why} (as {adapter.name} {of})" for key, why in file.support.refused().items()
