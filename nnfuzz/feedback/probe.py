@@ -44,6 +44,7 @@ from nnfuzz.feedback.support import (
     SupportClaims,
     SupportEntry,
     answer_of,
+    telling_line,
     wider,
 )
 from nnfuzz.ir.dtypes import DType
@@ -347,8 +348,7 @@ class Prober:
 
     def _apply_refusal(self, key: SupportKey, refusal: str, names: Sequence[str]) -> None:
         """Records the refusal of a test whose only reason can be a signature."""
-        first = refusal.strip().partition("\n")[0]
-        message = f"unsupported in a test: {first[:200]}"
+        message = f"unsupported in a test: {telling_line(refusal)}"
         for name in names:
             if self.tables[name].undecided([key]):
                 self._apply(name, key, ProbeAnswer(UNSUPPORTED, message))

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
+from nnfuzz.backend.refusal import refusing_lines
 from nnfuzz.base.writing import as_list
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import GraphView
@@ -50,9 +51,15 @@ def answer_of(outcome: Outcome) -> ProbeAnswer:
     if outcome.ok or outcome.kind is OutcomeKind.NOT_COMPARED:
         return ProbeAnswer(OK)
     unsupported = outcome.kind is OutcomeKind.UNSUPPORTED
-    lines = outcome.message.strip().splitlines() or [outcome.signal]
-    message = f"{outcome.kind} in {outcome.stage} at {outcome.level}: {lines[0][:200]}"
+    line = telling_line(outcome.message) or outcome.signal
+    message = f"{outcome.kind} in {outcome.stage} at {outcome.level}: {line}"
     return ProbeAnswer(UNSUPPORTED if unsupported else FAILING, message)
+
+
+def telling_line(message: str) -> str:
+    """The first line of a message that calls something unsupported; if none does, the first."""
+    lines = message.strip().splitlines()
+    return next(iter(refusing_lines(lines) or lines), "")[:200]
 
 
 def worst(answers: Iterable[ProbeAnswer]) -> ProbeAnswer:

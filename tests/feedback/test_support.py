@@ -19,6 +19,7 @@ from nnfuzz.feedback.support import (
     answer_of,
     generalised,
     signature_keys,
+    telling_line,
     worst,
 )
 from nnfuzz.ir.support_key import SupportKey
@@ -139,3 +140,9 @@ def test_a_table_says_what_is_refused_with_few_keys_and_nothing_of_what_runs_or_
     assert table[SupportKey.parse("Add(bool)->bool")].message.endswith(
         "no direct@18:Add(bool)->bool"
     )
+
+
+def test_of_a_refusal_the_line_counts_that_says_what_is_not_supported():
+    told = "Exception from core.cpp:105:\n-- No conversion rule found for operations: Det-22"
+    assert telling_line(told) == "-- No conversion rule found for operations: Det-22"
+    assert telling_line("broken\npipe") == "broken" and telling_line("") == ""
