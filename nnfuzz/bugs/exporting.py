@@ -11,12 +11,12 @@ import ast
 import os
 import re
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from nnfuzz.backend.contract import suggest
+from nnfuzz.base.programs import run_program
 from nnfuzz.base.text import one_line
 from nnfuzz.bugs.bug import Bug, BugError
 from nnfuzz.bugs.ledger import SCRIPT, Ledger
@@ -182,9 +182,7 @@ def _formatted(text: str, style: Style) -> str:
         ["check", "--fix-only", "--select", "I,F401", *shape],
         ["format", *shape, *quotes],
     ):
-        done = subprocess.run(
-            [program, *command, "-"], input=text, capture_output=True, text=True, check=False
-        )
+        done = run_program([program, *command, "-"], input=text)
         text = text if done.returncode else done.stdout
     return text
 

@@ -1,9 +1,9 @@
 """The fork server's process: imports heavy libraries once, then forks workers on request.
 
-Started by `forkserver.ForkServer` as ``python -m nnfuzz.sandbox.zygote FD``, or by this file's name
-in an environment of its own, where nnfuzz is lent. It imports nothing of nnfuzz by itself, stays
-single-threaded, is the parent of all workers, and watches the campaign: when the campaign's end of
-the control socket closes, for whatever reason, every worker and its descendants are killed.
+Started by `forkserver.ForkServer` as ``python zygote.py FD``, perhaps in an environment of its own,
+where nnfuzz is lent. It imports nothing of nnfuzz by itself, stays single-threaded, is the parent
+of all workers, and watches the campaign: when the campaign's end of the control socket closes, for
+whatever reason, every worker and its descendants are killed.
 
 Unlike `multiprocessing.forkserver` there can be several per campaign, one per set of libraries;
 nothing of the campaign's `__main__` is imported again; and workers die with the campaign.
@@ -238,7 +238,10 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     _make(setup["scratch"])
-    os.environ["TMPDIR"] = setup["scratch"]  # libraries leave files there as they are imported
+    os.chdir(setup["scratch"])  # away from the user's files, for what libraries start and leave
+    os.environ["TMPDIR"] = setup["scratch"]
+    if setup["safe_path"] is None:  # a compiler's own programs start as they always do
+        del os.environ["PYTHONSAFEPATH"]
     _watch(setup["campaign"], setup["scratch"])
     for name in ("nnfuzz.sandbox.worker", *setup["preload"]):
         _attempt(f"preload of {name}", partial(importlib.import_module, name))

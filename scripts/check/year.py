@@ -28,6 +28,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -168,7 +169,7 @@ def make_ledger(source: Ledger, made: Ledger, names: list[str], hand: ByHand) ->
     """Copies the bugs that some release has, without their histories."""
     for name in names:
         if (bug := forgotten(source.bug(name), hand.results[name])) is not None:
-            made.add(name, bug, source.place(name))
+            made.add(name, bug, partial(shutil.copytree, source.place(name), dirs_exist_ok=True))
 
 
 def watch(

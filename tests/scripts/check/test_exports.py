@@ -11,7 +11,7 @@ from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.bugs.environments import Interpreters
 from nnfuzz.bugs.ledger import Ledger
 from scripts.check.exports import FAILED, PASSED, Exports, ran, style_of
-from tests.bugs.conftest import BUG
+from tests.bugs.conftest import BUG, scripted
 
 
 @pytest.mark.parametrize(
@@ -28,11 +28,8 @@ def test_what_a_test_does(text, did):
 
 
 def test_a_bug_is_counted(tmp_path):
-    source = tmp_path / "source"
-    source.mkdir()
-    (source / "repro.py").write_text("import sys\nsys.exit(1)\n")
     book = Ledger(tmp_path / "bugs")
-    book.add("numpy/there", replace(BUG, releases={}), source)
+    book.add("numpy/there", replace(BUG, releases={}), scripted("import sys\nsys.exit(1)\n"))
     book.add("numpy/unscripted", BUG)
     exports = Exports(book, Interpreters(BackendRegistry(), print), without=False)
     lines = [line for name, bug in book.bugs().items() for line in exports.examine(name, bug)]
