@@ -134,7 +134,7 @@ def _asked(module: str, script: Path, argument: str) -> str:
     if not script.is_file():
         raise BugError("it has no script")
     try:
-        command = [sys.executable, "-m", module, script, argument]
+        command = [sys.executable, "-m", module, str(script), argument]
         done = run_program(command, timeout=SECONDS, preexec_fn=_limited)
     except subprocess.TimeoutExpired as error:
         raise BugError(f"no end within {SECONDS:.0f} s") from error

@@ -238,15 +238,14 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     _make(setup["scratch"])
-    os.chdir(setup["scratch"])  # away from the user's files, for what libraries start and leave
-    os.environ["TMPDIR"] = setup["scratch"]
-    if setup["safe_path"] is None:  # a compiler's own programs start as they always do
-        del os.environ["PYTHONSAFEPATH"]
+    os.environ["TMPDIR"] = setup["scratch"]  # libraries leave files there as they are imported
     _watch(setup["campaign"], setup["scratch"])
     for name in ("nnfuzz.sandbox.worker", *setup["preload"]):
         _attempt(f"preload of {name}", partial(importlib.import_module, name))
     if setup["warm"]:
         _attempt(f"warming up {setup['warm'][0]}", lambda: _warm_up(*setup["warm"]))
+    if setup["safe_path"] is None:  # workers have folders of their own, and programs as they like
+        del os.environ["PYTHONSAFEPATH"]
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     gc.collect()
