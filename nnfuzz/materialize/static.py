@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
-from onnx import inliner, version_converter
+from onnx import inliner, numpy_helper, version_converter
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.opset_imports import OWN_DOMAINS
@@ -148,15 +148,21 @@ def reason_for_nothing(reasons: tuple[tuple[str, str], ...]) -> str:
 
 
 def _free(graph: onnx.GraphProto) -> onnx.GraphProto:
-    """A copy without inputs that are constants, as old models list them."""
+    """A copy without inputs that are constants, as old models list them, and without zero points of
+    int32, which are 0.
+    """
     copy = onnx.GraphProto()
     copy.CopyFrom(graph)
-    constants = {t.name for t in graph.initializer}
+    constants = {t.name: t for t in graph.initializer}
     kept = [info for info in copy.input if info.name not in constants]
     del copy.input[:]
     copy.input.extend(kept)
     for node in (node for part in graphs(copy) for node in part.node):
         node.domain = "" if node.domain == "ai.onnx" else node.domain
+        zero = constants.get(node.input[-1]) if len(node.input) == 3 else None
+        if node.op_type == "DequantizeLinear" and zero is not None:
+            if zero.data_type == onnx.TensorProto.INT32 and not numpy_helper.to_array(zero).any():
+                node.input.pop()
     return copy
 
 
