@@ -78,9 +78,7 @@ class OnnxModel(bytes):
     def inputs(self) -> dict[str, TensorSpec]:
         """By name, in order, without initializers; of a sequence or optional the tensors in it."""
         weights = {tensor.name for tensor in self._graph.initializer}
-        return _tensors(
-            (v for v in self._graph.input if v.name not in weights), self.packed_inputs
-        )
+        return _tensors((v for v in self._graph.input if v.name not in weights), self.packed_inputs)
 
     @cached_property
     def outputs(self) -> dict[str, TensorSpec]:

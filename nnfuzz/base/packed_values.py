@@ -3,8 +3,8 @@
 The graph of a test case has tensors of numbers at its ends, and so have its inputs and its expected
 outputs. The file may have them in a sequence or an optional, or written as strings
 (nnfuzz.rewrite.rules.ends): such an input or output says in its `doc_string` which tensors it
-packs. What a ZipMap makes packs the matrix that it reads. Between the two stand `packed` and `unpacked`, which a backend's program is wrapped with
-(nnfuzz.backend.contract.Executable).
+packs. What a ZipMap makes packs the matrix that it reads. Between the two stand `packed` and
+`unpacked`, which a backend's program is wrapped with (nnfuzz.backend.contract.Executable).
 """
 
 from __future__ import annotations

@@ -159,11 +159,16 @@ def _free(graph: onnx.GraphProto) -> onnx.GraphProto:
     copy.input.extend(kept)
     for node in (node for part in graphs(copy) for node in part.node):
         node.domain = "" if node.domain == "ai.onnx" else node.domain
-        zero = constants.get(node.input[-1]) if len(node.input) == 3 else None
-        if node.op_type == "DequantizeLinear" and zero is not None:
-            if zero.data_type == onnx.TensorProto.INT32 and not numpy_helper.to_array(zero).any():
-                node.input.pop()
+        if node.op_type == "DequantizeLinear" and _is_no_zero_point(constants.get(node.input[-1])):
+            node.input.pop()
     return copy
+
+
+def _is_no_zero_point(tensor: onnx.TensorProto | None) -> bool:
+    """Whether a constant is the zero point of int32, of which the standard says that it is 0."""
+    if tensor is None or tensor.data_type != onnx.TensorProto.INT32:
+        return False
+    return not numpy_helper.to_array(tensor).any()
 
 
 # -- opsets -------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ class ReduceService(ProducerService):
     """A producer's service that also proposes and applies edits."""
 
     def __init__(self, config: Mapping[str, Json]) -> None:
-        super().__init__(0, config)
+        super().__init__(0, config, generates=False)
         self.newest = CaseConfig.from_json(config).newest
         self.exporters = all_exporters()
 

@@ -13,11 +13,13 @@ import numpy as np
 
 from nnfuzz.backend.deviation import Habits
 from nnfuzz.backend.registry import import_plugin
-from nnfuzz.backend.target import DIRECT, Target
+from nnfuzz.backend.target import DIRECT, Target, base_form
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import making_sense
 from nnfuzz.check.judgements import Judgements
+from nnfuzz.check.runtimes import BODY, EVALUATOR
 from nnfuzz.compare.accuracy import accuracy
+from nnfuzz.compare.contradiction import without_contradicted
 from nnfuzz.compare.criterion import Criterion
 from nnfuzz.compare.deviating import explanation
 from nnfuzz.compare.edges import enclosure
@@ -32,7 +34,7 @@ from nnfuzz.ir.support_key import operators_in
 from nnfuzz.materialize.exporters import all_exporters
 from nnfuzz.materialize.module import execute, tensors
 from nnfuzz.materialize.older import WHOLE
-from nnfuzz.materialize.opsets import opset_of, opset_range, writer
+from nnfuzz.materialize.opsets import DYNAMIC, opset_of, opset_range, writer
 from nnfuzz.operators.carriers import array
 from nnfuzz.operators.mined import all_motifs, check_patterns, mined_motifs
 from nnfuzz.operators.registry import OpRegistry
@@ -55,8 +57,11 @@ class Producer:
     take turns by index, and an index has its opset by chance.
     """
 
-    def __init__(self, seed: int, config: CaseConfig, cache: str | Path = "") -> None:
+    def __init__(
+        self, seed: int, config: CaseConfig, cache: str | Path = "", generates: bool = True
+    ) -> None:
         """cache: folder in which judgements on operators are kept for other processes; "": none.
+        generates: False for one that only works on test cases that are there, and starts sooner.
 
         Raises: as CaseGenerator does; NothingLeft only if no exporter has any operator.
         """
@@ -64,6 +69,9 @@ class Producer:
         self.seed = seed
         self.registry = OpRegistry.load(plugins)
         self.exporters = all_exporters()
+        if not generates:
+            self._judge_by(config)
+            return
         motifs = all_motifs(plugins)
         self._motif_files: tuple[str, ...] = ()
         library = SeedLibrary(self.registry)
@@ -79,8 +87,7 @@ class Producer:
         Files that were read and answers that were learnt are kept. Raises: as the constructor does.
         """
         self._read_motifs(config)
-        self.edges = config.edges
-        self.criterion = Criterion.parse(config.tolerance) if config.tolerance else None
+        self._judge_by(config)
         self._config = config
         self._generators: dict[str, CaseGenerator] = {}
         self._at_edges: dict[str, CaseGenerator | None] = {}
@@ -101,6 +108,10 @@ class Producer:
             raise NothingLeft(f"{reasons} (nnfuzz ops lists the operators that exporters write)")
         self._wanted = (*config.operators, *config.focus)
         self._left_out = [f"exporter {name} is left out: {empty[name]}" for name in empty]
+
+    def _judge_by(self, config: CaseConfig) -> None:
+        self.edges = config.edges
+        self.criterion = Criterion.parse(config.tolerance) if config.tolerance else None
 
     def _read_motifs(self, config: CaseConfig) -> None:
         """Adds the motifs of the configuration's files.
@@ -343,7 +354,9 @@ class Producer:
         """Compares the outputs of targets with the envelope; those of native PyTorch as well.
 
         only: the outputs to look at; default: all. The targets of a compiler are not independent.
-        habits: of compilers; the verdict says where they explain a mismatch.
+        habits: of compilers; the verdict says where they explain a mismatch. What onnx.reference
+        contradicts on a model that no exporter wrote is no mismatch, if it is among the targets and
+        no criterion of the user decides.
         """
         graph = self.load(case)
         if only:
@@ -358,6 +371,10 @@ class Producer:
             narrow = {name: own.narrowed(e) for name, e in bounds.envelopes.items()}
             bounds, groups = replace(bounds, envelopes=narrow), {}
         plain = judged(bounds, everything, groups.values())
+        if (arbiter := next(filter(_is_arbiter, outputs), None)) and not self.criterion:
+            given = outputs[arbiter].items()
+            theirs = {name: a for name, a in given if self._trusts(graph, name, case.opset)}
+            plain = without_contradicted(plain, bounds.envelopes, outputs, arbiter, theirs)
         explained = {
             target: explanation(own, graph, params, outputs[target], [m.output for m in wrong])
             for target, own in habits.items()
@@ -372,3 +389,22 @@ class Producer:
                 bounds, params, {t: own for t, own in outputs.items() if not plain.mismatches[t]}
             ),
         )
+
+    def _trusts(self, graph: Graph, output: str, opset: int) -> bool:
+        """Whether no waiver concerns what onnx.reference computes for an output."""
+        if output not in graph.outputs:
+            return False
+        part = pruned(graph.values, graph.nodes, graph.inputs, graph.weights, [output])
+        waivers = (
+            waiver
+            for node in part.nodes
+            for waiver in self.registry.waivers.covering(
+                node.op, opset, [part.type(name) for name in node.inputs]
+            )
+        )
+        return not any(waiver.implementation in (EVALUATOR, BODY) for waiver in waivers)
+
+
+def _is_arbiter(target: Target) -> bool:
+    """Whether it is onnx.reference on a model that no exporter wrote."""
+    return target.compiler == EVALUATOR and base_form(target.form) in (DIRECT, DYNAMIC)

@@ -47,15 +47,26 @@ def blames_settings(error_type: str) -> bool:
     return error_type.rpartition(".")[2] in _REFUSALS
 
 
-class ProducerService(Service):
+class ReferenceService(Service):
+    """ONNX's reference evaluator, which needs no PyTorch."""
+
+    @does(ComputeReference)
+    def reference(self, job: ComputeReference, report: Report) -> Outcome:
+        return _reference(job.case)
+
+
+class ProducerService(ReferenceService):
     """One per worker; loads operator specs once."""
 
-    def __init__(self, seed: int, config: Mapping[str, Json], cache: str = "") -> None:
-        """cache: the folder of files for other processes; "" for none."""
+    def __init__(
+        self, seed: int, config: Mapping[str, Json], cache: str = "", generates: bool = True
+    ) -> None:
+        """cache: the folder of files for other processes; "" for none. generates: whether it makes
+        test cases.
+        """
         from nnfuzz.testcase.producer import Producer
 
-        gc.set_threshold(*COLLECTED)
-        self.producer = Producer(seed, CaseConfig.from_json(config), cache)
+        self.producer = Producer(seed, CaseConfig.from_json(config), cache, generates)
 
     @does(Produce)
     def produce(self, job: Produce, report: Report) -> TestCase | NotProduced:
@@ -86,10 +97,6 @@ class ProducerService(Service):
     def lift(self, job: Lift, report: Report) -> TestCase:
         return self.producer.lift(job.case)
 
-    @does(ComputeReference)
-    def reference(self, job: ComputeReference, report: Report) -> Outcome:
-        return _reference(job.case)
-
     @does(Judge)
     def judge(self, job: Judge, report: Report) -> Verdict:
         outputs = {result.target: result.outputs for result in job.results}
@@ -112,4 +119,10 @@ def _reference(case: TestCase) -> Outcome:
 
 def producer_service(seed: int, config: Mapping[str, Json], cache: str = "") -> ProducerService:
     """The factory that sandboxes name: "nnfuzz.testcase.service:producer_service"."""
+    gc.set_threshold(*COLLECTED)
     return ProducerService(seed, config, cache)
+
+
+def reference_service() -> ReferenceService:
+    """The factory of a service that only computes references."""
+    return ReferenceService()
