@@ -16,7 +16,7 @@ from nnfuzz.sandbox.events import Death, Limits, Reply, Trouble, WorkerFault, ev
 from nnfuzz.sandbox.forkserver import ForkServer
 from nnfuzz.sandbox.job import Job, Report
 from nnfuzz.sandbox.sandbox import Sandbox
-from nnfuzz.testcase.case import NotProduced, TestCase
+from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.identity import TestId
 from nnfuzz.testcase.jobs import (
     CheckCase,
@@ -27,7 +27,7 @@ from nnfuzz.testcase.jobs import (
     Lower,
     Produce,
 )
-from nnfuzz.testcase.service import ProducerService, blames_settings
+from nnfuzz.testcase.service import BenchService, blames_settings
 
 A = TypeVar("A")
 PRODUCER = "nnfuzz.testcase.service:producer_service"
@@ -154,7 +154,9 @@ class LocalProducer(ProducerClient):
     """
 
     def __init__(self, config: Mapping[str, Json]) -> None:
-        self._service = ProducerService(0, config, generates=False)
+        from nnfuzz.testcase.bench import CaseBench
+
+        self._service = BenchService(CaseBench(CaseConfig.from_json(config)))
 
     @cached_property
     def _sandbox(self) -> Sandbox:  # type: ignore[override]

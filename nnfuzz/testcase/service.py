@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,6 +28,9 @@ from nnfuzz.testcase.jobs import (
     Produce,
     Vocabulary,
 )
+
+if TYPE_CHECKING:  # it loads PyTorch
+    from nnfuzz.testcase.bench import CaseBench
 
 COLLECTED = (10_000, 10, 50)
 """Thresholds of the garbage collector: by default it takes a twentieth of the time of a producer,
@@ -55,18 +59,45 @@ class ReferenceService(Service):
         return _reference(job.case)
 
 
-class ProducerService(ReferenceService):
+class BenchService(ReferenceService):
+    """Works on test cases that are there."""
+
+    def __init__(self, bench: CaseBench) -> None:
+        self.bench = bench
+
+    @does(CheckCase)
+    def check(self, job: CheckCase, report: Report) -> None:
+        self.bench.check(job.case)
+
+    @does(Lower)
+    def lower(self, job: Lower, report: Report) -> TestCase:
+        return self.bench.lower(job.case)
+
+    @does(Expose)
+    def expose(self, job: Expose, report: Report) -> TestCase:
+        return self.bench.expose(job.case)
+
+    @does(Lift)
+    def lift(self, job: Lift, report: Report) -> TestCase:
+        return self.bench.lift(job.case)
+
+    @does(Judge)
+    def judge(self, job: Judge, report: Report) -> Verdict:
+        outputs = {result.target: result.outputs for result in job.results}
+        habits = {result.target: result.habits for result in job.results if result.habits}
+        return self.bench.judge(job.case, outputs, job.names, habits)
+
+
+class ProducerService(BenchService):
     """One per worker; loads operator specs once."""
 
-    def __init__(
-        self, seed: int, config: Mapping[str, Json], cache: str = "", generates: bool = True
-    ) -> None:
-        """cache: the folder of files for other processes; "" for none. generates: whether it makes
-        test cases.
-        """
+    def __init__(self, seed: int, config: Mapping[str, Json], cache: str = "") -> None:
+        """cache: the folder of files for other processes; "" for none."""
         from nnfuzz.testcase.producer import Producer
 
-        self.producer = Producer(seed, CaseConfig.from_json(config), cache, generates)
+        gc.set_threshold(*COLLECTED)
+        self.producer = Producer(seed, CaseConfig.from_json(config), cache)
+        super().__init__(self.producer)
 
     @does(Produce)
     def produce(self, job: Produce, report: Report) -> TestCase | NotProduced:
@@ -80,28 +111,6 @@ class ProducerService(ReferenceService):
     @does(Configure)
     def configure(self, job: Configure, report: Report) -> None:
         self.producer.configure(job.config)
-
-    @does(CheckCase)
-    def check(self, job: CheckCase, report: Report) -> None:
-        self.producer.check(job.case)
-
-    @does(Lower)
-    def lower(self, job: Lower, report: Report) -> TestCase:
-        return self.producer.lower(job.case)
-
-    @does(Expose)
-    def expose(self, job: Expose, report: Report) -> TestCase:
-        return self.producer.expose(job.case)
-
-    @does(Lift)
-    def lift(self, job: Lift, report: Report) -> TestCase:
-        return self.producer.lift(job.case)
-
-    @does(Judge)
-    def judge(self, job: Judge, report: Report) -> Verdict:
-        outputs = {result.target: result.outputs for result in job.results}
-        habits = {result.target: result.habits for result in job.results if result.habits}
-        return self.producer.judge(job.case, outputs, job.names, habits)
 
 
 def _reference(case: TestCase) -> Outcome:
@@ -119,7 +128,6 @@ def _reference(case: TestCase) -> Outcome:
 
 def producer_service(seed: int, config: Mapping[str, Json], cache: str = "") -> ProducerService:
     """The factory that sandboxes name: "nnfuzz.testcase.service:producer_service"."""
-    gc.set_threshold(*COLLECTED)
     return ProducerService(seed, config, cache)
 
 
