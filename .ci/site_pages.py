@@ -1,11 +1,12 @@
-"""mkdocs hook: the pages at the top of the checkout are pages of the site as well.
+"""mkdocs hook: pages at the top of the checkout, and pages made from the code, belong to the site.
 
-Links between them and docs/ are written for who reads the checkout. README.md is the start page.
+Links between the top and docs/ are written for who reads the checkout. README.md is the start page.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 from mkdocs.structure.files import File
@@ -15,16 +16,23 @@ TOP["README.md"] = "index.md"
 
 
 def on_files(files, config):
-    """The files of docs/, and those of the top with links as they are in the site."""
+    """The files of docs/, those of the top with links as they are in the site, and made ones."""
     root = Path(config.config_file_path).parent
     for name, place in TOP.items():
         text = (root / name).read_text(encoding="utf-8").replace("](docs/", "](")
         files.append(File.generated(config, place, content=linked(text)))
+    sys.path.insert(0, str(root))
+    from scripts.make.pages import PAGES
+
+    for place, made in PAGES.items():
+        files.append(File.generated(config, place, content=made()))
     return files
 
 
 def on_page_markdown(markdown, page, config, files):
-    """A page of docs/ with its links to the top as they are in the site."""
+    """A page of docs/ with its links to the top as they are in the site; bugs are not searched."""
+    if page.file.src_uri.startswith("bugs/"):
+        page.meta["search"] = {"exclude": True}
     up = "../" * page.file.src_uri.count("/")
     return linked(markdown.replace(f"]({up}../", f"]({up}"))
 

@@ -311,8 +311,6 @@ class OnnxRuntime(Backend):
 
         return run
 
-    watched: ClassVar[float] = 0.2
-
     def build_watched(self, module: bytes, level: str) -> tuple[Program, list[str]]:
         """Returns the transformers in the log with the operators that the optimised model lacks.
         Neither their rules nor which transformer removed which operator is known.

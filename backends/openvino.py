@@ -187,8 +187,6 @@ class OpenVino(Backend):
         changed anything."""
         return [] if level == "O0" else list(_SWITCHES)
 
-    watched: ClassVar[float] = 0.2
-
     def build_watched(self, module: Any, level: str) -> tuple[Program, list[str]]:
         """Returns the passes that report a change in the trace, but for those that report one of
         the plainest model as well."""

@@ -236,8 +236,6 @@ class Tvm(Backend):
     def build(self, module: _Module, level: str) -> Program:
         return self._build(module, level, [])
 
-    watched: ClassVar[float] = 0.4
-
     def build_watched(self, module: _Module, level: str) -> tuple[Program, list[str]]:
         """Compares the module before and after every pass; returns removed operators and fused
         functions under their names in Relax.

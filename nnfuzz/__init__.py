@@ -16,12 +16,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from nnfuzz.moved import keep_old_names
-
 if TYPE_CHECKING:
     from nnfuzz.backend.target import Target as Target
     from nnfuzz.compare.mismatch import Verdict as Verdict
-    from nnfuzz.corpus.onnx_runner import onnx_backend_test as onnx_backend_test
     from nnfuzz.library.case import TestCase as TestCase
     from nnfuzz.library.checking import check_model as check_model
     from nnfuzz.library.experiment import Experiment as Experiment
@@ -50,15 +47,12 @@ _HOMES = {
     "TestCase": "nnfuzz.library.case",
     "Verdict": "nnfuzz.compare.mismatch",
     "check_model": "nnfuzz.library.checking",
-    "onnx_backend_test": "nnfuzz.corpus.onnx_runner",
     "reduce": "nnfuzz.library.finding",
     "register": "nnfuzz.library.plugins",
 }
 """Where each name of the library is defined."""
 
 __all__ = [*_HOMES]
-
-keep_old_names()
 
 
 def __getattr__(name: str) -> object:

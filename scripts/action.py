@@ -2,8 +2,8 @@
 
     MODE=pr BACKEND=tvm python scripts/action.py
 
-It reads what action.yml hands over from the environment, runs `nnfuzz fuzz`, `verify` or `watch`,
-and answers as annotations, as SARIF (OUT/results.sarif) and, by the program `gh`, as a comment on
+It reads what action.yml hands over from the environment, runs `nnfuzz fuzz` or `verify`, and
+answers as annotations, as SARIF (OUT/results.sarif) and, by the program `gh`, as a comment on
 the pull request. Its exit code is that of nnfuzz. It needs the standard library and nnfuzz alone.
 """
 
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
-MODES = ("pr", "nightly", "verify", "watch")
+MODES = ("pr", "nightly", "verify")
 COMMAND = "/nnfuzz"
 ALLOWED = ("OWNER", "MEMBER", "COLLABORATOR")
 """Whose comments start a run, as GitHub names their relation to the repository."""
@@ -48,7 +48,6 @@ class Inputs:
     ledger: Path
     paths: str
     base: str
-    settings: str
 
     @classmethod
     def of(cls, env: Mapping[str, str]) -> Inputs:
@@ -66,7 +65,6 @@ class Inputs:
             Path(env.get("LEDGER") or "bugs"),
             env.get("PATHS", ""),
             env.get("BASE") or (f"origin/{target}" if target else ""),
-            env.get("SETTINGS") or "nnfuzz.toml",
         )
 
 
@@ -164,8 +162,6 @@ def operators() -> list[str]:
 
 def commands(inputs: Inputs, asked: Asked | None, summary: Path) -> list[list[str]]:
     """The commands of nnfuzz, one after the other; the exit code of the first one counts."""
-    if inputs.mode == "watch":
-        return [["watch", inputs.settings, "--once", "--quiet", *inputs.extra]]
     reports = ["--junit", str(inputs.out / "results.xml"), "--summary-md", str(summary)]
     if inputs.mode == "verify":
         return [["verify", inputs.models, "-b", inputs.backend, *reports, *inputs.extra]]

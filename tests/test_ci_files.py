@@ -86,7 +86,7 @@ def test_the_action_installs_the_wheel_of_an_earlier_job(tmp_path, stub):
 
 
 @pytest.mark.slow
-def test_the_action_keeps_a_ledger_every_night_and_watches(tmp_path):
+def test_the_action_keeps_a_ledger_every_night(tmp_path):
     """With a compiler that fails: what a night has found is known in the next one."""
     pytest.importorskip("onnxruntime")
     (tmp_path / "broken.py").write_text(BROKEN)
@@ -97,9 +97,6 @@ def test_the_action_keeps_a_ledger_every_night_and_watches(tmp_path):
         (tmp_path / "nnfuzz-out" / "ci" / "campaign").rename(tmp_path / f"night{code}")
     assert "held back" in done.stdout
     assert len(list((tmp_path / "bugs").rglob("bug.toml"))) == 1
-    (tmp_path / "nnfuzz.toml").write_text("[watch]\n")
-    done = step("Run", tmp_path, mode="watch")
-    assert done.returncode == 2 and "there is nothing to watch" in done.stderr
 
 
 @pytest.mark.slow

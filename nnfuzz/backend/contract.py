@@ -371,10 +371,6 @@ class Backend(ABC):
         """
         raise NotImplementedError(f"{self.name} does not report its passes")
 
-    watched: ClassVar[float] = 0.0
-    """Share of a campaign's tests whose most optimised level is built by `build_watched`: as many
-    as cost less than 3 % of the time of all tests."""
-
     def build_watched(self, module: Any, level: str) -> tuple[Program, Collection[str]]:
         """The same as `build`, and which passes changed the module on the way.
 

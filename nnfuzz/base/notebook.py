@@ -15,8 +15,3 @@ def html_table(rows: Iterable[Sequence[object]], headings: Sequence[str] = ()) -
         f"<tr>{''.join(f'{_CELL}{escape(str(cell))}</td>' for cell in row)}</tr>" for row in rows
     )
     return f"<table>{f'<tr>{head}</tr>' if head else ''}{body}</table>"
-
-
-def html_titled(title: str, content: str) -> str:
-    """A line of text above other HTML."""
-    return f"<div><p><b>{escape(title)}</b></p>{content}</div>"

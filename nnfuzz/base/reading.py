@@ -29,9 +29,6 @@ _ATOMS = frozenset((str, int, float, bool, types.NoneType))
 UNWRITTEN: Mapping[str, bool] = types.MappingProxyType({"written": False})
 """Metadata of a dataclass's field that files and processes do not exchange: it is never written
 (nnfuzz.base.writing), and a value for it is ignored, so that no file can set it."""
-FORMER = "FORMER_FIELDS"
-"""Class variable of a dataclass: the names of fields that it no longer has. Files of older
-versions hold values for them, which are ignored."""
 MAX_DEPTH = 100
 """The deepest JSON without a declared type: attributes of operators and bodies nest less
 than ten.
@@ -315,14 +312,13 @@ def _fields(kind: Any, data: Mapping[str, Json]) -> JsonObject:
 
 @cache
 def _readers(kind: type) -> dict[str, Reader | None]:
-    """How each field is read; None for one that is ignored. Former fields come last."""
+    """How each field is read; None for one that is ignored."""
     hints = typing.get_type_hints(kind)
-    former = getattr(kind, FORMER, ())
     return {
         f.name: None if f.metadata == UNWRITTEN else _reader_of(hints[f.name])
         for f in dataclasses.fields(kind)
         if f.init
-    } | dict.fromkeys(former)
+    }
 
 
 def _built(make: Callable[[Any], Any], value: Json) -> Any:

@@ -19,7 +19,6 @@ from nnfuzz.bugs.scripts import ScriptRun, run_script
 from nnfuzz.findings.bisection import release_in
 from nnfuzz.findings.folder import Trust, is_finding, nobody, read_finding, smallest
 from nnfuzz.findings.keyed import known_by
-from nnfuzz.findings.packed_folder import unpack_folder
 from nnfuzz.records.finding import Finding
 from nnfuzz.triage.keys import Key
 from nnfuzz.triage.known import KnownFailures
@@ -108,7 +107,6 @@ class Adder:
             yield done
 
     def _add(self, folder: Path, bugs: dict[str, Bug]) -> Addition:
-        unpack_folder(folder)
         source = smallest(folder)
         finding = read_finding(source)
         known = KnownFailures.merged(known_by(f, self.registry) for f in {folder, source})

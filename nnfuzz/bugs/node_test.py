@@ -66,7 +66,7 @@ def expected_of(script: str) -> Expected | str:
 def _names(script: Path) -> dict[str, Any]:
     """What a script defines, without running its end if that is possible."""
     try:
-        body = parts_of(script, str).body
+        body = parts_of(script).body
     except BugError:
         return runpy.run_path(str(script), run_name="bug")
     names: dict[str, Any] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,9 +17,6 @@ _RAN = "the model compiles and runs"  # what other scripts print once they are r
 _LEVEL = re.compile(r"else (?P<level>'[^']*'|\"[^\"]*\")\)\)\s*$")
 _DEFINITIONS = (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 
-Claim = Callable[[str], str]
-"""Writes a condition as the assertion of a suite."""
-
 
 @dataclass(frozen=True)
 class ScriptParts:
@@ -29,7 +26,7 @@ class ScriptParts:
     steps: tuple[str, ...]
 
 
-def parts_of(script: Path, claim: Claim) -> ScriptParts:
+def parts_of(script: Path) -> ScriptParts:
     """The parts of a script of nnfuzz's form, or of one that ends with sys.exit(CONDITION).
 
     Raises: BugError for any other script, and for one that reads files beside it.
@@ -40,12 +37,12 @@ def parts_of(script: Path, claim: Claim) -> ScriptParts:
     if "HERE / " in source:
         raise BugError(f"{script} reads other files: its model is too large for a test")
     lines = source.splitlines()
-    steps = _own_steps(tree, source, claim)
+    steps = _own_steps(tree, source)
     if steps:
         body = [node for node in tree.body if getattr(node, "name", "") != "main"]
         return ScriptParts(_text(_body(body, lines)), tuple(steps))
     cut = 1 + max((i for i, n in enumerate(tree.body) if isinstance(n, _DEFINITIONS)), default=-1)
-    steps = list(_written_steps(tree.body[cut:], lines, claim))
+    steps = list(_written_steps(tree.body[cut:], lines))
     if not steps:
         raise BugError(f"{script} does not end with sys.exit(CONDITION): copy it by hand")
     return ScriptParts(_text(_body(tree.body[:cut], lines)), tuple(steps))
@@ -54,7 +51,7 @@ def parts_of(script: Path, claim: Claim) -> ScriptParts:
 # -- scripts that nnfuzz has written ----------------------------------------------------------
 
 
-def _own_steps(tree: ast.Module, source: str, claim: Claim) -> list[str]:
+def _own_steps(tree: ast.Module, source: str) -> list[str]:
     """What main() of nnfuzz's form checks; [] for a script of another form."""
     made = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     level = _LEVEL.search(source)
@@ -68,30 +65,30 @@ def _own_steps(tree: ast.Module, source: str, claim: Claim) -> list[str]:
     lines = [
         f"outputs = run(*load(), {level['level']})",
         "actual = np.asarray(outputs[OUTPUT])",
-        claim("(str(actual.dtype), actual.shape) == (DTYPE, SHAPE)"),
+        "assert (str(actual.dtype), actual.shape) == (DTYPE, SHAPE)",
     ]
     if "INDEX = " not in source:
         return lines
     lines.append("value = type(EXPECTED)(actual[INDEX])")
     if compared[1]:
-        return [*lines, claim("np.isnan(value)")]
-    lines.append(claim("LOW <= value <= HIGH"))
+        return [*lines, "assert np.isnan(value)"]
+    lines.append("assert LOW <= value <= HIGH")
     if "np.signbit" in source:
-        lines.append(claim("value != 0 or np.signbit(value) == np.signbit(EXPECTED)"))
+        lines.append("assert value != 0 or np.signbit(value) == np.signbit(EXPECTED)")
     return lines
 
 
 # -- scripts that people have written ---------------------------------------------------------
 
 
-def _written_steps(nodes: Sequence[ast.stmt], lines: list[str], claim: Claim) -> Iterator[str]:
+def _written_steps(nodes: Sequence[ast.stmt], lines: list[str]) -> Iterator[str]:
     """The statements behind the definitions, with an assertion in place of each sys.exit and
     without what they print in between; nothing for statements without a sys.exit.
     """
     match nodes:
         case [ast.If(body=inner)]:  # if __name__ == "__main__":
             nodes = inner
-    claims = dict(line for node in nodes for line in _claims(node, claim))
+    claims = dict(line for node in nodes for line in _claims(node))
     for node in nodes if claims else ():
         if isinstance(node, ast.Expr) and ast.unparse(node).startswith("print("):
             continue
@@ -105,25 +102,25 @@ def _replaced(line: str, text: str | None) -> str:
     return line if text is None else line[: len(line) - len(line.lstrip())] + text
 
 
-def _claims(node: ast.AST, claim: Claim, is_handler: bool = False) -> Iterator[tuple[int, str]]:
+def _claims(node: ast.AST, is_handler: bool = False) -> Iterator[tuple[int, str]]:
     """The numbers of lines with sys.exit, and what a test has there."""
     match node:
         case ast.Expr(ast.Call(ast.Attribute(ast.Name("sys"), "exit"), [code])):
-            yield node.lineno, _asserted(code, claim, is_handler)
+            yield node.lineno, _asserted(code, is_handler)
             return
     for child in ast.iter_child_nodes(node):
-        yield from _claims(child, claim, is_handler or isinstance(node, ast.ExceptHandler))
+        yield from _claims(child, is_handler or isinstance(node, ast.ExceptHandler))
 
 
-def _asserted(code: ast.expr, claim: Claim, is_handler: bool) -> str:
+def _asserted(code: ast.expr, is_handler: bool) -> str:
     """The assertion that an exit code is 0; the error itself where a handler exits with 1."""
     match _WithoutArguments().visit(code):
         case ast.Constant(1) if is_handler:
             return "raise"
         case ast.IfExp(test, ast.Constant(0), ast.Constant(1)):
-            return claim(ast.unparse(test))
+            return f"assert {ast.unparse(test)}"
         case other:
-            return claim(ast.unparse(ast.UnaryOp(ast.Not(), other)))
+            return f"assert {ast.unparse(ast.UnaryOp(ast.Not(), other))}"
 
 
 class _WithoutArguments(ast.NodeTransformer):

@@ -124,14 +124,6 @@ def node_test(script: Path, out: Path) -> Path:
     return folder
 
 
-def op_test(script: Path, name: str) -> str:
-    """A bug of one operator as a test of ONNX Runtime's OpTester, in C++.
-
-    Raises: BugError where there is none.
-    """
-    return _asked("nnfuzz.bugs.op_test", script, name)
-
-
 def _asked(module: str, script: Path, argument: str) -> str:
     """What a module of this room prints of a script, in a process of its own. Raises: BugError."""
     if not script.is_file():

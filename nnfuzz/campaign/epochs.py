@@ -4,7 +4,7 @@ Epoch e covers the indexes from begins(e) up to begins(e + 1) (nnfuzz.records.sc
 configuration follows from the tests below begins(e - 1) and from the probes that these made
 necessary, and from nothing else (nnfuzz.feedback.learning). The epoch in between keeps the
 producers busy while stragglers end. So the tests of a campaign are a function of its seed and
-settings, however many workers and nodes there are and however fast they are, and a resumed campaign
+settings, however many workers there are and however fast they are, and a resumed campaign
 comes to the same by learning from its tests again.
 """
 
@@ -14,14 +14,13 @@ import math
 import time
 from dataclasses import replace
 
+from nnfuzz.campaign.exchange import Exchange
 from nnfuzz.campaign.producer_pool import ProducerPool
 from nnfuzz.feedback.learning import EpochConfig, Learner
 from nnfuzz.feedback.probe import Prober
 from nnfuzz.feedback.support import INSTANCES
 from nnfuzz.feedback.throttle import Throttle
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.parts.exchange import Exchange
-from nnfuzz.parts.leased import Leased
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.observer import Observer
 from nnfuzz.records.rows import AvoidedRow
@@ -113,15 +112,12 @@ class EpochDecider:
         """Called once the probes beside the first epoch have been answered."""
         if self._config.tests_limit is None:
             self._spent, self._deadline = self._prober.spent, math.inf
-        self._exchange.keep_probed(self._store.probes.before(self._begins(1)))
 
     def _learn(self) -> bool:
-        """Learns from the tests of the next epoch; False if some of them cannot be read yet."""
+        """Learns from the tests of the next epoch; False if some of them have not ended."""
         if self._recorder.recorded.length < self._begins(self._learned + 1):
             return False
         observations = self._exchange.observations(self._learned)
-        if observations is None:
-            return False
         if self._config.learn and self._more():
             before, room = self.end, self._room(self._begins(self.number), self.end)
             asked = self._prober.learn(observations, before, most=room)
@@ -160,10 +156,6 @@ class EpochDecider:
 class Epochs:
     """The epoch whose configuration test cases are made with.
 
-    leased: the node's leases, in a campaign of several nodes. Of these one leads and decides the
-    epochs beside its tests; if it is lost, another one learns from all tests again and comes to the
-    same.
-
     number: the current epoch; -1 before the first one. refused: written signatures.
     """
 
@@ -174,17 +166,14 @@ class Epochs:
         producers: ProducerPool,
         exchange: Exchange,
         decider: EpochDecider,
-        leased: Leased | None = None,
     ) -> None:
         self.number = -1
         self.refused = config.case.refused
-        self._avoided: list[AvoidedRow] = []
         self._config = config
         self._store = store
         self._producers = producers
         self._exchange = exchange
         self._decider = decider
-        self._leased = leased
         self._decided_for = -1  # the epoch that the current configuration was decided for
 
     @property
@@ -193,38 +182,21 @@ class Epochs:
         return begins(self.number + 1, self._config.epoch)
 
     @property
-    def over(self) -> bool:
-        """Whether the time of a campaign of several nodes is over."""
-        return self._leased is not None and self._config.timed and self._leased.over
-
-    def sync(self) -> None:
-        """Exchanges messages with the coordinator, if there is one; called in every step."""
-        if self._leased:
-            self._leased.turn()
-
-    @property
     def avoided(self) -> list[AvoidedRow]:
-        """The items that generation avoids: in a campaign of one node by all decisions so far, in a
-        part of a campaign by those of the current epoch.
-        """
-        return self._decider.avoided if self._leased is None else self._avoided
+        """The items that generation avoids by all decisions so far."""
+        return self._decider.avoided
 
     def advance(self, next_index: float) -> None:
         """Begins the epoch of an index, if it is decided by now.
 
         next_index: the first one that was not handed out yet; infinite if there are no more.
         """
-        if self._leased is None:
-            self._decider.advance(next_index if math.isfinite(next_index) else -1)
-        elif self._leased.leads:
-            limit = self._config.tests_limit
-            self._decider.advance(math.inf if limit is None else limit - 1)
+        self._decider.advance(next_index if math.isfinite(next_index) else -1)
         if math.isfinite(next_index):
             self._enter(epoch_of(int(next_index), self._config.epoch))
 
     def _enter(self, epoch: int) -> None:
-        begun = self._leased.begun if self._leased else self._exchange.last
-        if epoch == self.number or epoch > begun:
+        if epoch == self.number or epoch > self._exchange.last:
             return
         self.number = epoch
         decided_for, config = self._exchange.config_of(epoch)
@@ -234,7 +206,7 @@ class Epochs:
 
     def _configure(self, epoch: int, by: EpochConfig) -> None:
         """Has test cases be made with a configuration."""
-        self.refused, self._avoided = by.refused, [*by.avoided]
+        self.refused = by.refused
         self._store.restraints.set_epoch(epoch, by.refused, by.reasons, by.avoided)
         avoid = tuple(row.item for row in by.avoided)
         case = replace(self._config.case, refused=by.refused, avoid=avoid)

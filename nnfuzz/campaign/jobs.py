@@ -6,7 +6,6 @@ import math
 from collections import Counter, deque
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
 from nnfuzz.base.shard import Shard
 from nnfuzz.campaign.producer_pool import ProducerOrder
@@ -23,29 +22,11 @@ Produced = Callable[[TestId, Reply[TestCase | NotProduced] | Trouble, int], None
 """A function that takes the end of a job: the test or probe, event and epoch."""
 
 
-class Indexes(Protocol):
-    """The indexes that are to be tested, from the lowest on.
-
-    next: the first one that was neither handed out nor done earlier; infinite while none is known.
-    left: whether there is one, or will be.
-    """
-
-    @property
-    def next(self) -> float: ...
-
-    @property
-    def left(self) -> bool: ...
-
-    def take(self) -> int:
-        """Hands out the next one, which there has to be."""
-        ...
-
-
-class OwnIndexes:
-    """The indexes of a campaign, or of one of its parts.
+class Indexes:
+    """The indexes of a campaign, or of one of its parts, from the lowest on.
 
     limit: of the indexes; None: no end. done: whether an earlier session has run one. part: beyond
-    which there are none.
+    which there are none. next: the first one that was neither handed out nor done earlier.
     """
 
     def __init__(
@@ -62,9 +43,11 @@ class OwnIndexes:
 
     @property
     def left(self) -> bool:
+        """Whether there is a further index."""
         return self._limit is None or self.next < self._limit
 
     def take(self) -> int:
+        """Hands out the next index, which there has to be."""
         taken = self.next
         self.next += 1
         while self._done(self.next) or not self._part.owns(self.next):

@@ -22,11 +22,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from nnfuzz.base.index_set import IndexSet
 from nnfuzz.campaign.backend_pool import BackendPool
 from nnfuzz.campaign.cpu import CpuMeter
 from nnfuzz.campaign.epochs import Epochs
-from nnfuzz.campaign.jobs import Indexes, JobSource, OwnIndexes
+from nnfuzz.campaign.jobs import Indexes, JobSource
 from nnfuzz.campaign.producer_pool import PoolError, ProducerOrder, ProducerPool
 from nnfuzz.campaign.suspects import Suspects
 from nnfuzz.campaign.under_way import UnderWay
@@ -35,7 +34,6 @@ from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.observer import CampaignSnapshot, Observer, counted
 from nnfuzz.sandbox.events import Standstill
 from nnfuzz.sandbox.sandbox import wait
-from nnfuzz.store.disk import DiskBudget
 from nnfuzz.store.recorder import Recorder
 from nnfuzz.upkeep.reducing import Reducer
 
@@ -71,8 +69,7 @@ def _trim() -> None:
 class Loop:
     """One session of a campaign.
 
-    stopped: called often; once true, open tests are dropped. indexes: that are tested, if these are
-    not the ones of the campaign, or of its part.
+    stopped: called often; once true, open tests are dropped.
     """
 
     def __init__(
@@ -86,7 +83,6 @@ class Loop:
         reducer: Reducer,
         epochs: Epochs,
         stopped: Callable[[], bool] = lambda: False,
-        indexes: Indexes | None = None,
     ) -> None:
         self.config = config
         self.recorder = recorder
@@ -112,12 +108,11 @@ class Loop:
         )
         self._jobs = JobSource(
             config.seed,
-            indexes or self._indexes(),
+            self._indexes(),
             prober,
             self._tests.produced,
             self._tests.few_probes,
         )
-        self._disk = DiskBudget(recorder.store, config.disk, observer.note, config.epoch)
         self.standstills = Counter(recorder.store.meta(STANDSTILLS, {}))
         self._last_tick = self._last_trim = 0.0
         self._tests_before = recorder.figures.tests
@@ -191,12 +186,11 @@ class Loop:
         store, part, suspected = self.recorder.store, self.config.part, self._suspects.indexes
         if self._overtime:
             limit = max(suspected, default=-1) + 1
-            return OwnIndexes(limit, lambda index: index < limit and index not in suspected, part)
+            return Indexes(limit, lambda index: index < limit and index not in suspected, part)
         again = {index for index in suspected if not store.tests.count(index, index + 1)}
         recorded = self.recorder.recorded
-        assert isinstance(recorded, IndexSet)  # the indexes are its own
         ran = lambda index: index in recorded and index not in again  # noqa: E731
-        return OwnIndexes(self.config.tests_limit, ran, part)
+        return Indexes(self.config.tests_limit, ran, part)
 
     def _next_job(self) -> ProducerOrder | None:
         """Suspects of earlier sessions first: they take long, and are in nobody's way."""
@@ -265,7 +259,6 @@ class Loop:
         self._wait()
 
     def _wait(self) -> None:
-        self.epochs.sync()
         due = max(LEAST_TICK_SECONDS, min(pool.due for pool in self.backends))
         sandboxes = self._sandboxes()
         if not any(sandbox.busy for sandbox in sandboxes):
@@ -305,9 +298,7 @@ class Loop:
         return not (self.producers.busy or any(pool.at_work for pool in self.backends))
 
     def _over(self) -> bool:
-        if self._stopped() or self._disk.exceeded(self.recorder.recorded.length):
-            return True
-        if self.epochs.over or (self._time_is_up() and not self._overtime):
+        if self._stopped() or (self._time_is_up() and not self._overtime):
             return True
         return not (self._jobs.left or self._busy())
 
@@ -371,7 +362,7 @@ class Loop:
     def _own_limit(self) -> int | None:
         """How many indexes this part of the campaign has; None for no end."""
         limit = self.config.tests_limit
-        return None if limit is None else self.config.place.of(limit)
+        return None if limit is None else self.config.part.of(limit)
 
     def _reducing_left(self) -> float:
         """Seconds until the reductions after the last test end."""

@@ -1,17 +1,17 @@
-"""Assembles a campaign: workers, knowledge about compilers, leases, the loop."""
+"""Assembles a campaign: workers, knowledge about compilers, the loop."""
 
 from __future__ import annotations
 
 import math
 import os
-import secrets
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.campaign.backend_pool import BackendPool
 from nnfuzz.campaign.epochs import EpochDecider, Epochs
+from nnfuzz.campaign.exchange import Exchange
 from nnfuzz.campaign.loop import STANDSTILLS, Loop
 from nnfuzz.campaign.producer_pool import PoolError, ProducerPool
 from nnfuzz.campaign.watchdog import Watchdog
@@ -21,11 +21,7 @@ from nnfuzz.feedback.support import ProbeAnswers
 from nnfuzz.feedback.support_cache import SupportCache, SupportTables
 from nnfuzz.feedback.throttle import Throttle
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.parts.exchange import Exchange, OwnExchange, SharedExchange
-from nnfuzz.parts.leased import Leased
-from nnfuzz.parts.shared_leases import SharedLeases
 from nnfuzz.records.config import CampaignConfig, ConfigError
-from nnfuzz.records.lending import Coordinator
 from nnfuzz.records.observer import Observer, counted
 from nnfuzz.records.versions import VersionsByBackend, library_versions
 from nnfuzz.sandbox.events import Reply, WorkerFault, event_line
@@ -37,10 +33,7 @@ from nnfuzz.testcase.jobs import ListVocabulary
 from nnfuzz.testcase.service import blames_settings
 from nnfuzz.triage.survey import declared
 from nnfuzz.upkeep.reducing import Reducer
-from nnfuzz.upkeep.rekeying import rekey
 
-AHEAD = 16
-"""Tests per process that a node of a cluster has at hand: about a second of work."""
 KEPT_HANGS = 32
 """Suspected hangs of one backend that wait in memory, with models and inputs, for their turn in a
 campaign that the clock ends. A turn takes minutes, and --resume goes on with the others."""
@@ -50,8 +43,7 @@ campaign that the clock ends. A turn takes minutes, and --resume goes on with th
 class Opening:
     """The options with which a session begins.
 
-    coordinator: lends ranges of indexes to this node of a cluster. again: indexes of tests that are
-    to be repeated. thorough: whether probes run at every level, and nothing but probes is run.
+    thorough: whether probes run at every level, and nothing but probes is run.
     """
 
     store: Store
@@ -60,8 +52,6 @@ class Opening:
     observer: Observer
     cache: SupportCache
     stopped: Callable[[], bool] = lambda: False
-    coordinator: Coordinator | None = None
-    again: Collection[int] = ()
     thorough: bool = False
 
 
@@ -74,7 +64,6 @@ class Session:
     recorder: Recorder
     loop: Loop
     support: Knowledge
-    leased: Leased | None
     watchdog: Watchdog
 
     @property
@@ -124,13 +113,11 @@ def opened(opening: Opening) -> Iterator[Session]:
     with ExitStack() as stack:
         workers = CampaignWorkers(opening, stack)
         support = Knowledge(opening, workers)
-        rekey(opening.store, opening.config, opening.registry, opening.observer.note)
-        exchange, leased = _exchange(opening, support.versions)
-        recorder = _recorder(opening, workers, support, leased)
+        recorder = _recorder(opening, workers, support)
         slowest = max(pool.pace.ceiling for pool in workers.pools)
-        reducer = Reducer(opening.config, recorder, opening.observer.note, leased, slowest)
+        reducer = Reducer(opening.config, recorder, opening.observer.note, slowest)
         stack.callback(reducer.close)
-        epochs = _epochs(opening, workers, support.prober, recorder, exchange, leased)
+        epochs = _epochs(opening, workers, support.prober, recorder)
         loop = Loop(
             opening.config,
             recorder,
@@ -141,10 +128,9 @@ def opened(opening: Opening) -> Iterator[Session]:
             reducer,
             epochs,
             opening.stopped,
-            leased,
         )
         watchdog = workers.watchdog
-        yield Session(opening.config, opening.store, recorder, loop, support, leased, watchdog)
+        yield Session(opening.config, opening.store, recorder, loop, support, watchdog)
 
 
 # -- workers ----------------------------------------------------------------------------------
@@ -266,45 +252,10 @@ def _prober(opening: Opening, workers: CampaignWorkers, answers: ProbeAnswers) -
     return Prober(levels, keys, event.value.variables, answers, opening.store.probes.add)
 
 
-# -- exchange with other nodes ----------------------------------------------------------------
-
-
-def _exchange(opening: Opening, versions: VersionsByBackend) -> tuple[Exchange, Leased | None]:
-    """The exchange of observations between nodes, and this node's leases if there are others.
-
-    Raises: OSError if no coordinator answers.
-    """
-    config, store = opening.config, opening.store
-    if not config.share:
-        return OwnExchange(config, store), None
-    exchange, node = SharedExchange(config, versions.flat()), _name_of_node(store)
-    leased = Leased(
-        opening.coordinator or SharedLeases(config, node),
-        config,
-        store,
-        exchange,
-        opening.observer.note,
-        node,
-        AHEAD * max(config.workers, config.producers),
-        opening.stopped,
-        opening.again,
-    )
-    return exchange, leased
-
-
-def _name_of_node(store: Store) -> str:
-    """Another one in every folder, and the same one in every session."""
-    name = str(store.meta("node", "") or secrets.token_hex(8))
-    store.set_meta("node", name)
-    return name
-
-
 # -- records and decisions --------------------------------------------------------------------
 
 
-def _recorder(
-    opening: Opening, workers: CampaignWorkers, support: Knowledge, leased: Leased | None
-) -> Recorder:
+def _recorder(opening: Opening, workers: CampaignWorkers, support: Knowledge) -> Recorder:
     config, store = opening.config, opening.store
     registry, versions = opening.registry, support.versions.backends
     kinds = {pool.name: registry.get(pool.spec.name) for pool in workers.pools}
@@ -317,11 +268,8 @@ def _recorder(
         {name: declared(backend) for name, backend in kinds.items()},
         config.regressions,
         config.part,
-        leased,
         config.epoch,
     )
-    if leased:
-        recorder.elsewhere = leased.elsewhere
     for pool in workers.pools:
         ran = recorder.figures.by_backend.get(pool.name)
         pool.works |= bool(ran and ran["ok"])
@@ -333,13 +281,12 @@ def _epochs(
     workers: CampaignWorkers,
     prober: Prober,
     recorder: Recorder,
-    exchange: Exchange,
-    leased: Leased | None,
 ) -> Epochs:
     config = opening.config
+    exchange = Exchange(config, opening.store)
     throttle = Throttle(config.throttle, prober.left(()), _unrestrained(config))
     decider = EpochDecider(config, recorder, prober, throttle, opening.observer, exchange)
-    return Epochs(config, opening.store, workers.producers, exchange, decider, leased)
+    return Epochs(config, opening.store, workers.producers, exchange, decider)
 
 
 def _unrestrained(config: CampaignConfig) -> Callable[[int], bool]:

@@ -11,14 +11,12 @@ from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.campaign.opening import Opening, opened
 from nnfuzz.feedback.support import Support
 from nnfuzz.feedback.support_cache import SupportCache
-from nnfuzz.parts.segments import publish_again
 from nnfuzz.records.config import CampaignConfig
-from nnfuzz.records.lending import Coordinator
 from nnfuzz.records.observer import Observer, counted
 from nnfuzz.records.rows import FindingRow
+from nnfuzz.store.finding_folders import renew_variants
 from nnfuzz.store.store import MOST_FAULTS, Store
 from nnfuzz.store.summary import Summary, write_summary
-from nnfuzz.upkeep.remerge import renew_variants
 
 SHOWN = 10  # indexes of tests that are named in one line
 
@@ -45,21 +43,17 @@ def run_campaign(
     observer: Observer,
     cache: SupportCache,
     stopped: Callable[[], bool] = lambda: False,
-    coordinator: Coordinator | None = None,
 ) -> CampaignResult:
     """Runs a session of the campaign in `store` and writes its summary.
 
-    coordinator: lends ranges of indexes to this node of a cluster. Without one, a campaign with
-    `share` leases them through files.
-
-    Raises: OSError if no coordinator answers, PoolError if workers cannot work (the summary is
+    Raises: PoolError if workers cannot work (the summary is
     written all the same), RunnerError if a backend cannot start, ConfigError if nothing can be
     generated.
     """
     store.sessions.begin()
     renew_variants(store)  # an earlier session may have been killed between a reduction and this
-    again = _try_again(store, config, observer)
-    opening = Opening(store, config, registry, observer, cache, stopped, coordinator, again)
+    _try_again(store, config, observer)
+    opening = Opening(store, config, registry, observer, cache, stopped)
     with opened(opening) as session:
         try:
             session.loop.run()
@@ -67,26 +61,18 @@ def run_campaign(
             session.support.save()
             result = CampaignResult.of(store, session.summary())
             write_summary(store.folder, result.summary)
-            if session.leased:
-                session.leased.close()
     return result
 
 
-def _try_again(store: Store, config: CampaignConfig, observer: Observer) -> list[int]:
-    """Has the tests made again that earlier sessions lost to a fault of nnfuzz, and prints a note.
-
-    Returns their indexes.
-    """
+def _try_again(store: Store, config: CampaignConfig, observer: Observer) -> None:
+    """Has the tests made again that earlier sessions lost to a fault of nnfuzz; prints a note."""
     again, failed = store.tests.forget_faults(config.seed)
     if again:
         tests = counted(len(again), "test")
         observer.note(f"{tests} of earlier sessions ended by a fault of nnfuzz: tried again")
-        if config.share:
-            publish_again(store.folder)
     if failed:
         tests = ", ".join(map(str, failed[:SHOWN])) + (", ..." if len(failed) > SHOWN else "")
         observer.note(f"stepped over, after {MOST_FAULTS} faults of nnfuzz at each: tests {tests}")
-    return again
 
 
 def run_probes(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -61,9 +61,8 @@ class TestRun(Asking):
         epoch: int,
         sampled: bool = False,
         slow: bool = False,
-        watched: Collection[str] = (),
     ) -> None:
-        """slow: whether it is known to hang. watched: backends whose passes are read."""
+        """slow: whether it is known to hang."""
         self.services, self.test, self.case, self.sampled = services, test, case, sampled
         self.agreed = False
         self.outcomes: dict[str, list[Outcome]] = {pool.name: [] for pool, _ in backends}
@@ -76,8 +75,7 @@ class TestRun(Asking):
         alone = len(backends) == 1 and not sampled and not case.fault and not unknown_outputs(case)
         plan = Plan(
             runs=[
-                Run(pool.name, case, levels, slow=slow, watch=pool.name in watched, compares=alone)
-                for pool, levels in backends
+                Run(pool.name, case, levels, slow=slow, compares=alone) for pool, levels in backends
             ],
             judging=Judging.ALWAYS if sampled else Judging.DOUBTFUL,
             repeats=self._repeats,

@@ -88,8 +88,7 @@ class UnderWay:
         else:
             sampled = isinstance(test, Numbered) and self._config.sampled(test.index)
             slow = test in self._suspects.earlier
-            pools, watched = self._pools_of(test), self._watched(test)
-            run = TestRun(self, test, made, pools, epoch, sampled, slow, watched)
+            run = TestRun(self, test, made, self._pools_of(test), epoch, sampled, slow)
             self.runs.add(run)
             if slow:
                 self._suspects.runs.add(run)
@@ -98,13 +97,6 @@ class UnderWay:
     def _asked(self, test: TestId) -> TypeGuard[Probe]:
         """Whether a test is a probe whose answer somebody waits for."""
         return isinstance(test, Probe) and not self._suspects.gives_up(test)
-
-    def _watched(self, test: TestId) -> list[str]:
-        """The backends that are asked which passes change the model of a test."""
-        if not isinstance(test, Numbered):
-            return []
-        shares = {pool.name: pool.registry.get(pool.spec.name).watched for pool in self._backends}
-        return [n for n, share in shares.items() if self._config.watched(test.index, n, share)]
 
     def _pools_of(self, test: TestId) -> list[tuple[BackendPool, tuple[str, ...]]]:
         if not isinstance(test, Probe):

@@ -69,7 +69,7 @@ def _answers(arbitration: Arbitration, name: str) -> str:
 def agreement_page(
     weighed: Sequence[Weighed], declared: Sequence[tuple[str, Waiver]], wanted: int, versions: str
 ) -> str:
-    """The text of docs/AGREEMENT.md. declared: (operator, waiver) for all that are declared."""
+    """The page of `nnfuzz ops check --page`. declared: (operator, waiver) for all of them."""
     weighed = sorted(weighed, key=lambda pair: pair[1].operator.lower())
     arbitrations = {arbitration.operator: arbitration for _, arbitration in weighed}
     names = implementations(weighed)

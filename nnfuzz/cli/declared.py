@@ -166,21 +166,12 @@ def with_settings(command: object, context: Any, given: dict[str, Any]) -> dict[
     return given
 
 
-REMOVED = {
-    "guidance": "tests with it reached 1.04 times the pass patterns of tests without "
-    "(docs/BENCHMARKS.md)"
-}
-"""Settings that nnfuzz no longer has, with the reasons."""
-
-
 def _setting(command: Any, known: Mapping[str, Any], name: str, complete: bool) -> Any:
     """Raises: typer.BadParameter, which names the fix, if it is no NAME=VALUE with a known name."""
     from nnfuzz.backend.contract import suggest
 
     if any(f"--{name}" in param.opts for param in command.params) and name not in known:
         raise typer.BadParameter(f"{name} is an option: --{name}", param_hint="--set")
-    if name in REMOVED:
-        raise typer.BadParameter(f"{name} was removed: {REMOVED[name]}", param_hint="--set")
     if name not in known:
         message = (
             f"there is no setting {name!r}; {suggest(name, known)} (nnfuzz settings lists them)"

@@ -19,12 +19,10 @@ if TYPE_CHECKING:
 
 def chosen_model(finding: Path, original: bool) -> Path:
     """The folder of the reduced model where a finding has one and `original` is not asked for; else
-    the finding's own. A packed folder is unpacked; a note names the model that is taken.
+    the finding's own. A note names the model that is taken.
     """
     from nnfuzz.findings.folder import smallest
-    from nnfuzz.findings.packed_folder import unpack_folder
 
-    unpack_folder(finding)
     folder = finding if original else smallest(finding)
     if folder != finding:
         tell(f"the reduced model is taken, {folder}; --original takes the one it came from")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from nnfuzz.cli import completion
 from nnfuzz.cli import options as opt
 from nnfuzz.cli.ci import JUnit, SummaryMd
 from nnfuzz.cli.declared import (
@@ -25,7 +23,7 @@ from nnfuzz.cli.declared import (
     Recorded,
     Setting,
 )
-from nnfuzz.cli.values import duration, listed, size
+from nnfuzz.cli.values import duration, listed
 
 
 def probe_duration(text: str) -> float:
@@ -91,42 +89,11 @@ class FuzzOptions:
         ),
         RECORDED,
     ] = None
-    share: Annotated[
-        str | None,
-        AMOUNT.option(
-            "Where the parts of --shard tell each other what they learn, so that they make the "
-            "tests that one process would: a folder that all see, or an address that fsspec knows "
-            "[default: each part learns from its own tests]. With --ray, what nodes publish is "
-            "there.",
-            "DIR|URL",
-        ),
-        RECORDED,
-    ] = None
-    ray: Annotated[
-        str | None,
-        AMOUNT.option(
-            "Run on all nodes of a Ray cluster: the one at this address, or the one that this "
-            "machine or job belongs to, or a new one of this machine alone. Needs nnfuzz[ray], and "
-            "--share where there are several machines.",
-            "[ADDRESS]",
-            "--ray",
-        ),
-    ] = None
-    disk: Annotated[
-        str | None,
-        AMOUNT.option(
-            "What the folder may take. At this size the oldest tests that agree lose their "
-            "statistics and are packed, then the folders of the oldest duplicates are packed; when "
-            "that is not enough, the campaign ends. Findings stay [default: no limit].",
-            "10g",
-        ),
-        Setting(read=partial(size, option="--set disk")),
-    ] = None
     epoch: Annotated[
         int | None,
         AMOUNT.option(
-            "Most tests before generation takes the results of earlier tests into account; "
-            "a larger number keeps more nodes of --ray busy [default: 256].",
+            "Most tests before generation takes the results of earlier tests into account "
+            "[default: 256].",
             "N",
             min=16,
         ),
@@ -145,7 +112,7 @@ class FuzzOptions:
         float | None,
         MODELS.share(
             "Share of the models that get a skeleton: a part of a model as people deploy it, an "
-            "encoder layer with its mask for example (nnfuzz settings; docs/SKELETONS.md) "
+            "encoder layer with its mask for example (nnfuzz settings) "
             "[default: 0.1]."
         ),
         SETTING,
@@ -161,14 +128,12 @@ class FuzzOptions:
     quantize: Annotated[opt.Quantize, SETTING] = None
     sizes: Annotated[opt.Sizes, SETTING] = None
     seed_models: Annotated[opt.SeedModels, RECORDED] = None
-    motif_files: Annotated[opt.MotifFiles, RECORDED] = None
     focus: Annotated[
         list[str] | None,
         MODELS.option(
             "Every model touches one of these operators, or grows around a small one that one of "
             "these passes changes.",
             "A,B",
-            autocompletion=completion.complete_operators,
         ),
     ] = None
     invalid: Annotated[
@@ -320,6 +285,5 @@ class FuzzOptions:
             "NAME=VALUE",
             "--set",
             is_eager=True,
-            autocompletion=completion.settings,
         ),
     ] = None

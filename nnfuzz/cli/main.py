@@ -14,17 +14,14 @@ import typer
 from nnfuzz.base.text import one_line
 from nnfuzz.cli.commands.backends import backends
 from nnfuzz.cli.commands.bisect import bisect
-from nnfuzz.cli.commands.bugs_publish import bugs
+from nnfuzz.cli.commands.bugs_export import bugs
 from nnfuzz.cli.commands.check import check
-from nnfuzz.cli.commands.doctor import doctor
 from nnfuzz.cli.commands.file import file
 from nnfuzz.cli.commands.fuzz import fuzz
 from nnfuzz.cli.commands.generate import generate
 from nnfuzz.cli.commands.merge import merge
 from nnfuzz.cli.commands.metrics import metrics
-from nnfuzz.cli.commands.mine import mine
 from nnfuzz.cli.commands.ops_check import ops
-from nnfuzz.cli.commands.publish import publish
 from nnfuzz.cli.commands.reduce import reduce
 from nnfuzz.cli.commands.replay import replay
 from nnfuzz.cli.commands.report import report
@@ -34,7 +31,6 @@ from nnfuzz.cli.commands.serve import serve
 from nnfuzz.cli.commands.settings import settings
 from nnfuzz.cli.commands.show import show
 from nnfuzz.cli.commands.verify import verify
-from nnfuzz.cli.commands.watch import watch
 from nnfuzz.cli.defaults import FILE, read_defaults
 from nnfuzz.cli.errors import FAULT, INTERRUPTED, USAGE, UsageError, plain_message
 from nnfuzz.cli.limits import limit_command
@@ -99,9 +95,9 @@ def application() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_top)
-    fuzzing = (fuzz, settings, watch, merge, publish, doctor)
+    fuzzing = (fuzz, settings, merge)
     findings = (replay, reduce, bisect, report, serve, metrics, file, show)
-    for command in (*fuzzing, check, *findings, generate, mine, select, verify, rewrite, backends):
+    for command in (*fuzzing, check, *findings, generate, select, verify, rewrite, backends):
         app.command(command.__name__, cls=Grouped)(command)
     app.add_typer(ops, name="ops")
     app.add_typer(bugs, name="bugs")

@@ -11,7 +11,6 @@ from typing import Annotated
 
 import typer
 
-from nnfuzz.cli import completion
 from nnfuzz.cli.consent import remember
 from nnfuzz.cli.declared import (
     MODELS,
@@ -41,7 +40,6 @@ Exporter = Annotated[
         "and dtype), several with commas between, or mixed: direct and torchscript by turns, which "
         "is the default.",
         "NAME",
-        autocompletion=completion.complete_exporters,
     ),
 ]
 Opset = Annotated[
@@ -88,7 +86,6 @@ Engine = Annotated[
         "symbolic (by solving whole graphs) or mutate (of eight, seven are changes of the first) "
         "[default: direct].",
         "NAME",
-        autocompletion=completion.engines,
     ),
 ]
 Operators = Annotated[
@@ -98,7 +95,6 @@ Operators = Annotated[
         "A,B",
         "--operators",
         "--ops",
-        autocompletion=completion.complete_operators,
     ),
 ]
 Domains = Annotated[
@@ -112,9 +108,7 @@ Domains = Annotated[
 ]
 Exclude = Annotated[
     list[str] | None,
-    MODELS.option(
-        "Leave these operators out.", "A,B", autocompletion=completion.complete_operators
-    ),
+    MODELS.option("Leave these operators out.", "A,B"),
 ]
 Dtypes = Annotated[
     list[str] | None,
@@ -123,7 +117,6 @@ Dtypes = Annotated[
         "admits nothing else: the int64 indices of Gather, the bool that Where asks for and "
         "Greater returns. Seed models keep theirs.",
         "A,B",
-        autocompletion=completion.dtypes,
     ),
 ]
 ExcludeDtypes = Annotated[
@@ -131,7 +124,6 @@ ExcludeDtypes = Annotated[
     MODELS.option(
         "No value of these dtypes at all; operators that cannot do without them are left out.",
         "A,B",
-        autocompletion=completion.dtypes,
     ),
 ]
 
@@ -146,13 +138,6 @@ SeedModels = Annotated[
     MODELS.option(
         "Start every graph from one of these ONNX models; operators are inserted around and "
         "inside. Without --exporter, direct emission alone is used.",
-        "DIR",
-    ),
-]
-MotifFiles = Annotated[
-    Path | None,
-    MODELS.option(
-        "Plant the patterns of these motif files as well, which nnfuzz mine writes.",
         "DIR",
     ),
 ]
@@ -173,7 +158,6 @@ Levels = Annotated[
         "star there].",
         "O0,O3",
         "--level",
-        autocompletion=completion.levels,
     ),
 ]
 Backends = Annotated[
@@ -184,7 +168,6 @@ Backends = Annotated[
         "NAME[@RELEASE][,KEY=VALUE]",
         "--backend",
         "-b",
-        autocompletion=completion.complete_backends,
     ),
 ]
 OwnBackend = Annotated[
@@ -194,7 +177,6 @@ OwnBackend = Annotated[
         "NAME[@RELEASE][,KEY=VALUE]",
         "--backend",
         "-b",
-        autocompletion=completion.complete_backends,
     ),
 ]
 Original = Annotated[

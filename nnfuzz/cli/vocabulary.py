@@ -84,13 +84,13 @@ def rich_table(
 
 
 def operators_page(rows: Sequence[OperatorRow], versions: Mapping[str, str]) -> str:
-    """The text of docs/OPERATORS.md. versions: of each backend, for the headings."""
+    """The page of all operators. versions: of each backend, for the headings."""
     backends = [f"{name} {version}".strip() for name, version in versions.items()]
     headings = (*HEADINGS, *backends, "")
     lines = [
         "# Operators",
         "",
-        f"{len(rows)} operators. Made by `nnfuzz ops --page docs/OPERATORS.md`; do not edit.",
+        f"{len(rows)} operators. Made by `nnfuzz ops --page FILE.md`.",
         "",
         "opset: the first one that the operator can be emitted for. dtypes: of each type variable "
         "of the inputs; an arrow precedes those of an output of its own. "

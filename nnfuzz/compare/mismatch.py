@@ -94,8 +94,6 @@ class Width:
 
 WIDEST = 3
 """Most outputs whose widths a verdict prints; `Verdict.widths` has all."""
-DOUBT = "statistical: a correct compiler may be flagged"
-"""The note of a verdict that rests on likely bounds."""
 ENOUGH = 0.9
 """The share of an output that must be compared for a verdict of "agrees" without a note."""
 
@@ -206,8 +204,7 @@ class Verdict:
     account for where others are wrong for another reason. defined: False where a correct compiler
     may raise an error (nnfuzz.compare.envelope.defined). losses: the nodes at which
     comparability is lost, by output that is not compared as a whole. widths: of the intervals, by
-    output of floats, from `judge` alone. statistical: whether the intervals are likely to hold
-    correct results, and not certain to (nnfuzz.compare.statistical). disputes: by output, how
+    output of floats, from `judge` alone. disputes: by output, how
     targets without a mismatch differ where the envelope has no opinion (nnfuzz.compare.votes).
     contradictions: by target, what would be wrong if onnx.reference did not agree with it
     (nnfuzz.compare.contradiction).
@@ -222,7 +219,6 @@ class Verdict:
     habitual: dict[Target, tuple[str, ...]] = field(default_factory=dict)
     losses: dict[str, tuple[Loss, ...]] = field(default_factory=dict)
     widths: dict[str, Width] = field(default_factory=dict)
-    statistical: bool = False
     disputes: dict[str, Dispute] = field(default_factory=dict)
     contradictions: dict[Target, tuple[Contradiction, ...]] = field(default_factory=dict)
 
@@ -302,10 +298,7 @@ class Verdict:
 
     def _accused(self) -> list[tuple[Target, str]]:
         rows = self.mismatches.items()
-        note = f"; {DOUBT}" if self.statistical else ""
-        return [
-            (t, f"{m}{note}") for t, mismatches in rows for m in mismatches or (self.agreement,)
-        ]
+        return [(t, str(m)) for t, mismatches in rows for m in mismatches or (self.agreement,)]
 
     @property
     def comparable_share(self) -> float:

@@ -23,7 +23,6 @@ everywhere; discrete ones must be equal. Any of these runs them:
     onnx_test_runner .
     polygraphy run test_NAME/model.onnx --onnxrt --data-loader-script polygraphy_data.py
 
-With ONNX's own runner class, `nnfuzz.onnx_backend_test(BACKEND, ".")` is the `BackendTest`.
 """
 
 POLYGRAPHY = '''"""Inputs for polygraphy run TEST/model.onnx ... --data-loader-script THIS.

@@ -32,7 +32,7 @@ class Judging(StrEnum):
 @dataclass(frozen=True)
 class Run:
     """A model on some targets of one backend. fresh: in a new process. slow: whether it is known to
-    hang, so that nobody else should wait for it. watch: whether passes are read. compares: whether
+    hang, so that nobody else should wait for it. compares: whether
     outputs are compared where the model runs, and sent only if some differ. The rest: see
     nnfuzz.backend.jobs.RunLevels and BackendRunner.submit.
     """
@@ -46,7 +46,6 @@ class Run:
     lazy: bool = False
     slow: bool = False
     seconds: float = math.inf
-    watch: bool = False
     compares: bool = False
 
     def submit(self, runner: BackendRunner) -> None:
@@ -59,7 +58,6 @@ class Run:
             self.without,
             self.until,
             self.lazy,
-            self.watch,
             invalid=case.fault is not None,
             expected={name: array.nbytes for name, array in case.expected.items()},
             reference=case.expected if self.compares else None,

@@ -22,14 +22,13 @@ from nnfuzz.backend.plugin_files import PluginFiles, plugin_files
 from nnfuzz.backend.registry import BackendSpec, plugin_name
 from nnfuzz.backend.target import Target
 from nnfuzz.base.external_data import write_model
-from nnfuzz.base.files import atomic_folder, npz_bytes, write_atomically
+from nnfuzz.base.files import atomic_folder, npz_bytes
 from nnfuzz.base.reading import Json, Unreadable, read
-from nnfuzz.base.untrusted import below, read_embedded, read_json, read_npz, read_text
+from nnfuzz.base.untrusted import below, read_embedded, read_json, read_npz
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import Blame
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.experiment.localise import Localisation
-from nnfuzz.findings.packed_folder import is_packed, unpack_folder, unpacked_files
 from nnfuzz.invalid.fault import Fault
 from nnfuzz.ir.view import GraphView
 from nnfuzz.records.finding import Finding, Origin
@@ -143,31 +142,12 @@ def read_finding(folder: str | Path, trusted: Trust = nobody) -> Finding:
     """The inverse of write_finding, but for the plug-ins that the folder names: of these, the
     finding has the trusted ones only. Raises: FindingError.
     """
-    folder = Path(folder)
-    if _packed_around(folder) is None:
-        try:
-            return _read(folder, trusted)
-        except FindingError:
-            if _packed_around(folder) is None:  # else it was packed meanwhile
-                raise
-    whole = _packed_around(folder) or folder
-    try:
-        with unpacked_files(whole) as files:
-            return _read(files / folder.relative_to(whole), trusted)
-    except (OSError, Unreadable) as error:
-        message = str(error)
-        raise FindingError(message if str(folder) in message else f"{folder}: {message}") from error
-
-
-def _packed_around(folder: Path) -> Path | None:
-    """The packed folder that is this one, or that it is the reduced finding of."""
-    places = (folder, folder.parent) if folder.name == REDUCED else (folder,)
-    return next(filter(is_packed, places), None)
+    return _read(Path(folder), trusted)
 
 
 def is_finding(folder: Path) -> bool:
-    """Whether there is a finding, be it packed or damaged."""
-    return (folder / "finding.json").is_file() or is_packed(folder)
+    """Whether there is a finding, be it damaged."""
+    return (folder / "finding.json").is_file()
 
 
 def smallest(folder: Path) -> Path:
@@ -197,19 +177,6 @@ def _read(folder: Path, trusted: Trust) -> Finding:
         raise
     except Unreadable as error:
         raise FindingError(f"{folder} is damaged: {error}") from error
-
-
-def rename_signature(folder: Path, signature: Signature) -> None:
-    """Gives the finding in a folder another signature, in its report as well; unpacks it."""
-    unpack_folder(folder)
-    file, report = folder / "finding.json", folder / "report.md"
-    data = read_json(below(folder, file.name))
-    old = data["signature"]["hash"]
-    text = json.dumps({**data, "signature": as_json(signature)}, indent=1) + "\n"
-    write_atomically(file, text.encode())
-    if report.is_file():
-        renamed = read_text(below(folder, report.name)).replace(old, signature.hash)
-        write_atomically(report, renamed.encode())
 
 
 def _to_json(finding: Finding) -> dict[str, object]:
@@ -250,7 +217,6 @@ def _from_document(data: _Document, folder: Path, trusted: Trust) -> Finding:
     known = CaseConfig.from_json(config)
     config["plugins"] = list(_trusted(known.plugins, folder, trusted))
     config["seed_models"] = [from_portable(path) for path in known.seed_models]
-    config["motif_files"] = [from_portable(path) for path in known.motif_files]
     return Finding(
         failure,
         _case(data, folder),
@@ -337,8 +303,7 @@ def _impersonal(finding: Finding, plugins: Mapping[str, str]) -> Finding:
     if backend is not None:
         backend = replace(backend, plugins=tuple(names[plugin] for plugin in backend.plugins))
     config["plugins"] = [names[plugin] for plugin in config.get("plugins", ())]
-    for paths in ("seed_models", "motif_files"):
-        config[paths] = [portable(path) for path in config.get(paths, ())]
+    config["seed_models"] = [portable(path) for path in config.get("seed_models", ())]
     return replace(
         finding,
         outcomes=tuple(_trimmed(outcome) for outcome in finding.outcomes),

@@ -16,7 +16,6 @@ from nnfuzz.compare.flip import Coordinate
 from nnfuzz.experiment.blocking import required_backend
 from nnfuzz.experiment.localise import Localisation, localise
 from nnfuzz.findings.folder import REDUCED, Trust, nobody, read_finding, write_finding
-from nnfuzz.findings.packed_folder import unpack_folder
 from nnfuzz.findings.trial import Trial, tried
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.records.finding import Finding
@@ -46,7 +45,6 @@ def reduce_folder(
     finding = read_finding(folder, trusted)
     plugins = dict.fromkeys([*finding.config["plugins"], *(backend.plugins if backend else ())])
     finding = replace(finding, config={**finding.config, "plugins": list(plugins)})
-    unpack_folder(folder)
     done, reduced = reduce_finding(finding, config, backend)
     program = repro_program(reduced, config.registry if config else None)
     target = folder / REDUCED

@@ -6,7 +6,7 @@ import itertools
 import math
 from bisect import bisect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Generic, Protocol, TypeVar
@@ -45,28 +45,15 @@ class OpSignature:
             op.__dict__[op.output] = self.output
 
 
-MINED = 1.5
-"""How often mined motifs are picked, relative to all motifs that are written by hand together."""
-
-
 def _weighted_motifs(
     motifs: Sequence[Motif],
     table: dict[type[OpSpec], tuple[OpSignature, ...]],
     focus: Sequence[str] = (),
 ) -> list[Motif]:
     """The motifs, the pairs and the arrangement with the weights by which they are picked."""
-    written = [motif for motif in motifs if not motif.mined]
-    mined = [motif for motif in motifs if motif.mined]
-    whole = sum(motif.weight for motif in written) or float(bool(focus))
-    scale = (whole or 1.0) * MINED / (sum(motif.weight for motif in mined) or 1.0)
-    others = [*written, *pairs(table, whole, focus), *_scaled(tuple(mined), scale)]
+    whole = sum(motif.weight for motif in motifs) or float(bool(focus))
+    others = [*motifs, *pairs(table, whole, focus)]
     return [*others, *arrangements(tuple(table), focus, sum(motif.weight for motif in others))]
-
-
-@lru_cache(maxsize=8)
-def _scaled(motifs: tuple[Motif, ...], scale: float) -> tuple[Motif, ...]:
-    """The motifs with their weights times a factor. Kept, since every catalog has the same ones."""
-    return tuple(replace(motif, weight=motif.weight * scale) for motif in motifs)
 
 
 class Weighted(Protocol):

@@ -2,9 +2,9 @@
 
 Random picks leave some kinds of near misses out even after 20,000 models: some kinds fit a motif
 only with certain shapes. Most test cases therefore have turns: three in ten plant a certain kind of
-near miss of a motif that is written by hand, two in ten such a motif as it is, one in ten a certain
-mined motif. The order is a permutation that depends on the campaign's seed, and the turn follows
-from the index alone, whatever the exporter and the opset admit.
+near miss of a motif, two in ten a certain motif as it is. The order is a permutation that depends
+on the campaign's seed, and the turn follows from the index alone, whatever the exporter and the
+opset admit.
 
 Skeletons take turns of their own: of so many test cases in a row as make one of their share, one
 has a skeleton in place of its turn. A skeleton of twice the weight has twice as many turns.
@@ -30,9 +30,8 @@ from nnfuzz.operators.motif import MISSED, Motif
 CYCLE = 10
 """Length of the cycle of test cases in which some have turns; none of these begins with a coverage
 target (nnfuzz.generate.coverage_target)."""
-MISSES, WRITTEN, MINED = (0, 4, 7), (5, 9), (2,)
-"""The positions in the cycle of near misses of motifs that are written by hand, of these motifs as
-they are, and of mined motifs."""
+MISSES, EXACTS = (0, 4, 7), (5, 9)
+"""The positions in the cycle of near misses of motifs, and of motifs as they are."""
 ALTERNATIVES = 2
 """Turns of which a test case takes the first that fits: many kinds of near misses do not exist of a
 motif, and some motifs have an operator that an opset lacks."""
@@ -82,16 +81,11 @@ def turns_of(skeleton: Motif) -> int:
 
 
 def motif_turns(catalog: Catalog, seed: int, index: int) -> Sequence[MotifTurn]:
-    """The turns of which a test case takes the first that fits; none for four test cases in ten."""
-    exact = ("",)
-    for mined, kinds, positions in (
-        (False, tuple(KINDS), MISSES),
-        (False, exact, WRITTEN),
-        (True, exact, MINED),
-    ):
+    """The turns of which a test case takes the first that fits; none for five test cases in ten."""
+    for kinds, positions in ((tuple(KINDS), MISSES), (("",), EXACTS)):
         number = turn_number(index, CYCLE, positions)
         if number is not None:
-            motifs = _turning(catalog.motifs, mined)
+            motifs = _turning(catalog.motifs)
             order = _permuted(seed, tuple(motifs), kinds)
             # Alternatives are far from each other, so that no turn follows many failing ones.
             places = (number + i * len(order) // ALTERNATIVES for i in range(ALTERNATIVES))
@@ -114,16 +108,12 @@ def _skeleton_number(seed: int, index: int, share: float) -> int | None:
 
 
 @lru_cache(maxsize=64)
-def _turning(motifs: tuple[Motif, ...], mined: bool) -> Mapping[str, Motif]:
-    """The mined motifs, or the other ones, that have turns, by name: pairs are too many, an
-    arrangement is frequent anyway, and a weight of 0 switches a motif off.
+def _turning(motifs: tuple[Motif, ...]) -> Mapping[str, Motif]:
+    """The motifs that have turns, by name: pairs are too many, an arrangement is frequent anyway,
+    and a weight of 0 switches a motif off.
     """
     left_out = Pair, Arrangement
-    return {
-        m.name: m
-        for m in motifs
-        if m.mined is mined and m.weight and not isinstance(m.write, left_out)
-    }
+    return {m.name: m for m in motifs if m.weight and not isinstance(m.write, left_out)}
 
 
 @lru_cache(maxsize=64)

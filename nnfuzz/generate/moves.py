@@ -45,9 +45,10 @@ CLOSED = 0.6
 AROUND = 5
 """Nodes that grow around a skeleton, at most as many as a graph has without one."""
 BEHIND = 0.6
-"""Probability that a mined motif is tried behind a value that is there before it gets a new one."""
+"""Probability that a motif with a start of its own is tried behind a value that is there before it
+gets a new one."""
 FRESH_STARTS = 3
-"""New values from which a mined motif is tried where it does not fit behind one that is there."""
+"""New values from which a motif with a start of its own is tried."""
 START_RANKS = (4, 2, 3, 4, 1, 3, 2, 5, 4, 0)
 """Ranks of the first value, by frequency: those of images and matrices are the most frequent."""
 ANY_RANK = (0, 99)
@@ -308,7 +309,7 @@ class GraphGrower:
         return (self._start_of, *fresh) if behind else fresh
 
     def _fresh_start(self, motif: Motif) -> str | None:
-        """A new value from which a mined motif or a skeleton can start, or None."""
+        """A new value from which a motif with a start of its own can start, or None."""
         weights = {dtype: self.config.dtype_weight(dtype) or 0.0 for dtype in motif.dtypes}
         type_ = motif.begin(self.draw, weights) if motif.begin else None
         if type_ is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,9 +21,8 @@ from nnfuzz.library.known_failures import baseline_failures, known_failures
 from nnfuzz.library.settings import case_settings, chosen_backends, make_config
 from nnfuzz.library.steps import Note, ignore
 from nnfuzz.parts.sources import SOURCES
-from nnfuzz.records.config import CampaignConfig, ConfigError, refuse_guided
+from nnfuzz.records.config import CampaignConfig, ConfigError
 from nnfuzz.records.observer import Observer
-from nnfuzz.store.database import DAMAGE
 from nnfuzz.store.store import Store
 from nnfuzz.store.summary import read_summary
 from nnfuzz.testcase.client import ProducerSettingsError
@@ -130,7 +128,6 @@ class Campaign:
         """Raises: ConfigError, StoreError, and what `allow` raises."""
         if request.out is None:
             raise ConfigError("--resume needs --out DIR: which campaign shall go on?")
-        _refuse_guided(request.out)
         store = Store.open(request.out)
         try:
             if store.meta(SOURCES) is not None:
@@ -171,14 +168,6 @@ class Campaign:
 
     def __exit__(self, kind: type | None, error: object, trace: TracebackType | None) -> None:
         self.store.close()
-
-
-def _refuse_guided(folder: Path) -> None:
-    """Raises: ConfigError, before the campaign's file is changed (nnfuzz.records.config), and
-    StoreError.
-    """
-    with contextlib.suppress(*DAMAGE), Store.open(folder, write=False) as store:
-        refuse_guided(store.config())
 
 
 def refuse_finished(store: Store, config: CampaignConfig) -> None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from nnfuzz.base.bounds import Unusable, blaming, check_bounds, check_sense
-from nnfuzz.base.notebook import html_titled
 from nnfuzz.base.reading import Json, Unreadable
 from nnfuzz.base.untrusted import parsed_model, read_model
 from nnfuzz.ir.sizes import operators
@@ -106,12 +105,6 @@ class TestCase(engine.TestCase):
             f"TestCase({self.id}: {count} operators, "
             f"inputs {', '.join(self.inputs) or 'none'}, outputs {', '.join(self.expected)})"
         )
-
-    def _repr_html_(self) -> str:
-        """The drawing of the graph."""
-        from nnfuzz.report.draw import draw
-
-        return html_titled(repr(self), draw(self.graph))
 
 
 def operator_registry(plugins: Iterable[str | Path] = ()) -> OpRegistry:

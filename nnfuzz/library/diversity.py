@@ -118,9 +118,8 @@ def _of_campaign(
     folder: Path, store: Store, only: Sequence[str]
 ) -> tuple[Counted, OperatorVocabulary]:
     tally, missing = Tally(only), list[str]()
-    passes = store.tests.passes.rows()
-    for index, graph in as_far_as(store.tests.features(), "the graphs of tests", missing):
-        tally.add(graph, passes.get(index, {}))
+    for _, graph in as_far_as(store.tests.features(), "the graphs of tests", missing):
+        tally.add(graph)
     known = of_specs(OpRegistry.load().specs())
     return Counted(_name(folder), tally, dict.fromkeys(missing, "damaged")), known
 

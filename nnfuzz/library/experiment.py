@@ -9,7 +9,6 @@ from pathlib import Path
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.target import Target
-from nnfuzz.base.notebook import html_table, html_titled
 from nnfuzz.base.writing import as_json
 from nnfuzz.experiment import blocking, result
 from nnfuzz.experiment.judgement import accused_by, with_disputes, with_nothing_compared
@@ -51,11 +50,6 @@ class Result(result.Result):
         return "\n".join([f"compared: {coverage}", *lines] if coverage else lines)
 
     __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        outcomes = html_table(self._rows(), ("target", "outcome", "message"))
-        failures = html_table([(f.signature, self.blame(f).accused) for f in self.failures])
-        return html_titled(repr(self.case), outcomes + (failures if self.failures else ""))
 
     def _rows(self) -> list[tuple[str, str, str]]:
         wrong = self.verdict.mismatches if self.verdict else {}

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from nnfuzz.base.notebook import html_table, html_titled
 from nnfuzz.library.case import TestCase
 from nnfuzz.library.plugins import known_plugins
 from nnfuzz.records import finding as engine
@@ -66,21 +65,6 @@ class Finding(engine.Finding):
     def __repr__(self) -> str:
         return f"Finding({self.signature})"
 
-    def _repr_html_(self) -> str:
-        from nnfuzz.report.draw import draw
-
-        failure = self.failure
-        rows = [
-            ("signature", self.signature.hash),
-            ("targets", ", ".join(map(str, failure.targets))),
-            ("outcome", f"{failure.kind} in stage {failure.stage}"),
-            ("accused", self.blame.accused or "nobody"),
-            ("evidence", self.blame.evidence),
-        ]
-        rows += [("wrong", str(self.verdict))] if self.verdict and not self.verdict.ok else []
-        drawing = draw(self.case.graph) if self.case.graph else ""
-        return html_titled(self.signature.title, html_table(rows) + drawing)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Failure(signature.Failure):
@@ -94,9 +78,6 @@ class Failure(signature.Failure):
 
     def __str__(self) -> str:
         return str(self.signature)
-
-    def _repr_html_(self) -> str:
-        return self.finding._repr_html_()
 
 
 def reduce(

@@ -36,22 +36,9 @@ class Oracle:
     def __init__(
         self,
         plugins: Iterable[str | Path] = (),
-        *,
-        statistical: bool = False,
-        samples: int = 8,
-        seed: int = 0,
     ) -> None:
-        """plugins: files or modules with further operators that test cases consist of.
-
-        statistical: whether bounds are narrowed to the results of random rounding errors in so many
-        `samples`, drawn by the `seed`. This finds smaller errors, and it may flag a correct
-        compiler, as its verdicts say (nnfuzz.compare.statistical).
-        Raises: ValueError for less than one sample.
-        """
+        """plugins: files or modules with further operators that test cases consist of."""
         self._plugins = tuple(plugins)
-        if samples < 1:
-            raise ValueError(f"samples must be 1 or more, not {samples}")
-        self._statistical, self._samples, self._seed = statistical, samples, seed
 
     def __call__(
         self, case: TestCase, outputs: Mapping[str, np.ndarray], target: str | Target = YOURS
@@ -86,7 +73,7 @@ class Oracle:
             verdict = with_widths(judged(bounds, parsed), bounds)
             right = {t: arrays for t, arrays in parsed.items() if not verdict.mismatches[t]}
             differ = disputes(bounds, {**case.inputs, **case.weights}, right)
-        return replace(verdict, statistical=self._statistical, disputes=differ)
+        return replace(verdict, disputes=differ)
 
     def envelope(self, case: TestCase) -> dict[str, Envelope]:
         """By output: arrays `ref`, `lo` and `hi`, and `any`: a mask of incomparable elements.
@@ -101,15 +88,10 @@ class Oracle:
 
     def _enclosure(self, case: TestCase) -> Enclosure:
         from nnfuzz.compare.edges import enclosure
-        from nnfuzz.compare.statistical import Sampling, narrow_envelopes
         from nnfuzz.ir.graph import Graph
 
         graph, params = Graph.of(case.graph, self._registry.get), {**case.inputs, **case.weights}
-        bounds = enclosure(graph, params, case.expected)
-        if not self._statistical:
-            return bounds
-        sampling = Sampling(self._samples, self._seed)
-        return replace(bounds, envelopes=narrow_envelopes(bounds, params, sampling))
+        return enclosure(graph, params, case.expected)
 
     @cached_property
     def _registry(self) -> OpRegistry:

@@ -30,7 +30,6 @@ from nnfuzz.materialize.opsets import (
     opset_range,
     opsets_up_to,
 )
-from nnfuzz.operators.motif_file import motif_files
 from nnfuzz.records.config import CampaignConfig, ConfigError, processes
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.seeds import digest, seed_files
@@ -92,9 +91,6 @@ def case_settings(asked: Mapping[str, Any], opset: int | None = None) -> dict[st
         if folder := settings.get("seed_models"):
             files = seed_files(folder)
             settings |= {"seed_models": tuple(map(str, files)), "seed_digest": digest(files)}
-        if path := settings.get("motif_files"):
-            files = motif_files(path)
-            settings |= {"motif_files": tuple(map(str, files)), "motif_digest": digest(files)}
     except ValueError as error:
         raise ConfigError(str(error)) from error
     return settings
@@ -201,7 +197,7 @@ def check_quantised(case: Mapping[str, Any]) -> None:
 
 
 _OF_VALID = (
-    *("exporters dynamic quantize rewrites seed_models motif_files motifs".split()),
+    *("exporters dynamic quantize rewrites seed_models motifs".split()),
     *("skeletons", "large", "spelled", "forms", "pipelines", "regressions", "edges", "edge_share"),
 )
 """Settings of how valid models are made and how their results are treated."""

@@ -32,7 +32,7 @@ def unsupported(
     They are probed at every level for FIRST_SECONDS at most; answers are kept between runs, so that
     the next one goes on. Raises: RunnerError, ConfigError, PoolError.
     """
-    case = replace(case, seed_models=(), seed_digest="", motif_files=(), motif_digest="")
+    case = replace(case, seed_models=(), seed_digest="")
     processes: dict[str, Any] = {**default_processes(len(specs))}
     config = CampaignConfig(tuple(specs), case, reduce=False, **processes)
     what = f"for at most {FIRST_SECONDS:.0f} s probing"

@@ -100,23 +100,11 @@ def _others(tally: Tally, vocabulary: OperatorVocabulary) -> list[Measure]:
             *("boundary values", "attributes", SHARE, between),
             "values that are 0 or 1, mean over numeric attributes",
         ),
-        *(m for name in sorted(tally.passes) for m in _passes(tally, name)),
-    ]
-
-
-def _passes(tally: Tally, name: str) -> list[Measure]:
-    """The measures of a compiler's passes."""
-    patterns = tally.patterns[name]
-    figures = [
-        (f"passes of {name}", len(tally.passes[name]), "that changed some model"),
-        (
-            f"patterns of {name}",
-            len({key[:3] for key in patterns}),
-            "passes with removed operators",
+        *(
+            Measure(f"passes of {name}", "passes", COUNT, len(fired), "that changed some model")
+            for name, fired in sorted(tally.passes.items())
         ),
-        (f"dtypes of {name}", len(patterns), "the same with dtypes"),
     ]
-    return [Measure(title, "passes", COUNT, count, text) for title, count, text in figures]
 
 
 def boundary_share(counts: Mapping[str, int]) -> float | None:

@@ -8,7 +8,6 @@ from types import MappingProxyType
 
 from nnfuzz.backend.outcome import parsed_pass
 from nnfuzz.ir.features import Features, NodeFeatures
-from nnfuzz.metrics.patterns import PassPattern, pass_patterns
 
 NO_PASSES: Mapping[str, Collection[str]] = MappingProxyType({})
 DEGREES = 5
@@ -38,7 +37,6 @@ class Tally:
         """(operator, attribute) -> class of value -> nodes."""
         self.passes: dict[str, Counter[str]] = defaultdict(Counter)
         """Compiler -> pass -> graphs that it changed."""
-        self.patterns: dict[str, set[PassPattern]] = defaultdict(set)
 
     def add(self, graph: Features, passes: Mapping[str, Collection[str]] = NO_PASSES) -> None:
         """Adds a graph. passes: by compiler, those that changed the graph, as it wrote them."""
@@ -59,7 +57,6 @@ class Tally:
             self._add(graph.nodes[place], readers[place])
         for compiler, written in passes.items():
             self.passes[compiler].update({parsed_pass(one)[0] for one in written})
-            self.patterns[compiler].update(pass_patterns({compiler: written}, graph))
 
     def _counts(self, node: NodeFeatures) -> bool:
         return not self._only or node.op in self._only

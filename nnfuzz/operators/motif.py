@@ -107,8 +107,7 @@ class Motif:
     name: of the function. size: the most nodes that it writes. dtypes, ranks (inclusive): of the
     value that it starts from. weight: how often it is picked, relative to the others.
     begin: draws the type of a new value that it can start from, or None, for weights of dtypes;
-    None for a motif that starts from any value. mined: whether it was cut out of a model
-    (nnfuzz.operators.mined); such motifs share a weight of their own. skeleton: whether it is a
+    None for a motif that starts from any value. skeleton: whether it is a
     part of a model that people deploy, too large to be one motif of several; skeletons have a share
     of the test cases of their own (nnfuzz.generate.motif_turns).
     """
@@ -120,7 +119,6 @@ class Motif:
     ranks: tuple[int, int] = (1, 5)
     weight: float = 1.0
     begin: Begin | None = None
-    mined: bool = False
     skeleton: bool = False
 
 

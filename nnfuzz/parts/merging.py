@@ -5,8 +5,7 @@ not depend on which came first, and an epoch is named by its content. So merged 
 merged, and a part may be merged again after it has gone on. Which findings have one cause is
 decided later, by the rules that every campaign follows (nnfuzz.records.rows.merged).
 
-A result records its segments and how far each part was. Later rows are added to a copy of its file,
-so merging again costs as much as there is new.
+An earlier result is a campaign like any other: it is read again with the parts that are new.
 """
 
 from __future__ import annotations
@@ -14,166 +13,79 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tempfile
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from nnfuzz.base.files import PARTIAL, atomic_folder, copy_files, write_atomically
-from nnfuzz.base.reading import Json, Unreadable, read
-from nnfuzz.base.untrusted import below, making_sense, read_json
+from nnfuzz.base.files import PARTIAL, atomic_folder, copy_files
+from nnfuzz.base.reading import Json, Unreadable
+from nnfuzz.base.untrusted import below, making_sense
 from nnfuzz.base.writing import as_json
-from nnfuzz.parts.depot import Depot
-from nnfuzz.parts.segments import segments_in, still_taken, taken_of, unpack_segments
-from nnfuzz.parts.sources import SOURCES, added, name_of, newest, sources_of
+from nnfuzz.parts.sources import SOURCES, added, newest, sources_of
 from nnfuzz.records.config import LIMITS, CampaignConfig
 from nnfuzz.records.rows import FindingRow, ReductionRow
-from nnfuzz.store.finding_folders import arrange, mend
+from nnfuzz.store.finding_folders import arrange, mend, renew_variants
 from nnfuzz.store.schema import FINDINGS, FOLDERS
 from nnfuzz.store.statistics import Statistics
 from nnfuzz.store.store import FILE, Store
 from nnfuzz.store.summary import PartFigures, Summary, summarise, write_summary
-from nnfuzz.store.union import NOTHING, DifferentTests, Taken, add_rows
-from nnfuzz.upkeep.rekeying import RULES
-from nnfuzz.upkeep.remerge import renew_variants
+from nnfuzz.store.union import DifferentTests, add_rows
 
 REPLACED = ".merged-over-"
 """Prefix of the folder that a newer one is about to replace."""
-
-
-NOTE = "merged.json"
-"""Name of the file in a merged campaign that holds a `Merged`."""
-
-
-@dataclass(frozen=True)
-class Merged:
-    """Content of a merged campaign: names of segments, and the rows of each part by its name."""
-
-    segments: tuple[str, ...] = ()
-    parts: dict[str, Taken] = field(default_factory=dict)
 
 
 class MergeError(Unreadable):
     """Campaigns are not parts of one campaign; the message names the reason."""
 
 
-def merge(sources: Sequence[str | Path], out: Path, note: Callable[[str], None]) -> Store:
+def merge(sources: Sequence[Path], out: Path, note: Callable[[str], None]) -> Store:
     """Merges campaigns into the folder `out` and returns the result, open.
 
     An earlier result in `out` counts as one of the campaigns. The new result is written completely
     or not at all.
 
-    sources: folders of campaigns, or depots of segments (nnfuzz.parts.segments).
-
     Raises: MergeError, StoreError.
     """
     finish_replacement(out)
-    earlier = _earlier(out)
+    earlier = _is_merged(out)
     out.parent.mkdir(parents=True, exist_ok=True)
+    # A campaign that is named twice is locked and read once.
+    places = dict.fromkeys(folder.resolve() for folder in [*([out] if earlier else ()), *sources])
     with ExitStack() as stack:
-        beside = tempfile.TemporaryDirectory(prefix=PARTIAL, dir=out.parent)
-        scratch = Path(stack.enter_context(beside))
-        known = earlier.segments if earlier else ()
-        campaigns = [pair for s in sources for pair in campaigns_in(str(s), scratch, known).items()]
-        if (out / FILE).exists() and not earlier:  # of another version: all of it is read
-            campaigns.append(("", out))
-        # A campaign that is named twice is locked and read once.
-        places = {folder.resolve(): name for name, folder in campaigns}
-        if earlier:
-            places.pop(out.resolve(), None)
-            if not places:
-                return Store.open(out)
-        parts = {stack.enter_context(Store.open(place)): name for place, name in places.items()}
-        with _in_place_of(out) as made:
-            if earlier:
-                _copied(out, made)
-            with Store.open(made) if earlier else Store.create(made, {}) as target:
-                _add_all(target, parts, earlier or Merged())
-                finish(target, [*([target] if earlier else ()), *parts], note)
+        parts = [stack.enter_context(Store.open(place)) for place in places]
+        check_settings(parts)
+        with _in_place_of(out) as made, Store.create(made, {}) as target:
+            for part in parts:
+                _add(target, part, parts)
+            finish(target, parts, note)
     return Store.open(out)
 
 
-def _earlier(out: Path) -> Merged | None:
-    """Content of an earlier result; None if there is none, or if it does not record its content.
-
-    Raises: MergeError if the folder holds something else.
-    """
+def _is_merged(out: Path) -> bool:
+    """Whether a folder holds an earlier result. Raises: MergeError if it holds something else."""
     if not (out / FILE).exists():
         if out.exists() and any(out.iterdir()):
             raise MergeError(f"{out} holds other files: choose another --out")
-        return None
+        return False
     with Store.open(out) as store:
         if store.meta(SOURCES) is None:
             raise MergeError(f"{out} holds a campaign, and no merged one: choose another --out")
-    note = out / NOTE
-    return read(Merged, read_json(note)) if note.exists() else None
+    return True
 
 
-def _copied(out: Path, made: Path) -> None:
-    """Copies an earlier result. Files of findings are linked, since they are replaced and never
-    changed.
-    """
-    with Store.open(out) as store:
-        store.checkpoint()
-        shutil.copyfile(out / FILE, made / FILE)
-    for place in FOLDERS:
-        if (out / place).is_dir():
-            shutil.copytree(out / place, made / place, copy_function=_linked, dirs_exist_ok=True)
-
-
-def _linked(source: str, target: str) -> None:
+def _add(target: Store, part: Store, parts: Sequence[Store]) -> None:
+    """Adds a part to a campaign that some of the parts are in. Raises: MergeError."""
     try:
-        os.link(source, target)
-    except OSError:  # a file system that has no links
-        shutil.copy2(source, target)
-
-
-def _add_all(target: Store, parts: Mapping[Store, str], earlier: Merged) -> None:
-    """Adds parts to a campaign.
-
-    parts: the name of each part's segment; "" if it is a campaign's folder. Raises: MergeError.
-    """
-    check_settings([*parts, *([target] if target.meta("config") else ())])
-    taken = dict(earlier.parts)
-    for part, segment in parts.items():
-        name = name_of(part)
-        before = NOTHING if segment else still_taken(part, earlier.parts.get(name, NOTHING))
-        now = NOTHING if segment else taken_of(part, before)
-        try:
-            add(target, part, before)
-        except DifferentTests as different:
-            raise MergeError(
-                f"{_with(different.index, [*parts, target])} and {part.folder} have different test "
-                f"cases of index {different.index}: parts of one campaign are made with --shard"
-            ) from None
-        if now.tests > taken.get(name, NOTHING).tests:
-            taken[name] = now
-    segments = {*earlier.segments, *filter(None, parts.values())}
-    merged = asdict(Merged(tuple(sorted(segments)), taken))
-    write_atomically(target.folder / NOTE, json.dumps(merged, indent=1).encode())
-
-
-def _with(index: int, parts: Sequence[Store]) -> Path:
-    """Folder of the first campaign that has a test of this index."""
-    return next(part.folder for part in parts if part.tests.count(index, index + 1))
-
-
-def campaigns_in(source: str, scratch: Path, known: Container[str] = ()) -> dict[str, Path]:
-    """Folders of campaigns by the name of their segment.
-
-    If the source is a campaign, that is its own folder, under the name ""; if it is a depot, its
-    segments are unpacked below `scratch`. known: segments that are left out.
-
-    Raises: MergeError, Unreadable.
-    """
-    if "://" not in source and os.path.lexists(Path(source, FILE)):
-        return {"": Path(source)}
-    depot = Depot(source)
-    if not segments_in(depot):
-        raise MergeError(f"{source} is no campaign, and holds no segments of one")
-    return unpack_segments(depot, scratch, known)
+        add(target, part)
+    except DifferentTests as different:
+        first = next(p.folder for p in parts if p.tests.count(different.index, different.index + 1))
+        raise MergeError(
+            f"{first} and {part.folder} have different test cases of index {different.index}: "
+            "parts of one campaign are made with --shard"
+        ) from None
 
 
 def finish_replacement(out: Path) -> None:
@@ -236,7 +148,6 @@ def _merged_config(parts: Sequence[Store]) -> CampaignConfig:
     return replace(
         configs[0],
         shard="",
-        share="",
         time_limit=None if None in times else max(t for t in times if t is not None),
         tests_limit=None if None in tests else max(n for n in tests if n is not None),
         workers=max(config.workers for config in configs),
@@ -249,17 +160,12 @@ def _merged_config(parts: Sequence[Store]) -> CampaignConfig:
 # -- adding a part --------------------------------------------------------------------------------
 
 
-def add(target: Store, part: Store, taken: Taken = NOTHING) -> None:
-    """Adds all rows and findings of a part that the target lacks.
-
-    taken: the rows of the part that the target has already.
-
-    Raises: DifferentTests.
-    """
+def add(target: Store, part: Store) -> None:
+    """Adds all rows and findings of a part that the target lacks. Raises: DifferentTests."""
     known = target.reductions.rows()
     mine = {row.signature: (row, known.get(row.signature)) for row in target.signatures.rows()}
     reductions, suspects = part.reductions.rows(), part.reductions.suspects()
-    add_rows(target, part, taken)
+    add_rows(target, part)
     for row in part.signatures.rows():
         reduction = reductions.get(row.signature)
         before = mine.get(row.signature)
@@ -301,11 +207,6 @@ def finish(target: Store, parts: Sequence[Store], note: Callable[[str], None]) -
     for name in ("versions", "releases"):
         target.set_meta(name, _versions([part.meta(name, {}) for part in parts]))
     target.set_meta("habits", _habits([part.meta("habits", {}) for part in parts]))
-    rules = {part.meta(RULES) for part in parts}
-    if len(rules) == 1 and None not in rules:
-        target.set_meta(RULES, rules.pop())
-    else:
-        note("the parts were keyed by different rules of triage: nnfuzz reduce keys them anew")
     sources: dict[str, PartFigures] = {}
     for part in parts:
         for name, figures in sources_of(part).items():

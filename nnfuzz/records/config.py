@@ -7,7 +7,6 @@ import random
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import ClassVar
 
 from nnfuzz.backend.registry import BackendSpec, labelled
 from nnfuzz.base.reading import Json, Unreadable, read
@@ -25,11 +24,7 @@ LIMITS = (
     "producers",
     "reduce",
     "known",
-    "share",
-    "disk",
 )
-GUIDANCE = "guidance"
-"""A setting that campaigns no longer have; see `refuse_guided`."""
 PROBED = 10
 """One of so many tests or seconds may go to probing."""
 FIRST_SECONDS = 10.0
@@ -103,13 +98,12 @@ class CampaignConfig:
     `unsupported` outcomes lead to probes, and probes to refusals
     (a new epoch). pipelines: share of the tests that run at a pipeline of their own
     (Backend.draw_pipeline) in place of the most optimised level, where a backend has such.
-    shard: "2/8" for the second of eight processes (nnfuzz.base.shard). share: folder or URL by
-    which they share observations and lease ranges of indexes (nnfuzz.parts.shared_leases); without
-    it the second one tests every eighth index and learns from its own tests. disk: bytes that the
-    folder may take; 0 for no limit. epoch: tests in the longest one (nnfuzz.records.schedule).
-    reduce: whether findings are reduced. throttle: how often a failure must occur before generation
-    keeps away from the operators that it is associated with; 0 for never. regressions: whether only
-    a model that exactly one of two releases gets wrong is a finding.
+    shard: "2/8" for the second of eight processes (nnfuzz.base.shard), which
+    tests every eighth index and learns from its own tests. epoch: tests in the longest one
+    (nnfuzz.records.schedule). reduce: whether findings are reduced. throttle: how often a failure
+    must occur before generation keeps away from the operators that it is associated with; 0 for
+    never. regressions: whether only a model that exactly one of two releases gets wrong is a
+    finding.
     """
 
     backends: tuple[BackendSpec, ...]
@@ -129,13 +123,10 @@ class CampaignConfig:
     regressions: bool = False
     pipelines: float = 0.0
     shard: str = ""
-    share: str = ""
-    disk: int = 0
     epoch: int = LONGEST
     producer: ProducerSettings = field(default_factory=ProducerSettings)
     reducer: ReducerSettings = field(default_factory=ReducerSettings)
     schema: int = SCHEMA
-    FORMER_FIELDS: ClassVar[tuple[str, ...]] = (GUIDANCE,)
 
     def __post_init__(self) -> None:
         """Raises: ConfigError."""
@@ -163,14 +154,6 @@ class CampaignConfig:
         draw = zlib.crc32(f"{self.seed}/{index}/full-check".encode()) / 2**32
         return draw < self.full_check
 
-    def watched(self, index: int, label: str, share: float) -> bool:
-        """Whether it is read of a test which passes a backend has changed its model with.
-
-        share: of the tests, see Backend.watched.
-        """
-        draw = zlib.crc32(f"{self.seed}/{index}/{label}/passes".encode()) / 2**32
-        return draw < share
-
     def drawing(self, index: int, compiler: str) -> random.Random | None:
         """The random numbers of a test's pipeline; None where it runs at the usual levels."""
         rng = random.Random(f"{self.seed}/{index}/pipeline/{compiler}")
@@ -178,15 +161,7 @@ class CampaignConfig:
 
     @property
     def part(self) -> Shard:
-        """The part of the indexes that this process tests: any of them if it leases ranges.
-
-        Raises: ConfigError.
-        """
-        return Shard() if self.share else self.place
-
-    @property
-    def place(self) -> Shard:
-        """The number of this process and of all that share the campaign. Raises: ConfigError."""
+        """The part of the indexes that this process tests. Raises: ConfigError."""
         try:
             return Shard.parse(self.shard) if self.shard else Shard()
         except ValueError as error:
@@ -253,18 +228,6 @@ class CampaignConfig:
                     "or start a new campaign in another --out"
                 )
         return replace(self, **{k: v for k, v in chosen.items() if k in LIMITS})
-
-
-def refuse_guided(stored: Mapping[str, Json]) -> None:
-    """Raises: ConfigError if the stored settings of a campaign have its tests depend on guidance,
-    which no longer exists: those still to be made would not be the tests of these settings.
-    """
-    if stored.get(GUIDANCE):
-        raise ConfigError(
-            f"the campaign was begun with {GUIDANCE}=yes, a setting that was removed, and later "
-            "tests would not be the ones it promised: start a new one in another --out "
-            "(report, reduce, merge and replay still read this one)"
-        )
 
 
 def processes(backends: int, cores: int) -> dict[str, int]:

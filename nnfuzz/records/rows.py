@@ -41,10 +41,8 @@ class TestRow:
     status: "run", or why nothing ran (a stage of NotProduced, or "fault"). outcomes: backend ->
     level -> short form of the outcome. seconds: by phase. features: of the graph, None without one.
     motifs: see TestCase. digest: of the test case, equal on all machines. exporter, items: see
-    Observed. errors: (backend, level) -> whole text. passes: backend -> passes that changed the
-    model, for the backends whose passes were read.
-
-    `Store` reads features, errors and passes back from tables of their own.
+    Observed. errors: (backend, level) -> whole text.
+    `Store` reads features and errors back from tables of their own.
     """
 
     __test__ = False
@@ -61,7 +59,6 @@ class TestRow:
     exporter: str = ""
     items: tuple[str, ...] = ()
     errors: Mapping[tuple[str, str], ErrorText] = field(default_factory=dict)
-    passes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

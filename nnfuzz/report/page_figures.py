@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,8 +13,6 @@ from nnfuzz.ir.features import Features
 BINS = 60
 MAX_POINTS = 240
 TESTS, NO_TEST = "tests", "no test case"
-PASSES = "passes that changed a model"
-PATTERNS = "passes with operators"
 CLASSES = ("ok", "unsupported", "failed")
 _RIGHT = (OutcomeKind.OK, OutcomeKind.REFUSED)
 CURVES: dict[str, Callable[[Features], set[Any]]] = {
@@ -30,7 +28,6 @@ class TestLine:
 
     at: seconds of campaign time. status: "run", or why there was nothing to run. outcomes: backend
     -> level -> the stored summary of the outcome. features: None where unknown.
-    passes: backend -> those that changed the model; {} where that was not read.
     """
 
     __test__ = False
@@ -39,7 +36,6 @@ class TestLine:
     status: str
     outcomes: Mapping[str, Mapping[str, Brief]] = field(default_factory=dict)
     features: Features | None = None
-    passes: Mapping[str, Iterable[str]] = field(default_factory=dict)
 
 
 class CampaignFigures:
@@ -58,7 +54,7 @@ class CampaignFigures:
         self.tests = 0
         self.heat: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
         self.occurrences: Counter[str] = Counter()
-        self.curves = {name: DiversityGrowth() for name in (*CURVES, PASSES, PATTERNS)}
+        self.curves = {name: DiversityGrowth() for name in CURVES}
 
     def widen(self, seconds: float) -> None:
         """Makes room for a campaign that has gone on: bins become twice as wide, as often as it
@@ -83,11 +79,6 @@ class CampaignFigures:
             self.timeline.setdefault(kind, [0] * BINS)[place] += 1
         if test.status != "run":
             self.timeline[NO_TEST][place] += 1
-        if test.passes:
-            own = test.passes.items()
-            patterns = {(name, one) for name, passes in own for one in passes}
-            self.curves[PATTERNS].add(patterns)
-            self.curves[PASSES].add({(name, one.partition("(")[0]) for name, one in patterns})
         if test.features is None or test.status != "run":
             return
         for op in test.features.operators():

@@ -6,10 +6,9 @@ import asyncio
 import contextlib
 import secrets
 import socket
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -17,13 +16,9 @@ import uvicorn
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from nnfuzz.base.reading import Unreadable
-from nnfuzz.bugs.ledger import is_ledger
 from nnfuzz.serve.app import pages_application
 from nnfuzz.serve.guard import is_loopback, own_names
-from nnfuzz.serve.ledger_live import LedgerWatch
-from nnfuzz.serve.published import Published
 from nnfuzz.serve.watch import Watch
-from nnfuzz.store.store import FILE
 
 EVERYWHERE = ("0.0.0.0", "::")
 """Hosts that mean all addresses of this machine."""
@@ -43,7 +38,7 @@ class ServeError(Unreadable):
 def serve(
     source: str, host: str, port: int, token: str | None, note: Callable[[str], None]
 ) -> None:
-    """source: folder of a campaign or a ledger, or where segments are published. note: called with
+    """source: folder of a campaign. note: called with
     the address once the server answers, and with a note before if it waits for a campaign.
 
     Raises: ServeError, StoreError, Unreadable.
@@ -53,17 +48,14 @@ def serve(
         raise ServeError(f"a token of fewer than {SHORTEST} characters is guessed: choose another")
     with ExitStack() as stack:
         await_campaign(source, note)
-        watch = stack.enter_context(watching(source, note))
+        watch = Watch(Path(source), Path(source).resolve().name)
         watch.look()
         listener = stack.enter_context(_listening(host, port))
         port = listener.getsockname()[1]
         server: uvicorn.Server
         names = own_names(host)
         cookie = f"nnfuzz_{port}"
-        if isinstance(watch, LedgerWatch):
-            app = watch.application(names, needed, cookie)
-        else:
-            app = pages_application(watch, names, needed, cookie, lambda: server.should_exit)
+        app = pages_application(watch, names, needed, cookie, lambda: server.should_exit)
         config = uvicorn.Config(
             app, log_level="warning", access_log=False, ws="none", lifespan="off",
             timeout_graceful_shutdown=3, server_header=False, http=Impatient,
@@ -106,11 +98,11 @@ class Impatient(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
 
 def await_campaign(source: str, note: Callable[[str], None], pause: float = BEGINNING) -> None:
-    """Returns once there is something in the folder; at once if the source is an address.
+    """Returns once there is something in the folder.
 
     A campaign makes its folder when it begins. note: called with a line if this waits.
     """
-    if "://" in source or _has_begun(Path(source)):
+    if _has_begun(Path(source)):
         return
     note(f"{source}: waiting for a campaign to begin there: nnfuzz fuzz --out {source}")
     while not _has_begun(Path(source)):
@@ -125,21 +117,6 @@ def _has_begun(folder: Path) -> bool:
         return False
     except OSError:
         return True
-
-
-@contextlib.contextmanager
-def watching(source: str, note: Callable[[str], None]) -> Iterator[Watch | LedgerWatch]:
-    """Watches a folder, or a temporary campaign that is merged from segments."""
-    if "://" not in source and Path(source, FILE).exists():
-        yield Watch(Path(source), Path(source).resolve().name)
-        return
-    with tempfile.TemporaryDirectory(prefix="nnfuzz-serve-") as scratch:
-        if "://" not in source and is_ledger(Path(source)):
-            yield LedgerWatch(Path(source), Path(scratch), note)
-            return
-        published = Published(source, Path(scratch))
-        published.fetch()
-        yield Watch(published.folder, source, published.fetch)
 
 
 def _listening(host: str, port: int) -> socket.socket:

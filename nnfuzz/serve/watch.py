@@ -10,7 +10,7 @@ import json
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -91,13 +91,11 @@ class PageSnapshot:
 class Watch:
     """Watches the campaign in a folder; any thread may read `snapshot`.
 
-    name: shown on the page. fetch: updates the folder if it is a copy. Raises: StoreError if there
-    is no campaign.
+    name: shown on the page. Raises: StoreError if there is no campaign.
     """
 
-    def __init__(self, folder: Path, name: str, fetch: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, folder: Path, name: str) -> None:
         self.folder = folder
-        self._fetch = fetch
         self.snapshot = PageSnapshot(name=name)
         self._lock = threading.Lock()
         self._figures = CampaignFigures(RECENT_SECONDS)
@@ -108,7 +106,7 @@ class Watch:
         self._behind = True
         with Store.open(folder, write=False) as store:
             config = store.config()
-            shard = str((not config.get("share") and config.get("shard")) or "1/1")
+            shard = str(config.get("shard") or "1/1")
         with making_sense(folder):
             self._read = IndexSet(part=Shard.parse(shard))
 
@@ -124,7 +122,6 @@ class Watch:
         """Reads new rows; the snapshot names what cannot be read."""
         try:
             with making_sense(self.folder):
-                self._fetch()
                 stamp = _stamp(self.folder)
                 if stamp != self._stamp or self._behind:
                     with Store.open(self.folder, write=False) as store:

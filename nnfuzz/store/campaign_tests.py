@@ -1,11 +1,9 @@
-"""The tests of a campaign by index, with their outcomes and features; old ones in packs."""
+"""The tests of a campaign by index, with their outcomes and features."""
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from itertools import chain, islice
 
 from nnfuzz.backend.outcome import Brief
 from nnfuzz.base.writing import as_json
@@ -15,16 +13,12 @@ from nnfuzz.report.page_figures import TestLine
 from nnfuzz.store.columns import dumps, loads
 from nnfuzz.store.database import Database, Table, end_of
 from nnfuzz.store.errors import Errors
-from nnfuzz.store.packed import PackedTest, Packs
-from nnfuzz.store.passes import Passes
 from nnfuzz.testcase.identity import Numbered
 
 MOST_FAULTS = 2
 """Faults of one test after which no session tries it again."""
-OF_TESTS = ("tests", "features", "motifs", "errors", "passes")
+OF_TESTS = ("tests", "features", "motifs", "errors")
 """Tables with rows of single tests."""
-STATISTICS = ("features", "motifs", "passes")
-"""Tables of tests whose rows are only counted and drawn."""
 Outcomes = dict[str, dict[str, Brief]]
 """Backend -> level -> the stored summary of the outcome."""
 
@@ -34,30 +28,26 @@ class CampaignTests(Table):
 
     def __init__(self, db: Database) -> None:
         super().__init__(db)
-        self.packs, self.errors, self.passes = Packs(db), Errors(db), Passes(db)
+        self.errors = Errors(db)
 
     def add(self, test: TestRow, at: float) -> None:
         """Keeps a test. at: seconds since 1970."""
         seconds = {phase: round(value, 6) for phase, value in test.seconds.items()}
         self._db.put("tests", test, idx=test.index, at=at, seconds=seconds)
         self.errors.add(test.index, test.errors)
-        self.passes.add(test.index, test.passes)
         if test.features:
             self._db.put("features", idx=test.index, graph=dumps(as_json(test.features)))
         if test.motifs:
             self._db.put("motifs", idx=test.index, names=" ".join(test.motifs))
 
     def rows(self) -> Iterator[TestRow]:
-        """Yields all tests by index, without errors, features and passes. Raises: Unreadable."""
+        """Yields all tests by index, without errors and features. Raises: Unreadable."""
         query = """
             SELECT idx, status, epoch, outcomes, seconds, comparable, digest, exporter, items,
                 coalesce(names, '')
             FROM tests LEFT JOIN motifs USING (idx) ORDER BY idx"""
 
-        def unpacked(row: PackedTest) -> tuple[object, ...]:
-            return *row[:3], *row[4:], ""
-
-        rows = self.packs.among(self._db.execute(query), 0, None, unpacked)
+        rows = self._db.execute(query)
         for index, status, epoch, outcomes, seconds, *rest in rows:
             comparable, digest, exporter, items, motifs = rest
             yield TestRow(
@@ -85,18 +75,12 @@ class CampaignTests(Table):
         clock: see Sessions.clock. most: how many; -1 for all. Raises: Unreadable.
         """
         query = """
-            SELECT idx, at, status, outcomes, graph, (SELECT json_group_object(backend, names)
-                FROM passes WHERE passes.idx = tests.idx)
+            SELECT idx, at, status, outcomes, graph
             FROM tests LEFT JOIN features USING (idx)
             WHERE idx >= ? AND idx < ? ORDER BY idx LIMIT ?"""
 
-        def unpacked(row: PackedTest) -> tuple[object, ...]:
-            return row.idx, row.at, row.status, row.outcomes, None, "{}"
-
-        own = self._db.execute(query, first, end_of(end), most)
-        rows = self.packs.among(own, first, end, unpacked)
-        for index, at, status, outcomes, graph, passes in islice(rows, None if most < 0 else most):
-            changed = loads(dict[str, str], passes).items()
+        rows = self._db.execute(query, first, end_of(end), most)
+        for index, at, status, outcomes, graph in rows:
             yield (
                 index,
                 TestLine(
@@ -104,25 +88,17 @@ class CampaignTests(Table):
                     status,
                     outcomes_of(outcomes),
                     loads(Features, graph) if graph else None,
-                    {backend: names.splitlines() for backend, names in changed},
                 ),
             )
 
     def done(self) -> Iterator[int]:
         """Yields the indexes that need no more work, the lowest first."""
-        rows = (index for (index,) in self._db.execute("SELECT idx FROM tests ORDER BY idx"))
-        return heapq.merge(rows, chain.from_iterable(self.packs.indexes()))
-
-    def done_from(self, first: int) -> set[int]:
-        """Returns the indexes from `first` on that need no more work."""
-        rows = self._db.execute("SELECT idx FROM tests WHERE idx >= ?", first)
-        return {row[0] for row in rows}.union(*self.packs.indexes(first))
+        return (index for (index,) in self._db.execute("SELECT idx FROM tests ORDER BY idx"))
 
     def count(self, first: int = 0, end: int | None = None) -> int:
         """Returns how many indexes from `first` to below `end` need no more work."""
         query = "SELECT count(*) FROM tests WHERE idx >= ? AND idx < ?"
-        count = int(self._db.value(query, first, end_of(end)))
-        return count + sum(map(len, self.packs.indexes(first, end)))
+        return int(self._db.value(query, first, end_of(end)))
 
     def features(self) -> Iterator[tuple[int, Features]]:
         """Yields index and features of every graph that was kept, by index."""
@@ -154,20 +130,6 @@ class CampaignTests(Table):
         if again:
             self.forget(again)
         return again, sorted(faults.keys() - again)
-
-    def thin(self, below: int, most: int) -> int:
-        """Removes columns that only statistics need from the oldest tests without a failure.
-
-        below: an index. most: tests. Returns of how many.
-        """
-        query = """
-            SELECT idx FROM features WHERE idx < ? AND idx NOT IN
-                (SELECT idx FROM occurrences WHERE idx IS NOT NULL) ORDER BY idx LIMIT ?"""
-        gone = [index for (index,) in self._db.execute(query, below, most)]
-        with self._db.transaction():
-            for table in STATISTICS:
-                self._db.delete(table, "idx", gone)
-        return len(gone)
 
 
 @lru_cache(1024)

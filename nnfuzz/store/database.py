@@ -16,18 +16,7 @@ from typing import IO, Any, Self, TypeVar
 from nnfuzz.base.reading import MOST, JsonObject, Unreadable, read
 from nnfuzz.base.untrusted import below, parsed_json
 from nnfuzz.store.columns import SqlValue, column, records
-from nnfuzz.store.schema import (
-    EPOCHS,
-    FILE,
-    FOLDERS,
-    GUIDED,
-    LOCK,
-    OLDEST,
-    PACKED,
-    SCHEMA,
-    TABLES,
-    UNGUIDED,
-)
+from nnfuzz.store.schema import FILE, FOLDERS, LOCK, SCHEMA, TABLES
 
 T = TypeVar("T")
 
@@ -115,18 +104,16 @@ class Database:
             tables = _tables(self.connection)
         except DAMAGE as error:
             raise StoreError(f"{path} is not the file of a campaign ({error})") from error
-        if not OLDEST <= version <= SCHEMA:
+        if version != SCHEMA:
             raise StoreError(
                 f"{path} has schema {version}; this nnfuzz reads {SCHEMA}: use the version "
                 "that made it, or start a new campaign"
             )
-        if tables != _own_tables(version):  # views and triggers are programs
+        if tables != _own_tables():  # views and triggers are programs
             raise StoreError(f"{path} is damaged: it has not the tables of a campaign")
         self._check_times()
         if write:
             self._check_whole()
-        if version < SCHEMA:
-            self._renew(version, write)
         if write:
             self.connection.execute("PRAGMA journal_mode = WAL")
             self.connection.execute("PRAGMA synchronous = NORMAL")
@@ -139,17 +126,6 @@ class Database:
                 impossible += self.connection.execute(query, {"most": MOST}).fetchone()[0]
         if impossible:
             raise StoreError(f"{self.folder / FILE} is damaged: it has times that no clock shows")
-
-    def _renew(self, version: int, write: bool) -> None:
-        """Gives a file of an older schema the tables of this one. A reader leaves the file as it
-        is, and gets a table that it lacks beside it.
-        """
-        lacking = PACKED if version == OLDEST else ""
-        if write:
-            script = f"{lacking}{UNGUIDED}PRAGMA user_version = {SCHEMA};"
-            self.connection.executescript(f"BEGIN; {script} COMMIT")
-        else:
-            self.connection.executescript(lacking.replace("TABLE", "TEMP TABLE"))
 
     def _check_whole(self) -> None:
         """Pages, types, and that the folders that are moved and deleted are the campaign's.
@@ -165,7 +141,7 @@ class Database:
         if answers != ["ok"]:
             raise StoreError(
                 f"{path} is damaged ({answers[0].splitlines()[-1]}): nnfuzz report shows the "
-                f"readable part, and nnfuzz doctor --repair {self.folder} keeps that part"
+                "readable part; start a new campaign"
             )
         for name in [*FOLDERS, *folders]:
             place = below(self.folder, name)
@@ -237,23 +213,6 @@ class Database:
         query = f"DELETE FROM {table} WHERE {name} = ?"
         self.connection.executemany(query, [(value,) for value in values])
 
-    # -- pages --------------------------------------------------------------------------------
-
-    def row_bytes(self) -> int:
-        """Returns the bytes of the file, without pages that are free for new rows."""
-        pages, free, size = (
-            self.value(f"PRAGMA {name}") for name in ("page_count", "freelist_count", "page_size")
-        )
-        return int((pages - free) * size)
-
-    def give_back(self) -> None:
-        """Shortens the file by its free pages; the file of an older nnfuzz keeps them."""
-        self.connection.executescript("PRAGMA incremental_vacuum")  # `execute` ends after a page
-
-    def checkpoint(self) -> None:
-        """Moves the write-ahead log into the file, and empties it."""
-        self.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         self.connection.execute("BEGIN")
@@ -286,7 +245,6 @@ def _write(path: Path, config: Mapping[str, object]) -> None:
     draft.unlink(missing_ok=True)
     db = sqlite3.connect(draft)
     try:
-        db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # pages can be given back; before all else
         db.execute("PRAGMA journal_mode = WAL")  # so that no journal is ever beside the file
         db.executescript(TABLES)
         db.execute("INSERT INTO meta VALUES ('config', ?)", [json.dumps(config)])
@@ -347,11 +305,9 @@ def _tables(db: sqlite3.Connection) -> set[tuple[str, str, str]]:
 
 
 @cache
-def _own_tables(version: int) -> frozenset[tuple[str, str, str]]:
+def _own_tables() -> frozenset[tuple[str, str, str]]:
     with contextlib.closing(sqlite3.connect(":memory:")) as db:
-        db.executescript(TABLES if version == SCHEMA else TABLES.replace(EPOCHS, GUIDED))
-        if version == OLDEST:
-            db.execute("DROP TABLE packed")
+        db.executescript(TABLES)
         return frozenset(_tables(db))
 
 

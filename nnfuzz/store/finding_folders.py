@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
-from nnfuzz.base.files import PARTIAL, remove_partial
-from nnfuzz.base.reading import Unreadable
-from nnfuzz.findings.packed_folder import unpack_folder
+from nnfuzz.base.files import remove_partial
+from nnfuzz.findings.variants import write_variants
 from nnfuzz.records.rows import FindingRow
 from nnfuzz.store.schema import DUPLICATES, FINDINGS, SUSPECTS
 from nnfuzz.store.store import Store
@@ -27,11 +26,6 @@ def replacing(folder: Path) -> Iterator[Path]:
         os.replace(folder, old)
     yield folder
     shutil.rmtree(old, ignore_errors=True)
-
-
-def leftovers(findings: Path) -> list[Path]:
-    """The folders that `mend` would put back or remove."""
-    return sorted([*findings.glob(f"{_REPLACED}*"), *findings.glob(f"{PARTIAL}*")])
 
 
 def mend(findings: Path) -> None:
@@ -64,11 +58,14 @@ def arrange(
         if wanted != row.folder:
             source, target = store.folder / row.folder, store.folder / wanted
             target.parent.mkdir(exist_ok=True)
-            if place != DUPLICATES:
-                with suppress(OSError, Unreadable):  # one that cannot be read moves as it is
-                    unpack_folder(source)
             if source.exists() and not target.exists():
                 os.replace(source, target)
             store.signatures.move(signature, wanted)
             moved[signature] = wanted
     return moved
+
+
+def renew_variants(store: Store) -> None:
+    """Writes the tables of variants of all findings."""
+    for row in store.findings():
+        write_variants(store.folder, row.folder, row.grouping.variants)

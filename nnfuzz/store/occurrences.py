@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from nnfuzz.records.rows import FlakyRow, Occurrence
 from nnfuzz.store.database import Table
@@ -91,14 +91,3 @@ class Occurrences(Table):
         """Counts the occurrences of a finding as those of a known failure from now on."""
         query = "UPDATE occurrences SET bucket = 'known' WHERE signature = ? AND bucket = 'finding'"
         self._db.execute(query, signature)
-
-    def rename(self, moved: Mapping[tuple[str, TestId], str]) -> None:
-        """Gives occurrences other signatures. moved: signature and test -> new signature."""
-        for table in ("occurrences", "repeats"):
-            rows = []
-            for (old, test), new in moved.items():
-                where = f"FROM {table} WHERE signature = ? AND test = ?"
-                for _, *rest in self._db.execute(f"SELECT * {where}", old, str(test)):
-                    rows.append([new, *rest])
-                self._db.execute(f"DELETE {where}", old, str(test))
-            self._db.put_all(table, rows)

@@ -34,7 +34,6 @@ from nnfuzz.records.rows import (
 from nnfuzz.records.schedule import (
     LONGEST,
     PLACE_BITS,
-    RecordedIndexes,
     begins,
     epoch_of,
 )
@@ -64,10 +63,9 @@ class Recorder:
 
     recorded: indexes whose tests are recorded. unconfirmed: tests with a run that looks like a
     hang. complete: whether every index of the campaign is recorded. rows: signature -> finding.
-    reductions: signature -> result, without its graph. elsewhere: signatures that other nodes of a
-    cluster have reduced. suspects: signature -> refined signature of which it may be a duplicate.
-    under_reduction: signatures whose folders a reduction reads and writes. buckets: number of
-    occurrences by bucket.
+    reductions: signature -> result, without its graph. suspects: signature -> refined signature of
+    which it may be a duplicate. under_reduction: signatures whose folders a reduction reads and
+    writes. buckets: number of occurrences by bucket.
     """
 
     def __init__(
@@ -80,19 +78,18 @@ class Recorder:
         declared: Mapping[str, Sequence[Deviation]] = NO_HABITS,
         regressions: bool = False,
         part: Shard = Shard(),  # noqa: B008 (frozen)
-        recorded: RecordedIndexes | None = None,
         longest: int = LONGEST,
     ) -> None:
         """known: lines of a file of known failures. write: writes the folder of a finding.
         announce: is called for each new finding. variables: see
         nnfuzz.feedback.support.signature_keys. declared: backend -> habits by design; failures that
-        they explain are no findings. regressions, part: see CampaignConfig. recorded: the recorded
-        indexes of a campaign with further stores. longest: tests in the longest epoch.
+        they explain are no findings. regressions, part: see CampaignConfig. longest: tests
+        in the longest epoch.
         """
         self.store = store
         hangs = store.hangs.rows()
         late = {row.test.index for row in hangs if row.late and row.test.index is not None}
-        self.recorded = recorded or IndexSet(heapq.merge(store.tests.done(), sorted(late)), part)
+        self.recorded = IndexSet(heapq.merge(store.tests.done(), sorted(late)), part)
         self.unconfirmed = {row.test for row in hangs if row.status is HangStatus.UNCONFIRMED}
         self.complete = False
         self._variables = variables or {}
@@ -100,7 +97,6 @@ class Recorder:
         self.figures = Statistics()
         self.rows = {row.signature: row for row in store.signatures.rows()}
         self.reductions = store.reductions.rows()
-        self.elsewhere: set[str] = set()
         self._patterns: dict[str, Pattern] = {}
         self._items = store.signatures.items()
         self._listed: list[FindingRow] | None = None
@@ -214,9 +210,8 @@ class Recorder:
     # -- reduction ----------------------------------------------------------------------------
 
     def unreduced(self) -> list[FindingRow]:
-        """Findings whose reduction was not tried yet, here or on another node."""
-        tried = {*self.reductions, *self.elsewhere}
-        return [row for row in self.rows.values() if row.signature not in tried]
+        """Findings whose reduction was not tried yet."""
+        return [row for row in self.rows.values() if row.signature not in self.reductions]
 
     def open(self) -> int:
         """The number of merged findings whose reduction was not tried yet."""
@@ -404,7 +399,6 @@ class Recorder:
             made.generated_for if made else "",
             self.items_in(made.graph) if made else (),
             _error_texts(evidence.outcomes, made.graph if made else NO_GRAPH),
-            {o.backend: o.passes for o in evidence.outcomes if o.passes is not None},
         )
 
     def items_in(self, graph: GraphView) -> tuple[str, ...]:

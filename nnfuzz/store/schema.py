@@ -1,42 +1,16 @@
 """The tables of a campaign's file."""
 
-SCHEMA = 8
-"""A campaign of an older schema is read as it is, and gets this one when it is written to. 7 had
-`GUIDED` for a setting that was removed; 6 had it, too, and lacked the table `packed`."""
-OLDEST = 6
+SCHEMA = 9
 FILE = "campaign.sqlite"
 LOCK = "campaign.lock"
 FOLDERS = FINDINGS, SUSPECTS, DUPLICATES = "findings", "suspects", "duplicates"
 """Where the folders of findings are, below the campaign's."""
 
-PACKED = """
-CREATE TABLE packed (first INTEGER PRIMARY KEY, last INTEGER NOT NULL, indexes TEXT NOT NULL,
-    rows BLOB NOT NULL) STRICT;
-"""
-EPOCHS = """
-CREATE TABLE epochs (id INTEGER PRIMARY KEY, refused TEXT NOT NULL, reasons TEXT NOT NULL) STRICT;
-"""
-GUIDED = """
-CREATE TABLE epochs (id INTEGER PRIMARY KEY, refused TEXT NOT NULL, reasons TEXT NOT NULL,
-    emphasis TEXT NOT NULL) STRICT;
-CREATE TABLE keepable (idx INTEGER PRIMARY KEY, graph BLOB NOT NULL) STRICT;
-"""
-"""Columns that held, until schema 7, the graphs and frequencies that an epoch preferred."""
-UNGUIDED = f"""
-CREATE TEMP TABLE kept AS SELECT id, refused, reasons FROM epochs;
-DROP TABLE epochs;
-DROP TABLE keepable;
-{EPOCHS}
-INSERT INTO epochs SELECT * FROM kept;
-DROP TABLE temp.kept;
-"""
-"""Statements that drop the columns that only `GUIDED` has; the refusals of every epoch stay."""
-TABLES = f"""
+TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE sessions (id INTEGER PRIMARY KEY, started REAL NOT NULL, seconds REAL NOT NULL,
     workers INTEGER NOT NULL, sut TEXT NOT NULL) STRICT;
-{EPOCHS}CREATE TABLE passes (idx INTEGER NOT NULL, backend TEXT NOT NULL, names TEXT NOT NULL,
-    PRIMARY KEY (idx, backend)) WITHOUT ROWID, STRICT;
+CREATE TABLE epochs (id INTEGER PRIMARY KEY, refused TEXT NOT NULL, reasons TEXT NOT NULL) STRICT;
 CREATE TABLE avoided (epoch INTEGER NOT NULL, item TEXT NOT NULL, signature TEXT NOT NULL,
     why TEXT NOT NULL, share REAL NOT NULL, PRIMARY KEY (epoch, item)) WITHOUT ROWID, STRICT;
 CREATE TABLE probes (key TEXT NOT NULL, instance INTEGER NOT NULL, backend TEXT NOT NULL,
@@ -45,7 +19,7 @@ CREATE TABLE probes (key TEXT NOT NULL, instance INTEGER NOT NULL, backend TEXT 
 CREATE TABLE tests (idx INTEGER PRIMARY KEY, status TEXT NOT NULL, epoch INTEGER NOT NULL,
     at REAL NOT NULL, outcomes TEXT NOT NULL, seconds TEXT NOT NULL, comparable REAL,
     digest TEXT NOT NULL, exporter TEXT NOT NULL, items TEXT NOT NULL) STRICT;
-{PACKED}CREATE TABLE features (idx INTEGER PRIMARY KEY, graph TEXT NOT NULL) STRICT;
+CREATE TABLE features (idx INTEGER PRIMARY KEY, graph TEXT NOT NULL) STRICT;
 CREATE TABLE motifs (idx INTEGER PRIMARY KEY, names TEXT NOT NULL) STRICT;
 CREATE TABLE texts (digest BLOB PRIMARY KEY, text BLOB NOT NULL) WITHOUT ROWID, STRICT;
 CREATE TABLE errors (idx INTEGER NOT NULL, backend TEXT NOT NULL, level TEXT NOT NULL,

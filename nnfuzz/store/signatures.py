@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
 
 from nnfuzz.records.rows import FindingRow, ReductionRow
 from nnfuzz.store.database import Database, Table
 from nnfuzz.store.occurrences import Occurrences
 from nnfuzz.store.reductions import ReductionTable
-from nnfuzz.testcase.identity import Probe, TestId, parse_id
+from nnfuzz.testcase.identity import Probe, parse_id
 
 
 class Signatures(Table):
@@ -88,40 +87,3 @@ class Signatures(Table):
         """Notes that a finding was discovered at a time, unless it was earlier already."""
         query = "UPDATE findings SET found_at = min(found_at, ?) WHERE signature = ?"
         self._db.execute(query, found_at, signature)
-
-    def rename(
-        self,
-        moved: Mapping[tuple[str, TestId], str],
-        findings: Mapping[str, tuple[str, str, str]],
-    ) -> list[str]:
-        """Gives occurrences and findings other signatures, all or none.
-
-        moved: signature and test -> new signature. findings: signature -> new one, title and
-        complaint. Of findings that have the same signature now, a reduced one stays if there is
-        any, else the first; the folders of the others are returned.
-        """
-        reductions, suspects = self._reductions.rows(), self._reductions.suspects()
-        rows: dict[str, list[FindingRow]] = {}
-        for row in self.rows():
-            new, title, complaint = findings.get(
-                row.signature, (row.signature, row.title, row.complaint)
-            )
-            rows.setdefault(new, []).append(replace(row, title=title, complaint=complaint))
-        with self._db.transaction():
-            self._occurrences.rename(moved)
-            for table in ("findings", "reductions", "suspects"):
-                self._db.execute(f"DELETE FROM {table}")
-            gone = []
-            for new, similar in rows.items():
-                similar.sort(key=lambda row: (row.signature not in reductions, row.place))
-                kept, *others = similar
-                gone += [row.folder for row in others]
-                self.add(replace(kept, signature=new))
-                if kept.signature in reductions:
-                    self._reductions.add(replace(reductions[kept.signature], signature=new))
-                elif kept.signature in suspects:
-                    self._reductions.suspect(new, suspects[kept.signature])
-            for old, (new, *_) in findings.items():
-                query = "UPDATE avoided SET signature = ? WHERE signature = ?"
-                self._db.execute(query, new, old)
-        return gone

@@ -24,7 +24,6 @@ from nnfuzz.store.database import Database, StoreError
 from nnfuzz.store.events import Events
 from nnfuzz.store.hangs import Hangs
 from nnfuzz.store.occurrences import Occurrences
-from nnfuzz.store.packed import PackedTest
 from nnfuzz.store.probes import Probes
 from nnfuzz.store.reductions import ReductionTable
 from nnfuzz.store.restraints import Restraints
@@ -80,10 +79,7 @@ class Store(Database):
             SELECT idx, epoch, status, exporter, items, outcomes FROM tests
             WHERE idx >= ? AND idx < ? ORDER BY idx"""
 
-        def unpacked(row: PackedTest) -> tuple[object, ...]:
-            return row.idx, row.epoch, row.status, row.exporter, row.items, row.outcomes
-
-        rows = self.tests.packs.among(self.execute(query, first, end), first, end, unpacked)
+        rows = self.execute(query, first, end)
         observed = {
             index: Observed(
                 index,

@@ -2,27 +2,23 @@
 
 Of two rows for one thing the lesser one stays, by its columns in order, so that it does not matter
 which of them came first. A test is there once, with all that belongs to it: the first recorded one.
-Rows that are taken already (`Taken`) are not read again, so that the cost grows with the new rows
-only.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 from nnfuzz.store.campaign_tests import OF_TESTS
 from nnfuzz.store.columns import dumps
 from nnfuzz.store.database import Database
-from nnfuzz.store.packed import PackedTest, Packs
 from nnfuzz.store.restraints import Restraints
 from nnfuzz.store.schema import FILE
 
 EPOCH_BYTES = 6
 """Bytes of the SHA-256 that names an epoch by its settings: SQLite's integers have eight."""
 EVENT_DIGITS = 15
-_TEMPORARY = ("epoch_of", "taken", "tests_of_part", "taken_of_part")
+_TEMPORARY = ("epoch_of", "taken")
 _KEYED = {
     "probes": (("key", "instance", "backend"), ("before", "answers")),
     "occurrences": (("signature", "test"), ("bucket", "kind", "idx")),
@@ -33,10 +29,6 @@ _KEYED = {
     ),
 }
 """Table -> its key and its other columns; the first of these decide which row stays."""
-_NEW_OCCURRENCES = """(SELECT * FROM part.occurrences WHERE idx IS NULL
-    OR idx IN (SELECT idx FROM temp.tests_of_part)
-    OR idx IN (SELECT idx FROM part.hangs WHERE idx IS NOT NULL))"""
-"""The rows of new tests, of probes, and of hangs, which are decided late."""
 
 
 class DifferentTests(Exception):
@@ -47,50 +39,15 @@ class DifferentTests(Exception):
         self.index = index
 
 
-@dataclass(frozen=True)
-class Taken:
-    """The rows of a campaign's file that a copy of it has already.
-
-    The tests below an index and some later ones, `tests` in all; events and epochs up to a number;
-    digests of the probes' answers, and of the rows and reductions of findings, by signature.
-    rules: of triage, by which occurrences are named.
-    """
-
-    below: int = 0
-    later: tuple[int, ...] = ()
-    tests: int = 0
-    event: int = 0
-    epoch: int = -1
-    probes: str = ""
-    rules: str = ""
-    findings: dict[str, str] = field(default_factory=dict)
-
-
-NOTHING = Taken()
-
-
-def digest_of_probes(db: Database) -> str:
-    """Returns a digest of all answers to probes."""
-    return _digest(db.execute("SELECT * FROM probes ORDER BY key, instance, backend"))
-
-
-def digests_without_finding(db: Database) -> dict[str, str]:
-    """Returns a digest of each reduction that belongs to no finding, by signature."""
-    query = """
-        SELECT signature, row FROM reductions
-        WHERE signature NOT IN (SELECT signature FROM findings)"""
-    return {row[0]: _digest([row]) for row in db.execute(query)}
-
-
-def add_rows(target: Database, part: Database, taken: Taken = NOTHING) -> None:
+def add_rows(target: Database, part: Database) -> None:
     """Adds everything of a part to another file but findings and settings, all or nothing.
 
-    taken: the state of the part that was merged before. Raises: DifferentTests.
+    Raises: DifferentTests.
     """
     target.execute("ATTACH DATABASE ? AS part", str(part.folder / FILE))
     try:
         with target.transaction():
-            _Addition(target, part, taken).run()
+            _Addition(target, part).run()
     finally:
         for table in _TEMPORARY:
             target.execute(f"DROP TABLE IF EXISTS temp.{table}")
@@ -100,46 +57,25 @@ def add_rows(target: Database, part: Database, taken: Taken = NOTHING) -> None:
 class _Addition:
     """One part on its way into another file, in one transaction."""
 
-    def __init__(self, target: Database, part: Database, taken: Taken) -> None:
-        self._db, self._taken, self._part = target, taken, part
-        self._packs, self._restraints = Packs(part), Restraints(part)
+    def __init__(self, target: Database, part: Database) -> None:
+        self._db, self._restraints = target, Restraints(part)
 
     def run(self) -> None:
-        self._unpack()
         self._name_epochs()
         self._add_tests()
-        self._add_least("occurrences", _NEW_OCCURRENCES)
-        self._add_least("repeats", f"part.repeats JOIN {_NEW_OCCURRENCES} USING (signature, test)")
-        if digest_of_probes(self._part) != self._taken.probes:
-            self._add_least("probes", "part.probes")
+        for table in ("occurrences", "repeats", "probes"):
+            self._add_least(table, f"part.{table}")
         self._add_least("hangs", "part.hangs JOIN temp.epoch_of ON old = epoch")
         self._add_reductions()
         self._add_sessions()
         self._add_events()
 
-    def _unpack(self) -> None:
-        """Puts the tests of the part that were not taken before into a temporary table."""
-        later = {*self._taken.later}
-        self._db.execute("CREATE TEMP TABLE taken_of_part (idx INTEGER PRIMARY KEY)")
-        known = [(index,) for index in later]
-        self._db.connection.executemany("INSERT INTO taken_of_part VALUES (?)", known)
-        self._db.execute(
-            "CREATE TEMP TABLE tests_of_part AS SELECT * FROM part.tests "
-            "WHERE idx >= ? AND idx NOT IN (SELECT idx FROM taken_of_part)",
-            self._taken.below,
-        )
-        self._db.execute("CREATE UNIQUE INDEX temp.of_part ON tests_of_part (idx)")
-        places = ", ".join("?" * len(PackedTest._fields))
-        query = f"INSERT OR IGNORE INTO tests_of_part VALUES ({places})"
-        packed = (row for row in self._packs.rows(self._taken.below) if row.idx not in later)
-        self._db.connection.executemany(query, packed)
-
     def _name_epochs(self) -> None:
         """Adds the settings of the part's epochs; the temporary table epoch_of has their names."""
         self._db.execute("CREATE TEMP TABLE epoch_of (old INTEGER PRIMARY KEY, new INTEGER)")
-        query = f"""
-            SELECT epoch FROM tests_of_part UNION SELECT epoch FROM part.hangs
-            UNION SELECT id FROM part.epochs WHERE id > {int(self._taken.epoch)}"""
+        query = """
+            SELECT epoch FROM part.tests UNION SELECT epoch FROM part.hangs
+            UNION SELECT id FROM part.epochs"""
         for (epoch,) in self._db.execute(query).fetchall():
             row = self._restraints.row_of(epoch)
             query = "SELECT refused, reasons FROM part.epochs WHERE id = ?"
@@ -155,13 +91,13 @@ class _Addition:
 
     def _add_tests(self) -> None:
         self._db.execute(
-            "CREATE TEMP TABLE taken AS SELECT p.idx FROM tests_of_part p "
+            "CREATE TEMP TABLE taken AS SELECT p.idx FROM part.tests p "
             "LEFT JOIN main.tests m USING (idx) WHERE m.idx IS NULL "
             "OR (p.status = 'fault', p.at, p.outcomes, p.seconds) "
             "< (m.status = 'fault', m.at, m.outcomes, m.seconds)"
         )
         query = """
-            SELECT idx FROM tests_of_part p JOIN main.tests m USING (idx)
+            SELECT idx FROM part.tests p JOIN main.tests m USING (idx)
             WHERE p.digest != m.digest AND 'fault' NOT IN (p.status, m.status) ORDER BY idx"""
         if different := self._db.execute(query).fetchone():
             raise DifferentTests(different[0])
@@ -172,7 +108,7 @@ class _Addition:
             if table == "tests":
                 columns = "idx, status, new, at, outcomes, seconds, comparable, digest, exporter"
                 columns += ", items"
-                rows = "tests_of_part JOIN temp.epoch_of ON old = epoch"
+                rows = "part.tests JOIN temp.epoch_of ON old = epoch"
             self._db.execute(f"INSERT INTO main.{table} SELECT {columns} FROM {rows} {where}")
         self._db.execute("""
             INSERT OR IGNORE INTO main.texts SELECT * FROM part.texts WHERE digest IN
@@ -218,8 +154,7 @@ class _Addition:
             SELECT signature, row FROM part.reductions WHERE signature NOT IN
                 (SELECT signature FROM main.findings UNION SELECT signature FROM part.findings)"""
         for row in self._db.execute(query).fetchall():
-            if self._taken.findings.get(row[0]) != _digest([row]):
-                self._db.execute("INSERT OR IGNORE INTO main.reductions VALUES (?, ?)", *row)
+            self._db.execute("INSERT OR IGNORE INTO main.reductions VALUES (?, ?)", *row)
 
     def _add_events(self) -> None:
         """Adds events, numbered by their content, so that their order does not matter.
@@ -227,8 +162,7 @@ class _Addition:
         A fault after which the test was tried again replaces the same one of an earlier copy.
         """
         columns = "at, test, kind, backend, stage, signal, message, details"
-        query = f"SELECT {columns} FROM part.events WHERE id > ?"
-        for row in self._db.execute(query, self._taken.event).fetchall():
+        for row in self._db.execute(f"SELECT {columns} FROM part.events").fetchall():
             self._db.put_all("events", [(int(_digest([row])[:EVENT_DIGITS], 16), *row)])
         self._db.execute("""
             DELETE FROM main.events AS fault WHERE kind = 'fault' AND EXISTS (SELECT 1

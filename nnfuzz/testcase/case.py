@@ -7,7 +7,6 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -58,8 +57,7 @@ class CaseConfig:
     that get one; no graph does that shall have fewer than ROOMY nodes. large: share of the graphs
     that get a tensor of more than 65,536 elements (nnfuzz.generate.large). seed_models: ONNX files,
     one of which each graph starts from; seed_digest: of their contents (nnfuzz.testcase.seeds).
-    motif_files: with patterns that are planted (nnfuzz.operators.motif_file); motif_digest: of
-    their contents. dynamic: share of test cases whose model gets a symbolic dimension, where it
+    dynamic: share of test cases whose model gets a symbolic dimension, where it
     can. quantize: share of the others whose graph becomes its quantised twin (nnfuzz.quantize),
     where operators for that are among those to generate from; none with `edges`. rewrites: share of
     those in the direct form whose model is rewritten (nnfuzz.rewrite); None: none, or with `edges`
@@ -109,11 +107,8 @@ class CaseConfig:
     plugins: tuple[str, ...] = ()
     seed_models: tuple[str, ...] = ()
     seed_digest: str = ""
-    motif_files: tuple[str, ...] = ()
-    motif_digest: str = ""
     dtypes: Mapping[str, float | None] = field(default_factory=dict)
     sizes: Sizes = field(default_factory=Sizes)
-    FORMER_FIELDS: ClassVar[tuple[str, ...]] = ("emphasis",)
 
     @property
     def skeleton_share(self) -> float:

@@ -8,19 +8,18 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from nnfuzz.base.reading import Unreadable
 from nnfuzz.check.judgements import Judgements
 from nnfuzz.generate.catalog import NothingLeft
 from nnfuzz.ir.support_key import operators_in
 from nnfuzz.materialize.older import WHOLE
 from nnfuzz.materialize.opsets import opset_of, writer
-from nnfuzz.operators.mined import all_motifs, check_patterns, mined_motifs
+from nnfuzz.operators.motif import load_motifs
 from nnfuzz.testcase.bench import CaseBench
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.case_generator import CaseGenerator, Parts, Report, newest_signatures
 from nnfuzz.testcase.identity import Numbered, Probe, TestId
 from nnfuzz.testcase.invalid import produce_invalid
-from nnfuzz.testcase.seeds import SeedLibrary, digest
+from nnfuzz.testcase.seeds import SeedLibrary
 
 OLD = 0.1
 """Share of the tests whose models have an opset before WHOLE, where opsets are drawn."""
@@ -40,8 +39,7 @@ class Producer(CaseBench):
         """
         super().__init__(config)
         self.seed = seed
-        motifs = all_motifs(self.plugins)
-        self._motif_files: tuple[str, ...] = ()
+        motifs = load_motifs(self.plugins)
         library = SeedLibrary(self.registry)
         judgements = Judgements.kept_in(cache)
         self._parts = Parts(self.registry, motifs, self.exporters, library, judgements)
@@ -54,7 +52,6 @@ class Producer(CaseBench):
 
         Files that were read and answers that were learnt are kept. Raises: as the constructor does.
         """
-        self._read_motifs(config)
         self.judge_by(config)
         self._config = config
         self._generators: dict[str, CaseGenerator] = {}
@@ -76,22 +73,6 @@ class Producer(CaseBench):
             raise NothingLeft(f"{reasons} (nnfuzz ops lists the operators that exporters write)")
         self._wanted = (*config.operators, *config.focus)
         self._left_out = [f"exporter {name} is left out: {empty[name]}" for name in empty]
-
-    def _read_motifs(self, config: CaseConfig) -> None:
-        """Adds the motifs of the configuration's files.
-
-        Raises: Unreadable if they cannot be used, or have changed since the campaign began.
-        """
-        files = config.motif_files
-        if files == self._motif_files:
-            return
-        if digest(files) != config.motif_digest:
-            raise Unreadable("the motif files have changed since the campaign began")
-        check_patterns(files, self.registry.get)
-        known = {motif.name for motif in self._parts.motifs}
-        more = [motif for motif in mined_motifs(files) if motif.name not in known]
-        self._parts = replace(self._parts, motifs=[*self._parts.motifs, *more])
-        self._motif_files = files
 
     def _having_named(self, writers: tuple[str, ...]) -> tuple[str, ...]:
         """The writers, each as often as its opset has operators that were asked for by name, so

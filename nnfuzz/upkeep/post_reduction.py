@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import FindingRow
 from nnfuzz.store.evidence import Evidence
@@ -16,7 +15,6 @@ from nnfuzz.store.store import Store
 from nnfuzz.store.summary import SUMMARY, read_summary, with_findings, write_summary
 from nnfuzz.triage.signature import Failure
 from nnfuzz.upkeep.reducing import Reducer
-from nnfuzz.upkeep.rekeying import rekey
 
 SECONDS = 600.0
 """The time for one finding, when nothing else is waiting for the machine."""
@@ -33,12 +31,10 @@ def reduce_campaign(
     """Reduces the findings that are not reduced yet, failed attempts included; returns all
     findings.
 
-    Findings that an older nnfuzz has reduced are merged anew.
     workers: see Reducer.dispatch. budget: of one. Raises: ConfigError.
     """
     config = CampaignConfig.from_json(store.config())
     settings = replace(config.reducer, seconds=max(SECONDS, config.reducer.seconds), budget=budget)
-    rekey(store, config, BackendRegistry.discover(config.plugins), note)
     recorder = Recorder(store, config.known, _writes_nothing, lambda row: None)
     recorder.forget_failed_reductions()
     recorder.complete = True

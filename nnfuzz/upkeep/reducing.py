@@ -16,7 +16,6 @@ from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.findings.folder import REDUCED
 from nnfuzz.findings.reducer_job import ReduceFinding
 from nnfuzz.records.config import CampaignConfig
-from nnfuzz.records.lending import Reductions
 from nnfuzz.records.rows import FindingRow, ReductionRow
 from nnfuzz.sandbox.events import (
     Death,
@@ -71,16 +70,14 @@ class Reducer(Pool[JobWorker[Order], Order, Ended]):
         config: CampaignConfig,
         recorder: Recorder,
         note: Callable[[str], None],
-        shared: Reductions | None = None,
         slowest: float = 60.0,
     ) -> None:
-        """note: prints a line for the user. shared: the reductions of a cluster's other nodes.
-        slowest: the longest time limit of a backend, in seconds.
+        """note: prints a line for the user. slowest: the longest time limit of a backend, in
+        seconds.
         """
         super().__init__()
         self.config = config
         self.recorder = recorder
-        self._shared = shared
         self._still = RESTING_SECONDS + 2 * slowest
         self.spent = self.after_campaign = 0.0
         self._finished = 0
@@ -193,9 +190,6 @@ class Reducer(Pool[JobWorker[Order], Order, Ended]):
         waiting = [row for row in rows if recorder.settled(row)]
         clusters = recorder.clusters()
         turns = clusters.turns(waiting, {*recorder.reductions, *begun})
-        if self._shared:
-            may = self._shared.may_reduce
-            turns = [row for row in turns if may(row.signature, clusters.names[row.signature])]
         per_reduction = SUSPECTS_PER_REDUCTION if limited else SUSPECTS_AFTERWARDS
         suspects_turn = bool(self._turn % (1 + per_reduction))
         later = lambda row: (row.signature in recorder.suspects) != suspects_turn  # noqa: E731
@@ -236,8 +230,6 @@ class Reducer(Pool[JobWorker[Order], Order, Ended]):
             keys = tuple(sorted({*before.keys, *result.keys}))
             result = replace(result, refined=before.refined, keys=keys, explained=False)
         whole = self.recorder.reduced(result, row.test)
-        if self._shared:
-            self._shared.reduced(row.signature)
         if whole is None:
             return  # a test of a lower index has replaced the folder: it waits for reduction again
         if row.signature not in self.recorder.rows:

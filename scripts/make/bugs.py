@@ -1,7 +1,4 @@
-"""Writes docs/BUGS.md, the page of the bugs found, from their ledger docs/bugs.
-
-python -m scripts.make.bugs
-"""
+"""The page of the bugs found, made from their ledger docs/bugs (scripts/make/pages.py)."""
 
 from __future__ import annotations
 
@@ -23,8 +20,8 @@ HEAD = """\
 Distinct true bugs that nnfuzz has found, by system. A script needs only the system, onnx and NumPy
 (and onnxruntime for a model optimiser; nnfuzz, where one program runs several times). It exits
 with 1, or crashes, as long as the bug exists.
-`docs/bugs` is a [ledger](LEDGER.md), of which `.venv/bin/python -m scripts.make.bugs` makes this
-page. These commands run every script in a process of its own and list the bugs that remain:
+`docs/bugs` is a [ledger](LEDGER.md), of which this page is made. These commands run every script in
+a process of its own and list the bugs that remain:
 
     nnfuzz bugs check --ledger docs/bugs
     nnfuzz bugs check --ledger docs/bugs onnxruntime --release 1.20.1
@@ -175,11 +172,3 @@ def _links(name: str) -> str:
     return ", ".join(
         f"[{text}](bugs/{name}/{file})" for text, file in files if (place / file).is_file()
     )
-
-
-def main() -> None:
-    (DOCS / "BUGS.md").write_text(page(LEDGER.bugs()), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

@@ -6,7 +6,7 @@
     python -m scripts.recall campaigns --sample 20 --out recall
     python -m scripts.recall campaigns --default --tests 1000 --out recall
     python -m scripts.recall ingredients --models 2000      how often models have what entries need
-    python -m scripts.recall page                           docs/RECALL.md from what is recorded
+    python -m scripts.recall page                           the page of what is recorded
 
 Results are written beside the entries (benchmarks/real_bugs/*.jsonl); what is recorded is not run
 again. Releases are installed in environments of their own, over the network, once.
@@ -110,8 +110,8 @@ def ingredients(
 
 @app.command()
 def page() -> None:
-    """Write docs/RECALL.md."""
-    print(pages.written())
+    """Print the page of what is recorded."""
+    print(pages.text())
 
 
 def chosen(wanted: list[str] | None) -> list[Entry]:

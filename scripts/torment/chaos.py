@@ -13,9 +13,7 @@ or temporary file may be left. Exits with 1 otherwise.
 For a full disk the campaign lies on a small file system in memory, which takes root to mount. For a
 slow disk the writer stands still nine tenths of the time. The clock is Python's, changed by a
 module that every process of the campaign imports. --process NAME=PATTERN names further processes to
-kill by their command line. With --cluster 3 the campaign runs on three nodes of Ray on this machine
-(on_cluster.py); the nodes, their actors and the coordinator are killed as well, and the undisturbed
-campaign runs in one process.
+kill by their command line.
 
 With --planted, standstills are planted one after the other instead (planted/standstills.py); the
 campaign's message about each and its losses are printed.
@@ -29,9 +27,7 @@ import random
 import re
 import shutil
 import signal
-import sqlite3
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -43,10 +39,7 @@ from typing import Annotated
 
 import typer
 
-from nnfuzz.cli.cluster import Work
-from nnfuzz.findings.packed_folder import is_packed, unpacked_files
 from nnfuzz.library.campaign import refuse_finished
-from nnfuzz.parts.leases import Leases
 from nnfuzz.records.config import CampaignConfig, ConfigError
 from nnfuzz.sandbox.forkserver import MARK
 from nnfuzz.store.store import FILE, Store, StoreError
@@ -68,16 +61,6 @@ MOST_AGAIN, AGAIN_SECONDS = 6, 3.0
 """Most kills of processes that run one job, and the wait for the next such process in seconds."""
 STILL_SECONDS, FULL_SECONDS, SLOW_SECONDS = 3.0, 1.5, 2.0  # at most, of a fault that lasts
 JUMP_SECONDS = 10 * 365 * 86400.0
-RAYS_OWN = "Ray"
-OWN_OF_RAY = r"/site-packages/ray/|^ray::(IDLE|\w+Agent)\b|^ray-"
-"""Command lines of Ray's own processes, which outlive a campaign; actors do not."""
-RAYS = {
-    "node": r"/raylet --raylet_socket_name=\S+\.\d+ ",  # not of the head
-    "actor": r"^ray::NodeActor",
-    "coordinator": r"^ray::CoordinatorActor",
-    RAYS_OWN: OWN_OF_RAY,
-}
-"""Command lines of processes of a cluster; Ray's own are not killed one by one."""
 NAMED = 3  # how often each kind of other processes is killed, beside WEIGHTS
 BINARY = (".onnx", ".npz")
 PASSING = re.compile(
@@ -328,7 +311,6 @@ def _disturb(
 ) -> None:
     """Causes faults until the parent ends or there were enough; waits for its end."""
     weights = {**dict.fromkeys(scene.named, NAMED), **weights}
-    weights.pop(RAYS_OWN, None)
     while done.faults.total() < faults and scene.process.poll() is None:
         time.sleep(scene.rng.expovariate(1 / pause))
         kind = scene.rng.choices([*weights], [*weights.values()])[0]
@@ -353,15 +335,9 @@ def _await_end(scene: Scene, done: Torment) -> None:
 
 
 def _recorded(folder: Path) -> int:
-    """Number of tests of a campaign, or of those published by nodes of a cluster; -1 before the
-    first."""
+    """Number of tests of a campaign; -1 before it has begun."""
     with suppress(StoreError, OSError), Store.open(folder, write=False) as store:
         return store.tests.count()
-    leases = Work(folder).folder / "leases.sqlite"
-    with suppress(sqlite3.Error):
-        if leases.exists():
-            with Leases(leases) as opened:
-                return opened.kept
     return -1
 
 
@@ -369,9 +345,9 @@ def _is_there(folder: Path) -> bool:
     """Whether there is a campaign to resume. Files of one that was killed before it had begun are
     removed.
     """
-    if folder.exists() and not (folder / FILE).exists() and not Work(folder).folder.exists():
+    if folder.exists() and not (folder / FILE).exists():
         shutil.rmtree(folder)
-    return any(place.exists() and any(place.iterdir()) for place in (folder, Work(folder).folder))
+    return folder.exists()
 
 
 def _is_finished(folder: Path) -> bool:
@@ -389,23 +365,14 @@ def _begun(folder: Path) -> bool:
 
 
 def _survivors(token: str) -> dict[int, str]:
-    """Processes that remain of a campaign after time to end; stopped ones are continued first. Ends
-    a cluster.
-    """
+    """Processes that remain of a campaign after time to end; stopped ones are continued first."""
     for pid in family(token):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
     end = time.monotonic() + GONE_SECONDS
-    while (left := _but_ray(family(token, RAYS))) and time.monotonic() < end:
+    while (left := family(token)) and time.monotonic() < end:
         time.sleep(0.05)
-    for pid in family(token, RAYS).keys() - left.keys():
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
     return left
-
-
-def _but_ray(found: dict[int, str]) -> dict[int, str]:
-    return {pid: what for pid, what in found.items() if what not in ("node", RAYS_OWN)}
 
 
 def differences(calm: Path, tormented: Path) -> Iterator[str]:
@@ -445,14 +412,8 @@ def differences(calm: Path, tormented: Path) -> Iterator[str]:
 def _differing(one: Path, two: Path) -> list[str]:
     """The files in which two folders of a finding differ, apart from seconds and addresses in
     texts."""
-    with _readable(one) as first, _readable(two) as second:
-        files = (path for top in (first, second) for path in top.glob("*") if path.is_file())
-        names = {path.name for path in files}
-        return sorted(n for n in names if _content(first / n) != _content(second / n))
-
-
-def _readable(folder: Path) -> contextlib.AbstractContextManager[Path]:
-    return unpacked_files(folder) if is_packed(folder) else contextlib.nullcontext(folder)
+    names = {path.name for top in (one, two) for path in top.glob("*") if path.is_file()}
+    return sorted(n for n in names if _content(one / n) != _content(two / n))
 
 
 def _content(path: Path) -> bytes | str | None:
@@ -473,19 +434,6 @@ def fuzz(arguments: list[str]) -> Start:
     return start
 
 
-def on_cluster(arguments: list[str], nodes: int) -> Start:
-    """Starts `nnfuzz fuzz --ray` with some arguments on nodes of this machine."""
-    script = [sys.executable, "-m", "scripts.torment.on_cluster", "--nodes", str(nodes)]
-
-    def start(folder: Path, resume: bool, env: dict[str, str]) -> subprocess.Popen[bytes]:
-        rest = ["--resume"] if resume else arguments
-        command = [*script, "--", "--quiet", "--out", str(folder), *rest]
-        env = {**env, "RAY_TMPDIR": tempfile.gettempdir()}
-        return subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
-
-    return start
-
-
 def compared(
     start: Start,
     folder: Path,
@@ -494,13 +442,9 @@ def compared(
     pause: float = 1.0,
     named: Mapping[str, str] | None = None,
     weights: Mapping[str, int] = WEIGHTS,
-    calmly: Start | None = None,
 ) -> Torment:
-    """Runs an undisturbed campaign and a disturbed one; returns the faults with all trouble.
-
-    calmly: starts the undisturbed one; default: start.
-    """
-    calm = torment(calmly or start, folder / "calm", 0, seed)
+    """Runs an undisturbed campaign and a disturbed one; returns the faults with all trouble."""
+    calm = torment(start, folder / "calm", 0, seed)
     (folder / "disk").mkdir()
     with small_disk(folder / "disk") as disk:
         tormented = folder / "disk" / "tormented"
@@ -584,7 +528,6 @@ def main(
         list[str] | None,
         typer.Option(metavar="NAME=PATTERN", help="Another kind of process to be killed."),
     ] = None,
-    cluster: Annotated[int, typer.Option(min=0, help="Nodes of Ray's; 0 for none.")] = 0,
     keep: Annotated[Path | None, typer.Option(help="Folder for both campaigns.")] = None,
     planted_: Annotated[
         str | None, typer.Option("--planted", help="Standstills with this in their name, or ''.")
@@ -597,10 +540,8 @@ def main(
     with tempfile.TemporaryDirectory() as scratch:
         folder, begun = keep or Path(scratch), time.monotonic()
         folder.mkdir(parents=True, exist_ok=True)
-        arguments, named = [*arguments, "--seed", str(seed)], {**(RAYS if cluster else {}), **named}
-        alone = fuzz(arguments)
-        start = on_cluster(arguments, cluster) if cluster else alone
-        done = compared(start, folder, faults, seed, pause, named, calmly=alone)
+        start = fuzz([*arguments, "--seed", str(seed)])
+        done = compared(start, folder, faults, seed, pause, named)
     told = ", ".join(f"{count} {kind}" for kind, count in sorted(done.faults.items()))
     seconds = time.monotonic() - begun
     print(f"{done.faults.total()} faults ({told}), {done.sessions} sessions, {seconds:.0f} s")

@@ -4,16 +4,13 @@ exit code 2.
 
 from __future__ import annotations
 
-import io
 import json
-import lzma
 import os
 import resource
 import signal
 import sqlite3
 import subprocess
 import sys
-import tarfile
 import time
 
 import numpy as np
@@ -25,8 +22,6 @@ from nnfuzz.base import untrusted
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import read_model, read_npz
 from nnfuzz.cli.limits import allowance
-from nnfuzz.findings import packed_folder
-from nnfuzz.findings.packed_folder import PACKED, unpack_folder
 from tests.attacks import bombs, samples
 from tests.command import nnfuzz
 
@@ -136,32 +131,6 @@ def test_the_child_gets_the_signals_of_the_command(number):
 
 
 # -- archives, numbers, paths ---------------------------------------------------------------------
-
-
-def packed(folder, members):
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for name, size in members:
-            about = tarfile.TarInfo(name)
-            about.size = size
-            archive.addfile(about, io.BytesIO(bytes(size)))
-    folder.mkdir()
-    (folder / PACKED).write_bytes(lzma.compress(buffer.getvalue(), preset=1))
-
-
-@pytest.mark.parametrize(
-    ("members", "told"),
-    [([("finding.json", 3 << 20)], "unpacks to more"), ([(f"f{i}", 0) for i in range(60)], "60")],
-)
-def test_an_archive_is_refused_before_anything_of_it_is_written(
-    members, told, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(packed_folder, "MAX_ARRAY_BYTES", 1 << 20)
-    monkeypatch.setattr(packed_folder, "MAX_MEMBERS", 59)
-    packed(tmp_path / "f", members)
-    with pytest.raises(Unreadable, match=told.replace("60", "more than 59 members")):
-        unpack_folder(tmp_path / "f")
-    assert [path.name for path in (tmp_path / "f").iterdir()] == [PACKED]
 
 
 def test_arrays_of_an_archive_have_a_limit_in_number(tmp_path, monkeypatch):

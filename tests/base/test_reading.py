@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import ClassVar
 
 import pytest
 
@@ -49,15 +48,3 @@ def test_values_are_of_the_types_that_are_declared():
 def test_what_does_not_fit_is_told_with_its_place(value, told):
     with pytest.raises(Unreadable, match=told.replace("[", r"\[")):
         read(Point, value)
-
-
-@dataclass(frozen=True)
-class Shrunk:
-    name: str
-    FORMER_FIELDS: ClassVar[tuple[str, ...]] = ("size",)
-
-
-def test_values_of_former_fields_are_ignored():
-    assert read(list[Shrunk], [{"size": {"x": 1}, "name": "a"}]) == [Shrunk("a")]
-    with pytest.raises(Unreadable, match="should be a field of Shrunk"):
-        read(Shrunk, {"name": "a", "weight": 1})

@@ -31,14 +31,10 @@ sys.exit(0 if actual == EXPECTED else 1)
 '''
 
 
-def claim(condition):
-    return f"assert {condition}"
-
-
 def parts(tmp_path, text):
     script = tmp_path / "repro.py"
     script.write_text(text)
-    return parts_of(script, claim)
+    return parts_of(script)
 
 
 def test_the_end_of_a_written_script_becomes_assertions(tmp_path):

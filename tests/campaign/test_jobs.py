@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from nnfuzz.campaign.jobs import MOST_RETURNS, JobSource, OwnIndexes
+from nnfuzz.campaign.jobs import MOST_RETURNS, Indexes, JobSource
 from nnfuzz.feedback.probe import Prober
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.sandbox.events import Death, DeathKind, Reply
@@ -18,9 +18,7 @@ KEY = SupportKey("direct", "Relu", "(float32)->float32")
 def source(limit, done=(), probes=(), end=100):
     prober = Prober({"toy": ("O0",)}, [KEY], {})
     prober.ask(probes)
-    made = JobSource(
-        1, OwnIndexes(limit, set(done).__contains__), prober, produced=lambda *end: None
-    )
+    made = JobSource(1, Indexes(limit, set(done).__contains__), prober, produced=lambda *end: None)
     made.end = end
     return made
 
@@ -75,7 +73,7 @@ def test_an_exporter_that_dies_is_not_asked_again():
     ended = []
     prober = Prober({"toy": ("O0",)}, [KEY], {})
     jobs = JobSource(
-        1, OwnIndexes(1, set().__contains__), prober, produced=lambda *end: ended.append(end)
+        1, Indexes(1, set().__contains__), prober, produced=lambda *end: ended.append(end)
     )
     jobs.end = 1
     first = jobs.test()

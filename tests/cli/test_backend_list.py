@@ -9,10 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from nnfuzz.backend import registry
-from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.releases import known_release
-from nnfuzz.cli import completion
 from tests.cli.test_command_line import HOSTILE
 from tests.command import nnfuzz
 
@@ -89,8 +86,3 @@ def test_a_wrong_name_is_refused_with_a_suggestion():
 def test_releases_are_known_from_metadata(distribution, preload, release):
     backend = SimpleNamespace(distribution=distribution, preload=preload)
     assert known_release(backend) == (version(release) if release else "")
-
-
-def test_the_shell_completes_every_group():
-    assert completion.GROUPS == registry.GROUPS
-    assert {*completion.complete_backends("")} == {*BackendRegistry.discover().names()}

@@ -33,7 +33,6 @@ def test_a_setting_is_what_its_option_was():
         ("epock=3", "there is no setting 'epock'; did you mean 'epoch'?"),
         ("epoch", "epoch needs a value: --set epoch=..."),
         ("nodes=3", "nodes is an option: --nodes"),
-        ("guidance=yes", "guidance was removed: tests with it reached 1.04 times"),
         ("epoch=3", "16"),
         ("learn=perhaps", "valid boolean"),
     ],

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from nnfuzz.cli.vocabulary import (
     EXPORTERS,
     HEADINGS,
-    operators_page,
     rich_table,
     rows,
     support_share,
@@ -18,8 +15,6 @@ from nnfuzz.feedback.support import Support, SupportEntry
 from nnfuzz.feedback.support_cache import is_of
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.operators.registry import OpRegistry
-
-PAGE = Path(__file__).parents[2] / "docs" / "OPERATORS.md"
 
 
 def test_verdicts_count_signatures():
@@ -61,16 +56,6 @@ def test_rows_tell_what_exporters_write():
     found = {row.cells[0]: dict(zip(HEADINGS, row.cells)) for row in rows(specs, {})}
     assert [found["Attention"][name] for name in EXPORTERS] == ["no", "no"]
     assert all("of" in found["Tanh"][n] or found["Tanh"][n] == "yes" for n in EXPORTERS)
-
-
-def test_the_page_in_docs_lists_every_operator_as_it_is():
-    """If this fails: nnfuzz ops --page docs/OPERATORS.md."""
-    specs = OpRegistry.load().specs()
-    listed = [line.split(" | ") for line in PAGE.read_text().splitlines() if line[:3] == "| `"]
-    fresh = [line.split(" | ") for line in operators_page(rows(specs, {}), {}).splitlines()]
-    fresh = [cells for cells in fresh if cells[0][:3] == "| `"]
-    width = len(HEADINGS)
-    assert [cells[:width] for cells in listed] == [cells[:width] for cells in fresh]
 
 
 def test_a_terminal_has_few_columns_unless_all_are_asked_for():

@@ -17,9 +17,8 @@ from nnfuzz.generate.engines import MADE, engine
 from nnfuzz.generate.misses import KINDS
 from nnfuzz.generate.motif_turns import (
     CYCLE,
-    MINED,
+    EXACTS,
     MISSES,
-    WRITTEN,
     motif_turns,
     skeleton_turns,
     turns_of,
@@ -27,32 +26,30 @@ from nnfuzz.generate.motif_turns import (
 from nnfuzz.generate.motifs import EXACT, SPARE
 from nnfuzz.generate.moves import AROUND
 from nnfuzz.operators.draw import Draw
-from nnfuzz.operators.mined import all_motifs
-from nnfuzz.operators.motif import MISSED, pattern_name
+from nnfuzz.operators.motif import MISSED, load_motifs, pattern_name
 from nnfuzz.operators.registry import OpRegistry
 
 SPECS = OpRegistry.load().specs()
 CONFIG = admitted_by_schema(GenerateConfig(nodes=10), SPECS)
-EVERY = all_motifs()
+EVERY = load_motifs()
 MOTIFS = [motif for motif in EVERY if not motif.skeleton]
 CATALOG = Catalog(SPECS, CONFIG, MOTIFS)
 CATALOG_OF_ALL = Catalog(SPECS, CONFIG, EVERY)
-MINED_NAMES = {motif.name for motif in MOTIFS if motif.mined}
 
 
 def test_all_combinations_have_their_turn_within_a_cycle_of_them():
-    written = {motif.name for motif in MOTIFS} - MINED_NAMES
+    written = {motif.name for motif in MOTIFS}
     models = len(written) * len(KINDS) * CYCLE // len(MISSES) + CYCLE
     found = [turns[0] for index in range(models) if (turns := motif_turns(CATALOG, 7, index))]
     missed = {(turn.motif.name, turn.kind) for turn in found if turn.kind}
     assert missed == {(name, kind) for name in written for kind in KINDS}
-    assert {turn.motif.name for turn in found if not turn.kind} == written | MINED_NAMES
+    assert {turn.motif.name for turn in found if not turn.kind} == written
 
 
 def test_some_test_cases_have_no_turn_and_none_has_a_coverage_target_as_well():
     for index in range(4 * CYCLE):
         turns = motif_turns(CATALOG, 0, index)
-        assert bool(turns) == (index % CYCLE in (*MISSES, *WRITTEN, *MINED))
+        assert bool(turns) == (index % CYCLE in (*MISSES, *EXACTS))
         assert not turns or turn_number(index, BEGUN, TURNS) is None
         assert len(set(turns)) == len(turns)
 

@@ -6,7 +6,7 @@ import pytest
 
 from nnfuzz.library.campaign import Campaign, Request, refuse_finished
 from nnfuzz.records.config import CampaignConfig, ConfigError
-from nnfuzz.store.store import FILE, Store
+from nnfuzz.store.store import Store
 from tests.attacks import samples
 
 
@@ -28,13 +28,3 @@ def test_what_was_killed_between_its_last_test_and_its_summary_goes_on(tmp_path,
 def test_what_goes_on_has_a_folder():
     with pytest.raises(ConfigError, match="needs --out DIR"):
         Campaign.resume(Request(), lambda plugins: None)
-
-
-def test_a_guided_campaign_is_left_as_it_is(tmp_path):
-    folder = samples.campaign(tmp_path / "c")
-    with Store.open(folder) as store:
-        store.set_meta("config", {**store.config(), "guidance": True})
-    before = (folder / FILE).read_bytes()
-    with pytest.raises(ConfigError, match="guidance=yes, a setting that was removed"):
-        Campaign.resume(Request(out=folder), lambda plugins: None)
-    assert (folder / FILE).read_bytes() == before

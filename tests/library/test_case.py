@@ -79,7 +79,6 @@ def test_a_test_of_others_is_imported(model, tmp_path):
 def test_a_notebook_shows_the_graph(model):
     case = nnfuzz.TestCase.from_onnx(model)
     assert "3 operators, inputs data, unused, outputs probabilities" in repr(case)
-    assert "<svg" in case._repr_html_() and "Softmax" in case._repr_html_()
 
 
 @pytest.mark.parametrize("inputs", [[np.zeros(2)], np.zeros(2), {"data": [1.0]}])

@@ -80,32 +80,6 @@ def chain() -> nnfuzz.TestCase:
     return nnfuzz.TestCase.from_onnx(parser.parse_model(text), given)
 
 
-def test_the_statistical_mode_is_narrower_and_says_what_it_is(chain):
-    strict, nearer = nnfuzz.Oracle(), nnfuzz.Oracle(statistical=True)
-    sure, likely = strict(chain, chain.expected), nearer(chain, chain.expected)
-    ((name, array),) = chain.expected.items()
-    assert sure.ok and likely.ok and likely.statistical and not sure.statistical
-    assert likely.widths[name].median < sure.widths[name].median / 10
-    note = "; statistical: a correct compiler may be flagged"
-    assert str(likely).endswith(note) and "statistical" not in str(sure)
-    assert read(Verdict, as_json(likely)) == likely
-    wrong = {name: array * np.float32(1 + 1e-4)}
-    assert strict(chain, wrong).ok
-    flagged = nearer(chain, wrong)
-    assert not flagged.ok and all(line.endswith(note) for line in str(flagged).splitlines())
-
-
-def test_samples_and_seed_are_settings(chain):
-    (name,) = chain.expected
-    bounds = [
-        nnfuzz.Oracle(statistical=True, samples=2, seed=seed).envelope(chain)[name]
-        for seed in (1, 1, 2)
-    ]
-    assert (bounds[0].lo == bounds[1].lo).all() and (bounds[0].lo != bounds[2].lo).any()
-    with pytest.raises(ValueError, match="1 or more"):
-        nnfuzz.Oracle(statistical=True, samples=0)
-
-
 @pytest.mark.parametrize(
     ("given", "told"),
     [

@@ -12,20 +12,19 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from test_epochs import PARTS, campaign
+from test_epochs import campaign
 
 from nnfuzz.base.untrusted import read_json
 from nnfuzz.library.campaign import Campaign, Request
 from nnfuzz.parts.merging import REPLACED, finish_replacement, merge
 from nnfuzz.records.config import ConfigError
-from nnfuzz.store.schema import OLDEST, SUSPECTS
+from nnfuzz.store.schema import SUSPECTS
 from nnfuzz.store.store import FILE, Store
-from tests.parts.conftest import TESTS
-from tests.store.conftest import make_older
+from tests.parts.conftest import PARTS, TESTS, UNLEARNT
 
 
 def merged(out, *sources):
-    merge(sources, out, print).close()
+    merge([*map(Path, sources)], out, print).close()
     return content(out)
 
 
@@ -44,7 +43,7 @@ def content(folder):
 
 
 def test_the_whole_is_what_one_process_makes(parts, tmp_path):
-    one, _ = campaign(tmp_path / "one", tests=TESTS)
+    one, _ = campaign(tmp_path / "one", tests=TESTS, **UNLEARNT)
     merged(tmp_path / "c", *parts)
     with sqlite3.connect(tmp_path / "c" / FILE) as db:
         assert dict(db.execute("SELECT idx, digest FROM tests")) == {t[0]: t[2] for t in one[0]}
@@ -64,13 +63,6 @@ def test_order_and_repetition_do_not_matter(parts, tmp_path):
     assert merged(tmp_path / "again", tmp_path / "whole", second) == whole
     merged(tmp_path / "half", second, third)
     assert merged(tmp_path / "half", first) == whole  # into what is there
-
-
-def test_parts_of_older_versions_are_merged_as_those_of_this_one(parts, tmp_path):
-    older = [shutil.copytree(part, tmp_path / part.name) for part in parts[:2]]
-    for number, part in enumerate(older):
-        make_older(part, OLDEST + number)
-    assert merged(tmp_path / "c", *older, parts[2]) == merged(tmp_path / "whole", *parts)
 
 
 def test_a_finding_that_is_replaced_leaves_no_folder(parts, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 
 from nnfuzz.backend.registry import BackendSpec
 from nnfuzz.base.writing import as_json
-from nnfuzz.records.config import CampaignConfig, ConfigError, refuse_guided
+from nnfuzz.records.config import CampaignConfig, ConfigError
 from nnfuzz.testcase.case import CaseConfig
 
 TOY = BackendSpec("toy", {"timeout": "3"}, ("/some/file.py",))
@@ -25,17 +25,6 @@ def test_json_round_trip():
 def test_another_schema_is_refused():
     with pytest.raises(ConfigError, match="another version of nnfuzz"):
         CampaignConfig.from_json({**as_json(config()), "schema": 99})
-
-
-def test_a_campaign_with_removed_settings_is_read_and_goes_on_unless_they_decided_tests():
-    written = as_json(config())
-    emphasis = {"operators": {"Abs": 2.5}, "planted": 1.2, "kept": []}
-    older = {**written, "guidance": False, "case": {**as_json(config().case), "emphasis": emphasis}}
-    assert CampaignConfig.from_json(older) == config()
-    refuse_guided(older)
-    assert CampaignConfig.from_json({**older, "guidance": True}) == config()
-    with pytest.raises(ConfigError, match=r"begun with guidance=yes.* start a new one in another"):
-        refuse_guided({**older, "guidance": True})
 
 
 @pytest.mark.parametrize(

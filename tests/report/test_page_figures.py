@@ -5,8 +5,6 @@ from nnfuzz.ir.features import features
 from nnfuzz.report.page_figures import (
     MAX_POINTS,
     NO_TEST,
-    PASSES,
-    PATTERNS,
     TESTS,
     CampaignFigures,
     DiversityGrowth,
@@ -25,27 +23,16 @@ def test_figures_count_tests_by_their_worst_level():
     assert figures.occurrences["Add"] == 3 and figures.operators()[0] == "Add"
     assert figures.timeline["ok"][-1] == 4 and sum(figures.timeline["mismatch"]) == 1
     assert figures.timeline[NO_TEST][0] == 1
-    assert [g.points()[-1] for g in figures.curves.values()] == [(3, 4)] * 3 + [(0, 0)] * 2
+    assert [g.points()[-1] for g in figures.curves.values()] == [(3, 4)] * 3
 
 
 def test_figures_widen_as_a_campaign_goes_on():
     figures = CampaignFigures(60.0)
     for second in range(300):
         figures.widen(float(second))
-        figures.add(
-            TestLine(float(second), "run", {"b": {"O0": Brief("ok")}}, None, {"b": ("fuse",)})
-        )
+        figures.add(TestLine(float(second), "run", {"b": {"O0": Brief("ok")}}))
     assert figures.width == 8.0 and figures.timeline[TESTS][:3] == [8, 8, 8]
     assert sum(figures.timeline["ok"]) == figures.tests == 300 and len(figures.timeline["ok"]) == 60
-    assert figures.curves[PASSES].points()[-1] == (300, 1)
-
-
-def test_passes_are_counted_without_the_operators_that_they_changed():
-    figures = CampaignFigures(60.0)
-    for fired in ("fuse(Add+Mul)", "fuse(Add+Relu)", "fold"):
-        figures.add(TestLine(0.0, "run", {"b": {"O0": Brief("ok")}}, None, {"b": (fired,)}))
-    assert figures.curves[PASSES].points()[-1] == (3, 2)
-    assert figures.curves[PATTERNS].points()[-1] == (3, 3)
 
 
 def test_growth_is_thinned_and_ends_at_the_last_test():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -12,7 +11,6 @@ from nnfuzz.backends.onnxruntime import OnnxRuntime
 from onnx import numpy_helper, parser
 
 from nnfuzz.backend.interface import read_interface
-from nnfuzz.cli.commands.rewrite import rules_text
 from nnfuzz.rewrite.catalogue import FEATURES, FORMS, OF_FILES, RULES, named, needs
 from nnfuzz.rewrite.rewriting import Step, draw_rewriting, in_a_form, rewritten
 from nnfuzz.testcase.case import CaseConfig, TestCase
@@ -190,11 +188,6 @@ def reads_negated(model: bytes) -> str:
         and first.op_type == "Neg"
         and first.output[0].startswith("Neg_")
     )
-
-
-def test_the_page_has_the_rules_as_they_are():
-    page = (Path(__file__).parents[2] / "docs" / "REWRITE_RULES.md").read_text()
-    assert page.endswith(rules_text() + "\n"), "nnfuzz rewrite --list prints the end of the page"
 
 
 def test_what_a_compiler_does_not_take_is_not_brought_in():

@@ -179,7 +179,6 @@ def test_what_a_comment_asks_for_is_run_and_of_a_stranger_nothing(job, ran, tmp_
     [
         ("verify", ["verify", "zoo", "-b", "tvm"]),
         ("", ["verify", "zoo", "-b", "tvm"]),
-        ("watch", ["watch", "nnfuzz.toml", "--once", "--quiet"]),
         ("nightly", ["fuzz", "-b", "tvm", "--out"]),
     ],
 )

@@ -10,7 +10,6 @@ from nnfuzz.records.rows import (
     Record,
     TestRow,
 )
-from nnfuzz.store.rescue import damage, rescue
 from nnfuzz.store.store import FILE, Store, StoreError
 
 
@@ -27,9 +26,6 @@ def test_a_schema_that_is_no_text_is_refused(store, tmp_path):
     file.write_bytes(file.read_bytes().replace(b"CREATE TABLE", b"CR\xb6ATE TABLE"))
     with pytest.raises(StoreError, match="not the file of a campaign"):
         Store.open(tmp_path / "campaign", write=False)
-    assert damage(file)
-    with pytest.raises(StoreError, match="not even the settings"):
-        rescue(file, tmp_path / "rescued")
 
 
 @pytest.mark.parametrize("content", [b"", b"no database at all, but long enough" * 50])

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.base.writing import as_json
-from nnfuzz.cli import completion
 from nnfuzz.cli.declared import AMOUNT, OTHERS, SUPPORT, TESTED
 from nnfuzz.cli.errors import FINDINGS, OK, tell, writing
 from nnfuzz.cli.options import Exporter, Fresh, Opset, Plugins
@@ -25,7 +24,6 @@ def backends(
             metavar="[NAME[,KEY=VALUE]]...",
             help="Show these with what their options mean [default: list all].",
             show_default=False,
-            autocompletion=completion.complete_backends,
         ),
     ] = None,
     probe: Annotated[
@@ -34,7 +32,6 @@ def backends(
             "Run single-operator models of every signature at every level, and remember "
             "what is not supported.",
             "NAME[,KEY=VALUE]",
-            autocompletion=completion.complete_backends,
         ),
     ] = None,
     exporter: Exporter = None,

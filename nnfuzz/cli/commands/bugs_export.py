@@ -11,10 +11,11 @@ from nnfuzz.cli.ci import write_whole
 from nnfuzz.cli.commands.bugs import LEDGER, LedgerFolder
 from nnfuzz.cli.commands.bugs_check import bugs
 from nnfuzz.cli.declared import OTHERS
-from nnfuzz.cli.errors import FINDINGS, OK, tell, writing
+from nnfuzz.cli.errors import FINDINGS, OK, UsageError, tell, writing
 from nnfuzz.cli.shell import Grouped
 
 __all__ = ["bugs", "export"]
+PYTEST, NODE_TEST = "pytest", "onnx-node-test"
 
 
 @bugs.command(cls=Grouped)
@@ -29,12 +30,11 @@ def export(
     style: Annotated[
         str,
         OTHERS.option(
-            "Whose tests they look like: onnxruntime, openvino, tvm, torch, pytest; onnx-node-test "
-            "for folders with a model and its data; optester for ONNX Runtime's tests in C++.",
+            "pytest, or onnx-node-test for folders with a model and its data.",
             "STYLE",
             "--as",
         ),
-    ] = "pytest",
+    ] = PYTEST,
     xfail: Annotated[
         bool,
         OTHERS.flag("Mark the tests as expected to fail, for a suite that is green.", "--xfail"),
@@ -44,30 +44,27 @@ def export(
     """Write bugs as tests that fail with the bug, and pass without it.
 
     \b
-    nnfuzz bugs export onnxruntime/mismatch-reducesum-2f0367 --as onnxruntime --out tests
-    nnfuzz bugs export tvm --as tvm --xfail --out tests/python/relax
+    nnfuzz bugs export onnxruntime/mismatch-reducesum-2f0367 --out tests
+    nnfuzz bugs export tvm --xfail --out tests/python/relax
 
-    A file holds model, inputs and the program that runs them, as the suite's tests look; a comment
-    says where it belongs. A bug without a script of nnfuzz's form is skipped with a message; exit
-    code 1 if nothing was written.
+    A file holds model, inputs and the program that runs them. A bug without a script of nnfuzz's
+    form is skipped with a message; exit code 1 if nothing was written.
     """
     from nnfuzz.bugs.bug import BugError
-    from nnfuzz.bugs.exporting import NODE_TEST, OP_TEST, exported_cpp, exported_test, style_named
+    from nnfuzz.bugs.exporting import exported_test
     from nnfuzz.bugs.ledger import Ledger
     from nnfuzz.bugs.scripts import node_test
 
+    if style not in (PYTEST, NODE_TEST):
+        raise UsageError(f"there is no style {style!r}: {PYTEST}, {NODE_TEST}")
     book, written = Ledger.opened(ledger), 0
-    names = book.chosen(chosen)
-    wanted = style_named(style) if style not in (NODE_TEST, OP_TEST) else None
-    for name in names:
+    for name in book.chosen(chosen):
         try:
             if style == NODE_TEST:
                 with writing(out):
                     place = node_test(book.script(name), out)
             else:
-                file, text = (
-                    exported_test(book, name, wanted, xfail) if wanted else exported_cpp(book, name)
-                )
+                file, text = exported_test(book, name, xfail)
                 place = out / file
                 write_whole(place, text.encode())
         except BugError as error:
@@ -75,6 +72,4 @@ def export(
             continue
         written += 1
         typer.echo(place)
-    if written and style == OP_TEST:
-        tell("the tests in C++ are not compiled here")
     raise typer.Exit(OK if written else FINDINGS)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.backend.issue_form import PLAIN
-from nnfuzz.cli import completion
 from nnfuzz.cli.declared import REPORTED
 from nnfuzz.cli.errors import OK, UsageError, tell
 from nnfuzz.cli.limits import computing
@@ -41,7 +40,6 @@ def file(
         REPORTED.option(
             "Use the tracker of this backend [default: of the finding's].",
             "BACKEND",
-            autocompletion=completion.complete_backends,
         ),
     ] = "",
     original: Original = False,

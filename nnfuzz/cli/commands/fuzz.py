@@ -35,8 +35,7 @@ def fuzz(context: typer.Context, options: FuzzOptions) -> None:
     nnfuzz fuzz -b onnxruntime --dtypes float32,int64         nothing but these dtypes
     nnfuzz fuzz -b mine --plugin my_backend.py
     nnfuzz fuzz -b openvino --invalid --tests 1000            models that must be refused
-    nnfuzz fuzz -b tvm --seed 7 --tests 10000 --shard 2/8 --share /nfs/tvm --out part2
-    nnfuzz fuzz -b tvm --time 8h --share s3://bucket/tvm --ray    on a cluster
+    nnfuzz fuzz -b tvm --seed 7 --tests 10000 --shard 2/8 --out part2    then nnfuzz merge
     nnfuzz fuzz -b onnxruntime@1.20.1 -b onnxruntime --regressions   regressions since 1.20.1
     nnfuzz fuzz -b onnxruntime --pr --focus Conv,Gemm --baseline nightly/summary.json
 
@@ -51,17 +50,13 @@ def fuzz(context: typer.Context, options: FuzzOptions) -> None:
     if options.pr and options.time is None and options.tests is None:
         options = replace(options, time=PR_TIME)
     request = _request(_without_defaults(options, context) if options.resume else options)
-    if options.ray is None:
-        result, config = _fuzz(request, options)
-    else:
-        result, config = _fuzz_on_ray(request, options, options.ray)
+    result, config = _fuzz(request, options)
     report_campaign(result, config, options.junit, options.summary_md)
     raise typer.Exit(exit_code(result.summary))
 
 
 def _check(options: FuzzOptions) -> None:
     """Raises: UsageError for options that exclude each other."""
-    alone = not (options.resume or options.ray is not None)
     if options.pr and not (options.baseline or options.focus):
         raise UsageError("--pr needs --baseline CAMPAIGN, --focus NAMES, or both: what is new?")
     if options.focus and (options.seed_models or options.resume):
@@ -69,10 +64,6 @@ def _check(options: FuzzOptions) -> None:
         raise UsageError(f"--focus makes seed models for a new campaign: leave out {other}")
     if options.shard and options.seed is None and not options.resume:
         raise UsageError("--shard needs --seed N, the same for all parts: they share the indexes")
-    if options.share and not options.shard and alone:
-        raise UsageError("--share is for the parts of a campaign: add --shard 1/2, or --ray")
-    if options.shard and options.ray is not None:
-        raise UsageError("--ray divides the campaign itself: leave out --shard")
 
 
 def _without_defaults(options: FuzzOptions, context: typer.Context) -> FuzzOptions:
@@ -124,28 +115,6 @@ def _fuzz(request: Request, options: FuzzOptions) -> tuple[CampaignResult, Campa
     return result, config
 
 
-def _fuzz_on_ray(
-    request: Request, options: FuzzOptions, address: str
-) -> tuple[CampaignResult, CampaignConfig]:
-    """Runs a campaign on a cluster, merges its parts and prints the summary."""
-    from nnfuzz.cli.cluster import Work, fuzz_on_cluster
-    from nnfuzz.cli.summary import print_summary
-    from nnfuzz.library.campaign import config_to_go_on, new_config
-    from nnfuzz.library.folders import default_folder
-
-    if options.resume:
-        work = Work.of(request.out)
-        config, registry = config_to_go_on(work.config(), request, _allow(request))
-    else:
-        config, registry = new_config(request)
-        work = Work.of(request.out or default_folder(config.backends))
-    result, config = fuzz_on_cluster(
-        config, registry, work, options.resume, options.quiet, address, request.settings
-    )
-    print_summary(result, config)
-    return result, config
-
-
 def exit_code(summary: Summary) -> int:
     """3 for faults of nnfuzz without any finding; 2 if there was something to test, and no test."""
     if summary.findings:
@@ -156,18 +125,14 @@ def exit_code(summary: Summary) -> int:
 
 
 def _empty(summary: Summary) -> str:
-    """Which part of a campaign is empty: it has no index, or other parts have run all tests."""
+    """Which part of a campaign has no index; "" if it has one."""
     from nnfuzz.base.shard import Shard
 
     config = summary.config
     shard, tests = str(config.get("shard", "")), config.get("tests_limit")
     if not shard or not isinstance(tests, int):
         return ""
-    if config.get("share"):
-        empty = not summary.tests and not summary.not_run and not summary.faults
-    else:
-        empty = not Shard.parse(shard).of(tests)
-    return f"part {shard} of --tests {tests}" if empty else ""
+    return "" if Shard.parse(shard).of(tests) else f"part {shard} of --tests {tests}"
 
 
 def nothing_ran(summary: Summary, interrupted: bool) -> str:

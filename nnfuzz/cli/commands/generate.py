@@ -21,7 +21,6 @@ from nnfuzz.cli.options import (
     Exclude,
     ExcludeDtypes,
     Exporter,
-    MotifFiles,
     Motifs,
     Nodes,
     Operators,
@@ -87,7 +86,6 @@ class GenerateOptions:
     sizes: Annotated[Sizes, Recorded()] = None
     engine: Annotated[Engine, Recorded()] = None
     seed_models: Annotated[SeedModels, Recorded()] = None
-    motif_files: Annotated[MotifFiles, Recorded()] = None
     exporter: Annotated[Exporter, Recorded()] = None
     opset: Opset = None
     plugin: Plugins = None

@@ -12,12 +12,8 @@ from nnfuzz.cli.errors import FINDINGS, OK, tell
 
 def merge(
     parts: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="PART...",
-            help="Folders of campaigns, or folders and addresses of --share or nnfuzz publish.",
-            show_default=False,
-        ),
+        list[Path],
+        typer.Argument(metavar="PART...", help="Folders of campaigns.", show_default=False),
     ],
     out: Annotated[
         Path,
@@ -32,7 +28,6 @@ def merge(
     \b
     nnfuzz merge part1 part2 part3 --out whole
     nnfuzz merge part3 --out whole                        part3 has gone on meanwhile
-    nnfuzz merge s3://bucket/tvm --out whole              everything published there
 
     Parts are campaigns of one seed with equal settings, made with nnfuzz fuzz --shard. Neither
     their order nor how often one is given matters. The result is a campaign for every command but

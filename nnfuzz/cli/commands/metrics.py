@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.cli import completion
 from nnfuzz.cli.declared import MODELS, OTHERS
 from nnfuzz.cli.errors import OK, tell, writing
 from nnfuzz.cli.options import Backends, Plugins
@@ -38,7 +37,6 @@ def metrics(
         MODELS.option(
             "Count these operators alone [default: all, against those that ONNX has].",
             "A,B",
-            autocompletion=completion.complete_operators,
         ),
     ] = None,
     json: Annotated[

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.cli import completion
 from nnfuzz.cli.declared import OTHERS, TESTED
 from nnfuzz.cli.errors import tell, writing
 from nnfuzz.cli.operators import load_operators, terminal
@@ -37,7 +36,6 @@ def table(
             "NAME[@RELEASE]",
             "--backend",
             "-b",
-            autocompletion=completion.complete_backends,
         ),
     ] = None,
     whole: Annotated[

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.cli import completion
 from nnfuzz.cli.commands.ops import ops
 from nnfuzz.cli.declared import AMOUNT, MODELS, OTHERS, TESTED
 from nnfuzz.cli.errors import FINDINGS, OK, UsageError, writing
@@ -30,9 +29,7 @@ __all__ = ["check", "ops"]
 def check(
     operators: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="Names of operators [default: all].", autocompletion=completion.complete_operator
-        ),
+        typer.Argument(help="Names of operators [default: all]."),
     ] = None,
     instances: Annotated[
         int,
@@ -55,7 +52,6 @@ def check(
             "NAME[,KEY=VALUE]",
             "--backend",
             "-b",
-            autocompletion=completion.complete_backends,
         ),
     ] = None,
     implementations: Annotated[

@@ -1,4 +1,4 @@
-"""`nnfuzz serve`: the page of a campaign that lives while it runs, or of a ledger of bugs."""
+"""`nnfuzz serve`: the page of a campaign that lives while it runs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ def serve(
     campaign: Annotated[
         str,
         typer.Argument(
-            metavar="CAMPAIGN|LEDGER|URL",
-            help="Folder of a campaign or of a ledger of bugs, or a folder or address where nnfuzz "
-            "publish has written.",
+            metavar="CAMPAIGN",
+            help="Folder of a campaign.",
             show_default=False,
         ),
     ],
@@ -43,8 +42,6 @@ def serve(
     \b
     nnfuzz serve campaign                      on this machine alone
     nnfuzz serve campaign --host 0.0.0.0       for others, with a token
-    nnfuzz serve s3://bucket/tvm               the published segments of a campaign's parts
-    nnfuzz serve bugs                          the dashboard of a ledger
 
     The campaign is read and never written, and may be over as well; one that
     has not begun is waited for. docs/SERVE.md has the details. Ends

@@ -65,13 +65,9 @@ def show(
 
 def read_graph(path: Path) -> GraphView:
     """The graph from a folder, a model or JSON. Raises: UsageError."""
-    from nnfuzz.findings.packed_folder import is_packed, unpacked_files
     from nnfuzz.ir.view import GraphView
     from nnfuzz.library.onnx_graph import model_graph
 
-    if is_packed(path):
-        with unpacked_files(path) as files:
-            return read_graph(files)
     file = next((path / name for name in FILES if (path / name).is_file()), path)
     if not file.is_file():
         reason = f"there is no {' or '.join(FILES)} in it" if path.is_dir() else "no such file"

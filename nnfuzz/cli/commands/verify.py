@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.cli import completion
 from nnfuzz.cli.ci import JUnit, SummaryMd, shard, write_reports, write_whole
 from nnfuzz.cli.declared import AMOUNT, OTHERS, REPORTED, TESTED
 from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, tell, writing
@@ -40,7 +39,6 @@ def verify(
             "--backend",
             "-b",
             show_default=False,
-            autocompletion=completion.complete_backends,
         ),
     ],
     level: Levels = None,

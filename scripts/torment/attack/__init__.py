@@ -90,10 +90,7 @@ def limited(seconds: float) -> Iterator[None]:
 
 def surfaces() -> dict[str, Surface]:
     """The surfaces by name, in the order in which they run."""
-    from scripts.torment.attack import folders, frames, mining, programs, workers
+    from scripts.torment.attack import folders, frames, programs, workers
 
-    found = (
-        *(*frames.SURFACES, *workers.SURFACES, *folders.SURFACES, *programs.SURFACES),
-        *mining.SURFACES,
-    )
+    found = (*(*frames.SURFACES, *workers.SURFACES, *folders.SURFACES, *programs.SURFACES),)
     return {surface.name: surface for surface in found}

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nnfuzz.sandbox.confinement import confine
 from scripts.torment.attack import SECONDS, Attack, one
+from scripts.torment.attack.confinement import confine
 
 INSIDE = 1 / 2  # of the time limit: then the process itself says where an attack hangs, if it can
 MEMORY_BYTES = 4 << 30

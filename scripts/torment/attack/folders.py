@@ -115,8 +115,6 @@ def use_campaign(folder: Path, rng: random.Random) -> str:
     with contextlib.suppress(Unreadable), Store.open(folder) as store:
         CampaignConfig.from_json(store.config())
         Recorder(store, (), lambda *_: None, lambda row: None).findings()
-    if problem := judged("doctor", folder, "--repair"):
-        return problem
     with contextlib.suppress(Unreadable), merge([folder], folder / "whole", lambda note: None):
         pass
     return ""

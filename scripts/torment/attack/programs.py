@@ -83,7 +83,7 @@ def _become(folder: Path, arguments: list[str], out: int, err: int, cpu_seconds:
 def judged(folder: Path, *arguments: object) -> str:
     """What is wrong with the result and the files of a program; "" if nothing is."""
     code, out, err = program(folder, *arguments)
-    found = (1,) if arguments[0] in ("merge", "doctor") else ()  # findings, damage
+    found = (1,) if arguments[0] == "merge" else ()  # findings
     if problem := wrong_end(arguments, code, err, (0, 2, *found)):
         return problem
     body = out.partition("\n")[2] if arguments[0] == "file" else ""  # behind the title, plain text
@@ -179,8 +179,7 @@ def use_texts(folder: Path, rng: random.Random) -> str:
     finding = folder / "findings" / "one"
     ways = (
         *(("show", finding), ("file", finding), ("report", folder), ("metrics", folder)),
-        *(("doctor", folder), ("merge", folder, "--out", folder / "whole")),
-        ("publish", folder, folder / "published"),
+        ("merge", folder, "--out", folder / "whole"),
     )
     return judged(folder, *rng.choice(ways))
 

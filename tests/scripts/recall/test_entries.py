@@ -6,8 +6,7 @@ import onnx
 import pytest
 from packaging.version import Version
 
-from scripts.recall import page
-from scripts.recall.entries import FOLDER, Entry, entries
+from scripts.recall.entries import Entry, entries
 from scripts.recall.reach import Reach, given, reached
 
 
@@ -40,9 +39,3 @@ def test_a_file_that_is_no_entry_is_named(tmp_path) -> None:
 def test_a_plain_model_is_in_the_vocabulary_and_nan_is_an_edge() -> None:
     found = {e.name: reached(e).reach for e in entries(["tvm/topk-indices", "tvm/relu-nan"])}
     assert found == {"tvm/topk-indices": Reach.WHOLE, "tvm/relu-nan": Reach.EDGES}
-
-
-def test_the_page_is_what_is_recorded(tmp_path, monkeypatch) -> None:
-    """If this fails: python -m scripts.recall page."""
-    monkeypatch.setattr(page, "PAGE", tmp_path / "RECALL.md")
-    assert page.written().read_text() == (FOLDER.parents[1] / "docs" / "RECALL.md").read_text()

@@ -11,10 +11,10 @@ from contextlib import nullcontext
 
 import pytest
 
-from nnfuzz.sandbox.confinement import confines
 from scripts.torment import attack as attacks
 from scripts.torment.attack import Surface, Tally, one, run, surfaces
 from scripts.torment.attack.confined import confined
+from scripts.torment.attack.confinement import confines
 
 
 @pytest.mark.parametrize(("name", "count"), [("frames", 400), ("pages", 50), ("workers", 5)])
