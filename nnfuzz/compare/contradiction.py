@@ -3,7 +3,9 @@
 It does so at an element that the verdict calls wrong if its result leaves the envelope there too,
 and the target's result agrees with it: bit for bit in a discrete dtype, for floats within an
 interval as wide as the envelope's, around the result of onnx.reference. A fault that a compiler and
-onnx.reference share without agreeing so closely is still the compiler's.
+onnx.reference share without agreeing so closely is still the compiler's. Where all inputs are
+finite, so is an envelope, and NaN or an infinity of onnx.reference says that it overflowed on its
+way in the dtype of the graph: this contradicts nothing.
 """
 
 from __future__ import annotations
@@ -29,18 +31,19 @@ def without_contradicted(
     outputs: Mapping[Target, Arrays],
     arbiter: Target,
     reference: Arrays,
+    finite: bool = True,
 ) -> Verdict:
     """The verdict without the wrong elements at which onnx.reference contradicts it, which are its
     `contradictions`.
 
     outputs: of the targets. arbiter: that of onnx.reference, which is not judged itself.
-    reference: its outputs, as far as they are to be trusted.
+    reference: its outputs, as far as they are to be trusted. finite: whether all inputs are.
     """
     mismatches = {**verdict.mismatches, arbiter: ()}
     contradictions: dict[Target, tuple[Contradiction, ...]] = {}
     for target in outputs.keys() - {arbiter}:
         parts = [
-            _split(wrong, envelopes[wrong.output], outputs[target], reference)
+            _split(wrong, envelopes[wrong.output], outputs[target], reference, finite)
             for wrong in verdict.mismatches.get(target, ())
         ]
         mismatches[target] = tuple(wrong for wrong, _ in parts if wrong)
@@ -50,7 +53,7 @@ def without_contradicted(
 
 
 def _split(
-    wrong: Mismatch, expected: Envelope, outputs: Arrays, reference: Arrays
+    wrong: Mismatch, expected: Envelope, outputs: Arrays, reference: Arrays, finite: bool
 ) -> tuple[Mismatch | None, Contradiction | None]:
     """The part of a mismatch that onnx.reference does not contradict, and the part that it does."""
     actual, theirs = outputs.get(wrong.output), reference.get(wrong.output)
@@ -63,6 +66,8 @@ def _split(
         whole = Contradiction(wrong.output, *types)
         return (None, whole) if close(theirs, actual) else (wrong, None)
     both = outside(expected, actual) & outside(expected, theirs) & _near(expected, actual, theirs)
+    if finite and expected.dtype.is_float:
+        both &= np.isfinite(plain(theirs))
     if not both.any():
         return wrong, None
     rest = mismatch(wrong.output, replace(expected, any=expected.any | both), actual)

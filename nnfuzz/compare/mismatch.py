@@ -239,6 +239,11 @@ class Verdict:
         return {target: dispute for dispute in listed for target in dispute.suspects}
 
     @property
+    def differences(self) -> list[str]:
+        """The contradictions of all targets, each once."""
+        return list(dict.fromkeys(str(c) for own in self.contradictions.values() for c in own))
+
+    @property
     def compared(self) -> bool:
         """Whether any element of any output was compared."""
         return not self.comparable or any(self.comparable.values())

@@ -198,7 +198,7 @@ class Procedure:
             self._seconds += seconds
             if isinstance(again, Verdict) and again.contradictions:
                 verdict = again
-        for text in dict.fromkeys(str(c) for own in verdict.contradictions.values() for c in own):
+        for text in verdict.differences:
             self._fault("compare", text)
         return verdict
 

@@ -148,8 +148,7 @@ def _message(outcome: Outcome) -> str:
 
 
 def _notes(result: engine.Result) -> Iterable[str]:
-    contradictions = result.verdict.contradictions if result.verdict else {}
-    shown = {str(own) for listed in contradictions.values() for own in listed}
+    shown = result.verdict.differences if result.verdict else ()
     for event in result.events:
         if event.kind in ("fault", "undefined") and event.message not in shown:
             yield f"note: {event.message}"

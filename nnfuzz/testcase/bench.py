@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from nnfuzz.backend.agreement import strange
 from nnfuzz.backend.deviation import Habits
 from nnfuzz.backend.registry import import_plugin
 from nnfuzz.backend.target import DIRECT, Target, base_form
@@ -152,7 +153,9 @@ class CaseBench:
         if (arbiter := next(filter(_is_arbiter, outputs), None)) and not self.criterion:
             given = outputs[arbiter].items()
             theirs = {name: a for name, a in given if self._trusts(graph, name, case.opset)}
-            plain = without_contradicted(plain, bounds.envelopes, outputs, arbiter, theirs)
+            plain = without_contradicted(
+                plain, bounds.envelopes, outputs, arbiter, theirs, not strange(params)
+            )
         explained = {
             target: explanation(own, graph, params, outputs[target], [m.output for m in wrong])
             for target, own in habits.items()
