@@ -147,6 +147,7 @@ class Imported:
 
     file: the file that the compiler may still read from; None if it got bytes. packed_inputs,
     packed_outputs: those of the file that are sequences or optionals of `inputs` and `outputs`.
+    loose: the outputs that are no tensors otherwise, which are returned and not compared.
     """
 
     module: Any
@@ -155,6 +156,7 @@ class Imported:
     file: ModelFile | None = None
     packed_inputs: Packing = field(default_factory=dict)
     packed_outputs: Packing = field(default_factory=dict)
+    loose: Collection[str] = ()
 
 
 class Backend(ABC):
@@ -483,7 +485,7 @@ class Backend(ABC):
         inputs, outputs = known.inputs, known.output_names
         if self.loads_files and names_files(known):
             known.file = ModelFile(known)
-        packed = known.packed_inputs, known.packed_outputs
+        packed = known.packed_inputs, known.packed_outputs, known.loose_outputs
         return Imported(self.load(known), inputs, outputs, known.file, *packed)
 
     def compile(
@@ -545,12 +547,13 @@ class Executable:
                 raise OutputError(f"output {name!r} is missing")
         if surplus := [name for name in returned if name not in wanted]:
             raise OutputError(f"{surplus[0]!r} was returned, which is no output of the model")
-        for name, value in returned.items():
+        tensors = {name: returned[name] for name in wanted if name not in self.imported.loose}
+        for name, value in tensors.items():
             if not isinstance(value, np.ndarray):
                 raise OutputError(f"output {name!r} is {type(value).__name__}, not a numpy array")
             if not has_wire_form(value.dtype):
                 raise OutputError(f"output {name!r} has dtype {value.dtype}, which no tensor has")
-        return {name: returned[name] for name in wanted}
+        return tensors
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

@@ -60,21 +60,23 @@ def run(model, inputs, level):  # the compiler gets a model with external data a
 _PACKED = """
 
 run_packed = run
-INSIDE = {inside!r}  # sequences, optionals and texts of the model, with the tensors in them
+INSIDE = {inside!r}  # sequences, optionals, maps and texts of the model, and the tensors in them
 
 
 def run(model, inputs, level):
     inputs = {{**inputs}}
-    for name, (kind, _, tensors) in INSIDE[0].items():
+    for name, (kind, _, tensors, _) in INSIDE[0].items():
         items = [inputs.pop(tensor) for tensor in tensors]
         inputs[name] = items if kind == "sequence" else items[0]
         if kind == "text":
             inputs[name] = items[0].astype(str).astype(object)
     outputs = {{**run_packed(model, inputs, level)}}
-    for name, (kind, dtype, tensors) in INSIDE[1].items():
+    for name, (kind, dtype, tensors, keys) in INSIDE[1].items():
         items = outputs.pop(name)
         if kind == "text":
             items = numbers(name, items, dtype)
+        if kind == "maps":
+            items = np.array([[row[key] for key in keys] for row in items], dtype)
         outputs.update(zip(tensors, items if kind == "sequence" else [items], strict=True))
     return outputs
 
@@ -200,7 +202,7 @@ def _fitted(program: str, backend: Backend, case: TestCase) -> str:
     model = OnnxModel(case.model)
     packings = model.packed_inputs, model.packed_outputs
     inside = [
-        {name: (v.kind.name.lower(), v.dtype, [*v.tensors]) for name, v in packing.items()}
+        {n: (v.kind.name.lower(), v.dtype, [*v.tensors], v.keys) for n, v in packing.items()}
         for packing in packings
     ]
     return program + _PACKED.format(inside=inside) if any(inside) else program
