@@ -8,7 +8,7 @@ last, behind the places that they were passed through; Python's chains put it fi
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -17,6 +17,7 @@ from nnfuzz.backend.causes import ChainedError, announced, chain
 from nnfuzz.backend.normalise import normalise
 from nnfuzz.backend.refusal import refuses, refusing_lines
 from nnfuzz.backend.stage import Stage
+from nnfuzz.base.code_paths import CodePaths
 from nnfuzz.sandbox.exceptions import described_error
 
 
@@ -51,10 +52,15 @@ class CompilerError:
     bases: tuple[str, ...] = ()
 
 
-def described(error: BaseException, stage: Stage) -> CompilerError:
-    """An exception at a stage as text."""
+def described(error: BaseException, stage: Stage, adapter: Iterable[str] = ()) -> CompilerError:
+    """An exception at a stage as text, without paths of this machine.
+
+    adapter: its files, whose stack frames are none of the compiler's.
+    """
+    paths = CodePaths.here().with_adapter(adapter)
+    texts = {name: paths.foreign(text) for name, text in described_error(error).items()}
     bases = tuple(cls.__name__ for cls in type(error).__mro__)
-    return CompilerError(stage, **described_error(error), bases=bases)
+    return CompilerError(stage, **texts, bases=bases)
 
 
 @dataclass(frozen=True)
