@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import sysconfig
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -39,13 +38,12 @@ class CodePaths:
     def here(cls) -> CodePaths:
         """Those of this process, with the plug-in files that it has imported."""
         own, adapters = [], []
-        for name, module in sys.modules.copy().items():
+        for name in [name for name in list(sys.modules) if name.startswith(_PACKAGE)]:
             if name.partition(".")[0] == _PACKAGE:
-                own += getattr(module, "__path__", ())
-            elif name.startswith(PLUGIN) and module.__file__:
-                adapters.append(module.__file__)
-        short = dict.fromkeys(sys.path, "")
-        short |= {sysconfig.get_path(name): LIBRARY for name in ("stdlib", "platstdlib")}
+                own += getattr(sys.modules[name], "__path__", ())
+            elif name.startswith(PLUGIN):
+                adapters.append(str(sys.modules[name].__file__))
+        short = {**dict.fromkeys(sys.path, ""), os.path.dirname(os.__file__): LIBRARY}
         short |= {tempfile.gettempdir(): "/tmp/", os.path.expanduser("~"): "~/"}
         return cls(tuple(dict.fromkeys(own)), tuple(adapters), short)
 
