@@ -71,9 +71,7 @@ class Complaint:
     operators: of ONNX, those that the compiler says it failed at. dtypes: named as wrong or
     missing, by ONNX's names. location: where in the compiler's source ("file.cpp:function" or
     "file.cpp"), "" if it does not tell. others: where one message lists several complaints, the
-    (subject, location) of those behind the first. cause: the subject without what the compiler
-    puts around every error, for the title of a finding; "" where that is the subject. It identifies
-    nothing.
+    (subject, location) of those behind the first.
     """
 
     kind: ComplaintKind = ComplaintKind.ERROR
@@ -82,7 +80,6 @@ class Complaint:
     dtypes: tuple[str, ...] = ()
     location: str = ""
     others: tuple[tuple[str, str], ...] = ()
-    cause: str = ""
 
     def of_kind(self, kind: ComplaintKind) -> Complaint:
         return replace(self, kind=kind)

@@ -12,15 +12,12 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nnfuzz.backend.complaint import FEWEST_WORDS
-from nnfuzz.backend.normalise import MAX_CHARACTERS
 from nnfuzz.triage.general import onnx_type, schema_defaults
 from nnfuzz.triage.mismatch import WrongOutput
 
 if TYPE_CHECKING:
     import onnx
 
-MOST_CHARACTERS = 160
-"""Of a cause: a longer one is shortened to its last statements, each of which stays whole."""
 MOST_OPERATORS, MOST_ATTRIBUTES, MOST_VALUE = 4, 4, 40
 FEWEST_COMMON = 4
 """Titles of one compiler that a phrase must stand in before it may be called boilerplate."""
@@ -40,21 +37,6 @@ def sentence(backend: str, cause: str, where: str = "", operators: str = "") -> 
     """The one form of all titles. operators: of the reduced model, see `operators_text`."""
     text = ": ".join(part for part in (backend, operators, cause) if part)
     return f"{text} ({where})" if where else text
-
-
-def cause_in(message: str) -> str:
-    """The cause in a normalised message: the whole, or of a long one the last statements that fit.
-
-    A statement is never cut. Where the message itself was cut, its last statement is left out.
-    """
-    message = message.strip().rstrip(":")
-    if len(message) <= MOST_CHARACTERS:
-        return message
-    starts = [0, *(match.end() for match in _BOUNDARY.finditer(message))]
-    if len(message) >= MAX_CHARACTERS - 1 and len(starts) > 1:
-        message = message[: starts.pop()].rstrip(" :;,.")
-    fitting = (at for at in starts if len(message) - at <= MOST_CHARACTERS)
-    return message[next(fitting, starts[-1]) :]
 
 
 def wrong_in_words(kind: str, wrong: WrongOutput | None = None) -> str:

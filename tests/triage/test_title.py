@@ -46,19 +46,6 @@ def test_what_is_no_model_has_no_operators():
     assert title.operators_text(b"\xff no model") == ""
 
 
-def test_a_long_message_keeps_whole_statements():
-    head = "This is an invalid model. In Node: " + "tensor(float), " * 12
-    cause = "Unrecognized attribute left_window_size for operator Attention"
-    assert title.cause_in(f"{head.rstrip(', ')}; {cause}") == cause
-    one = "word " * 60
-    assert title.cause_in(one) == one.strip()  # never cut inside
-
-
-def test_a_cut_statement_is_left_out():
-    message = ("the first statement is whole; " + "x y " * 200)[:500]
-    assert title.cause_in(message) == "the first statement is whole"
-
-
 @pytest.mark.parametrize(
     ("told", "inputs", "said"),
     [
