@@ -11,7 +11,7 @@ from pathlib import Path
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.bugs.bug import Bug, BugError, BugState, ScriptResult, newer
-from nnfuzz.bugs.declaring import declare_oldest
+from nnfuzz.bugs.declaring import declare_oldest, follow_script
 from nnfuzz.bugs.environments import Interpreters
 from nnfuzz.bugs.ledger import Ledger
 from nnfuzz.bugs.refreshing import own_script
@@ -140,6 +140,7 @@ class Adder:
 
         def finish(draft: Path) -> None:
             missing.append(own_script(draft, self.registry, self.trusted(draft)))
+            follow_script(draft)
 
         self.ledger.add(name, made, source, finish)
         (message,) = missing
@@ -149,6 +150,7 @@ class Adder:
         if run.result is ScriptResult.REPRODUCES:
             confirm = self.confirm
             declare_oldest(self.ledger.script(name), lambda script: confirm(script, made))
+            follow_script(self.ledger.place(name))
             return Addition(folder, name, AdditionKind.NEW)
         kind = AdditionKind.NEW
         if run.result is ScriptResult.RIGHT:
