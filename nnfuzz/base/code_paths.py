@@ -37,7 +37,8 @@ class CodePaths:
     @classmethod
     def here(cls) -> CodePaths:
         """Those of this process, with the plug-in files that it has imported."""
-        own, adapters = [], []
+        own: list[str] = []
+        adapters: list[str] = []
         for name in [name for name in list(sys.modules) if name.startswith(_PACKAGE)]:
             if name.partition(".")[0] == _PACKAGE:
                 own += getattr(sys.modules[name], "__path__", ())

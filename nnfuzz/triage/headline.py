@@ -9,6 +9,7 @@ last place in a source file leads to it.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import reduce
 
@@ -112,8 +113,11 @@ class Headline:
         return _words(self.statement) <= FEW or bool(_UNMET.match(self.statement))
 
 
-def headline(text: str) -> Headline:
-    """The statement of an error's text in one line of at most MOST_CHARACTERS; no word is cut."""
+def headline(text: str, names: Collection[str] = ()) -> Headline:
+    """The statement of an error's text in one line of at most MOST_CHARACTERS; no word is cut.
+
+    names: of the model's values, which are x, y, z in a title.
+    """
     if len(text) > MOST_READ:
         text = f"{text[: MOST_READ // 2]} ... {text[-MOST_READ // 2 :]}"
     made = Headline(" ".join(without_arguments(_STAMP.sub("", text), _PRINTED).split()))
@@ -129,8 +133,19 @@ def headline(text: str) -> Headline:
         opened, closed = (len(re.findall(b, made.statement)) for b in (r"[(\[]", r"[)\]]"))
         if made.statement.endswith(")") and opened < closed:
             made.statement = made.statement[:-1]
-    made.statement = _shortened(made.statement)
+    made.statement = _shortened(_lettered(made.statement, names))
     return made
+
+
+def _lettered(text: str, names: Collection[str]) -> str:
+    """The text with letters for names that are no words, in their order."""
+    known = sorted((n for n in names if re.search(r"\d", n)), key=len, reverse=True)
+    if not known:
+        return text
+    pattern = re.compile(rf"(?<![\w.:])(?:{'|'.join(map(re.escape, known))})(?![\w.])")
+    found = dict.fromkeys(pattern.findall(text))
+    letters = dict(zip(found, "xyzuvw"))
+    return pattern.sub(lambda name: letters.get(name[0], name[0]), text)
 
 
 def _words(text: str) -> int:

@@ -164,7 +164,7 @@ def wrong_answers(
             if outcome.kind in (*FAILURES, OutcomeKind.ACCEPTED):
                 groups.setdefault(_refusal(outcome, fault, names), []).append(outcome)
         for identity, group in groups.items():
-            title = sentence(fault.kind, _error_title(identity, group[0]))
+            title = sentence(fault.kind, _error_title(identity, group[0], names))
             distinct.append(_error(group, ran, identity, title))
     return distinct
 
@@ -257,7 +257,7 @@ def _errors(ran: Sequence[Outcome], graph: GraphView) -> Iterable[Failure]:
         if outcome.kind in FAILURES:
             groups.setdefault(_identity(outcome, graph, names), []).append(outcome)
     for identity, group in groups.items():
-        yield _error(group, ran, identity, _error_title(identity, group[0]))
+        yield _error(group, ran, identity, _error_title(identity, group[0], names))
 
 
 def _error(
@@ -428,20 +428,24 @@ def _way(kind: OutcomeKind, stage: Stage, identity: Observed) -> str:
     return f"{kind} in {stage}"
 
 
-def _error_title(identity: Observed, outcome: Outcome) -> str:
+def _error_title(identity: Observed, outcome: Outcome, names: Collection[str]) -> str:
     """The statement of an error, with the function that made it if it says little; the innermost
     frame of an error that says nothing.
 
-    A death without a word is named after the only operator of the model.
+    A death without a word is named after the only operator of the model. names: of the model's
+    values.
     """
-    told = isinstance(identity, ErrorIdentity | RefusalIdentity)
-    made = headline(_subject(outcome) if message_of(identity) else "")
-    text, frames = made.statement, (identity.frames if told else None) or ()
+    made = headline(_subject(outcome) if message_of(identity) else "", names)
+    text = made.statement
+    frames: tuple[str, ...] = ()
+    if isinstance(identity, ErrorIdentity | RefusalIdentity):
+        frames = identity.frames or ()
     if isinstance(identity, ErrorIdentity) and identity.operators:
         return f"{text or 'dies'} at {identity.operators[0]}"
     if len(text.split()) == 1 and slip(outcome.error_type):
         text = f"{outcome.error_type.rpartition('.')[2]}: {text}"
-    raised = slip(outcome.error_type) or slip(text)  # else Python's frames end where it calls
+    # Python's frames of other errors end where native code is called.
+    raised = not text or slip(outcome.error_type) or slip(text)
     named = (frame for frame in reversed(frames) if raised or is_native(frame))
     place = next(named, made.place) if made.is_brief else ""
     return " in ".join(part for part in (text, place) if part) if text else place and f"in {place}"

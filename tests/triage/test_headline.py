@@ -54,3 +54,9 @@ def test_a_long_message_is_cut_between_statements_or_words():
     made = headline("the words (e.g. these) " * 60).statement
     assert len(made) <= MOST_CHARACTERS + 4 and made.endswith(" ...")
     assert made.removesuffix(" ...").split()[-1] in ("the", "words", "these)")
+
+
+def test_values_of_the_model_are_letters():
+    told = "cannot add 'v12' to v3, since v12 is of conv_v3 and tanh"
+    wanted = "cannot add 'x' to y, since x is of conv_v3 and tanh"
+    assert headline(told, ["v3", "v12", "tanh"]).statement == wanted
