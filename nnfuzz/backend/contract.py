@@ -109,6 +109,13 @@ def own_fault(error: BaseException, adapter: type) -> bool:
     return not line.startswith("raise")
 
 
+def files_of(adapter: type[Backend]) -> tuple[str, ...]:
+    """The files of the modules that define an adapter's class and the adapters it derives from."""
+    classes = (base for base in adapter.__mro__ if issubclass(base, Backend))
+    modules = (sys.modules.get(base.__module__) for base in classes)
+    return tuple(file for module in modules if (file := getattr(module, "__file__", None)))
+
+
 def option(default: Any, help: str, positive: bool = False, means: str = "") -> Any:
     """A field of an `Options` class, with the line that `nnfuzz backends` shows for it.
 
@@ -425,7 +432,8 @@ class Backend(ABC):
 
         Default: if `complaint` says so.
         """
-        return self.complaint(described(error, stage)).kind is ComplaintKind.UNSUPPORTED
+        text = described(error, stage, files_of(type(self)))
+        return self.complaint(text).kind is ComplaintKind.UNSUPPORTED
 
     @classmethod
     def is_internal(cls, error: CompilerError) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.bugs.bug import Bug, BugError, BugState, ScriptResult, newer
-from nnfuzz.bugs.declaring import declare_oldest
+from nnfuzz.bugs.declaring import declare_oldest, follow_script
 from nnfuzz.bugs.environments import Interpreters
 from nnfuzz.bugs.ledger import Ledger
 from nnfuzz.bugs.refreshing import own_script
@@ -148,6 +148,7 @@ class Adder:
             trusted = self.trusted(source)
             copy_finding(source, draft, trusted)
             missing.append(own_script(draft, self.registry, trusted))
+            follow_script(draft)
 
         self.ledger.add(name, made, fill)
         (message,) = missing
@@ -157,6 +158,7 @@ class Adder:
         if run.result is ScriptResult.REPRODUCES:
             confirm = self.confirm
             declare_oldest(self.ledger.script(name), lambda script: confirm(script, made))
+            follow_script(self.ledger.place(name))
             return Addition(folder, name, AdditionKind.NEW)
         kind = AdditionKind.NEW
         if run.result is ScriptResult.RIGHT:

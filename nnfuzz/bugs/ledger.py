@@ -26,7 +26,7 @@ from nnfuzz.findings.folder import is_finding
 from nnfuzz.findings.keyed import known_by
 from nnfuzz.triage.known import KnownFailures
 
-SCRIPT = "repro.py"
+SCRIPT, REPORT = "repro.py", "report.md"
 Note = Callable[[str], None]
 
 

@@ -13,6 +13,7 @@ import onnx
 
 from nnfuzz.backend.agreement import beyond
 from nnfuzz.backend.target import DIRECT
+from nnfuzz.base.code_paths import CodePaths
 from nnfuzz.base.reading import Json
 from nnfuzz.inputs.edges import at_edges
 from nnfuzz.inputs.search import NotFound, search
@@ -218,7 +219,7 @@ def _as_case(case: TestCase, subject: Subject, written: Written, opset: int) -> 
 
 def describe(error: ExportError) -> ExporterError:
     trace = "".join(traceback.format_exception(error))
-    return ExporterError(type(error).__name__, str(error), trace)
+    return ExporterError(type(error).__name__, *map(CodePaths.here().foreign, (str(error), trace)))
 
 
 def reduce_service(config: Mapping[str, Json]) -> ReduceService:
