@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import graphlib
 import re
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -41,6 +42,11 @@ def sources() -> list[Path]:
 
 
 @cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
 def imports(path: Path, typing: bool = False) -> list[str]:
     """Dotted names of all that a file imports; what it imports for types only if `typing`."""
     found = []
@@ -55,7 +61,7 @@ def imports(path: Path, typing: bool = False) -> list[str]:
         for child in ast.iter_child_nodes(node):
             visit(child)
 
-    visit(ast.parse(path.read_text()))
+    visit(tree(path))
     return found
 
 
@@ -120,16 +126,16 @@ COMPILERS = (
 
 def texts(path: Path) -> list[str]:
     """All strings of a file but its docstrings."""
-    tree = ast.parse(path.read_text())
+    nodes = list(ast.walk(tree(path)))
     told = {
         id(body[0].value)
-        for node in ast.walk(tree)
+        for node in nodes
         if (body := getattr(node, "body", None)) and isinstance(body, list)
         if isinstance(body[0], ast.Expr)
     }
-    plain = [node for node in ast.walk(tree) if isinstance(node, ast.Expr)]
-    told |= {id(node.value) for node in plain}  # strings behind a constant describe it
-    found = (node for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    # Strings behind a constant describe it.
+    told |= {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    found = (node for node in nodes if isinstance(node, ast.Constant))
     return [n.value for n in found if isinstance(n.value, str) and id(n) not in told]
 
 
@@ -161,3 +167,105 @@ def test_every_module_has_a_test_of_its_name_or_is_listed_with_what_covers_it():
     }
     assert without == listed.keys() and len(without) < 120
     assert not [test for test in listed.values() if not (ROOT / "tests" / test).exists()]
+
+
+DETERMINED = (
+    "ir operators solve generate materialize rewrite inputs quantize compare check invalid testcase"
+).split()
+"""Rooms that decide what a test case is: there, no order may depend on the hashes of strings."""
+SETS = {"set", "frozenset", "AbstractSet", "Set"}
+UNORDERED = {"all", "any", "bool", "frozenset", "len", "max", "min", "set", "sorted", "sum"}
+"""Functions whose result does not depend on the order of what they read, unless it has a key."""
+ORDERED = {
+    *("chain", "dict", "enumerate", "extend", "filter", "fromkeys", "from_iterable", "iter"),
+    *("join", "list", "map", "max", "min", "product", "sorted", "tuple", "zip"),
+}
+SET_METHODS = {"difference", "intersection", "symmetric_difference", "union"}
+
+
+def called(node: ast.expr | None) -> str:
+    """The name of what is called, of a variable, an attribute or a type; "" for anything else."""
+    if isinstance(node, ast.Subscript):
+        node = node.value
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+class Sets:
+    """Which expressions of a file are sets, by their forms and by the annotations of names.
+
+    members: attributes and functions of all files that are sets.
+    """
+
+    def __init__(self, members: frozenset[str] = frozenset()) -> None:
+        self.members = members
+        self.names: frozenset[str] = frozenset()
+
+    def declared(self, scope: ast.AST) -> tuple[set[str], set[str]]:
+        """The names of variables, attributes and functions in a scope that are sets, and others."""
+        found: tuple[set[str], set[str]] = set(), set()
+        for node in ast.walk(scope):
+            if isinstance(node, ast.FunctionDef):
+                found[called(node.returns) not in SETS].add(node.name)
+            elif isinstance(node, ast.arg | ast.AnnAssign):
+                name = node.arg if isinstance(node, ast.arg) else called(node.target)
+                found[called(node.annotation) not in SETS].add(name)
+            elif isinstance(node, ast.Assign):
+                names = [called(target) for target in node.targets]
+                found[not self.holds(node.value)].update(filter(None, names))
+        return found
+
+    def holds(self, node: ast.expr) -> bool:
+        """Whether an expression is a set."""
+        if isinstance(node, ast.BinOp):
+            operands = (node.left, node.right)
+            keys = any(isinstance(o, ast.Call) and called(o.func) == "keys" for o in operands)
+            return keys or any(map(self.holds, operands))
+        if isinstance(node, ast.IfExp):
+            return self.holds(node.body) or self.holds(node.orelse)
+        if isinstance(node, ast.Call):
+            return called(node.func) in SETS | SET_METHODS | self.members
+        if isinstance(node, ast.Attribute):
+            return node.attr in self.members
+        return isinstance(node, ast.Set | ast.SetComp) or called(node) in self.names
+
+    def iterated(self, node: ast.AST, free: bool = False) -> Iterator[ast.expr]:
+        """The sets in a node whose order may have an effect. free: the node's own has none."""
+        outer, consumed, read = self.names, False, list[ast.expr]()
+        if isinstance(node, ast.FunctionDef | ast.Lambda):
+            sets, others = self.declared(node)
+            self.names = self.names - others | sets - others
+        elif isinstance(node, ast.Call):
+            name, keyed = called(node.func), any(k.arg == "key" for k in node.keywords)
+            consumed = name in UNORDERED and not keyed
+            read = node.args if name in ORDERED and not consumed else []
+            if name == "pop" and not node.args and isinstance(node.func, ast.Attribute):
+                read = [node.func.value]
+        elif isinstance(node, ast.For):
+            read = [node.iter]
+        elif isinstance(node, ast.GeneratorExp | ast.ListComp | ast.DictComp) and not free:
+            read = [generator.iter for generator in node.generators]
+        elif isinstance(node, ast.List | ast.Tuple):
+            read = [element.value for element in node.elts if isinstance(element, ast.Starred)]
+        yield from filter(self.holds, read)
+        for child in ast.iter_child_nodes(node):
+            yield from self.iterated(child, consumed)
+        self.names = outer
+
+
+def iterated_sets(modules: Mapping[str, ast.Module]) -> list[str]:
+    """Where modules iterate over sets so that the order may have an effect, as FILE:LINE: CODE."""
+    declared = [Sets().declared(module) for module in modules.values()]
+    members, others = (set[str]().union(*names) for names in zip(*declared))
+    sets = Sets(frozenset(members - others))
+    return [
+        f"{name}:{node.lineno}: {ast.unparse(node)}"
+        for name, module in modules.items()
+        for node in sets.iterated(module)
+    ]
+
+
+def test_no_test_case_depends_on_the_order_of_a_set():
+    """The order of a set of strings is another one in every process: sort it, or keep a dict."""
+    rooms = [ROOT / "opspecs", *(ROOT / "nnfuzz" / room for room in DETERMINED)]
+    paths = [path for path in sources() if any(path.is_relative_to(room) for room in rooms)]
+    assert not iterated_sets({str(path.relative_to(ROOT)): tree(path) for path in paths})
