@@ -180,6 +180,7 @@ ORDERED = {
     *("chain", "dict", "enumerate", "extend", "filter", "fromkeys", "from_iterable", "iter"),
     *("join", "list", "map", "max", "min", "product", "sorted", "tuple", "zip"),
 }
+OTHERS = (ast.Constant, ast.Dict, ast.DictComp, ast.List, ast.ListComp, ast.Tuple)
 SET_METHODS = {"difference", "intersection", "symmetric_difference", "union"}
 
 
@@ -193,25 +194,35 @@ def called(node: ast.expr | None) -> str:
 class Sets:
     """Which expressions of a file are sets, by their forms and by the annotations of names.
 
-    members: attributes and functions of all files that are sets.
+    members: attributes and functions that are sets: in the file, or else in all files.
     """
 
     def __init__(self, members: frozenset[str] = frozenset()) -> None:
         self.members = members
         self.names: frozenset[str] = frozenset()
 
-    def declared(self, scope: ast.AST) -> tuple[set[str], set[str]]:
-        """The names of variables, attributes and functions in a scope that are sets, and others."""
-        found: tuple[set[str], set[str]] = set(), set()
+    def declared(self, scope: ast.AST) -> dict[bool, tuple[set[str], set[str]]]:
+        """The names in a scope that are sets, and others: True: of attributes and functions, False:
+        of variables. What stands in a class is both.
+        """
+        found = {kind: (set[str](), set[str]()) for kind in (True, False)}
         for node in ast.walk(scope):
             if isinstance(node, ast.FunctionDef):
-                found[called(node.returns) not in SETS].add(node.name)
-            elif isinstance(node, ast.arg | ast.AnnAssign):
-                name = node.arg if isinstance(node, ast.arg) else called(node.target)
-                found[called(node.annotation) not in SETS].add(name)
-            elif isinstance(node, ast.Assign):
-                names = [called(target) for target in node.targets]
-                found[not self.holds(node.value)].update(filter(None, names))
+                found[True][called(node.returns) not in SETS].add(node.name)
+            elif isinstance(node, ast.arg):
+                found[False][called(node.annotation) not in SETS].add(node.arg)
+            elif isinstance(node, ast.ClassDef):
+                for own in (own for own in node.body if isinstance(own, ast.AnnAssign)):
+                    found[True][called(own.annotation) not in SETS].add(called(own.target))
+            elif isinstance(node, ast.Assign | ast.AnnAssign):
+                is_set = node.value is not None and self.holds(node.value)
+                if isinstance(node, ast.AnnAssign):
+                    is_set = called(node.annotation) in SETS
+                elif not is_set and not isinstance(node.value, OTHERS):
+                    continue
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                for target in targets:
+                    found[isinstance(target, ast.Attribute)][not is_set].add(called(target))
         return found
 
     def holds(self, node: ast.expr) -> bool:
@@ -232,7 +243,7 @@ class Sets:
         """The sets in a node whose order may have an effect. free: the node's own has none."""
         outer, consumed, read = self.names, False, list[ast.expr]()
         if isinstance(node, ast.FunctionDef | ast.Lambda):
-            sets, others = self.declared(node)
+            sets, others = self.declared(node)[False]
             self.names = self.names - others | sets - others
         elif isinstance(node, ast.Call):
             name, keyed = called(node.func), any(k.arg == "key" for k in node.keywords)
@@ -254,14 +265,21 @@ class Sets:
 
 def iterated_sets(modules: Mapping[str, ast.Module]) -> list[str]:
     """Where modules iterate over sets so that the order may have an effect, as FILE:LINE: CODE."""
-    declared = [Sets().declared(module) for module in modules.values()]
-    members, others = (set[str]().union(*names) for names in zip(*declared))
-    sets = Sets(frozenset(members - others))
-    return [
-        f"{name}:{node.lineno}: {ast.unparse(node)}"
-        for name, module in modules.items()
-        for node in sets.iterated(module)
-    ]
+    declared = {name: Sets().declared(module)[True] for name, module in modules.items()}
+    members, others = (set[str]().union(*names) for names in zip(*declared.values()))
+    found = []
+    for name, module in modules.items():
+        own, other = declared[name]
+        sets = Sets(frozenset((members - others - other) | (own - other)))
+        found += [f"{name}:{node.lineno}: {ast.unparse(node)}" for node in sets.iterated(module)]
+    return found
+
+
+def test_iteration_over_a_set_is_found():
+    source = (
+        "def f(a: set[str], b: list[str]):\n    [*b]\n    sorted(a)\n    for c in a - {*b}: pass"
+    )
+    assert iterated_sets({"f.py": ast.parse(source)}) == ["f.py:4: a - {*b}"]
 
 
 def test_no_test_case_depends_on_the_order_of_a_set():

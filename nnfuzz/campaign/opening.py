@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import secrets
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import CompilerServers
 from nnfuzz.campaign.backend_pool import BackendPool
 from nnfuzz.campaign.epochs import EpochDecider, Epochs
 from nnfuzz.campaign.loop import STANDSTILLS, Loop
@@ -52,6 +54,7 @@ class Opening:
 
     coordinator: lends ranges of indexes to this node of a cluster. again: indexes of tests that are
     to be repeated. thorough: whether probes run at every level, and nothing but probes is run.
+    servers: of compilers that are imported already; they are closed with the session.
     """
 
     store: Store
@@ -63,6 +66,7 @@ class Opening:
     coordinator: Coordinator | None = None
     again: Collection[int] = ()
     thorough: bool = False
+    servers: CompilerServers = field(default_factory=CompilerServers)
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,8 @@ def opened(opening: Opening) -> Iterator[Session]:
     Raises: as nnfuzz.campaign.session.run_campaign does.
     """
     with ExitStack() as stack:
+        stack.callback(gc.enable)
+        gc.disable()  # a sixth of the time up to the first test, in which little becomes garbage
         workers = CampaignWorkers(opening, stack)
         support = Knowledge(opening, workers)
         rekey(opening.store, opening.config, opening.registry, opening.observer.note)
@@ -144,6 +150,7 @@ def opened(opening: Opening) -> Iterator[Session]:
             leased,
         )
         watchdog = workers.watchdog
+        gc.enable()
         yield Session(opening.config, opening.store, recorder, loop, support, leased, watchdog)
 
 
@@ -163,12 +170,14 @@ class CampaignWorkers:
         self.pools: list[BackendPool] = []
         backlog = KEPT_HANGS if config.timed else math.inf
         for spec in config.backends:
-            pool = BackendPool(spec, opening.registry, config.levels, config.workers, backlog)
+            server = opening.servers.of(opening.registry.get(spec.name), spec)
+            given = config.levels, config.workers, backlog, server
+            pool = BackendPool(spec, opening.registry, *given)
             self.pools.append(pool)
             stack.callback(pool.close)
-        servers = [self.producers.server, *(pool.server for pool in self.pools)]
+        watched = [self.producers.server, *(pool.server for pool in self.pools)]
         self.watchdog = Watchdog(
-            opening.observer.note, lambda: sum(server.looks for server in servers)
+            opening.observer.note, lambda: sum(server.looks for server in watched)
         )
         stack.enter_context(self.watchdog)
         opening.store.sessions.account(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import CompilerServers
 from nnfuzz.campaign.opening import Opening, opened
 from nnfuzz.feedback.support import Support
 from nnfuzz.feedback.support_cache import SupportCache
@@ -46,11 +47,12 @@ def run_campaign(
     cache: SupportCache,
     stopped: Callable[[], bool] = lambda: False,
     coordinator: Coordinator | None = None,
+    servers: CompilerServers | None = None,
 ) -> CampaignResult:
     """Runs a session of the campaign in `store` and writes its summary.
 
     coordinator: lends ranges of indexes to this node of a cluster. Without one, a campaign with
-    `share` leases them through files.
+    `share` leases them through files. servers: see Opening.
 
     Raises: OSError if no coordinator answers, PoolError if workers cannot work (the summary is
     written all the same), RunnerError if a backend cannot start, ConfigError if nothing can be
@@ -60,6 +62,7 @@ def run_campaign(
     renew_variants(store)  # an earlier session may have been killed between a reduction and this
     again = _try_again(store, config, observer)
     opening = Opening(store, config, registry, observer, cache, stopped, coordinator, again)
+    opening = replace(opening, servers=servers) if servers else opening
     with opened(opening) as session:
         try:
             session.loop.run()

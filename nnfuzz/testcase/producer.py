@@ -62,6 +62,7 @@ class Producer:
         """
         plugins = [import_plugin(path) for path in config.plugins]
         self.seed = seed
+        self._drawn: dict[str, tuple[str, ...]] = {}
         self.registry = OpRegistry.load(plugins)
         self.exporters = all_exporters()
         motifs = all_motifs(plugins)
@@ -78,13 +79,15 @@ class Producer:
 
         Files that were read and answers that were learnt are kept. Raises: as the constructor does.
         """
+        if self._drawn and config == self._config:
+            return
         self._read_motifs(config)
         self.edges = config.edges
         self.criterion = Criterion.parse(config.tolerance) if config.tolerance else None
         self._config = config
         self._generators: dict[str, CaseGenerator] = {}
         self._at_edges: dict[str, CaseGenerator | None] = {}
-        self._drawn: dict[str, tuple[str, ...]] = {}
+        self._drawn = {}
         plain = replace(config, refused=(), avoid=())
         if plain != self._plain:
             self._plain, self._probing = plain, {}

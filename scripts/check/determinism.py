@@ -32,7 +32,6 @@ from nnfuzz.materialize.opsets import OPSETS, default_opset, opsets_up_to
 from nnfuzz.testcase.case import CaseConfig
 from scripts.campaigns import contents, differences, run_fuzz, set_options
 
-
 HASH_SEEDS = (1, 2, 3)
 SHARES = [f.name for f in fields(CaseConfig) if f.type in ("float", "float | None", "bool")]
 """The settings that are the share of the test cases with a variation."""
@@ -45,7 +44,7 @@ def configurations() -> dict[str, CaseConfig]:
     changes: dict[str, dict[str, Any]] = {name: {"engine": name} for name in ENGINES}
     changes |= {name: {name: 1.0} for name in SHARES if name != "unrestrained"}
     made = {}
-    for name, change in {**dict.fromkeys(OPSETS, {}), **changes}.items():
+    for name, change in {**{exporter: {} for exporter in OPSETS}, **changes}.items():
         exporter = name if name in OPSETS else DIRECT
         opsets = {exporter: default_opset(exporter)}
         config = CaseConfig(opsets=opsets_up_to(opsets), **change)
@@ -58,14 +57,13 @@ def digests(names: Collection[str], seed: int, count: int, backwards: bool = Fal
     from nnfuzz.base.threads import one_thread
     from nnfuzz.testcase.producer import Producer
 
-    chosen = {name: config for name, config in configurations().items() if name in names}
-    found: Digests = {}
+    chosen = [(name, config) for name, config in configurations().items() if name in names]
+    producer, found = Producer(seed, chosen[0][1]), Digests()
+    step = -1 if backwards else 1
     with one_thread():
-        for name, config in reversed(chosen.items()) if backwards else chosen.items():
-            producer = Producer(seed, config)
-            indexes = reversed(range(count)) if backwards else range(count)
-            made = {index: producer.produce(index).digest() for index in indexes}
-            found[name] = [digest for _, digest in sorted(made.items())]
+        for name, config in chosen[::step]:
+            producer.configure(config)
+            found[name] = [producer.produce(i).digest() for i in range(count)[::step]][::step]
     return found
 
 
