@@ -62,6 +62,7 @@ class Producer:
         """
         plugins = [import_plugin(path) for path in config.plugins]
         self.seed = seed
+        self._config = config
         self._drawn: dict[str, tuple[str, ...]] = {}
         self.registry = OpRegistry.load(plugins)
         self.exporters = all_exporters()

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nnfuzz.backend.registry import BackendRegistry
-from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.blocking import examine
 from nnfuzz.reduction.case import CaseReduction, Problem, ReduceConfig, reduce_case
@@ -53,7 +52,7 @@ def problems(
         if rule is None:
             continue
         spec = registry.spec(backend, {"rule": rule})
-        with BackendRunner(spec, registry, servers.backend) as runner:
+        with servers.runner(spec) as runner:
             seen = examine(case, runner, producer.judge)
         for failure in [f for f in seen.failures if f.kind == "mismatch"][:1]:
             levels = tuple(o.level for o in seen.outcomes)
