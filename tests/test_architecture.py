@@ -7,6 +7,7 @@ import graphlib
 import re
 import sys
 import tomllib
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -44,6 +45,11 @@ def sources() -> list[Path]:
 
 
 @cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
 def imports(path: Path, typing: bool = False) -> list[str]:
     """Dotted names of all that a file imports; what it imports for types only if `typing`."""
     found = []
@@ -59,7 +65,7 @@ def imports(path: Path, typing: bool = False) -> list[str]:
         for child in ast.iter_child_nodes(node):
             visit(child)
 
-    visit(ast.parse(path.read_text()))
+    visit(tree(path))
     return found
 
 
@@ -144,16 +150,16 @@ COMPILERS = (
 
 def texts(path: Path) -> list[str]:
     """All strings of a file but its docstrings."""
-    tree = ast.parse(path.read_text())
+    nodes = list(ast.walk(tree(path)))
     told = {
         id(body[0].value)
-        for node in ast.walk(tree)
+        for node in nodes
         if (body := getattr(node, "body", None)) and isinstance(body, list)
         if isinstance(body[0], ast.Expr)
     }
-    plain = [node for node in ast.walk(tree) if isinstance(node, ast.Expr)]
-    told |= {id(node.value) for node in plain}  # strings behind a constant describe it
-    found = (node for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    # Strings behind a constant describe it.
+    told |= {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    found = (node for node in nodes if isinstance(node, ast.Constant))
     return [n.value for n in found if isinstance(n.value, str) and id(n) not in told]
 
 
@@ -185,3 +191,123 @@ def test_every_module_has_a_test_of_its_name_or_is_listed_with_what_covers_it():
     }
     assert without == listed.keys() and len(without) < 120
     assert not [test for test in listed.values() if not (ROOT / "tests" / test).exists()]
+
+
+DETERMINED = (
+    "ir operators solve generate materialize rewrite inputs quantize compare check invalid testcase"
+).split()
+"""Rooms that decide what a test case is: there, no order may depend on the hashes of strings."""
+SETS = {"set", "frozenset", "AbstractSet", "Set"}
+UNORDERED = {"all", "any", "bool", "frozenset", "len", "max", "min", "set", "sorted", "sum"}
+"""Functions whose result does not depend on the order of what they read, unless it has a key."""
+ORDERED = {
+    *("chain", "dict", "enumerate", "extend", "filter", "fromkeys", "from_iterable", "iter"),
+    *("join", "list", "map", "max", "min", "product", "sorted", "tuple", "zip"),
+}
+OTHERS = (ast.Constant, ast.Dict, ast.DictComp, ast.List, ast.ListComp, ast.Tuple)
+SET_METHODS = {"difference", "intersection", "symmetric_difference", "union"}
+
+
+def called(node: ast.expr | None) -> str:
+    """The name of what is called, of a variable, an attribute or a type; "" for anything else."""
+    if isinstance(node, ast.Subscript):
+        node = node.value
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+class Sets:
+    """Which expressions of a file are sets, by their forms and by the annotations of names.
+
+    members: attributes and functions that are sets: in the file, or else in all files.
+    """
+
+    def __init__(self, members: frozenset[str] = frozenset()) -> None:
+        self.members = members
+        self.names: frozenset[str] = frozenset()
+
+    def declared(self, scope: ast.AST) -> dict[bool, tuple[set[str], set[str]]]:
+        """The names in a scope that are sets, and others: True: of attributes and functions, False:
+        of variables. What stands in a class is both.
+        """
+        found = {kind: (set[str](), set[str]()) for kind in (True, False)}
+        for node in ast.walk(scope):
+            if isinstance(node, ast.FunctionDef):
+                found[True][called(node.returns) not in SETS].add(node.name)
+            elif isinstance(node, ast.arg):
+                found[False][called(node.annotation) not in SETS].add(node.arg)
+            elif isinstance(node, ast.ClassDef):
+                for own in (own for own in node.body if isinstance(own, ast.AnnAssign)):
+                    found[True][called(own.annotation) not in SETS].add(called(own.target))
+            elif isinstance(node, ast.Assign | ast.AnnAssign):
+                is_set = node.value is not None and self.holds(node.value)
+                if isinstance(node, ast.AnnAssign):
+                    is_set = called(node.annotation) in SETS
+                elif not is_set and not isinstance(node.value, OTHERS):
+                    continue
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                for target in targets:
+                    found[isinstance(target, ast.Attribute)][not is_set].add(called(target))
+        return found
+
+    def holds(self, node: ast.expr) -> bool:
+        """Whether an expression is a set."""
+        if isinstance(node, ast.BinOp):
+            operands = (node.left, node.right)
+            keys = any(isinstance(o, ast.Call) and called(o.func) == "keys" for o in operands)
+            return keys or any(map(self.holds, operands))
+        if isinstance(node, ast.IfExp):
+            return self.holds(node.body) or self.holds(node.orelse)
+        if isinstance(node, ast.Call):
+            return called(node.func) in SETS | SET_METHODS | self.members
+        if isinstance(node, ast.Attribute):
+            return node.attr in self.members
+        return isinstance(node, ast.Set | ast.SetComp) or called(node) in self.names
+
+    def iterated(self, node: ast.AST, free: bool = False) -> Iterator[ast.expr]:
+        """The sets in a node whose order may have an effect. free: the node's own has none."""
+        outer, consumed, read = self.names, False, list[ast.expr]()
+        if isinstance(node, ast.FunctionDef | ast.Lambda):
+            sets, others = self.declared(node)[False]
+            self.names = self.names - others | sets - others
+        elif isinstance(node, ast.Call):
+            name, keyed = called(node.func), any(k.arg == "key" for k in node.keywords)
+            consumed = name in UNORDERED and not keyed
+            read = node.args if name in ORDERED and not consumed else []
+            if name == "pop" and not node.args and isinstance(node.func, ast.Attribute):
+                read = [node.func.value]
+        elif isinstance(node, ast.For):
+            read = [node.iter]
+        elif isinstance(node, ast.GeneratorExp | ast.ListComp | ast.DictComp) and not free:
+            read = [generator.iter for generator in node.generators]
+        elif isinstance(node, ast.List | ast.Tuple):
+            read = [element.value for element in node.elts if isinstance(element, ast.Starred)]
+        yield from filter(self.holds, read)
+        for child in ast.iter_child_nodes(node):
+            yield from self.iterated(child, consumed)
+        self.names = outer
+
+
+def iterated_sets(modules: Mapping[str, ast.Module]) -> list[str]:
+    """Where modules iterate over sets so that the order may have an effect, as FILE:LINE: CODE."""
+    declared = {name: Sets().declared(module)[True] for name, module in modules.items()}
+    members, others = (set[str]().union(*names) for names in zip(*declared.values()))
+    found = []
+    for name, module in modules.items():
+        own, other = declared[name]
+        sets = Sets(frozenset((members - others - other) | (own - other)))
+        found += [f"{name}:{node.lineno}: {ast.unparse(node)}" for node in sets.iterated(module)]
+    return found
+
+
+def test_iteration_over_a_set_is_found():
+    source = (
+        "def f(a: set[str], b: list[str]):\n    [*b]\n    sorted(a)\n    for c in a - {*b}: pass"
+    )
+    assert iterated_sets({"f.py": ast.parse(source)}) == ["f.py:4: a - {*b}"]
+
+
+def test_no_test_case_depends_on_the_order_of_a_set():
+    """The order of a set of strings is another one in every process: sort it, or keep a dict."""
+    rooms = [ROOT / "opspecs", *(ROOT / "nnfuzz" / room for room in DETERMINED)]
+    paths = [path for path in sources() if any(path.is_relative_to(room) for room in rooms)]
+    assert not iterated_sets({str(path.relative_to(ROOT)): tree(path) for path in paths})

@@ -382,6 +382,32 @@ def fork_server_of(backend: type[Backend], spec: BackendSpec) -> ForkServer:
     return ForkServer(preload, backend.environment, home=home, name=spec.label)
 
 
+class CompilerServers:
+    """Fork servers that have imported compilers; each is started when it is first asked for, and
+    serves everything that runs the compiler: its import takes seconds.
+    """
+
+    def __init__(self) -> None:
+        self._servers: dict[tuple[str, ...], ForkServer] = {}
+
+    def of(self, backend: type[Backend], spec: BackendSpec) -> ForkServer:
+        """The fork server of a compiler's release. Raises: ReleaseError, RunnerError."""
+        key = spec.name, spec.release, backend(**spec.options).form
+        if key not in self._servers:
+            self._servers[key] = fork_server_of(backend, spec)
+        return self._servers[key]
+
+    def runner(
+        self, spec: BackendSpec, registry: BackendRegistry, limits: Limits | None = None
+    ) -> BackendRunner:
+        """A new worker of a backend. Raises: RegistryError, OptionError, as well as `of`."""
+        return BackendRunner(spec, registry, self.of(registry.get(spec.name), spec), limits)
+
+    def close(self) -> None:
+        for server in self._servers.values():
+            server.close()
+
+
 def _outcome(death: Death) -> Outcome:
     """The outcome of a worker's death for the level that was running; its target is not set."""
     word = death.stage.partition(" ")[0]

@@ -24,6 +24,7 @@ from nnfuzz.experiment.pending import Pending
 from nnfuzz.experiment.result import Run
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.sandbox.events import Event
+from nnfuzz.sandbox.forkserver import ForkServer
 from nnfuzz.sandbox.pool import Pool, Worker
 from nnfuzz.sandbox.sandbox import Sandbox
 from nnfuzz.testcase.identity import Numbered, Probe, TestId
@@ -84,8 +85,9 @@ class BackendPool(Pool[BackendSlot, LongRunOrder, Ran]):
         levels: Iterable[str],
         count: int,
         backlog: float = math.inf,
+        server: ForkServer | None = None,
     ) -> None:
-        """count: of slots. backlog: see LongRuns.
+        """count: of slots. backlog: see LongRuns. server: is closed with the pool; None: a new one.
 
         Raises: RunnerError if the backend is not installed; OptionError for unknown levels.
         """
@@ -107,7 +109,7 @@ class BackendPool(Pool[BackendSlot, LongRunOrder, Ran]):
         """Whether some model did well, of earlier sessions as well: from then on, a mistake of the
         adapter costs one test."""
         self._release = ""
-        self.server = fork_server_of(backend, spec)
+        self.server = server or fork_server_of(backend, spec)
         super().__init__(BackendSlot(self._runner) for _ in range(count))
         self.pace = Pace(self.workers[0].runner.sandbox.limits.seconds)
         self.aside = LongRuns(self.pace, self._anew, self._ended_aside, backlog)

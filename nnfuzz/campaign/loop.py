@@ -126,6 +126,7 @@ class Loop:
             self.observer.note(f"{count} of earlier sessions will be confirmed or cleared")
         with _heap_frozen():
             self.cpu.begin()
+            self.recorder.store.sessions.restart_clock()
             try:
                 self._fuzz()
             except PoolError as error:
@@ -173,7 +174,7 @@ class Loop:
             self._step(self._jobs.probe if many else lambda: None)
 
     def seconds(self) -> float:
-        """Wall seconds of the campaign, start-up and earlier sessions included."""
+        """Wall seconds of the campaign with earlier sessions, each from its first test on."""
         return self.recorder.seconds()
 
     def cpu_ms(self) -> dict[str, float | dict[str, float]]:

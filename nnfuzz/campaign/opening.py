@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import CompilerServers
 from nnfuzz.backend.target import ONNX
 from nnfuzz.campaign.backend_pool import BackendPool
 from nnfuzz.campaign.epochs import EpochDecider, Epochs
@@ -44,7 +46,8 @@ campaign that the clock ends. A turn takes minutes, and --resume goes on with th
 class Opening:
     """The options with which a session begins.
 
-    thorough: whether probes run at every level, and nothing but probes is run.
+    thorough: whether probes run at every level, and nothing but probes is run. servers: of compilers
+    that are imported already; they are closed with the session.
     """
 
     store: Store
@@ -54,6 +57,7 @@ class Opening:
     cache: SupportCache
     stopped: Callable[[], bool] = lambda: False
     thorough: bool = False
+    servers: CompilerServers = field(default_factory=CompilerServers)
 
 
 @dataclass(frozen=True)
@@ -112,6 +116,8 @@ def opened(opening: Opening) -> Iterator[Session]:
     Raises: as nnfuzz.campaign.session.run_campaign does.
     """
     with ExitStack() as stack:
+        stack.callback(gc.enable)
+        gc.disable()  # a sixth of the time up to the first test, in which little becomes garbage
         workers = CampaignWorkers(opening, stack)
         support = Knowledge(opening, workers)
         recorder = _recorder(opening, workers, support)
@@ -131,6 +137,7 @@ def opened(opening: Opening) -> Iterator[Session]:
             opening.stopped,
         )
         watchdog = workers.watchdog
+        gc.enable()
         yield Session(opening.config, opening.store, recorder, loop, support, watchdog)
 
 
@@ -150,12 +157,14 @@ class CampaignWorkers:
         self.pools: list[BackendPool] = []
         backlog = KEPT_HANGS if config.timed else math.inf
         for spec in config.backends:
-            pool = BackendPool(spec, opening.registry, config.levels, config.workers, backlog)
+            server = opening.servers.of(opening.registry.get(spec.name), spec)
+            given = config.levels, config.workers, backlog, server
+            pool = BackendPool(spec, opening.registry, *given)
             self.pools.append(pool)
             stack.callback(pool.close)
-        servers = [self.producers.server, *(pool.server for pool in self.pools)]
+        watched = [self.producers.server, *(pool.server for pool in self.pools)]
         self.watchdog = Watchdog(
-            opening.observer.note, lambda: sum(server.looks for server in servers)
+            opening.observer.note, lambda: sum(server.looks for server in watched)
         )
         stack.enter_context(self.watchdog)
         opening.store.sessions.account(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import CompilerServers
 from nnfuzz.campaign.opening import Opening, opened
 from nnfuzz.feedback.support import Support
 from nnfuzz.feedback.support_cache import SupportCache
@@ -43,17 +44,20 @@ def run_campaign(
     observer: Observer,
     cache: SupportCache,
     stopped: Callable[[], bool] = lambda: False,
+    servers: CompilerServers | None = None,
 ) -> CampaignResult:
     """Runs a session of the campaign in `store` and writes its summary.
 
-    Raises: PoolError if workers cannot work (the summary is
-    written all the same), RunnerError if a backend cannot start, ConfigError if nothing can be
-    generated.
+    servers: see Opening.
+
+    Raises: PoolError if workers cannot work (the summary is written all the same), RunnerError if a
+    backend cannot start, ConfigError if nothing can be generated.
     """
     store.sessions.begin()
     renew_variants(store)  # an earlier session may have been killed between a reduction and this
     _try_again(store, config, observer)
     opening = Opening(store, config, registry, observer, cache, stopped)
+    opening = replace(opening, servers=servers) if servers else opening
     with opened(opening) as session:
         try:
             session.loop.run()

@@ -9,7 +9,7 @@ inference over the lowering of one instance.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
 
@@ -193,9 +193,7 @@ class _Lowering:
         self, spec: type[OpSpec], opset: int, lacking: Collection[SchemaDifference]
     ) -> None:
         self.spec, self.opset, self.lacking = spec, opset, lacking
-        self.draw = Draw(random.Random(spec.name), SIZES)
-        signatures = spec.signatures()
-        self.instances = self._variants(signatures[0]) if signatures else []
+        self.instances = self._variants()
 
     def admits(self, signature: SignatureTypes) -> bool:
         """True also where no instance is found; the checks of operators report that."""
@@ -204,7 +202,7 @@ class _Lowering:
                 return all(self._typed(self._retyped(i, signature)) for i in self.instances)
         except (GraphFault, ArithmeticError, LookupError, TypeError, ValueError):
             pass
-        own = self._instance(signature)
+        own = _own_instance(self.spec, self.spec.signatures().index(signature))  # type: ignore[arg-type]
         try:
             return own is None or self._typed(own)
         except GraphFault:
@@ -212,12 +210,9 @@ class _Lowering:
                 return False
             raise
 
-    def _variants(self, signature: SignatureTypes) -> list[OpInstance]:
+    def _variants(self) -> list[OpInstance]:
         by_lowering: dict[tuple[str, ...], OpInstance] = {}
-        for _ in range(DRAWS):
-            instance = self._instance(signature)
-            if instance is None:
-                continue
+        for instance in _instances(self.spec):  # type: ignore[arg-type]
             try:
                 lowered = tuple(node.op_type for node in self.model(instance).graph.node)
             except GraphFault:
@@ -226,12 +221,6 @@ class _Lowering:
                 raise
             by_lowering.setdefault(lowered, instance)
         return list(by_lowering.values())
-
-    def _instance(self, signature: SignatureTypes) -> OpInstance | None:
-        lo, hi = self.spec.inputs[0].ranks
-        ranks = [rank for rank in RANKS if lo <= rank <= hi]
-        found = (solved(self.spec, signature, rank, self.draw) for rank in ranks)
-        return next((instance for instance in found if instance is not None), None)
 
     def _retyped(self, instance: OpInstance, signature: SignatureTypes) -> OpInstance:
         dtypes = dtypes_of(self.spec, len(instance.types), signature[0])
@@ -255,3 +244,25 @@ class _Lowering:
         except onnx.shape_inference.InferenceError:
             return False
         return True
+
+
+@cache
+def _instances(spec: type[OpSpec]) -> Sequence[OpInstance]:
+    """Instances of an operator's first signature; solving takes longer than judging."""
+    draw = Draw(random.Random(spec.name), SIZES)
+    found = [_drawn(spec, signature, draw) for signature in spec.signatures()[:1] * DRAWS]
+    return [instance for instance in found if instance is not None]
+
+
+@cache
+def _own_instance(spec: type[OpSpec], place: int) -> OpInstance | None:
+    """An instance of the operator's signature at a place among all."""
+    draw = Draw(random.Random(f"{spec.name} {place}"), SIZES)
+    return _drawn(spec, spec.signatures()[place], draw)
+
+
+def _drawn(spec: type[OpSpec], signature: SignatureTypes, draw: Draw) -> OpInstance | None:
+    lo, hi = spec.inputs[0].ranks
+    ranks = [rank for rank in RANKS if lo <= rank <= hi]
+    found = (solved(spec, signature, rank, draw) for rank in ranks)
+    return next((instance for instance in found if instance is not None), None)

@@ -254,7 +254,7 @@ class _Check:
         reasons: list[str] = []
         known = self.waivers.covering(instance.op, opset, instance.types)
         waivers = {d.implementation: d for d in known}
-        for name in waivers.keys() & self.runtimes.keys():
+        for name in (name for name in self.runtimes if name in waivers):
             self.report.notes[f"{name} is not asked, it {waivers[name].claim}"] += 1
         trusted = self.runtimes.keys() - waivers.keys()
         for name, run in [(n, r) for n, r in self.runtimes.items() if n in trusted]:

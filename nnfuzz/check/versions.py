@@ -81,7 +81,7 @@ def legal_opsets(spec: type[OpSpec], signature: SignatureTypes) -> list[int]:
     key = signature_key(spec, *signature)
     opsets = range(max(WHOLE, spec.since), OPSETS[1] + 1)
     judged = {o: newest_of_version(spec, o, _REACHED) for o in opsets}  # type: ignore[arg-type]
-    refused = {o: key in illegal([spec], o) for o in {*judged.values()}}
+    refused = {o: key in illegal([spec], o) for o in dict.fromkeys(judged.values())}
     return [o for o in opsets if not refused[judged[o]]]
 
 

@@ -50,7 +50,7 @@ class FuzzOptions:
     time: Annotated[
         str | None,
         AMOUNT.option(
-            "Stop after this long, earlier sessions included: 90s, 10m, 1h30m "
+            "Stop so long after the first test, earlier sessions included: 90s, 10m, 1h30m "
             "[default: 1m, none with --tests].",
             "4h",
         ),

@@ -94,8 +94,10 @@ def watcher(
         return
     from rich.console import Console
     from rich.live import Live
+    from rich.spinner import Spinner
 
-    with Live(console=Console(file=sys.__stdout__), refresh_per_second=4, transient=True) as live:
+    console, starting = Console(file=sys.__stdout__), Spinner("dots", "starting")
+    with Live(starting, console=console, refresh_per_second=4, transient=True) as live:
         yield Display(live)
 
 

@@ -104,7 +104,7 @@ class _Habits:
     """Changes precisions and intervals as a compiler's habits do."""
 
     def __init__(self, deviations: Collection[Deviation]) -> None:
-        self._to = {(DType(d.dtype), d.to) for d in deviations}
+        self._to = dict.fromkeys((DType(d.dtype), d.to) for d in deviations)
         floats = [(dtype, DType(to)) for dtype, to in self._to if dtype.is_float and to != TF32]
         self._narrow: dict[DType, Precision] = {
             dtype: max((PRECISIONS[to] for d, to in floats if d is dtype), key=lambda p: p.u)

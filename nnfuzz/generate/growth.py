@@ -313,8 +313,9 @@ class Growth:
     def close(self) -> None:
         """From now on nodes read results, and inputs that may still be computed, but nothing in
         between."""
-        self.inner.update(n for n in self.named if n not in self.loose and n not in self.free)
-        for name in self.inner:
+        closed = [n for n in self.named if n not in self.loose and n not in self.free]
+        self.inner.update(closed)
+        for name in closed:
             self.named.discard(name)
 
     def _index(self) -> None:

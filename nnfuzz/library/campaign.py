@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec, plugin_name
-from nnfuzz.backend.runner import RunnerError
+from nnfuzz.backend.runner import CompilerServers, RunnerError
 from nnfuzz.backend.target import DIRECT
 from nnfuzz.base.reading import Json, Unreadable
 from nnfuzz.base.writing import as_json
@@ -55,8 +55,10 @@ class Request:
         return tuple(dict.fromkeys((*named, *earlier)))
 
 
-def new_config(request: Request) -> tuple[CampaignConfig, BackendRegistry]:
-    """The settings of a new campaign.
+def new_config(
+    request: Request, servers: CompilerServers | None = None
+) -> tuple[CampaignConfig, BackendRegistry]:
+    """The settings of a new campaign. servers: import the compilers that have to be asked.
 
     Raises: ConfigError, RegistryError, OptionError, RunnerError.
     """
@@ -67,7 +69,8 @@ def new_config(request: Request) -> tuple[CampaignConfig, BackendRegistry]:
     if request.focus:
         given |= _focus(request, registry, specs, given)
     known = request.known_lines(registry)
-    return make_config(registry, specs, request.plugins, known, given, request.note), registry
+    config = make_config(registry, specs, request.plugins, known, given, request.note, servers)
+    return config, registry
 
 
 def _focus(
@@ -109,19 +112,29 @@ def config_to_go_on(
 
 @dataclass(frozen=True)
 class Campaign:
-    """A campaign's folder with its settings and backends. A context manager."""
+    """A campaign's folder with its settings and backends. A context manager.
+
+    servers: of compilers that were imported for the settings.
+    """
 
     store: Store
     config: CampaignConfig
     registry: BackendRegistry
     resumes: bool
+    servers: CompilerServers = field(default_factory=CompilerServers)
 
     @classmethod
     def create(cls, request: Request) -> Self:
         """Raises: ConfigError, StoreError if the folder holds something; see `new_config`."""
-        config, registry = new_config(request)
-        folder = request.out or default_folder(config.backends)
-        return cls(Store.create(folder, as_json(config)), config, registry, False)
+        servers = CompilerServers()
+        try:
+            config, registry = new_config(request, servers)
+            folder = request.out or default_folder(config.backends)
+            store = Store.create(folder, as_json(config))
+        except BaseException:
+            servers.close()
+            raise
+        return cls(store, config, registry, False, servers)
 
     @classmethod
     def resume(cls, request: Request, allow: Allow) -> Self:
@@ -155,9 +168,8 @@ class Campaign:
         """
         cache = SupportCache(cache_folder(), ignored=fresh)
         try:
-            return run_campaign(
-                self.store, self.config, self.registry, observer, cache, interrupted
-            )
+            given = self.store, self.config, self.registry, observer, cache, interrupted
+            return run_campaign(*given, servers=self.servers)
         except (ConfigError, RunnerError):
             if not self.resumes:
                 self.store.discard()
@@ -167,6 +179,7 @@ class Campaign:
         return self
 
     def __exit__(self, kind: type | None, error: object, trace: TracebackType | None) -> None:
+        self.servers.close()
         self.store.close()
 
 

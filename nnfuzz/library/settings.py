@@ -15,7 +15,7 @@ from packaging.version import Version
 from nnfuzz.backend.contract import meant, suggest
 from nnfuzz.backend.opsets import first_taken
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec, plugin_name
-from nnfuzz.backend.runner import BackendRunner, RunnerError, usable
+from nnfuzz.backend.runner import BackendRunner, CompilerServers, RunnerError, usable
 from nnfuzz.backend.target import DIRECT, ONNX
 from nnfuzz.generate.config import ENGINES, dtype_weights
 from nnfuzz.generate.large import SHARES, large_share
@@ -120,11 +120,13 @@ def make_config(
     known: tuple[str, ...],
     given: Mapping[str, Any],
     note: Note = ignore,
+    servers: CompilerServers | None = None,
 ) -> CampaignConfig:
     """The configuration of a new campaign.
 
     given: fields of CampaignConfig and CaseConfig, as `case_settings` returns them; "exporters"
-    among them has names, "opset" is for all of them. known: lines of known failures.
+    among them has names, "opset" is for all of them. known: lines of known failures. servers:
+    import the compilers that have to be asked.
     Raises: ConfigError, OptionError, RunnerError.
     """
     rest = _for_invalid(registry, specs, given) if given.get("invalid") else dict(given)
@@ -141,7 +143,7 @@ def make_config(
     case["domains"] = chosen_domains(taken, case)
     draws = not opset and "opsets" not in case and _draws_opsets(registry, specs, case)
     case = {**_usual_shares(case), **case}
-    with _readers_of_onnx(registry, specs) as runners:
+    with _readers_of_onnx(registry, specs, servers) as runners:
         if draws:
             case["opsets"] = opsets_up_to(opsets, _oldest_taken(runners, note))
         if any(case.get(name) for name in ("rewrites", "edges", "forms")) and DIRECT in opsets:
@@ -237,11 +239,14 @@ def _form(registry: BackendRegistry, spec: BackendSpec) -> str:
 
 
 @contextmanager
-def _readers_of_onnx(registry: BackendRegistry, specs: Specs) -> Iterator[Sequence[BackendRunner]]:
+def _readers_of_onnx(
+    registry: BackendRegistry, specs: Specs, servers: CompilerServers | None
+) -> Iterator[Sequence[BackendRunner]]:
     """A runner for each backend that reads ONNX; its process starts when it is first asked."""
+    new = servers.runner if servers else BackendRunner
     readers = [spec for spec in specs if _form(registry, spec) == ONNX]
     with ExitStack() as stack:
-        yield [stack.enter_context(BackendRunner(spec, registry)) for spec in readers]
+        yield [stack.enter_context(new(spec, registry)) for spec in readers]
 
 
 def _unrewritten(

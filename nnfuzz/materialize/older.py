@@ -108,7 +108,7 @@ def checked(
     for name in [name for name in given if name not in schema.attributes]:
         if not _is_later_default(operator, name, given.pop(name)):
             raise NotWritten(f"{operator} has no {name} at opset {opset}")
-    for name in given.keys() & {"axis", "axes"}:
+    for name in [name for name in ("axis", "axes") if name in given]:
         value = given[name]
         axes = [value] if name == "axis" else list(value)
         if min(axes, default=0) < 0:

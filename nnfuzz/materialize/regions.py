@@ -53,11 +53,12 @@ def regions(
     gone = _lost(nodes, read, held, lost)
     maker = {n: i for i, node in enumerate(nodes) if i not in gone for n in node.output if n}
     readers: dict[str, set[int]] = {name: set() for name in maker}
-    for i in set(range(len(nodes))) - gone:
+    left = [i for i in range(len(nodes)) if i not in gone]
+    for i in left:
         for name in read[i]:
             readers.setdefault(name, set()).add(i)
     found = []
-    for members in _groups(maker, readers, held, set(range(len(nodes))) - gone):
+    for members in _groups(maker, readers, held, left):
         inside = [nodes[i] for i in sorted(members)]
         own = dict.fromkeys(name for i in sorted(members) for name in read[i])
         made = [name for node in inside for name in node.output if name in types]

@@ -9,7 +9,7 @@ from types import TracebackType
 
 from nnfuzz.backend.deviation import Habits
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
-from nnfuzz.backend.runner import BackendRunner, fork_server_of, limits_of
+from nnfuzz.backend.runner import BackendRunner, CompilerServers, limits_of
 from nnfuzz.base.reading import Json
 from nnfuzz.base.writing import as_json
 from nnfuzz.sandbox.events import Limits
@@ -72,8 +72,9 @@ class Servers:
     ) -> None:
         self._registry, self._arguments = registry, {"config": needed_operators(config or {})}
         self.service = ForkServer(PRELOAD, warm=(SERVICE, self._arguments))
-        self._compilers: dict[tuple[str, str], ForkServer] = {}
-        self.backend = self._compiler(backend) if backend else None
+        self._compilers = CompilerServers()
+        if backend:
+            self._compilers.of(registry.get(backend.name), backend)
         self.habits: Habits | None = None
         self._idle: list[Workers] = []
 
@@ -99,14 +100,7 @@ class Servers:
 
     def runner(self, spec: BackendSpec, limits: Limits | None = None) -> BackendRunner:
         """A new worker of a backend. Raises: as `workers`."""
-        return BackendRunner(spec, self._registry, self._compiler(spec), limits)
-
-    def _compiler(self, spec: BackendSpec) -> ForkServer:
-        """The fork server of a compiler's release."""
-        key = spec.name, spec.release
-        if key not in self._compilers:
-            self._compilers[key] = fork_server_of(self._registry.get(spec.name), spec)
-        return self._compilers[key]
+        return self._compilers.runner(spec, self._registry, limits)
 
     @contextmanager
     def lent(self, spec: BackendSpec) -> Iterator[tuple[Sandbox, BackendRunner]]:
@@ -129,8 +123,8 @@ class Servers:
         for workers in self._idle:
             workers.close()
         self._idle.clear()
-        for server in (self.service, *self._compilers.values()):
-            server.close()
+        self.service.close()
+        self._compilers.close()
 
     def __enter__(self) -> Servers:
         return self

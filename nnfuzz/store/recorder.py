@@ -316,7 +316,7 @@ class Recorder:
         return row
 
     def seconds(self) -> float:
-        """Wall-clock seconds of the campaign, start-up and earlier sessions included."""
+        """Wall seconds of the campaign with earlier sessions, each from its first test on."""
         return self._earlier + self.store.sessions.seconds()
 
     def _is_first(self, signature: str, evidence: Evidence) -> bool:

@@ -39,6 +39,12 @@ class Sessions(Table):
         self._session = cursor.lastrowid
         self._db.set_meta(HOST, platform.node())
 
+    def restart_clock(self) -> None:
+        """Leaves out the seconds up to now, in which compilers and PyTorch were imported."""
+        self._started, self._began = self.moment(), time.monotonic()
+        query = "UPDATE sessions SET started = ? WHERE id = ?"
+        self._db.execute(query, self._started, self._session)
+
     def moment(self) -> float:
         """Returns the time in seconds since 1970; it grows even if somebody sets the clock back."""
         return self._started + time.monotonic() - self._began
@@ -76,7 +82,9 @@ class Sessions(Table):
         return float(self._db.value("SELECT coalesce(min(started), 0) FROM sessions"))
 
     def seconds(self) -> float:
-        """Returns the wall seconds of this session, from `begin` to `stop_clock`."""
+        """Returns the wall seconds of this session, from `restart_clock`, or `begin` without it, to
+        `stop_clock`.
+        """
         return (self._ended or time.monotonic()) - self._began
 
     def stop_clock(self) -> None:

@@ -122,7 +122,7 @@ def _with_ends(graph: Graph, inputs: Arrays) -> Arrays:
     """The inputs, with the least and the greatest index in those that are indices."""
     ranges = index_ranges(graph)
     made = dict(inputs)
-    for name in made.keys() & ranges.keys():
+    for name in [name for name in made if name in ranges]:
         made[name] = np.array(made[name])
         if made[name].size > 2:
             made[name].flat[0], made[name].flat[-1] = ranges[name]

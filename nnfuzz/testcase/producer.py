@@ -39,6 +39,8 @@ class Producer(CaseBench):
         """
         super().__init__(config)
         self.seed = seed
+        self._config = config
+        self._drawn: dict[str, tuple[str, ...]] = {}
         motifs = load_motifs(self.plugins)
         library = SeedLibrary(self.registry)
         judgements = Judgements.kept_in(cache)
@@ -52,11 +54,13 @@ class Producer(CaseBench):
 
         Files that were read and answers that were learnt are kept. Raises: as the constructor does.
         """
+        if self._drawn and config == self._config:
+            return
         self.judge_by(config)
         self._config = config
         self._generators: dict[str, CaseGenerator] = {}
         self._at_edges: dict[str, CaseGenerator | None] = {}
-        self._drawn: dict[str, tuple[str, ...]] = {}
+        self._drawn = {}
         plain = replace(config, refused=(), avoid=())
         if plain != self._plain:
             self._plain, self._probing = plain, {}

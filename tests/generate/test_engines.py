@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import json
 import random
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
 
@@ -106,28 +103,6 @@ def test_attributes_are_not_boundary_values(graphs):
             ends.update("top" if d == top else "one" if d == 1 else "inner" for d in type_.shape)
     assert ends["top"] < 0.1 * ends.total()
     assert ends["inner"] > 0.5 * ends.total()
-
-
-@pytest.fixture(scope="module")
-def elsewhere() -> dict[str, list]:
-    """What each engine makes of eight seeds in another process, as JSON."""
-    code = (
-        "import json; from tests.generate.test_engines import MADE, make;"
-        "print(json.dumps({n: [make(s, name=n).to_json() for s in range(8)] for n in MADE}))"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"PYTHONHASHSEED": "77", "PYTHONPATH": ":".join(sys.path)},
-    )
-    return json.loads(run.stdout)
-
-
-def test_the_same_seed_gives_the_same_bytes_in_another_process(name, elsewhere):
-    own = [make(s, name=name).to_json() for s in range(8)]
-    assert json.dumps(elsewhere[name]) == json.dumps(own)
 
 
 def test_refused_signatures_do_not_occur(name):

@@ -21,6 +21,15 @@ def test_the_time_of_earlier_sessions_is_kept(store, tmp_path):
         assert 0 < again.sessions.seconds_before() <= spent
 
 
+def test_start_up_is_no_time_of_the_campaign(store):
+    store.sessions.begin()
+    before, moment = store.sessions.seconds(), store.sessions.moment()
+    store.sessions.restart_clock()
+    assert store.sessions.seconds() < before
+    assert store.sessions.rows()[-1][0] >= moment
+    assert store.sessions.moment() >= moment
+
+
 def test_the_share_of_time_in_compilers_is_over_all_sessions(tmp_path):
     store = Store.create(tmp_path, {})
     for _ in range(2):

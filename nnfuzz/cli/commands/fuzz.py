@@ -44,9 +44,11 @@ def fuzz(context: typer.Context, options: FuzzOptions) -> None:
     of nnfuzz itself. A failure that was not confirmed is no finding: failures that did not repeat,
     and hangs that the campaign had no time for, are reported, and --resume decides on hangs.
     """
+    _check(options)
+    if not options.quiet:
+        tell("starting the compilers and PyTorch; the first test follows in some seconds")
     from nnfuzz.cli.campaign_reports import report_campaign
 
-    _check(options)
     if options.pr and options.time is None and options.tests is None:
         options = replace(options, time=PR_TIME)
     request = _request(_without_defaults(options, context) if options.resume else options)
