@@ -46,8 +46,8 @@ campaign that the clock ends. A turn takes minutes, and --resume goes on with th
 class Opening:
     """The options with which a session begins.
 
-    thorough: whether probes run at every level, and nothing but probes is run. servers: of compilers
-    that are imported already; they are closed with the session.
+    thorough: whether probes run at every level, and nothing but probes is run. servers: of
+    compilers that are imported already; they are closed with the session.
     """
 
     store: Store
