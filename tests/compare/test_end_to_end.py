@@ -75,14 +75,15 @@ def test_most_elements_are_comparable(cases):
     assert np.mean(shares) > 0.9
 
 
-def test_a_wrong_kernel_inside_of_a_graph_is_caught(cases):
-    """The last node that yields floats is 1e-3 off, relatively."""
+def test_a_wrong_kernel_inside_of_a_graph_is_caught():
+    """The last node that yields floats is 1e-3 off, relatively. No value is a bfloat16, to which a
+    compiler may round by one in 256."""
     tried = caught = 0
-    for graph, params, case in cases:
+    dtypes = {"float32": 8.0, "float64": 1.0, "int64": 1.0, "bool": 1.0, "bfloat16": None}
+    for graph, params, case in made(CaseConfig(exporter="direct", dtypes=dtypes)):
         victims = [n for n in graph.nodes if graph.type(n.outputs[0]).dtype.value == "float32"]
-        coarse = any(graph.type(n).dtype.value == "bfloat16" for n in graph.values)
-        if not victims or coarse or any(n.op.name in COARSE for n in graph.nodes):
-            continue  # a compiler may round to bfloat16, by one in 256, or keep more
+        if not victims or any(n.op.name in COARSE for n in graph.nodes):
+            continue
         wrong = _run(graph, params, victims[-1])
         right = envelopes(graph, params)
         there = {n: right[n].comparable for n in wrong}  # others are behind subnormal numbers
