@@ -9,7 +9,7 @@ import stat
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -48,19 +48,6 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
 def write_atomically(path: Path, data: bytes) -> None:
     """Replaces or makes a file in one step."""
     os.replace(_draft(path, data), path)
-
-
-def write_once(path: Path, data: bytes) -> None:
-    """Makes a file in one step, unless it exists by then: of several writers the first one wins."""
-    draft = _draft(path, data)
-    try:
-        os.link(draft, path)
-    except FileExistsError:
-        pass
-    except OSError:  # a file system that has no links
-        os.replace(draft, path)
-    with suppress(FileNotFoundError):
-        os.unlink(draft)
 
 
 def _draft(path: Path, data: bytes) -> str:

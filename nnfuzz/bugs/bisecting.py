@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import date
 from pathlib import Path
 
 from nnfuzz.backend.releases import ReleaseError
@@ -12,7 +11,7 @@ from nnfuzz.bugs.bug import Bug, ScriptResult, newer
 from nnfuzz.bugs.environments import Choose
 from nnfuzz.bugs.ledger import Note
 from nnfuzz.bugs.scripts import ScriptRun, run_script
-from nnfuzz.experiment.bisection import Bisection, BisectionStep, ReleaseAnswer, came, went
+from nnfuzz.experiment.bisection import Bisection, BisectionStep, ReleaseAnswer, went
 
 _ANSWERS = {
     ScriptResult.REPRODUCES: ReleaseAnswer.FAILS,
@@ -53,17 +52,6 @@ class ScriptBisection:
         ask = self._asking(name, bug, script)
         return went(bug.system, [last, *between, right], ask, right=True)
 
-    def origin(self, name: str, bug: Bug, script: Path, most: int) -> Bisection | None:
-        """The first bad release among the last ones in front of the first known bad one.
-
-        most: how many of these are looked at. None if they cannot be listed, or there is none.
-        """
-        first, listed = bug.first_bad_release, self._listed(name, bug)
-        earlier = [r for r in listed or () if newer(first, r)][-most:]
-        if not earlier:
-            return None
-        return came(bug.system, [*earlier, first], self._asking(name, bug, script))
-
     def _listed(self, name: str, bug: Bug) -> list[str] | None:
         try:
             return self.releases(bug)
@@ -91,10 +79,3 @@ def with_answers(bug: Bug, history: Bisection) -> Bug:
     for release in (r for r, result in steps.items() if result is ScriptResult.REPRODUCES):
         bug = bug.failing_in(release)
     return replace(bug, releases={**bug.releases, **steps})
-
-
-def with_origin(bug: Bug, history: Bisection | None, today: date) -> Bug:
-    """The bug with the release with which it came, if that was found."""
-    if history is None:
-        return bug
-    return with_answers(bug, history).noted(history.result, today)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Protocol
 
 FIRST, LONGEST = 16, 256
 """Tests in the first epoch, so that a short campaign learns as well; and in a late one, unless the
@@ -45,12 +44,3 @@ def place_of(index: int) -> int:
     and its own.
     """
     return (index + 1) << PLACE_BITS
-
-
-class RecordedIndexes(Protocol):
-    """The indexes whose tests are recorded. length: the first one that is missing."""
-
-    @property
-    def length(self) -> int: ...
-
-    def add(self, index: int) -> object: ...

@@ -257,6 +257,21 @@ def sliced_stem(m, x):
     activated(m, conv(m, y, near(m.draw, (4, 8))))
 
 
+@skeleton(size=7, begin=image)
+def rolled_and_mirrored(m, x):
+    """An image rolled along its width, mirrored, and read with a step: one Slice behind another."""
+    height, width = m.shape(x)[2:]
+    if width > 1:
+        ahead = m.draw.integer(1, width - 1)
+        last, first = (
+            m("Slice", x, axes=(3,), starts=(start,), ends=(end,), steps=(1,))
+            for start, end in ((ahead, width), (0, ahead))
+        )
+        x = m("Concat", last, first, axis=3)
+    x = m("Slice", x, axes=(2,), starts=(height - 1,), ends=(-1,), steps=(-1,))
+    return m("Slice", x, axes=(3,), starts=(0,), ends=(width,), steps=(2,))
+
+
 def pixels(draw, weights):
     """(batch, height, width, colours), as cameras and files give images."""
     height = near(draw, (4, 8))

@@ -1,8 +1,6 @@
 """Runs a campaign with a stub producer, as a process that tests may kill.
 
-python drive.py FOLDER TESTS PLAN BACKEND [resume] [disk=BYTES]
-
-With a budget of disk it looks at it every second, and epochs are short.
+python drive.py FOLDER TESTS PLAN BACKEND [resume]
 """
 
 import sys
@@ -41,15 +39,10 @@ def main():
     from nnfuzz.cli.interrupt import Interrupt
     from nnfuzz.cli.progress import watcher
     from nnfuzz.feedback.support_cache import SupportCache
-    from nnfuzz.store import disk
     from nnfuzz.store.store import Store
 
     folder, tests, plan, backend, *rest = sys.argv[1:]
-    budget = next((int(word[5:]) for word in rest if word.startswith("disk=")), 0)
-    if budget:
-        disk.LOOK_SECONDS = 1.0
-    more = {"disk": budget, "epoch": 16} if budget else {}
-    config, registry = settings(int(tests), plan, backend, **more)
+    config, registry = settings(int(tests), plan, backend)
     out = Path(folder)
     store = Store.open(out) if "resume" in rest else Store.create(out, as_json(config))
     cache = SupportCache(out / "cache")

@@ -10,7 +10,7 @@ from nnfuzz.records.config import CampaignConfig
 from nnfuzz.testcase.case import CaseConfig
 from tests.cli.test_declared import FUZZ
 
-MOST = 30  # 28, --motif-files since there are mined patterns, and --domains
+MOST = 27
 """Options that `nnfuzz fuzz --help` may list."""
 
 
@@ -27,7 +27,7 @@ def test_every_recorded_option_is_a_setting_of_a_campaign():
 
 
 def test_what_is_recorded_is_read_where_it_is_declared():
-    options = FuzzOptions(time="2m", level=["O0,O3"], disk="2k", probe="0", junit=None)
-    wanted = {"levels": ("O0", "O3"), "time_limit": 120.0, "disk": 2000, "probe_seconds": 0.0}
+    options = FuzzOptions(time="2m", level=["O0,O3"], probe="0", junit=None)
+    wanted = {"levels": ("O0", "O3"), "time_limit": 120.0, "probe_seconds": 0.0}
     assert recorded(options) == wanted
     assert recorded(FuzzOptions()) == {}

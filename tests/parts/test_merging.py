@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from test_epochs import PARTS, campaign
+from test_epochs import campaign
 
 from nnfuzz.base.untrusted import read_json
 from nnfuzz.library.campaign import Campaign, Request
@@ -20,7 +20,7 @@ from nnfuzz.parts.merging import REPLACED, finish_replacement, merge
 from nnfuzz.records.config import ConfigError
 from nnfuzz.store.schema import SUSPECTS
 from nnfuzz.store.store import FILE, Store
-from tests.parts.conftest import TESTS
+from tests.parts.conftest import PARTS, TESTS, UNLEARNT
 
 
 def merged(out, *sources):
@@ -43,7 +43,7 @@ def content(folder):
 
 
 def test_the_whole_is_what_one_process_makes(parts, tmp_path):
-    one, _ = campaign(tmp_path / "one", tests=TESTS)
+    one, _ = campaign(tmp_path / "one", tests=TESTS, **UNLEARNT)
     merged(tmp_path / "c", *parts)
     with sqlite3.connect(tmp_path / "c" / FILE) as db:
         assert dict(db.execute("SELECT idx, digest FROM tests")) == {t[0]: t[2] for t in one[0]}

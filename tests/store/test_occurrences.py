@@ -39,10 +39,3 @@ def test_levels_are_counted_for_findings_alone(store):
     assert table.by_levels() == {"a": {"O3": 2, "O0,O3": 1}}
     table.turn_known("a")
     assert table.by_levels() == {} and table.buckets() == {"known": 3}
-
-
-def test_a_new_signature_keeps_the_repetitions(store):
-    table = store.occurrences
-    table.add(occurrence("a", Numbered(1, 1), levels="O3"))
-    table.rename({("a", Numbered(1, 1)): "z"})
-    assert [row[0] for row in table.rows()] == ["z"] and table.by_levels() == {"z": {"O3": 1}}

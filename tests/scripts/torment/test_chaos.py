@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -58,12 +57,3 @@ def test_a_difference_is_told(done):
         break
     (told,) = differences(folder / "calm", folder / "tormented")
     assert told.startswith("folders without a finding")
-
-
-@pytest.mark.slow
-def test_nothing_is_lost_while_old_tests_are_packed(tmp_path):
-    settings = ("1500", "rare", "liar", "disk=400000")
-    done = compared(partial(start, settings=settings), tmp_path, 20, seed=5, pause=0.3)
-    assert done.trouble == []
-    with Store.open(tmp_path / "tormented", write=False) as store:
-        assert store.tests.count() == 1500 and sum(map(len, store.tests.packs.indexes())) > 500
