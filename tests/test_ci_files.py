@@ -86,11 +86,12 @@ def test_the_action_installs_the_wheel_of_an_earlier_job(tmp_path, stub):
 
 @pytest.mark.slow
 def test_the_recipe_of_a_nightly_job_keeps_a_ledger(tmp_path):
-    """Its steps in their order, on a compiler that fails: a night knows the bug of the one before."""
+    """Its steps in order, on a compiler that fails: a night knows the bug of the one before."""
     pytest.importorskip("onnxruntime")
+    page = (ROOT / "docs" / "CI.md").read_text()
     (steps,) = (
         job["steps"]
-        for block in re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/CI.md").read_text(), re.DOTALL)
+        for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
         for job in yaml.safe_load(block)["jobs"].values()
         if any(own.get("with", {}).get("mode") == "nightly" for own in job["steps"])
     )
