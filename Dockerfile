@@ -13,5 +13,5 @@ RUN python -m pip install --no-cache-dir uv \
 RUN useradd --create-home fuzzer && install -d -o fuzzer /work
 USER fuzzer
 WORKDIR /work
-ENTRYPOINT ["python", "-m", "nnfuzz"]
+ENTRYPOINT ["python", "-P", "-m", "nnfuzz"]
 CMD ["--help"]

@@ -74,13 +74,6 @@ _UNSUPPORTED = (
 )
 _CODE = re.compile(r"^\[\w+\] : \w+ : \w+ : ")
 _OPTIONAL = re.compile(r"\boptional\((\w+\(\w+\))\)")
-_AROUND = re.compile(
-    r"^Non-zero status code returned while running \w+ node\. *Name:'[^']*' *Status Message: "
-    r"|^Exception during initialization: "
-    r"|^(?:\S*/)?[\w-]+\.(?:cc|cpp|h):\d+ .*?\)(?: const)?(?: \[with [^\]]*\])? "
-    r"|^This is an invalid model\. In Node, .*?\) -> \(.*?\) ?, (?:Error )?"
-)
-"""The text around the cause of an error: the status, the function that raised, the node."""
 _INFERENCE = re.compile(r"Op \((\w+)\) \[\w*InferenceError\]|InferenceError")
 _PLANNED = re.compile(r"\bprovided for output\b.*\bhas shape\b|\bhas shape\b.*\bcomputed\b")
 """Memory was planned for another shape than the computed one: shape inference was wrong."""
@@ -412,7 +405,7 @@ class OnnxRuntime(Backend):
         subject = _OPTIONAL.sub(r"\1", subject)
         inference = _INFERENCE.search(subject)
         operators = (inference[1],) if inference and inference[1] else ()
-        return Complaint(_kind(error, subject), subject, operators, cause=_cause(subject))
+        return Complaint(_kind(error, subject), subject, operators)
 
     def repro(self) -> str:
         return self._script() + _RUN
@@ -458,12 +451,6 @@ class OnnxRuntime(Backend):
             # TF32 is on by default in CUDA convolutions and matrix products.
             return [("CUDAExecutionProvider", {"use_tf32": "0"}), "CPUExecutionProvider"]
         return ["CPUExecutionProvider"]
-
-
-def _cause(subject: str) -> str:
-    """The statement without the text that is put around it."""
-    inner = _AROUND.sub("", subject, count=1)
-    return inner if inner == subject else _cause(inner)
 
 
 def _kind(error: CompilerError, subject: str) -> ComplaintKind:

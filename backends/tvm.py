@@ -299,7 +299,7 @@ class Tvm(Backend):
         if not error.error_type:
             return read_complaint(error)
         subject = first_statement(_FOOTNOTE.sub("", error.message))
-        return Complaint(_kind(error, subject), subject, cause=subject.partition(". ")[0])
+        return Complaint(_kind(error, subject), subject)
 
     def repro(self) -> str:
         target = _REPRO_CUDA if self.options.target == "cuda" else _REPRO_LLVM

@@ -13,8 +13,12 @@ Names are imported when they are first used: `import nnfuzz` costs nothing.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING
+from nnfuzz.base.safe_path import leave_working_directory
+
+leave_working_directory()  # first: anything that is imported could come from there
+
+from importlib import import_module  # noqa: E402
+from typing import TYPE_CHECKING  # noqa: E402
 
 if TYPE_CHECKING:
     from nnfuzz.backend.target import Target as Target

@@ -9,6 +9,7 @@ the pull request. Its exit code is that of nnfuzz. It needs the standard library
 
 from __future__ import annotations
 
+import argparse
 import fnmatch
 import json
 import os
@@ -96,12 +97,12 @@ def changed_files(base: str) -> list[str]:
     """The files that the working tree's commit changed since it left a branch; [] if unknown."""
     if not base:
         return []
-    command = ["git", "diff", "--name-only", "-z", f"{base}...HEAD"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(
+        ["git", "diff", "--name-only", "-z", f"{base}...HEAD"], capture_output=True, text=True
+    )
     if done.returncode:
-        print(
-            f"note: {shlex.join(command)} failed, so the change is unknown: {done.stderr.strip()}"
-        )
+        command = shlex.join(done.args)
+        print(f"note: {command} failed, so the change is unknown: {done.stderr.strip()}")
     return [file for file in done.stdout.split("\0") if file]
 
 
@@ -174,8 +175,16 @@ def commands(inputs: Inputs, asked: Asked | None, summary: Path) -> list[list[st
         fuzz += _of_change(inputs, asked or Asked())
     found = [[*fuzz, *inputs.extra]]
     if inputs.mode == "nightly":
-        found.append(["bugs", "add", str(campaign), "--ledger", str(inputs.ledger)])
+        add = ["bugs", "add", str(campaign), "--ledger", str(inputs.ledger)]
+        found.append([*add, *plugins(inputs.extra)])
     return found
+
+
+def plugins(arguments: Sequence[str]) -> list[str]:
+    """The --plugin options among the arguments of a command."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--plugin", action="append", default=[])
+    return [f"--plugin={plugin}" for plugin in parser.parse_known_args(arguments)[0].plugin]
 
 
 def _of_change(inputs: Inputs, asked: Asked) -> list[str]:
@@ -190,7 +199,10 @@ def _of_change(inputs: Inputs, asked: Asked) -> list[str]:
 
 def run(command: Sequence[str]) -> int:
     """Runs nnfuzz; returns its exit code."""
-    return subprocess.run([sys.executable, "-m", "nnfuzz", *command], check=False).returncode
+    from nnfuzz.base.safe_path import safe_environment
+
+    whole = [sys.executable, "-m", "nnfuzz", *command]
+    return subprocess.run(whole, env=safe_environment(), check=False).returncode
 
 
 # -- the answer -----------------------------------------------------------------------------------

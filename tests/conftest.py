@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, settings
 from nnfuzz.sandbox.forkserver import ForkServer
 from tests.servers import Pool
 
-KEEPING = {"backends", "cli", "corpus", "experiment", "library", "reduction", "report", "serve"}
-KEEPING |= {"make", "test_blame.py", "test_commands_of_the_docs.py"}
-"""Rooms and modules whose tests are not about how processes start."""
+STARTING = {"sandbox", "backend", "test_session.py", "test_processes.py", "test_chaos.py"}
+"""Rooms and modules whose tests are about how processes start and die; all others have fork servers
+from a pool."""
 
 settings.register_profile(
     "nnfuzz",
@@ -45,9 +45,9 @@ def fork_servers():
 
 @pytest.fixture(scope="module", autouse=True)
 def kept_fork_servers(request, fork_servers):
-    """Tests of some rooms have their fork servers from a pool."""
-    kept = {request.path.name, request.path.parent.name} & KEEPING
-    with fork_servers.instead() if kept else nullcontext():
+    """Tests of most rooms have their fork servers from a pool."""
+    starting = {request.path.name, request.path.parent.name} & STARTING
+    with nullcontext() if starting else fork_servers.instead():
         yield
 
 

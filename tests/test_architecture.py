@@ -5,10 +5,14 @@ from __future__ import annotations
 import ast
 import graphlib
 import re
+import sys
+import tomllib
 from functools import cache
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
 ROOMS = (
@@ -50,7 +54,8 @@ def imports(path: Path, typing: bool = False) -> list[str]:
         if isinstance(node, ast.Import):
             found.extend(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found.extend(f"{node.module}.{alias.name}" for alias in node.names)
+            source = "." * node.level + node.module
+            found.extend(f"{source}.{alias.name}" for alias in node.names)
         for child in ast.iter_child_nodes(node):
             visit(child)
 
@@ -88,6 +93,26 @@ def test_heavy_libraries_stay_in_their_rooms(library):
         if any(module.split(".")[0] == library for module in imports(path)):
             relative = str(path.relative_to(ROOT))
             assert any(relative.startswith(place) for place in ALLOWED[library]), relative
+
+
+PROVIDERS = {"iree": "iree-base-compiler", "ray": "ray", "polygraphy": "polygraphy"}
+"""Distributions of libraries that need not be installed here."""
+WITHIN = {"pytest": "loads the plug-in; a mined script of tests is run with it"}
+
+
+def test_every_library_is_declared():
+    """What is imported comes by a dependency or an extra of nnfuzz's own, and by no other's."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = [n for name, n in project["optional-dependencies"].items() if name != "dev"]
+    needs = [need for some in (project["dependencies"], *extras) for need in some]
+    declared = {canonicalize_name(re.split(r"[^\w.-]", need)[0]) for need in needs}
+    providers = packages_distributions()
+    for path in sources():
+        for module in imports(path, typing=True):
+            top = module.partition(".")[0]
+            if top not in {*sys.stdlib_module_names, *WITHIN, "nnfuzz", ""}:
+                found = providers.get(top) or [PROVIDERS[top]]
+                assert {*map(canonicalize_name, found)} & declared, f"{path} imports {top}"
 
 
 def dotted(path: Path) -> str:

@@ -8,7 +8,7 @@ last, behind the places that they were passed through; Python's chains put it fi
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -17,6 +17,7 @@ from nnfuzz.backend.causes import ChainedError, announced, chain
 from nnfuzz.backend.normalise import normalise
 from nnfuzz.backend.refusal import refuses, refusing_lines
 from nnfuzz.backend.stage import Stage
+from nnfuzz.base.code_paths import CodePaths
 from nnfuzz.sandbox.exceptions import described_error
 
 
@@ -51,10 +52,15 @@ class CompilerError:
     bases: tuple[str, ...] = ()
 
 
-def described(error: BaseException, stage: Stage) -> CompilerError:
-    """An exception at a stage as text."""
+def described(error: BaseException, stage: Stage, adapter: Iterable[str] = ()) -> CompilerError:
+    """An exception at a stage as text, without paths of this machine.
+
+    adapter: its files, whose stack frames are none of the compiler's.
+    """
+    paths = CodePaths.here().with_adapter(adapter)
+    texts = {name: paths.foreign(text) for name, text in described_error(error).items()}
     bases = tuple(cls.__name__ for cls in type(error).__mro__)
-    return CompilerError(stage, **described_error(error), bases=bases)
+    return CompilerError(stage, **texts, bases=bases)
 
 
 @dataclass(frozen=True)
@@ -65,9 +71,7 @@ class Complaint:
     operators: of ONNX, those that the compiler says it failed at. dtypes: named as wrong or
     missing, by ONNX's names. location: where in the compiler's source ("file.cpp:function" or
     "file.cpp"), "" if it does not tell. others: where one message lists several complaints, the
-    (subject, location) of those behind the first. cause: the subject without what the compiler
-    puts around every error, for the title of a finding; "" where that is the subject. It identifies
-    nothing.
+    (subject, location) of those behind the first.
     """
 
     kind: ComplaintKind = ComplaintKind.ERROR
@@ -76,7 +80,6 @@ class Complaint:
     dtypes: tuple[str, ...] = ()
     location: str = ""
     others: tuple[tuple[str, str], ...] = ()
-    cause: str = ""
 
     def of_kind(self, kind: ComplaintKind) -> Complaint:
         return replace(self, kind=kind)

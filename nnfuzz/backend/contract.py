@@ -109,6 +109,13 @@ def own_fault(error: BaseException, adapter: type) -> bool:
     return not line.startswith("raise")
 
 
+def files_of(adapter: type[Backend]) -> tuple[str, ...]:
+    """The files of the modules that define an adapter's class and the adapters it derives from."""
+    classes = (base for base in adapter.__mro__ if issubclass(base, Backend))
+    modules = (sys.modules.get(base.__module__) for base in classes)
+    return tuple(file for module in modules if (file := getattr(module, "__file__", None)))
+
+
 def option(default: Any, help: str, positive: bool = False, means: str = "") -> Any:
     """A field of an `Options` class, with the line that `nnfuzz backends` shows for it.
 
@@ -147,6 +154,7 @@ class Imported:
 
     file: the file that the compiler may still read from; None if it got bytes. packed_inputs,
     packed_outputs: those of the file that are sequences or optionals of `inputs` and `outputs`.
+    loose: the outputs that are no tensors otherwise, which are returned and not compared.
     """
 
     module: Any
@@ -155,6 +163,7 @@ class Imported:
     file: ModelFile | None = None
     packed_inputs: Packing = field(default_factory=dict)
     packed_outputs: Packing = field(default_factory=dict)
+    loose: Collection[str] = ()
 
 
 class Backend(ABC):
@@ -224,6 +233,11 @@ class Backend(ABC):
     def form(self) -> str:
         """The form that `load` gets under these options; see `reads`."""
         return self.declared("form") or self.reads
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether no option changes what is compiled, or for which device."""
+        return not self._behaviour() and self.device == CPU
 
     def target(self, level: str, release: str = "") -> Target:
         """The target of a level. Options that change the behaviour belong to the pipeline.
@@ -418,7 +432,8 @@ class Backend(ABC):
 
         Default: if `complaint` says so.
         """
-        return self.complaint(described(error, stage)).kind is ComplaintKind.UNSUPPORTED
+        text = described(error, stage, files_of(type(self)))
+        return self.complaint(text).kind is ComplaintKind.UNSUPPORTED
 
     @classmethod
     def is_internal(cls, error: CompilerError) -> bool:
@@ -478,7 +493,7 @@ class Backend(ABC):
         inputs, outputs = known.inputs, known.output_names
         if self.loads_files and names_files(known):
             known.file = ModelFile(known)
-        packed = known.packed_inputs, known.packed_outputs
+        packed = known.packed_inputs, known.packed_outputs, known.loose_outputs
         return Imported(self.load(known), inputs, outputs, known.file, *packed)
 
     def compile(
@@ -540,12 +555,13 @@ class Executable:
                 raise OutputError(f"output {name!r} is missing")
         if surplus := [name for name in returned if name not in wanted]:
             raise OutputError(f"{surplus[0]!r} was returned, which is no output of the model")
-        for name, value in returned.items():
+        tensors = {name: returned[name] for name in wanted if name not in self.imported.loose}
+        for name, value in tensors.items():
             if not isinstance(value, np.ndarray):
                 raise OutputError(f"output {name!r} is {type(value).__name__}, not a numpy array")
             if not has_wire_form(value.dtype):
                 raise OutputError(f"output {name!r} has dtype {value.dtype}, which no tensor has")
-        return {name: returned[name] for name in wanted}
+        return tensors
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

@@ -17,6 +17,8 @@ from nnfuzz.base.external_data import write_model
 from nnfuzz.base.packed_values import Packing, packing_of
 
 Arrays = Mapping[str, np.ndarray]
+NO_TENSORS = ("sequence_type", "optional_type", "map_type")
+"""Kinds of types in ONNX."""
 
 
 class InputError(ValueError):
@@ -76,14 +78,14 @@ class OnnxModel(bytes):
     def inputs(self) -> dict[str, TensorSpec]:
         """By name, in order, without initializers; of a sequence or optional the tensors in it."""
         weights = {tensor.name for tensor in self._graph.initializer}
-        return _tensors(v for v in self._graph.input if v.name not in weights)
+        return _tensors((v for v in self._graph.input if v.name not in weights), self.packed_inputs)
 
     @cached_property
     def outputs(self) -> dict[str, TensorSpec]:
         """By name, in order; as the file declares them, not as the compiler returns them; of a
         sequence or optional the tensors in it.
         """
-        return _tensors(self._graph.output)
+        return _tensors(self._graph.output, self.packed_outputs)
 
     @property
     def output_names(self) -> tuple[str, ...]:
@@ -94,6 +96,13 @@ class OnnxModel(bytes):
             for name in (packed.tensors if packed else [value.name])
         )
 
+    @property
+    def loose_outputs(self) -> frozenset[str]:
+        """Outputs that are no tensors and pack none of a known number."""
+        packed = self.packed_outputs
+        loose = (v for v in self._graph.output if v.name not in packed)
+        return frozenset(v.name for v in loose if v.type.WhichOneof("value") in NO_TENSORS)
+
     @cached_property
     def packed_inputs(self) -> Packing:
         """The inputs that are sequences or optionals of tensors, or texts."""
@@ -101,8 +110,8 @@ class OnnxModel(bytes):
 
     @cached_property
     def packed_outputs(self) -> Packing:
-        """The outputs that are sequences or optionals of tensors, or texts."""
-        return packing_of(self._graph.output)
+        """The outputs that are sequences or optionals of tensors, maps, or texts."""
+        return packing_of(self._graph.output, self._graph.node)
 
     @cached_property
     def _graph(self) -> Any:
@@ -137,15 +146,14 @@ def check_inputs(wanted: Mapping[str, TensorSpec], inputs: Arrays) -> None:
         raise InputError("inputs do not fit the model: " + "; ".join(problems))
 
 
-def _tensors(values: Iterable[Any]) -> dict[str, TensorSpec]:
+def _tensors(values: Iterable[Any], packing: Packing) -> dict[str, TensorSpec]:
     """The tensors that some inputs or outputs are or pack, in order. Raises: InputError."""
     specs: dict[str, TensorSpec] = {}
     for value in values:
-        packing = packing_of([value])
-        for packed in packing.values():
+        if packed := packing.get(value.name):
             dtype = np.dtype(packed.dtype)
             specs |= {name: TensorSpec(dtype, shape) for name, shape in packed.tensors.items()}
-        if not packing:
+        else:
             specs[value.name] = _tensor_spec(value)
     return specs
 

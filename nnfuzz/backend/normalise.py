@@ -64,7 +64,7 @@ def normalise(text: str, names: Collection[str] = ()) -> str:
     cut.
     """
     text = _STAMP.sub("", _ESCAPE.sub("", text))
-    text = _without_arguments(_COMMENT.sub("", text))
+    text = without_arguments(_COMMENT.sub("", text))
     text = _LINE.sub(r"\1", _PATH.sub(r"\1", text))
     text = _NO_RANK.sub(r"unknown \1", _ADDRESS.sub("<address>", text))
     text = _without_templates(text)
@@ -117,13 +117,14 @@ def _without_templates(text: str) -> str:
         text = shorter
 
 
-def _without_arguments(text: str) -> str:
+def without_arguments(text: str, calls: re.Pattern[str] = _CALL) -> str:
     """module.f(...), Type(key=value, ...) -> the name with "(...)", or with its own name="...".
 
-    What stands there is a piece of the module, which differs from level to level.
+    What stands there is a piece of the module, which differs from level to level. calls: the
+    beginnings of what is shortened, up to the parenthesis.
     """
     done, position = [], 0
-    while match := _CALL.search(text, position):
+    while match := calls.search(text, position):
         opening = text.index("(", match.start())
         end = _closing(text, opening)
         named = _NAMED.search(text, opening, end)

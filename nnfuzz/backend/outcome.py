@@ -20,7 +20,8 @@ class OutcomeKind(StrEnum):
 
     A model that must be refused is `refused` by a clean error, or `accepted`; an `exception` is
     then an error from the inside of the compiler (nnfuzz.backend.internal). What ran is `not
-    compared` where no element of any output is comparable: neither right nor wrong. It is
+    compared` where no element of any output is comparable, or where onnx.reference contradicts that
+    it is wrong: neither right nor wrong. It is
     `disputed` where other targets agree on something else, and nobody knows who is right.
     """
 

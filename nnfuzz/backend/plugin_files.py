@@ -15,10 +15,6 @@ from nnfuzz.base.untrusted import read_bytes
 
 MAX_BYTES = 1 << 20
 """The largest file that is copied; an adapter of 1,000 lines has 40 kB."""
-_INSTALLED = {"site-packages", "dist-packages"}
-"""Folders of installed packages, whichever environment they belong to: one environment may use the
-packages of another, as with `python -m venv --system-site-packages`.
-"""
 _ENGINE = __name__.partition(".")[0]
 
 
@@ -128,7 +124,17 @@ def _beside(file: Path, module: str) -> Path | None:
 
 def _is_installed(origin: Path) -> bool:
     name = origin.parent.name if origin.name == "__init__.py" else origin.stem
-    return name in (_ENGINE, *sys.stdlib_module_names) or not _INSTALLED.isdisjoint(origin.parts)
+    if name in (_ENGINE, *sys.stdlib_module_names):
+        return True
+    return any(origin.is_relative_to(folder) for folder in _folders_of_packages())
+
+
+def _folders_of_packages() -> list[Path]:
+    """The folders of installed packages, whichever environment they belong to: one environment may
+    use the packages of another, as with `python -m venv --system-site-packages`.
+    """
+    folders = map(Path, filter(None, sys.path))
+    return [f.resolve() for f in folders if f.is_dir() and any(f.glob("*.dist-info"))]
 
 
 def _is_single(origin: Path) -> bool:

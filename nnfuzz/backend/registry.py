@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from nnfuzz.backend.contract import Backend, OptionError, suggest
+from nnfuzz.base.code_paths import PLUGIN
 from nnfuzz.base.reading import Unreadable, read
 
 GROUPS = ("nnfuzz.backends", "nnfuzz.transforms")
@@ -255,7 +256,7 @@ def plugin_module(path: str | Path) -> str:
         return str(path)
     file = Path(path).resolve()
     digest = hashlib.sha256(str(file).encode()).hexdigest()[:8]
-    return f"nnfuzz_plugin_{file.stem}_{digest}"
+    return f"{PLUGIN}{file.stem}_{digest}"
 
 
 def _is_module(path: str | Path) -> bool:

@@ -17,7 +17,6 @@ import os
 import platform
 import re
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -30,6 +29,7 @@ from packaging.version import InvalidVersion, Version
 
 from nnfuzz.backend.contract import Backend
 from nnfuzz.backend.registry import RegistryError
+from nnfuzz.base.programs import run_program
 from nnfuzz.base.text import visible
 from nnfuzz.base.untrusted import read_bytes
 from nnfuzz.sandbox.forkserver import Home
@@ -338,9 +338,7 @@ def _first_failure(commands: list[list[str]]) -> str:
 def _run(command: list[str]) -> tuple[str, str]:
     """The output of a command, and its last words if it fails."""
     try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
-        )
+        done = run_program(command)
     except OSError as error:
         return "", f"{command[0]}: {error.strerror}"
     if not done.returncode:

@@ -13,7 +13,7 @@ import numpy as np
 
 from nnfuzz.backend.complaint import CompilerError
 from nnfuzz.backend.console import heard
-from nnfuzz.backend.contract import Backend
+from nnfuzz.backend.contract import Backend, files_of
 from nnfuzz.backend.deviation import Deviation
 from nnfuzz.backend.jobs import (
     AskVersions,
@@ -152,7 +152,8 @@ class BackendRunner:
         Raises: RunnerError if the worker cannot start, or the fault is not the compiler's.
         """
         if isinstance(event, Progress):
-            self._done.append(self._heard(replace(event.value, captured=event.captured)))
+            captured = self._foreign(event.captured)
+            self._done.append(self._heard(replace(event.value, captured=captured)))
             self.works = self.works or event.value.ok
             return None
         if isinstance(event, WorkerFault):
@@ -281,7 +282,7 @@ class BackendRunner:
         if death.kind is DeathKind.TIMEOUT:
             short = max(AT_LEAST, AFTER_A_HANG * self.sandbox.limits.seconds)
             self._seconds = min(self._seconds, short)
-        outcome = _outcome(death)
+        outcome = _outcome(replace(death, captured=self._foreign(death.captured)))
         text = CompilerError(outcome.stage, captured=outcome.captured)
         with self._asking("complaint"):
             outcome = replace(outcome, complaint=self.backend.complaint(text))
@@ -292,6 +293,11 @@ class BackendRunner:
         for level in dead:
             self._done.append(replace(outcome, target=self._made.target(level)))
             outcome = replace(outcome, seconds={})
+
+    def _foreign(self, printed: str) -> str:
+        """What a worker has printed, without paths of its machine."""
+        paths = self.sandbox.code_paths.with_adapter(files_of(self.backend))
+        return paths.foreign(printed) if printed else ""
 
     def _heard(self, outcome: Outcome) -> Outcome:
         """The outcome with the reason that the compiler printed; an import prints once for all

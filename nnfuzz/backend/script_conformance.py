@@ -4,7 +4,6 @@ nnfuzz.backend.conformance.
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.releases import home_of
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.backend.target import ONNX
+from nnfuzz.base.programs import run_program
 
 SECONDS = 300.0
 """The time limit of one run of a script, which loads the compiler."""
@@ -101,9 +101,7 @@ def _run(
         (place / "model.onnx").write_bytes(model)
         np.savez(place / "inputs.npz", **inputs)  # type: ignore[arg-type]
         command = [home.python if home else sys.executable, "script.py", runner.backend.levels[0]]
-        done = subprocess.run(
-            command, cwd=place, capture_output=True, text=True, check=False, timeout=SECONDS
-        )
+        done = run_program(command, cwd=place, timeout=SECONDS)
         if done.returncode:
             return (done.stdout + done.stderr)[-1000:].strip() or f"exit code {done.returncode}"
         with np.load(place / "outputs.npz", allow_pickle=False) as archive:

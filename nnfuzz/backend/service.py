@@ -24,6 +24,7 @@ from nnfuzz.backend.contract import (
     Imported,
     NoDevice,
     OptionError,
+    files_of,
     own_fault,
 )
 from nnfuzz.backend.interface import InputError, OnnxModel
@@ -267,7 +268,7 @@ class BackendService(Service):
 
     def _classify(self, error: BaseException, stage: Stage) -> dict[str, object]:
         """Kind, texts and complaint of an error that a stage raised."""
-        text = described(error, stage)
+        text = described(error, stage, files_of(type(self._backend)))
         complaint, kind = self._backend.complaint(text), OutcomeKind.EXCEPTION
         message, over = text.message, False
         if type(self._backend).is_unsupported is Backend.is_unsupported:  # it would ask that again

@@ -1,10 +1,10 @@
-"""Inputs and outputs of a model that are sequences or optionals of tensors, or texts.
+"""Inputs and outputs of a model that are sequences or optionals of tensors, maps, or texts.
 
 The graph of a test case has tensors of numbers at its ends, and so have its inputs and its expected
 outputs. The file may have them in a sequence or an optional, or written as strings
 (nnfuzz.rewrite.rules.ends): such an input or output says in its `doc_string` which tensors it
-packs. Between the two stand `packed` and `unpacked`, which a backend's program is wrapped with
-(nnfuzz.backend.contract.Executable).
+packs. What a ZipMap makes packs the matrix that it reads. Between the two stand `packed` and
+`unpacked`, which a backend's program is wrapped with (nnfuzz.backend.contract.Executable).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from onnx import ValueInfoProto
+    from onnx import NodeProto, ValueInfoProto
 
-Shape = tuple[int, ...]
+Shape = tuple[int | None, ...]
 _PREFIX = "nnfuzz packs "
 _STRING = 8  # onnx.TensorProto.STRING
 
@@ -31,10 +31,13 @@ class PackingError(ValueError):
 
 
 class PackingKind(StrEnum):
-    """TEXT: a tensor of strings, the decimal numbers of a tensor of integers."""
+    """TEXT: a tensor of strings, the decimal numbers of a tensor of integers. MAPS: a sequence of
+    maps, one for each row of a matrix.
+    """
 
     SEQUENCE = "sequence_type"
     OPTIONAL = "optional_type"
+    MAPS = "map_type"
     TEXT = "tensor_type"
 
 
@@ -43,22 +46,27 @@ class PackedValue:
     """An input or output of the file that packs tensors.
 
     tensors: their shapes by name, in order; one but for a sequence. dtype: of the tensors, by its
-    name in NumPy.
+    name in NumPy. keys: of maps, by column.
     """
 
     kind: PackingKind
     dtype: str
     tensors: Mapping[str, Shape]
+    keys: tuple[int | str, ...] = ()
 
     @property
     def doc_string(self) -> str:
         return _PREFIX + json.dumps([self.dtype, self.tensors])
 
     def packed(self, arrays: list[np.ndarray]) -> Any:
-        """The value for a compiler: a list of arrays, an array, or an array of str objects."""
+        """The value for a compiler: a list of arrays or of dicts, an array, or an array of str
+        objects.
+        """
         if self.kind is PackingKind.SEQUENCE:
             return arrays
         (array,) = arrays
+        if self.kind is PackingKind.MAPS:
+            return [dict(zip(self.keys, row)) for row in array]
         return array if self.kind is PackingKind.OPTIONAL else array.astype(str).astype(object)
 
     def unpacked(self, name: str, value: Any) -> list[Any]:
@@ -72,9 +80,18 @@ class PackedValue:
                 raise PackingError(f"output {name!r} has no numbers: {error}") from error
         if not isinstance(value, list | tuple):
             raise PackingError(f"output {name!r} is {type(value).__name__}, not a list of arrays")
+        if self.kind is PackingKind.MAPS:
+            return [self._matrix(name, value)]
         if len(value) != len(self.tensors):
             raise PackingError(f"output {name!r} has {len(value)} of {len(self.tensors)} tensors")
         return list(value)
+
+    def _matrix(self, name: str, maps: list[Any] | tuple[Any, ...]) -> np.ndarray:
+        for row in maps:
+            if not isinstance(row, Mapping) or row.keys() != {*self.keys}:
+                raise PackingError(f"output {name!r} has {row}, not a map of {list(self.keys)}")
+        rows = [[row[key] for key in self.keys] for row in maps]
+        return np.array(rows, self.dtype).reshape(len(maps), len(self.keys))
 
 
 Packing = Mapping[str, PackedValue]
@@ -82,9 +99,27 @@ Packing = Mapping[str, PackedValue]
 NO_PACKING: Packing = MappingProxyType({})
 
 
-def packing_of(values: Iterable[ValueInfoProto]) -> dict[str, PackedValue]:
-    """Those of some declared inputs or outputs that pack tensors of a test case."""
-    return {v.name: p for v in values if (p := _packed_value(v)) is not None}
+def packing_of(
+    values: Iterable[ValueInfoProto], nodes: Iterable[NodeProto] = ()
+) -> dict[str, PackedValue]:
+    """Those of some declared inputs or outputs that pack tensors of a test case.
+
+    nodes: of the model, among which a ZipMap may make an output.
+    """
+    maps = {node.output[0]: _zipped(node) for node in nodes if is_zip_map(node)}
+    packing = {v.name: maps.get(v.name) or _packed_value(v) for v in values}
+    return {name: packed for name, packed in packing.items() if packed is not None}
+
+
+def is_zip_map(node: NodeProto) -> bool:
+    """Whether a node makes a sequence of maps of a matrix."""
+    return (node.domain, node.op_type) == ("ai.onnx.ml", "ZipMap")
+
+
+def _zipped(node: NodeProto) -> PackedValue:
+    keys = [key for a in node.attribute for key in (*a.ints, *map(bytes.decode, a.strings))]
+    shape = (None, len(keys))
+    return PackedValue(PackingKind.MAPS, "float32", {node.output[0]: shape}, tuple(keys))
 
 
 def _packed_value(value: ValueInfoProto) -> PackedValue | None:
@@ -121,7 +156,7 @@ def evaluated(model: bytes, inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
     evaluator = ReferenceEvaluator(proto)
     results = evaluator.run(None, packed(packing_of(proto.graph.input), inputs))
     named = dict(zip(evaluator.output_names, results, strict=True))
-    return unpacked(packing_of(proto.graph.output), named)
+    return unpacked(packing_of(proto.graph.output, proto.graph.node), named)
 
 
 def unpacked(packing: Packing, returned: Mapping[str, Any]) -> dict[str, Any]:

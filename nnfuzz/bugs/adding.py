@@ -11,13 +11,20 @@ from pathlib import Path
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.bugs.bug import Bug, BugError, BugState, ScriptResult, newer
-from nnfuzz.bugs.declaring import declare_oldest
+from nnfuzz.bugs.declaring import declare_oldest, follow_script
 from nnfuzz.bugs.environments import Interpreters
 from nnfuzz.bugs.ledger import Ledger
 from nnfuzz.bugs.refreshing import own_script
 from nnfuzz.bugs.scripts import ScriptRun, run_script
 from nnfuzz.findings.bisection import release_in
-from nnfuzz.findings.folder import Trust, is_finding, nobody, read_finding, smallest
+from nnfuzz.findings.folder import (
+    Trust,
+    copy_finding,
+    is_finding,
+    nobody,
+    read_finding,
+    smallest,
+)
 from nnfuzz.findings.keyed import known_by
 from nnfuzz.records.finding import Finding
 from nnfuzz.triage.keys import Key
@@ -86,7 +93,8 @@ class Adder:
     """Adds findings to a ledger, which is locked meanwhile.
 
     confirm: runs the script of what is new; None if nothing is to be run. trusted: which plug-ins
-    that the finding in a folder names may be in its script, which this nnfuzz makes.
+    that the finding in a folder names may go to the ledger, and be in the script that this nnfuzz
+    makes.
     """
 
     ledger: Ledger
@@ -136,10 +144,13 @@ class Adder:
         """Adds a bug; it is flaky if its script does not reproduce it at once."""
         missing: list[str] = []
 
-        def finish(draft: Path) -> None:
-            missing.append(own_script(draft, self.registry, self.trusted(draft)))
+        def fill(draft: Path) -> None:
+            trusted = self.trusted(source)
+            copy_finding(source, draft, trusted)
+            missing.append(own_script(draft, self.registry, trusted))
+            follow_script(draft)
 
-        self.ledger.add(name, made, source, finish)
+        self.ledger.add(name, made, fill)
         (message,) = missing
         if message or self.confirm is None:
             return Addition(folder, name, AdditionKind.NEW, message and f"no script: {message}")
@@ -147,6 +158,7 @@ class Adder:
         if run.result is ScriptResult.REPRODUCES:
             confirm = self.confirm
             declare_oldest(self.ledger.script(name), lambda script: confirm(script, made))
+            follow_script(self.ledger.place(name))
             return Addition(folder, name, AdditionKind.NEW)
         kind = AdditionKind.NEW
         if run.result is ScriptResult.RIGHT:

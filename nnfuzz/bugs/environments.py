@@ -28,6 +28,7 @@ from nnfuzz.backend.releases import (
     read_wheel_name,
     requirements,
 )
+from nnfuzz.base.programs import run_program
 from nnfuzz.base.untrusted import read_bytes
 from nnfuzz.bugs.bug import Bug
 
@@ -82,9 +83,8 @@ class Interpreters:
         """Another interpreter, with whatever release is there."""
 
         def choose(bug: Bug) -> Interpreter:
-            command = [python, "-c", _ASK, self.package(bug)]
             try:
-                done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+                done = run_program([python, "-c", _ASK, self.package(bug)], timeout=SECONDS)
             except (OSError, subprocess.TimeoutExpired) as error:
                 raise ReleaseError(f"--python {python} cannot be run: {error}") from error
             release = done.stdout.strip().partition("+")[0]  # "+cpu" names no other release

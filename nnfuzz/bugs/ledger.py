@@ -18,7 +18,7 @@ from pathlib import Path
 
 from nnfuzz.backend.contract import suggest
 from nnfuzz.backend.registry import BackendRegistry
-from nnfuzz.base.files import PARTIAL, atomic_folder, copy_files, remove_partial, write_atomically
+from nnfuzz.base.files import PARTIAL, atomic_folder, remove_partial, write_atomically
 from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import below
 from nnfuzz.bugs.bug import FILE, Bug, BugError, BugState, bug_text, read_bug
@@ -26,7 +26,7 @@ from nnfuzz.findings.folder import is_finding
 from nnfuzz.findings.keyed import known_by
 from nnfuzz.triage.known import KnownFailures
 
-SCRIPT = "repro.py"
+SCRIPT, REPORT = "repro.py", "report.md"
 Note = Callable[[str], None]
 
 
@@ -114,26 +114,14 @@ class Ledger:
 
     # -- changes, each in a block of `locked` ---------------------------------------------------
 
-    def add(
-        self,
-        name: str,
-        bug: Bug,
-        source: Path | None = None,
-        finish: Callable[[Path], object] | None = None,
-    ) -> None:
-        """Makes the folder of a bug. source: of a finding, whose files are copied. finish: changes
-        the folder before it is there.
+    def add(self, name: str, bug: Bug, fill: Callable[[Path], object] | None = None) -> None:
+        """Makes the folder of a bug. fill: writes its other files, before the folder is there.
 
         Raises: FileExistsError, OSError.
         """
         with atomic_folder(self.place(name)) as made:
-            if source is not None:
-                copy_files(source, made / "copy")
-                for path in list((made / "copy").iterdir()):
-                    path.rename(made / path.name)
-                (made / "copy").rmdir()
-            if finish is not None:
-                finish(made)
+            if fill is not None:
+                fill(made)
             (made / FILE).write_text(bug_text(bug), encoding="utf-8")
 
     def put(self, name: str, bug: Bug) -> None:

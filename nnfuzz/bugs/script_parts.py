@@ -156,7 +156,7 @@ def _text(lines: list[str]) -> str:
     return "\n".join([*needed, text])
 
 
-_MODULES = ("sys", "faulthandler")
+_MODULES = ("re", "sys", "faulthandler")
 
 
 def _dropped(node: ast.stmt) -> bool:

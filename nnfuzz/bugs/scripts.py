@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import resource
 import signal
@@ -15,13 +14,14 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 from nnfuzz.base.files import atomic_folder
+from nnfuzz.base.programs import run_program
 from nnfuzz.base.text import one_line
 from nnfuzz.bugs.bug import BugError, ScriptResult
 
 SECONDS, BYTES = 600.0, 12 << 30
 """Limits of one script: of wall time, and of address space."""
 CANNOT_RUN = 125
-"""Exit code of a script whose compiler is absent or too old."""
+"""Exit code of a script whose compiler is absent or too old, or fails in another way."""
 SIMILAR = 0.6
 """Similarity from which on two messages count as equal. Another release has other line numbers or
 one more sentence; where it refuses the opset, the message differs completely."""
@@ -56,14 +56,10 @@ def run_script(
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         try:
-            done = subprocess.run(
-                [str(python), str(script.resolve())],
+            done = run_program(
+                [python, script.resolve()],
+                {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"},
                 cwd=folder,
-                env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"},
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
                 timeout=seconds,
                 preexec_fn=_limited,
             )
@@ -90,8 +86,9 @@ def _read(done: subprocess.CompletedProcess[str], same_release: bool) -> tuple[S
     last = (errors or printed or [""])[-1]
     if last.startswith(_ABSENT) or (done.returncode == CANNOT_RUN and _LACKING.search(last)):
         return ScriptResult.CANNOT_RUN, last
-    if done.returncode == CANNOT_RUN:
-        return ScriptResult.OTHERWISE, last
+    if done.returncode == CANNOT_RUN:  # as well for the same error in the words of another release
+        similar = _OBSERVED.search(done.stdout) is not None and _similar(done.stdout)
+        return (ScriptResult.REPRODUCES if similar else ScriptResult.OTHERWISE), last
     if "Traceback (most recent call last)" in done.stderr and not printed:
         return ScriptResult.OTHERWISE, last
     message = (printed or [""])[-1]
@@ -129,14 +126,8 @@ def _asked(module: str, script: Path, argument: str) -> str:
     if not script.is_file():
         raise BugError("it has no script")
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", module, str(script), argument],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=SECONDS,
-            preexec_fn=_limited,
-        )
+        command = [sys.executable, "-m", module, str(script), argument]
+        done = run_program(command, timeout=SECONDS, preexec_fn=_limited)
     except subprocess.TimeoutExpired as error:
         raise BugError(f"no end within {SECONDS:.0f} s") from error
     if done.returncode:

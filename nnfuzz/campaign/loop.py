@@ -150,8 +150,8 @@ class Loop:
             self._step(self._next_job)
 
     def probe(self, seconds: float = math.inf) -> None:
-        """Probes every signature, those with answers first and then by operators in turn, and
-        nothing else.
+        """Probes every signature, those with answers first and then by operators in turn, then the
+        older versions of which these answers say nothing, and nothing else.
 
         seconds: after which no further signature is begun. Raises: PoolError.
         """
@@ -159,13 +159,18 @@ class Loop:
         deadline = time.monotonic() + seconds
         self.prober.ask_known()
         self.prober.ask(by_turns(self.prober.newest))
+        self._answer_probes(deadline)
+        self.prober.ask_older()
+        self._answer_probes(deadline)
+        self.recorder.complete = True
+        self._tick(final=True)
+
+    def _answer_probes(self, deadline: float) -> None:
         while not self._stopped() and (not self.prober.idle or self._busy()):
             if time.monotonic() >= deadline:
                 self.prober.forget_waiting()
             many = math.isinf(deadline) or self._tests.few_probes()
             self._step(self._jobs.probe if many else lambda: None)
-        self.recorder.complete = True
-        self._tick(final=True)
 
     def seconds(self) -> float:
         """Wall seconds of the campaign, start-up and earlier sessions included."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.target import ONNX
 from nnfuzz.campaign.backend_pool import BackendPool
 from nnfuzz.campaign.epochs import EpochDecider, Epochs
 from nnfuzz.campaign.exchange import Exchange
@@ -17,8 +18,8 @@ from nnfuzz.campaign.producer_pool import PoolError, ProducerPool
 from nnfuzz.campaign.watchdog import Watchdog
 from nnfuzz.campaign.writer import finding_writer
 from nnfuzz.feedback.probe import Prober
-from nnfuzz.feedback.support import ProbeAnswers
-from nnfuzz.feedback.support_cache import SupportCache, SupportTables
+from nnfuzz.feedback.support import ProbeAnswers, SupportClaims
+from nnfuzz.feedback.support_cache import SupportCache, SupportTables, claims_of
 from nnfuzz.feedback.throttle import Throttle
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.records.config import CampaignConfig, ConfigError
@@ -195,7 +196,7 @@ class Knowledge:
             opening.observer.note(_first_steps(config))
             if not config.case.invalid:
                 _ask_for_habits(opening, workers.pools)  # producers import PyTorch meanwhile
-        self.prober = _prober(opening, workers, answers)
+        self.prober = _prober(opening, workers, answers, _claims(opening, versions.backends))
         if opening.thorough and self.prober.lacks_answers():
             _ask_for_habits(opening, workers.pools)
 
@@ -232,7 +233,30 @@ def _ask_for_habits(opening: Opening, pools: Sequence[BackendPool]) -> None:
     opening.store.set_habits({pool.name: pool.habits for pool in pools})
 
 
-def _prober(opening: Opening, workers: CampaignWorkers, answers: ProbeAnswers) -> Prober:
+def _claims(
+    opening: Opening, versions: Mapping[str, Mapping[str, str]]
+) -> dict[str, SupportClaims]:
+    """What tables of the adapters say of compilers that read ONNX, by backend. A campaign that does
+    not learn has none: it could not find out that a table is wrong. Operators of the focus are
+    tried whatever a table says.
+    """
+    claims: dict[str, SupportClaims] = {}
+    config = opening.config
+    for spec in config.backends if config.learn else ():
+        backend = opening.registry.get(spec.name)(**spec.options)
+        if backend.form == ONNX:
+            own = claims_of(type(backend), versions[spec.label], backend.is_plain)
+            wanted = {k: w for k, w in own.reasons.items() if k.operator not in config.case.focus}
+            claims[spec.label] = replace(own, reasons=wanted)
+    return claims
+
+
+def _prober(
+    opening: Opening,
+    workers: CampaignWorkers,
+    answers: ProbeAnswers,
+    claims: Mapping[str, SupportClaims],
+) -> Prober:
     """Asks a producer which signatures there are with which exporters.
 
     Raises: ConfigError, PoolError.
@@ -249,7 +273,8 @@ def _prober(opening: Opening, workers: CampaignWorkers, answers: ProbeAnswers) -
     levels = {
         pool.name: pool.levels if opening.thorough else pool.levels[:1] for pool in workers.pools
     }
-    return Prober(levels, keys, event.value.variables, answers, opening.store.probes.add)
+    add = opening.store.probes.add
+    return Prober(levels, keys, event.value.variables, answers, add, claims)
 
 
 # -- records and decisions --------------------------------------------------------------------

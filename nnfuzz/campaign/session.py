@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nnfuzz.backend.registry import BackendRegistry
@@ -84,7 +84,8 @@ def run_probes(
     stopped: Callable[[], bool] = lambda: False,
     seconds: float = math.inf,
 ) -> tuple[CampaignResult, dict[str, Support]]:
-    """Probes every signature on every backend, at every level; returns the tables by backend.
+    """Probes every signature on every backend, at every level; returns the tables by backend, and
+    as `refused` what they and the tables of adapters refuse.
 
     seconds: after which no further signature is begun.
     """
@@ -95,5 +96,6 @@ def run_probes(
             session.loop.probe(seconds)
         finally:
             session.support.save()
-        result = CampaignResult.of(store, session.summary())
+        refused = {str(key): why for key, why in session.prober.refused().items()}
+        result = replace(CampaignResult.of(store, session.summary()), refused=refused)
         return result, session.prober.with_inferred()

@@ -23,11 +23,15 @@ from nnfuzz.cli.errors import UsageError
 
 
 def remember(plugins: list[Path] | None) -> list[Path] | None:
-    """Remembers plug-ins that the user has named, if the disk allows."""
+    """Remembers plug-ins that the user has named, if the disk allows. A module that is installed
+    nowhere may be one of the working directory, whose modules then hide no others.
+    """
     from nnfuzz.backend.registry import plugin_name
 
     if plugins:
         names = set(map(plugin_name, plugins))
+        if any(not Path(name).is_absolute() and _is_absent(name) for name in names):
+            sys.path.append(os.getcwd())
         names = {key for name in names if _exists(name) for key in _keys(name)} - _remembered()
         try:
             _file().parent.mkdir(parents=True, exist_ok=True)
@@ -110,6 +114,12 @@ def _remembered() -> set[str]:
         return {json.loads(line) for line in read_text(_file()).splitlines()}
     except (Unreadable, ValueError, TypeError):
         return set()
+
+
+def _is_absent(module: str) -> bool:
+    from importlib.util import find_spec
+
+    return find_spec(module.partition(".")[0]) is None
 
 
 def _exists(plugin: str) -> bool:

@@ -212,8 +212,7 @@ def _left_out(summary: Summary, config: CampaignConfig) -> list[str]:
     if summary.refused:
         names = " ".join(f"--backend {spec.name}" for spec in config.backends)
         notes.append(
-            f"{counted(summary.refused, 'operator signature')} left out, not supported: "
-            f"nnfuzz ops {names}"
+            f"{summary.refused} operators or signatures left out, not supported: nnfuzz ops {names}"
         )
     return notes
 

@@ -168,6 +168,27 @@ class Dispute:
         )
 
 
+@dataclass(frozen=True)
+class Contradiction:
+    """An output on which nnfuzz's reference and onnx.reference differ, and a target agrees with the
+    latter: a fault of nnfuzz until shown otherwise.
+
+    ours, theirs: the values at `index`, the first of `count` such elements; or the types, where
+    dtype or shape differs and count is 0.
+    """
+
+    output: str
+    ours: str
+    theirs: str
+    index: tuple[int, ...] = ()
+    count: int = 0
+
+    def __str__(self) -> str:
+        at, count = (list(self.index), f" ({self.count} elements)") if self.count else ("", "")
+        values = f"{self.ours} by nnfuzz, and {self.theirs} by onnx.reference"
+        return f"nnfuzz and onnx.reference differ: {self.output}{at} is {values}{count}"
+
+
 def _brief(target: Target) -> str:
     return "/".join(part for part in (target.compiler, target.pipeline) if part)
 
@@ -185,6 +206,8 @@ class Verdict:
     comparability is lost, by output that is not compared as a whole. widths: of the intervals, by
     output of floats, from `judge` alone. disputes: by output, how
     targets without a mismatch differ where the envelope has no opinion (nnfuzz.compare.votes).
+    contradictions: by target, what would be wrong if onnx.reference did not agree with it
+    (nnfuzz.compare.contradiction).
     """
 
     mismatches: dict[Target, tuple[Mismatch, ...]]
@@ -197,20 +220,28 @@ class Verdict:
     losses: dict[str, tuple[Loss, ...]] = field(default_factory=dict)
     widths: dict[str, Width] = field(default_factory=dict)
     disputes: dict[str, Dispute] = field(default_factory=dict)
+    contradictions: dict[Target, tuple[Contradiction, ...]] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
-        """Whether something was compared, no party has a mismatch, and nothing is disputed.
+        """Whether something was compared, no party has a mismatch, and nothing is disputed or
+        contradicted.
 
         It may be true where only a part was compared: see `partial` and `coverage`.
         """
-        return self.compared and not any(self.mismatches.values()) and not self.disputes
+        undecided = self.disputes or self.contradictions
+        return self.compared and not any(self.mismatches.values()) and not undecided
 
     @property
     def suspects(self) -> dict[Target, Dispute]:
         """The targets that disputes accuse, each with its first dispute."""
         listed = reversed(self.disputes.values())
         return {target: dispute for dispute in listed for target in dispute.suspects}
+
+    @property
+    def differences(self) -> list[str]:
+        """The contradictions of all targets, each once."""
+        return list(dict.fromkeys(str(c) for own in self.contradictions.values() for c in own))
 
     @property
     def compared(self) -> bool:

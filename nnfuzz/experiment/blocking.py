@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Protocol, Self
@@ -21,9 +21,9 @@ from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.experiment.pending import Pending, finished
 from nnfuzz.experiment.procedure import REPEATS, Procedure
 from nnfuzz.experiment.result import Judging, Plan, Result, Run
-from nnfuzz.sandbox.events import Trouble
+from nnfuzz.sandbox.events import Trouble, WorkerFault
 from nnfuzz.testcase.case import CaseConfig, TestCase
-from nnfuzz.testcase.client import ProducerClient
+from nnfuzz.testcase.client import LocalProducer, ProducerClient, ProducerError
 
 
 class ProducerJudge(Protocol):
@@ -69,16 +69,21 @@ class Blocking:
         return Pending.of((verdict, time.perf_counter() - start))
 
     def direct(self, case: TestCase) -> Pending[TestCase | Trouble]:
-        """Raises: ProducerError."""
-        assert self.producer is not None
-        return Pending.of(self.producer.lower(case))
+        why = "nothing isolates"
+        try:
+            if self.producer is not None:
+                return Pending.of(self.producer.lower(case))
+        except ProducerError as error:
+            why = str(error)
+        return Pending.of(WorkerFault(ProducerError.__name__, why, "", "", starting=False))
 
     def reference(self, case: TestCase) -> Pending[Outcome | Trouble]:
-        """Raises: ProducerError."""
-        if self.producer is None:
-            nobody = Target("onnx.reference")
-            return Pending.of(Outcome(OutcomeKind.UNSUPPORTED, Stage.EXECUTE, nobody))
-        return Pending.of(self.producer.reference(case))
+        """An evaluator that does not end, or dies, has no opinion."""
+        with suppress(ProducerError):
+            if self.producer is not None:
+                return Pending.of(self.producer.reference(case))
+        nobody = Target("onnx.reference")
+        return Pending.of(Outcome(OutcomeKind.UNSUPPORTED, Stage.EXECUTE, nobody))
 
 
 def _waited(runner: BackendRunner, run: Run) -> list[Outcome] | RunnerError:
@@ -132,9 +137,11 @@ class BlockingExperiment:
         registry: BackendRegistry | None = None,
         repeats: int = REPEATS,
         tolerance: str = "",
+        isolated: bool = True,
     ) -> None:
         """plugins: files with further backends and operators. repeats: fresh processes in which a
-        failure must occur in the same way. tolerance: see CaseConfig.
+        failure must occur in the same way. tolerance: see CaseConfig. isolated: whether outputs are
+        judged in a process of their own; if not, in this one, which loads PyTorch.
 
         Raises: TargetError, RegistryError, OptionError, RunnerError if a compiler is missing.
         """
@@ -153,7 +160,8 @@ class BlockingExperiment:
                 self._levels[spec.label] = _levels(runner, mine)
             plugins = self.specs[0].plugins if self.specs else ()
             config = as_json(CaseConfig(exporter=DIRECT, plugins=plugins, tolerance=tolerance))
-            self._producer = stack.enter_context(ProducerClient(0, config))
+            producer = ProducerClient(0, config) if isolated else LocalProducer(config)
+            self._producer = stack.enter_context(producer)
             self._stack = stack.pop_all()
 
     def __call__(self, case: TestCase) -> Result:

@@ -90,6 +90,18 @@ def with_disputes(outcomes: Iterable[Outcome], verdict: Verdict) -> list[Outcome
     ]
 
 
+def with_contradictions(outcomes: Iterable[Outcome], verdict: Verdict) -> list[Outcome]:
+    """The outcomes, with `not compared` in place of ok where onnx.reference contradicts the verdict
+    that a target is wrong.
+    """
+    return [
+        replace(o, kind=OutcomeKind.NOT_COMPARED, stage=Stage.COMPARE, message=str(own[0]))
+        if o.ok and (own := verdict.contradictions.get(o.target))
+        else o
+        for o in outcomes
+    ]
+
+
 def unknown_outputs(case: TestCase) -> list[str]:
     """The outputs behind an operator without a spec: onnx.reference alone has computed them, so
     that agreement with them is no comparison.

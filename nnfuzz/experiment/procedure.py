@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 from nnfuzz.backend.outcome import DIFFERENCES, Outcome, OutcomeKind, Stage
 from nnfuzz.backend.runner import RunnerError
-from nnfuzz.backend.target import DIRECT, EXPORTED, MODULE, is_rewritten
-from nnfuzz.compare.flip import Blame, Coordinate
+from nnfuzz.backend.target import DIRECT, EXPORTED, MODULE, base_form, is_rewritten
+from nnfuzz.compare.flip import PYTORCH, Blame, Coordinate
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.experiment.beginnings import operator_of_death
 from nnfuzz.experiment.judgement import (
@@ -26,6 +26,7 @@ from nnfuzz.experiment.judgement import (
     informed,
     same_outputs,
     unknown_outputs,
+    with_contradictions,
     with_disputes,
     with_mismatches,
     with_nothing_compared,
@@ -70,6 +71,7 @@ class Procedure:
         self._verdict: Verdict | None = None
         self._agreed = False
         self._extra: list[Outcome] = []
+        self._arbiters: list[Outcome] | None = None
         self._seconds = 0.0
         self._events: list[Event] = []
 
@@ -145,15 +147,25 @@ class Procedure:
             judged = with_mismatches(self._outcomes, self._verdict)
             judged = with_nothing_compared(judged, self._verdict, self.case.expected)
             self._outcomes = with_disputes(judged, self._verdict)
+            self._outcomes = with_contradictions(self._outcomes, self._verdict)
 
     async def _voted(self, ran: Sequence[Outcome], names: Sequence[str]) -> Verdict | None:
         """The verdict with the vote of ONNX's reference evaluator, which is slow and is asked only
         where targets differ; None where it has no opinion.
         """
-        arbiter = await self.services.reference(self.case)
-        if isinstance(arbiter, Outcome) and arbiter.ok:
-            return await self._judged([*ran, arbiter], names)
-        return None
+        arbiters = await self._computed_by_onnx()
+        return await self._judged([*ran, *arbiters], names) if arbiters else None
+
+    async def _computed_by_onnx(self) -> list[Outcome]:
+        """The outcome of ONNX's reference evaluator on a model that no exporter wrote; none where
+        there is no such model, or the evaluator cannot compute it.
+        """
+        if self._arbiters is None:
+            form = base_form(self.case.exporter)
+            made = self.case if form in OWN_FORMS else await self.services.direct(self.case)
+            arbiter = await self.services.reference(made) if isinstance(made, TestCase) else made
+            self._arbiters = [arbiter] if isinstance(arbiter, Outcome) and arbiter.ok else []
+        return self._arbiters
 
     async def _judged(self, outcomes: Sequence[Outcome], names: Sequence[str]) -> Verdict | None:
         """None if the judge fails, or suspects the reference, which then accuses nobody."""
@@ -165,6 +177,29 @@ class Procedure:
         if verdict.suspect_reference:
             self._fault("compare", "PyTorch and every backend differ from the reference")
             return None
+        return await self._uncontradicted(verdict, outcomes, names)
+
+    async def _uncontradicted(
+        self, verdict: Verdict, outcomes: Sequence[Outcome], names: Sequence[str]
+    ) -> Verdict:
+        """The verdict without what ONNX's reference evaluator contradicts, which accuses nobody and
+        is a fault of nnfuzz until shown otherwise. It is asked only where an output is wrong.
+        """
+        mine = [o.target for o in outcomes]
+        wrong = {m.output for t in mine for m in verdict.mismatches.get(t, ())}
+        odd = {m.output for m in verdict.mismatches.get(PYTORCH, ())}
+        arbiters = await self._computed_by_onnx() if wrong else []
+        if not (odd & wrong) and set(doubtful(self.case, arbiters)).isdisjoint(wrong):
+            return verdict  # it agrees with PyTorch
+        if not {o.target for o in arbiters}.issubset(mine):
+            habits = self.plan.habits
+            asked = [*outcomes, *arbiters]
+            again, seconds = await self.services.judge(self.case, asked, names, habits)
+            self._seconds += seconds
+            if isinstance(again, Verdict) and again.contradictions:
+                verdict = again
+        for text in verdict.differences:
+            self._fault("compare", text)
         return verdict
 
     async def _defined(self, failures: list[Failure]) -> list[Failure]:
@@ -307,7 +342,8 @@ class Procedure:
     # -- events for the log -------------------------------------------------------------------
 
     def _fault(self, stage: str, message: str, backend: str = "") -> None:
-        self._events.append(Event(FAULT, backend, stage, "", message))
+        event = Event(FAULT, backend, stage, "", message)
+        self._events += [event] if event not in self._events else []
 
     def _trouble(self, stage: str, event: Trouble) -> None:
         signal = event.signal if isinstance(event, Death) else ""

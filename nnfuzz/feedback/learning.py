@@ -86,13 +86,21 @@ class Learner:
 
     def config(self, epoch: int) -> EpochConfig | None:
         """The configuration of the next epoch; None if it is that of the epoch before."""
-        reasons, avoided = self._new_refusals(), self._throttle.avoided
-        self.refused |= reasons.keys()
-        changed = bool(reasons) or avoided != self._avoided or not epoch
+        stale, reasons, avoided = self._stale(), self._new_refusals(), self._throttle.avoided
+        self.refused = self.refused - stale | reasons.keys()
+        changed = bool(reasons or stale) or avoided != self._avoided or not epoch
         self._avoided = avoided
         refused = tuple(map(str, sorted(self.refused)))
         written = {str(key): why for key, why in reasons.items()}
         return EpochConfig(refused, written, tuple(avoided)) if changed else None
+
+    def _stale(self) -> set[SupportKey]:
+        """The refused signatures that are supported after all, by answers since; reports them."""
+        kept = {*self._prober.refused(), *map(SupportKey.parse, self._config.case.refused)}
+        stale = {key for key in self.refused - kept if key.operator}
+        if stale:
+            self._note(f"{_some(sorted(stale))}: supported after all, and generated again")
+        return stale
 
     def _new_refusals(self) -> dict[SupportKey, str]:
         """The newly unsupported signatures and opsets with the reasons; none if nothing would be
@@ -105,7 +113,8 @@ class Learner:
             return {}
         for key in sorted(key for key in new if not key.operator):
             self._note(f"{key.exporter} is no longer drawn: {reasons[key]}")
-        count = len([key for key in self.refused | new if key.operator])
+        refused = self._prober.expanded(self.refused | new)
+        count = len([key for key in refused if key.operator and key.dtypes])
         if count > REPORTED_GROWTH * self._reported:
             self._reported = count
             self._note(

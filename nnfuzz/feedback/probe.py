@@ -9,6 +9,9 @@ probed, then the second ones. The questions follow from the tests of earlier epo
 (nnfuzz.campaign.epochs), and a probe with a known answer is not run again: so the answers come to
 count at the same index, however long they take.
 
+What the table of an adapter claims not to be supported is refused from the first test on, until one
+of the signatures that a claim stands for ran or failed. Now and then one of them is probed.
+
 Exporters write operators in different ways, so keys name the exporter here. The keys of one
 signature are probed one after the other: another exporter is asked for where a backend refuses the
 models of the first one, and then one refusal is enough. Where the opset is drawn, keys name a
@@ -24,6 +27,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice, zip_longest
+from types import MappingProxyType
 
 from nnfuzz.backend.outcome import DIFFERENCES, Outcome, OutcomeKind
 from nnfuzz.feedback.opsets import OpsetTally, VersionedKeys
@@ -37,8 +41,11 @@ from nnfuzz.feedback.support import (
     ProbeAnswer,
     ProbeAnswers,
     Support,
+    SupportClaims,
     SupportEntry,
     answer_of,
+    telling_line,
+    wider,
 )
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.support_key import SupportKey
@@ -72,11 +79,13 @@ class Prober:
         variables: Mapping[str, Sequence[int]],
         answers: ProbeAnswers | None = None,
         keep: Keep = lambda *answer: None,
+        claims: Mapping[str, SupportClaims] = MappingProxyType({}),
     ) -> None:
         """levels: of each backend, those that probes run at. keys: every signature of the campaign
         with every exporter that writes it, in the order in which exporters are to be asked.
         variables: see `signature_keys`. answers: the known ones. keep: receives every answer that
-        counts. `spent`: the number of answered probes, including those with a known answer.
+        counts. claims: by backend. `spent`: the number of answered probes, including those with a
+        known answer.
         """
         self.spent = 0
         self.levels = levels
@@ -98,9 +107,19 @@ class Prober:
         self._of_operator: dict[str, list[SupportKey]] = {}
         for key in keys:
             self._of_operator.setdefault(key.operator, []).append(key)
+        self._claims = claims
+        self._claimed = {
+            name: {key: [w for w in wider(key) if w in own.reasons] for key in self._naming(own)}
+            for name, own in claims.items()
+        }
         self._queue: deque[Probe] = deque()
         self._chains: dict[SupportKey, _Chain] = {}
         self._asked: set[SupportKey] = set()
+
+    def _naming(self, claims: SupportClaims) -> Iterator[SupportKey]:
+        """The keys of the operators that some claim names."""
+        for operator in dict.fromkeys(claim.operator for claim in claims.reasons):
+            yield from self._of_operator.get(operator, ())
 
     # -- the queue ----------------------------------------------------------------------------
 
@@ -152,7 +171,33 @@ class Prober:
         tables = self.tables.values()
         bad = {key for table in tables for key, entry in table.entries.items() if entry.bad}
         left = ([key for key in keys if key not in bad] for keys in self._newest.values())
-        self.ask(self._new(by_turns([keys[0] for keys in left if keys]), most), before)
+        turns = by_turns([keys[0] for keys in left if keys])
+        self.ask(self._new(self._claimed_seldom(turns), most), before)
+
+    def _claimed_seldom(self, keys: Sequence[SupportKey]) -> list[SupportKey]:
+        """The keys, those of claims further apart: one after so many others, and then the rest."""
+        claimed = {key for own in self._claimed.values() for key, claims in own.items() if claims}
+        rest = iter([key for key in keys if key not in claimed])
+        apart = min((own.apart for own in self._claims.values()), default=0)
+        mixed: list[SupportKey] = []
+        for key in keys:
+            if key in claimed:
+                mixed += [*islice(rest, apart), key]
+        return [*mixed, *rest]
+
+    def ask_older(self) -> None:
+        """Requests older versions of the operators of which some backend refuses a version whole:
+        only there no answer follows from that of a newer version.
+        """
+        for statements in self._statements.values():
+            statements.settle()
+        lacking = (
+            key
+            for table in self.tables.values()
+            for key in table.refused()
+            if not any(self._runs(table, key))
+        )
+        self.ask([older for key in lacking for older in self._versions.older(key)])
 
     def lacks_answers(self) -> bool:
         """Whether a signature would have to be probed whose first answer is not known."""
@@ -303,8 +348,7 @@ class Prober:
 
     def _apply_refusal(self, key: SupportKey, refusal: str, names: Sequence[str]) -> None:
         """Records the refusal of a test whose only reason can be a signature."""
-        first = refusal.strip().partition("\n")[0]
-        message = f"unsupported in a test: {first[:200]}"
+        message = f"unsupported in a test: {telling_line(refusal)}"
         for name in names:
             if self.tables[name].undecided([key]):
                 self._apply(name, key, ProbeAnswer(UNSUPPORTED, message))
@@ -334,10 +378,31 @@ class Prober:
             for name, table in self.with_inferred().items()
             for key, why in table.refused().items()
         }
+        for name, claims in self._standing().items():
+            reasons |= {key: f"{name}: {why}" for key, why in claims.items()}
         for name, tally in self._tallies.items():
             for made_by, why in tally.refused().items():
                 reasons[SupportKey(made_by, "", "")] = f"{name}: {why}"
         return reasons
+
+    def _standing(self) -> dict[str, dict[SupportKey, str]]:
+        """The claims by backend, without those that stand for a signature that ran or failed."""
+        standing = {}
+        for name, claims in self._claims.items():
+            entries = self.tables[name].entries
+            wrong = {
+                claim
+                for key, own in self._claimed[name].items()
+                if own and key in entries and entries[key].status in (OK, FAILING)
+                for claim in own
+            }
+            standing[name] = {k: why for k, why in claims.reasons.items() if k not in wrong}
+        return standing
+
+    def expanded(self, refused: Collection[SupportKey]) -> set[SupportKey]:
+        """Refused keys, and the signatures that claims among them stand for."""
+        by_claim = (item for own in self._claimed.values() for item in own.items())
+        return {*refused, *(key for key, own in by_claim if any(c in refused for c in own))}
 
     def with_inferred(self) -> dict[str, Support]:
         """The tables by backend, with what follows for older versions (nnfuzz.feedback.opsets), and
@@ -393,6 +458,7 @@ class Prober:
 
     def left(self, refused: Collection[SupportKey]) -> set[SupportKey]:
         """The signatures, without exporters, that some exporter is left for."""
+        refused = self.expanded(refused)
         lacking = {key.signature for key in refused}
         gone = {s for s in lacking if s in refused or self._refused_everywhere(s, refused)}
         return set(self._by_signature) - gone

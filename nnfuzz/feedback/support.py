@@ -12,17 +12,20 @@ keep occurring (nnfuzz.feedback.throttle), except in the tests that are made wit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
+from nnfuzz.backend.refusal import refusing_lines
 from nnfuzz.base.writing import as_list
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import GraphView
+from nnfuzz.materialize.opsets import exporter_of, opset_of
 
 INSTANCES = 3
 OK, UNSUPPORTED, FAILING = "ok", "unsupported", "failing"
 NOTHING = "nothing"
+REASON = 80  # last characters of a reason in a table that travels with an adapter
 
 
 @as_list
@@ -48,9 +51,15 @@ def answer_of(outcome: Outcome) -> ProbeAnswer:
     if outcome.ok or outcome.kind is OutcomeKind.NOT_COMPARED:
         return ProbeAnswer(OK)
     unsupported = outcome.kind is OutcomeKind.UNSUPPORTED
-    lines = outcome.message.strip().splitlines() or [outcome.signal]
-    message = f"{outcome.kind} in {outcome.stage} at {outcome.level}: {lines[0][:200]}"
+    line = telling_line(outcome.message) or outcome.signal
+    message = f"{outcome.kind} in {outcome.stage} at {outcome.level}: {line}"
     return ProbeAnswer(UNSUPPORTED if unsupported else FAILING, message)
+
+
+def telling_line(message: str) -> str:
+    """The first line of a message that calls something unsupported; if none does, the first."""
+    lines = message.strip().splitlines()
+    return next(iter(refusing_lines(lines) or lines), "")[:200]
 
 
 def worst(answers: Iterable[ProbeAnswer]) -> ProbeAnswer:
@@ -59,6 +68,7 @@ def worst(answers: Iterable[ProbeAnswer]) -> ProbeAnswer:
     return next(by_kind[k] for k in (FAILING, UNSUPPORTED, OK, NOTHING) if k in by_kind)
 
 
+@as_list
 @dataclass
 class SupportEntry:
     """The support of one signature by one backend. message: of the last failure."""
@@ -126,6 +136,46 @@ class Support:
     def failing(self) -> dict[SupportKey, str]:
         """The failing signatures, with the messages."""
         return self.with_status(FAILING)
+
+
+def wider(key: SupportKey) -> Iterator[SupportKey]:
+    """The keys that stand for a key and for others, the most general first, itself last: without
+    an exporter, without the opset of a writer; for all dtypes, but not at a single opset.
+    """
+    exporter = exporter_of(key.exporter)
+    yield SupportKey("", key.operator, "")
+    yield SupportKey(exporter, key.operator, "")
+    yield from (key.signature, key.with_exporter(exporter), key)
+
+
+def generalised(entries: Mapping[SupportKey, SupportEntry]) -> dict[SupportKey, SupportEntry]:
+    """The unsupported signatures as few keys: each by the most general one that stands for no
+    signature that runs or fails.
+
+    entries: of every signature with every writer. A signature without a status follows the others.
+    """
+    taken = {
+        w for key, entry in entries.items() if entry.status in (OK, FAILING) for w in wider(key)
+    }
+    refused: dict[SupportKey, SupportEntry] = {}
+    for key in sorted(entries, key=lambda key: (-opset_of(key.exporter), key)):
+        if entries[key].refused:
+            general = next(w for w in wider(key) if w not in taken)
+            reason = entries[key].message.partition(": ")[2] or entries[key].message
+            refused.setdefault(general, SupportEntry(UNSUPPORTED, reason[-REASON:]))
+    return dict(sorted(refused.items()))
+
+
+@dataclass(frozen=True)
+class SupportClaims:
+    """What a compiler is said not to support, until its own answers say otherwise.
+
+    reasons: of keys as `generalised` returns them. apart: at least so many other signatures are
+    probed before the next one that is claimed, as long as there are others.
+    """
+
+    reasons: Mapping[SupportKey, str]
+    apart: int
 
 
 class ProbeAnswers:

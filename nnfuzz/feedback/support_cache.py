@@ -1,4 +1,9 @@
-"""Support tables on the disk: one file for each backend and exporter in one folder."""
+"""Support tables on the disk: one file for each backend and exporter in one folder.
+
+An adapter may have tables of releases of its compiler beside its module, in the folder TABLES, as
+`nnfuzz backends --probe NAME --table DIR` writes them: campaigns begin with what the nearest one
+says (nnfuzz.feedback.support.SupportClaims), before anything has been asked.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +11,36 @@ import contextlib
 import hashlib
 import json
 import os
+import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from nnfuzz.backend.contract import BackendOptions
+from nnfuzz.backend.contract import Backend, BackendOptions
 from nnfuzz.backend.registry import BackendSpec
-from nnfuzz.base.reading import read
+from nnfuzz.base.reading import Json, read
 from nnfuzz.base.writing import as_json
-from nnfuzz.feedback.support import FAILING, OK, ProbeAnswer, ProbeAnswers, Support, SupportEntry
+from nnfuzz.feedback.support import (
+    FAILING,
+    OK,
+    ProbeAnswer,
+    ProbeAnswers,
+    Support,
+    SupportClaims,
+    SupportEntry,
+    generalised,
+)
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.materialize.opsets import exporter_of
 from nnfuzz.operators.digest import specs_digest
 from nnfuzz.records.config import CampaignConfig
 
 _GENERAL = tuple(BackendOptions.__dataclass_fields__)  # limits, not behaviour
+TABLES = "support"
+APART, DOUBTED = 9, 1
+"""SupportClaims.apart of a table of the release at hand, and of any other table."""
 
 KnownAnswers = Mapping[tuple[SupportKey, int], Mapping[str, ProbeAnswer]]
 """(signature, instance) -> level -> answer."""
@@ -78,10 +97,70 @@ class SupportFile:
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_suffix(f".{os.getpid()}")
         try:
-            draft.write_text(json.dumps(as_json(self), indent=1))
+            draft.write_text(_in_lines(as_json(self)))
             os.replace(draft, path)
         finally:
             draft.unlink(missing_ok=True)
+
+
+def _in_lines(data: Mapping[str, Json]) -> str:
+    """A JSON object with one line for each field, and for each item of an object in a field."""
+    lines = []
+    for name, value in data.items():
+        text = json.dumps(value)
+        if isinstance(value, dict) and value:
+            items = (f"  {json.dumps(k)}: {json.dumps(v)}" for k, v in value.items())
+            text = "{\n" + ",\n".join(items) + "\n }"
+        lines.append(f" {json.dumps(name)}: {text}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def write_table(folder: Path, support: Support, versions: Mapping[str, str]) -> Path:
+    """Writes what a release does not support as a table for its adapter; returns the path.
+
+    support: of all writers. versions: of the compiler, its own first. Raises: OSError.
+    """
+    release = _RELEASE.match(next(iter(versions.values())))
+    assert release is not None
+    path = folder / f"{support.backend}-{release[0]}.json"
+    entries, known = generalised(support.entries), len(support.entries)
+    SupportFile(support.backend, versions, signatures=known, entries=entries).write(path)
+    return path
+
+
+def claims_of(
+    adapter: type[Backend], versions: Mapping[str, str], plain: bool = True
+) -> SupportClaims:
+    """What the adapter's table of the nearest release says; nothing without any table. The nearest
+    one is of the newest release that is not newer, or else of the oldest.
+
+    versions: of the compiler, its own first. plain: whether the backend has no options that no
+    table knows.
+    """
+    module = getattr(sys.modules.get(adapter.__module__), "__file__", None) or ""
+    paths = Path(module).parent.joinpath(TABLES).glob(f"{adapter.name}-*.json")
+    tables = sorted((_numbers(path.stem.removeprefix(f"{adapter.name}-")), path) for path in paths)
+    own = _numbers(next(iter(versions.values()), ""))
+    nearest = [path for release, path in tables if release <= own][-1:] or [p for _, p in tables][
+        :1
+    ]
+    file = SupportFile.read(nearest[0]) if nearest else None
+    if file is None:
+        return SupportClaims({}, APART)
+    of = next(iter(file.versions.values()), "")
+    reasons = {
+        key: f"{why} (as {adapter.name} {of})" for key, why in file.support.refused().items()
+    }
+    return SupportClaims(reasons, APART if plain and _numbers(of) == own else DOUBTED)
+
+
+_RELEASE = re.compile(r"[\w.]*")
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    """The numbers of a release, without those that say where it was built ("2026.4.1-22982")."""
+    found = _RELEASE.match(release)
+    return tuple(map(int, re.findall(r"\d+", found[0]))) if found else ()
 
 
 def _by_instance(known: KnownAnswers) -> dict[SupportKey, tuple[Mapping[str, ProbeAnswer], ...]]:

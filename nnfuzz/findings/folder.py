@@ -24,7 +24,7 @@ from nnfuzz.backend.target import Target
 from nnfuzz.base.external_data import write_model
 from nnfuzz.base.files import atomic_folder, npz_bytes
 from nnfuzz.base.reading import Json, Unreadable, read
-from nnfuzz.base.untrusted import below, read_embedded, read_json, read_npz
+from nnfuzz.base.untrusted import below, read_bytes, read_embedded, read_json, read_npz
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import Blame
 from nnfuzz.compare.mismatch import Verdict
@@ -38,6 +38,9 @@ from nnfuzz.testcase.identity import parse_id
 from nnfuzz.triage.signature import Failure, Signature
 
 SCHEMA = 3
+DATA = ("finding.json", "report.md", "inputs.npz", "weights.npz", "expected.npz", "actual.npz")
+INVALID = ("plain.onnx", "plain_inputs.npz")
+"""Further files of a finding with an invalid model: the model without its fault."""
 REDUCED = "reduced"
 """Name of the folder inside of a finding's that holds the reduced finding."""
 MAX_TEXT = 20_000
@@ -88,8 +91,8 @@ class _Document:
 
 def folder_name(failure: Failure) -> str:
     """A name for the folder of a failure: backend, kind and the signature's hash."""
-    backend = re.sub(r"[^\w.-]+", "-", failure.backend)
-    return f"{backend}-{failure.kind}-{failure.signature.hash}"
+    name = f"{failure.backend}-{failure.kind}-{failure.signature.hash}"  # any text, if it was read
+    return re.sub(r"[^\w.-]+", "-", name)
 
 
 def write_finding(folder: str | Path, finding: Finding, program: str | None = None) -> Path:
@@ -136,6 +139,22 @@ def _written(finding: Finding) -> tuple[Finding, PluginFiles]:
     own = finding.backend.plugins if finding.backend else ()
     plugins = plugin_files([*own, *finding.config.get("plugins", ())], ["repro.py"])
     return _impersonal(finding, plugins.names), plugins
+
+
+def copy_finding(folder: Path, target: Path, trusted: Trust = nobody) -> None:
+    """Copies the model, data and report of a finding, and its plug-ins that are trusted, to an
+    empty folder. Other files stay: a script would import one that is called numpy.py.
+
+    Raises: FindingError, Unreadable, OSError.
+    """
+    plugins = _written(read_finding(folder, trusted))[1]
+    for name in (*DATA, *INVALID):
+        if os.path.lexists(file := below(folder, name)):
+            (target / name).write_bytes(read_bytes(file))
+    if model := _model(folder, "model.onnx"):
+        write_model(model, target / "model.onnx")
+    for name, source in plugins.files.items():
+        (target / name).write_bytes(source)
 
 
 def read_finding(folder: str | Path, trusted: Trust = nobody) -> Finding:

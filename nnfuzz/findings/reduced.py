@@ -98,8 +98,9 @@ def reduce_finding(
 
 
 def with_title(reduced: Finding) -> Finding:
-    """A reduced finding whose title names its operators, attributes and cause. Its signature keeps
-    its hash and parts. The model of a finding that must be refused has a fault to name instead.
+    """A reduced finding whose title names the passes to blame, its operators and the cause. Its
+    signature keeps its hash and parts. The model of a finding that must be refused has a fault to
+    name instead.
     """
     failure, case = reduced.failure, reduced.case
     operators = (
@@ -116,7 +117,9 @@ def with_title(reduced: Finding) -> Finding:
         )
     if failure.kind is OutcomeKind.DISPUTED:  # the operators are named in front of it
         cause = re.sub(r" at \S.*, and nobody", ", and nobody", cause)
-    text = sentence(parts["backend"], cause, where, operators)
+    cause = cause.removeprefix(f"{operators.rpartition(' ')[2]}: ")
+    passes = tuple(map(str, (reduced.localisation or {}).get("passes", ())))
+    text = sentence(parts["backend"], cause, where, operators, passes)
     return replace(
         reduced, failure=replace(failure, signature=replace(failure.signature, title=text))
     )

@@ -14,6 +14,7 @@ from pathlib import Path
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.releases import home_of
+from nnfuzz.base.safe_path import safe_environment
 from nnfuzz.records.finding import Finding
 
 SCRIPT = "repro.py"
@@ -65,16 +66,18 @@ def tried(folder: Path, finding: Finding, registry: BackendRegistry) -> Trial | 
 
 
 def _exit_code(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """The exit code of a process in its own group, which is killed after its time. A script that
-    ends without a line could not run: it prints expected and actual values before it fails.
+    """The exit code of a process in an empty folder and in its own group, which is killed after its
+    time. A script that ends without a line could not run: it prints expected and actual values
+    before it fails.
     """
-    with tempfile.TemporaryFile() as printed:
+    with tempfile.TemporaryFile() as printed, tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
             command,
+            cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=printed,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, **environment},
+            env=safe_environment(**environment),
             start_new_session=True,
         )
         try:

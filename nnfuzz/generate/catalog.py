@@ -139,7 +139,7 @@ class Catalog:
         for spec in specs:
             known = _signatures(spec, config.exporter, config.opset, dtypes)  # type: ignore[arg-type]
             found = tuple(signature for signature in known if signature.key not in config.refused)
-            if found:
+            if found and spec.name not in config.refused:
                 table[spec] = found
         given = list(motifs)
         own = [motif for motif in given if not motif.skeleton]

@@ -64,8 +64,8 @@ class GenerateConfig:
     probability that a motif is planted as a near miss (nnfuzz.generate.misses).
     weights: probability that a placeholder is a weight. bins: k of the attribute binning.
     solver_budget: Z3 checks per graph for insertions. resources: Z3 resource units per check.
-    refused: signatures ("Add(float16)->float16") that a backend does not support, or that ONNX does
-    not admit at the opset (nnfuzz.check.legality).
+    refused: signatures ("Add(float16)->float16") and operators ("Add") that a backend does not
+    support, or that ONNX does not admit at the opset (nnfuzz.check.legality).
     avoid: edges ("Relu->Conv(float32)", see nnfuzz.ir.edges) that graphs must not have.
     dtype_weights: relative frequencies by dtype name; 0: only where an operator admits nothing else
     (the int64 indices of Gather, the bool of Where); None: never.

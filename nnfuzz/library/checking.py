@@ -70,7 +70,8 @@ def check_model(
     if not isinstance(case, TestCase):
         case = _case(case, inputs, seed, plugins)
     registry = operator_registry(plugins)
-    with Experiment(targets or installed_compilers(plugins), plugins) as run:
+    targets = targets or installed_compilers(plugins)
+    with Experiment(targets, plugins, isolated=False) as run:
         watch(f"running {', '.join(spec.label for spec in run.specs)}")
         result = run(case)
         view = View(case, registry, criterion)
@@ -86,9 +87,7 @@ def check_model(
     outputs = view.outputs(result, votes=votes)
     if criterion and any(own.beyond for output in outputs for own in output.computed):
         known = {target for place in found_places for target in place.targets}
-        with Experiment(
-            targets or installed_compilers(plugins), plugins, tolerance=tolerance
-        ) as run:
+        with Experiment(targets, plugins, tolerance=tolerance, isolated=False) as run:
             watch("looking at what is beyond your tolerance")
             places = Places(run, view, localise, watch)
             strict = [places.of(failure) for failure in run(case).failures]
@@ -149,8 +148,9 @@ def _message(outcome: Outcome) -> str:
 
 
 def _notes(result: engine.Result) -> Iterable[str]:
+    shown = result.verdict.differences if result.verdict else ()
     for event in result.events:
-        if event.kind in ("fault", "undefined"):
+        if event.kind in ("fault", "undefined") and event.message not in shown:
             yield f"note: {event.message}"
     for failure in result.flaky:
         done, tried = result.repeats[failure.signature.hash]

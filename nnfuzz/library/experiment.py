@@ -84,17 +84,20 @@ class Experiment(blocking.BlockingExperiment):
         plugins: Iterable[str | Path] = (),
         repeats: int = REPEATS,
         tolerance: str = "",
+        isolated: bool = True,
     ) -> None:
         """plugins: files or modules with further backends and operators, beside what is registered.
         repeats: fresh processes in which a failure must occur in the same way; others are `flaky`.
         tolerance: a criterion of your own beside the error envelope, such as "rtol=1e-3,atol=1e-5".
+        isolated: whether outputs are judged in a process of their own. If not, it is this process,
+        which saves the time to load PyTorch twice, and dies where PyTorch dies of a test case.
 
         Raises: TypeError if targets are no list of names; CriterionError, TargetError,
         RegistryError, OptionError; RunnerError if a compiler is not installed.
         """
         registry = BackendRegistry.discover(known_plugins(plugins))
         check_targets(targets)
-        super().__init__(targets, registry=registry, repeats=repeats, tolerance=tolerance)
+        super().__init__(targets, (), registry, repeats, tolerance, isolated)
         self._versions: dict[str, dict[str, str]] = {}
 
     def __call__(self, case: engine.TestCase) -> Result:

@@ -27,6 +27,7 @@ class OutputState(StrEnum):
     WRONG = "wrong"
     NOT_COMPARED = "not compared"
     DISPUTED = "disputed"
+    CONTRADICTED = "contradicted"
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,8 @@ class Computed:
     differs; None where it does not. ulp: the largest distance of a comparable element from the
     reference, in units in the last place of the largest one; None without outputs. beyond:
     elements outside of the user's own criterion; None without one. said: how it differs from
-    other targets where nobody knows who is right.
+    other targets where nobody knows who is right, or how onnx.reference does from nnfuzz where the
+    target agrees with the former.
     """
 
     target: str
@@ -51,6 +53,8 @@ class Computed:
         text = self.state
         if self.state == OutputState.DISPUTED:
             text = f"DISPUTED: {self.said}"
+        elif self.state == OutputState.CONTRADICTED:
+            text = self.said
         elif self.wrong:
             text = f"WRONG: {self.wrong}{_ulps(self.wrong)}"
         elif self.state == OutputState.RIGHT and self.ulp:
@@ -100,6 +104,11 @@ class Output:
     def disputed(self) -> bool:
         """Whether targets differ where nobody knows who is right."""
         return any(c.state == OutputState.DISPUTED for c in self.computed)
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether onnx.reference contradicts nnfuzz, so that it is not known who is right."""
+        return any(c.state == OutputState.CONTRADICTED for c in self.computed)
 
     @property
     def coverage(self) -> str:
@@ -223,10 +232,18 @@ class ModelCheck:
         return bool(self.places or self.result.flaky or beyond)
 
     @property
+    def contradicted(self) -> tuple[str, ...]:
+        """The outputs on which nnfuzz and onnx.reference differ: a fault of nnfuzz until shown
+        otherwise, and no failure of the targets that agree with onnx.reference.
+        """
+        return tuple(output.name for output in self.outputs if output.contradicted)
+
+    @property
     def compared(self) -> bool:
         """Whether some target ran, and of every output at least `ENOUGH` was compared."""
         ran = any(o.outputs is not None for o in self.result.outcomes)
-        return ran and all(output.share >= ENOUGH for output in self.outputs)
+        enough = all(output.share >= ENOUGH for output in self.outputs)
+        return ran and enough and not self.contradicted
 
     @property
     def ok(self) -> bool:
@@ -247,6 +264,8 @@ class ModelCheck:
         parts += [f"{names}: nobody knows who is right"] if disputed else []
         few = [output for output in self.outputs if output.share < ENOUGH]
         parts += [f"{output.name} is {output.coverage}" for output in few]
+        if names := ", ".join(self.contradicted):
+            parts.append(f"nnfuzz and onnx.reference differ on {names}, a fault of nnfuzz")
         if self.failed and not (bad or disputed):
             parts.append(f"some targets are beyond your tolerance {self.criterion}")
         verdict = "WRONG" if self.failed else "right" if self.compared else "not compared"

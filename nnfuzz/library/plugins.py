@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from nnfuzz.backend.registry import RegistryError, checked_class, plugin_name
+from nnfuzz.base.code_paths import PLUGIN
 from nnfuzz.library.source import SourceError, source_of
 
 T = TypeVar("T")
@@ -85,7 +86,7 @@ def _described(item: object) -> tuple[str, str]:
 def _home(module: str) -> str:
     """The module's name, or the file of one that was not imported by its name."""
     file = getattr(sys.modules.get(module), "__file__", None)
-    return str(Path(file).resolve()) if file and module.startswith("nnfuzz_plugin_") else module
+    return str(Path(file).resolve()) if file and module.startswith(PLUGIN) else module
 
 
 def _written(name: str, source: str) -> str:

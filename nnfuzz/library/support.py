@@ -42,8 +42,5 @@ def unsupported(
             Store.create(folder, as_json(config)) as store,
             watcher(config, folder, what) as observer,
         ):
-            result, tables = run_probes(
-                store, config, registry, observer, cache, seconds=FIRST_SECONDS
-            )
-    refused = {str(key) for table in tables.values() for key in table.refused()}
-    return tuple(sorted(refused)), dict(result.summary.versions)
+            result, _ = run_probes(store, config, registry, observer, cache, seconds=FIRST_SECONDS)
+    return tuple(sorted(result.refused)), dict(result.summary.versions)

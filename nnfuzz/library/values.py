@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.target import CPU, Target
 from nnfuzz.base.threads import one_thread
-from nnfuzz.compare.mismatch import Dispute, Mismatch
+from nnfuzz.compare.mismatch import Contradiction, Dispute, Mismatch
 from nnfuzz.experiment import result as engine
 from nnfuzz.library.model_check import Computed, Output, OutputState
 from nnfuzz.testcase.case import TestCase
@@ -91,11 +91,15 @@ class View:
             return Computed(who, _fate(outcome))
         wrong = mismatch_of(result, outcome.target, name)
         dispute = result.verdict.disputes.get(name) if result.verdict else None
+        contradiction = contradiction_of(result, outcome.target, name)
         beyond = None
         if self.criterion and given is not None:
             beyond = self.criterion.beyond(bounds, given)
         if wrong:
             return Computed(who, OutputState.WRONG, wrong, beyond=beyond)
+        if contradiction:
+            said = str(contradiction)
+            return Computed(who, OutputState.CONTRADICTED, beyond=beyond, said=said)
         if dispute and outcome.target in dispute.suspects:
             return Computed(who, OutputState.DISPUTED, beyond=beyond, said=str(dispute))
         state = (
@@ -109,13 +113,14 @@ class View:
     def _groups(
         self, name: str, bounds: Envelope, result: engine.Result
     ) -> tuple[tuple[str, ...], ...]:
-        """Groups of targets that agree, where a target is wrong or disputed."""
+        """Groups of targets that agree, where a target is wrong, disputed or contradicted."""
         from nnfuzz.compare.votes import groups_that_agree
 
         verdict = result.verdict
         if verdict and (dispute := verdict.disputes.get(name)):
             return tuple(tuple(map(label, group)) for group in dispute.groups)
-        if not any(mismatch_of(result, o.target, name) for o in result.outcomes):
+        odd = (mismatch_of, contradiction_of)
+        if not any(of(result, o.target, name) for o in result.outcomes for of in odd):
             return ()
         ran = {label(o.target): o.outputs for o in result.outcomes if o.outputs is not None}
         arrays = {target: outputs[name] for target, outputs in ran.items() if name in outputs}
@@ -173,3 +178,9 @@ def mismatch_of(result: engine.Result, target: Target, output: str) -> Mismatch 
     """How an output of a target is wrong; None if it is not."""
     mismatches = result.verdict.mismatches.get(target, ()) if result.verdict else ()
     return next((wrong for wrong in mismatches if wrong.output == output), None)
+
+
+def contradiction_of(result: engine.Result, target: Target, output: str) -> Contradiction | None:
+    """How nnfuzz and onnx.reference differ where a target agrees with the latter; None if not."""
+    found = result.verdict.contradictions.get(target, ()) if result.verdict else ()
+    return next((own for own in found if own.output == output), None)

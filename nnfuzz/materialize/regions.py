@@ -98,6 +98,8 @@ def _groups(
     A value that a graph cannot hold ties its readers and its maker to each other: both directions
     are edges, and a group is a strongly connected component. So it has no circle with another one.
     """
+    if all(name in held for name in maker):
+        return [{position} for position in sorted(kept)]
     import networkx as nx
 
     flow = nx.DiGraph()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
-from onnx import inliner, version_converter
+from onnx import inliner, numpy_helper, version_converter
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.opset_imports import OWN_DOMAINS
@@ -148,16 +148,27 @@ def reason_for_nothing(reasons: tuple[tuple[str, str], ...]) -> str:
 
 
 def _free(graph: onnx.GraphProto) -> onnx.GraphProto:
-    """A copy without inputs that are constants, as old models list them."""
+    """A copy without inputs that are constants, as old models list them, and without zero points of
+    int32, which are 0.
+    """
     copy = onnx.GraphProto()
     copy.CopyFrom(graph)
-    constants = {t.name for t in graph.initializer}
+    constants = {t.name: t for t in graph.initializer}
     kept = [info for info in copy.input if info.name not in constants]
     del copy.input[:]
     copy.input.extend(kept)
     for node in (node for part in graphs(copy) for node in part.node):
         node.domain = "" if node.domain == "ai.onnx" else node.domain
+        if node.op_type == "DequantizeLinear" and _is_no_zero_point(constants.get(node.input[-1])):
+            node.input.pop()
     return copy
+
+
+def _is_no_zero_point(tensor: onnx.TensorProto | None) -> bool:
+    """Whether a constant is the zero point of int32, of which the standard says that it is 0."""
+    if tensor is None or tensor.data_type != onnx.TensorProto.INT32:
+        return False
+    return not numpy_helper.to_array(tensor).any()
 
 
 # -- opsets -------------------------------------------------------------------------------------

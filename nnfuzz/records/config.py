@@ -233,11 +233,12 @@ class CampaignConfig:
 def processes(backends: int, cores: int) -> dict[str, int]:
     """Workers per backend and producers for a number of cores.
 
-    Either kind may be the bottleneck; the other then idles, which costs nothing.
+    Either kind may be the bottleneck, of two cores as well: the other then idles, which costs
+    nothing.
     """
     return {
         "producers": max(1, min(MOST_PRODUCERS, cores)),
-        "workers": max(1, (cores - 1) // backends),
+        "workers": max(1, cores // backends),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import traceback
 from collections.abc import Mapping
@@ -12,11 +13,11 @@ import onnx
 
 from nnfuzz.backend.agreement import beyond
 from nnfuzz.backend.target import DIRECT
+from nnfuzz.base.code_paths import CodePaths
 from nnfuzz.base.reading import Json
 from nnfuzz.inputs.edges import at_edges
 from nnfuzz.inputs.search import NotFound, search
 from nnfuzz.materialize.errors import ExportError, MaterializeError, OpsetError
-from nnfuzz.materialize.exporters import all_exporters
 from nnfuzz.materialize.liveness import without_dead_nodes
 from nnfuzz.materialize.validity import invalid
 from nnfuzz.reduction.edit import EXPERIMENTS, MERGED, Edit, Group, groups
@@ -37,21 +38,23 @@ from nnfuzz.reduction.passes import applied, proposed
 from nnfuzz.reduction.subject import Inapplicable, Subject
 from nnfuzz.rewrite.forms import Written, parse_form, write_form
 from nnfuzz.sandbox.job import Report, does
+from nnfuzz.testcase.bench import CaseBench
 from nnfuzz.testcase.case import CaseConfig, ModelError, TestCase
 from nnfuzz.testcase.foreign import case_of_model
-from nnfuzz.testcase.service import ProducerService
+from nnfuzz.testcase.service import COLLECTED, BenchService
 from nnfuzz.testcase.single_node import single_node
 from nnfuzz.triage.hypothesis import Claim, Hypothesis
 from nnfuzz.triage.title import needed_attributes, unwritten
 
 
-class ReduceService(ProducerService):
-    """A producer's service that also proposes and applies edits."""
+class ReduceService(BenchService):
+    """Proposes and applies edits to test cases."""
 
     def __init__(self, config: Mapping[str, Json]) -> None:
-        super().__init__(0, config)
-        self.newest = CaseConfig.from_json(config).newest
-        self.exporters = all_exporters()
+        written = CaseConfig.from_json(config)
+        super().__init__(CaseBench(written))
+        self.newest = written.newest
+        self.exporters = self.bench.exporters
 
     @does(Propose)
     def propose(self, job: Propose, report: Report) -> Proposed:
@@ -68,7 +71,7 @@ class ReduceService(ProducerService):
 
     @does(ListFamilies)
     def families(self, job: ListFamilies, report: Report) -> list[str]:
-        return small_families(job.operator, self.producer.registry)
+        return small_families(job.operator, self.bench.registry)
 
     @does(Explain)
     def explain(self, job: Explain, report: Report) -> Explained:
@@ -94,7 +97,7 @@ class ReduceService(ProducerService):
             if subject.edges:
                 inputs = at_edges(subject.graph, random.Random(edit.value), inputs)
             return replace(subject, params={**inputs, **searched.weights})
-        registry = self.producer.registry
+        registry = self.bench.registry
         if edit.by == "readers":
             return read_by(subject, edit.target, edit.value, registry)
         if edit.by == "makers":
@@ -134,14 +137,14 @@ class ReduceService(ProducerService):
         try:
             if output:
                 model, inputs = single_node(model, inputs, output)
-            made = case_of_model(model, self.producer.registry, inputs)
+            made = case_of_model(model, self.bench.registry, inputs)
         except ModelError as error:
             raise Inapplicable(str(error)) from error
         return self._subject(made)
 
     def _subject(self, case: TestCase) -> Subject:
         """Raises: Inapplicable where a case without numbers has no valid ones."""
-        graph = self.producer.load(case)
+        graph = self.bench.load(case)
         params = {**case.inputs, **case.weights}
         if not params.keys() >= {*graph.inputs, *graph.weights}:
             # An exporter's failure: the numbers do not matter, but the module must run.
@@ -149,7 +152,7 @@ class ReduceService(ProducerService):
             if isinstance(searched, NotFound):
                 raise Inapplicable(searched.reason)
             params = {**searched.inputs, **searched.weights}
-        edges = self.producer.edges or beyond(params)
+        edges = self.bench.edges or beyond(params)
         return Subject(graph, params, case.exporter, edges, case.opset, self.newest)
 
     def _prepared(self, case: TestCase, edits: Group, below: tuple[int, ...] | None) -> Prepared:
@@ -216,9 +219,10 @@ def _as_case(case: TestCase, subject: Subject, written: Written, opset: int) -> 
 
 def describe(error: ExportError) -> ExporterError:
     trace = "".join(traceback.format_exception(error))
-    return ExporterError(type(error).__name__, str(error), trace)
+    return ExporterError(type(error).__name__, *map(CodePaths.here().foreign, (str(error), trace)))
 
 
 def reduce_service(config: Mapping[str, Json]) -> ReduceService:
     """The factory that sandboxes name: "nnfuzz.reduction.service:reduce_service"."""
+    gc.set_threshold(*COLLECTED)
     return ReduceService(config)

@@ -113,7 +113,8 @@ class Slot(Worker[Candidate, Tried], Asking):
         result = await Procedure(case, plan, self).result()
         ended = (sum(o.seconds.values()) for o in result.outcomes if o.ok)
         self.usual = max(self.usual, *ended, 0.0)
-        if troubles := [e for e in result.events if e.kind == FAULT]:
+        shown = result.verdict.differences if result.verdict else ()
+        if troubles := [e for e in result.events if e.kind == FAULT and e.message not in shown]:
             reason = f"fault: {troubles[0].message}"
             return replace(tried, reason=reason, outcomes=result.outcomes)
         mine = tuple(o for o in result.outcomes if o.backend == run.backend)

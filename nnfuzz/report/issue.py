@@ -13,7 +13,6 @@ from nnfuzz.records.finding import Finding
 from nnfuzz.report import text
 from nnfuzz.report.repro import failing_outcome
 from nnfuzz.report.tracker import platform_versions, symptom, tracker_report
-from nnfuzz.triage.frames import foreign_traceback
 
 MAX_BODY = 65_000
 """Characters: GitHub takes 65,536."""
@@ -65,7 +64,7 @@ def _parts(finding: Finding, script: str) -> dict[str, str]:
     named = ("platform", "processor")
     error = ""
     if outcome is not None and finding.failure.kind not in DIFFERENCES:
-        reason = foreign_traceback(outcome.traceback) if outcome.traceback else outcome.message
+        reason = outcome.traceback or outcome.message
         error = text.fenced("\n".join(t for t in (reason, outcome.captured) if t))
     return {
         "symptom": symptom(finding, outcome),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -31,6 +32,11 @@ from nnfuzz.triage.mismatch import WrongOutput, disputed_outputs, wrong_outputs
 MEMORY_BYTES = 8 << 30
 """Data segment that the script allows itself where the failure is a lack of memory."""
 
+_VARYING = r"[^\s'\":,()<>|]*/[^\s'\":,()<>|]*|\\[xuU][0-9a-f]+|0x[0-9a-fA-F]+|\bTMP\b"
+"""What differs between two runs that fail alike: paths, escaped characters, addresses, temporary
+files as nnfuzz.report.text.impersonal writes them; beside these, numbers."""
+_WORD, _MOST_WORDS = "[A-Za-z_]{2,}", 40
+
 _PLUGINS = """\
     plugins = []
     for plugin in BACKEND["plugins"]:
@@ -54,21 +60,23 @@ def run(model, inputs, level):  # the compiler gets a model with external data a
 _PACKED = """
 
 run_packed = run
-INSIDE = {inside!r}  # sequences, optionals and texts of the model, with the tensors in them
+INSIDE = {inside!r}  # sequences, optionals, maps and texts of the model, and the tensors in them
 
 
 def run(model, inputs, level):
     inputs = {{**inputs}}
-    for name, (kind, _, tensors) in INSIDE[0].items():
+    for name, (kind, _, tensors, _) in INSIDE[0].items():
         items = [inputs.pop(tensor) for tensor in tensors]
         inputs[name] = items if kind == "sequence" else items[0]
         if kind == "text":
             inputs[name] = items[0].astype(str).astype(object)
     outputs = {{**run_packed(model, inputs, level)}}
-    for name, (kind, dtype, tensors) in INSIDE[1].items():
+    for name, (kind, dtype, tensors, keys) in INSIDE[1].items():
         items = outputs.pop(name)
         if kind == "text":
             items = numbers(name, items, dtype)
+        if kind == "maps":
+            items = np.array([[row[key] for key in keys] for row in items], dtype)
         outputs.update(zip(tensors, items if kind == "sequence" else [items], strict=True))
     return outputs
 
@@ -194,7 +202,7 @@ def _fitted(program: str, backend: Backend, case: TestCase) -> str:
     model = OnnxModel(case.model)
     packings = model.packed_inputs, model.packed_outputs
     inside = [
-        {name: (v.kind.name.lower(), v.dtype, [*v.tensors]) for name, v in packing.items()}
+        {n: (v.kind.name.lower(), v.dtype, [*v.tensors], v.keys) for n, v in packing.items()}
         for packing in packings
     ]
     return program + _PACKED.format(inside=inside) if any(inside) else program
@@ -244,6 +252,10 @@ def repro_script(finding: Finding, program: str | None, plugins: PluginFiles = N
             timeout=60,
             invalid=finding.case.fault is not None,
             error_type=outcome.error_type if outcome else "",
+            seen=_seen(finding, by_nnfuzz) if failure.kind is OutcomeKind.EXCEPTION else [],
+            varying=_VARYING,
+            word=_WORD,
+            most_words=_MOST_WORDS,
             lacking=text.Quoted(", ".join(_lacking(outcome))),
             memory_limit=MEMORY_BYTES if outcome and outcome.over_memory_limit else 0,
         )
@@ -273,6 +285,21 @@ def failing_outcome(finding: Finding) -> Outcome | None:
     return None
 
 
+def _seen(finding: Finding, by_nnfuzz: bool) -> list[tuple[str, str]]:
+    """Types and words of the errors at the levels that fail, as a script computes them of its own.
+
+    by_nnfuzz: whether it uses nnfuzz; else _PACKED raises ValueError in place of an OutputError.
+    """
+    seen: dict[tuple[str, str], None] = {}
+    for outcome in finding.outcomes:
+        if outcome.backend == finding.failure.backend and outcome.level in finding.failure.levels:
+            module, _, name = outcome.error_type.rpartition(".")
+            words = re.findall(_WORD, re.sub(_VARYING, " ", outcome.message))
+            name = name if by_nnfuzz or not module.startswith("nnfuzz.") else ValueError.__name__
+            seen[name, " ".join(words[:_MOST_WORDS])] = None
+    return [*seen]
+
+
 def accepted_bounds(worst: Element, dtype: np.dtype) -> tuple[object, object]:
     """The bounds that the verdict accepts for an element: its envelope, wider by one unit in the
     last place.
@@ -297,10 +324,10 @@ def _origin(finding: Finding) -> tuple[str, str]:
 
 def exit_codes(outcome: Outcome | None, kind: OutcomeKind) -> str:
     """The exit codes of repro.py, in a sentence."""
+    others = "0 once it is fixed, 125 where it cannot run or fails otherwise"
     if kind is OutcomeKind.CRASH and outcome and outcome.signal:
-        signal = f"while it reproduces, {outcome.signal} ends it"
-        return f"Exit code 0 once it is fixed, 125 where it cannot run; {signal}."
-    return "Exit code 1 while it reproduces, 0 once it is fixed, 125 where it cannot run."
+        return f"Exit code {others}; while it reproduces, {outcome.signal} ends it."
+    return f"Exit code 1 while it reproduces, {others}."
 
 
 def _lacking(outcome: Outcome | None) -> list[str]:

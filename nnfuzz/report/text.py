@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import pprint
 import re
-import sys
-import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from nnfuzz.base.code_paths import CodePaths
 from nnfuzz.base.reading import Json
 from nnfuzz.base.text import one_line, visible
-
-_SOURCE = Path(__file__).parents[2]
-"""Where nnfuzz itself is."""
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|~#])")
 _CALLING = re.compile(r"(?<!\w)@(?=\w)|#(?=\d)|(?<=\bGH-)(?=\d)", re.IGNORECASE)
@@ -34,21 +31,18 @@ def trimmed(text: str, limit: int) -> str:
     return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"
 
 
-_PACKAGES = re.compile(r"(?:/[^\s/'\"<>:,()]+)+/(?:site|dist)-packages/")
 _TEMPORARY = re.compile(r"/(?:var/)?tmp/[^\s'\":,()<>|]*")
 _HOMES = re.compile(r"(?:/home/[^\s/'\":,()<>]+|/Users/[^\s/'\":,()<>]+|/root)(?=/|\b)")
 
 
 def impersonal(text: str) -> str:
-    """Without paths of this machine: packages by name, files below the working directory by their
-    path in it, homes as ~, temporary files as TMP.
+    """Without paths of this machine: files below the working directory and in the folders of
+    modules by their path in these, homes as ~, temporary files as TMP.
     """
-    text = _PACKAGES.sub("", text)
-    for folder, short in ((_SOURCE, ""), (Path.cwd(), ""), (Path(sys.base_prefix), "PYTHON/")):
-        if len(folder.parts) > 2:
-            text = text.replace(f"{folder}/", short).replace(str(folder), short.rstrip("/") or ".")
-    temporary = tempfile.gettempdir()
-    return _HOMES.sub("~", _TEMPORARY.sub("TMP", text.replace(f"{temporary}/", "/tmp/")))
+    here, folder = CodePaths.here(), str(Path.cwd())
+    text = replace(here, short={**here.short, folder: ""}).shortened(text)
+    text = text.replace(folder, ".") if folder.count("/") > 1 else text
+    return _HOMES.sub("~", _TEMPORARY.sub("TMP", text))
 
 
 def impersonal_json(value: Json) -> Json:

@@ -29,7 +29,6 @@ from nnfuzz.report.templating import environment
 from nnfuzz.rewrite.catalogue import named
 from nnfuzz.rewrite.forms import parse_form
 from nnfuzz.testcase.identity import ForeignId
-from nnfuzz.triage.frames import foreign_traceback
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 from nnfuzz.triage.signature import FAILURES
 
@@ -321,5 +320,5 @@ def _error(outcome: Outcome | None) -> str:
     if outcome is None:
         return ""
     if outcome.traceback:
-        return foreign_traceback(outcome.traceback)
+        return outcome.traceback
     return ": ".join(part for part in (outcome.error_type, outcome.message) if part)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from nnfuzz.base.reading import JsonObject, read
+from nnfuzz.base.safe_path import safe_environment
 from nnfuzz.base.text import visible
 from nnfuzz.sandbox import zygote
 from nnfuzz.sandbox.events import Standstill
@@ -42,6 +43,7 @@ ANSWER_SECONDS = 20.0
 """A fork server that does not answer for so long after its imports is replaced. This is twice the
 time that it may take to end a worker (zygote.KILL_SECONDS)."""
 _MESSAGE_BYTES = 1 << 16
+_NNFUZZ = str(Path(zygote.__file__).parents[1] / "__init__.py")
 
 
 @dataclass(frozen=True)
@@ -114,27 +116,28 @@ class ForkServer:
             setup.write(json.dumps(self._setup()).encode())
             setup.seek(0)
             self._process = subprocess.Popen(
-                [*self._command(), str(theirs.fileno())],
+                [*self._command(), zygote.__file__, str(theirs.fileno())],
                 stdin=setup,
                 stdout=self._log,
                 stderr=self._log,
                 pass_fds=[theirs.fileno()],
-                env={**os.environ, **self._environment, MARK: str(self.scratch)},
+                env=safe_environment(**self._environment, **{MARK: str(self.scratch)}),
                 start_new_session=True,  # Ctrl-C in the terminal reaches the campaign alone
             )
         self._control.setblocking(False)
 
     def _command(self) -> list[str]:
-        if self._home is None:
-            return [sys.executable, "-m", zygote.__name__]
-        return [str(self._home.python), "-I", zygote.__file__]  # -I: ignores PYTHONPATH
+        """An interpreter; in another environment than this one without the user's PYTHONPATH."""
+        return [str(self._home.python), "-I"] if self._home else [sys.executable]
 
     def _setup(self) -> dict[str, object]:
-        own = [os.path.abspath(entry) for entry in sys.path]
+        # An interactive Python has "" first, the working directory: its modules hide no others.
+        own = [os.path.abspath(entry) for entry in sorted(sys.path, key=lambda entry: not entry)]
         return {
             "campaign": os.getpid(),
+            "safe_path": os.environ.get("PYTHONSAFEPATH"),
             "path": own if self._home is None else None,
-            "lent": dict(self._home.lent) if self._home else {},
+            "lent": dict(self._home.lent) if self._home else {"nnfuzz": _NNFUZZ},
             "preload": self.preload,
             "warm": self.warm,
             "scratch": str(self.scratch),

@@ -73,8 +73,12 @@ class Job(Generic[A]):
 class Report:
     """Reports to the campaign, while a job runs, which stage the service has reached."""
 
-    def __init__(self, enter: Callable[[str], None], send: Callable[[bytes], None]):
-        """enter: notes a stage. send: sends the frame of a part."""
+    def __init__(
+        self,
+        enter: Callable[[str], None] = lambda stage: None,
+        send: Callable[[bytes], None] = lambda frame: None,
+    ):
+        """enter: notes a stage. send: sends the frame of a part. Default: nobody is told."""
         self._enter = enter
         self._send = send
 
@@ -117,6 +121,10 @@ class Service:
         """Does a job; both ends as header and blobs. Raises: any error of its method."""
         if header["job"] not in self._kinds:
             raise ValueError(f"{type(self).__name__} does no job {header['job']!r}")
-        kind, method = self._kinds[header["job"]]
-        answer = getattr(self, method)(unpack(kind, header, blobs), report)
-        return pack(kind.answer, answer)
+        kind, _ = self._kinds[header["job"]]
+        return pack(kind.answer, self.done(unpack(kind, header, blobs), report))
+
+    def done(self, job: Job[A], report: Report) -> A:
+        """The answer to a job. Raises: any error of its method."""
+        answer: A = getattr(self, self._kinds[type(job).__name__][1])(job, report)
+        return answer

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from nnfuzz.base.code_paths import CodePaths
 from nnfuzz.base.reading import JsonObject, read, read_fields
 from nnfuzz.base.text import visible
 from nnfuzz.sandbox import channel, wire
@@ -94,7 +95,8 @@ class Sandbox:
     """One worker process at a time, hosting `service` ("pkg.module:factory"), one job at a time.
 
     `arguments` (JSON) go to the factory. `preload` names modules for the fork server that the
-    sandbox starts for itself; pass `server` to share one, which then stays open.
+    sandbox starts for itself; pass `server` to share one, which then stays open. `code_paths`: of
+    the latest worker.
     """
 
     def __init__(
@@ -118,6 +120,7 @@ class Sandbox:
         self._process: WorkerProcess | None = None
         self._job: _InHand | None = None
         self._looked = 0.0
+        self.code_paths = CodePaths()
         self._standstills: list[Standstill] = []
 
     def rearm(self, arguments: JsonObject) -> None:
@@ -298,7 +301,9 @@ class Sandbox:
         """The one place where answers are read. Raises: any error, for a damaged answer."""
         if kind == channel.READY and not process.ready and not number:
             # The worker's own figure: by now it may be deep in its first job.
-            reported = read(int, wire.decode(payload)[0]["private_bytes"])
+            header = wire.decode(payload)[0]
+            reported = read(int, header["private_bytes"])
+            self.code_paths = read(CodePaths, header["code_paths"])
             process.ready, process.baseline = True, min(reported, process.private_bytes())
             if self._job is not None:
                 self._job.baseline = process.baseline

@@ -23,8 +23,10 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from nnfuzz.base.code_paths import CodePaths
 from nnfuzz.base.reading import JsonObject
 from nnfuzz.base.text import visible
+from nnfuzz.base.writing import as_json
 from nnfuzz.sandbox import channel, wire
 from nnfuzz.sandbox.capture import MARK
 from nnfuzz.sandbox.exceptions import described_error
@@ -126,7 +128,7 @@ def _serve(sock: socket.socket, status: StatusPage, marks: int, scratch: Path) -
     faulthandler.enable(file=2, all_threads=False)
     if setup["explains"]:  # see Sandbox._expire
         faulthandler.register(WHERE, file=2, all_threads=False)
-    ready = {"private_bytes": private_bytes(os.getpid())}
+    ready = {"private_bytes": private_bytes(os.getpid()), "code_paths": as_json(CodePaths.here())}
     channel.send(sock, channel.READY, wire.encode(ready))
 
     def enter(stage: str) -> None:

@@ -1,9 +1,9 @@
 """The fork server's process: imports heavy libraries once, then forks workers on request.
 
-Started by `forkserver.ForkServer` as ``python -m nnfuzz.sandbox.zygote FD``, or by this file's name
-in an environment of its own, where nnfuzz is lent. It imports nothing of nnfuzz by itself, stays
-single-threaded, is the parent of all workers, and watches the campaign: when the campaign's end of
-the control socket closes, for whatever reason, every worker and its descendants are killed.
+Started by `forkserver.ForkServer` as ``python zygote.py FD``, perhaps in an environment of its own,
+where nnfuzz is lent. It imports nothing of nnfuzz by itself, stays single-threaded, is the parent
+of all workers, and watches the campaign: when the campaign's end of the control socket closes, for
+whatever reason, every worker and its descendants are killed.
 
 Unlike `multiprocessing.forkserver` there can be several per campaign, one per set of libraries;
 nothing of the campaign's `__main__` is imported again; and workers die with the campaign.
@@ -244,6 +244,8 @@ def main() -> None:
         _attempt(f"preload of {name}", partial(importlib.import_module, name))
     if setup["warm"]:
         _attempt(f"warming up {setup['warm'][0]}", lambda: _warm_up(*setup["warm"]))
+    if setup["safe_path"] is None:  # workers have folders of their own, and programs as they like
+        del os.environ["PYTHONSAFEPATH"]
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     gc.collect()

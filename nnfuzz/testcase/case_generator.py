@@ -15,6 +15,7 @@ from functools import lru_cache
 import numpy as np
 
 from nnfuzz.backend.target import DIRECT
+from nnfuzz.base.code_paths import CodePaths
 from nnfuzz.check.judgements import Judgements
 from nnfuzz.check.versions import admitted_by_schema, newest_of_version, version_of
 from nnfuzz.generate.catalog import Catalog, NothingLeft
@@ -491,12 +492,15 @@ class _Attempt:
     def failed(
         self, message: str, error: BaseException | None = None, stage: str = "fault"
     ) -> NotProduced:
+        trace = "".join(traceback.format_exception(error)) if error else ""
+        if stage == "export":
+            message, trace = map(CodePaths.here().foreign, (message, trace))
         return NotProduced(
             id=self.id,
             stage=stage,
             message=message,
             error_type=type(error).__name__ if error else "",
-            traceback="".join(traceback.format_exception(error)) if error else "",
+            traceback=trace,
             unsupported=isinstance(error, ExportError) and error.unsupported,
             graph=self.graph,
             seconds=self.seconds,

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from types import TracebackType
 from typing import TypeVar
 
 from nnfuzz.backend.deviation import NO_HABITS, Habits
 from nnfuzz.backend.outcome import Outcome
 from nnfuzz.base.reading import Json, Unreadable
+from nnfuzz.base.threads import one_thread
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.sandbox.events import Death, Limits, Reply, Trouble, WorkerFault, event_line
 from nnfuzz.sandbox.forkserver import ForkServer
-from nnfuzz.sandbox.job import Job
+from nnfuzz.sandbox.job import Job, Report
 from nnfuzz.sandbox.sandbox import Sandbox
-from nnfuzz.testcase.case import NotProduced, TestCase
+from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.identity import TestId
 from nnfuzz.testcase.jobs import (
     CheckCase,
@@ -25,7 +27,7 @@ from nnfuzz.testcase.jobs import (
     Lower,
     Produce,
 )
-from nnfuzz.testcase.service import blames_settings
+from nnfuzz.testcase.service import BenchService, blames_settings
 
 A = TypeVar("A")
 PRODUCER = "nnfuzz.testcase.service:producer_service"
@@ -38,6 +40,9 @@ PRELOAD = (
     "nnfuzz.compare.verdict",
 )
 LIMITS = Limits(seconds=120.0, still_seconds=120.0)
+EVALUATOR = "nnfuzz.testcase.service:reference_service"
+EVALUATOR_PRELOAD = ("numpy", "onnx.reference", "nnfuzz.testcase.service")
+EVALUATOR_LIMITS = Limits(seconds=30.0, still_seconds=30.0)
 
 
 class ProducerError(RuntimeError):
@@ -140,6 +145,36 @@ class ProducerClient:
 
     def _call(self, job: Job[A]) -> A:
         return _value(working(self._sandbox.call(job)))
+
+
+class LocalProducer(ProducerClient):
+    """Works on test cases that are there in this process, which has PyTorch and may die of it.
+
+    ONNX's reference evaluator, which may never end, has a process of its own, once it is needed.
+    """
+
+    def __init__(self, config: Mapping[str, Json]) -> None:
+        from nnfuzz.testcase.bench import CaseBench
+
+        self._service = BenchService(CaseBench(CaseConfig.from_json(config)))
+
+    @cached_property
+    def _sandbox(self) -> Sandbox:  # type: ignore[override]
+        return Sandbox(EVALUATOR, {}, EVALUATOR_LIMITS, EVALUATOR_PRELOAD, "onnx.reference")
+
+    def close(self) -> None:
+        if "_sandbox" in vars(self):
+            self._sandbox.close()
+
+    def _call(self, job: Job[A]) -> A:
+        is_evaluation = isinstance(job, ComputeReference)
+        if is_evaluation:
+            return super()._call(job)
+        try:
+            with one_thread():
+                return self._service.done(job, Report())
+        except Exception as error:
+            raise ProducerError(f"{type(error).__name__}: {error}") from error
 
 
 def _value(event: Reply[A] | Trouble) -> A:

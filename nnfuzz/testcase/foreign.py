@@ -16,6 +16,7 @@ from onnx import numpy_helper
 
 from nnfuzz.backend.interface import InputError, TensorSpec, check_inputs, read_interface
 from nnfuzz.backend.target import DIRECT
+from nnfuzz.base.packed_values import PackingKind, packing_of
 from nnfuzz.ir.graph import Graph, pruned
 from nnfuzz.ir.opset_imports import OWN_DOMAINS
 from nnfuzz.materialize.importing import ImportedModel, import_onnx, rename
@@ -132,10 +133,13 @@ def _opset(model: onnx.ModelProto) -> int:
 
 def _at_shapes(model: onnx.ModelProto, inputs: Arrays) -> onnx.ModelProto:
     """A copy whose inputs have the shapes of the given arrays, and whose open dimensions of the
-    same names are the same.
+    same names are the same. Maps that a ZipMap makes are the matrix that it reads.
     """
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
+    for value, packed in packing_of(copy.graph.output, copy.graph.node).items():
+        if packed.kind is PackingKind.MAPS:
+            _as_matrix(copy.graph, value, len(packed.keys))
     sizes: dict[str, int] = {}
     for value in copy.graph.input:
         dims = value.type.tensor_type.shape.dim
@@ -151,6 +155,18 @@ def _at_shapes(model: onnx.ModelProto, inputs: Arrays) -> onnx.ModelProto:
             if dim.dim_param in sizes:
                 dim.dim_value = sizes[dim.dim_param]
     return copy
+
+
+def _as_matrix(graph: onnx.GraphProto, name: str, columns: int) -> None:
+    """Makes an output that a ZipMap computes the matrix that it reads, one row for each map."""
+    (node,) = (node for node in graph.node if name in node.output)
+    (output,) = (value for value in graph.output if value.name == name)
+    shape = numpy_helper.from_array(np.array([-1, columns]), f"{name}/shape")
+    graph.initializer.append(shape)
+    made = onnx.helper.make_node("Reshape", [*node.input, shape.name], [name])
+    node.CopyFrom(made)
+    open_matrix = onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [None, columns])
+    output.CopyFrom(open_matrix)
 
 
 def _graph(

@@ -1,46 +1,23 @@
-"""Makes the test cases of a campaign for all exporters, and judges outputs."""
+"""Makes the test cases of a campaign for all exporters; judges outputs as CaseBench does."""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 
-import numpy as np
-
-from nnfuzz.backend.deviation import Habits
-from nnfuzz.backend.registry import import_plugin
-from nnfuzz.backend.target import DIRECT, Target
-from nnfuzz.base.reading import Unreadable
-from nnfuzz.base.untrusted import making_sense
 from nnfuzz.check.judgements import Judgements
-from nnfuzz.compare.accuracy import accuracy
-from nnfuzz.compare.criterion import Criterion
-from nnfuzz.compare.deviating import explanation
-from nnfuzz.compare.edges import enclosure
-from nnfuzz.compare.flip import PYTORCH
-from nnfuzz.compare.lift import lift
-from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.compare.verdict import judged
-from nnfuzz.compare.votes import disputes
 from nnfuzz.generate.catalog import NothingLeft
-from nnfuzz.ir.graph import Graph, pruned
 from nnfuzz.ir.support_key import operators_in
-from nnfuzz.materialize.exporters import all_exporters
-from nnfuzz.materialize.module import execute, tensors
 from nnfuzz.materialize.older import WHOLE
-from nnfuzz.materialize.opsets import opset_of, opset_range, writer
-from nnfuzz.operators.carriers import array
+from nnfuzz.materialize.opsets import opset_of, writer
 from nnfuzz.operators.motif import load_motifs
-from nnfuzz.operators.registry import OpRegistry
-from nnfuzz.rewrite.forms import write_form
+from nnfuzz.testcase.bench import CaseBench
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.case_generator import CaseGenerator, Parts, Report, newest_signatures
-from nnfuzz.testcase.foreign import computed, with_outputs
-from nnfuzz.testcase.identity import ForeignId, Numbered, Probe, TestId
+from nnfuzz.testcase.identity import Numbered, Probe, TestId
 from nnfuzz.testcase.invalid import produce_invalid
 from nnfuzz.testcase.seeds import SeedLibrary
 
@@ -48,7 +25,7 @@ OLD = 0.1
 """Share of the tests whose models have an opset before WHOLE, where opsets are drawn."""
 
 
-class Producer:
+class Producer(CaseBench):
     """Makes the test cases of one campaign; each depends on (seed, index, config) only.
 
     There is a `CaseGenerator` for each exporter, and for each opset that is drawn for it. Exporters
@@ -60,11 +37,9 @@ class Producer:
 
         Raises: as CaseGenerator does; NothingLeft only if no exporter has any operator.
         """
-        plugins = [import_plugin(path) for path in config.plugins]
+        super().__init__(config)
         self.seed = seed
-        self.registry = OpRegistry.load(plugins)
-        self.exporters = all_exporters()
-        motifs = load_motifs(plugins)
+        motifs = load_motifs(self.plugins)
         library = SeedLibrary(self.registry)
         judgements = Judgements.kept_in(cache)
         self._parts = Parts(self.registry, motifs, self.exporters, library, judgements)
@@ -77,8 +52,7 @@ class Producer:
 
         Files that were read and answers that were learnt are kept. Raises: as the constructor does.
         """
-        self.edges = config.edges
-        self.criterion = Criterion.parse(config.tolerance) if config.tolerance else None
+        self.judge_by(config)
         self._config = config
         self._generators: dict[str, CaseGenerator] = {}
         self._at_edges: dict[str, CaseGenerator | None] = {}
@@ -246,111 +220,3 @@ class Producer:
         if exporter not in self._probing:
             self._probing[exporter] = self._made(self._plain.only(exporter))
         return self._probing[exporter]
-
-    def load(self, case: TestCase) -> Graph:
-        """The concrete graph of a test case."""
-        return Graph.of(case.graph, self.registry.get)
-
-    def check(self, case: TestCase) -> None:
-        """Raises: Unreadable if the case has no valid graph, or inputs that are not for it."""
-        with making_sense("its graph"):
-            graph = self.load(case)
-            graph.verify()
-        with making_sense("its data"):
-            params = {**case.inputs, **case.weights}
-            for name in (*graph.inputs, *graph.weights):
-                declared, given = graph.type(name), params[name]
-                if (given.dtype, given.shape) != (declared.dtype.numpy, declared.shape):
-                    raise Unreadable(
-                        f"{name} is {given.dtype}{list(given.shape)}, not {declared!r}"
-                    )
-            execute(graph, tensors(params))
-
-    def lower(self, case: TestCase) -> TestCase:
-        """The same graph and weights in the direct form."""
-        opset = min(case.opset, opset_range(DIRECT)[1])
-        export = self.exporters[DIRECT].export
-        model = export(self.load(case), case.weights, case.inputs, opset)
-        return replace(case, model=model, plain=b"", exporter=DIRECT, opset=opset)
-
-    def expose(self, case: TestCase) -> TestCase:
-        """The same model with every computed value as an output, in topological order.
-
-        A model of somebody else keeps its own nodes, and the outputs of nodes that it leaves out.
-        Raises: ExportError, and as the exporters do.
-        """
-        graph = self.load(case)
-        names = [name for node in graph.nodes for name in node.outputs]
-        if isinstance(case.id, ForeignId):
-            values = execute(graph, tensors({**case.inputs, **case.weights}))
-            theirs = computed(case.model)
-            arrays = {n: array(values[n], graph.type(n).dtype) for n in names if n in theirs}
-            own = with_outputs(case, graph, list(arrays), arrays)
-            if own is not None and all(theirs.intersection(node.outputs) for node in graph.nodes):
-                return own
-        graph.outputs = names
-        return self._exported(case, graph)
-
-    def lift(self, case: TestCase) -> TestCase:
-        """The same model in the next wider floating dtypes (see nnfuzz.compare.lift).
-
-        Raises: LiftError, ExportError, and as the exporters do.
-        """
-        graph, params = lift(self.load(case), {**case.inputs, **case.weights})
-        inputs, weights = ({n: params[n] for n in names} for names in (case.inputs, case.weights))
-        return self._exported(replace(case, inputs=inputs, weights=weights), graph)
-
-    def _exported(self, case: TestCase, graph: Graph) -> TestCase:
-        """The case with another graph over its inputs and weights."""
-        values = execute(graph, tensors({**case.inputs, **case.weights}))
-        given = case.weights, case.inputs, case.opset
-        written = write_form(case.exporter, self.exporters, graph, *given)
-        expected = {name: array(values[name], graph.type(name).dtype) for name in graph.outputs}
-        return replace(
-            case,
-            graph=graph.view(),
-            model=written.model,
-            plain=written.plain,
-            exporter=written.form,
-            expected=expected,
-        )
-
-    def judge(
-        self,
-        case: TestCase,
-        outputs: Mapping[Target, Mapping[str, np.ndarray]],
-        only: Sequence[str] = (),
-        habits: Mapping[Target, Habits] = MappingProxyType({}),
-    ) -> Verdict:
-        """Compares the outputs of targets with the envelope; those of native PyTorch as well.
-
-        only: the outputs to look at; default: all. The targets of a compiler are not independent.
-        habits: of compilers; the verdict says where they explain a mismatch.
-        """
-        graph = self.load(case)
-        if only:
-            graph = pruned(graph.values, graph.nodes, graph.inputs, graph.weights, only)
-        everything = {PYTORCH: case.expected, **outputs}
-        groups: dict[str, list[Target]] = {}
-        for target in everything:
-            groups.setdefault(target.compiler, []).append(target)
-        params = {**case.inputs, **case.weights}
-        bounds = enclosure(graph, params, case.expected, self.edges)
-        if own := self.criterion:  # PyTorch need not meet it
-            narrow = {name: own.narrowed(e) for name, e in bounds.envelopes.items()}
-            bounds, groups = replace(bounds, envelopes=narrow), {}
-        plain = judged(bounds, everything, groups.values())
-        explained = {
-            target: explanation(own, graph, params, outputs[target], [m.output for m in wrong])
-            for target, own in habits.items()
-            if (wrong := plain.mismatches.get(target))
-        }
-        return replace(
-            plain,
-            accuracy=accuracy(bounds.envelopes, everything, plain.mismatches),
-            explained={target: own for target, (own, _) in explained.items() if own},
-            habitual={t: tuple(sorted(ns)) for t, (own, ns) in explained.items() if ns and not own},
-            disputes=disputes(
-                bounds, params, {t: own for t, own in outputs.items() if not plain.mismatches[t]}
-            ),
-        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,6 +29,9 @@ from nnfuzz.testcase.jobs import (
     Vocabulary,
 )
 
+if TYPE_CHECKING:  # it loads PyTorch
+    from nnfuzz.testcase.bench import CaseBench
+
 COLLECTED = (10_000, 10, 50)
 """Thresholds of the garbage collector: by default it takes a twentieth of the time of a producer,
 whose test cases hold no cycles to speak of."""
@@ -47,7 +51,44 @@ def blames_settings(error_type: str) -> bool:
     return error_type.rpartition(".")[2] in _REFUSALS
 
 
-class ProducerService(Service):
+class ReferenceService(Service):
+    """ONNX's reference evaluator, which needs no PyTorch."""
+
+    @does(ComputeReference)
+    def reference(self, job: ComputeReference, report: Report) -> Outcome:
+        return _reference(job.case)
+
+
+class BenchService(ReferenceService):
+    """Works on test cases that are there."""
+
+    def __init__(self, bench: CaseBench) -> None:
+        self.bench = bench
+
+    @does(CheckCase)
+    def check(self, job: CheckCase, report: Report) -> None:
+        self.bench.check(job.case)
+
+    @does(Lower)
+    def lower(self, job: Lower, report: Report) -> TestCase:
+        return self.bench.lower(job.case)
+
+    @does(Expose)
+    def expose(self, job: Expose, report: Report) -> TestCase:
+        return self.bench.expose(job.case)
+
+    @does(Lift)
+    def lift(self, job: Lift, report: Report) -> TestCase:
+        return self.bench.lift(job.case)
+
+    @does(Judge)
+    def judge(self, job: Judge, report: Report) -> Verdict:
+        outputs = {result.target: result.outputs for result in job.results}
+        habits = {result.target: result.habits for result in job.results if result.habits}
+        return self.bench.judge(job.case, outputs, job.names, habits)
+
+
+class ProducerService(BenchService):
     """One per worker; loads operator specs once."""
 
     def __init__(self, seed: int, config: Mapping[str, Json], cache: str = "") -> None:
@@ -56,6 +97,7 @@ class ProducerService(Service):
 
         gc.set_threshold(*COLLECTED)
         self.producer = Producer(seed, CaseConfig.from_json(config), cache)
+        super().__init__(self.producer)
 
     @does(Produce)
     def produce(self, job: Produce, report: Report) -> TestCase | NotProduced:
@@ -69,32 +111,6 @@ class ProducerService(Service):
     @does(Configure)
     def configure(self, job: Configure, report: Report) -> None:
         self.producer.configure(job.config)
-
-    @does(CheckCase)
-    def check(self, job: CheckCase, report: Report) -> None:
-        self.producer.check(job.case)
-
-    @does(Lower)
-    def lower(self, job: Lower, report: Report) -> TestCase:
-        return self.producer.lower(job.case)
-
-    @does(Expose)
-    def expose(self, job: Expose, report: Report) -> TestCase:
-        return self.producer.expose(job.case)
-
-    @does(Lift)
-    def lift(self, job: Lift, report: Report) -> TestCase:
-        return self.producer.lift(job.case)
-
-    @does(ComputeReference)
-    def reference(self, job: ComputeReference, report: Report) -> Outcome:
-        return _reference(job.case)
-
-    @does(Judge)
-    def judge(self, job: Judge, report: Report) -> Verdict:
-        outputs = {result.target: result.outputs for result in job.results}
-        habits = {result.target: result.habits for result in job.results if result.habits}
-        return self.producer.judge(job.case, outputs, job.names, habits)
 
 
 def _reference(case: TestCase) -> Outcome:
@@ -113,3 +129,8 @@ def _reference(case: TestCase) -> Outcome:
 def producer_service(seed: int, config: Mapping[str, Json], cache: str = "") -> ProducerService:
     """The factory that sandboxes name: "nnfuzz.testcase.service:producer_service"."""
     return ProducerService(seed, config, cache)
+
+
+def reference_service() -> ReferenceService:
+    """The factory of a service that only computes references."""
+    return ReferenceService()

@@ -6,9 +6,9 @@ import re
 
 from nnfuzz.backend.backtrace import function_name, split_frames
 from nnfuzz.backend.causes import DIRECT
+from nnfuzz.base.code_paths import ADAPTER, LIBRARY
 
 _PYTHON = re.compile(r'^\s*File "([^"]*)", line (\d+),? in (.+)$')
-_OURS = re.compile(r"(?:^|/)(?:nnfuzz/(?:\w+/)*|backends/)\w+\.py$|^<frozen ")
 _RUNTIMES = (
     r"_?_?libc_\w+|_?_?GI_\w+|_start|clone\d?|gsignal|raise|abort|killpg|pthread_\w+|__\w*|main"
     r"|start_thread|_nl_load_domain.*|mem(?:cpy|move|set|cmp)|strn?(?:len|cpy|cmp|cat|dup)|(?:m|c|re)alloc"
@@ -29,55 +29,40 @@ _RUNTIMES = (
 """By language: libc, C++ and its libraries, Rust, Go, Java and JavaScript, Swift, Python; then what
 reports a failure, by its name."""
 _RUNTIME = re.compile("|".join(_RUNTIMES))
-_LIBRARY = re.compile(r"/lib/python3\.\d+/(?!(?:site|dist)-packages/)")
 _PANICKED = re.compile(r"\bpanicked at (?:'.*', )?(?:\S*[/\\])?([\w.-]+):(\d+)(?::\d+)?:?$", re.M)
-_INSTALLED = re.compile(r'"[^"]*/(?:site|dist)-packages/')
 _FIRST = re.compile(r"most recent call first", re.IGNORECASE)
 
 
 def python_frames(text: str) -> list[str]:
     """Frames of the innermost cause's traceback, outermost first, as "file.py:function".
 
-    Those of nnfuzz itself and of Python's library are left out. C++ frames that a compiler adds to
-    its tracebacks count.
+    Those of Python's library are left out. C++ frames that a compiler adds to its tracebacks count.
     """
     _, _, last = text.partition(DIRECT)[0].rpartition("Traceback (most recent call last)")
-    frames = []
-    for line in (last or text).splitlines():
-        match = _PYTHON.match(line)
-        if match and not (_OURS.search(match.group(1)) or _LIBRARY.search(match.group(1))):
-            frames.append(f"{match.group(1).rsplit('/', 1)[-1]}:{function_name(match.group(3))}")
-    return frames[::-1] if _FIRST.search(text) else frames
+    frames = [frame for frame in _foreign(last or text) if not frame[1].startswith(LIBRARY)]
+    places = [f"{_name(frame)}:{function_name(frame[3])}" for frame in frames]
+    return places[::-1] if _FIRST.search(text) else places
 
 
 def innermost_line(text: str) -> str:
-    """ "file.py:123", the place of the innermost foreign frame of the last traceback, or where
-    something panicked; "" if neither is in the text.
+    """ "file.py:123", the place of the innermost frame of the last traceback, or where something
+    panicked; "" if neither is in the text.
     """
     if panicked := _PANICKED.search(text):
         return f"{panicked[1]}:{panicked[2]}"
-    _, _, last = text.rpartition("Traceback (most recent call last)")
-    frames = [match for line in last.splitlines() if (match := _PYTHON.match(line))]
-    foreign = [match for match in frames if not _OURS.search(match.group(1))]
-    if not foreign:
-        return ""
-    inner = foreign[0 if _FIRST.search(text) else -1]
-    return f"{inner.group(1).rsplit('/', 1)[-1]}:{inner.group(2)}"
+    frames = _foreign(text.rpartition("Traceback (most recent call last)")[2])
+    inner = frames[0 if _FIRST.search(text) else -1] if frames else None
+    return f"{_name(inner)}:{inner[2]}" if inner else ""
 
 
-def foreign_traceback(text: str) -> str:
-    """A traceback without the frames of nnfuzz, and with paths that start at the package."""
-    kept, ours = [], False
-    for line in text.splitlines():
-        match = _PYTHON.match(line)
-        if match:
-            ours = bool(_OURS.search(match.group(1)))
-            line = _INSTALLED.sub('"', line)
-        elif not line.startswith("    "):
-            ours = False
-        if not ours:
-            kept.append(line)
-    return "\n".join(kept)
+def _foreign(text: str) -> list[re.Match[str]]:
+    """The frames of Python, but those of an adapter; nnfuzz's own are in no text of a compiler."""
+    frames = filter(None, map(_PYTHON.match, text.splitlines()))
+    return [frame for frame in frames if not frame[1].startswith(ADAPTER)]
+
+
+def _name(frame: re.Match[str]) -> str:
+    return frame[1].rsplit("/", 1)[-1]
 
 
 def native_frames(text: str) -> list[str]:

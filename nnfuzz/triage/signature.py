@@ -27,8 +27,9 @@ from nnfuzz.invalid.fault import Fault
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.sandbox.exceptions import shortened
-from nnfuzz.triage.frames import native_frames, python_frames
+from nnfuzz.triage.frames import is_native, native_frames, python_frames
 from nnfuzz.triage.general import operands, switches
+from nnfuzz.triage.headline import headline
 from nnfuzz.triage.identity import (
     EVERYWHERE,
     HABITS,
@@ -47,7 +48,7 @@ from nnfuzz.triage.identity import (
     wordless,
 )
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
-from nnfuzz.triage.title import cause_in, sentence
+from nnfuzz.triage.title import sentence
 
 FAILURES = (OutcomeKind.EXCEPTION, OutcomeKind.CRASH, OutcomeKind.TIMEOUT)
 _DTYPES = frozenset(dtype.value for dtype in DType)
@@ -163,7 +164,7 @@ def wrong_answers(
             if outcome.kind in (*FAILURES, OutcomeKind.ACCEPTED):
                 groups.setdefault(_refusal(outcome, fault, names), []).append(outcome)
         for identity, group in groups.items():
-            title = sentence(fault.kind, _error_title(identity))
+            title = sentence(fault.kind, _error_title(identity, group[0], names))
             distinct.append(_error(group, ran, identity, title))
     return distinct
 
@@ -256,7 +257,7 @@ def _errors(ran: Sequence[Outcome], graph: GraphView) -> Iterable[Failure]:
         if outcome.kind in FAILURES:
             groups.setdefault(_identity(outcome, graph, names), []).append(outcome)
     for identity, group in groups.items():
-        yield _error(group, ran, identity, _error_title(identity, _cause(group[0], names)))
+        yield _error(group, ran, identity, _error_title(identity, group[0], names))
 
 
 def _error(
@@ -418,27 +419,42 @@ def _failure(
 
 
 def _way(kind: OutcomeKind, stage: Stage, identity: Observed) -> str:
-    """How it failed and at which stage: "IndexError in compile", "SIGSEGV in execute"."""
+    """How it failed and at which stage: "SIGSEGV in execute"; of an error that has words the stage
+    says enough.
+    """
     if isinstance(identity, ErrorIdentity | RefusalIdentity):
-        return f"{identity.signal or identity.error or kind} in {stage}"
+        how = identity.signal or ("" if identity.message else identity.error or kind)
+        return f"{how} in {stage}" if how else str(stage)
     return f"{kind} in {stage}"
 
 
-def _cause(outcome: Outcome, names: Collection[str]) -> str:
-    """What the adapter calls the cause of an error, normalised; "" if it says nothing of it."""
-    return normalise(outcome.complaint.cause, names) if outcome.complaint else ""
+def _error_title(identity: Observed, outcome: Outcome, names: Collection[str]) -> str:
+    """The statement of an error, with the function that made it if it says little; the innermost
+    frame of an error that says nothing.
 
-
-def _error_title(identity: Observed, cause: str = "") -> str:
-    """The cause of an error: as the adapter has it, its statement, or else the innermost frame.
-
-    A death without a word is named after the only operator of the model.
+    A death without a word is named after the only operator of the model. names: of the model's
+    values.
     """
-    text = cause_in(cause or message_of(identity))
+    made = headline(_subject(outcome) if message_of(identity) else "", names)
+    text = made.statement
+    frames: tuple[str, ...] = ()
+    if isinstance(identity, ErrorIdentity | RefusalIdentity):
+        frames = identity.frames or ()
     if isinstance(identity, ErrorIdentity) and identity.operators:
         return f"{text or 'dies'} at {identity.operators[0]}"
-    frames = isinstance(identity, ErrorIdentity | RefusalIdentity) and identity.frames
-    return text or (f"in {frames[-1]}" if frames else "")
+    if len(text.split()) == 1 and slip(outcome.error_type):
+        text = f"{outcome.error_type.rpartition('.')[2]}: {text}"
+    # Python's frames of other errors end where native code is called.
+    raised = not text or slip(outcome.error_type) or slip(text)
+    named = (frame for frame in reversed(frames) if raised or is_native(frame))
+    place = next(named, made.place) if made.is_brief else ""
+    return " in ".join(part for part in (text, place) if part) if text else place and f"in {place}"
+
+
+def _subject(outcome: Outcome) -> str:
+    """The complaint of an error in its own words."""
+    complaint = outcome.complaint or read_complaint(text_of(outcome))
+    return complaint.subject or outcome.message
 
 
 def _pattern(operators: Sequence[str]) -> str:

@@ -12,16 +12,13 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nnfuzz.backend.complaint import FEWEST_WORDS
-from nnfuzz.backend.normalise import MAX_CHARACTERS
 from nnfuzz.triage.general import onnx_type, schema_defaults
 from nnfuzz.triage.mismatch import WrongOutput
 
 if TYPE_CHECKING:
     import onnx
 
-MOST_CHARACTERS = 160
-"""Of a cause: a longer one is shortened to its last statements, each of which stays whole."""
-MOST_OPERATORS, MOST_ATTRIBUTES, MOST_VALUE = 4, 4, 40
+MOST_OPERATORS, MOST_ATTRIBUTES, MOST_VALUE, MOST_PASSES = 4, 4, 40, 2
 FEWEST_COMMON = 4
 """Titles of one compiler that a phrase must stand in before it may be called boilerplate."""
 _BOUNDARY = re.compile(r"(?<=[\w)\]>'\"]): | , |; |(?<=[\w)'\"])\. ")
@@ -36,25 +33,15 @@ _DTYPES = ("to", "dtype", "output_dtype", "precision", "softmax_precision", "sta
 """Attributes that hold a dtype as a number."""
 
 
-def sentence(backend: str, cause: str, where: str = "", operators: str = "") -> str:
-    """The one form of all titles. operators: of the reduced model, see `operators_text`."""
-    text = ": ".join(part for part in (backend, operators, cause) if part)
-    return f"{text} ({where})" if where else text
-
-
-def cause_in(message: str) -> str:
-    """The cause in a normalised message: the whole, or of a long one the last statements that fit.
-
-    A statement is never cut. Where the message itself was cut, its last statement is left out.
+def sentence(
+    backend: str, cause: str, where: str = "", operators: str = "", passes: Sequence[str] = ()
+) -> str:
+    """The one form of all titles. operators: of the reduced model, see `operators_text`. passes:
+    that are to blame; they come first.
     """
-    message = message.strip().rstrip(":")
-    if len(message) <= MOST_CHARACTERS:
-        return message
-    starts = [0, *(match.end() for match in _BOUNDARY.finditer(message))]
-    if len(message) >= MAX_CHARACTERS - 1 and len(starts) > 1:
-        message = message[: starts.pop()].rstrip(" :;,.")
-    fitting = (at for at in starts if len(message) - at <= MOST_CHARACTERS)
-    return message[next(fitting, starts[-1]) :]
+    accused = ", ".join([*passes[:MOST_PASSES], *(["..."] if passes[MOST_PASSES:] else [])])
+    text = ": ".join(part for part in (backend, accused, operators, cause) if part)
+    return f"{text} ({where})" if where else text
 
 
 def wrong_in_words(kind: str, wrong: WrongOutput | None = None) -> str:
@@ -66,7 +53,9 @@ def wrong_in_words(kind: str, wrong: WrongOutput | None = None) -> str:
 
 def operators_text(model: bytes, written_from: Sequence[str] = ()) -> str:
     """The operators of a serialized ONNX model by their ONNX names, in order, each with the
-    attributes that are not at their defaults: reduction could not switch these off.
+    attributes that are not at their defaults: reduction could not switch these off. A dtype stands
+    in front where it is not float32, which reduction would have taken; those of bodies follow their
+    operator in parentheses.
 
     written_from: operators that the model was made from; they stand for a model of more than
     MOST_OPERATORS nodes. "" if the model cannot be read.
@@ -80,18 +69,39 @@ def operators_text(model: bytes, written_from: Sequence[str] = ()) -> str:
         return ""
     opsets = {entry.domain: entry.version for entry in proto.opset_import}
     nodes = [node for node in proto.graph.node if node.op_type not in _PLUMBING]
+    dtype = _needed_dtype(proto.graph)
     if len(nodes) > MOST_OPERATORS >= len(written_from) > 0:
         types = {node.op_type for node in nodes}
-        return " + ".join(onnx_type(name, types) or name for name in written_from)
+        return dtype + " + ".join(onnx_type(name, types) or name for name in written_from)
     texts = [_node(node, opsets.get(node.domain, 1)) for node in nodes[:MOST_OPERATORS]]
     more = len(nodes) - len(texts)
-    return " + ".join(texts) + (f" and {more} more" if more else "")
+    return dtype + " + ".join(texts) + (f" and {more} more" if more else "")
+
+
+def _needed_dtype(graph: onnx.GraphProto) -> str:
+    """The first dtype of a reduced graph's inputs and outputs with a blank, bool only if there is
+    no other; "" if one of them is float32.
+    """
+    from onnx import TensorProto, helper
+
+    types = [value.type.tensor_type.elem_type for value in (*graph.input, *graph.output)]
+    types += [tensor.data_type for tensor in graph.initializer]
+    known = [t for t in types if t not in (TensorProto.UNDEFINED, TensorProto.STRING)]
+    if not known or TensorProto.FLOAT in known:
+        return ""
+    first = min(known, key=lambda t: t == TensorProto.BOOL)
+    return f"{helper.tensor_dtype_to_np_dtype(first).name} "
 
 
 def _node(node: onnx.NodeProto, opset: int) -> str:
     attributes = attributes_that_matter(node, opset)
     dots = ["..."] if attributes[MOST_ATTRIBUTES:] else []
-    return ", ".join([node.op_type, *attributes[:MOST_ATTRIBUTES], *dots])
+    bodies = (attribute.g.node for attribute in node.attribute if attribute.HasField("g"))
+    inside = [inner.op_type for body in bodies for inner in body]
+    inside = [type_ for type_ in dict.fromkeys(inside) if type_ not in (*_PLUMBING, "Identity")]
+    more = [f"and {len(inside) - MOST_OPERATORS} more"] if inside[MOST_OPERATORS:] else []
+    body = f"({' + '.join([*inside[:MOST_OPERATORS], *more])})" if inside else ""
+    return ", ".join([f"{node.op_type}{body}", *attributes[:MOST_ATTRIBUTES], *dots])
 
 
 def needed_attributes(model: bytes) -> list[str]:

@@ -52,7 +52,8 @@ class Affine(Summing):
 
     def interval(self, x):
         wide = Interval(as_floats(x.lo), as_floats(x.hi), x.any)
-        return [linear(self.torch, wide, weights=(0,), absolute=self.absolute)]
+        moved = Affine(self.matrix.abs().tolist(), [0.0] * len(self.vector))
+        return [linear(self.torch, wide, weights=(0,), absolute=moved.torch)]
 
 
 def transformed(apply, scores, transform):

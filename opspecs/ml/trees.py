@@ -22,7 +22,17 @@ from nnfuzz.operators.operator import In, OpSpec, operator
 from nnfuzz.operators.waiver import Waiver, reference
 
 from .features import as_floats, integers
-from .linear import CLASSES, LABELS, NOT_APPLIED, TRANSFORMS, Classifying, Scored
+from .linear import (
+    CLASSES,
+    LABELS,
+    NOT_APPLIED,
+    TRANSFORMS,
+    Affine,
+    Classifying,
+    Label,
+    Scored,
+    transformed,
+)
 
 Tree = tuple[Any, ...]
 MODES: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -340,7 +350,13 @@ class TreeEnsembleRegressor(Regressing):
 
 @operator
 class TreeEnsembleClassifier(Ensemble, Classifying):
-    """Source: ai.onnx.ml.TreeEnsembleClassifier-3, with three or more classes, all integers."""
+    """Source: ai.onnx.ml.TreeEnsembleClassifier-3, whose classes are integers.
+
+    With two classes and all weights on the first id, a sum s of weights is the score of the second
+    class. The standard does not say so: `requires` admits what ONNX Runtime and onnx.reference
+    agree on. The scores are (1 - s, s) where no weight is negative, and sigmoid(-s), sigmoid(s)
+    behind LOGISTIC where one is.
+    """
 
     name = "ai.onnx.ml.TreeEnsembleClassifier"
     inputs = TreeEnsembleRegressor.inputs
@@ -353,8 +369,29 @@ class TreeEnsembleClassifier(Ensemble, Classifying):
     def count(self):
         return self.classes
 
+    def requires(self, x):
+        yield from super().requires(x)
+        used = {target for target, _ in self._pairs()}
+        yield max(used) < self.classes
+        if self.classes == 2 and len(used) == 1:
+            negative = min(weight for _, weight in self._pairs()) < 0
+            yield used == {0}
+            yield self.post_transform == ("LOGISTIC" if negative else "NONE")
+
+    def _pairs(self):
+        return [pair for tree in self.trees for pair in leaves(tree)]
+
     def scores(self):
         return Forest(self.trees, self.classes)
+
+    def compose(self, apply, x):
+        if self.classes > 2 or any(target for target, _ in self._pairs()):
+            return super().compose(apply, x)
+        constant = 1.0 if self.post_transform == "NONE" else 0.0
+        both = Affine([[-1.0], [1.0]], [constant, 0.0])
+        scores = apply(both, apply(Forest(self.trees, 1), x))
+        scores = transformed(apply, scores, self.post_transform)
+        return [apply(Label(self.labels), scores), scores]
 
     def onnx(self, emit, x):
         given = {"classlabels_int64s": self.labels, "post_transform": self.post_transform}

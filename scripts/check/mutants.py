@@ -1,7 +1,7 @@
 """Measures what the tests are worth: the share of random one-line faults of the product they catch.
 
     python -m scripts.check.mutants --count 200 --seed 1 --json after.json
-    python -m scripts.check.mutants --survivors after.json --tests OTHER    # those of another checkout
+    python -m scripts.check.mutants --survivors after.json --tests OTHER_CHECKOUT
 
 A mutant changes one place of a file of nnfuzz/, opspecs/ or backends/: a comparison, an operator of
 arithmetic or logic, a number, a truth value, a condition, or a statement that is left out. Tests of

@@ -42,8 +42,9 @@ def test_a_module_of_a_program_is_copied_as_a_file(write, tmp_path, monkeypatch)
 
 
 def test_packages_of_another_environment_are_installed(write, tmp_path, monkeypatch):
-    other = tmp_path / "lib" / "site-packages"
+    other = tmp_path / "of others"
     (other / "library_of_others").mkdir(parents=True)
+    (other / "library_of_others-1.dist-info").mkdir()
     (other / "library_of_others" / "__init__.py").touch()
     monkeypatch.syspath_prepend(other)
     plugin = write("mine.py", "import library_of_others\n")

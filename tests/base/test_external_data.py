@@ -26,11 +26,11 @@ def model(*places: tuple[str, int]) -> bytes:
 
 
 def test_tensors_are_written_beside_the_model_and_read_back(tmp_path):
-    data = model(("w.bin", 5), ("a/b.bin", 0), ("w.bin", 20))
+    data = model(("weights.bin", 5), ("data/weights.bin", 0), ("weights.bin", 20))
     assert names_files(data)
     parsed_model(data)  # it holds everything
     write_model(data, tmp_path / "m.onnx")
-    content = (tmp_path / "w.bin").read_bytes()
+    content = (tmp_path / "weights.bin").read_bytes()
     assert len(content) == 32 and content[:5] == content[17:20][:1] * 5 == bytes([FILLING]) * 5
     onnx.checker.check_model(str(tmp_path / "m.onnx"))
     read = onnx.load(tmp_path / "m.onnx").graph.initializer
@@ -48,10 +48,27 @@ def test_a_tensor_whose_place_is_taken_stays_in_the_model(tmp_path):
     assert [numpy_helper.to_array(t)[0] for t in read] == [0, 1]
 
 
-@pytest.mark.parametrize("name", ["../w.bin", "/w.bin"])
-def test_nothing_is_written_outside_of_the_folder(name, tmp_path):
-    with pytest.raises(ValueError, match="not inside"):
-        write_model(model((name, 0)), tmp_path / "m.onnx")
+def test_no_file_has_a_name_that_a_model_chose(tmp_path):
+    names = ["../w.bin", "/w.bin", "numpy.py", "numpy/__init__.py", "m.onnx", "weights.bin\n", ""]
+    write_model(model(*((name, 0) for name in ["model.onnx.data1", *names])), tmp_path / "m.onnx")
+    numbers = ["", *range(1, len(names) + 1)]  # 1 is the model's own
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "m.onnx", *(f"model.onnx.data{number}" for number in numbers)
+    }  # fmt: skip
+    read = onnx.load(tmp_path / "m.onnx").graph.initializer
+    assert [numpy_helper.to_array(t)[0] for t in read] == [*range(len(names) + 1)]
+
+
+@pytest.mark.parametrize("entry", [("offset", "-1"), ("offset", "x"), ("location", None)])
+def test_a_place_without_sense_is_none(entry, tmp_path):
+    proto = onnx.load_model_from_string(model(("weights.bin", 0)))
+    entries = {e.key: e.value for e in proto.graph.initializer[0].external_data} | dict([entry])
+    del proto.graph.initializer[0].external_data[:]
+    for key, value in entries.items():
+        if value is not None:
+            proto.graph.initializer[0].external_data.add(key=key, value=value)
+    write_model(proto.SerializeToString(), tmp_path / "m.onnx")
+    assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
 
 
 def test_other_models_are_written_as_they_are(tmp_path):

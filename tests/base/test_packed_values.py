@@ -47,6 +47,21 @@ def test_a_declaration_says_what_it_packs():
         assert packing_of(ends[:1]) == {}
 
 
+def test_a_zip_map_packs_the_matrix_that_it_reads():
+    """Its keys name the columns in the order of the node, which need not be that of a map."""
+    labels = {"domain": "ai.onnx.ml", "classlabels_int64s": [7, 3]}
+    node = helper.make_node("ZipMap", ["x"], ["m"], **labels)
+    packing = packing_of([onnx.ValueInfoProto(name="m")], [node])
+    matrix = np.array([[0.25, 0.75], [1.0, 0.0]], np.float32)
+    maps = packed(packing, {"m": matrix})["m"]
+    assert maps == [{7: 0.25, 3: 0.75}, {7: 1.0, 3: 0.0}]
+    back = unpacked(packing, {"m": [dict(sorted(row.items())) for row in maps]})["m"]
+    assert back.dtype == matrix.dtype and np.array_equal(back, matrix)
+    for wrong in ([{7: 0.25}], [{7: 0.25, 3: 0.75, 1: 0.0}], [0.25], matrix):
+        with pytest.raises(PackingError):
+            unpacked(packing, {"m": wrong})
+
+
 def test_what_is_packed_comes_back():
     given = packed(PACKING, ARRAYS)
     assert given.keys() == {"x", *PACKING}

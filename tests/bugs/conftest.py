@@ -26,14 +26,14 @@ BUG = Bug(
 )
 
 
+def scripted(text):
+    """What fills the folder of a bug with a script."""
+    return lambda folder: (folder / "repro.py").write_text(text)
+
+
 @pytest.fixture
 def ledger(tmp_path):
     """A ledger with the bug numpy/pow, whose script reproduces it."""
-    source = tmp_path / "source"
-    source.mkdir()
-    (source / "repro.py").write_text("print('O3: wrong')\nraise SystemExit(1)\n")
-    (source / "data").mkdir()
-    (source / "data" / "x.npz").write_bytes(b"x")
     book = Ledger(tmp_path / "bugs")
-    book.add("numpy/pow", BUG, source)
+    book.add("numpy/pow", BUG, scripted("print('O3: wrong')\nraise SystemExit(1)\n"))
     return book

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 
-from nnfuzz.bugs.declaring import at_oldest, declare_oldest
+from nnfuzz.bugs.declaring import at_oldest, declare_oldest, follow_script
 from nnfuzz.bugs.scripts import run_script
 
 SCRIPT = '''\
@@ -54,3 +54,14 @@ def test_a_bug_that_changes_with_the_opset_keeps_its_script(tmp_path):
     for printed, code in (("model.ir_version", "1"), ("1", "int(model.ir_version > 9)")):
         done, text = declared(tmp_path, printed, code)
         assert not done and '"" : 26' in text
+
+
+def test_the_report_shows_the_model_and_exit_codes_of_the_script(tmp_path):
+    (tmp_path / "repro.py").write_text(at_oldest(SCRIPT) + "# Exit code 1 or SIGSEGV.\n")
+    (tmp_path / "report.md").write_text("Run it. Exit code 1.\n\n## Model\n\n```\nold\n```\n")
+    assert follow_script(tmp_path) and not follow_script(tmp_path)
+    text = (tmp_path / "report.md").read_text()
+    assert text.startswith(
+        "Run it. Exit code 1 or SIGSEGV.\n\n## Model\n\n```\n<\n   ir_version: 7"
+    )
+    assert text.endswith("y = Softmax (x)\n}\n```\n")

@@ -11,7 +11,7 @@ from nnfuzz.bugs.exporting import exported_test
 from nnfuzz.bugs.ledger import Ledger
 from nnfuzz.bugs.scripts import node_test
 from nnfuzz.findings.folder import finding_script
-from tests.bugs.conftest import BUG
+from tests.bugs.conftest import BUG, scripted
 
 PROGRAM = """\
 WRONG = {wrong}
@@ -31,11 +31,8 @@ def book(tmp_path, finding_of):
     """Two bugs of one model: wrong is there, mended is not."""
     ledger, found = Ledger(tmp_path / "bugs"), finding_of("planted,bug=value")
     for name, wrong in (("wrong", "np.float32(1)"), ("mended", "np.float32(0)")):
-        source = tmp_path / name
-        source.mkdir()
         script = finding_script(found, PROGRAM.format(wrong=wrong))
-        (source / "repro.py").write_text(script)
-        ledger.add(f"planted/{name}", replace(BUG, system="planted"), source)
+        ledger.add(f"planted/{name}", replace(BUG, system="planted"), scripted(script))
     return ledger
 
 

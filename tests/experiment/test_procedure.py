@@ -8,12 +8,13 @@ import pytest
 
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
-from nnfuzz.compare.mismatch import Verdict
+from nnfuzz.compare.mismatch import Contradiction, Mismatch, MismatchKind, Verdict
 from nnfuzz.experiment.pending import Pending, finished
-from nnfuzz.experiment.procedure import DEATH, UNDEFINED, Procedure
+from nnfuzz.experiment.procedure import DEATH, FAULT, UNDEFINED, Procedure
 from nnfuzz.experiment.result import Judging, Plan, Run
 from nnfuzz.invalid.fault import Fault
 from nnfuzz.ir.support_key import SupportKey
+from nnfuzz.sandbox.events import Death, DeathKind
 from nnfuzz.sandbox.record import pack, unpack
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.identity import Probe
@@ -99,3 +100,49 @@ def test_outputs_that_agreed_in_the_worker_are_not_judged(case):
     result = finished(Procedure(case, plan, Answers(ran, True)).result())
     assert result.agreed and result.verdict is None and not result.failures
     assert [o.agrees for o in result.outcomes] == [True]
+
+
+class Contradicted(Answers):
+    """Services of a compiler that is wrong unless onnx.reference, which answers `theirs`, is among
+    the targets. `asked`: how often that was asked for."""
+
+    def __init__(self, ran: Outcome, theirs: object) -> None:
+        super().__init__(ran, defined=True)
+        self.theirs, self.asked = theirs, 0
+
+    def judge(self, case, outcomes, names, habits):
+        (name,) = case.expected
+        wrong = {self.ended.target: (Mismatch(name, MismatchKind.VALUE, wrong=1),)}
+        contradictions = {self.ended.target: (Contradiction(name, "0", "1", (2,), 1),)}
+        alone = len(outcomes) == 1
+        verdict = Verdict(wrong) if alone else Verdict({}, contradictions=contradictions)
+        return Pending.of((verdict, 0.0))
+
+    def reference(self, case):
+        self.asked += 1
+        return Pending.of(self.theirs)
+
+
+def test_a_result_with_which_onnx_reference_agrees_is_not_wrong(case):
+    """It is neither right, and that is a fault of nnfuzz."""
+    (name,) = case.expected
+    target, arbiter = Target("c", pipeline="O0"), Target("onnx.reference", form="direct")
+    ran, computed = (
+        Outcome(OutcomeKind.OK, Stage.EXECUTE, t, outputs={name: case.expected[name] + 1})
+        for t in (target, arbiter)
+    )
+    plan = Plan([Run("c", case, ("O0",))], repeats=lambda failure: 1)
+    services = Contradicted(ran, computed)
+    result = finished(Procedure(case, plan, services).result())
+    (outcome,) = result.outcomes
+    text = f"nnfuzz and onnx.reference differ: {name}[2] is 0 by nnfuzz, and 1 by onnx.reference"
+    assert (outcome.kind, outcome.message) == (OutcomeKind.NOT_COMPARED, f"{text} (1 elements)")
+    assert not result.failures and [(e.kind, e.message) for e in result.events] == [
+        (FAULT, outcome.message)
+    ]
+    dead = Death(DeathKind.TIMEOUT, "", "", None, "", 30.0)
+    agreeing = replace(computed, outputs=dict(case.expected))
+    for silent in (dead, replace(computed, kind=OutcomeKind.UNSUPPORTED, outputs=None), agreeing):
+        services = Contradicted(ran, silent)
+        result = finished(Procedure(case, plan, services).result())
+        assert len(result.failures) == 1 and services.asked == 1

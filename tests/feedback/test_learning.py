@@ -8,7 +8,7 @@ from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.backend.registry import BackendSpec
 from nnfuzz.feedback.learning import Learner
 from nnfuzz.feedback.probe import Prober
-from nnfuzz.feedback.support import INSTANCES, UNSUPPORTED, ProbeAnswer
+from nnfuzz.feedback.support import INSTANCES, UNSUPPORTED, ProbeAnswer, SupportClaims
 from nnfuzz.feedback.throttle import Throttle
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.records.config import CampaignConfig
@@ -88,3 +88,13 @@ def test_what_fails_by_itself_is_avoided(learner, prober, notes):
 def test_a_refusal_in_a_test_has_the_signature_probed(prober):
     refused = replace(observed(0), outcomes={"toy": ((OutcomeKind.UNSUPPORTED, "nothing"),)})
     assert prober.learn([refused], 0) == 1 and prober.next().key == ADD
+
+
+def test_what_a_table_claims_is_generated_again_once_it_ran(notes):
+    claims = {"toy": SupportClaims({EXP.any_dtypes: "no Exp"}, 9)}
+    prober = Prober({"toy": ("O0",)}, [ADD, EXP], {}, claims=claims)
+    config = CampaignConfig((BackendSpec("toy"),), CaseConfig(exporter="direct"))
+    learner = Learner(config, prober, Throttle(5, [], lambda index: True), notes.append)
+    assert learner.config(0).refused == ("direct:Exp",)
+    prober.tables["toy"].add_run([EXP])
+    assert learner.config(1).refused == () and "direct:Exp" in notes[-1]

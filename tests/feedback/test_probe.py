@@ -14,6 +14,7 @@ from nnfuzz.feedback.support import (
     UNSUPPORTED,
     ProbeAnswer,
     ProbeAnswers,
+    SupportClaims,
 )
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.ir.view import GraphView
@@ -329,3 +330,42 @@ def test_a_refused_version_or_dtype_is_not_the_operator():
         for text in ("Foo is not there", "Foo version 14 is not there", "Foo of int8 is not there")
     }
     assert list(about.values()) == [True, False, False]
+
+
+CLAIMED = ["Exp(int8)->int8", "Exp(int16)->int16", "Sin(int8)->int8", "Neg(int8)->int8"]
+CLAIMS = {"toy": SupportClaims({key("Exp"): "no Exp", key("Sin", "direct"): "no Sin"}, 2)}
+
+
+def claiming():
+    return prober_of([key(signature, "direct") for signature in CLAIMED], claims=CLAIMS)
+
+
+def test_what_a_table_claims_is_refused_until_an_answer_says_otherwise():
+    prober = claiming()
+    assert prober.refused() == {key("Exp"): "toy: no Exp", key("Sin", "direct"): "toy: no Sin"}
+    assert prober.left(prober.refused()) == {key("Neg(int8)->int8")}
+    prober.ask([key("Exp(int16)->int16", "direct")])
+    answer(prober, GOOD)
+    assert [*prober.refused()] == [key("Sin", "direct")]
+    prober.ask([key("Sin(int8)->int8", "direct")])
+    answer(prober, *[BAD] * INSTANCES)
+    assert not prober.refused()
+
+
+def test_claims_are_asked_for_now_and_then():
+    keys = [key(f"{name}(int8)->int8", "direct") for name in ("Exp", "Neg", "Abs", "Sin", "Not")]
+    prober = prober_of([*keys, key("Exp(int16)->int16", "direct")], claims=CLAIMS)
+    prober.ask_all()
+    asked = [prober.next().key.operator for _ in range(len(prober))]
+    assert asked == ["Neg", "Abs", "Exp", "Not", "Sin", "Exp"]
+
+
+def test_older_versions_are_probed_where_a_version_is_lacking():
+    names = ("direct@18:Exp(int8)->int8", "direct@13:Exp(int8)->int8", "direct@13:Add(int8)->int8")
+    more = ("direct@18:Add(int8)->int8", "direct@18:Add(bool)->bool", "direct@13:Add(bool)->bool")
+    prober = prober_of([*map(SupportKey.parse, (*names, *more))])
+    prober.ask(map(SupportKey.parse, (names[0], *more[:2])))
+    while probe := prober.next():
+        prober.finished(probe, {"toy": GOOD if probe.key == more[0] else NO})
+    prober.ask_older()
+    assert prober.next().key == names[1] and not len(prober)

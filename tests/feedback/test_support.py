@@ -15,8 +15,11 @@ from nnfuzz.feedback.support import (
     ProbeAnswer,
     ProbeAnswers,
     Support,
+    SupportEntry,
     answer_of,
+    generalised,
     signature_keys,
+    telling_line,
     worst,
 )
 from nnfuzz.ir.support_key import SupportKey
@@ -103,3 +106,43 @@ def test_answers_are_known_once_all_levels_are():
     answers.add("toy", KEY, 1, {ProbeAnswers.ANY: ProbeAnswer(UNSUPPORTED)})
     assert answers.get("toy", KEY, 1, ["O0", "O1"]) == ProbeAnswer(UNSUPPORTED)
     assert answers.of("toy").keys() == {(KEY, 0), (KEY, 1)} and answers.of("other") == {}
+
+
+def entries_of(**statuses):
+    """Statuses by "WRITER:SIGNATURE"."""
+    return {SupportKey.parse(k): SupportEntry(s, f"at O0: no {k}") for k, s in statuses.items()}
+
+
+def test_a_table_says_what_is_refused_with_few_keys_and_nothing_of_what_runs_or_fails():
+    entries = entries_of(
+        **{
+            "direct@18:Celu(float32)->float32": UNSUPPORTED,
+            "direct@18:Celu(float16)->float16": UNSUPPORTED,
+            "torchscript@18:Celu(float32)->float32": UNSUPPORTED,
+            "direct@18:Pad(float32)->float32": OK,
+            "torchscript@18:Pad(float32)->float32": UNSUPPORTED,
+            "direct@18:Add(bool)->bool": UNSUPPORTED,
+            "direct@13:Add(bool)->bool": UNSUPPORTED,
+            "direct@18:Add(int8)->int8": OK,
+            "direct@18:Sin(int8)->int8": UNSUPPORTED,
+            "direct@13:Sin(int8)->int8": OK,
+            "direct@18:Det(float16)->float16": UNSUPPORTED,
+            "direct@18:Det(float32)->float32": FAILING,
+        }
+    )
+    wanted = [
+        *("Add(bool)->bool", "Celu", "Det(float16)->float16"),
+        *("direct@18:Sin(int8)->int8", "torchscript:Pad"),
+    ]
+    table = generalised(entries)
+    assert [str(key) for key in table] == wanted
+    assert all(entry.refused for entry in table.values())
+    assert table[SupportKey.parse("Add(bool)->bool")].message.endswith(
+        "no direct@18:Add(bool)->bool"
+    )
+
+
+def test_of_a_refusal_the_line_counts_that_says_what_is_not_supported():
+    told = "Exception from core.cpp:105:\n-- No conversion rule found for operations: Det-22"
+    assert telling_line(told) == "-- No conversion rule found for operations: Det-22"
+    assert telling_line("broken\npipe") == "broken" and telling_line("") == ""

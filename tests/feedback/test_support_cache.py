@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import nnfuzz.backends
 
 from nnfuzz.backend.registry import BackendSpec
 from nnfuzz.feedback.support import (
@@ -14,7 +19,14 @@ from nnfuzz.feedback.support import (
     Support,
     SupportEntry,
 )
-from nnfuzz.feedback.support_cache import SupportCache, SupportFile
+from nnfuzz.feedback.support_cache import (
+    APART,
+    DOUBTED,
+    SupportCache,
+    SupportFile,
+    claims_of,
+    write_table,
+)
 from nnfuzz.ir.support_key import SupportKey
 
 SIGNATURES = ["Add(int8)->int8", "Add(bool)->bool", "Where(bool,int8)->int8"]
@@ -117,3 +129,31 @@ def test_the_installed_release_comes_before_one_that_ran_later(tmp_path):
     (newest,) = cache.newest_by_exporter("toy", "2.0")
     assert newest.versions == {"toy": "2.0-built-here"}
     assert cache.known("toy", "3.0")[0] == "1.0"  # the newest there is
+
+
+def test_a_campaign_begins_with_the_table_of_the_nearest_release(tmp_path, monkeypatch):
+    module = SimpleNamespace(__file__=str(tmp_path / "toy.py"))
+    monkeypatch.setitem(sys.modules, "toy_adapter", module)
+    adapter = type("Toy", (), {"name": "toy", "__module__": "toy_adapter"})
+    assert not claims_of(adapter, {"toy": "1.2"}, True).reasons
+    for release, name in (("1.2.0-31-abc", "Add"), ("1.10", "Where")):
+        table = Support("toy", {key(f"direct:{name}(int8)->int8"): SupportEntry(UNSUPPORTED, "no")})
+        path = write_table(tmp_path / "support", table, {"toy": release, "llvm": "9"})
+    assert path.name == "toy-1.10.json" and path.read_text().count("\n") == 14
+    nearest = {"1.2.0": "Add", "1.9": "Add", "1.10": "Where", "1.11": "Where", "0.9": "Add"}
+    for release, name in nearest.items():
+        claims = claims_of(adapter, {"toy": release}, True)
+        assert [*claims.reasons] == [key(name)]
+        assert claims.apart == (APART if release in ("1.2.0", "1.10") else DOUBTED)
+    assert claims_of(adapter, {"toy": "1.10"}, plain=False).apart == DOUBTED
+
+
+def test_tables_of_adapters_hold_refusals_alone():
+    tables = [*Path(nnfuzz.backends.__file__).parent.glob("support/*.json")]
+    assert tables
+    for path in tables:
+        file = SupportFile.read(path)
+        assert file is not None and file.entries and not file.answers
+        assert path.stem.startswith(f"{file.backend}-")
+        assert all(entry.refused for entry in file.entries.values())
+        assert [*file.entries] == sorted(file.entries)

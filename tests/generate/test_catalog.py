@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nnfuzz.generate.catalog import Catalog
 from nnfuzz.generate.coverage_target import CoverageTargets
 from tests.generate.test_coverage_target import CONFIG, SPECS
@@ -15,3 +17,9 @@ def test_every_dtype_and_rank_of_every_operator_is_a_coverage_target():
         lo, hi = spec.inputs[0].ranks
         assert {target.rank for target in mine} == set(range(lo, hi + 1))
         assert {s.key for target in mine for s in target.signatures} == {s.key for s in signatures}
+
+
+def test_an_operator_is_refused_by_its_name_alone():
+    names = [spec.name for spec in Catalog(SPECS, CONFIG).signatures]
+    left = Catalog(SPECS, replace(CONFIG, refused=frozenset(names[:1])))
+    assert [spec.name for spec in left.signatures] == names[1:]

@@ -8,10 +8,12 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+import torch
 from onnx import parser
 
 import nnfuzz
 from nnfuzz.backend.target import Target
+from nnfuzz.operators.registry import OpRegistry
 from planted import one_node
 
 PLUGIN = Path(__file__).with_name("strange.py")
@@ -36,6 +38,20 @@ MODEL = parsed(
 @pytest.fixture(scope="module")
 def right():
     return nnfuzz.check_model(MODEL, ["onnxruntime", "fusing/O0"], plugins=[PLUGIN])
+
+
+def test_nobody_is_wrong_where_onnx_reference_contradicts_nnfuzz(monkeypatch):
+    """nnfuzz's Sinh is spoilt, and the rest of the model is right."""
+    monkeypatch.setattr(OpRegistry.load().get("Sinh"), "torch", staticmethod(torch.asinh))
+    model = parsed("(float[2] x) => (float[2] y, float[2] z) { y = Sinh(x)  z = Relu(x) }")
+    check = nnfuzz.check_model(model, ["onnxruntime/O0"], localise=False)
+    assert not check.failed and not check.places
+    assert not check.compared and check.contradicted == ("y",)
+    first, second = check.outputs
+    assert str(first.computed[0]).startswith("nnfuzz and onnx.reference differ: y[0] is ")
+    assert second.computed[0].state == "right"
+    assert check.summary().endswith("nnfuzz and onnx.reference differ on y, a fault of nnfuzz")
+    json.dumps(check.to_json())
 
 
 def test_a_right_model_is_right_at_every_node(right):

@@ -13,7 +13,7 @@ from nnfuzz.library.settings import (
     exporter_names,
     make_config,
 )
-from nnfuzz.records.config import ConfigError
+from nnfuzz.records.config import ConfigError, processes
 
 
 def test_the_opset_suits_all_backends():
@@ -36,6 +36,8 @@ def test_exporters_are_mixed_as_far_as_they_reach_the_opset():
 
 def test_there_is_always_a_worker():
     assert min(default_processes(99).values()) == 1
+    assert processes(1, 2) == {"producers": 2, "workers": 2}
+    assert processes(2, 2)["workers"] == 1
 
 
 def test_settings_under_the_names_of_options_become_fields():

@@ -295,6 +295,18 @@ def test_classical_models_are_read_in_versions_from_before_operators_were_deprec
     assert {e.domain: e.version for e in again.opset_import} == {"": 21, "ai.onnx.ml": 4}
 
 
+def test_a_zero_point_of_int32_is_none():
+    """The bias of a quantised model; onnx.reference has no DequantizeLinear before opset 19."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    m (float[2, 2] x) => (float[2, 2] y)
+    <int32[2] bias = {3, -4}, float scale = {0.5}, int32 zero = {0}> {
+        b = DequantizeLinear(bias, scale, zero)  y = Add(x, b)
+    }"""
+    graph = import_onnx(parser.parse_model(text), REGISTRY, 17).graph
+    assert [node.op.name for node in graph.nodes] == ["DequantizeLinear", "Add"]
+    assert len(graph.nodes[0].inputs) == 2
+
+
 def test_what_is_not_computed_in_the_inferred_dtype_has_that_nevertheless():
     """onnx.reference makes integers of integers here."""
     text = """<ir_version: 9, opset_import: ["" : 20, "ai.onnx.ml" : 4]>

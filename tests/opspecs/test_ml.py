@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from nnfuzz.opspecs.ml.linear import Affine
 from nnfuzz.opspecs.ml.trees import Forest
 
 from nnfuzz.ir.dtypes import DType
+from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.intervals import Interval
 from nnfuzz.operators.registry import OpRegistry
 
@@ -80,6 +82,27 @@ def test_a_classifier_may_return_either_label_of_equal_scores():
 
     label, _ = model.compose(apply, exact(torch.tensor([[2.0], [-1.0]])))
     assert (label.lo.tolist(), label.hi.tolist()) == ([2, 5], [7, 5])
+
+
+def test_one_score_of_two_classes_is_that_of_the_second():
+    def scored(low, high, transform):
+        tree = ("BRANCH_LEQ", 0, 0.0, ((0, low),), ((0, high),))
+        given = {"classes": 2, "labels": (3, 4), "trees": (tree,), "post_transform": transform}
+        return op("TreeEnsembleClassifier", **given)
+
+    x = torch.tensor([[-1.0], [1.0]])
+    label, scores = scored(0.25, 0.875, "NONE").torch(x)
+    assert (label.tolist(), scores.tolist()) == ([3, 4], [[0.75, 0.25], [0.125, 0.875]])
+    label, scores = scored(-1.0, 2.0, "LOGISTIC").torch(x)
+    both = torch.tensor([[1.0, -1.0], [-2.0, 2.0]]).sigmoid()
+    assert label.tolist() == [3, 4] and torch.equal(scores, both)
+    for undecided in (scored(0.25, 2.0, "LOGISTIC"), scored(-1.0, 2.0, "NONE")):
+        assert not all(undecided.requires(TensorType(DType.FLOAT32, (2, 1))))
+
+
+def test_an_intercept_widens_no_interval():
+    (y,) = Affine([[2.0]], [100.0]).interval(Interval(torch.zeros(1, 1), torch.ones(1, 1)))
+    assert (y.lo.item(), y.hi.item()) == pytest.approx((100.0, 102.0))
 
 
 def test_features_are_scaled_imputed_encoded():

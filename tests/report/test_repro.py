@@ -98,7 +98,7 @@ def test_repro_of_a_model_with_external_data(
     proto.graph.node[-1].output[0] = "t"
     proto.graph.node.add(op_type="Add", input=["t", "zero"], output=["y"])
     weight = onnx.numpy_helper.from_array(np.zeros(1, np.float32), "zero")
-    for key, value in {"location": "a/w.bin", "offset": "1", "length": "4"}.items():
+    for key, value in {"location": "a/b/w.0.1", "offset": "1", "length": "4"}.items():
         weight.external_data.add(key=key, value=value)
     proto.graph.initializer.append(weight)
     case = replace(finding.case, model=proto.SerializeToString(deterministic=True))
@@ -107,7 +107,7 @@ def test_repro_of_a_model_with_external_data(
     program = program_of(finding.backend, registry, case)
     assert ("run_whole" in program) != loads_files
     folder = write_finding(tmp_path / "f", finding, program)
-    assert (folder / "a" / "w.bin").stat().st_size == 5
+    assert (folder / "a" / "b" / "w.0.1").stat().st_size == 5
     assert read_finding(folder).case.model == case.model
     shown = run_repro(folder)
     assert shown.returncode == 0, shown.stdout + shown.stderr
@@ -189,6 +189,35 @@ def test_repro_that_cannot_run_says_skip_to_a_bisection(bug, lacking, finding_of
     shown = run_repro(folder)
     assert shown.returncode == 125, shown.stderr
     assert "cannot run: " in shown.stdout and "Traceback" not in shown.stderr
+
+
+@pytest.mark.parametrize(
+    "error, code",
+    [
+        ("RuntimeError('planted: shape 9 at 0x7f00ab in /usr/lib/x.py')", 1),
+        ("RuntimeError('planted: dtype')", 125),
+        ("FileNotFoundError('planted: shape 9')", 125),
+        ("MemoryError()", 125),
+    ],
+)
+def test_repro_of_an_exception_takes_no_other_error_for_it(error, code, finding_of, tmp_path):
+    finding = finding_of("planted,bug=raise")
+    message = "planted: shape 3 at 0x55d1c0 in ~/lib/x.py"
+    outcomes = [
+        replace(o, error_type="RuntimeError", message=message) if o.error_type else o
+        for o in finding.outcomes
+    ]
+    program = f"def run(model, inputs, level):\n    raise {error}\n"
+    folder = write_finding(tmp_path / "f", replace(finding, outcomes=tuple(outcomes)), program)
+    shown = run_repro(folder)
+    assert shown.returncode == code, shown.stdout + shown.stderr
+
+
+def test_repro_of_a_crash_takes_no_exception_for_it(finding_of, tmp_path):
+    finding = finding_of("planted,bug=raise")
+    crash = replace(finding, failure=replace(finding.failure, kind=OutcomeKind.CRASH))
+    program = "def run(model, inputs, level):\n    raise RuntimeError('no')\n"
+    assert run_repro(write_finding(tmp_path / "f", crash, program)).returncode == 125
 
 
 RUN_MODULE = """

@@ -189,6 +189,13 @@ def test_modes_are_commands(mode, words, tmp_path):
     assert [command[:2] for command in rest] == ([["bugs", "add"]] if mode == "nightly" else [])
 
 
+def test_the_nightly_ledger_gets_the_plugins_of_the_campaign(tmp_path):
+    arguments = "--plugin a.py --time 1h --plugin=b/c.py"
+    env = {"MODE": "nightly", "BACKEND": "mine", "ARGUMENTS": arguments}
+    _, add = commands(Inputs.of(env), None, tmp_path / "summary.md")
+    assert add[-2:] == ["--plugin=a.py", "--plugin=b/c.py"]
+
+
 def test_a_ledger_is_known(tmp_path):
     (tmp_path / "numpy" / "pow").mkdir(parents=True)
     (tmp_path / "numpy" / "pow" / "bug.toml").write_text("")

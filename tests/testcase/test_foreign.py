@@ -7,6 +7,7 @@ import onnx
 import pytest
 from onnx import parser
 
+from nnfuzz.backend.contract import Backend
 from nnfuzz.compare.envelope import envelopes
 from nnfuzz.ir.graph import Graph
 from nnfuzz.operators.registry import OpRegistry
@@ -46,6 +47,37 @@ CHOOSING = read("""m (float[2] x, int64 rate) => (float[N] y) <int64 fast = {16}
     y = If (c) <then_branch = a () => (float[4] t) { t = Concat <axis = 0> (x, x) },
                 else_branch = b () => (float[2] e) { e = Relu (x) }>
 }""")
+
+
+class Zipping(Backend):
+    """Returns Python's own lists and dicts, as ONNX Runtime does."""
+
+    name = "zipping"
+    levels = ("O0",)
+
+    def versions(self):
+        return {}
+
+    def load(self, model):
+        return None
+
+    def build(self, module, level):
+        return lambda inputs: {"y": [{4: 2, 5: 0}, {4: 4, 5: 3}], "s": [inputs["x"]]}
+
+
+def test_maps_are_a_matrix_with_a_column_for_each_key():
+    """A sequence of an unknown number of tensors is not compared, and is no mistake."""
+    model = parser.parse_model("""<ir_version: 9, opset_import: ["" : 20, "ai.onnx.ml" : 1]>
+    m (float[n, 2] x) => (seq(map(int64, float)) y, seq(float[n, 2]) s) {
+        r = Relu(x)  y = ai.onnx.ml.ZipMap<classlabels_int64s = [5, 4]>(r)  s = SequenceConstruct(r)
+    }""")
+    x = np.array([[0, 2], [3, 4]], np.float32)
+    case = case_of_model(model, REGISTRY, {"x": x})
+    assert case.model == model.SerializeToString() and all_compared(case)
+    backend = Zipping()
+    outputs = backend.compile(backend.import_model(case.model), "O0")({"x": x})
+    assert case.expected.keys() == outputs.keys() == {"y"}
+    assert np.array_equal(case.expected["y"], x) and np.array_equal(outputs["y"], x)
 
 
 def test_a_given_integer_chooses_a_branch_of_another_shape():

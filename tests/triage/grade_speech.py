@@ -26,8 +26,8 @@ SLACK = 3
 
 @dataclass(frozen=True)
 class Said:
-    """A message, and what a person reads in it. text: the exception's, or what a process printed
-    before it died.
+    """A message, and what a person reads in it. title: without system and stage. text: the
+    exception's, or what a process printed before it died.
     """
 
     id: str
@@ -41,6 +41,7 @@ class Said:
     error: str = ""
     traceback: str = ""
     bases: list[str] = field(default_factory=list)
+    title: str = ""
     friend: bool = False
     planted: bool = False
 

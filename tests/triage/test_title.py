@@ -46,19 +46,6 @@ def test_what_is_no_model_has_no_operators():
     assert title.operators_text(b"\xff no model") == ""
 
 
-def test_a_long_message_keeps_whole_statements():
-    head = "This is an invalid model. In Node: " + "tensor(float), " * 12
-    cause = "Unrecognized attribute left_window_size for operator Attention"
-    assert title.cause_in(f"{head.rstrip(', ')}; {cause}") == cause
-    one = "word " * 60
-    assert title.cause_in(one) == one.strip()  # never cut inside
-
-
-def test_a_cut_statement_is_left_out():
-    message = ("the first statement is whole; " + "x y " * 200)[:500]
-    assert title.cause_in(message) == "the first statement is whole"
-
-
 @pytest.mark.parametrize(
     ("told", "inputs", "said"),
     [
@@ -98,3 +85,23 @@ def test_only_what_a_model_says_can_be_ignored():
 def test_a_threshold_of_0_is_not_its_absence():
     made = model(helper.make_node("RNN", ["x", "w", "r"], ["y"], hidden_size=1, clip=0.0))
     assert title.operators_text(made) == "RNN, clip=0"
+
+
+def test_a_title_names_the_passes_to_blame_first_then_the_dtype_and_what_is_in_bodies():
+    branch = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Clip", ["a"], ["b"])],
+        "g",
+        [],
+        [helper.make_tensor_value_info("b", TensorProto.INT64, [])],
+    )
+    node = helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)
+    values = [
+        helper.make_tensor_value_info(name, dtype, [])
+        for name, dtype in (("c", TensorProto.BOOL), ("x", TensorProto.INT64))
+    ]
+    made = helper.make_model(helper.make_graph([node], "g", values, []))
+    operators = title.operators_text(made.SerializeToString())
+    assert operators == "int64 If(Relu + Clip)"
+    text = title.sentence("toy", "no 'min'", "O3 only", operators, ["FuseReluClip"])
+    assert text == "toy: FuseReluClip: int64 If(Relu + Clip): no 'min' (O3 only)"
+    assert title.sentence("toy", "x", passes=["A", "B", "C"]) == "toy: A, B, ...: x"

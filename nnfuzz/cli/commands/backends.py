@@ -37,6 +37,14 @@ def backends(
     exporter: Exporter = None,
     opset: Opset = None,
     fresh: Fresh = False,
+    table: Annotated[
+        Path | None,
+        SUPPORT.option(
+            "Write what is not supported to DIR/NAME-RELEASE.json as well: campaigns begin with "
+            "such a table if it lies in the folder 'support' beside the adapter.",
+            "DIR",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         AMOUNT.option(
@@ -75,7 +83,7 @@ def backends(
         return
     registry = BackendRegistry.discover(plugin or [])
     if probe:
-        raise typer.Exit(_probe(registry, probe, plugin or [], exporter, opset, fresh, out))
+        raise typer.Exit(_probe(registry, probe, plugin or [], exporter, opset, fresh, out, table))
     if check and not names:
         raise typer.BadParameter("name the backends to start: nnfuzz backends --check tvm")
     if names:
@@ -113,18 +121,21 @@ def _probe(
     opset: int | None,
     fresh: bool,
     out: Path | None,
+    table: Path | None,
 ) -> int:
     from nnfuzz.campaign.session import run_probes
     from nnfuzz.cli.interrupt import Interrupt
     from nnfuzz.cli.progress import watcher
-    from nnfuzz.feedback.support_cache import SupportCache
+    from nnfuzz.feedback.support_cache import SupportCache, write_table
     from nnfuzz.library.folders import cache_folder, default_folder
     from nnfuzz.library.settings import chosen_backends, exporter_names, make_config
     from nnfuzz.store.store import Store
 
     specs = chosen_backends(registry, texts, tell)
     exporters = exporter_names(exporter, opset)
-    given: dict[str, object] = {"exporters": exporters, "opset": opset, "opsets": {}}
+    given: dict[str, object] = {"exporters": exporters, "opset": opset}
+    if table is None:
+        given["opsets"] = {}  # the newest one says enough of what works
     config = make_config(registry, specs, plugins, (), given, tell)
     folder = out or default_folder(specs, "probe-")
     cache = SupportCache(cache_folder(), ignored=fresh)
@@ -136,6 +147,10 @@ def _probe(
         result, tables = run_probes(store, config, registry, observer, cache, interrupt.asked)
     for name, support in tables.items():
         _print_support(name, support)
+        newest = cache.newest(name)
+        if table and newest and not interrupt.asked():
+            with writing(table):
+                print(f"wrote {write_table(table, support, newest.versions)}")
     for row in result.findings:
         print(f"FOUND {row.title}: {result.folder / row.folder}")
     return FINDINGS if result.findings else OK

@@ -151,7 +151,7 @@ def refresh(
     A bug without the model and data of its finding keeps its script, but for the opset.
     """
     from nnfuzz.backend.registry import BackendRegistry
-    from nnfuzz.bugs.declaring import declare_oldest
+    from nnfuzz.bugs.declaring import declare_oldest, follow_script
     from nnfuzz.bugs.environments import Interpreters
     from nnfuzz.bugs.ledger import Ledger
     from nnfuzz.bugs.refreshing import refreshed
@@ -168,4 +168,6 @@ def refresh(
                 python = interpreters.installed(bug).python
                 if declare_oldest(script, partial(run_script, python=python)):
                     done = f"{done}; now at an older opset"
+            if follow_script(place):
+                done = f"{done}; the report follows"
             typer.echo(f"{name}: {done}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nnfuzz.cli.declared import CRITERION, MODELS, REPORTED
-from nnfuzz.cli.errors import FINDINGS, NOT_COMPARED, OK, UsageError, writing
+from nnfuzz.cli.errors import FAULT, FINDINGS, NOT_COMPARED, OK, UsageError, writing
 from nnfuzz.cli.limits import computing
 from nnfuzz.cli.options import Backends, Levels, Plugins
 from nnfuzz.cli.values import listed, require_file, require_folder
@@ -110,7 +110,8 @@ def check(
 
     Exit codes: 0 every output was compared and is right, 1 something is wrong, fails, differs
     between compilers, or is beyond your tolerance, 2 wrong usage, or no inputs, 3 a fault of nnfuzz
-    itself, 4 an output was not compared, or less than nine tenths of it.
+    itself, such as a result that only nnfuzz calls wrong and onnx.reference does not, 4 an output
+    was not compared, or less than nine tenths of it.
     """
     from nnfuzz.backend.target import TargetError
     from nnfuzz.compare.criterion import CriterionError
@@ -144,7 +145,8 @@ def check(
     finally:  # a result of minutes is not lost because it cannot be written
         typer.echo("\n".join(result.lines(every_node)))
     _next(result, save)
-    raise typer.Exit(FINDINGS if result.failed else OK if result.compared else NOT_COMPARED)
+    judged = OK if result.compared else FAULT if result.contradicted else NOT_COMPARED
+    raise typer.Exit(FINDINGS if result.failed else judged)
 
 
 def _model_file(path: Path) -> Path:

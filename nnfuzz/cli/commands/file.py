@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnfuzz.backend.issue_form import PLAIN
+from nnfuzz.base.programs import run_program
 from nnfuzz.cli.declared import REPORTED
 from nnfuzz.cli.errors import OK, UsageError, tell
 from nnfuzz.cli.limits import computing
@@ -197,7 +198,7 @@ def opened(made: Issue) -> str:
 def _gh(*arguments: str) -> str:
     """The output of gh. Raises: UsageError."""
     try:
-        done = subprocess.run([GH, *arguments], capture_output=True, text=True, timeout=SECONDS)
+        done = run_program([GH, *arguments], timeout=SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UsageError(f"gh does not answer: {error}") from error
     if done.returncode:

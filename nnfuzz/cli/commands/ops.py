@@ -121,14 +121,19 @@ def _show_support(name: str, plugins: list[Path]) -> None:
     """
     from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.backend.releases import known_release
-    from nnfuzz.feedback.support_cache import SupportCache
+    from nnfuzz.feedback.support_cache import SupportCache, claims_of
     from nnfuzz.library.folders import cache_folder
 
     registry = BackendRegistry.discover(plugins)
     spec = registry.parse(name)
     release = spec.release or known_release(registry.get(spec.name))
     files = SupportCache(cache_folder()).newest_by_exporter(spec.name, release)
-    if not files:
+    claims = claims_of(registry.get(spec.name), {spec.name: release}).reasons
+    if claims:
+        print(f"{name}: {len(claims)} operators and signatures that campaigns begin without")
+    for key, why in claims.items():
+        print(f"  {key}: {why}")
+    if not files and not claims:
         print(
             f"nothing is known about {name} yet: fuzz it, or run nnfuzz backends --probe {name}",
             file=sys.stderr,

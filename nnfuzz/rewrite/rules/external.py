@@ -6,11 +6,11 @@ import random
 
 from onnx import TensorProto
 
+from nnfuzz.base.external_data import LOCATIONS
 from nnfuzz.rewrite.draft import Draft
 from nnfuzz.rewrite.rule import models
 
 FAMILY = "external data"
-_LOCATIONS = ("model.onnx.data", "weights.bin", "data/weights.bin", "a/b/w.0.1")
 _ALIGNMENTS = (1, 1, 4, 64, 4096)
 
 
@@ -29,7 +29,7 @@ def external_data(draft: Draft, site: int, rng: random.Random) -> None:
     if tensors and rng.random() < 0.3:
         tensors = rng.sample(tensors, rng.randint(1, len(tensors)))
     rng.shuffle(tensors)
-    location, count = rng.choice(_LOCATIONS), rng.choice((1, 1, 2, 1 + len(tensors)))
+    location, count = rng.choice(LOCATIONS), rng.choice((1, 1, 2, 1 + len(tensors)))
     alignment, shift = rng.choice(_ALIGNMENTS), rng.choice((0, 0, 1, 3))
     ends = [0] * count
     for tensor in tensors:

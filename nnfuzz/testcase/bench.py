@@ -1,0 +1,191 @@
+"""Works on test cases that are there: checks them, writes them anew, judges outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+import numpy as np
+
+from nnfuzz.backend.agreement import strange
+from nnfuzz.backend.deviation import Habits
+from nnfuzz.backend.registry import import_plugin
+from nnfuzz.backend.target import DIRECT, Target, base_form
+from nnfuzz.base.reading import Unreadable
+from nnfuzz.base.untrusted import making_sense
+from nnfuzz.check.runtimes import BODY, EVALUATOR
+from nnfuzz.compare.accuracy import accuracy
+from nnfuzz.compare.contradiction import without_contradicted
+from nnfuzz.compare.criterion import Criterion
+from nnfuzz.compare.deviating import explanation
+from nnfuzz.compare.edges import enclosure
+from nnfuzz.compare.flip import PYTORCH
+from nnfuzz.compare.lift import lift
+from nnfuzz.compare.mismatch import Verdict
+from nnfuzz.compare.verdict import judged
+from nnfuzz.compare.votes import disputes
+from nnfuzz.ir.graph import Graph, pruned
+from nnfuzz.materialize.exporters import all_exporters
+from nnfuzz.materialize.module import execute, tensors
+from nnfuzz.materialize.opsets import DYNAMIC, opset_range
+from nnfuzz.operators.carriers import array
+from nnfuzz.operators.registry import OpRegistry
+from nnfuzz.testcase.case import CaseConfig, TestCase
+from nnfuzz.testcase.foreign import computed, with_outputs
+from nnfuzz.testcase.identity import ForeignId
+
+
+class CaseBench:
+    """The operators and exporters with which test cases are worked on.
+
+    edges, criterion: see CaseConfig.
+    """
+
+    def __init__(self, config: CaseConfig) -> None:
+        self.plugins = [import_plugin(path) for path in config.plugins]
+        self.registry = OpRegistry.load(self.plugins)
+        self.exporters = all_exporters()
+        self.judge_by(config)
+
+    def judge_by(self, config: CaseConfig) -> None:
+        """From now on, judges by another configuration."""
+        self.edges = config.edges
+        self.criterion = Criterion.parse(config.tolerance) if config.tolerance else None
+
+    def load(self, case: TestCase) -> Graph:
+        """The concrete graph of a test case."""
+        return Graph.of(case.graph, self.registry.get)
+
+    def check(self, case: TestCase) -> None:
+        """Raises: Unreadable if the case has no valid graph, or inputs that are not for it."""
+        with making_sense("its graph"):
+            graph = self.load(case)
+            graph.verify()
+        with making_sense("its data"):
+            params = {**case.inputs, **case.weights}
+            for name in (*graph.inputs, *graph.weights):
+                declared, given = graph.type(name), params[name]
+                if (given.dtype, given.shape) != (declared.dtype.numpy, declared.shape):
+                    raise Unreadable(
+                        f"{name} is {given.dtype}{list(given.shape)}, not {declared!r}"
+                    )
+            execute(graph, tensors(params))
+
+    def lower(self, case: TestCase) -> TestCase:
+        """The same graph and weights in the direct form."""
+        opset = min(case.opset, opset_range(DIRECT)[1])
+        export = self.exporters[DIRECT].export
+        model = export(self.load(case), case.weights, case.inputs, opset)
+        return replace(case, model=model, plain=b"", exporter=DIRECT, opset=opset)
+
+    def expose(self, case: TestCase) -> TestCase:
+        """The same model with every computed value as an output, in topological order.
+
+        A model of somebody else keeps its own nodes, and the outputs of nodes that it leaves out.
+        Raises: ExportError, and as the exporters do.
+        """
+        graph = self.load(case)
+        names = [name for node in graph.nodes for name in node.outputs]
+        if isinstance(case.id, ForeignId):
+            values = execute(graph, tensors({**case.inputs, **case.weights}))
+            theirs = computed(case.model)
+            arrays = {n: array(values[n], graph.type(n).dtype) for n in names if n in theirs}
+            own = with_outputs(case, graph, list(arrays), arrays)
+            if own is not None and all(theirs.intersection(node.outputs) for node in graph.nodes):
+                return own
+        graph.outputs = names
+        return self._exported(case, graph)
+
+    def lift(self, case: TestCase) -> TestCase:
+        """The same model in the next wider floating dtypes (see nnfuzz.compare.lift).
+
+        Raises: LiftError, ExportError, and as the exporters do.
+        """
+        graph, params = lift(self.load(case), {**case.inputs, **case.weights})
+        inputs, weights = ({n: params[n] for n in names} for names in (case.inputs, case.weights))
+        return self._exported(replace(case, inputs=inputs, weights=weights), graph)
+
+    def _exported(self, case: TestCase, graph: Graph) -> TestCase:
+        """The case with another graph over its inputs and weights."""
+        from nnfuzz.rewrite.forms import write_form  # all rules, which judging does not need
+
+        values = execute(graph, tensors({**case.inputs, **case.weights}))
+        given = case.weights, case.inputs, case.opset
+        written = write_form(case.exporter, self.exporters, graph, *given)
+        expected = {name: array(values[name], graph.type(name).dtype) for name in graph.outputs}
+        return replace(
+            case,
+            graph=graph.view(),
+            model=written.model,
+            plain=written.plain,
+            exporter=written.form,
+            expected=expected,
+        )
+
+    def judge(
+        self,
+        case: TestCase,
+        outputs: Mapping[Target, Mapping[str, np.ndarray]],
+        only: Sequence[str] = (),
+        habits: Mapping[Target, Habits] = MappingProxyType({}),
+    ) -> Verdict:
+        """Compares the outputs of targets with the envelope; those of native PyTorch as well.
+
+        only: the outputs to look at; default: all. The targets of a compiler are not independent.
+        habits: of compilers; the verdict says where they explain a mismatch. What onnx.reference
+        contradicts on a model that no exporter wrote is no mismatch, if it is among the targets and
+        no criterion of the user decides.
+        """
+        graph = self.load(case)
+        if only:
+            graph = pruned(graph.values, graph.nodes, graph.inputs, graph.weights, only)
+        everything = {PYTORCH: case.expected, **outputs}
+        groups: dict[str, list[Target]] = {}
+        for target in everything:
+            groups.setdefault(target.compiler, []).append(target)
+        params = {**case.inputs, **case.weights}
+        bounds = enclosure(graph, params, case.expected, self.edges)
+        if own := self.criterion:  # PyTorch need not meet it
+            narrow = {name: own.narrowed(e) for name, e in bounds.envelopes.items()}
+            bounds, groups = replace(bounds, envelopes=narrow), {}
+        plain = judged(bounds, everything, groups.values())
+        if (arbiter := next(filter(_is_arbiter, outputs), None)) and not self.criterion:
+            given = outputs[arbiter].items()
+            theirs = {name: a for name, a in given if self._trusts(graph, name, case.opset)}
+            plain = without_contradicted(
+                plain, bounds.envelopes, outputs, arbiter, theirs, not strange(params)
+            )
+        explained = {
+            target: explanation(own, graph, params, outputs[target], [m.output for m in wrong])
+            for target, own in habits.items()
+            if (wrong := plain.mismatches.get(target))
+        }
+        return replace(
+            plain,
+            accuracy=accuracy(bounds.envelopes, everything, plain.mismatches),
+            explained={target: own for target, (own, _) in explained.items() if own},
+            habitual={t: tuple(sorted(ns)) for t, (own, ns) in explained.items() if ns and not own},
+            disputes=disputes(
+                bounds, params, {t: own for t, own in outputs.items() if not plain.mismatches[t]}
+            ),
+        )
+
+    def _trusts(self, graph: Graph, output: str, opset: int) -> bool:
+        """Whether no waiver concerns what onnx.reference computes for an output."""
+        if output not in graph.outputs:
+            return False
+        part = pruned(graph.values, graph.nodes, graph.inputs, graph.weights, [output])
+        waivers = (
+            waiver
+            for node in part.nodes
+            for waiver in self.registry.waivers.covering(
+                node.op, opset, [part.type(name) for name in node.inputs]
+            )
+        )
+        return not any(waiver.implementation in (EVALUATOR, BODY) for waiver in waivers)
+
+
+def _is_arbiter(target: Target) -> bool:
+    """Whether it is onnx.reference on a model that no exporter wrote."""
+    return target.compiler == EVALUATOR and base_form(target.form) in (DIRECT, DYNAMIC)

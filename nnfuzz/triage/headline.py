@@ -1,0 +1,244 @@
+"""The statement of an error as a maintainer would title it.
+
+What compilers of all languages put around a statement goes: status codes and classes, the source
+file and the signature of the function that raised, the condition of an assertion that has words,
+the node at hand, advice. C++ puts the innermost cause last, so that whatever stands in front of the
+last place in a source file leads to it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import reduce
+
+from nnfuzz.backend.normalise import without_arguments
+
+MOST_CHARACTERS = 160
+MOST_READ = 2000
+"""Characters of a text that are read, at both of its ends; rules take time quadratic in them."""
+FEW = 3
+"""Words of a statement that says too little without the place where it was made."""
+_STAMP = re.compile(r"\[?\b\d{4}-\d\d-\d\d[ T][\d:.,]+Z?\]?|\[\d\d:\d\d:\d\d(?:\.\d+)?\]")
+_PRINTED = re.compile(r"\b[A-Za-z_][\w.]*\((?=\w+=)")
+"""The beginning of a data structure."""
+_FILE = (
+    r"(?:[A-Za-z]:)?(?:[\w.+@~-]*[/\\])*(?P<file>[\w.+-]+"
+    r"\.(?:cc|cpp|cxx|c|cu|cuh|h|hh|hpp|inc|rs|pyx?|pxi|go|java|js|ts|td|mlir|swift|mm?))"
+    r"\"?(?::\d+|,? line \d+)(?::\d+)?\b"
+)
+_PLACE = re.compile(rf"(?<![\w/\\])[\"(\[]?{_FILE}[)\]]?:? *")
+_AT_PLACE = re.compile(
+    rf"(?:[,;.] *(?:\w+ ){{0,2}})?(?: *(?:at|in|from|by))? *[\"(\[]?{_FILE}[)\]]?[.!:]*$"
+)
+_NAME = r"(?:[\w:~,{}]|\[\]|<(?:[^<>]|<[^<>]*>)*>)+"
+_RETURNS = re.compile(
+    rf"(?:(?:decltype\(auto\)|{_NAME}[*&]*) +)*?[*&]*(?P<f>{_NAME}(?:\(\)(?=\())?)\("
+)
+_TEMPLATE = re.compile(r"<[^<>]*>")
+_TYPES = re.compile(r"^$|[&*]|::|\b(?:const|void|bool|int|float|double|size_type|auto|\w+_t)\b")
+_QUALIFIERS = re.compile(r"(?: const| noexcept| \[(?:[^\[\]]|\[[^\]]*\])*\])*:? *")
+_CALLER = re.compile(r"(?:in function )?(?P<f>[a-z_~][\w:~]*)(?:\(\))?: *", re.IGNORECASE)
+_NAMED = re.compile(r"(?P<f>(?:[A-Z]+[a-z0-9]+){3,})(?:\(\))? +(?=\S+ \S)")
+"""The function behind a place, with a colon, or of three words in one: "LoadModelFromFile"."""
+_CONDITION = r"(?P<k>check|assert\w*|condition)"
+_PARENTHESES = reduce(lambda inner, _: rf"\((?:[^()]|{inner})*\)", range(4), r"\([^()]*\)")
+_CONDITIONS = tuple(
+    re.compile(form, re.IGNORECASE)
+    for form in (
+        rf"{_CONDITION} failed: (?P<c>.*), function (?P<f>[\w:~]+), file \S+, line \d+\.?$",
+        rf"{_CONDITION} failed at {_FILE}: (?P<c>\S.*)$",
+        rf"{_CONDITION} (?P<c>[`'\"].*[`'\"]) failed(?:[:.] *(?P<m>.*))?$",
+        rf"{_CONDITION}(?: failed)?: (?P<c>.+?) ==> (?P<m>.+)$",
+        rf"{_CONDITION} failed: (?P<c>.+?) \(.+? vs\.? .+?\) ?: *(?P<m>.+)$",
+        rf"{_CONDITION} failed: (?P<c>{_PARENTHESES}) is false:? *(?P<m>.*)$",
+        rf"{_CONDITION} failed: (?P<c>`[^`]*`)(?: \(.*\))?$",
+        rf"{_CONDITION} failed: (?P<c>[^\s()]*{_PARENTHESES}\S*)(?: +(?P<m>[A-Z].*))?$",
+        rf"{_CONDITION} (?P<c>\S.*?) failed[.:] *(?P<m>.*)$",
+        r"^(?P<k>)(?P<c>(?:(?!\.\w+:\d).)*?[=<>&].*?) (?:was|is) false(?:[.:] *(?P<m>.+))?$",
+    )
+)
+"""How libraries and languages print a condition (c) that does not hold, the words beside it (m) and
+the function (f).
+"""
+_UNMET = re.compile(r"(?:check|assertion|condition) .* failed$")
+_REASON = re.compile(r"&& *((?:\"[^\"]*\" *)+)[)'`]*$")
+_LABEL = re.compile(r".*(?:\bmessage|_MESSAGE|(?<!\w)error|\bERR): +(?=\S+ \S)", re.IGNORECASE)
+_CODE = re.compile(r".*\[\w+\] : \w+ : \w+ : |\d+ : \w+ : |.*\[\w+(?:Error|Exception)\]:? *")
+_OPERANDS = re.compile(rf".*\) -> {_PARENTHESES} *,? *(?:error )?|\bloc{_PARENTHESES}: *", re.I)
+"""The node or the location that a compiler prints in front of a statement on it."""
+_TEXT = r"(?:(?:[^:'\"]|'[^']*'|\"[^\"]*\")*|[^:]*)"
+_STAGES = (
+    r"(?:load|pars|read|import|convert|compil|build|creat|run|initiali[sz]|infer|execut|prepar"
+    r"|process|deseriali[sz]|translat|analy[sz]|evaluat)\w*"
+)
+_LEADING = (
+    r"(?:an? |the )?(?:(?:unhandled|internal|fatal|runtime|unknown|uncaught) )*"
+    r"(?:error|exception|failure|fail|fatal|panic)\b[^:,]*",
+    r"(?:this is )?(?:an? )?invalid (?:argument\(?s?\)?|model|graph)",
+    rf"(?:failed|failure|unable|could not|cannot|can't)(?: to)? {_STAGES}\b{_TEXT}",
+    rf"(?:\w+ ){{0,3}}(?:{_STAGES}|inference|conversion)\b[^:]*\bfail(?:ed|ure)?",
+    rf"(?:while|when|during)\b{_TEXT}|(?:node|layer|vertex) \S+|=*\d+=*(?:ERROR)?|\[\w+\]",
+    r"(?-i:[A-Z]+(?:_[A-Z]+)+|INTERNAL|UNIMPLEMENTED|(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception))",
+    r"\w+Sanitizer",
+)
+_LEADS = re.compile(
+    rf"(?:(?:{'|'.join(_LEADING)})(?::(?!:)|\.(?= ))|error in \w+ \w+,) *", re.IGNORECASE
+)
+_BESIDE = re.compile(
+    r",? *(?:with|of|and) name:? ?(['\"`]).*?\1| *\((?:node|layer|op) (['\"`])[^()]*\2\)"
+    r"| in node \([^()]*\)| for ['\"`]\{\{.*$| on (?:unknown )?address 0x.*$| *\(core dumped\)$",
+    re.IGNORECASE,
+)
+"""Names of nodes, printed modules and addresses in a statement."""
+_ADVICE = re.compile(
+    r"(?:please|see|to (?:fix|enable|disable|reproduce)|try|refer|consider|make sure|for more)\b",
+    re.IGNORECASE,
+)
+_SENTENCE = re.compile(r"(?<!\b[A-Za-z]\.[A-Za-z])(?<!\bvs)(?<!\betc)[.!?] +(?=\S)")
+_CHAIN = re.compile(r"(?<=[\w)\]>'\"]): | , |; ")
+
+
+@dataclass
+class Headline:
+    """A statement, and the function or else the file that it is from; "" if it does not say."""
+
+    statement: str
+    place: str = ""
+
+    @property
+    def is_brief(self) -> bool:
+        """Whether the statement says too little without a place."""
+        return _words(self.statement) <= FEW or bool(_UNMET.match(self.statement))
+
+
+def headline(text: str, names: Collection[str] = ()) -> Headline:
+    """The statement of an error's text in one line of at most MOST_CHARACTERS; no word is cut.
+
+    names: of the model's values, which are x, y, z in a title.
+    """
+    if len(text) > MOST_READ:
+        text = f"{text[: MOST_READ // 2]} ... {text[-MOST_READ // 2 :]}"
+    made = Headline(" ".join(without_arguments(_STAMP.sub("", text), _PRINTED).split()))
+    before = ""
+    while made.statement != before:
+        before = made.statement
+        quote = before[:1]
+        if quote in "'\"" and before.count(quote) == 2 and before.rstrip(".").endswith(quote):
+            made.statement = before.rstrip(".")[1:-1] if _words(before) > 1 else before
+        if not _condition(made):
+            _peel(made)
+        made.statement = _BESIDE.sub("", made.statement).rstrip(" .!:,").lstrip("-* ")
+        opened, closed = (len(re.findall(b, made.statement)) for b in (r"[(\[]", r"[)\]]"))
+        if made.statement.endswith(")") and opened < closed:
+            made.statement = made.statement[:-1]
+    made.statement = _shortened(_lettered(made.statement, names))
+    return made
+
+
+def _lettered(text: str, names: Collection[str]) -> str:
+    """The text with letters for names that are no words, in their order."""
+    known = sorted((n for n in names if re.search(r"\d", n)), key=len, reverse=True)
+    if not known:
+        return text
+    pattern = re.compile(rf"(?<![\w.:])(?:{'|'.join(map(re.escape, known))})(?![\w.])")
+    found = dict.fromkeys(pattern.findall(text))
+    letters = dict(zip(found, "xyzuvw"))
+    return pattern.sub(lambda name: letters.get(name[0], name[0]), text)
+
+
+def _words(text: str) -> int:
+    return sum(bool(re.search(r"[A-Za-z]{2}", word)) for word in text.split())
+
+
+def _condition(made: Headline) -> bool:
+    """Makes the statement of a condition that does not hold of the words beside it, or else says
+    that it does not; whether there is one.
+    """
+    matches = (form.search(made.statement) for form in _CONDITIONS)
+    match = next(filter(None, matches), None)
+    if match is None or made.statement == _failed(match):
+        return False
+    found, before = match.groupdict(), made.statement[: match.start()]
+    _find_place(made, before)
+    made.place = found.get("f") or made.place
+    reason = _REASON.search(match["c"])
+    words = "".join(reason[1].split('"')[1::2]) if reason else found.get("m")
+    made.statement = words if words and _words(words) > 1 else _failed(match)
+    return True
+
+
+def _failed(match: re.Match[str]) -> str:
+    kind = match["k"].lower().removesuffix("s")
+    condition = match["c"].strip("`'\" ,")
+    if re.fullmatch(_PARENTHESES, condition):
+        condition = condition[1:-1]
+    return f"{'assertion' if kind.startswith('assert') else kind or 'condition'} {condition} failed"
+
+
+def _find_place(made: Headline, before: str) -> None:
+    """Sets the place to that of the last source file in a text, or the function behind it."""
+    places = list(_PLACE.finditer(before))
+    if places:
+        made.place = places[-1]["file"]
+        made.place = _signature(before, places[-1].end())[0] or made.place
+
+
+def _peel(made: Headline) -> None:
+    """Takes off what leads to the statement, if a statement is left."""
+    text = made.statement
+    for around in (_OPERANDS, _LABEL, _CODE, _LEADS):
+        match = around.match(text)
+        if match and _words(text[match.end() :]) > 1:
+            text = text[match.end() :]
+    if trailing := _AT_PLACE.search(text):
+        made.place = made.place or trailing["file"]
+        text = text[: trailing.start()] or text
+    for match in reversed(list(_PLACE.finditer(text))):
+        rest = text[match.end() :]
+        function, end = _signature(text, match.end())
+        named = None if function else _CALLER.match(rest) or _NAMED.match(rest)
+        if named and not _is_operator(named["f"]):
+            function, end = named["f"], match.end() + named.end()
+        if _words(text[end:]) > 1:
+            made.place, text = function or match["file"], text[end:]
+            break
+    made.statement = text
+
+
+def _signature(text: str, start: int) -> tuple[str, int]:
+    """The function whose signature in C++ begins at `start`, without templates, and where that
+    ends; "" and `start` if none begins there.
+    """
+    head = _RETURNS.match(text, start)
+    parameters = head and re.compile(_PARENTHESES).match(text, head.end() - 1)
+    if head is None or parameters is None or not _TYPES.search(parameters[0][1:-1]):
+        return "", start
+    function, behind = head["f"], _QUALIFIERS.match(text, parameters.end())
+    while (shorter := _TEMPLATE.sub("", function)) != function:
+        function = shorter
+    return function, behind.end() if behind else parameters.end()
+
+
+def _is_operator(name: str) -> bool:
+    from onnx import defs
+
+    return bool(defs.has(name))
+
+
+def _shortened(text: str) -> str:
+    """The sentences without advice; of a long text those, or else statements, that fit."""
+    sentences = [s.rstrip(" .!") for s in _SENTENCE.split(text) if not _ADVICE.match(s)]
+    text = ". ".join(sentences) or text
+    if len(text) <= MOST_CHARACTERS:
+        return text
+    if _words(sentences[0]) > FEW and len(sentences[0]) <= MOST_CHARACTERS:
+        return sentences[0]
+    starts = [0, *(match.end() for match in _CHAIN.finditer(text))]
+    last = next((text[at:] for at in starts if len(text) - at <= MOST_CHARACTERS), "")
+    ends = [match.start() for match in _CHAIN.finditer(text) if match.start() <= MOST_CHARACTERS]
+    if last or ends:
+        return last or text[: ends[-1]]
+    whole = text[:MOST_CHARACTERS].rpartition(" ")[0] or text[:MOST_CHARACTERS]
+    return f"{(re.sub(r' *[(][^()]*$', '', whole) or whole).rstrip(' ,;:.')} ..."
