@@ -6,7 +6,6 @@ image by its own commands with a stand-in for pip.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -86,35 +85,50 @@ def test_the_action_installs_the_wheel_of_an_earlier_job(tmp_path, stub):
 
 
 @pytest.mark.slow
-def test_the_action_keeps_a_ledger_every_night(tmp_path):
-    """With a compiler that fails: what a night has found is known in the next one."""
+def test_the_recipe_of_a_nightly_job_keeps_a_ledger(tmp_path):
+    """Its steps in order, on a compiler that fails: a night knows the bug of the one before."""
     pytest.importorskip("onnxruntime")
-    (tmp_path / "broken.py").write_text(BROKEN)
-    few = "--plugin broken.py --tests 1 --nodes 2 --exporter direct --set probe=0 --seed 3"
-    for code in (1, 0):
-        done = step("Run", tmp_path, mode="nightly", backend="broken", arguments=few)
-        assert done.returncode == code, done.stdout + done.stderr
-        (tmp_path / "nnfuzz-out" / "ci" / "campaign").rename(tmp_path / f"night{code}")
-    assert "held back" in done.stdout
-    assert len(list((tmp_path / "bugs").rglob("bug.toml"))) == 1
-
-
-@pytest.mark.slow
-def test_the_recipe_of_a_nightly_job_runs(tmp_path):
-    """The one that takes the place of NNSmith's, with three tests for its four hours."""
-    pytest.importorskip("onnxsim")
-    blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/CI.md").read_text(), re.DOTALL)
-    jobs = [job for block in blocks for job in yaml.safe_load(block)["jobs"].values()]
-    asked = [own.get("with", {}) for job in jobs for own in job["steps"]]
-    (inputs,) = (given for given in asked if given.get("mode") == "nightly")
-    few = "--tests 3 --nodes 3 --exporter direct --set probe=0"
-    done = step("Run", tmp_path, **inputs | {"arguments": few})
+    page = (ROOT / "docs" / "CI.md").read_text()
+    (steps,) = (
+        job["steps"]
+        for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+        for job in yaml.safe_load(block)["jobs"].values()
+        if any(own.get("with", {}).get("mode") == "nightly" for own in job["steps"])
+    )
+    (inputs,) = (own["with"] for own in steps if own.get("uses", "").startswith("nnfuzz/"))
     assert "--time" in inputs["arguments"] and inputs["backend"] == "onnxsim"
-    assert done.returncode in (0, 1), done.stdout + done.stderr
-    out = tmp_path / "nnfuzz-out" / "ci"
-    assert (out / "results.xml").is_file() and (out / "results.sarif").is_file()
-    found = json.loads((out / "campaign" / "summary.json").read_text())["findings"]
-    assert len(list((tmp_path / "bugs").rglob("bug.toml"))) == found
+    few = "--plugin broken.py --tests 1 --nodes 2 --exporter direct --set probe=0 --seed 3"
+    home, out = tmp_path / "checkout", Path("nnfuzz-out", "ci")
+    bash(f"git init -q --bare server && git clone -q server {home}", tmp_path)
+    (home / "broken.py").write_text(BROKEN)
+    for night, code in enumerate((1, 0)):
+        done = step("Run", home, **inputs | {"backend": "broken", "arguments": few})
+        assert done.returncode == code, done.stdout + done.stderr
+        assert (home / out / "results.xml").is_file() and (home / out / "results.sarif").is_file()
+        bash("nnfuzz bugs refresh --plugin broken.py", home)
+        for own in steps:
+            bash(own.get("run", "true").replace("check", "check --plugin broken.py"), home)
+        (home / out).rename(tmp_path / f"night{night}")
+        (bug,) = (home / "bugs").rglob("bug.toml")
+    assert "held back" in done.stdout
+    assert bug.parent.name in (home / "step.md").read_text()
+    assert "Bugs of this night" in bash("git log --format=%s @{upstream}", home)
+
+
+def bash(script: str, folder: Path) -> str:
+    """What a step of a workflow prints."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    env = {**os.environ, "PATH": path, "GITHUB_STEP_SUMMARY": str(folder / "step.md")}
+    done = subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 @pytest.fixture

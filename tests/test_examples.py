@@ -108,16 +108,6 @@ def test_ten_models_as_a_test(run, tmp_path):
     assert passed and int(passed[1]) + few == 10 and few <= 2
 
 
-@pytest.mark.slow
-def test_the_backend_of_the_api_page(run, tmp_path):
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "API.md").read_text(), re.DOTALL)
-    (block,) = [block for block in blocks if "@nnfuzz.register" in block]
-    (tmp_path / "mine.py").write_text(block)
-    done = run("mine.py")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("onnxref@") and done.stdout.count("\n") == 1
-
-
 def test_every_page_shows_the_same_first_example():
     pages = [ROOT / "README.md", ROOT / "docs" / "API.md"]
     blocks = [re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)[0] for page in pages]

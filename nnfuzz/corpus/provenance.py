@@ -18,7 +18,6 @@ Expected outputs are PyTorch's. An output is right if |actual - expected| <= ato
 everywhere; discrete ones must be equal. Any of these runs them:
 
     nnfuzz verify . --backend NAME
-    pytest --nnfuzz-models . --nnfuzz-backend NAME
     pytest test_models.py                                 without nnfuzz
     onnx_test_runner .
     polygraphy run test_NAME/model.onnx --onnxrt --data-loader-script polygraphy_data.py

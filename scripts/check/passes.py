@@ -3,7 +3,7 @@
     python -m scripts.check.passes --models 600
     python -m scripts.check.passes --backend openvino --models 500 --json openvino.json
     python -m scripts.check.passes --models 600 --seed 3 --skeletons 1 --json onnxruntime.json
-    python -m scripts.check.passes --page docs/PASSES.md onnxruntime.json openvino.json tvm.json
+    python -m scripts.check.passes --page passes.md onnxruntime.json openvino.json tvm.json
 
 The models have nothing that the compiler calls unsupported. Each is built at all levels but the
 least optimised one, and half of them by a drawn pipeline as well, as a campaign's tests are. A line
@@ -63,15 +63,13 @@ SHOWN = 8
 PAGE = """\
 # Passes that fire
 
-Made by `python -m scripts.check.passes --page docs/PASSES.md FILE.json...`; do not edit.
+Made by `python -m scripts.check.passes --page passes.md FILE.json...`; do not edit.
 
 An optimiser is tested by the models that its passes change. These are the passes that each compiler
 itself names in its log or trace, counted over models as a campaign makes them by default (one model
 in five has a skeleton, one in ten is a quantised twin), of direct emission alone. To count again:
 
     python -m scripts.check.passes --backend onnxruntime --models 3000 --seed 90 --json counts.json
-
-[Metrics](METRICS.md) counts the same for any folder of models or campaign.
 """
 Changed = Callable[[bytes, int], Collection[str]]
 

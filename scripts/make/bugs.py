@@ -70,7 +70,7 @@ SECTIONS = (
                 "`nnfuzz fuzz -b onnxruntime --domains com.microsoft,ai.onnx.ml`:"
             ),
             "nnfuzz fuzz -b onnxruntime --set quantize=1": (
-                "[Quantised twins](rooms/quantize.md), by "
+                "[Quantised twins](HOW_IT_WORKS.md#3-inputs), by "
                 "`nnfuzz fuzz -b onnxruntime --set quantize=1`:"
             ),
             "nnfuzz fuzz -b onnxruntime --set rewrites=0.5": (

@@ -72,8 +72,8 @@ Skeletons take turns by the index of the test, so all of them occur in ten times
 there are skeletons. Graphs of fewer than six nodes (`--nodes`) get none.
 
 A skeleton consists of ordinary nodes behind operator specs, as motifs do
-([generation](rooms/generation.md)), so all exporters write it, and comparison and reduction know
-nothing of it. [Contributing](../CONTRIBUTING.md#add-a-skeleton) says how to add one.
+([how it works](HOW_IT_WORKS.md#2-generation)), so all exporters write it, and comparison and
+reduction know nothing of it. [Contributing](../CONTRIBUTING.md#add-a-skeleton) says how to add one.
 """
 
 

@@ -44,7 +44,7 @@ def serve(
     nnfuzz serve campaign --host 0.0.0.0       for others, with a token
 
     The campaign is read and never written, and may be over as well; one that
-    has not begun is waited for. docs/SERVE.md has the details. Ends
+    has not begun is waited for. docs/CAMPAIGNS.md has the details. Ends
     with Ctrl-C.
     """
     try:
