@@ -41,7 +41,7 @@ def without_contradicted(
     """
     mismatches = {**verdict.mismatches, arbiter: ()}
     contradictions: dict[Target, tuple[Contradiction, ...]] = {}
-    for target in outputs.keys() - {arbiter}:
+    for target in (target for target in outputs if target != arbiter):
         parts = [
             _split(wrong, envelopes[wrong.output], outputs[target], reference, finite)
             for wrong in verdict.mismatches.get(target, ())
