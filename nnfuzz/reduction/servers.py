@@ -72,9 +72,9 @@ class Servers:
     ) -> None:
         self._registry, self._arguments = registry, {"config": needed_operators(config or {})}
         self.service = ForkServer(PRELOAD, warm=(SERVICE, self._arguments))
-        self._compilers = CompilerServers()
+        self.compilers = CompilerServers()
         if backend:
-            self._compilers.of(registry.get(backend.name), backend)
+            self.compilers.of(registry.get(backend.name), backend)
         self.habits: Habits | None = None
         self._idle: list[Workers] = []
 
@@ -100,7 +100,7 @@ class Servers:
 
     def runner(self, spec: BackendSpec, limits: Limits | None = None) -> BackendRunner:
         """A new worker of a backend. Raises: as `workers`."""
-        return self._compilers.runner(spec, self._registry, limits)
+        return self.compilers.runner(spec, self._registry, limits)
 
     @contextmanager
     def lent(self, spec: BackendSpec) -> Iterator[tuple[Sandbox, BackendRunner]]:
@@ -124,7 +124,7 @@ class Servers:
             workers.close()
         self._idle.clear()
         self.service.close()
-        self._compilers.close()
+        self.compilers.close()
 
     def __enter__(self) -> Servers:
         return self

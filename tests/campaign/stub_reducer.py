@@ -21,7 +21,7 @@ class Reducing(Service):
 
     def __init__(self, plugins) -> None:
         self.plugins = plugins
-        self.done = False
+        self.reduced = False
 
     @does(ReduceFinding)
     def reduce(self, job, report):
@@ -53,9 +53,9 @@ class Slow(Reducing):
 
 class Once(Reducing):
     def reduce(self, job, report):
-        if self.done:
+        if self.reduced:
             time.sleep(1000)
-        self.done = True
+        self.reduced = True
         return super().reduce(job, report)
 
 
@@ -85,6 +85,18 @@ class Lagging(Reducing):
 class Refusing(Reducing):
     def reduce(self, job, report):
         return ReductionRow(job.signature, reason="NotReduced: nothing to be seen")
+
+
+class Late(Refusing):
+    """Answers when a short campaign is over."""
+
+    def reduce(self, job, report):
+        time.sleep(1)
+        return super().reduce(job, report)
+
+
+def late(plugins, folder):
+    return Late(plugins)
 
 
 def reducing(plugins, folder):

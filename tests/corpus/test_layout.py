@@ -53,11 +53,14 @@ def test_external_data_lies_beside_the_model(case, tmp_path):
     proto.graph.initializer.append(weight)
     case = replace(case, model=proto.SerializeToString(deterministic=True))
     folder = write_test(tmp_path / "one", case)
-    assert (folder / "data" / "w.bin").stat().st_size == 8
+    assert (folder / "model.onnx.data").stat().st_size == 8
     (test,) = find_tests(tmp_path / "one")
-    assert test.model() == test.case().model == case.model
+    model = test.model()
+    assert test.case().model == model
+    (back,) = (t for t in onnx.load_model_from_string(model).graph.initializer if t.name == "more")
+    assert back.external_data[0].value == "model.onnx.data"
     SourceTest.of(test, test.name, lambda path: case.graph, []).copy(tmp_path / "other")
-    assert find_tests(tmp_path / "other")[0].model() == case.model
+    assert find_tests(tmp_path / "other")[0].model() == model
 
 
 @pytest.mark.parametrize("rule", ["sequence_output", "sequence_input", "optional_input"])

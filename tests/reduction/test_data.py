@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from nnfuzz.backend.registry import BackendRegistry
-from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.writing import as_json
 from nnfuzz.experiment.blocking import examine
 from nnfuzz.ir.graph import Graph
@@ -40,7 +39,7 @@ def reduced(producer):
         def reduce(fault: Fault, **options):
             plain, case = registry.spec("elements", fault.options), fault.case(producer)
             spec = registry.spec("elements", {**fault.options, **options})
-            with BackendRunner(plain, registry, servers.backend) as runner:
+            with servers.compilers.runner(plain, registry) as runner:
                 (failure,) = examine(case, runner, client.judge).failures
             problem = Problem(case, failure, spec, as_json(CONFIG))
             return reduce_case(problem, ReduceConfig(1, registry=registry, servers=servers))

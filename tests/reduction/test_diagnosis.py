@@ -35,7 +35,9 @@ def bench():
 def reduced(bench, case, causes=()):
     """The reduced finding that a case gives, and its evidence."""
     registry, spec, producer, servers = bench
-    seen = judged_by(producer, spec, registry, servers.backend, case)
+    seen = judged_by(
+        producer, spec, registry, servers.compilers.of(registry.get(spec.name), spec), case
+    )
     if not seen.failures:
         return None
     finding = Finding(

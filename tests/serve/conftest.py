@@ -40,9 +40,9 @@ def occurrence(row, times=1):
     return [Occurrence(row.signature, test, levels="O0,O1", tried=3) for test in tests]
 
 
-def run_row(index, kind="ok", passes=()):
+def run_row(index, kind="ok"):
     outcomes = {"planted": {"O0": Brief("ok"), "O1": Brief(kind)}}
-    return TestRow(index, "run", 0, outcomes, passes={"planted": passes} if passes else {})
+    return TestRow(index, "run", 0, outcomes)
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def store(tmp_path):
         seen = [*occurrence(rows[0], 5), *occurrence(rows[1]), *occurrence(rows[2], 2)]
         store.record(
             Record(
-                run_row(0, "exception", ("fuse", "fold")),
+                run_row(0, "exception"),
                 tuple(rows),
                 tuple(seen),
                 (EventRow(Numbered(7, 0), "death"),),
