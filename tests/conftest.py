@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from nnfuzz.sandbox.forkserver import ForkServer
-from tests.servers import Pool
+from tests.servers import Pool, using
 
-STARTING = {"sandbox", "backend", "test_session.py", "test_processes.py", "test_chaos.py"}
+STARTING = {"sandbox", "backend", "test_processes.py", "test_chaos.py"}
 """Rooms and modules whose tests are about how processes start and die; all others have fork servers
 from a pool."""
 
@@ -48,6 +48,13 @@ def kept_fork_servers(request, fork_servers):
     """Tests of most rooms have their fork servers from a pool."""
     starting = {request.path.name, request.path.parent.name} & STARTING
     with nullcontext() if starting else fork_servers.instead():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def own_fork_servers(request):
+    """A test with this mark starts fork servers of its own."""
+    with using(ForkServer) if request.node.get_closest_marker("own") else nullcontext():
         yield
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
@@ -89,10 +89,15 @@ class Pool:
         if len(self._idle) > MOST_IDLE:
             self._idle.pop(0).end()
 
-    @contextmanager
-    def instead(self) -> Iterator[None]:
+    def instead(self) -> AbstractContextManager[None]:
         """Whoever asks for a fork server gets one of these."""
-        with pytest.MonkeyPatch.context() as patch:
-            for module in ASKING:
-                patch.setattr(f"{module}.ForkServer", self.server)
-            yield
+        return using(self.server)
+
+
+@contextmanager
+def using(make: Callable[..., ForkServer]) -> Iterator[None]:
+    """Whoever asks for a fork server gets what a function makes."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ASKING:
+            patch.setattr(f"{module}.ForkServer", make)
+        yield

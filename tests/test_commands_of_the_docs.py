@@ -165,8 +165,11 @@ def give_a_finding(folder: Path) -> None:
 
 
 RUN = [
-    *("README.md", "CONTRIBUTING.md"),
-    *(pytest.param(page, marks=pytest.mark.slow) for page in ("docs/CORPUS.md", "docs/CI.md")),
+    "README.md",
+    *(
+        pytest.param(page, marks=pytest.mark.slow)
+        for page in ("CONTRIBUTING.md", "docs/CORPUS.md", "docs/CI.md")
+    ),
 ]
 
 

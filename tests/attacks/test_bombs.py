@@ -60,7 +60,10 @@ def as_program(*arguments):
 # -- what models mean -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["constant_of_shape", "concat", "range"])
+@pytest.mark.parametrize(
+    "name",
+    ["concat", *(pytest.param(n, marks=pytest.mark.slow) for n in ("constant_of_shape", "range"))],
+)
 def test_a_tensor_larger_than_memory_ends_no_command(name, tmp_path):
     """Shown without what inference cannot hold; not rewritten."""
     (tmp_path / "m.onnx").write_bytes(bombs.BOMBS[name](MANY).SerializeToString())

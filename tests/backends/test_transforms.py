@@ -17,6 +17,8 @@ from nnfuzz.compare.flip import Coordinate
 
 PLUGIN = Path(__file__).with_name("toy_transforms.py")
 BUILT_IN = sorted(point.name for point in entry_points(group="nnfuzz.transforms"))
+OFTEN = ("onnxslim", "onnxscript-version", "ort-saved")
+"""Those whose conformance every run of the tests checks; the others have their turn at night."""
 CORE = [probe for probe in standard_probes() if probe.core]
 ADD = CORE[0]
 
@@ -31,7 +33,10 @@ def run(registry, name, **options):
         return runner.run(ADD.model, ADD.inputs, runner.backend.levels, **options)
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize(
+    "name",
+    [n if n in OFTEN else pytest.param(n, marks=pytest.mark.slow) for n in BUILT_IN],
+)
 def test_conformance(name):
     missing = BackendRegistry.discover().get(name).missing()
     if missing:

@@ -264,14 +264,15 @@ def test_mismatches_are_confirmed_and_flaky_ones_set_apart(tmp_path):
 @pytest.mark.parametrize(
     "plan, rate",
     [
-        ("wrong_1111", None),
+        pytest.param("wrong_1111", None, marks=pytest.mark.slow),
         ("wrong_1101", (2, 3)),
-        ("abort_1111", None),
+        pytest.param("abort_1111", None, marks=pytest.mark.slow),
         ("abort_1011", (2, 3)),
-        ("raise_11", None),
+        pytest.param("raise_11", None, marks=pytest.mark.slow),
         ("raise_10", (0, 1)),
     ],
 )
+@pytest.mark.own
 def test_only_what_fails_in_every_fresh_worker_counts(tmp_path, plan, rate):
     result = run(tmp_path / "c", 1, plan, "liar", learn=False)
     flaky = result.summary.flaky_failures
@@ -338,7 +339,13 @@ def test_a_campaign_without_any_test_case_gives_up(tmp_path):
     assert summary["tests"] == 0 and summary["faults"] == PATIENCE - 1
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGINT,
+        *(pytest.param(n, marks=pytest.mark.slow) for n in (signal.SIGTERM, signal.SIGHUP)),
+    ],
+)
 def test_ctrl_c_ends_with_the_summary(tmp_path, number):
     folder = tmp_path / "c"
     process = start(folder, 100_000, "quiet", "hostile")

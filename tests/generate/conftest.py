@@ -32,4 +32,4 @@ def name(request) -> str:
 def graphs(name) -> list[Graph]:
     """As a campaign makes them."""
     made_by, targets = engine(name, CATALOG, CONFIG), CoverageTargets(CATALOG)
-    return [made_by.next(random.Random(i), (), targets.pick(0, i)).graph for i in range(700)]
+    return [made_by.next(random.Random(i), (), targets.pick(0, i)).graph for i in range(450)]

@@ -25,7 +25,7 @@ def test_findings_with_their_status(camp):
     assert tiles(camp)["unique findings"] == "3" and tiles(camp)["tests"] == "1"
     assert tiles(camp)["death events"] == "1"
     assert camp.snapshot.state == "running" and not camp.snapshot.missing
-    assert "pairs of adjacent operators" in camp.snapshot.growth
+    assert "Growth" in camp.snapshot.growth
 
 
 def test_what_is_new_is_read_once(camp, store):

@@ -15,7 +15,7 @@ from nnfuzz.upkeep.post_reduction import reduce_campaign
 from tests.upkeep.test_reducing import Notes, run
 
 
-@pytest.mark.parametrize("explained", [0, 1])
+@pytest.mark.parametrize("explained", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_the_first_test_stands_whichever_was_reduced_first(tmp_path, explained, stubbed):
     """Of two findings with one cause, either may have been explained by the other."""
     config, registry = drive.settings(5, "fusing", "liar", "reducing", learn=False, throttle=0)

@@ -27,7 +27,13 @@ def test_surface(name, count):
 
 @pytest.mark.skipif(not confines(), reason="the kernel cannot confine a process")
 @pytest.mark.parametrize(
-    ("name", "count"), [("settings", 12), ("graphs", 4), ("bombs", 4), ("texts", 4)]
+    ("name", "count"),
+    [
+        ("settings", 12),
+        pytest.param("graphs", 4, marks=pytest.mark.slow),
+        pytest.param("bombs", 4, marks=pytest.mark.slow),
+        ("texts", 4),
+    ],
 )
 def test_surface_of_files(name, count):
     """In a process of its own: the attacks are carried out in a fork of it, and threads that other
