@@ -26,8 +26,8 @@ ASKING = (
     "nnfuzz.reduction.servers",
 )
 """Modules that start fork servers."""
-MOST_IDLE = 4
-"""Fork servers that nobody uses at the moment: each holds some 300 MB."""
+MOST_IDLE = max(4, 20 // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1)))
+"""Fork servers that nobody uses at the moment, of each process of pytest; one holds some 300 MB."""
 
 
 class Kept(ForkServer):

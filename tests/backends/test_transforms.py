@@ -17,7 +17,7 @@ from nnfuzz.compare.flip import Coordinate
 
 PLUGIN = Path(__file__).with_name("toy_transforms.py")
 BUILT_IN = sorted(point.name for point in entry_points(group="nnfuzz.transforms"))
-OFTEN = ("onnxslim", "onnxscript-version", "ort-saved")
+OFTEN = ("onnxslim", "onnxscript-version")
 """Those whose conformance every run of the tests checks; the others have their turn at night."""
 CORE = [probe for probe in standard_probes() if probe.core]
 ADD = CORE[0]

@@ -14,6 +14,7 @@ def traced(graph, found):
     return module, tuple(inputs.values()), module.input_names, module.output_names
 
 
+@pytest.mark.slow
 def test_dynamo_shortcuts_change_no_byte():
     export = dynamo.DynamoExport()
     assert len(export.shortcuts) == 3
