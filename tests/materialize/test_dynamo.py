@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from nnfuzz.materialize import dynamo
 from nnfuzz.materialize.module import GraphModule, tensors
 from nnfuzz.materialize.scoped import patched
