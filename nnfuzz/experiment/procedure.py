@@ -141,7 +141,9 @@ class Procedure:
         if asked or self.plan.judging is Judging.ALWAYS:
             names = () if self.plan.judging is Judging.ALWAYS else asked
             self._verdict = await self._judged(ran, names)
-            if self._verdict is not None and self._verdict.disputes:
+            if self._verdict is not None and not self.plan.votes:
+                self._verdict = replace(self._verdict, disputes={})
+            elif self._verdict is not None and self._verdict.disputes:
                 self._verdict = await self._voted(ran, names) or self._verdict
         if self._verdict is not None:
             judged = with_mismatches(self._outcomes, self._verdict)
