@@ -1,7 +1,7 @@
 """Standstills that are planted in a campaign, one at a time: does it say so, and what is lost?
 
-Some process is stopped for good (SIGSTOP), an operator spec or an import never ends, a share does
-not answer, or all of it is stopped for a while. See scripts/torment/chaos.py --planted.
+Some process is stopped for good (SIGSTOP), an operator spec or an import never ends, or
+all of it is stopped for a while. See scripts/torment/chaos.py --planted.
 """
 
 from __future__ import annotations
@@ -16,22 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-BLOCK = "NNFUZZ_CHAOS_BLOCK"
 ABSENT_SECONDS = 45.0  # of what answers again, and of a campaign that was stopped
 TESTS_BEFORE = 40  # that are recorded when a process is stopped
 TOLD = re.compile(r"replaced|not gone on|goes on|was stopped|cannot|error|standstill|tests? in ")
 
-BLOCKING = f"""
-import os, time
-_replace = os.replace
-def _blocked(source, target, **more):
-    while "/share/" in str(target) and os.path.exists(os.environ["{BLOCK}"]):
-        time.sleep(0.1)
-    return _replace(source, target, **more)
-if "{BLOCK}" in os.environ:
-    os.replace = _blocked
-"""
-"""Of sitecustomize.py: a share on which files cannot be put in their place for a while."""
 
 ENDLESS = """
 from nnfuzz.ir.dtypes import DType
@@ -91,14 +79,6 @@ def stop_all(scene: Any) -> None:
     os.kill(scene.process.pid, signal.SIGCONT)
 
 
-def block(scene: Any) -> None:
-    """The share does not answer for a while."""
-    flag = scene.scratch / "block"
-    flag.touch()
-    time.sleep(ABSENT_SECONDS)
-    flag.unlink()
-
-
 PLANTED = (
     Planted("a producer is stopped", "producer"),
     Planted("a compiler's worker is stopped", "worker"),
@@ -107,11 +87,6 @@ PLANTED = (
     ),
     Planted("a reducer is stopped", "reducer", ("--tests", "900"), comparable=False),
     Planted("the parent is stopped and goes on", meanwhile=stop_all),
-    Planted(
-        "the share does not answer for a while",
-        arguments=("--shard", "1/1", "--share", "{0}/share"),
-        meanwhile=block,
-    ),
     Planted(
         "an operator spec loops for ever",
         arguments=("--plugin", "{0}/plugin.py", "--tests", "60", "--operators", "Endless,Relu,Add"),

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from nnfuzz.testcase.case import CaseConfig
 
 LINE_SECONDS = 10.0
-MOST_NODES = 16
-"""The most nodes of a cluster that get a line in a terminal."""
 
 
 class Silent:
@@ -136,9 +134,8 @@ def line(s: CampaignSnapshot) -> str:
     faults += f", {counted(s.standstills, 'standstill')}" if s.standstills else ""
     about = f" ({', '.join(_about(s))})" if s.occurrences or s.flaky else ""
     findings = f"{counted(s.findings, 'finding')}{about}"
-    where = f" on {counted(len(s.nodes), 'node')}" if s.nodes else ""
     return (
-        f"[{spoken(s.seconds)}{left}] {s.phase}{where}: {counted(s.tests, 'test')}, "
+        f"[{spoken(s.seconds)}{left}] {s.phase}: {counted(s.tests, 'test')}, "
         f"{s.rate:.1f}/s, {counts(s)}, {findings}, "
         f"{s.sut_share:.0%} of the time in compilers{faults}{_hangs(s)}"
     )
@@ -190,9 +187,6 @@ def panel(s: CampaignSnapshot) -> Any:
         notes += f", {s.faults} faults of nnfuzz"
         notes += f", {counted(s.standstills, 'standstill')}" if s.standstills else ""
         rows.append(("notes", notes))
-    rows += [("nodes" if text == s.nodes[0] else "", text) for text in s.nodes[:MOST_NODES]]
-    if len(s.nodes) > MOST_NODES:
-        rows.append(("", f"and {len(s.nodes) - MOST_NODES} more"))
     for name, text in rows:
         grid.add_row(Text(name, style="dim"), Text(text))
     if s.suspects:

@@ -16,8 +16,7 @@ class CampaignSnapshot:
     left: seconds until the limit, if known. decided: number of signatures that are known to be
     supported or refused. flaky: failures that did not repeat. waiting: runs that look like hangs,
     the longest first. suspects: hangs that are not confirmed yet. unreduced: findings. avoided: see
-    nnfuzz.feedback.throttle. nodes: one line on each node of a cluster. standstills: processes that
-    did not answer and were replaced.
+    nnfuzz.feedback.throttle. standstills: processes that did not answer and were replaced.
     """
 
     phase: str
@@ -40,7 +39,6 @@ class CampaignSnapshot:
     avoided: int = 0
     waiting: tuple[str, ...] = ()
     suspects: int = 0
-    nodes: tuple[str, ...] = ()
     standstills: int = 0
 
 

@@ -298,10 +298,10 @@ def torment(
 
 def _environment(token: str, scratch: Path) -> dict[str, str]:
     """The environment of a campaign, with its mark and the modules that Python imports first."""
-    (scratch / "sitecustomize.py").write_text(SKEW + standstills.BLOCKING)
+    (scratch / "sitecustomize.py").write_text(SKEW)
     (scratch / "tmp").mkdir()
     path = os.pathsep.join(filter(None, (str(scratch), os.environ.get("PYTHONPATH"))))
-    places = {"TMPDIR": "tmp", CLOCK: "clock", standstills.BLOCK: "block"}
+    places = {"TMPDIR": "tmp", CLOCK: "clock"}
     found = {name: str(scratch / place) for name, place in places.items()}
     return {**os.environ, OURS: token, "PYTHONPATH": path, **found}
 

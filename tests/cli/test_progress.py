@@ -32,16 +32,6 @@ def test_progress_in_plain_lines():
     ]
 
 
-def test_progress_tells_of_nodes():
-    state = CampaignSnapshot("fuzzing", 75.0, 30.0, 9, 8, 2.5, {"ok": 15}, 1, 2, 0, 0, 0.5, 20)
-    nodes = tuple(f"host{k}: fuzzing, 4 tests, 1.2/s" for k in range(20))
-    assert " on 20 nodes: 8 tests" in line(replace(state, nodes=nodes))
-    console = Console(width=80)
-    with console.capture() as shown:
-        console.print(panel(replace(state, nodes=nodes)))
-    assert "host0: fuzzing" in shown.get() and "and 4 more" in shown.get()
-
-
 def test_the_reduction_phase_tells_its_own_time_left():
     state = CampaignSnapshot("reducing", 75.0, 22.0, 9, 8, 2.5, {"ok": 15}, 4, 9, 0, 0, 0.5, 20)
     state = replace(state, unreduced=3)
