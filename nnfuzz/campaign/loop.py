@@ -185,8 +185,8 @@ class Loop:
     def sut_share(self) -> float:
         """Seconds inside compilers / (wall seconds x workers), of this session."""
         workers = sum(len(pool.workers) for pool in self.backends)
-        wall = self.recorder.store.sessions.seconds()
-        return sum(pool.seconds for pool in self.backends) / (wall * workers)
+        sessions = self.recorder.store.sessions
+        return sum(sessions.sut_seconds().values()) / (sessions.seconds() * workers)
 
     def _indexes(self) -> Indexes:
         store, part, suspected = self.recorder.store, self.config.part, self._suspects.indexes

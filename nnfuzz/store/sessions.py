@@ -27,10 +27,13 @@ class Sessions(Table):
         self._session: int | None = None
         self._workers = 1
         self._sut: Callable[[], dict[str, float]] = dict
+        self._sut_before: dict[str, float] = {}
+        """Seconds in compilers before the clock was restarted."""
+        self._sut_ended: dict[str, float] | None = None
 
     def begin(self) -> None:
         """Starts the clock of a session, whose time is kept with every record."""
-        self._began, self._ended = time.monotonic(), None
+        self._began, self._ended, self._sut_ended = time.monotonic(), None, None
         self._started = max(time.time(), self.last_active())
         cursor = self._db.execute(
             "INSERT INTO sessions (started, seconds, workers, sut) VALUES (?, 0, 1, '{}')",
@@ -42,6 +45,7 @@ class Sessions(Table):
     def restart_clock(self) -> None:
         """Leaves out the seconds up to now, in which compilers and PyTorch were imported."""
         self._started, self._began = self.moment(), time.monotonic()
+        self._sut_before = self._sut()
         query = "UPDATE sessions SET started = ? WHERE id = ?"
         self._db.execute(query, self._started, self._session)
 
@@ -89,7 +93,14 @@ class Sessions(Table):
 
     def stop_clock(self) -> None:
         """Ends the campaign's time: reductions after its last test do not count."""
-        self._ended = self._ended or time.monotonic()
+        self._ended, self._sut_ended = self._ended or time.monotonic(), self.sut_seconds()
+
+    def sut_seconds(self) -> dict[str, float]:
+        """Returns the seconds in compilers of this session by backend, within its time."""
+        if self._sut_ended is not None:
+            return self._sut_ended
+        before = self._sut_before
+        return {name: spent - before.get(name, 0.0) for name, spent in self._sut().items()}
 
     def sut_shares(self) -> dict[str, float]:
         """Returns seconds in each compiler / (wall seconds x workers), over all sessions."""
@@ -105,7 +116,7 @@ class Sessions(Table):
             "UPDATE sessions SET seconds = ?, workers = ?, sut = ? WHERE id = ?",
             self.seconds(),
             self._workers,
-            dumps(self._sut()),
+            dumps(self.sut_seconds()),
             self._session,
         )
 

@@ -38,3 +38,14 @@ def test_the_share_of_time_in_compilers_is_over_all_sessions(tmp_path):
         store.record(Record(TestRow(1, "run", 1)))
     assert store.sessions.sut_shares() == {"toy": pytest.approx(0.75, rel=0.5)}
     store.close()
+
+
+def test_time_in_compilers_counts_as_long_as_the_clock_runs(store):
+    spent = {"toy": 5.0}
+    store.sessions.account(2, lambda: dict(spent))
+    store.sessions.restart_clock()
+    spent["toy"] = 7.0
+    assert store.sessions.sut_seconds() == {"toy": 2.0}
+    store.sessions.stop_clock()
+    spent["toy"] = 9.0
+    assert store.sessions.sut_seconds() == {"toy": 2.0}
