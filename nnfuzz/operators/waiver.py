@@ -23,7 +23,8 @@ class Waiver:
     the words of the standard that decide, after the operator and version that they are from.
     dtypes: only where an input or output has one of these; empty means any. where: only where this
     holds of the operator and its input types; None means always. below: only under that opset; 0
-    means at all. known: the thread of its project's tracker, where there is one.
+    means at all. until: the implementation's release that is right; "" while there is none. known:
+    the thread of its project's tracker, where there is one.
     `tests/check/test_waivers.py` fails for a waiver that a new version of the implementation makes
     obsolete.
     """
@@ -34,6 +35,7 @@ class Waiver:
     dtypes: tuple[DType, ...] = ()
     where: Callable[..., bool] | None = None
     below: int = 0
+    until: str = ""
     known: str = ""
 
     def covers(self, op: Any, opset: int, types: Sequence[TensorType]) -> bool:
