@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from nnfuzz.ir.expr import Int, ite
+from nnfuzz.ir.expr import Int, maximum
 from nnfuzz.operators.draw import Draw
 
 
@@ -28,11 +28,9 @@ def broadcast_shape(shapes: Sequence[Sequence[Int]]) -> tuple[Int, ...]:
 
 def wider(a: Int, b: Int) -> Int:
     """The size that two compatible sizes broadcast to: 1 yields to any other, also to 0."""
-    if a.__class__ is int:
+    if a.__class__ is int and b.__class__ is int:
         return b if a == 1 else a
-    if b.__class__ is int and b == 1:
-        return a
-    return ite(a == 1, b, a)
+    return maximum(a, b)
 
 
 def narrowed(draw: Draw, shape: Sequence[Int]) -> tuple[Int, ...]:
