@@ -245,9 +245,9 @@ def _ask_for_habits(opening: Opening, pools: Sequence[BackendPool]) -> None:
 def _claims(
     opening: Opening, versions: Mapping[str, Mapping[str, str]]
 ) -> dict[str, SupportClaims]:
-    """What tables of the adapters say of compilers that read ONNX, by backend. A campaign that does
-    not learn has none: it could not find out that a table is wrong. Operators of the focus are
-    tried whatever a table says.
+    """The support claims that adapters ship of compilers that read ONNX, by backend. A campaign
+    that does not learn has none: it could not find out that a table is wrong. Operators of the
+    focus are tried whatever a table says.
     """
     claims: dict[str, SupportClaims] = {}
     config = opening.config

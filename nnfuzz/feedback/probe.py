@@ -175,14 +175,14 @@ class Prober:
         self.ask(self._new(self._claimed_seldom(turns), most), before)
 
     def _claimed_seldom(self, keys: Sequence[SupportKey]) -> list[SupportKey]:
-        """The keys, those of claims further apart: one after so many others, and then the rest."""
+        """The keys in another order: one claimed key after each `spacing` others, then the rest."""
         claimed = {key for own in self._claimed.values() for key, claims in own.items() if claims}
         rest = iter([key for key in keys if key not in claimed])
-        apart = min((own.apart for own in self._claims.values()), default=0)
+        spacing = min((own.spacing for own in self._claims.values()), default=0)
         mixed: list[SupportKey] = []
         for key in keys:
             if key in claimed:
-                mixed += [*islice(rest, apart), key]
+                mixed += [*islice(rest, spacing), key]
         return [*mixed, *rest]
 
     def ask_older(self) -> None:

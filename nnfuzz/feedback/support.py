@@ -168,14 +168,14 @@ def generalised(entries: Mapping[SupportKey, SupportEntry]) -> dict[SupportKey, 
 
 @dataclass(frozen=True)
 class SupportClaims:
-    """What a compiler is said not to support, until its own answers say otherwise.
+    """The signatures that a table calls unsupported, until the compiler's own answers contradict it.
 
-    reasons: of keys as `generalised` returns them. apart: at least so many other signatures are
+    reasons: of keys as `generalised` returns them. spacing: at least so many other signatures are
     probed before the next one that is claimed, as long as there are others.
     """
 
     reasons: Mapping[SupportKey, str]
-    apart: int
+    spacing: int
 
 
 class ProbeAnswers:

@@ -40,7 +40,7 @@ from nnfuzz.records.config import CampaignConfig
 _GENERAL = tuple(BackendOptions.__dataclass_fields__)  # limits, not behaviour
 TABLES = "support"
 APART, DOUBTED = 9, 1
-"""SupportClaims.apart of a table of the release at hand, and of any other table."""
+"""SupportClaims.spacing of a table of the installed release, and of a table of another release."""
 
 KnownAnswers = Mapping[tuple[SupportKey, int], Mapping[str, ProbeAnswer]]
 """(signature, instance) -> level -> answer."""

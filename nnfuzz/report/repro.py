@@ -33,7 +33,7 @@ MEMORY_BYTES = 8 << 30
 """Data segment that the script allows itself where the failure is a lack of memory."""
 
 _VARYING = r"[^\s'\":,()<>|]*/[^\s'\":,()<>|]*|\\[xuU][0-9a-f]+|0x[0-9a-fA-F]+|\bTMP\b"
-"""What differs between two runs that fail alike: paths, escaped characters, addresses, temporary
+"""Parts of a message that change from run to run: paths, escaped characters, addresses, temporary
 files as nnfuzz.report.text.impersonal writes them; beside these, numbers."""
 _WORD, _MOST_WORDS = "[A-Za-z_]{2,}", 40
 

@@ -78,7 +78,7 @@ class Report:
         enter: Callable[[str], None] = lambda stage: None,
         send: Callable[[bytes], None] = lambda frame: None,
     ):
-        """enter: notes a stage. send: sends the frame of a part. Default: nobody is told."""
+        """enter: notes a stage. send: sends the frame of a part. Default: both do nothing."""
         self._enter = enter
         self._send = send
 

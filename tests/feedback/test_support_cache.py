@@ -144,8 +144,8 @@ def test_a_campaign_begins_with_the_table_of_the_nearest_release(tmp_path, monke
     for release, name in nearest.items():
         claims = claims_of(adapter, {"toy": release}, True)
         assert [*claims.reasons] == [key(name)]
-        assert claims.apart == (APART if release in ("1.2.0", "1.10") else DOUBTED)
-    assert claims_of(adapter, {"toy": "1.10"}, plain=False).apart == DOUBTED
+        assert claims.spacing == (APART if release in ("1.2.0", "1.10") else DOUBTED)
+    assert claims_of(adapter, {"toy": "1.10"}, plain=False).spacing == DOUBTED
 
 
 def test_tables_of_adapters_hold_refusals_alone():
