@@ -168,7 +168,7 @@ def generalised(entries: Mapping[SupportKey, SupportEntry]) -> dict[SupportKey, 
 
 @dataclass(frozen=True)
 class SupportClaims:
-    """The signatures that a table calls unsupported, until the compiler's own answers contradict it.
+    """Signatures that a table calls unsupported, until the compiler's own answers contradict it.
 
     reasons: of keys as `generalised` returns them. spacing: at least so many other signatures are
     probed before the next one that is claimed, as long as there are others.
