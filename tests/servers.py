@@ -18,7 +18,7 @@ import pytest
 from nnfuzz.sandbox.forkserver import ForkServer, Home
 
 ASKING = (
-    "nnfuzz.campaign.producer_pool",
+    "nnfuzz.campaign.lanes",
     "nnfuzz.upkeep.reducing",
     "nnfuzz.corpus.producers",
     "nnfuzz.backend.runner",

@@ -32,7 +32,7 @@ from nnfuzz.base.text import visible
 from nnfuzz.base.writing import as_json
 from nnfuzz.sandbox.events import Death, DeathKind, Event, Limits, Progress, Reply, WorkerFault
 from nnfuzz.sandbox.exceptions import TEXT_CHARS
-from nnfuzz.sandbox.forkserver import ForkServer, Home
+from nnfuzz.sandbox.forkserver import ForkClient, ForkServer, Home
 from nnfuzz.sandbox.job import Job
 from nnfuzz.sandbox.sandbox import Sandbox, wait
 
@@ -87,7 +87,7 @@ class BackendRunner:
         self,
         spec: BackendSpec,
         registry: BackendRegistry | None = None,
-        server: ForkServer | None = None,
+        server: ForkClient | None = None,
         limits: Limits | None = None,
     ):
         self.spec = spec

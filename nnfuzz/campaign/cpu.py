@@ -4,66 +4,53 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
 
-from nnfuzz.campaign.backend_pool import BackendPool
-from nnfuzz.campaign.producer_pool import ProducerPool
+from nnfuzz.campaign.lane_jobs import Told
 
 
 class CpuMeter:
-    """Counts from `begin` to `end`. phases: CPU seconds of producers by phase of a test case."""
+    """Counts what lanes tell, and this process, from `begin` to `end`: without the questions before
+    the first test, and without reductions after the last one.
+    """
 
-    def __init__(self, producers: ProducerPool, backends: Iterable[BackendPool]) -> None:
-        self.phases: defaultdict[str, float] = defaultdict(float)
-        self._producers, self._backends = producers, list(backends)
-        self._before: dict[str, float] = {}
-        self._after: dict[str, float] | None = None
+    def __init__(self) -> None:
+        self._spent: defaultdict[str, float] = defaultdict(float)
+        self._phases: defaultdict[str, float] = defaultdict(float)
+        self._probes, self._began = 0, time.process_time()
+        self._ended: float | None = None
 
     def begin(self) -> None:
-        """Leaves out earlier work: starting, determining habits, probing."""
-        self._before = self._spent()
-        self.phases.clear()
+        self._began = time.process_time()
 
     def end(self) -> None:
-        """Leaves out later work: reductions after the last test."""
-        self._after = self._spent()
+        self._ended = time.process_time()
 
-    def per_test(self, tests: int, probes: int = 0) -> dict[str, float | dict[str, float]]:
+    def add(self, told: Told, probe: bool) -> None:
+        """Counts one test, or one probe."""
+        if self._ended is None:
+            self._probes += probe
+            for who, seconds in told.cpu.items():
+                self._spent[who] += seconds
+            for phase, seconds in told.phases.items():
+                self._phases[phase] += seconds
+
+    def per_test(self, tests: int, probing: bool = False) -> dict[str, float | dict[str, float]]:
         """Milliseconds per test: `compilers` inside of their stages, `own` everything else, and
-        the parts of that. The workers' own part is their work before and behind the stages.
+        the parts of that: this process, lanes, and what compilers' processes do beside.
 
-        probes: how many models of one operator ran meanwhile, to learn what compilers support.
-        Their time, compilers included, is listed separately, per test too: they get fewer with
-        time. The parent does the same for a probe as for a test.
+        probing: whether probes are all that the session is for. The time of other probes, compilers
+        included, is listed separately, per test too: they get fewer with time. This process does
+        the same for a probe as for a test.
         """
-        spent = {
-            who: seconds - self._before.get(who, 0.0)
-            for who, seconds in (self._after or self._spent()).items()
-        }
-        parent = spent["parent"] * probes / max(1, tests + probes)
-        spent["parent"] -= parent
-        probing = _milliseconds(spent.pop("probes") + parent, tests)
-        shares = {who: _milliseconds(seconds, tests) for who, seconds in spent.items()}
-        own = _milliseconds(sum(spent.values()) - spent["compilers"], tests)
-        phases = {name: _milliseconds(s, tests) for name, s in sorted(self.phases.items())}
-        return {"own": own, **shares, "phases": phases, "probes": probing}
-
-    def add_phases(self, seconds: Mapping[str, float]) -> None:
-        """Adds those of one test case."""
-        for phase, spent in seconds.items():
-            self.phases[phase] += spent
-
-    def _spent(self) -> dict[str, float]:
-        """CPU seconds so far; of other processes, up to the end of their last jobs."""
-        compilers = sum(pool.compiler_cpu for pool in self._backends)
-        return {
-            "compilers": compilers,
-            "parent": time.process_time(),
-            "producers": self._producers.cpu["producers"],
-            "judge": self._producers.cpu["judge"],
-            "workers": max(0.0, sum(pool.cpu for pool in self._backends) - compilers),
-            "probes": self._producers.cpu["probes"] + sum(p.probe_cpu for p in self._backends),
-        }
+        parent = (time.process_time() if self._ended is None else self._ended) - self._began
+        probes = 0 if probing else self._probes
+        of_probes = parent * probes / max(1, tests + probes)
+        spent = {"parent": parent - of_probes, "lanes": 0.0, "workers": 0.0, **self._spent}
+        for_probes = of_probes + spent.pop("probes", 0.0)
+        compilers = spent.pop("compilers", 0.0)
+        shares = {"own": sum(spent.values()), "compilers": compilers, **spent, "probes": for_probes}
+        phases = {name: _milliseconds(s, tests) for name, s in sorted(self._phases.items())}
+        return {**{name: _milliseconds(s, tests) for name, s in shares.items()}, "phases": phases}
 
 
 def _milliseconds(seconds: float, tests: int) -> float:

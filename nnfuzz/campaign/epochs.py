@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 from nnfuzz.campaign.exchange import Exchange
-from nnfuzz.campaign.producer_pool import ProducerPool
-from nnfuzz.feedback.learning import EpochConfig, Learner
+from nnfuzz.feedback.learning import Learner
 from nnfuzz.feedback.probe import Prober
 from nnfuzz.feedback.support import INSTANCES
 from nnfuzz.feedback.throttle import Throttle
@@ -27,6 +27,7 @@ from nnfuzz.records.rows import AvoidedRow
 from nnfuzz.records.schedule import begins, epoch_of
 from nnfuzz.store.recorder import Recorder
 from nnfuzz.store.store import Store
+from nnfuzz.testcase.case import CaseConfig
 
 
 class EpochDecider:
@@ -163,15 +164,16 @@ class Epochs:
         self,
         config: CampaignConfig,
         store: Store,
-        producers: ProducerPool,
+        enter: Callable[[int, CaseConfig], None],
         exchange: Exchange,
         decider: EpochDecider,
     ) -> None:
+        """enter: has lanes make their next tests with the settings of an epoch."""
         self.number = -1
         self.refused = config.case.refused
         self._config = config
         self._store = store
-        self._producers = producers
+        self._enter_lanes = enter
         self._exchange = exchange
         self._decider = decider
         self._decided_for = -1  # the epoch that the current configuration was decided for
@@ -199,15 +201,10 @@ class Epochs:
         if epoch == self.number or epoch > self._exchange.last:
             return
         self.number = epoch
-        decided_for, config = self._exchange.config_of(epoch)
+        decided_for, by = self._exchange.config_of(epoch)
         if decided_for != self._decided_for:
             self._decided_for = decided_for
-            self._configure(decided_for, config)
-
-    def _configure(self, epoch: int, by: EpochConfig) -> None:
-        """Has test cases be made with a configuration."""
-        self.refused = by.refused
-        self._store.restraints.set_epoch(epoch, by.refused, by.reasons, by.avoided)
+            self.refused = by.refused
+            self._store.restraints.set_epoch(decided_for, by.refused, by.reasons, by.avoided)
         avoid = tuple(row.item for row in by.avoided)
-        case = replace(self._config.case, refused=by.refused, avoid=avoid)
-        self._producers.configure(epoch, case)
+        self._enter_lanes(epoch, replace(self._config.case, refused=by.refused, avoid=avoid))

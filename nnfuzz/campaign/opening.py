@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import gc
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
 from nnfuzz.backend.registry import BackendRegistry
-from nnfuzz.backend.runner import CompilerServers
+from nnfuzz.backend.runner import BackendRunner, CompilerServers
 from nnfuzz.backend.target import ONNX
-from nnfuzz.campaign.backend_pool import BackendPool
 from nnfuzz.campaign.epochs import EpochDecider, Epochs
 from nnfuzz.campaign.exchange import Exchange
-from nnfuzz.campaign.loop import STANDSTILLS, Loop
-from nnfuzz.campaign.producer_pool import PoolError, ProducerPool
-from nnfuzz.campaign.watchdog import Watchdog
+from nnfuzz.campaign.lane_jobs import Compiler
+from nnfuzz.campaign.lanes import Lanes, PoolError
+from nnfuzz.campaign.scheduler import Scheduler
 from nnfuzz.campaign.writer import finding_writer
 from nnfuzz.feedback.probe import Prober
 from nnfuzz.feedback.support import ProbeAnswers, SupportClaims
@@ -32,14 +30,11 @@ from nnfuzz.store.changes import keep_releases
 from nnfuzz.store.recorder import Recorder
 from nnfuzz.store.store import Store
 from nnfuzz.store.summary import OwnFigures, Summary, known_unseen, summarise
-from nnfuzz.testcase.jobs import ListVocabulary
+from nnfuzz.testcase.case import CaseConfig
+from nnfuzz.testcase.jobs import ListVocabulary, Vocabulary
 from nnfuzz.testcase.service import blames_settings
-from nnfuzz.triage.survey import declared
+from nnfuzz.triage.survey import declared, learn_habits, usual_seconds
 from nnfuzz.upkeep.reducing import Reducer
-
-KEPT_HANGS = 32
-"""Suspected hangs of one backend that wait in memory, with models and inputs, for their turn in a
-campaign that the clock ends. A turn takes minutes, and --resume goes on with the others."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +62,8 @@ class Session:
     config: CampaignConfig
     store: Store
     recorder: Recorder
-    loop: Loop
+    scheduler: Scheduler
     support: Knowledge
-    watchdog: Watchdog
 
     @property
     def prober(self) -> Prober:
@@ -77,7 +71,7 @@ class Session:
 
     def summary(self) -> Summary:
         """The summary of the campaign up to now."""
-        reducer = self.loop.reducer
+        reducer = self.scheduler.reducer
         self.store.sessions.touch()
         own = OwnFigures(
             self.recorder.figures.full_checks,
@@ -85,28 +79,19 @@ class Session:
             reducer.spent,
             reducer.after_campaign,
             reducer.missing(os.cpu_count() or 1),
-            {pool.name: pool.hung for pool in self.loop.backends if pool.hung},
-            self._standstills(),
-            self.loop.cpu_ms(),
+            {runner.name: runner.hung for runner in self.support.runners if runner.hung},
+            dict(self.scheduler.standstills),
+            self.scheduler.cpu_ms(),
         )
         return summarise(
             self.store,
             self.config,
             self.recorder.figures,
             own,
-            self.loop.epochs.avoided,
+            self.scheduler.epochs.avoided,
             known_unseen=known_unseen(self.store, self.config),
             support_tables=self.support.used,
         )
-
-    def _standstills(self) -> dict[str, int]:
-        """How often each kind of process did not answer, the campaign's own thread included."""
-        counts, own = self.loop.standstills, self.watchdog.standstills
-        if own:
-            counts["campaign"] += own
-            self.watchdog.standstills = 0
-            self.store.set_meta(STANDSTILLS, counts)
-        return dict(counts)
 
 
 @contextmanager
@@ -118,64 +103,59 @@ def opened(opening: Opening) -> Iterator[Session]:
     with ExitStack() as stack:
         stack.callback(gc.enable)
         gc.disable()  # a sixth of the time up to the first test, in which little becomes garbage
-        workers = CampaignWorkers(opening, stack)
-        support = Knowledge(opening, workers)
-        recorder = _recorder(opening, workers, support)
-        slowest = max(pool.pace.ceiling for pool in workers.pools)
+        config = opening.config
+        runners = _runners(opening, stack)
+        servers = [runner.sandbox.server for runner in runners]
+        lanes = stack.enter_context(Lanes(config, servers, opening.cache.folder))
+        support = Knowledge(opening, runners, lanes)
+        recorder = _recorder(opening, support)
+        slowest = max(runner.sandbox.limits.seconds for runner in runners)
         reducer = Reducer(opening.config, recorder, opening.observer.note, slowest)
         stack.callback(reducer.close)
-        epochs = _epochs(opening, workers, support.prober, recorder)
-        loop = Loop(
-            opening.config,
+        known = {runner.name: _known(runner, recorder) for runner in runners}
+        for runner in runners:
+            runner.close()  # lanes have workers of their own
+
+        def enter(epoch: int, case: CaseConfig) -> None:
+            given = recorder.known_in(epoch), recorder.ignored, known, support.variables
+            lanes.enter(epoch, case, *given)
+
+        epochs = _epochs(opening, enter, support.prober, recorder)
+        scheduler = Scheduler(
+            config,
             recorder,
-            workers.producers,
-            workers.pools,
+            lanes,
             support.prober,
             opening.observer,
             reducer,
             epochs,
             opening.stopped,
         )
-        watchdog = workers.watchdog
         gc.enable()
-        yield Session(opening.config, opening.store, recorder, loop, support, watchdog)
+        yield Session(config, opening.store, recorder, scheduler, support)
 
 
-# -- workers ----------------------------------------------------------------------------------
+# -- processes --------------------------------------------------------------------------------
 
 
-class CampaignWorkers:
-    """The processes that make test cases and those that run them, from here on being started."""
+def _runners(opening: Opening, stack: ExitStack) -> list[BackendRunner]:
+    """Workers of the compilers, for what is asked before the first test. stack: closes them."""
+    runners = []
+    for spec in opening.config.backends:
+        server = opening.servers.of(opening.registry.get(spec.name), spec)
+        runner = BackendRunner(spec, opening.registry, server)
+        stack.callback(runner.close)
+        runner.sandbox.start()
+        runners.append(runner)
+    stack.callback(opening.servers.close)
+    return runners
 
-    def __init__(self, opening: Opening, stack: ExitStack) -> None:
-        """stack: closes them."""
-        config = opening.config
-        self.producers = ProducerPool(
-            config.producer, config.seed, config.producers, config.case, opening.cache.folder
-        )
-        stack.callback(self.producers.close)
-        self.pools: list[BackendPool] = []
-        backlog = KEPT_HANGS if config.timed else math.inf
-        for spec in config.backends:
-            server = opening.servers.of(opening.registry.get(spec.name), spec)
-            given = config.levels, config.workers, backlog, server
-            pool = BackendPool(spec, opening.registry, *given)
-            self.pools.append(pool)
-            stack.callback(pool.close)
-        watched = [self.producers.server, *(pool.server for pool in self.pools)]
-        self.watchdog = Watchdog(
-            opening.observer.note, lambda: sum(server.looks for server in watched)
-        )
-        stack.enter_context(self.watchdog)
-        opening.store.sessions.account(
-            config.workers, lambda: {pool.name: pool.seconds for pool in self.pools}
-        )
 
-    def versions(self) -> VersionsByBackend:
-        """Asks every compiler. Raises: RunnerError."""
-        return VersionsByBackend(
-            {pool.name: pool.versions() for pool in self.pools}, library_versions()
-        )
+def _known(runner: BackendRunner, recorder: Recorder) -> Compiler:
+    """What lanes are told of a compiler."""
+    ran = recorder.figures.by_backend.get(runner.name)
+    works = runner.works or bool(ran and ran["ok"])
+    return Compiler(runner.habits, runner.release, runner.elementary, works)
 
 
 # -- knowledge about compilers ----------------------------------------------------------------
@@ -187,10 +167,12 @@ class Knowledge:
     used: the support tables of earlier campaigns, with their numbers of entries.
     """
 
-    def __init__(self, opening: Opening, workers: CampaignWorkers) -> None:
+    def __init__(self, opening: Opening, runners: Sequence[BackendRunner], lanes: Lanes) -> None:
         """Raises: RunnerError, ConfigError, PoolError."""
         config, store = opening.config, opening.store
-        self.versions = workers.versions()
+        self.runners = runners
+        by_backend = {runner.name: runner.versions() for runner in runners}
+        self.versions = VersionsByBackend(by_backend, library_versions())
         store.set_meta("versions", self.versions.flat())
         if config.regressions:
             keep_releases(store, config, opening.registry)
@@ -204,10 +186,13 @@ class Knowledge:
         if not opening.thorough:
             opening.observer.note(_first_steps(config))
             if not config.case.invalid:
-                _ask_for_habits(opening, workers.pools)  # producers import PyTorch meanwhile
-        self.prober = _prober(opening, workers, answers, _claims(opening, versions.backends))
+                _ask_for_habits(opening, runners)  # lanes import PyTorch meanwhile
+        vocabulary = _vocabulary(opening, lanes)
+        self.variables = vocabulary.variables
+        claims = _claims(opening, versions.backends)
+        self.prober = _prober(opening, vocabulary, answers, claims)
         if opening.thorough and self.prober.lacks_answers():
-            _ask_for_habits(opening, workers.pools)
+            _ask_for_habits(opening, runners)
 
     def save(self) -> None:
         """Writes the support tables for later campaigns."""
@@ -225,21 +210,25 @@ def _first_steps(config: CampaignConfig) -> str:
     return f"{begins}; then tests{probes and ', and beside them '}{probes}"
 
 
-def _ask_for_habits(opening: Opening, pools: Sequence[BackendPool]) -> None:
+def _ask_for_habits(opening: Opening, runners: Sequence[BackendRunner]) -> None:
     """Determines the habits of every compiler by running models, and keeps them for reductions.
 
     Raises: RunnerError.
     """
-    for pool in pools:
-        habits = pool.learn_habits(opening.config.first_seconds)
-        if pool.hung:
-            models = counted(pool.hung, "elementary model")
-            opening.observer.note(f"{pool.name}: {models} took too long and was not waited for")
+    config = opening.config
+    for runner in runners:
+        habits = learn_habits(runner, config.first_seconds)
+        levels = config.levels or runner.backend.default_levels()
+        usual = usual_seconds(runner, levels, config.first_seconds)
+        runner.elementary = max((runner.elementary, *usual.values()))
+        if runner.hung:
+            models = counted(runner.hung, "elementary model")
+            opening.observer.note(f"{runner.name}: {models} took too long and was not waited for")
         if habits:
             listed = "; ".join(map(str, habits))
-            note = f"{pool.name}: {listed}. What only this explains is one finding"
+            note = f"{runner.name}: {listed}. What only this explains is one finding"
             opening.observer.note(note)
-    opening.store.set_habits({pool.name: pool.habits for pool in pools})
+    opening.store.set_habits({runner.name: runner.habits for runner in runners})
 
 
 def _claims(
@@ -260,59 +249,59 @@ def _claims(
     return claims
 
 
-def _prober(
-    opening: Opening,
-    workers: CampaignWorkers,
-    answers: ProbeAnswers,
-    claims: Mapping[str, SupportClaims],
-) -> Prober:
-    """Asks a producer which signatures there are with which exporters.
+def _vocabulary(opening: Opening, lanes: Lanes) -> Vocabulary:
+    """Asks a lane which signatures there are with which exporters.
 
     Raises: ConfigError, PoolError.
     """
-    event = workers.producers.call(ListVocabulary())
+    event = lanes.call(ListVocabulary())
     if not isinstance(event, Reply):
         if isinstance(event, WorkerFault) and event.starting and blames_settings(event.error_type):
             raise ConfigError(event.message.strip("'\""))
-        raise PoolError(f"producers cannot work: {event_line(event)}\n{event.captured}")
+        raise PoolError(f"lanes cannot work: {event_line(event)}\n{event.captured}")
     for note in event.value.notes:
         opening.observer.note(note)
-    signatures = event.value.signatures.items()
+    return event.value
+
+
+def _prober(
+    opening: Opening,
+    vocabulary: Vocabulary,
+    answers: ProbeAnswers,
+    claims: Mapping[str, SupportClaims],
+) -> Prober:
+    signatures = vocabulary.signatures.items()
     keys = [SupportKey.parse(f"{name}:{text}") for name, texts in signatures for text in texts]
-    levels = {
-        pool.name: pool.levels if opening.thorough else pool.levels[:1] for pool in workers.pools
-    }
+    levels: dict[str, tuple[str, ...]] = {}
+    for spec in opening.config.backends:
+        usual = opening.config.levels or opening.registry.get(spec.name).default_levels()
+        levels[spec.label] = usual if opening.thorough else usual[:1]
     add = opening.store.probes.add
-    return Prober(levels, keys, event.value.variables, answers, add, claims)
+    return Prober(levels, keys, vocabulary.variables, answers, add, claims)
 
 
 # -- records and decisions --------------------------------------------------------------------
 
 
-def _recorder(opening: Opening, workers: CampaignWorkers, support: Knowledge) -> Recorder:
+def _recorder(opening: Opening, support: Knowledge) -> Recorder:
     config, store = opening.config, opening.store
     registry, versions = opening.registry, support.versions.backends
-    kinds = {pool.name: registry.get(pool.spec.name) for pool in workers.pools}
-    recorder = Recorder(
+    return Recorder(
         store,
         config.known,
         finding_writer(config, registry, versions, store.restraints.settings_in),
         opening.observer.finding,
-        support.prober.variables,
-        {name: declared(backend) for name, backend in kinds.items()},
+        support.variables,
+        {spec.label: declared(registry.get(spec.name)) for spec in config.backends},
         config.regressions,
         config.part,
         config.epoch,
     )
-    for pool in workers.pools:
-        ran = recorder.figures.by_backend.get(pool.name)
-        pool.works |= bool(ran and ran["ok"])
-    return recorder
 
 
 def _epochs(
     opening: Opening,
-    workers: CampaignWorkers,
+    enter: Callable[[int, CaseConfig], None],
     prober: Prober,
     recorder: Recorder,
 ) -> Epochs:
@@ -320,7 +309,7 @@ def _epochs(
     exchange = Exchange(config, opening.store)
     throttle = Throttle(config.throttle, prober.left(()), _unrestrained(config))
     decider = EpochDecider(config, recorder, prober, throttle, opening.observer, exchange)
-    return Epochs(config, opening.store, workers.producers, exchange, decider)
+    return Epochs(config, opening.store, enter, exchange, decider)
 
 
 def _unrestrained(config: CampaignConfig) -> Callable[[int], bool]:

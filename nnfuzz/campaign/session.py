@@ -60,7 +60,7 @@ def run_campaign(
     opening = replace(opening, servers=servers) if servers else opening
     with opened(opening) as session:
         try:
-            session.loop.run()
+            session.scheduler.run()
         finally:
             session.support.save()
             result = CampaignResult.of(store, session.summary())
@@ -97,7 +97,7 @@ def run_probes(
     opening = Opening(store, config, registry, observer, cache, stopped, thorough=True)
     with opened(opening) as session:
         try:
-            session.loop.probe(seconds)
+            session.scheduler.probe(seconds)
         finally:
             session.support.save()
         refused = {str(key): why for key, why in session.prober.refused().items()}

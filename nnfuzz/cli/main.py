@@ -160,7 +160,7 @@ def _code(error: Exception) -> int | None:
     from nnfuzz.backend.registry import RegistryError
     from nnfuzz.backend.runner import RunnerError
     from nnfuzz.base.reading import Unreadable
-    from nnfuzz.campaign.producer_pool import PoolError
+    from nnfuzz.campaign.lanes import PoolError
     from nnfuzz.records.config import ConfigError
     from nnfuzz.store.store import StoreError
     from nnfuzz.testcase.client import ProducerSettingsError

@@ -6,20 +6,27 @@ dies in the same way ends with the operator that distinguishes one such death fr
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from nnfuzz.backend.outcome import Outcome, OutcomeKind
+from nnfuzz.backend.runner import RunnerError
+from nnfuzz.backend.target import DIRECT, EXPORTED, MODULE
+from nnfuzz.experiment.result import Compilers, Run, Workbench
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.ir.view import GraphView
 from nnfuzz.testcase.case import TestCase
+from nnfuzz.testcase.client import ProducerError
+from nnfuzz.triage.identity import wordless
+from nnfuzz.triage.signature import Failure
 
 if TYPE_CHECKING:  # it takes time to load, and few campaigns need it
     import onnx
 
-Dies = Callable[[TestCase, bool], Awaitable[bool]]
+Dies = Callable[[TestCase, bool], bool]
 """Whether a process dies of a case; the flag asks for a fresh process."""
 
 
@@ -86,7 +93,7 @@ class Beginnings:
         }
 
 
-async def operator_of_death(case: TestCase, dies: Dies) -> str:
+def operator_of_death(case: TestCase, dies: Dies) -> str:
     """The operator at which a process dies of a case (see `Beginnings`); "" if runs disagree.
 
     It takes a logarithm of the number of operators, and one fresh process to confirm.
@@ -96,11 +103,64 @@ async def operator_of_death(case: TestCase, dies: Dies) -> str:
     try:
         while died - survived > 1:
             middle = (survived + died) // 2
-            if await dies(beginnings.case(middle), False):
+            if dies(beginnings.case(middle), False):
                 died = middle
             else:
                 survived = middle
-        confirmed = await dies(beginnings.case(died), True)
+        confirmed = dies(beginnings.case(died), True)
     except KeyError:  # the exporter of the model has other names
         return ""
     return beginnings.operator(died) if confirmed else ""
+
+
+def located(
+    compilers: Compilers,
+    bench: Workbench,
+    case: TestCase,
+    found: Sequence[Failure],
+    outcomes: list[Outcome],
+) -> list[Outcome]:
+    """The outcomes, with the operators at which processes die without a word. found: failures."""
+    for failure in (f for f in found if _dies_anywhere(case, f)):
+        place = _place_of_death(compilers, bench, case, failure)
+        outcomes = [
+            replace(o, dies_at=place) if o.target in failure.targets else o for o in outcomes
+        ]
+    return outcomes
+
+
+def _dies_anywhere(case: TestCase, failure: Failure) -> bool:
+    """Whether a process dies of a valid model and no operator is known for it."""
+    return (
+        failure.kind is OutcomeKind.CRASH
+        and case.fault is None
+        and len(case.graph.operators) > 1
+        and wordless(failure.signature.identity)
+    )
+
+
+def _place_of_death(
+    compilers: Compilers, bench: Workbench, case: TestCase, failure: Failure
+) -> str:
+    """The operator at which the most optimised failing level dies; "" if that is not clear."""
+
+    def dies(case: TestCase, fresh: bool) -> bool:
+        run = Run(failure.backend, case, failure.levels[-1:], fresh=fresh, until=failure.stage)
+        (answer,) = compilers.run([run])
+        return not isinstance(answer, RunnerError) and any(
+            (o.kind, o.stage) == (failure.kind, failure.stage) for o in answer
+        )
+
+    try:
+        return operator_of_death(_with_known_names(bench, case, failure.targets[0].form), dies)
+    except ProducerError:
+        return ""
+
+
+def _with_known_names(bench: Workbench, case: TestCase, form: str) -> TestCase:
+    """The case with a model that has the graph's names of values, or without a model for what
+    reads the graph. Raises: ProducerError if there is none.
+    """
+    if form in (MODULE, EXPORTED):
+        return replace(case, model=b"")
+    return case if form == DIRECT else bench.lower(case)

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Protocol, Self
 
 from nnfuzz.backend.contract import OptionError
 from nnfuzz.backend.deviation import NO_HABITS, Habits
-from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.outcome import Outcome
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec, labelled
-from nnfuzz.backend.runner import BackendRunner, RunnerError, limits_of
+from nnfuzz.backend.runner import BackendRunner, RunnerError
 from nnfuzz.backend.target import DIRECT, EXPORTED, MODULE, Target
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.experiment.pending import Pending, finished
-from nnfuzz.experiment.procedure import REPEATS, Procedure
+from nnfuzz.experiment.compilers import CompilerProcesses
+from nnfuzz.experiment.confirm import REPEATS
+from nnfuzz.experiment.lane import Lane
 from nnfuzz.experiment.result import Judging, Plan, Result, Run
-from nnfuzz.sandbox.events import Trouble, WorkerFault
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.client import LocalProducer, ProducerClient, ProducerError
 
@@ -39,56 +38,16 @@ class ProducerJudge(Protocol):
 
 
 @dataclass(frozen=True)
-class Blocking:
-    """Services that finish before they return. producer: may be missing where nothing isolates."""
+class JudgeAlone:
+    """A workbench that only judges."""
 
-    runners: Mapping[str, BackendRunner]
-    judging: ProducerJudge
-    producer: ProducerClient | None = None
+    judge: ProducerJudge
 
-    def run(self, run: Run) -> Pending[list[Outcome] | RunnerError]:
-        """Raises: RunnerError, OptionError."""
-        runner = self.runners[run.backend]
-        if not run.fresh:
-            return Pending.of(_waited(runner, run))
-        limits = replace(limits_of(runner.options), jobs_per_process=1)
-        with BackendRunner(runner.spec, runner.registry, limits=limits) as fresh:
-            fresh.release = runner.release
-            return Pending.of(_waited(fresh, run))
+    def lower(self, case: TestCase) -> TestCase:
+        raise ProducerError("nobody writes models here")
 
-    def judge(
-        self,
-        case: TestCase,
-        outcomes: Sequence[Outcome],
-        names: Sequence[str],
-        habits: Mapping[str, Habits],
-    ) -> Pending[tuple[Verdict | Trouble, float]]:
-        """Raises: any error of the judge."""
-        start = time.perf_counter()
-        verdict = self.judging(case, outcomes, names, habits)
-        return Pending.of((verdict, time.perf_counter() - start))
-
-    def direct(self, case: TestCase) -> Pending[TestCase | Trouble]:
-        why = "nothing isolates"
-        try:
-            if self.producer is not None:
-                return Pending.of(self.producer.lower(case))
-        except ProducerError as error:
-            why = str(error)
-        return Pending.of(WorkerFault(ProducerError.__name__, why, "", "", starting=False))
-
-    def reference(self, case: TestCase) -> Pending[Outcome | Trouble]:
-        """An evaluator that does not end, or dies, has no opinion."""
-        with suppress(ProducerError):
-            if self.producer is not None:
-                return Pending.of(self.producer.reference(case))
-        nobody = Target("onnx.reference")
-        return Pending.of(Outcome(OutcomeKind.UNSUPPORTED, Stage.EXECUTE, nobody))
-
-
-def _waited(runner: BackendRunner, run: Run) -> list[Outcome] | RunnerError:
-    run.submit(runner)
-    return runner.wait()
+    def reference(self, case: TestCase) -> Outcome:
+        raise ProducerError("nobody computes references here")
 
 
 def examine(
@@ -103,11 +62,10 @@ def examine(
 ) -> Result:
     """Runs the case once at the given levels (default: the backend's pair) and judges it in full.
 
-    without: passes to switch off. seconds: see BackendRunner.submit. producer: has ONNX's reference
-    evaluator vote where levels differ and nobody knows who is right, and silent deaths located;
-    None for neither. rival:
-    another backend that runs the case at its usual levels and has a vote as well. Raises:
-    OptionError for an unknown level, RunnerError, and whatever `judge` raises.
+    without: passes to switch off. seconds: see BackendRunner.submit. producer: has onnx.reference
+    checked where an output is wrong, and silent deaths located; None for neither. rival: another
+    backend that runs the case at its usual levels. Raises: OptionError for an unknown level,
+    RunnerError, and whatever `judge` raises.
     """
     levels = tuple(levels or runner.backend.default_levels())
     order = {runner.spec.name: runner.backend.levels}
@@ -115,8 +73,8 @@ def examine(
     runs = [Run(rival.name, case, rival.backend.default_levels()), run] if rival else [run]
     habits = {runner.name: runner.habits}
     plan = Plan(runs, levels=order, habits=habits, locates=producer is not None)
-    runners = {own.name: own for own in (rival, runner) if own}
-    return finished(Procedure(case, plan, Blocking(runners, judge, producer)).result())
+    with CompilerProcesses({own.name: own for own in (rival, runner) if own}) as compilers:
+        return Lane(compilers, producer or JudgeAlone(judge)).test(case, plan)
 
 
 class BlockingExperiment:
@@ -160,8 +118,10 @@ class BlockingExperiment:
                 self._levels[spec.label] = _levels(runner, mine)
             plugins = self.specs[0].plugins if self.specs else ()
             config = as_json(CaseConfig(exporter=DIRECT, plugins=plugins, tolerance=tolerance))
-            producer = ProducerClient(0, config) if isolated else LocalProducer(config)
+            producer = ProducerClient(0, config) if isolated else LocalProducer.of(config)
             self._producer = stack.enter_context(producer)
+            compilers = stack.enter_context(CompilerProcesses(self._runners))
+            self._lane = Lane(compilers, self._producer)
             self._stack = stack.pop_all()
 
     def __call__(self, case: TestCase) -> Result:
@@ -199,8 +159,7 @@ class BlockingExperiment:
             isolates=lambda failure: True,
             levels={spec.name: self._registry.get(spec.name).levels for spec in self.specs},
         )
-        services = Blocking(self._runners, self._producer.judge, self._producer)
-        return finished(Procedure(case, plan, services).result())
+        return self._lane.test(case, plan)
 
     def close(self) -> None:
         self._stack.close()

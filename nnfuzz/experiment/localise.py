@@ -24,9 +24,9 @@ from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.backend.target import EXPORTED, MODULE, ONNX, Pipeline, Target
 from nnfuzz.compare.flip import Blame, Coordinate, State, blame, state_of
 from nnfuzz.experiment.blocking import ProducerJudge, examine
+from nnfuzz.experiment.judge import OWN_FORMS
 from nnfuzz.experiment.judgement import with_mismatches
 from nnfuzz.experiment.pipelines import shorten_pipeline
-from nnfuzz.experiment.procedure import OWN_FORMS
 from nnfuzz.experiment.result import Result, form_of
 from nnfuzz.materialize.validity import invalid
 from nnfuzz.testcase.case import TestCase

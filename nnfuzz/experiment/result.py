@@ -1,24 +1,24 @@
-"""The plan, the services and the result of an experiment."""
+"""The plan and the result of a test, and what carries it out."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from nnfuzz.backend.deviation import Habits
+from nnfuzz.backend.deviation import NO_HABITS, Habits
 from nnfuzz.backend.jobs import RunLevels
 from nnfuzz.backend.outcome import Outcome, Stage
 from nnfuzz.backend.runner import BackendRunner, RunnerError
 from nnfuzz.backend.target import ONNX
 from nnfuzz.compare.flip import NOBODY, Blame
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.experiment.pending import Pending
-from nnfuzz.sandbox.events import Trouble
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import Failure
+
+FAULT, DEATH, FLAKY, UNDEFINED = "fault", "death", "flaky", "undefined"
 
 
 class Judging(StrEnum):
@@ -31,9 +31,8 @@ class Judging(StrEnum):
 
 @dataclass(frozen=True)
 class Run:
-    """A model on some targets of one backend. fresh: in a new process. slow: whether it is known to
-    hang, so that nobody else should wait for it. compares: whether
-    outputs are compared where the model runs, and sent only if some differ. The rest: see
+    """A model on some targets of one backend. fresh: in a new process. compares: whether outputs
+    are compared where the model runs, and sent only if some differ. The rest: see
     nnfuzz.backend.jobs.RunLevels and BackendRunner.submit.
     """
 
@@ -44,7 +43,6 @@ class Run:
     without: tuple[str, ...] = ()
     until: Stage = Stage.EXECUTE
     lazy: bool = False
-    slow: bool = False
     seconds: float = math.inf
     compares: bool = False
 
@@ -78,7 +76,7 @@ class Plan:
     way. isolates: whether a failure is worth running the targets that isolate its fault. levels: by
     compiler, the least optimised first. habits: by backend; mismatches that a habit explains are
     one failure. locates: whether beginnings of a model are run if a process dies of it without a
-    message. votes: whether targets vote where the reference has no opinion.
+    message.
     """
 
     runs: Sequence[Run]
@@ -88,36 +86,41 @@ class Plan:
     levels: Mapping[str, Sequence[str]] = field(default_factory=dict)
     habits: Mapping[str, Habits] = field(default_factory=dict)
     locates: bool = True
-    votes: bool = True
 
 
-class Services(Protocol):
-    """Services that run, judge and write models; each call starts the work and returns."""
+class Compilers(Protocol):
+    """Runs models on compilers, each in a process of its own."""
 
-    def run(self, run: Run) -> Pending[list[Outcome] | RunnerError]: ...
+    def run(self, runs: Sequence[Run]) -> list[list[Outcome] | RunnerError]:
+        """The outcomes of each run, or why there are none, once all of them have ended."""
+        ...
+
+
+class Workbench(Protocol):
+    """Judges outputs, and writes test cases anew. Raises: ProducerError, in each method."""
 
     def judge(
         self,
         case: TestCase,
-        outcomes: Sequence[Outcome],
-        names: Sequence[str],
-        habits: Mapping[str, Habits],
-    ) -> Pending[tuple[Verdict | Trouble, float]]:
-        """The verdict and the seconds that it took. names: the outputs to look at; none for all."""
+        outcomes: Iterable[Outcome],
+        names: Sequence[str] = (),
+        habits: Mapping[str, Habits] = NO_HABITS,
+    ) -> Verdict:
+        """The verdict on outcomes that returned. names: the outputs to look at; none for all."""
         ...
 
-    def direct(self, case: TestCase) -> Pending[TestCase | Trouble]:
+    def lower(self, case: TestCase) -> TestCase:
         """The same test case in the direct form."""
         ...
 
-    def reference(self, case: TestCase) -> Pending[Outcome | Trouble]:
-        """Starts ONNX's reference evaluator on the model."""
+    def reference(self, case: TestCase) -> Outcome:
+        """The outcome of ONNX's reference evaluator on the model."""
         ...
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something that is worth a line in the log. kind: fault, death, flaky or undefined."""
+    """Something that is worth a line in the log. kind: FAULT, DEATH, FLAKY or UNDEFINED."""
 
     kind: str
     backend: str = ""
@@ -125,6 +128,18 @@ class Event:
     signal: str = ""
     message: str = ""
     details: str = ""
+
+
+class Log:
+    """The events of one test."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def fault(self, stage: str, message: str, backend: str = "") -> None:
+        """Adds a fault of nnfuzz or of an adapter, once."""
+        event = Event(FAULT, backend, stage, "", message)
+        self.events += [event] if event not in self.events else []
 
 
 @dataclass(frozen=True, eq=False)

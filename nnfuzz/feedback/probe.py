@@ -216,6 +216,10 @@ class Prober:
 
     # -- answers ------------------------------------------------------------------------------
 
+    def levels_of(self, probe: Probe) -> dict[str, tuple[str, ...]]:
+        """The levels at which a probe runs, by backend whose answer is wanted."""
+        return {name: tuple(self.levels[name]) for name in self.backends(probe)}
+
     def finished(self, probe: Probe, outcomes: Mapping[str, Sequence[Outcome]]) -> None:
         """Records the outcomes of a probe by backend; without any, nnfuzz itself has failed."""
         for name in self.backends(probe):

@@ -15,7 +15,7 @@ class ReduceFinding(Job[ReductionRow | None]):
     one that fails for the cause of one of the known findings is `explained`, and not reduced
     further.
 
-    folder: an absolute path. workers: candidates at a time. budget: of candidates. seconds: None
+    folder: an absolute path. budget: of candidates. seconds: None
     for any. known: folders of reduced findings of the same kind. habits: of the compiler, None if
     they have to be determined. only_known: whether to say only which known finding explains it;
     the answer is None where none does.
@@ -23,7 +23,6 @@ class ReduceFinding(Job[ReductionRow | None]):
 
     signature: str
     folder: str
-    workers: int
     budget: int
     seconds: float | None = None
     known: tuple[str, ...] = ()

@@ -25,7 +25,7 @@ from nnfuzz.records.rows import ReductionRow
 from nnfuzz.reduction.case import NotReduced, ReduceConfig, Unexplained
 from nnfuzz.reduction.known import Cause
 from nnfuzz.reduction.servers import Servers
-from nnfuzz.reduction.slots import WorkerError
+from nnfuzz.reduction.trials import WorkerError
 from nnfuzz.sandbox.job import Report, Service, does
 from nnfuzz.testcase.client import ProducerError
 from nnfuzz.triage.refine import pattern_of
@@ -60,7 +60,6 @@ class ReductionService(Service):
     def reduce(self, job: ReduceFinding, report: Report) -> ReductionRow | None:
         report("ask" if job.only_known else "reduce")
         config = ReduceConfig(
-            job.workers,
             job.budget,
             math.inf if job.seconds is None else job.seconds,
             registry=self._registry,

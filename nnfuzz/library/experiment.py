@@ -11,9 +11,9 @@ from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.target import Target
 from nnfuzz.base.writing import as_json
 from nnfuzz.experiment import blocking, result
+from nnfuzz.experiment.confirm import REPEATS
 from nnfuzz.experiment.judgement import accused_by, with_disputes, with_nothing_compared
 from nnfuzz.experiment.localise import localise
-from nnfuzz.experiment.procedure import REPEATS
 from nnfuzz.library.case import TestCase, check_case
 from nnfuzz.library.finding import Failure, Finding
 from nnfuzz.library.plugins import known_plugins

@@ -83,16 +83,15 @@ class Failure(signature.Failure):
 def reduce(
     failure: Failure | Finding,
     *,
-    workers: int = 2,
     budget: int = BUDGET,
     localise: bool = True,
     watch: Callable[[ReductionProgress], None] = lambda progress: None,
 ) -> Finding:
     """The smallest model that fails in the same way, as a finding.
 
-    failure: of `Result.failures`, or a finding. workers: candidates at a time, each in processes of
-    its own. budget: candidates that are run at most; some seconds to a few minutes, mostly the
-    compiler's. localise: whether passes and operators that are at fault are looked for.
+    failure: of `Result.failures`, or a finding. budget: candidates that are run at most; some
+    seconds to a few minutes, mostly the compiler's. localise: whether passes and operators that are
+    at fault are looked for.
     watch: called with the progress.
     Raises: NotReduced if the failure does not occur again; RunnerError, WorkerError.
     """
@@ -100,6 +99,6 @@ def reduce(
     from nnfuzz.reduction.case import ReduceConfig
 
     finding = failure if isinstance(failure, engine.Finding) else failure.finding
-    config = ReduceConfig(workers, budget, watch=watch)
+    config = ReduceConfig(budget, watch=watch)
     _, reduced = reduce_finding(finding, config, localised=localise)
     return Finding.of(reduced)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from nnfuzz.backend.complaint import CompilerError
 from nnfuzz.backend.outcome import Brief
 from nnfuzz.base.reading import JsonObject
 from nnfuzz.base.writing import fields_as_json
@@ -18,31 +17,13 @@ from nnfuzz.triage.keys import Key, KeyKind
 
 
 @dataclass(frozen=True)
-class ErrorText:
-    """The whole text of a compiler's error.
-
-    words: words of the model that occur in it; they do not count when messages are compared.
-    """
-
-    error: CompilerError
-    words: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, error: CompilerError, words: Iterable[str]) -> ErrorText:
-        """words: of the model; only those that occur are kept."""
-        text = f"{error.message}\n{error.traceback}\n{error.captured}"
-        return cls(error, tuple(sorted({word for word in words if word in text})))
-
-
-@dataclass(frozen=True)
 class TestRow:
     """The test of one index.
 
     status: "run", or why nothing ran (a stage of NotProduced, or "fault"). outcomes: backend ->
     level -> short form of the outcome. seconds: by phase. features: of the graph, None without one.
     motifs: see TestCase. digest: of the test case, equal on all machines. exporter, items: see
-    Observed. errors: (backend, level) -> whole text.
-    `Store` reads features and errors back from tables of their own.
+    Observed. `Store` reads features back from a table of their own.
     """
 
     __test__ = False
@@ -58,7 +39,6 @@ class TestRow:
     digest: str = ""
     exporter: str = ""
     items: tuple[str, ...] = ()
-    errors: Mapping[tuple[str, str], ErrorText] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

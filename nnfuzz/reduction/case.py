@@ -22,7 +22,7 @@ from nnfuzz.reduction.engine import BUDGET, ReductionEngine, Watch
 from nnfuzz.reduction.figures import Counter, ReductionFigures, Spent
 from nnfuzz.reduction.known import Cause, KnownCauses
 from nnfuzz.reduction.servers import Servers
-from nnfuzz.reduction.slots import Slots
+from nnfuzz.reduction.trials import Trials
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import FAILURES, Failure
 
@@ -42,15 +42,14 @@ class Unexplained(NotReduced):
 
 @dataclass(frozen=True, eq=False)
 class ReduceConfig:
-    """workers: candidates at a time. budget: candidates that are run. seconds: after which the
-    best so far is taken, whatever the budget; the result then depends on the machine.
+    """budget: candidates that are run. seconds: after which the best so far is taken, whatever the
+    budget; the result then depends on the machine.
 
     watch: called with the progress. registry, servers: to share among reductions; servers are left
     open. causes: known ones; a case that fails for one of them is good enough. only_known: whether
     it is enough to say which of them it is.
     """
 
-    workers: int = 2
     budget: int = BUDGET
     seconds: float = math.inf
     watch: Watch = lambda progress: None
@@ -132,40 +131,41 @@ class CaseReduction:
 def reduce_case(problem: Problem, config: ReduceConfig | None = None) -> CaseReduction:
     """The smallest test case with a failure of the same failure key that the passes reach.
 
-    A function of the problem, the budget and the backend's behaviour; the number of workers changes
-    the speed alone.
+    A function of the problem, the budget and the backend's behaviour.
     Raises: NotReduced if there is no graph or the failure does not occur again; Unexplained if only
     known causes are asked for; RegistryError, OptionError, RunnerError, WorkerError.
     """
     config = config or ReduceConfig()
     start = time.perf_counter()
-    with asked(problem, config) as (slots, question, initial, wanted):
+    with asked(problem, config) as (trials, question, initial, wanted):
         whole, question = question, _shortened(question, problem.failure, initial)
-        known = KnownCauses(config.causes, slots, question, wanted, problem.failure.stage)
-        with slots.phase("known"):
+        known = KnownCauses(config.causes, trials, question, wanted, problem.failure.stage)
+        with trials.phase("known"):
             rest = known.without(initial)
-            keeps = kept(slots, question, rest, wanted)
+            keeps = kept(trials, question, rest, wanted)
         limits = config.budget, config.watch, config.seconds
-        engine = ReductionEngine(slots, question, rest, wanted, *limits, known.recognises, keeps)
+        engine = ReductionEngine(trials, question, rest, wanted, *limits, known.recognises, keeps)
         if config.only_known and known.found is None:
             raise Unexplained("the failure has another cause than those that are known")
-        with slots.phase("reduce"):
+        with trials.phase("reduce"):
             best = engine.reduce()
-            if known.found is None and (alone := wrong_inside(slots, whole, best, wanted)):
+            if known.found is None and (alone := wrong_inside(trials, whole, best, wanted)):
                 engine.keeps = bool  # the operators of ONNX have names of their own
                 engine.adopt(alone)
                 best = engine.reduce()
         confirmed = 0
         if known.found is None:
-            with slots.phase("confirm"):
+            with trials.phase("confirm"):
                 questions = _confirming(whole, question)
-                best, confirmed = _holding(slots, questions, engine.adopted, wanted)
+                best, confirmed = _holding(trials, questions, engine.adopted, wanted)
         failure = next((f for f, mark in best.failing if mark == wanted), best.failing[0][0])
         diagnosis = NOTHING
         if known.found is None:
-            with slots.phase("evidence"):
+            with trials.phase("evidence"):
                 asking = question if question.hurried else whole
-                diagnosis = diagnose(slots, asking, [*engine.adopted, best], failure, config.causes)
+                diagnosis = diagnose(
+                    trials, asking, [*engine.adopted, best], failure, config.causes
+                )
     return CaseReduction(
         failure=failure,
         best=best,
@@ -177,30 +177,30 @@ def reduce_case(problem: Problem, config: ReduceConfig | None = None) -> CaseRed
         operators=operators(problem.case.graph),
         cause=known.found,
         diagnosis=diagnosis,
-        spent=slots.spent,
+        spent=trials.spent,
     )
 
 
 @contextmanager
 def asked(
     problem: Problem, config: ReduceConfig
-) -> Iterator[tuple[Slots, CandidateQuestion, Tried, str]]:
+) -> Iterator[tuple[Trials, CandidateQuestion, Tried, str]]:
     """Workers, what they are asked about candidates, the case as it fails now, and the failure key
     that candidates must keep. Raises: as reduce_case does.
     """
     if not problem.case.graph:
         raise NotReduced("there is no graph, only a model: nothing to reduce")
-    with _slots(problem, config) as slots:
-        with slots.phase("start"):
-            slots.start()
-            question = _question(problem, slots)
-            initial = slots.run(problem.case, (), question)
-            question, initial = _plainer(slots, question, initial, problem)
+    with _trials(problem, config) as trials:
+        with trials.phase("start"):
+            trials.start()
+            question = _question(problem, trials)
+            initial = trials.run(problem.case, (), question)
+            question, initial = _plainer(trials, question, initial, problem)
             question, initial = _without_silent(question, initial)
-        yield slots, question, initial, _wanted(problem.failure, initial)
+        yield trials, question, initial, _wanted(problem.failure, initial)
 
 
-def _slots(problem: Problem, config: ReduceConfig) -> Slots:
+def _trials(problem: Problem, config: ReduceConfig) -> Trials:
     limits, spec, registry = None, problem.backend, config.registry
     if spec is not None:
         known = registry or BackendRegistry.discover(spec.plugins)
@@ -208,11 +208,11 @@ def _slots(problem: Problem, config: ReduceConfig) -> Slots:
         if problem.failure.kind is not OutcomeKind.TIMEOUT:
             limits = replace(limits, seconds=min(limits.seconds, SECONDS))
     shared = config.servers, problem.rival
-    return Slots(problem.config, spec, config.workers, registry, limits, *shared)
+    return Trials(problem.config, spec, registry, limits, *shared)
 
 
-def _question(problem: Problem, slots: Slots) -> CandidateQuestion:
-    runner = slots.runner
+def _question(problem: Problem, trials: Trials) -> CandidateQuestion:
+    runner = trials.runner
     if runner is None:
         return CandidateQuestion((), judged=False)
     levels = runner.backend.having(problem.levels)
@@ -220,19 +220,19 @@ def _question(problem: Problem, slots: Slots) -> CandidateQuestion:
     return CandidateQuestion(
         levels or runner.backend.default_levels(),
         judged=judged,
-        habits=slots.habits() if judged else (),
+        habits=trials.habits() if judged else (),
         isolates=problem.exporter_accused,
         disputed=problem.failure.kind is OutcomeKind.DISPUTED,
     )
 
 
 def _plainer(
-    slots: Slots, question: CandidateQuestion, initial: Tried, problem: Problem
+    trials: Trials, question: CandidateQuestion, initial: Tried, problem: Problem
 ) -> tuple[CandidateQuestion, Tried]:
     """The question with a level of the backend in place of a drawn pipeline if that fails too;
     else with the fewest of its steps. A hang stays as it is: each run takes too long.
     """
-    wanted, runner = problem.failure, slots.runner
+    wanted, runner = problem.failure, trials.runner
     drawn = [level for level in question.levels if Pipeline.parse(level).steps]
     if not drawn or runner is None or wanted.kind is OutcomeKind.TIMEOUT:
         return question, initial
@@ -240,7 +240,7 @@ def _plainer(
 
     def failing(levels: Sequence[str]) -> list[str]:
         asked = replace(question, levels=tuple(dict.fromkeys([*plain, *levels])))
-        tried = slots.run(problem.case, (), asked)
+        tried = trials.run(problem.case, (), asked)
         return [
             level
             for failure, _ in tried.failing
@@ -251,7 +251,7 @@ def _plainer(
     known = failing(runner.backend.levels)
     level = known[0] if known else shorten_pipeline(drawn[0], failing)
     other = replace(question, levels=tuple(dict.fromkeys([*plain, level])))
-    again = slots.run(problem.case, (), other)
+    again = trials.run(problem.case, (), other)
     fails_too = any(f.signature.hash == wanted.signature.hash for f, _ in again.failing)
     return (other, again) if fails_too else (question, initial)
 
@@ -300,7 +300,7 @@ def _wanted(failure: Failure, initial: Tried) -> str:
 
 
 def _holding(
-    slots: Slots, questions: Sequence[CandidateQuestion], history: Sequence[Tried], wanted: str
+    trials: Trials, questions: Sequence[CandidateQuestion], history: Sequence[Tried], wanted: str
 ) -> tuple[Tried, int]:
     """The last case of a reduction that fails in every fresh process, as it fails there, and in how
     many it failed.
@@ -311,7 +311,7 @@ def _holding(
     """
 
     def failed(position: int) -> list[Tried]:
-        return _fresh(slots, questions, history[position], wanted)
+        return _fresh(trials, questions, history[position], wanted)
 
     last = len(history) - 1
     runs = failed(last)
@@ -344,9 +344,9 @@ def _confirming(whole: CandidateQuestion, question: CandidateQuestion) -> list[C
 
 
 def _fresh(
-    slots: Slots, questions: Iterable[CandidateQuestion], tried: Tried, wanted: str
+    trials: Trials, questions: Iterable[CandidateQuestion], tried: Tried, wanted: str
 ) -> list[Tried]:
     """The runs in fresh processes, one for each question, that fail in the same way."""
     assert tried.case is not None
-    runs = [slots.run_fresh(tried.case, question) for question in questions]
+    runs = [trials.run_fresh(tried.case, question) for question in questions]
     return [run for run in runs if any(mark == wanted for _, mark in run.failing)]

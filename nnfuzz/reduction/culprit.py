@@ -15,7 +15,7 @@ from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.ir.view import GraphView, NodeView
 from nnfuzz.reduction.candidate import CandidateQuestion, Tried
 from nnfuzz.reduction.edit import Edit
-from nnfuzz.reduction.slots import Slots
+from nnfuzz.reduction.trials import Trials
 from nnfuzz.triage.general import onnx_type
 from nnfuzz.triage.identity import HabitIdentity
 from nnfuzz.triage.mismatch import first_wrong
@@ -24,16 +24,16 @@ from nnfuzz.triage.signature import Failure
 
 
 def exposed(
-    slots: Slots, question: CandidateQuestion, tried: Tried, count: int | None = None
+    trials: Trials, question: CandidateQuestion, tried: Tried, count: int | None = None
 ) -> Tried:
     """Runs the first `count` nodes of a case, by default all, with every value as an output."""
     assert tried.case is not None
     names = [name for node in first_copy(tried.case.graph)[:count] for name in node.outputs]
-    return slots.run(tried.case, (Edit("outputs", value=names),), question)
+    return trials.run(tried.case, (Edit("outputs", value=names),), question)
 
 
 def kept(
-    slots: Slots, question: CandidateQuestion, tried: Tried, wanted: str
+    trials: Trials, question: CandidateQuestion, tried: Tried, wanted: str
 ) -> Callable[[GraphView], bool]:
     """Returns a predicate: whether a graph still has the operator at which the wrong result begins.
 
@@ -46,14 +46,14 @@ def kept(
         return bool
     if isinstance(failure.signature.identity, HabitIdentity):
         return bool
-    culprit = _culprit(slots, question, tried, failure)
+    culprit = _culprit(trials, question, tried, failure)
     if culprit is None:
         return bool
     return lambda graph: any(_is_of(culprit, node.op) for node in graph.nodes)
 
 
 def _culprit(
-    slots: Slots, question: CandidateQuestion, tried: Tried, failure: Failure
+    trials: Trials, question: CandidateQuestion, tried: Tried, failure: Failure
 ) -> NodeView | None:
     """Returns the node at which the wrong result begins.
 
@@ -70,11 +70,11 @@ def _culprit(
     if wrong is None or wrong.output not in graph.makers:
         return None
     maker = graph.makers[wrong.output]
-    alone = slots.run(tried.case, (Edit("neighbourhoods", "input", [maker.outputs[0]]),), question)
+    alone = trials.run(tried.case, (Edit("neighbourhoods", "input", [maker.outputs[0]]),), question)
     if first_wrong(alone.verdict, failure.targets, maker.outputs):
         return maker
     before = [name for node in upstream(graph, wrong.output).nodes for name in node.outputs]
-    with_all_outputs = exposed(slots, replace(question, silent=()), tried)
+    with_all_outputs = exposed(trials, replace(question, silent=()), tried)
     first = first_wrong(with_all_outputs.verdict, failure.targets, before)
     return graph.makers.get(first.output) if first and first.output in before else None
 

@@ -22,7 +22,7 @@ from nnfuzz.reduction.edit import READERS, Edit, Group
 from nnfuzz.reduction.healing import CONSTANT, healing, narrowest_cause, shared_key
 from nnfuzz.reduction.information import Difference, enough
 from nnfuzz.reduction.known import Cause, causing, in_full
-from nnfuzz.reduction.slots import Slots
+from nnfuzz.reduction.trials import Trials
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.facts import facts_of
 from nnfuzz.triage.general import data_operators, general_message, onnx_type, operator_types
@@ -72,7 +72,7 @@ NOTHING = Diagnosis()
 
 
 def diagnose(
-    slots: Slots,
+    trials: Trials,
     question: CandidateQuestion,
     history: Sequence[Tried],
     failure: Failure,
@@ -85,25 +85,25 @@ def diagnose(
     """
     best = history[-1]
     habitual = isinstance(failure.signature.identity, HabitIdentity)
-    if best.case is None or slots.runner is None or habitual:
+    if best.case is None or trials.runner is None or habitual:
         return NOTHING
-    before = _before(slots, question, best, failure)
+    before = _before(trials, question, best, failure)
     if before is None:
-        return _own(slots, question, history, failure, causes)
+        return _own(trials, question, history, failure, causes)
     tried, wrong = before
     cause = _refined(tried, wrong)
     keys: tuple[Key, ...] = ()
     if wrong.kind is OutcomeKind.MISMATCH and cause.hash not in {known.refined for known in causes}:
-        keys = _own(slots, in_full(slots, question), [tried], wrong, causes).keys
+        keys = _own(trials, in_full(trials, question), [tried], wrong, causes).keys
     if wordless(wrong.signature.identity):
-        keys = tuple(sorted(_of_death(slots, question, tried, wrong)))
+        keys = tuple(sorted(_of_death(trials, question, tried, wrong)))
     if _same_words(wrong, failure, best, tried):  # an operator with the same message by itself
         return Diagnosis((), keys, cause.hash)
     return Diagnosis((Hypothesis(Claim.FOLLOWS, detail=cause.title),), keys, cause.hash)
 
 
 def _own(
-    slots: Slots,
+    trials: Trials,
     question: CandidateQuestion,
     history: Sequence[Tried],
     failure: Failure,
@@ -111,8 +111,8 @@ def _own(
 ) -> Diagnosis:
     """The same for a failure that follows from no other one."""
     best = history[-1]
-    explanations, operands = _explanations(slots, question, history, failure)
-    heals, operator = _healing(slots, question, best, failure, causes), _nodes(best)[-1].op
+    explanations, operands = _explanations(trials, question, history, failure)
+    heals, operator = _healing(trials, question, best, failure, causes), _nodes(best)[-1].op
     if CONSTANT in heals:
         explanations = {}  # the operator itself is right, whatever its results look like
     mismatches = [cause for cause in causes if cause.kind == OutcomeKind.MISMATCH]
@@ -120,17 +120,19 @@ def _own(
     common = [_likeliest(explanations, mismatches), shared_key(one, operator, operands)]
     keys = {Key(KeyKind.CAUSE, _explained(failure, claimed)) for claimed in common if claimed}
     if failure.kind is not OutcomeKind.MISMATCH:
-        alone = _alone_as_well(slots, question, best, failure)
+        alone = _alone_as_well(trials, question, best, failure)
         mine = [pair for pair in alone if pair[1].levels == failure.levels]
         keys |= {Key(KeyKind.CAUSE, _refined(*pair).hash) for pair in mine[:1]}
         same = (c for c in mismatches if heals and (c.operator, c.heals) == (operator, heals))
         keys |= {Key(KeyKind.CAUSE, cause.finding) for cause in same}
     if wordless(failure.signature.identity):
-        keys |= _of_death(slots, question, best, failure)
-    if claimed := _at_fault(slots, question, best, failure):
+        keys |= _of_death(trials, question, best, failure)
+    if claimed := _at_fault(trials, question, best, failure):
         keys.add(Key(KeyKind.CAUSE, _explained(failure, claimed)))
         explanations = explanations or {claimed: claimed}
-    same_cause = next(_same_by_cause(slots, question, history, failure, explanations, causes), None)
+    same_cause = next(
+        _same_by_cause(trials, question, history, failure, explanations, causes), None
+    )
     if same_cause is not None:
         keys.add(Key(KeyKind.CAUSE, same_cause.finding))
     return Diagnosis(tuple(explanations), tuple(sorted(keys)), heals=heals)
@@ -148,7 +150,7 @@ def _likeliest(
 
 
 def _healing(
-    slots: Slots,
+    trials: Trials,
     question: CandidateQuestion,
     best: Tried,
     failure: Failure,
@@ -161,20 +163,22 @@ def _healing(
         wrong = [c for c in causes if len(c.heals) == 1 and c.operator == _nodes(best)[-1].op]
         if failure.stage is not Stage.EXECUTE or not wrong:
             return ()
-    return healing(slots, question, best, failure)
+    return healing(trials, question, best, failure)
 
 
-def _of_death(slots: Slots, question: CandidateQuestion, best: Tried, failure: Failure) -> set[Key]:
+def _of_death(
+    trials: Trials, question: CandidateQuestion, best: Tried, failure: Failure
+) -> set[Key]:
     """Keys of a death that says nothing: the operator of ONNX that dies by itself, if one of ours
     became several, and the families of the operator, which share it for all that is known.
     """
     if len(_nodes(best)) != 1:
         return set()
-    parts = _one_by_one(slots, question, best) if _written(best) > 1 else ()
+    parts = _one_by_one(trials, question, best) if _written(best) > 1 else ()
     alone = [(t, f) for t in parts for f, _ in t.failing if _same_words(f, failure, best, t)]
     tried = alone[0][0] if alone else best
     signal, stage = failure.signature.parts["signal"], failure.stage.value
-    families = slots.families(_nodes(tried)[-1].op)
+    families = trials.families(_nodes(tried)[-1].op)
     texts = [f"{failure.compiler} {signal} in {stage} at {family}" for family in families]
     return {Key(KeyKind.CAUSE, text) for text in [*texts, *(_refined(*p).hash for p in alone[:1])]}
 
@@ -190,7 +194,7 @@ def _explained(failure: Failure, claimed: Hypothesis) -> str:
 
 
 def _explanations(
-    slots: Slots, question: CandidateQuestion, history: Sequence[Tried], failure: Failure
+    trials: Trials, question: CandidateQuestion, history: Sequence[Tried], failure: Failure
 ) -> tuple[Mapping[Hypothesis, Hypothesis], Hypothesis | None]:
     """Returns the hypotheses that predict the wrong results of several inputs, with their families.
 
@@ -208,11 +212,11 @@ def _explanations(
             if seed > REDRAWS and (enough(observed, tried) or not grown):
                 break
             edits = (Edit("redrawing", value=seed),) if seed else ()
-            again = slots.run(case, edits, question)
+            again = trials.run(case, edits, question)
             wrong = _outcome(again, failure)
             if again.case is None or wrong is None:
                 continue
-            explained = slots.explain(again.case, wrong.outputs or {}, list(held))
+            explained = trials.explain(again.case, wrong.outputs or {}, list(held))
             held, tried = explained.explanations, max(tried, explained.tried)
             operands = explained.operands
             more = {_with_seed(pair, seed) for pair in explained.differences} - observed
@@ -255,38 +259,38 @@ def _wrong(tried: Tried) -> list[Failure]:
 
 
 def wrong_inside(
-    slots: Slots, question: CandidateQuestion, best: Tried, wanted: str
+    trials: Trials, question: CandidateQuestion, best: Tried, wanted: str
 ) -> Tried | None:
     """The first operator of ONNX that is wrong by itself, where one of ours became several or an
     exporter wrote the model of a mismatch; None if that is nothing new.
     """
-    alone = _inside(slots, question, best) if question.judged else None
+    alone = _inside(trials, question, best) if question.judged else None
     return alone if alone and any(mark == wanted for _, mark in alone.failing) else None
 
 
-def _inside(slots: Slots, question: CandidateQuestion, best: Tried) -> Tried | None:
+def _inside(trials: Trials, question: CandidateQuestion, best: Tried) -> Tried | None:
     """That operator alone; what an exporter wrote in the direct form, if it is one operator."""
     direct = best.case is None or best.case.exporter == DIRECT
     if best.case is None or (direct and len(_nodes(best)) != 1):
         return None
-    whole = slots.run(best.case, (Edit("importing"),), question)
+    whole = trials.run(best.case, (Edit("importing"),), question)
     if whole.case is None:
-        return next((alone for alone in _one_by_one(slots, question, best) if _wrong(alone)), None)
+        return next((alone for alone in _one_by_one(trials, question, best) if _wrong(alone)), None)
     alone: Tried | None = None if direct else whole
     if whole.case and len(_nodes(whole)) > 1:
-        alone = _first_alone(slots, question, exposed(slots, question, whole))
+        alone = _first_alone(trials, question, exposed(trials, question, whole))
     return alone
 
 
-def _one_by_one(slots: Slots, question: CandidateQuestion, best: Tried) -> Iterator[Tried]:
+def _one_by_one(trials: Trials, question: CandidateQuestion, best: Tried) -> Iterator[Tried]:
     """The operators of ONNX that a case applies to its inputs, each alone; at most MOST_INSIDE."""
     assert best.case is not None
     for _, name in data_operators(best.case.model)[:MOST_INSIDE]:
-        yield slots.run(best.case, (Edit("importing", name),), question)
+        yield trials.run(best.case, (Edit("importing", name),), question)
 
 
 def _before(
-    slots: Slots, question: CandidateQuestion, best: Tried, failure: Failure
+    trials: Trials, question: CandidateQuestion, best: Tried, failure: Failure
 ) -> tuple[Tried, Failure] | None:
     """What fails before the last operator of a case that raises, if anything does: the error only
     follows from it, as it does not occur where right values are fed. So does a wrong result from
@@ -295,43 +299,43 @@ def _before(
     What the least optimised level says of the model is the cause of what others say, too.
     """
     if failure.kind is OutcomeKind.MISMATCH:
-        return _wrong_before(slots, question, best)
-    whole = in_full(slots, question)
+        return _wrong_before(trials, question, best)
+    whole = in_full(trials, question)
     tried, direct = best, best.case is None or best.case.exporter == DIRECT
     if best.case and (not direct or len(_nodes(best)) == 1):
-        tried = slots.run(best.case, (Edit("importing"),), replace(whole, judged=False))
+        tried = trials.run(best.case, (Edit("importing"),), replace(whole, judged=False))
     if tried.case is None:
-        inside = _among([*_one_by_one(slots, whole, best)], best, failure)
+        inside = _among([*_one_by_one(trials, whole, best)], best, failure)
         return inside or _plainly(best, failure)
-    if _alone_as_well(slots, question, tried, failure):
+    if _alone_as_well(trials, question, tried, failure):
         return None
-    found = _shortest(slots, whole, tried, failure.stage)
+    found = _shortest(trials, whole, tried, failure.stage)
     if found is None:
         return _plainly(best, failure)
-    alone = _first_alone(slots, whole, found) or _last_alone(slots, whole, found, failure.stage)
-    inner = _inside(slots, whole, alone) or alone
+    alone = _first_alone(trials, whole, found) or _last_alone(trials, whole, found, failure.stage)
+    inner = _inside(trials, whole, alone) or alone
     best = next(t for t in (inner, alone, found) if causing(t, failure.stage))
     return best, causing(best, failure.stage)[0]
 
 
-def _last_alone(slots: Slots, question: CandidateQuestion, tried: Tried, stage: Stage) -> Tried:
+def _last_alone(trials: Trials, question: CandidateQuestion, tried: Tried, stage: Stage) -> Tried:
     """The last operator of a prefix that dies, if that dies alone; else the prefix."""
     if tried.case is None or not any(f.kind is OutcomeKind.CRASH for f, _ in tried.failing):
         return tried
     last = Edit("neighbourhoods", "input", [*_nodes(tried)[-1].outputs[:1]])
-    alone = slots.run(tried.case, (last,), question)
+    alone = trials.run(tried.case, (last,), question)
     return alone if causing(alone, stage) else tried
 
 
 def _wrong_before(
-    slots: Slots, question: CandidateQuestion, best: Tried
+    trials: Trials, question: CandidateQuestion, best: Tried
 ) -> tuple[Tried, Failure] | None:
     """The operator before the last one of a mismatch that is wrong by itself, if one is: of another
     shape, since reduction would have kept it alone otherwise.
     """
     if len(_nodes(best)) < 2:
         return None
-    alone = _first_alone(slots, question, exposed(slots, question, best))
+    alone = _first_alone(trials, question, exposed(trials, question, best))
     return (alone, _wrong(alone)[0]) if alone else None
 
 
@@ -345,7 +349,7 @@ def _among(parts: Sequence[Tried], best: Tried, failure: Failure) -> tuple[Tried
 
 
 def _shortest(
-    slots: Slots, question: CandidateQuestion, tried: Tried, stage: Stage
+    trials: Trials, question: CandidateQuestion, tried: Tried, stage: Stage
 ) -> Tried | None:
     """The fewest first nodes, but not all, in which something fails that an error at a stage may
     follow from. More of them show it as well.
@@ -353,7 +357,7 @@ def _shortest(
     found, fine, failing = None, 0, len(_nodes(tried))
     while failing - fine > 1:
         middle = (fine + failing) // 2
-        part = exposed(slots, question, tried, middle)
+        part = exposed(trials, question, tried, middle)
         if causing(part, stage):
             found, failing = part, middle
         else:
@@ -367,7 +371,7 @@ def _refined(tried: Tried, failure: Failure) -> Signature:
 
 
 def _alone_as_well(
-    slots: Slots, question: CandidateQuestion, tried: Tried, failure: Failure
+    trials: Trials, question: CandidateQuestion, tried: Tried, failure: Failure
 ) -> list[tuple[Tried, Failure]]:
     """How the last of several operators says the same without the others, if it does: then it is
     the one that fails, whatever else differs.
@@ -376,7 +380,7 @@ def _alone_as_well(
     if len(nodes) < 2 or tried.case is None:
         return []
     last = Edit("neighbourhoods", "input", [*nodes[-1].outputs[:1]])
-    alone = slots.run(tried.case, (last,), question)
+    alone = trials.run(tried.case, (last,), question)
     return [
         (alone, found) for found, _ in alone.failing if _same_words(found, failure, tried, alone)
     ]
@@ -391,18 +395,18 @@ def _plainly(best: Tried, failure: Failure) -> tuple[Tried, Failure] | None:
     return next(((best, found) for found in errors if first in found.levels), None)
 
 
-def _first_alone(slots: Slots, question: CandidateQuestion, exposed: Tried) -> Tried | None:
+def _first_alone(trials: Trials, question: CandidateQuestion, exposed: Tried) -> Tried | None:
     """The operator of the first wrong value alone, fed with right ones, if it is wrong then."""
     wrong = {w.output for w in wrong_outputs(exposed.verdict)}
     first = [node.outputs[0] for node in _nodes(exposed) if not wrong.isdisjoint(node.outputs)]
     if not first or exposed.case is None:
         return None
-    alone = slots.run(exposed.case, (Edit("neighbourhoods", "input", first[:1]),), question)
+    alone = trials.run(exposed.case, (Edit("neighbourhoods", "input", first[:1]),), question)
     return alone if _wrong(alone) else None
 
 
 def _at_fault(
-    slots: Slots, question: CandidateQuestion, best: Tried, failure: Failure
+    trials: Trials, question: CandidateQuestion, best: Tried, failure: Failure
 ) -> Hypothesis | None:
     """Which operator of a failing pair still fails with a plain one in the other's place;
     None if neither or both do.
@@ -412,14 +416,14 @@ def _at_fault(
         return None
     case, graph, last = best.case, best.case.graph, nodes[-1]
     made = [name for name in dict.fromkeys(last.inputs) if name in graph.makers]
-    reader = slots.run(case, (Edit("makers", last.outputs[0]),), question)
+    reader = trials.run(case, (Edit("makers", last.outputs[0]),), question)
     at_fault = set[Hypothesis]()
-    if _fails_by_pair(slots, question, reader, failure):
+    if _fails_by_pair(trials, question, reader, failure):
         dtypes = sorted({graph.dtypes[name] for name in made})
         at_fault.add(Hypothesis(Claim.CANNOT_TAKE, last.op, f"({', '.join(dtypes)})"))
     for name in made:
-        readers = (slots.run(case, (Edit("readers", name, r),), question) for r in READERS)
-        if any(_fails_by_pair(slots, question, tried, failure) for tried in readers):
+        readers = (trials.run(case, (Edit("readers", name, r),), question) for r in READERS)
+        if any(_fails_by_pair(trials, question, tried, failure) for tried in readers):
             maker = graph.makers[name].op
             type_ = onnx_type(maker, operator_types(case.model)) or maker
             dtype = graph.dtypes[name]
@@ -428,7 +432,7 @@ def _at_fault(
 
 
 def _fails_by_pair(
-    slots: Slots, question: CandidateQuestion, tried: Tried, failure: Failure
+    trials: Trials, question: CandidateQuestion, tried: Tried, failure: Failure
 ) -> bool:
     """Whether a case fails in the way and at the levels of a failure, and its last operator does
     not by itself.
@@ -441,7 +445,7 @@ def _fails_by_pair(
     if tried.case is None or (failure.kind, failure.stage, failure.levels) not in ways:
         return False
     last = Edit("neighbourhoods", "input", [_nodes(tried)[-1].outputs[0]])
-    return not slots.run(tried.case, (last,), question).failing
+    return not trials.run(tried.case, (last,), question).failing
 
 
 def _nodes(tried: Tried) -> list[NodeView]:
@@ -449,7 +453,7 @@ def _nodes(tried: Tried) -> list[NodeView]:
 
 
 def _same_by_cause(
-    slots: Slots,
+    trials: Trials,
     question: CandidateQuestion,
     history: Sequence[Tried],
     failure: Failure,
@@ -467,11 +471,11 @@ def _same_by_cause(
     ]
     swaps = ((cause, swap(graph, cause)) for cause in similar)
     for cause, edits in [pair for pair in swaps if pair[1]][:MOST_SWAPS]:
-        tried = slots.run(best.case, edits, question)
+        tried = trials.run(best.case, edits, question)
         same = (f for f, _ in tried.failing if _same_words(f, failure, best, tried))
         found = next((f for f in same if _refined(tried, f).hash == cause.refined), None)
         known = not _unexplained(failure, cause)
-        if found and (known or _shares(slots, question, history, edits, found, explanations)):
+        if found and (known or _shares(trials, question, history, edits, found, explanations)):
             yield cause
         if any(outcome.kind is OutcomeKind.TIMEOUT for outcome in tried.outcomes):
             return  # each would take as long
@@ -525,7 +529,7 @@ def _unexplained(failure: Failure, cause: Cause) -> bool:
 
 
 def _shares(
-    slots: Slots,
+    trials: Trials,
     question: CandidateQuestion,
     history: Sequence[Tried],
     edits: Group,
@@ -533,8 +537,8 @@ def _shares(
     explanations: Collection[Hypothesis],
 ) -> bool:
     """Whether what explains a case explains it with another operator as well."""
-    swapped = [slots.run(case, edits, question) for case in _witnesses(history)]
-    explained, _ = _explanations(slots, question, swapped[::-1], failure)
+    swapped = [trials.run(case, edits, question) for case in _witnesses(history)]
+    explained, _ = _explanations(trials, question, swapped[::-1], failure)
     return _agree(explanations, explained)
 
 

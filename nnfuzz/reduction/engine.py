@@ -1,9 +1,7 @@
 """The engine of the reducer: owns the interestingness test, the cache, the budget and the counters.
 
 Passes only propose. A candidate counts if it is simpler (nnfuzz.reduction.subject.Subject.measure)
-and still fails in the same way. Candidates are defined by their order, so the result does not
-depend on the number of workers: those behind the first success are speculation and only fill the
-cache.
+and still fails in the same way.
 """
 
 from __future__ import annotations
@@ -18,8 +16,7 @@ from nnfuzz.ir.view import GraphView
 from nnfuzz.reduction.candidate import CandidateQuestion, Tried
 from nnfuzz.reduction.edit import ORDER, Group
 from nnfuzz.reduction.figures import Counter
-from nnfuzz.reduction.slot import Candidate
-from nnfuzz.reduction.slots import Slots
+from nnfuzz.reduction.trials import Trials
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.mismatch import wrong_outputs
 from nnfuzz.triage.refine import first_copy
@@ -48,7 +45,7 @@ Watch = Callable[[ReductionProgress], None]
 class ReductionEngine:
     """Reduces one test case.
 
-    initial: the case as it failed in these slots; wanted: the failure key that candidates must
+    initial: the case as it failed in these trials; wanted: the failure key that candidates must
     keep. adopted: it and every better case since, the present one last. enough: asked of every
     better candidate; once it agrees, reduction is over. keeps: whether a candidate may still have
     the cause; asked of its graph.
@@ -56,7 +53,7 @@ class ReductionEngine:
 
     def __init__(
         self,
-        slots: Slots,
+        trials: Trials,
         question: CandidateQuestion,
         initial: Tried,
         wanted: str,
@@ -67,11 +64,11 @@ class ReductionEngine:
         keeps: Callable[[GraphView], bool] = bool,
     ) -> None:
         self._end = time.monotonic() + seconds
-        self.slots, self.question, self.wanted = slots, question, wanted
+        self.trials, self.question, self.wanted = trials, question, wanted
         self.best = initial
         self.adopted = [initial]
         self.budget, self.watch = budget, watch
-        self.known = slots.known(question)
+        self.known = trials.known(question)
         self.spent: set[str] = {initial.digest}
         self.progress = ReductionProgress(
             budget=budget, measure=initial.measure, nodes=initial.measure[0]
@@ -134,8 +131,7 @@ class ReductionEngine:
         """
         if name == "halves" and self.question.judged:
             return []
-        proposed, _ = self.slots.propose(self.case, name)
-        proposed = self._focused(proposed)
+        proposed = self._focused(self.trials.propose(self.case, name))
         if name != "neighbourhoods" or self.question.judged:
             return proposed
         last = first_copy(self.case.graph)[-1].outputs[0]
@@ -161,29 +157,14 @@ class ReductionEngine:
 
     def first(self, candidates: Sequence[Group], counter: Counter) -> int | None:
         """Adopts the first candidate that is simpler and interesting; its position, if any."""
-        results: dict[int, Tried] = {}
-        tries = iter(range(len(candidates)))
-        settled, hit = 0, False
-        while True:
-            while not hit and (slot := self.slots.idle()) is not None:
-                position = next(tries, None)
-                if position is None:
-                    break
-                edits, below = candidates[position], self.best.measure
-                candidate = Candidate(self.case, edits, self.question, self.known, below, position)
-                self.slots.begin(slot, candidate)
-            for candidate, tried in self.slots.finished():
-                results[candidate.position] = tried
-                hit = hit or self._better(tried)
-            while settled in results and self._left() > 0:
-                if self._consumed(results[settled], counter):
-                    self._drain()
-                    self.adopt(results[settled])
-                    return settled
-                settled += 1
-            if settled == len(candidates) or self._left() <= 0:
-                self._drain()
-                return None
+        for position, edits in enumerate(candidates):
+            if self._left() <= 0:
+                break
+            tried = self.trials.run(self.case, edits, self.question, self.best.measure)
+            if self._consumed(tried, counter):
+                self.adopt(tried)
+                return position
+        return None
 
     def _consumed(self, tried: Tried, counter: Counter) -> bool:
         """Counts a candidate; whether it is to be adopted."""
@@ -207,8 +188,3 @@ class ReductionEngine:
         self.over = self._enough(tried)
         self.progress.measure, self.progress.nodes = tried.measure, tried.measure[0]
         self.watch(self.progress)
-
-    def _drain(self) -> None:
-        """Waits for the candidates behind the adopted one; their results fill the cache."""
-        while self.slots.busy:
-            self.slots.finished()

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.reduction.candidate import CandidateQuestion, Tried
 from nnfuzz.reduction.edit import Edit, Group
-from nnfuzz.reduction.slots import Slots
+from nnfuzz.reduction.trials import Trials
 from nnfuzz.triage.general import shared_attribute
 from nnfuzz.triage.hypothesis import Claim, Hypothesis
 from nnfuzz.triage.refine import first_copy
@@ -24,7 +24,7 @@ MOST = 6
 
 
 def healing(
-    slots: Slots, question: CandidateQuestion, best: Tried, failure: Failure
+    trials: Trials, question: CandidateQuestion, best: Tried, failure: Failure
 ) -> tuple[str, ...]:
     """What makes a reduced case of a single operator right when it is gone: names of attributes of
     ONNX, CONSTANT where constant operands become inputs, OPERANDS where the last of more than two
@@ -33,7 +33,7 @@ def healing(
     if best.case is None or failure.kind is OutcomeKind.TIMEOUT:
         return ()
     tries = _tries(best)
-    runs = {what: slots.run(best.case, edits, question) for what, edits in tries.items()}
+    runs = {what: trials.run(best.case, edits, question) for what, edits in tries.items()}
     return tuple(what for what, tried in runs.items() if _right(tried, failure))
 
 

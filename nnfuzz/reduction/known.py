@@ -17,7 +17,7 @@ from nnfuzz.backend.outcome import OutcomeKind, Stage
 from nnfuzz.ir.view import GraphView, NodeView
 from nnfuzz.reduction.candidate import NUMBERS, CandidateQuestion, Tried
 from nnfuzz.reduction.edit import Edit
-from nnfuzz.reduction.slots import Slots
+from nnfuzz.reduction.trials import Trials
 from nnfuzz.triage.facts import facts_of
 from nnfuzz.triage.general import general_message
 from nnfuzz.triage.hypothesis import Hypothesis
@@ -93,13 +93,13 @@ class KnownCauses:
     def __init__(
         self,
         causes: Sequence[Cause],
-        slots: Slots,
+        trials: Trials,
         question: CandidateQuestion,
         wanted: str,
         stage: Stage,
     ) -> None:
         """wanted: see nnfuzz.reduction.engine.ReductionEngine. stage: of the failure."""
-        self.slots, self.question, self.wanted, self.stage = slots, question, wanted, stage
+        self.trials, self.question, self.wanted, self.stage = trials, question, wanted, stage
         wrong = [cause for cause in causes if cause.kind == OutcomeKind.MISMATCH]
         self.before = [] if question.judged else [c for c in wrong if _causes(c.wrong, stage)]
         """What an error may follow from."""
@@ -146,16 +146,16 @@ class KnownCauses:
             part = self._run(tried, _alone(place))
             if cause := self._cause(part, self.question):
                 return cause, place, part
-        judged = in_full(self.slots, self.question) if self.before else self.question
+        judged = in_full(self.trials, self.question) if self.before else self.question
         for place in _places(self.before, tried):
-            part = self.slots.run(tried.case, (_alone(place),), judged)
+            part = self.trials.run(tried.case, (_alone(place),), judged)
             if cause := self._cause(part, judged):
                 return cause, place, part
         return None
 
     def _run(self, tried: Tried, edit: Edit) -> Tried:
         assert tried.case is not None
-        return self.slots.run(tried.case, (edit,), self.question)
+        return self.trials.run(tried.case, (edit,), self.question)
 
     def _fails_too(self, tried: Tried) -> bool:
         return any(mark == self.wanted for _, mark in tried.failing)
@@ -191,7 +191,7 @@ class KnownCauses:
         """Whether a case is right where its constant operands are inputs."""
         assert tried.case is not None
         edits = tuple(Edit("unfreezing", name) for name in tried.case.graph.weights)
-        again = self.slots.run(tried.case, edits, question) if edits else None
+        again = self.trials.run(tried.case, edits, question) if edits else None
         return again is not None and bool(again.outcomes) and not self._failing(again)
 
     def _cures(self, cause: Cause, tried: Tried, question: CandidateQuestion) -> bool:
@@ -200,7 +200,7 @@ class KnownCauses:
         assert case is not None
         if not pattern_of(cause.graph).like(pattern_of(case.graph)):
             return False
-        again = self.slots.run(case, (), replace(question, without=cause.passes))
+        again = self.trials.run(case, (), replace(question, without=cause.passes))
         return bool(again.outcomes) and not self._failing(again)
 
 
@@ -213,10 +213,10 @@ def _hidden(whole: Tried, rest: Tried) -> bool:
     return bool(outputs and wrong) and outputs.isdisjoint(wrong)
 
 
-def in_full(slots: Slots, question: CandidateQuestion) -> CandidateQuestion:
+def in_full(trials: Trials, question: CandidateQuestion) -> CandidateQuestion:
     """The question of an error with all that may be wrong before it is raised."""
     ran = replace(question, judged=True, until=Stage.EXECUTE, lazy=False)
-    return replace(ran, habits=slots.habits())
+    return replace(ran, habits=trials.habits())
 
 
 def causing(tried: Tried, stage: Stage) -> list[Failure]:

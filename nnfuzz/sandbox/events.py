@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
@@ -34,6 +35,7 @@ class Limits:
     `still_seconds` is for services of nnfuzz itself, which always have something to compute: a
     worker stands still if neither it nor a descendant computes for so long. Its job is not to
     blame, so another worker does it. 0 for compilers: a compiler that stands still is a result.
+    `stages`: limits in seconds of stages in which a service waits for others, in place of both.
     """
 
     seconds: float = 60.0
@@ -41,6 +43,7 @@ class Limits:
     jobs_per_process: int = 200
     start_seconds: float = 120.0
     still_seconds: float = 0.0
+    stages: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def leak_bytes(self) -> int:

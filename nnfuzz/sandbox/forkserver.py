@@ -66,7 +66,166 @@ class Home:
     lent: Mapping[str, str]
 
 
-class ForkServer:
+class ServerLost(RuntimeError):
+    """A fork server that was lent is gone."""
+
+
+class ForkClient:
+    """A connection to a fork server: requests workers, and receives their exit codes.
+
+    standstills: one for each time that the server no longer answered. looks: the number of calls of
+    `pump`. pid: of the server; 0 if it is not known yet.
+    """
+
+    def __init__(self, fd: int, name: str = "a fork server") -> None:
+        """fd: a connection that somebody has lent to this process (`lend`)."""
+        self._begin(name)
+        self._control = socket.socket(fileno=fd)
+        self._control.setblocking(False)
+        self.alive, self._forking = True, True
+
+    def _begin(self, name: str) -> None:
+        self.name = name
+        self.standstills: list[Standstill] = []
+        self.looks = self._next = self._pid = 0
+        self._on_end: dict[int, Callable[[int], None]] = {}
+        self._on_start: dict[int, Callable[[int], None]] = {}
+        self._asked = OwnTime()
+
+    def _launch(self) -> None:
+        """Raises: ServerLost, since only its owner can start it again."""
+        raise ServerLost(f"{self.name} is gone")
+
+    @property
+    def pid(self) -> int:
+        return self._pid
+
+    def fileno(self) -> int:
+        """Readable when `pump` has something to do."""
+        return self._control.fileno()
+
+    def fork(
+        self, fds: list[int], on_start: Callable[[int], None], on_end: Callable[[int], None]
+    ) -> int:
+        """Requests a worker that inherits `fds`; returns its number at once.
+
+        `pump` later calls on_start(process id) and on_end(exit code, or minus the signal number).
+        A fork server that has died is started again.
+        """
+        self.pump()
+        if not self.alive:
+            self._launch()
+        self._next += 1
+        worker = self._next
+        self._on_start[worker], self._on_end[worker] = on_start, on_end
+        try:
+            socket.send_fds(self._control, [_request("fork", worker)], fds)
+        except BlockingIOError:  # it no longer reads requests
+            self.restart("new workers")
+        except ConnectionError:  # it has died since
+            self._lost()
+        return worker
+
+    def lend(self) -> int:
+        """A new connection to the server, for another process that makes a ForkClient of it. The
+        workers of that process end with it, or with this one. The caller closes it.
+        """
+        self.pump()
+        if not self.alive:
+            self._launch()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            socket.send_fds(self._control, [_request("lend", 0)], [theirs.fileno()])
+        return ours.detach()
+
+    def kill(self, worker: int) -> None:
+        """Kills the worker's whole process group; on_end follows. No effect on a dead worker."""
+        try:
+            self._control.send(_request("kill", worker))
+        except BlockingIOError:
+            self.restart("workers to be killed")
+        except ConnectionError:
+            self.pump()
+
+    def pump(self) -> None:
+        """Delivers the messages that have arrived, without blocking."""
+        self.looks += 1
+        while self.alive:
+            try:
+                data = self._control.recv(_MESSAGE_BYTES)
+            except BlockingIOError:
+                self._expect()
+                return
+            except ConnectionError:
+                data = b""
+            if not data:
+                self._lost()
+                return
+            try:
+                self._deliver(read(_Message, json.loads(data)))
+            except (ValueError, RecursionError):  # an imported library wrote to the socket
+                self._end()
+                self._lost()
+
+    @property
+    def importing(self) -> bool:
+        """Whether the fork server has not started its first worker yet."""
+        return self.alive and not self._forking
+
+    def _expect(self) -> None:
+        """Replaces a fork server that owes an answer for more than ANSWER_SECONDS.
+
+        During its imports it may take longer; the sandbox has the limit for those.
+        """
+        if not self._on_start:
+            self._asked = OwnTime()
+        elif self._forking and self._asked.exceeds(ANSWER_SECONDS, self.pid):
+            self.restart("a new worker")
+
+    def _deliver(self, message: _Message) -> None:
+        self._asked = OwnTime()
+        if not message.worker and message.pid is not None:
+            self._pid = message.pid  # of the server itself
+        elif message.pid is not None:
+            self._forking = True
+            self._on_start.pop(message.worker, print)(message.pid)
+        if message.status is not None:
+            self._on_end.pop(message.worker, print)(message.status)
+
+    def restart(self, about: str) -> None:
+        """Kills a fork server that no longer answers; its workers end with it.
+
+        about: the request that it does not answer, in words.
+        """
+        seconds = time.monotonic() - self._asked.began
+        self.standstills.append(Standstill(self.name, about, seconds))
+        self._end()
+        self._lost()
+
+    def _end(self) -> None:
+        """Ends a server that does not behave, as far as this process can."""
+
+    def _lost(self) -> None:
+        self._bury()
+        self._on_start.clear()
+        ends, self._on_end = self._on_end, {}
+        for on_end in ends.values():
+            on_end(-signal.SIGKILL)  # every worker dies with its fork server
+
+    def _bury(self) -> None:
+        self.alive = False
+        self._control.close()
+
+    def log(self) -> str:
+        """The output of the libraries during their imports."""
+        return ""
+
+    def close(self) -> None:
+        """Ends all workers of this connection; idempotent."""
+        self._bury()
+
+
+class ForkServer(ForkClient):
     """A process that imports `preload` once and then forks workers in milliseconds.
 
     Several sandboxes may share one. environment: variables of the fork server and its workers
@@ -74,8 +233,7 @@ class ForkServer:
     library that ran threads before a fork hangs after it. warm: a service's factory
     "pkg.module:factory" and its arguments (JSON), called once before the first fork, so that
     workers inherit the modules and caches that it loads. home: the Python environment; None for
-    that of this process. name: the kind of its workers, in messages. standstills: one for each time
-    that it was replaced since it no longer answered. looks: the number of calls of `pump`.
+    that of this process. name: the kind of its workers, in messages.
     """
 
     def __init__(
@@ -88,14 +246,9 @@ class ForkServer:
     ):
         self.preload = tuple(dict.fromkeys(preload))
         self.warm = warm
-        self.name = f"fork server of {name or 'workers'}"
-        self.standstills: list[Standstill] = []
-        self.looks = 0
+        self._begin(f"fork server of {name or 'workers'}")
         self._home = home
         self._environment = {**SINGLE_THREAD, **(environment or {})}
-        self._on_end: dict[int, Callable[[int], None]] = {}
-        self._on_start: dict[int, Callable[[int], None]] = {}
-        self._next = 0
         self._log = _unnamed_file()
         self._launch()
 
@@ -125,6 +278,7 @@ class ForkServer:
                 start_new_session=True,  # Ctrl-C in the terminal reaches the campaign alone
             )
         self._control.setblocking(False)
+        self._pid = self._process.pid
 
     def _command(self) -> list[str]:
         """An interpreter; in another environment than this one without the user's PYTHONPATH."""
@@ -143,98 +297,6 @@ class ForkServer:
             "scratch": str(self.scratch),
         }
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def fileno(self) -> int:
-        """Readable when `pump` has something to do."""
-        return self._control.fileno()
-
-    def fork(
-        self, fds: list[int], on_start: Callable[[int], None], on_end: Callable[[int], None]
-    ) -> int:
-        """Requests a worker that inherits `fds`; returns its number at once.
-
-        `pump` later calls on_start(process id) and on_end(exit code, or minus the signal number).
-        A fork server that has died is started again.
-        """
-        self.pump()
-        if not self.alive:
-            self._launch()
-        self._next += 1
-        worker = self._next
-        self._on_start[worker], self._on_end[worker] = on_start, on_end
-        try:
-            socket.send_fds(self._control, [_request("fork", worker)], fds)
-        except BlockingIOError:  # it no longer reads requests
-            self.restart("new workers")
-        except ConnectionError:  # it has died since
-            self._lost()
-        return worker
-
-    def kill(self, worker: int) -> None:
-        """Kills the worker's whole process group; on_end follows. No effect on a dead worker."""
-        try:
-            self._control.send(_request("kill", worker))
-        except BlockingIOError:
-            self.restart("workers to be killed")
-        except ConnectionError:
-            self.pump()
-
-    def pump(self) -> None:
-        """Delivers the messages that have arrived, without blocking."""
-        self.looks += 1
-        while self.alive:
-            try:
-                data = self._control.recv(_MESSAGE_BYTES)
-            except BlockingIOError:
-                self._expect()
-                return
-            except ConnectionError:
-                data = b""
-            if not data:
-                self._lost()
-                return
-            try:
-                self._deliver(read(_Message, json.loads(data)))
-            except (ValueError, RecursionError):  # an imported library wrote to the socket
-                self._process.kill()
-                self._lost()
-
-    @property
-    def importing(self) -> bool:
-        """Whether the fork server has not started its first worker yet."""
-        return self.alive and not self._forking
-
-    def _expect(self) -> None:
-        """Replaces a fork server that owes an answer for more than ANSWER_SECONDS.
-
-        During its imports it may take longer; the sandbox has the limit for those.
-        """
-        if not self._on_start:
-            self._asked = OwnTime()
-        elif self._forking and self._asked.exceeds(ANSWER_SECONDS, self.pid):
-            self.restart("a new worker")
-
-    def _deliver(self, message: _Message) -> None:
-        self._asked = OwnTime()
-        if message.pid is not None:
-            self._forking = True
-            self._on_start.pop(message.worker, print)(message.pid)
-        if message.status is not None:
-            self._on_end.pop(message.worker, print)(message.status)
-
-    def restart(self, about: str) -> None:
-        """Kills a fork server that no longer answers; its workers end with it.
-
-        about: the request that it does not answer, in words.
-        """
-        seconds = time.monotonic() - self._asked.began
-        self.standstills.append(Standstill(self.name, about, seconds))
-        self._process.kill()
-        self._lost()
-
     def log(self) -> str:
         """The output of the libraries during their imports."""
         return visible(os.pread(self._log.fileno(), LOG_BYTES, 0).decode(errors="replace"))
@@ -252,12 +314,8 @@ class ForkServer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _lost(self) -> None:
-        self._bury()
-        self._on_start.clear()
-        ends, self._on_end = self._on_end, {}
-        for on_end in ends.values():
-            on_end(-signal.SIGKILL)  # every worker dies with its fork server
+    def _end(self) -> None:
+        self._process.kill()
 
     def _bury(self) -> None:
         """Waits for the end of the process; cleans up in its place if it was killed."""

@@ -8,12 +8,12 @@ import os
 import select
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from nnfuzz.sandbox import channel
 from nnfuzz.sandbox.capture import Capture
 from nnfuzz.sandbox.events import DeathKind
-from nnfuzz.sandbox.forkserver import ForkServer
+from nnfuzz.sandbox.forkserver import ForkClient
 from nnfuzz.sandbox.own_time import OwnTime, core_wait
 from nnfuzz.sandbox.worker import StatusPage, private_bytes
 from nnfuzz.sandbox.zygote import children
@@ -38,7 +38,8 @@ class WorkerProcess:
     wall time since then. asked: whether it was sent the signal WHERE. note: its last report.
     """
 
-    def __init__(self, server: ForkServer, setup: bytes):
+    def __init__(self, server: ForkClient, setup: bytes, lends: Iterable[ForkClient] = ()):
+        """lends: the fork servers that the worker may use as well."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         for end in (ours, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, channel.BUFFER_BYTES)
@@ -61,10 +62,10 @@ class WorkerProcess:
         self._family: list[int] = []
         self._listed = -LISTED_SECONDS
         self._server = server
-        self.worker = server.fork([theirs.fileno(), output_theirs, page], self._start, self._end)
-        theirs.close()
-        os.close(output_theirs)
-        os.close(page)
+        given = [theirs.detach(), output_theirs, page, *(own.lend() for own in lends)]
+        self.worker = server.fork(given, self._start, self._end)
+        for fd in given:
+            os.close(fd)
         ours.setblocking(False)
         os.set_blocking(output, False)
         self.sock = ours

@@ -13,7 +13,7 @@ import re
 import select
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,7 +34,7 @@ from nnfuzz.sandbox.events import (
     WorkerFault,
     reads_as_out_of_memory,
 )
-from nnfuzz.sandbox.forkserver import ForkServer
+from nnfuzz.sandbox.forkserver import ForkClient, ForkServer
 from nnfuzz.sandbox.job import Job
 from nnfuzz.sandbox.own_time import OwnTime, is_stopped
 from nnfuzz.sandbox.process import WorkerProcess
@@ -106,10 +106,13 @@ class Sandbox:
         limits: Limits | None = None,
         preload: Iterable[str] = (),
         name: str = "",
-        server: ForkServer | None = None,
+        server: ForkClient | None = None,
         own_server: Callable[[], ForkServer] | None = None,
+        lends: Sequence[ForkClient] = (),
     ):
-        """own_server: makes the fork server where none is shared, instead of `preload`."""
+        """own_server: makes the fork server where none is shared, instead of `preload`. lends: fork
+        servers that the workers may use as well.
+        """
         self.name = name or service
         self.limits = limits or Limits()
         self._service = service
@@ -117,6 +120,7 @@ class Sandbox:
         self._owns_server = server is None
         make = own_server or (lambda: ForkServer(preload))
         self.server = server if server is not None else make()
+        self._lends = lends
         self._process: WorkerProcess | None = None
         self._job: _InHand | None = None
         self._looked = 0.0
@@ -183,7 +187,7 @@ class Sandbox:
         ):
             self._discard()
         if self._process is None:
-            self._process = WorkerProcess(self.server, self._setup)
+            self._process = WorkerProcess(self.server, self._setup, self._lends)
 
     def submit(
         self,
@@ -386,8 +390,10 @@ class Sandbox:
                 process.kill(DeathKind.MEMORY)
                 return
         limit = job.limit * (2 if job.swells else 1)
+        waits = self.limits.stages.get(self.stage) if self.limits.stages else None
+        limit = limit if waits is None else waits
         late = job.clock.exceeds(limit, process.pid or self.server.pid)
-        if late or self._stands_still(process, job):
+        if late or (waits is None and self._stands_still(process, job)):
             self._expire(process, job)
 
     def _stands_still(self, process: WorkerProcess, job: _InHand) -> bool:

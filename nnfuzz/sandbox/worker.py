@@ -39,6 +39,8 @@ PAGE_BYTES = resource.getpagesize()
 SHARED_BYTES = 1 << 30
 """Fewer shared bytes than this are taken for libraries; of more, the kernel is asked what they are,
 which takes longer."""
+lent: list[int] = []
+"""Connections to fork servers that were lent to this worker (forkserver.ForkServer.lend)."""
 _LIBC = ctypes.CDLL(None)
 _IOLBF = 1  # glibc and musl
 
@@ -90,7 +92,8 @@ def main(channel_fd: int, output_fd: int, status_fd: int, scratch: Path) -> None
     try:
         marks = os.dup(output_fd)  # a compiler may close or redirect the other two
         _redirect(output_fd)
-        os.set_inheritable(channel_fd, False)
+        for fd in (channel_fd, *lent):
+            os.set_inheritable(fd, False)
         _isolate(scratch)
         status = StatusPage(status_fd)
         os.close(status_fd)

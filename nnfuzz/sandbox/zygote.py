@@ -33,6 +33,7 @@ from typing import Any
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 MESSAGE_BYTES = 1 << 16
+MOST_FDS = 64  # that come with a request: three of the worker, and those that are lent to it
 KILL_SECONDS = 10.0  # until a process that SIGKILL does not end is left to the kernel
 
 
@@ -41,14 +42,23 @@ def prctl(option: int, value: int) -> None:
     ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
+Worker = tuple[int, int]
+"""The number of a client, and the number that this one has given to its worker."""
+
+
 class Zygote:
-    """Forks workers, reports their ends, and cleans up behind them."""
+    """Forks workers, reports their ends, and cleans up behind them.
+
+    It serves the campaign, which is client 0, and processes to which that lends it
+    (forkserver.ForkServer.lend). The workers of a client end with it.
+    """
 
     def __init__(self, control: socket.socket, scratch: Path):
-        self._control = control
+        self._clients = {0: control}
+        self._next = 1
         self._scratch = scratch
-        self._pids: dict[int, int] = {}  # worker id -> process id, equal to its process group
-        self._fds: dict[int, int] = {}  # pidfd -> worker id
+        self._pids: dict[Worker, int] = {}  # to its process id, equal to its process group
+        self._fds: dict[int, Worker] = {}  # by pidfd
         self._own = children(os.getpid())  # of the libraries that were imported
 
     def serve(self) -> None:
@@ -62,29 +72,45 @@ class Zygote:
 
     def _step(self) -> bool:
         poll = select.poll()
-        poll.register(self._control, select.POLLIN)
-        for fd in self._fds:
+        for fd in (*(own.fileno() for own in self._clients.values()), *self._fds):
             poll.register(fd, select.POLLIN)
         ready = {fd for fd, _ in poll.poll()}
         for fd in ready & self._fds.keys():
             self._bury(fd)
-        return self._control.fileno() not in ready or self._request()
+        asking = [n for n, own in self._clients.items() if own.fileno() in ready]
+        for number in asking:
+            if not self._request(number):
+                self._end(number)
+        return 0 in self._clients
 
-    def _request(self) -> bool:
+    def _request(self, client: int) -> bool:
+        """Does what a client asks; returns whether it is there still."""
         try:
-            data, fds, _, _ = socket.recv_fds(self._control, MESSAGE_BYTES, 3)
+            control = self._clients[client]
+            data, fds, _, _ = socket.recv_fds(control, MESSAGE_BYTES, MOST_FDS)
         except ConnectionError:
             return False
         if not data:
             return False
         request = json.loads(data)
+        worker = client, request["worker"]
         if request["do"] == "fork":
-            self._fork(request["worker"], fds)
-        elif request["worker"] in self._pids:
-            _kill_group(self._pids[request["worker"]])
+            self._fork(worker, fds)
+        elif request["do"] == "lend":
+            self._clients[self._next] = socket.socket(fileno=fds[0])
+            self._report((self._next, 0), pid=os.getpid())
+            self._next += 1
+        elif worker in self._pids:
+            _kill_group(self._pids[worker])
         return True
 
-    def _fork(self, worker: int, fds: list[int]) -> None:
+    def _end(self, client: int) -> None:
+        """Ends the workers of a client that is gone."""
+        self._clients.pop(client).close()
+        for worker in [own for own in self._pids if own[0] == client]:
+            _kill_group(self._pids[worker])
+
+    def _fork(self, worker: Worker, fds: list[int]) -> None:
         zygote = os.getpid()
         try:
             pid = os.fork()
@@ -96,15 +122,15 @@ class Zygote:
         for fd in fds:
             os.close(fd)
         if pid < 0:
-            self._report(worker=worker, status=1)
+            self._report(worker, status=1)
             return
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)  # the child does so, too; the order does not matter
         self._pids[worker] = pid
         self._fds[os.pidfd_open(pid)] = worker
-        self._report(worker=worker, pid=pid)
+        self._report(worker, pid=pid)
 
-    def _become_worker(self, worker: int, fds: list[int], zygote: int) -> None:
+    def _become_worker(self, worker: Worker, fds: list[int], zygote: int) -> None:
         """Runs the worker in the forked child. Never returns."""
         try:
             os.setpgid(0, 0)
@@ -115,13 +141,14 @@ class Zygote:
             prctl(PR_SET_CHILD_SUBREAPER, 1)
             if os.getppid() != zygote:
                 os._exit(1)
-            self._control.close()
+            for client in self._clients.values():
+                client.close()
             for fd in self._fds:
                 os.close(fd)
             from nnfuzz.sandbox import worker as module
 
-            channel, output, status = fds
-            module.main(channel, output, status, self._scratch / f"worker-{worker}")
+            channel, output, status, *module.lent = fds
+            module.main(channel, output, status, self._folder(worker))
         finally:
             os._exit(1)
 
@@ -135,12 +162,16 @@ class Zygote:
         _kill_group(pid)
         _, status = os.waitpid(pid, 0)
         _kill_children(self._own | {*self._pids.values()})
-        self._report(worker=worker, status=os.waitstatus_to_exitcode(status))
-        remove_tree(self._scratch / f"worker-{worker}")
+        self._report(worker, status=os.waitstatus_to_exitcode(status))
+        remove_tree(self._folder(worker))
 
-    def _report(self, **message: int) -> None:
-        with contextlib.suppress(ConnectionError):  # the campaign is gone; `_step` will notice
-            self._control.send(json.dumps(message).encode())
+    def _folder(self, worker: Worker) -> Path:
+        return self._scratch / "worker-{}-{}".format(*worker)
+
+    def _report(self, worker: Worker, **message: int) -> None:
+        client, number = worker
+        with contextlib.suppress(KeyError, ConnectionError):  # it is gone; `_step` will notice
+            self._clients[client].send(json.dumps({"worker": number, **message}).encode())
 
 
 def _kill_group(pid: int) -> None:

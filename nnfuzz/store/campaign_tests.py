@@ -11,13 +11,12 @@ from nnfuzz.ir.features import Features
 from nnfuzz.records.rows import TestRow
 from nnfuzz.report.page_figures import TestLine
 from nnfuzz.store.columns import dumps, loads
-from nnfuzz.store.database import Database, Table, end_of
-from nnfuzz.store.errors import Errors
+from nnfuzz.store.database import Table, end_of
 from nnfuzz.testcase.identity import Numbered
 
 MOST_FAULTS = 2
 """Faults of one test after which no session tries it again."""
-OF_TESTS = ("tests", "features", "motifs", "errors")
+OF_TESTS = ("tests", "features", "motifs")
 """Tables with rows of single tests."""
 Outcomes = dict[str, dict[str, Brief]]
 """Backend -> level -> the stored summary of the outcome."""
@@ -26,22 +25,17 @@ Outcomes = dict[str, dict[str, Brief]]
 class CampaignTests(Table):
     """Everything that is kept of single tests."""
 
-    def __init__(self, db: Database) -> None:
-        super().__init__(db)
-        self.errors = Errors(db)
-
     def add(self, test: TestRow, at: float) -> None:
         """Keeps a test. at: seconds since 1970."""
         seconds = {phase: round(value, 6) for phase, value in test.seconds.items()}
         self._db.put("tests", test, idx=test.index, at=at, seconds=seconds)
-        self.errors.add(test.index, test.errors)
         if test.features:
             self._db.put("features", idx=test.index, graph=dumps(as_json(test.features)))
         if test.motifs:
             self._db.put("motifs", idx=test.index, names=" ".join(test.motifs))
 
     def rows(self) -> Iterator[TestRow]:
-        """Yields all tests by index, without errors and features. Raises: Unreadable."""
+        """Yields all tests by index, without features. Raises: Unreadable."""
         query = """
             SELECT idx, status, epoch, outcomes, seconds, comparable, digest, exporter, items,
                 coalesce(names, '')
@@ -111,7 +105,6 @@ class CampaignTests(Table):
             gone = list(indexes)
             for table in OF_TESTS:
                 self._db.delete(table, "idx", gone)
-            self._db.execute("DELETE FROM texts WHERE digest NOT IN (SELECT digest FROM errors)")
 
     def forget_faults(self, seed: int) -> tuple[list[int], list[int]]:
         """Removes the tests that a fault of nnfuzz left without a result, so that they are made

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.outcome import Brief, Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
 from nnfuzz.compare.flip import NOBODY, Blame, right_release, state_of
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.experiment.result import Result
+from nnfuzz.feedback.support import signature_keys
+from nnfuzz.ir.edges import edge_keys
+from nnfuzz.ir.features import features
+from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.materialize.opsets import exporter_of
-from nnfuzz.records.rows import EventRow
+from nnfuzz.records.rows import EventRow, TestRow
 from nnfuzz.records.schedule import place_of
 from nnfuzz.testcase.case import NotProduced, TestCase
-from nnfuzz.testcase.identity import Probe, TestId
+from nnfuzz.testcase.identity import Numbered, Probe, TestId
 from nnfuzz.triage.signature import Failure, export_failure
 
 
@@ -23,9 +27,11 @@ from nnfuzz.triage.signature import Failure, export_failure
 class Evidence:
     """Everything that is known about one test or probe.
 
-    result: the result of its experiment; None if there was no model. failed: why there was none;
-    None if the producer was lost. status: "run", or why nothing ran. events: faults of nnfuzz,
-    deaths of workers and the like during the test.
+    result: of its experiment; None if there was no model, or if a lane has left it out since
+    nothing failed. failed: why there was no model; None if the lane was lost. status: "run", or why
+    nothing ran. events: faults of nnfuzz, deaths of workers and the like during the test. row: what
+    the store keeps of a test; None for a probe. probed: the outcomes of a probe that did not fail,
+    without outputs.
     """
 
     test: TestId
@@ -34,6 +40,8 @@ class Evidence:
     failed: NotProduced | None = None
     status: str = "run"
     events: tuple[EventRow, ...] = ()
+    row: TestRow | None = None
+    probed: tuple[Outcome, ...] = ()
 
     @property
     def made(self) -> TestCase | NotProduced | None:
@@ -46,7 +54,9 @@ class Evidence:
         if self.result:
             return self.result.outcomes
         failed = self.failed
-        return (_export_outcome(failed),) if failed and failed.stage == Stage.EXPORT else ()
+        if failed is None:
+            return self.probed
+        return (_export_outcome(failed),) if failed.stage == Stage.EXPORT else ()
 
     @cached_property
     def confirmed(self) -> tuple[Failure, ...]:
@@ -104,3 +114,38 @@ def _export_outcome(failed: NotProduced) -> Outcome:
         failed.traceback,
         seconds={"export": failed.seconds.get("export", 0.0)},
     )
+
+
+def items_of(graph: GraphView, variables: Mapping[str, Sequence[int]]) -> tuple[str, ...]:
+    """See nnfuzz.records.rows.Observed. variables: see nnfuzz.feedback.support.signature_keys."""
+    return (*sorted(signature_keys(graph, variables)), *edge_keys(graph)) if graph else ()
+
+
+def with_row(evidence: Evidence, variables: Mapping[str, Sequence[int]]) -> Evidence:
+    """The evidence with the row that the store keeps of a test; a probe has none."""
+    if not isinstance(evidence.test, Numbered):
+        return evidence
+    made, result = evidence.made, evidence.result
+    graph = made.graph if made else NO_GRAPH
+    row = TestRow(
+        evidence.test.index,
+        evidence.status,
+        evidence.epoch,
+        briefs(evidence.outcomes),
+        dict(evidence.seconds),
+        result.comparable if result else None,
+        features(graph) if graph else None,
+        result.case.planted if result else (),
+        made.digest() if made else "",
+        made.generated_for if made else "",
+        items_of(graph, variables),
+    )
+    return replace(evidence, row=row)
+
+
+def briefs(outcomes: Iterable[Outcome]) -> dict[str, dict[str, Brief]]:
+    """Backend -> level -> the part of the outcome that the store keeps."""
+    table: dict[str, dict[str, Brief]] = {}
+    for outcome in outcomes:
+        table.setdefault(outcome.backend, {})[outcome.level] = Brief.of(outcome)
+    return table

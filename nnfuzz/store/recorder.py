@@ -10,34 +10,28 @@ from dataclasses import replace
 from pathlib import Path
 
 from nnfuzz.backend.deviation import NO_HABITS, Deviation
-from nnfuzz.backend.outcome import Brief, Outcome, OutcomeKind
+from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.base.index_set import IndexSet
 from nnfuzz.base.shard import Shard
-from nnfuzz.feedback.support import signature_keys
 from nnfuzz.findings.clusters import Clusters, complaint_of, merged
 from nnfuzz.findings.folder import folder_name
 from nnfuzz.findings.variants import write_variants
-from nnfuzz.ir.edges import edge_keys
-from nnfuzz.ir.features import Features, features
 from nnfuzz.ir.view import NO_GRAPH, GraphView
 from nnfuzz.records.order import by_value
 from nnfuzz.records.rows import (
-    ErrorText,
     FindingRow,
     HangRow,
     HangStatus,
     Occurrence,
     Record,
     ReductionRow,
-    TestRow,
 )
 from nnfuzz.records.schedule import (
     LONGEST,
     PLACE_BITS,
     begins,
-    epoch_of,
 )
-from nnfuzz.store.evidence import Evidence
+from nnfuzz.store.evidence import Evidence, items_of, with_row
 from nnfuzz.store.finding_folders import arrange, mend, replacing
 from nnfuzz.store.schema import FINDINGS, FOLDERS, SUSPECTS
 from nnfuzz.store.statistics import Statistics
@@ -47,7 +41,7 @@ from nnfuzz.triage.identity import habits_of
 from nnfuzz.triage.known import KnownFailures, ReducedFacts
 from nnfuzz.triage.mismatch import first_wrong
 from nnfuzz.triage.refine import Pattern, pattern_of, upstream
-from nnfuzz.triage.signature import FAILURES, Failure, text_of, words_of
+from nnfuzz.triage.signature import Failure
 
 DESIGN = "design"
 """The bucket of failures that a compiler's declared habits explain."""
@@ -126,17 +120,6 @@ class Recorder:
         for test in store.tests.rows():
             self.figures.add(test)
 
-    def knows(self, signature: str, test: TestId) -> bool:
-        """Whether a failure is to be ignored, or a test at least two epochs earlier confirmed it.
-
-        Tests of the epoch before do not count, since they may still be under way.
-        """
-        if signature in self._ignored.hashes or not isinstance(test, Numbered):
-            return signature in self._ignored.hashes
-        first = self._first_tests.get(signature)
-        before = epoch_of(test.index, self._longest) - 1
-        return first is not None and first < begins(before, self._longest)
-
     def _bucket(self, failure: Failure, evidence: Evidence) -> str:
         """Returns the bucket of a confirmed failure: "finding", "known", DESIGN or NO_CHANGE."""
         if self._regressions and not evidence.right_release(failure):
@@ -159,7 +142,8 @@ class Recorder:
 
     def record(self, evidence: Evidence) -> None:
         """Records one test durably: when this returns, a kill cannot lose it."""
-        test = self._test_row(evidence)
+        evidence = evidence if evidence.row else with_row(evidence, self._variables)
+        test = evidence.row
         findings, occurrences = [], []
         for failure in evidence.confirmed:
             signature = failure.signature.hash
@@ -187,12 +171,38 @@ class Recorder:
         if row.late and row.test.index is not None:
             self.recorded.add(row.test.index)
 
+    def same_hang(self, row: HangRow) -> None:
+        """Counts a test that looks like a hang of a confirmed signature as one."""
+        kind = f"{row.backend} {OutcomeKind.TIMEOUT} {row.stage}"
+        bucket = "known" if row.signature in self._known else "finding"
+        occurrence = Occurrence(row.signature, row.test, bucket, kind, row.level)
+        decided = ((row.test, row.backend, HangStatus.CONFIRMED),)
+        self.store.record(Record(occurrences=(occurrence,), hangs=decided))
+        self.unconfirmed.discard(row.test)
+        self._count((), [occurrence])
+        self._listed = None
+
+    def known_in(self, epoch: int) -> list[str]:
+        """The signatures of which tests of an epoch know: those to be ignored, and those that a
+        test at least two epochs earlier has confirmed. Tests of the epoch before do not count,
+        since they may still be under way.
+        """
+        before = begins(epoch - 1, self._longest)
+        earlier = (hash_ for hash_, index in self._first_tests.items() if index < before)
+        return sorted({*self._ignored.hashes, *earlier})
+
+    @property
+    def ignored(self) -> list[str]:
+        """The signatures that the user has asked to ignore."""
+        return sorted(self._ignored.hashes)
+
     def _settled_hangs(self, evidence: Evidence) -> tuple[tuple[TestId, str, HangStatus], ...]:
         """(test, backend, status) of each run of a test that looked like a hang."""
         if evidence.test not in self.unconfirmed:
             return ()
         self.unconfirmed.discard(evidence.test)
-        status = {o.backend: HangStatus.ANSWERED for o in evidence.outcomes}
+        ran = evidence.row.outcomes if evidence.row else {o.backend for o in evidence.outcomes}
+        status = dict.fromkeys(ran, HangStatus.ANSWERED)
         status |= {f.backend: HangStatus.FLAKY for f in evidence.flaky if _hangs(f)}
         status |= {f.backend: HangStatus.CONFIRMED for f in evidence.confirmed if _hangs(f)}
         return tuple((evidence.test, backend, decided) for backend, decided in status.items())
@@ -382,41 +392,9 @@ class Recorder:
             if known and occurrence.bucket == "finding":
                 self.rows[known.signature] = replace(known, occurrences=known.occurrences + 1)
 
-    def _test_row(self, evidence: Evidence) -> TestRow | None:
-        if not isinstance(evidence.test, Numbered):
-            return None
-        made = evidence.made
-        return TestRow(
-            evidence.test.index,
-            evidence.status,
-            evidence.epoch,
-            briefs(evidence.outcomes),
-            dict(evidence.seconds),
-            evidence.result.comparable if evidence.result else None,
-            _features(evidence),
-            evidence.result.case.planted if evidence.result else (),
-            made.digest() if made else "",
-            made.generated_for if made else "",
-            self.items_in(made.graph) if made else (),
-            _error_texts(evidence.outcomes, made.graph if made else NO_GRAPH),
-        )
-
     def items_in(self, graph: GraphView) -> tuple[str, ...]:
         """See nnfuzz.records.rows.Observed."""
-        if not graph:
-            return ()
-        return (*sorted(signature_keys(graph, self._variables)), *edge_keys(graph))
-
-
-_WITH_TEXT = (*FAILURES, OutcomeKind.UNSUPPORTED)
-"""Kinds of outcomes whose whole text is kept."""
-
-
-def _error_texts(outcomes: Iterable[Outcome], graph: GraphView) -> dict[tuple[str, str], ErrorText]:
-    """(backend, level) -> the whole text of its error."""
-    failed = [outcome for outcome in outcomes if outcome.kind in _WITH_TEXT]
-    words = words_of(graph) if failed else ()
-    return {(o.backend, o.level): ErrorText.of(text_of(o), words) for o in failed}
+        return items_of(graph, self._variables)
 
 
 def _suspect_group(row: FindingRow) -> tuple[str, ...]:
@@ -448,16 +426,3 @@ def _occurrence(failure: Failure, evidence: Evidence, bucket: str) -> Occurrence
 
 def _hangs(failure: Failure) -> bool:
     return failure.kind is OutcomeKind.TIMEOUT
-
-
-def _features(evidence: Evidence) -> Features | None:
-    made = evidence.made
-    return features(made.graph) if made and made.graph else None
-
-
-def briefs(outcomes: Iterable[Outcome]) -> dict[str, dict[str, Brief]]:
-    """Backend -> level -> the part of the outcome that the store keeps."""
-    table: dict[str, dict[str, Brief]] = {}
-    for outcome in outcomes:
-        table.setdefault(outcome.backend, {})[outcome.level] = Brief.of(outcome)
-    return table

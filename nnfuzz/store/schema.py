@@ -1,6 +1,6 @@
 """The tables of a campaign's file."""
 
-SCHEMA = 9
+SCHEMA = 10
 FILE = "campaign.sqlite"
 LOCK = "campaign.lock"
 FOLDERS = FINDINGS, SUSPECTS, DUPLICATES = "findings", "suspects", "duplicates"
@@ -21,9 +21,6 @@ CREATE TABLE tests (idx INTEGER PRIMARY KEY, status TEXT NOT NULL, epoch INTEGER
     digest TEXT NOT NULL, exporter TEXT NOT NULL, items TEXT NOT NULL) STRICT;
 CREATE TABLE features (idx INTEGER PRIMARY KEY, graph TEXT NOT NULL) STRICT;
 CREATE TABLE motifs (idx INTEGER PRIMARY KEY, names TEXT NOT NULL) STRICT;
-CREATE TABLE texts (digest BLOB PRIMARY KEY, text BLOB NOT NULL) WITHOUT ROWID, STRICT;
-CREATE TABLE errors (idx INTEGER NOT NULL, backend TEXT NOT NULL, level TEXT NOT NULL,
-    digest BLOB NOT NULL, PRIMARY KEY (idx, backend, level)) WITHOUT ROWID, STRICT;
 CREATE TABLE findings (signature TEXT PRIMARY KEY, test TEXT NOT NULL,
     kind TEXT NOT NULL, stage TEXT NOT NULL, backend TEXT NOT NULL, level TEXT NOT NULL,
     title TEXT NOT NULL, folder TEXT NOT NULL, found_at REAL NOT NULL, party TEXT NOT NULL,

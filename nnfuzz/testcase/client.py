@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from types import TracebackType
 from typing import TypeVar
@@ -13,8 +14,8 @@ from nnfuzz.base.reading import Json, Unreadable
 from nnfuzz.base.threads import one_thread
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.sandbox.events import Death, Limits, Reply, Trouble, WorkerFault, event_line
-from nnfuzz.sandbox.forkserver import ForkServer
-from nnfuzz.sandbox.job import Job, Report
+from nnfuzz.sandbox.forkserver import ForkClient, ForkServer
+from nnfuzz.sandbox.job import Job, Report, Service
 from nnfuzz.sandbox.sandbox import Sandbox
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.identity import TestId
@@ -153,14 +154,24 @@ class LocalProducer(ProducerClient):
     ONNX's reference evaluator, which may never end, has a process of its own, once it is needed.
     """
 
-    def __init__(self, config: Mapping[str, Json]) -> None:
+    def __init__(self, service: Service, server: ForkClient | None = None) -> None:
+        """service: does the jobs. server: of the evaluator's process; None: a new one."""
+        self._service, self._server = service, server
+        self._threads: Callable[[], AbstractContextManager[None]] = nullcontext
+
+    @classmethod
+    def of(cls, config: Mapping[str, Json]) -> LocalProducer:
+        """One with the operators of a written CaseConfig, in a process with other work."""
         from nnfuzz.testcase.bench import CaseBench
 
-        self._service = BenchService(CaseBench(CaseConfig.from_json(config)))
+        made = cls(BenchService(CaseBench(CaseConfig.from_json(config))))
+        made._threads = one_thread
+        return made
 
     @cached_property
     def _sandbox(self) -> Sandbox:  # type: ignore[override]
-        return Sandbox(EVALUATOR, {}, EVALUATOR_LIMITS, EVALUATOR_PRELOAD, "onnx.reference")
+        limits, preload = EVALUATOR_LIMITS, EVALUATOR_PRELOAD
+        return Sandbox(EVALUATOR, {}, limits, preload, "onnx.reference", self._server)
 
     def close(self) -> None:
         if "_sandbox" in vars(self):
@@ -171,7 +182,7 @@ class LocalProducer(ProducerClient):
         if is_evaluation:
             return super()._call(job)
         try:
-            with one_thread():
+            with self._threads():
                 return self._service.done(job, Report())
         except Exception as error:
             raise ProducerError(f"{type(error).__name__}: {error}") from error

@@ -104,14 +104,13 @@ class Reducer(Pool[JobWorker[Order], Order, Ended]):
         """Starts the next reductions, unless `allowed` seconds are spent.
 
         The first reduction does not count as spent, since workers start during it. workers:
-        reductions at a time; if fewer findings wait, each gets several candidates at a time.
+        reductions at a time.
         """
         if not self.config.reduce or self.spent - self._free > allowed:
             return
-        candidates = max(1, workers // max(1, self.waiting()))
         limited = math.isfinite(allowed)
         while self._under_way() < workers and (row := self._next(limited)):
-            self.begin(self._idle(), self._order(row, candidates, limited))
+            self.begin(self._idle(), self._order(row, limited))
 
     def finish(self, workers: int, wait: Callable[[], None], over: Callable[[], bool]) -> None:
         """Reduces all waiting findings. wait: processes events; over: whether to stop early."""
@@ -119,7 +118,7 @@ class Reducer(Pool[JobWorker[Order], Order, Ended]):
             self.start_next(math.inf, workers)
             wait()
 
-    def _order(self, row: FindingRow, candidates: int, limited: bool) -> Order:
+    def _order(self, row: FindingRow, limited: bool) -> Order:
         recorder = self.recorder
         known = tuple(reduction.refined for reduction in recorder.reductions.values())
         recorder.under_reduction.add(row.signature)
@@ -128,7 +127,6 @@ class Reducer(Pool[JobWorker[Order], Order, Ended]):
         job = ReduceFinding(
             row.signature,
             str((recorder.store.folder / row.folder).resolve()),
-            candidates,
             settings.budget,
             settings.seconds if self.config.timed else None,
             () if self._is_explained(row.signature) else tuple(self.known(row)),

@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.backend.target import Target
 from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.compare.mismatch import Mismatch, MismatchKind, Verdict
 from nnfuzz.ir.view import GraphView, NodeView, ValueView
@@ -19,8 +17,6 @@ from nnfuzz.sandbox.job import Job, Service, does
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.identity import Probe, TestId
 from nnfuzz.testcase.jobs import (
-    REFERENCE,
-    ComputeReference,
     Configure,
     Judge,
     ListVocabulary,
@@ -46,10 +42,11 @@ GRAPH = GraphView.from_json(
 
 
 def model(doc: str) -> bytes:
+    """An identity, unless the doc_string says that the model is wrong everywhere."""
     from onnx import TensorProto, helper
 
     graph = helper.make_graph(
-        [helper.make_node("Identity", ["x"], ["y"])],
+        [helper.make_node("Neg" if doc == "wrong everywhere" else "Identity", ["x"], ["y"])],
         "g",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])],
@@ -123,11 +120,6 @@ class Stub(Service):
     @does(Lower)
     def lower(self, job, report):
         return replace(case(job.case.id, "right"), exporter="direct")
-
-    @does(ComputeReference)
-    def reference(self, job, report):
-        target = Target(REFERENCE, "1", form=job.case.exporter)
-        return Outcome(OutcomeKind.UNSUPPORTED, Stage.EXECUTE, target, message="no evaluator here")
 
     @does(Produce)
     def produce(self, job, report):
@@ -256,6 +248,18 @@ def losing(seed, config, cache=""):
 
 def hopeless(seed, config, cache=""):
     return Stub(seed, ["produce raise"])
+
+
+class Misjudging(Stub):
+    """The judge of one result stumbles."""
+
+    @does(Judge)
+    def judge(self, job, report):
+        raise ZeroDivisionError("of ours")
+
+
+def misjudging(seed, config, cache=""):
+    return Misjudging(seed, ["right", "right", "wrong", "right", "right"])
 
 
 def lying(seed, config, cache=""):

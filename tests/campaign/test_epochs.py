@@ -66,7 +66,7 @@ def test_probes_are_a_tenth_of_the_tests_and_beside_them(alone):
 
 
 def test_workers_do_not_matter(alone, tmp_path):
-    assert campaign(tmp_path / "c", workers=3, producers=2)[0] == alone[1]
+    assert campaign(tmp_path / "c", workers=3)[0] == alone[1]
 
 
 def test_the_cache_does_not_matter(alone, tmp_path):

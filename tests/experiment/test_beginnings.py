@@ -10,8 +10,7 @@ import pytest
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
 from nnfuzz.experiment.beginnings import Beginnings, operator_of_death
-from nnfuzz.experiment.pending import Pending, finished
-from nnfuzz.experiment.procedure import Procedure
+from nnfuzz.experiment.lane import Lane
 from nnfuzz.experiment.result import Judging, Plan, Run
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.identity import Numbered
@@ -39,25 +38,27 @@ def test_a_beginning_is_a_valid_model(case):
 
 
 class Mute:
-    """Services of a compiler whose process dies of models with some operator. flaky: whether it
+    """A compiler whose process dies of models with some operator. flaky: whether it
     survives in a fresh process.
     """
 
     def __init__(self, operator: str, flaky: bool = False) -> None:
         self.operator, self.flaky, self.runs = operator, flaky, 0
 
-    def run(self, run):
-        self.runs += 1
-        dies = self.operator in run.case.graph.operators and not (self.flaky and run.fresh)
-        return Pending.of([DIED if dies else replace(DIED, kind=OutcomeKind.OK, signal="")])
+    def run(self, runs):
+        self.runs += len(runs)
+        return [[DIED if self._dies(r) else replace(DIED, kind=OutcomeKind.OK)] for r in runs]
 
-    def direct(self, case):
-        return Pending.of(case)
+    def _dies(self, run):
+        return self.operator in run.case.graph.operators and not (self.flaky and run.fresh)
+
+    def lower(self, case):
+        return case
 
 
 def failures_of(case, services, **plan):
     planned = Plan([Run("c", case, ("O0",))], Judging.NEVER, **plan)
-    return finished(Procedure(case, planned, services).result()).failures
+    return Lane(services, services).test(case, planned).failures
 
 
 def test_a_silent_death_is_known_by_its_operator(case):
@@ -84,11 +85,8 @@ def test_reduction_need_not_locate(case):
 
 
 def test_a_model_with_other_names_has_no_place(case):
-    async def dies(cut, fresh):
-        return True
-
     model = onnx.load_model_from_string(case.model)
     for node in model.graph.node:
         node.output[:] = [f"other_{name}" for name in node.output]
     renamed = replace(case, model=model.SerializeToString())
-    assert finished(operator_of_death(renamed, dies)) == ""
+    assert operator_of_death(renamed, lambda cut, fresh: True) == ""

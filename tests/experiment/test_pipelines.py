@@ -165,7 +165,7 @@ def test_reduction_leaves_no_step_that_is_not_needed(registry, seen):
         finding.config,
         tuple(o.level for o in finding.outcomes),
     )
-    done = reduce_case(problem, ReduceConfig(1, registry=registry))
+    done = reduce_case(problem, ReduceConfig(registry=registry))
     assert done.failure.levels == ("O0+Prepare+Rewrite",)
     assert sorted(node.op for node in done.case.graph.nodes) == ["Add", "Mul"]
 

@@ -149,9 +149,9 @@ def servers(registry):
 def reduced(registry, servers):
     """Reduces findings."""
 
-    def reduce(finding, config, backend=None):
+    def reduce(finding, config=None, backend=None):
         problem = problem_of(finding, backend)
-        config = replace(config, registry=registry, servers=servers)
+        config = replace(config or ReduceConfig(), registry=registry, servers=servers)
         return reduce_case(problem, config)
 
     return reduce
@@ -159,7 +159,7 @@ def reduced(registry, servers):
 
 @pytest.fixture(scope="module")
 def reductions(findings, reduced):
-    return [reduced(finding, ReduceConfig(2)) for finding in findings]
+    return [reduced(finding) for finding in findings]
 
 
 ADD_CLIP = {

@@ -44,16 +44,16 @@ def test_counters_add_up(reductions):
         assert any(counter.accepted for counter in done.counters.values())
 
 
-def test_the_number_of_workers_does_not_matter(findings, reductions, reduced):
-    alone = reduced(findings[0], ReduceConfig(1))
-    assert alone.case.graph == reductions[0].case.graph
-    assert alone.case.model == reductions[0].case.model
-    assert alone.run == reductions[0].run
+def test_a_reduction_comes_to_the_same_again(findings, reductions, reduced):
+    again = reduced(findings[0])
+    assert again.case.graph == reductions[0].case.graph
+    assert again.case.model == reductions[0].case.model
+    assert again.run == reductions[0].run
 
 
 @pytest.mark.parametrize("budget", [1, 7])
 def test_a_budget_holds_and_the_result_still_fails(findings, reduced, budget):
-    done = reduced(findings[1], ReduceConfig(2, budget))
+    done = reduced(findings[1], ReduceConfig(budget))
     assert done.run <= budget
     assert done.after <= done.before
     assert done.confirmed == 3
@@ -63,7 +63,7 @@ def test_an_exception_keeps_its_message(producer, registry, server, reduced):
     options = {"raises": True, "where": "always"}
     made = (finding_of(producer, registry, server, i, **options) for i in range(1600))
     finding = next(f for f in made if f is not None)
-    done = reduced(finding, ReduceConfig(2))
+    done = reduced(finding)
     assert done.after[0] == 2
     assert done.failure.signature.hash == finding.failure.signature.hash
     assert {o.level for o in done.best.outcomes} == {"O0", "O1"}
@@ -82,7 +82,7 @@ def test_the_last_half_goes_first(producer):
 
 def test_a_folder_gets_a_reduced_finding_inside(tmp_path, findings, registry, servers):
     folder = write_finding(tmp_path / "f", findings[0])
-    config = ReduceConfig(2, registry=registry, servers=servers)
+    config = ReduceConfig(registry=registry, servers=servers)
     trusted = namesake(findings[0].backend.plugins)
     done, _ = reduce_folder(folder, config, trusted=trusted)
     reduced = read_finding(folder / "reduced")
@@ -101,14 +101,14 @@ def test_a_folder_gets_a_reduced_finding_inside(tmp_path, findings, registry, se
 def test_a_failure_that_is_gone_is_no_reduction(findings, registry, reduced):
     fixed = registry.spec("planted", {"where": "never"})
     with pytest.raises(NotReduced, match="does not reproduce: no failure"):
-        reduced(findings[0], ReduceConfig(1), fixed)
+        reduced(findings[0], ReduceConfig(), fixed)
 
 
 def test_a_failure_that_needs_many_nodes_keeps_them(producer, registry, server, reduced):
     """More than the sub-graphs that are tried by themselves: single nodes go instead."""
     made = (finding_of(producer, registry, server, i, least=6) for i in range(1600))
     finding = next(f for f in made if f is not None)
-    done = reduced(finding, ReduceConfig(2))
+    done = reduced(finding)
     assert done.after[0] in (5, 6)
     assert done.confirmed == 3
     assert done.before[0] == 10
@@ -125,7 +125,7 @@ def test_an_exporters_failure_is_reduced_without_a_backend():
     assert failed.stage == "export"
     failure = export_failure("torchscript", failed.error_type, failed.message, failed.traceback)
     case = TestCase(failed.id, failed.graph, b"", {}, {}, {}, "torchscript", config.opset)
-    done = reduce_case(Problem(case, failure, None, as_json(config)), ReduceConfig(2))
+    done = reduce_case(Problem(case, failure, None, as_json(config)))
     assert [node.op for node in done.case.graph.nodes] == ["Bessel"]
     assert done.failure.signature.hash == failure.signature.hash
     assert done.confirmed == 3

@@ -42,7 +42,7 @@ def reduced(producer):
             with servers.compilers.runner(plain, registry) as runner:
                 (failure,) = examine(case, runner, client.judge).failures
             problem = Problem(case, failure, spec, as_json(CONFIG))
-            return reduce_case(problem, ReduceConfig(1, registry=registry, servers=servers))
+            return reduce_case(problem, ReduceConfig(registry=registry, servers=servers))
 
         yield reduce
 

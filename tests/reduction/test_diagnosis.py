@@ -44,7 +44,7 @@ def reduced(bench, case, causes=()):
         seen.failures[0], case, seen.outcomes, spec, as_json(CONFIG), seen.verdict, {"onnx": "x"}
     )
     problem = problem_of(finding)
-    config = ReduceConfig(1, registry=registry, servers=servers, causes=causes)
+    config = ReduceConfig(registry=registry, servers=servers, causes=causes)
     done = reduce_case(problem, config)
     return reduced_finding(finding, problem, done), done.diagnosis
 

@@ -183,7 +183,7 @@ def test_a_known_pass_is_recognised_by_pattern_and_by_what_cures_it(
         folder = write_finding(tmp_path / f"{i}{len(causes)}{len(more)}", findings[i])
         shared = {"registry": registry, "servers": servers, "causes": causes, **more}
         trusted = namesake(findings[i].backend.plugins)
-        return reduce_folder(folder, ReduceConfig(1, **shared), trusted=trusted)
+        return reduce_folder(folder, ReduceConfig(**shared), trusted=trusted)
 
     full, reduced = reduce(0)
     fusion = keyed(reduced, registry).as_cause()

@@ -26,7 +26,7 @@ def test_what_fails_in_both_is_no_candidate(tmp_path, monkeypatch):
     failure = judged_by(producer, spec, registry, None, case).failures[0]
     right = replace(registry.parse("toyrel@2.0"), label="toyrel@2.0")
     problem = Problem(case, failure, spec, as_json(settings), rival=right)
-    config = ReduceConfig(1, 60, registry=registry)
+    config = ReduceConfig(60, registry=registry)
     assert reduce_case(problem, config).after[0] == 1
     wrong = replace(problem, rival=replace(spec, label="toyrel@1.0"))
     with pytest.raises(NotReduced, match="does not reproduce"):

@@ -48,7 +48,7 @@ def test_close_leaves_no_process_and_no_file():
     pid = fine(sandbox)
     sandbox.submit(Misbehave("hang"))
     scratch = sandbox.server.scratch
-    assert (scratch / "worker-1").is_dir()
+    assert (scratch / "worker-0-1").is_dir()
     fds = len(os.listdir("/proc/self/fd"))
     sandbox.close()
     sandbox.close()

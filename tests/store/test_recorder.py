@@ -59,16 +59,13 @@ def test_the_lowest_index_takes_the_folder(recorder, announced, tmp_path):
         row.folder.partition("/")[2]
     ]
     assert [found.test.index for found in announced] == [5]
-    assert recorder.knows("abc", Numbered(1, 0)) and not recorder.knows("x", Numbered(1, 9))
+    assert recorder.ignored == recorder.known_in(0) == ["abc"]
 
 
 def test_what_an_epoch_knows_was_seen_before_the_last_one(recorder):
     recorder.record(evidence(begins(2) + 1))
     signature = FAILURE.signature.hash
-    shown = [recorder.knows(signature, Numbered(1, begins(epoch))) for epoch in (2, 3, 4)]
-    assert shown == [False, False, True] and not recorder.knows(
-        signature, Probe(SupportKey.parse("k"), 0)
-    )
+    assert [signature in recorder.known_in(epoch) for epoch in (2, 3, 4)] == [False, False, True]
 
 
 def test_a_finding_is_settled_when_nothing_can_come_before_it(recorder):

@@ -26,7 +26,7 @@ def reduce(
     backend: OwnBackend = "",
     plugin: Plugins = None,
     workers: Annotated[
-        int, PROCESSES.option("Models at a time; 0: one per processor.", "N", min=0)
+        int, PROCESSES.option("Findings of a campaign at a time; 0: one per processor.", "N", min=0)
     ] = 0,
     budget: Annotated[
         int, AMOUNT.option("Candidates that are run at most, per finding.", "N", min=1)
@@ -48,7 +48,7 @@ def reduce(
         if backend:
             raise UsageError("--backend is for a single finding, not for a campaign")
         raise typer.Exit(_campaign(finding, plugin or [], workers, budget))
-    _finding(finding, backend, plugin or [], workers, budget)
+    _finding(finding, backend, plugin or [], budget)
 
 
 def _campaign(folder: Path, plugins: list[Path], workers: int, budget: int) -> int:
@@ -68,15 +68,15 @@ def _campaign(folder: Path, plugins: list[Path], workers: int, budget: int) -> i
     return FINDINGS if findings else OK
 
 
-def _finding(finding: Path, backend: str, plugin: list[Path], workers: int, budget: int) -> None:
+def _finding(finding: Path, backend: str, plugin: list[Path], budget: int) -> None:
     from nnfuzz.cli.consent import Consent
     from nnfuzz.cli.findings import backend_of, open_with_consent
     from nnfuzz.library.replaying import reduce_in_folder
     from nnfuzz.reduction.case import ReduceConfig
-    from nnfuzz.reduction.slots import WorkerError
+    from nnfuzz.reduction.trials import WorkerError
 
     consent = Consent(finding, plugin)
-    config = ReduceConfig(workers, budget, watch=_shown if sys.stderr.isatty() else _silent)
+    config = ReduceConfig(budget, watch=_shown if sys.stderr.isatty() else _silent)
     try:
         opened = open_with_consent(finding, consent)
         spec = backend_of(opened, backend, plugin, consent)

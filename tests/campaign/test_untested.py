@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnfuzz.backend.outcome import OutcomeKind
-from nnfuzz.campaign.testrun import lost, not_produced
+from nnfuzz.campaign.untested import lost, not_produced
 from nnfuzz.sandbox.events import Death, DeathKind, WorkerFault
 from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.identity import Numbered

@@ -1,4 +1,4 @@
-"""The sequence of an experiment, with services that answer at once."""
+"""The steps of a test, with compilers and a judge that answer at once."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import pytest
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import Target
 from nnfuzz.compare.mismatch import Contradiction, Mismatch, MismatchKind, Verdict
-from nnfuzz.experiment.pending import Pending, finished
-from nnfuzz.experiment.procedure import DEATH, FAULT, UNDEFINED, Procedure
-from nnfuzz.experiment.result import Judging, Plan, Run
+from nnfuzz.experiment.lane import Lane
+from nnfuzz.experiment.result import DEATH, FAULT, UNDEFINED, Judging, Plan, Run
 from nnfuzz.invalid.fault import Fault
 from nnfuzz.ir.support_key import SupportKey
-from nnfuzz.sandbox.events import Death, DeathKind
 from nnfuzz.sandbox.record import pack, unpack
 from nnfuzz.testcase.case import CaseConfig, TestCase
+from nnfuzz.testcase.client import ProducerError
 from nnfuzz.testcase.identity import Probe
 from nnfuzz.testcase.producer import Producer
 
@@ -30,16 +29,20 @@ def case():
 
 
 class Answers:
-    """Services of a compiler that always ends in the same way. defined: what the judge says."""
+    """A compiler that always ends in the same way, and its judge. defined: what that says."""
 
     def __init__(self, ended: Outcome, defined: bool) -> None:
         self.ended, self.verdict = ended, Verdict({}, defined=defined)
 
-    def run(self, run):
-        return Pending.of([self.ended])
+    def run(self, runs):
+        return [[self.ended] for _ in runs]
 
     def judge(self, case, outcomes, names, habits):
-        return Pending.of((self.verdict, 0.0))
+        return self.verdict
+
+
+def tested(case, plan, services):
+    return Lane(services, services).test(case, plan)
 
 
 RAISED = Outcome(
@@ -57,7 +60,7 @@ RAISED = Outcome(
 )
 def test_an_error_counts_where_the_model_is_sure_to_be_defined(case, ended, defined, found):
     plan = Plan([Run("c", case, ("O0",))], Judging.NEVER)
-    result = finished(Procedure(case, plan, Answers(ended, defined)).result())
+    result = tested(case, plan, Answers(ended, defined))
     assert len(result.failures) == found
     assert [e.kind for e in result.events] == [UNDEFINED] * (1 - found)
 
@@ -65,21 +68,21 @@ def test_an_error_counts_where_the_model_is_sure_to_be_defined(case, ended, defi
 def test_no_input_excuses_a_process_that_dies(case):
     died = replace(RAISED, kind=OutcomeKind.CRASH, signal="SIGFPE")
     plan = Plan([Run("c", case, ("O0",))], Judging.NEVER)
-    result = finished(Procedure(case, plan, Answers(died, defined=False)).result())
+    result = tested(case, plan, Answers(died, defined=False))
     assert len(result.failures) == 1
     assert [e.kind for e in result.events] == [DEATH]
 
 
 class Answered(Answers):
-    """Services that note the models that run."""
+    """A compiler that notes the models that run."""
 
     def __init__(self, ended: Outcome) -> None:
         super().__init__(ended, defined=True)
         self.ran: list[bytes] = []
 
-    def run(self, run):
-        self.ran.append(run.case.model)
-        return super().run(run)
+    def run(self, runs):
+        self.ran += [run.case.model for run in runs]
+        return super().run(runs)
 
 
 def test_a_model_that_must_be_refused_runs_beside_the_one_without_its_fault(case):
@@ -87,7 +90,7 @@ def test_a_model_that_must_be_refused_runs_beside_the_one_without_its_fault(case
     broken = replace(case, model=b"broken", plain=case.model, plain_inputs=case.inputs, fault=fault)
     services = Answered(replace(RAISED, stage=Stage.COMPILE))
     plan = Plan([Run("c", broken, ("O0",))], Judging.NEVER)
-    result = finished(Procedure(broken, plan, services).result())
+    result = tested(broken, plan, services)
     assert services.ran == [b"broken", case.model]
     assert not result.failures, "both end in the same way, whatever the fault"
     again = unpack(TestCase, *pack(TestCase, broken))
@@ -97,13 +100,13 @@ def test_a_model_that_must_be_refused_runs_beside_the_one_without_its_fault(case
 def test_outputs_that_agreed_in_the_worker_are_not_judged(case):
     ran = Outcome(OutcomeKind.OK, Stage.EXECUTE, Target("c", pipeline="O0"))
     plan = Plan([Run("c", case, ("O0",), compares=True)], Judging.DOUBTFUL)
-    result = finished(Procedure(case, plan, Answers(ran, True)).result())
+    result = tested(case, plan, Answers(ran, True))
     assert result.agreed and result.verdict is None and not result.failures
     assert [o.agrees for o in result.outcomes] == [True]
 
 
 class Contradicted(Answers):
-    """Services of a compiler that is wrong unless onnx.reference, which answers `theirs`, is among
+    """A compiler that is wrong unless onnx.reference, which answers `theirs`, is among
     the targets. `asked`: how often that was asked for."""
 
     def __init__(self, ran: Outcome, theirs: object) -> None:
@@ -116,11 +119,13 @@ class Contradicted(Answers):
         contradictions = {self.ended.target: (Contradiction(name, "0", "1", (2,), 1),)}
         alone = len(outcomes) == 1
         verdict = Verdict(wrong) if alone else Verdict({}, contradictions=contradictions)
-        return Pending.of((verdict, 0.0))
+        return verdict
 
     def reference(self, case):
         self.asked += 1
-        return Pending.of(self.theirs)
+        if self.theirs is None:
+            raise ProducerError("it has no end")
+        return self.theirs
 
 
 def test_a_result_with_which_onnx_reference_agrees_is_not_wrong(case):
@@ -133,16 +138,15 @@ def test_a_result_with_which_onnx_reference_agrees_is_not_wrong(case):
     )
     plan = Plan([Run("c", case, ("O0",))], repeats=lambda failure: 1)
     services = Contradicted(ran, computed)
-    result = finished(Procedure(case, plan, services).result())
+    result = tested(case, plan, services)
     (outcome,) = result.outcomes
     text = f"nnfuzz and onnx.reference differ: {name}[2] is 0 by nnfuzz, and 1 by onnx.reference"
     assert (outcome.kind, outcome.message) == (OutcomeKind.NOT_COMPARED, f"{text} (1 elements)")
     assert not result.failures and [(e.kind, e.message) for e in result.events] == [
         (FAULT, outcome.message)
     ]
-    dead = Death(DeathKind.TIMEOUT, "", "", None, "", 30.0)
     agreeing = replace(computed, outputs=dict(case.expected))
-    for silent in (dead, replace(computed, kind=OutcomeKind.UNSUPPORTED, outputs=None), agreeing):
+    for silent in (None, replace(computed, kind=OutcomeKind.UNSUPPORTED, outputs=None), agreeing):
         services = Contradicted(ran, silent)
-        result = finished(Procedure(case, plan, services).result())
+        result = tested(case, plan, services)
         assert len(result.failures) == 1 and services.asked == 1

@@ -1,0 +1,278 @@
+"""The process of a lane: makes tests, runs them on compilers below it, judges and confirms.
+
+It holds PyTorch and the engine. Each compiler is a process of its own, from a fork server that the
+scheduler has lent.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from nnfuzz.backend.outcome import DIFFERENCES, Outcome, OutcomeKind
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.base.reading import Json, read
+from nnfuzz.base.writing import as_json
+from nnfuzz.campaign.lane_jobs import Compiler, Enter, Order, RunTests, Told
+from nnfuzz.campaign.pace import Pace
+from nnfuzz.campaign.processes import CountedProcesses
+from nnfuzz.campaign.untested import RUN, not_produced
+from nnfuzz.experiment.confirm import REPEATS
+from nnfuzz.experiment.judgement import unknown_outputs
+from nnfuzz.experiment.lane import Lane
+from nnfuzz.experiment.result import FAULT, Judging, Plan, Result, Run
+from nnfuzz.records.config import CampaignConfig
+from nnfuzz.records.rows import EventRow, HangRow
+from nnfuzz.sandbox import worker
+from nnfuzz.sandbox.exceptions import described_error
+from nnfuzz.sandbox.forkserver import ForkClient
+from nnfuzz.sandbox.job import Report, Service, does
+from nnfuzz.store.evidence import Evidence, items_of, with_row
+from nnfuzz.testcase.case import TestCase
+from nnfuzz.testcase.client import LocalProducer
+from nnfuzz.testcase.identity import Numbered, Probe, TestId
+from nnfuzz.testcase.jobs import Configure, ListVocabulary, Produce, Vocabulary
+from nnfuzz.testcase.service import COLLECTED
+from nnfuzz.triage.signature import Failure
+
+_SURE = (OutcomeKind.EXCEPTION, OutcomeKind.ACCEPTED, OutcomeKind.TIMEOUT)
+"""Kinds of failures that need one repetition: they come from the same code on the same model, or
+each repetition takes the whole time limit."""
+
+
+class LaneService(Service):
+    """Tests of one campaign. Compilers start with the first test."""
+
+    def __init__(
+        self,
+        config: Mapping[str, Json],
+        producer: str,
+        cache: str = "",
+        entered: Mapping[str, Json] | None = None,
+    ) -> None:
+        """config: the written CampaignConfig. producer: the factory of the service that makes test
+        cases and judges. cache: see nnfuzz.testcase.producer.Producer. entered: the written Enter
+        of the present epoch.
+        """
+        self._config = CampaignConfig.from_json(config)
+        first = Enter(0, self._config.case, (), (), {}, {})
+        self._epoch = read(Enter, entered) if entered else first
+        case = as_json(self._epoch.case)
+        arguments = {"seed": self._config.seed, "config": case, "cache": cache}
+        self._producer = worker.build_service(producer, arguments)
+        gc.set_threshold(*COLLECTED)
+
+    @does(ListVocabulary)
+    def vocabulary(self, job: ListVocabulary, report: Report) -> Vocabulary:
+        return self._producer.done(job, report)
+
+    @does(Enter)
+    def enter(self, job: Enter, report: Report) -> None:
+        if job.case != self._epoch.case:
+            self._producer.done(Configure(job.case), report)
+        self._epoch = job
+
+    @does(RunTests)
+    def run(self, job: RunTests, report: Report) -> None:
+        for order in job.orders:
+            report.part(self._told(order, report))
+
+    # -- one test -------------------------------------------------------------------------------
+
+    def _told(self, order: Order, report: Report) -> Told:
+        began = time.process_time()
+        made = self._made(order, report)
+        report(RUN)
+        told = self._tested(order, made) if isinstance(made, TestCase) else Told(made)
+        cpu, compilers = self._compilers.taken()
+        spent = {"lanes": time.process_time() - began, **cpu}
+        if isinstance(order.test, Probe):
+            spent = {"probes": sum(spent.values())}
+        phases = made.cpu if isinstance(made, TestCase) else {}
+        helpless = self._compilers.beyond_help
+        return replace(told, cpu=spent, phases=phases, compilers=compilers, beyond_help=helpless)
+
+    def _made(self, order: Order, report: Report) -> TestCase | Evidence:
+        """The test case, or the evidence that there is none."""
+        test, epoch = order.test, self._epoch.epoch
+        try:
+            made = self._producer.done(Produce(test, order.died), report)
+        except Exception as error:
+            return self._fault(test, "produce", error)
+        if isinstance(made, TestCase):
+            return made
+        return with_row(not_produced(test, made, epoch), self._epoch.variables)
+
+    def _tested(self, order: Order, case: TestCase) -> Told:
+        test, names = order.test, [*self._runners]
+        if isinstance(test, Probe):
+            names = [name for name in names if name in order.levels]
+        sampled = isinstance(test, Numbered) and self._config.sampled(test.index)
+        plan = self._plan(order, case, names, sampled)
+        try:
+            result = self._lane.test(case, plan)
+        except Exception as error:
+            return Told(self._fault(test, RUN, error))
+        self._note_seconds(result.outcomes)
+        if not order.patient and (hang := self._suspected(result, self._known(order))):
+            return Told(Evidence(test, self._epoch.epoch, result), hang)
+        full_check = None
+        if sampled and result.agreed:
+            full_check = any(failure.kind in DIFFERENCES for failure in result.failures)
+        return Told(self._evidence(test, result), full_check=full_check)
+
+    def _evidence(self, test: TestId, result: Result) -> Evidence:
+        """The evidence of a test; where nothing failed without what is known by its row."""
+        events = tuple(EventRow(test, **vars(event)) for event in result.events)
+        status = "run" if result.outcomes else FAULT
+        whole = Evidence(test, self._epoch.epoch, result, status=status, events=events)
+        whole = with_row(whole, self._epoch.variables)
+        if result.failures or result.flaky:
+            return whole
+        probed = result.outcomes if isinstance(test, Probe) else ()
+        return replace(whole, result=None, probed=tuple(replace(o, outputs=None) for o in probed))
+
+    def _fault(self, test: TestId, stage: str, error: Exception) -> Evidence:
+        """A defect of nnfuzz that one test brings to light ends this test, and not the campaign."""
+        text = described_error(error)
+        message = f"{text['error_type']}: {text['message']}"
+        event = EventRow(test, FAULT, "", stage, "", message, text["traceback"])
+        fault = Evidence(test, self._epoch.epoch, status=FAULT, events=(event,))
+        return with_row(fault, self._epoch.variables)
+
+    # -- how it is run --------------------------------------------------------------------------
+
+    def _plan(self, order: Order, case: TestCase, names: Sequence[str], sampled: bool) -> Plan:
+        runners = {name: self._runners[name] for name in names}
+        # A verdict on one backend needs the outputs of all others, which do not know of it.
+        alone = len(names) == 1 and not sampled and not case.fault and not unknown_outputs(case)
+        runs = [
+            Run(
+                name,
+                case,
+                tuple(order.levels.get(name, ())) or self._levels(name, order.test),
+                seconds=self._paces[name].ceiling if order.patient else self._paces[name].limit,
+                compares=alone,
+            )
+            for name in names
+        ]
+        known = self._known(order)
+        return Plan(
+            runs=runs,
+            judging=Judging.ALWAYS if sampled else Judging.DOUBTFUL,
+            repeats=lambda failure: self._repeats(failure, known, order.patient),
+            isolates=lambda failure: failure.signature.hash not in known,
+            levels={own.spec.name: own.backend.levels for own in runners.values()},
+            habits={name: own.habits for name, own in runners.items()},
+        )
+
+    def _known(self, order: Order) -> Sequence[str]:
+        """Signatures that are confirmed, or known to the user; a probe knows the latter alone."""
+        known = self._epoch.ignored if isinstance(order.test, Probe) else self._epoch.known
+        return (*known, order.hang) if order.hang else known
+
+    def _levels(self, name: str, test: TestId) -> tuple[str, ...]:
+        """The levels that a test runs at: a pipeline that is drawn for it takes the place of the
+        most optimised one. A function of the settings and the test.
+        """
+        runner = self._runners[name]
+        levels = self._config.levels or runner.backend.default_levels()
+        given = test.index if isinstance(test, Numbered) else None
+        rng = None if given is None else self._config.drawing(given, runner.spec.name)
+        drawn = runner.draw_pipeline(rng) if rng else None
+        return (*(levels[:-1] or levels), str(drawn)) if drawn else levels
+
+    def _repeats(self, failure: Failure, known: Sequence[str], patient: bool) -> int:
+        """Runs in fresh workers that must all fail in the same way before it counts.
+
+        A known failure counts at once, but for mismatches, whose signatures are weak evidence; what
+        looks like a hang is repeated when it gets the whole time limit.
+        """
+        is_known = failure.signature.hash in known
+        if failure.kind in DIFFERENCES:
+            return 1 if is_known else REPEATS
+        if is_known or (failure.kind is OutcomeKind.TIMEOUT and self._hurries(failure, patient)):
+            return 0
+        return 1 if failure.kind in _SURE else REPEATS
+
+    # -- hangs ----------------------------------------------------------------------------------
+
+    def _hurries(self, failure: Failure, patient: bool) -> bool:
+        """Whether a run had less than the whole time limit."""
+        pace = self._paces[failure.backend]
+        return not patient and pace.limit < pace.ceiling
+
+    def _suspected(self, result: Result, known: Sequence[str]) -> HangRow | None:
+        """The first run of a test that looks like a hang, unless hangs like it are known."""
+        for failure in result.failures:
+            hangs = failure.kind is OutcomeKind.TIMEOUT and self._hurries(failure, False)
+            if hangs and failure.signature.hash not in known:
+                case = result.case
+                return HangRow(
+                    case.id,
+                    self._epoch.epoch,
+                    failure.backend,
+                    failure.levels[0],
+                    failure.stage.value,
+                    self._paces[failure.backend].limit,
+                    failure.signature.hash,
+                    case.generated_for,
+                    items_of(case.graph, self._epoch.variables),
+                    late=self._config.timed,
+                )
+        return None
+
+    def _note_seconds(self, outcomes: Sequence[Outcome]) -> None:
+        for outcome in outcomes:
+            if outcome.kind is not OutcomeKind.TIMEOUT:
+                self._paces[outcome.backend].add(sum(outcome.seconds.values()))
+
+    # -- compilers ------------------------------------------------------------------------------
+
+    @cached_property
+    def _servers(self) -> list[ForkClient]:
+        """The fork server of lanes, and those of compilers in the order of the settings."""
+        return [ForkClient(fd) for fd in worker.lent]
+
+    @cached_property
+    def _runners(self) -> dict[str, BackendRunner]:
+        registry, runners = BackendRegistry.discover(self._config.plugins), {}
+        for spec, server in zip(self._config.backends, self._servers[1:], strict=True):
+            runner, known = BackendRunner(spec, registry, server), self._known_of(spec.label)
+            runner.habits, runner.release = known.habits, known.release
+            runners[spec.label] = runner
+        return runners
+
+    @cached_property
+    def _paces(self) -> dict[str, Pace]:
+        paces = {}
+        for name, runner in self._runners.items():
+            paces[name] = Pace(runner.sandbox.limits.seconds)
+            paces[name].expect(self._known_of(name).usual)
+        return paces
+
+    def _known_of(self, name: str) -> Compiler:
+        return self._epoch.compilers.get(name, Compiler())
+
+    @cached_property
+    def _compilers(self) -> CountedProcesses:
+        works = {name for name, own in self._epoch.compilers.items() if own.works}
+        return CountedProcesses(self._runners, works)
+
+    @cached_property
+    def _lane(self) -> Lane:
+        return Lane(self._compilers, LocalProducer(self._producer, self._servers[0]))
+
+
+def lane_service(
+    config: Mapping[str, Json],
+    producer: str,
+    cache: str = "",
+    entered: Mapping[str, Json] | None = None,
+) -> LaneService:
+    """The factory that sandboxes name: "nnfuzz.campaign.lane_service:lane_service"."""
+    return LaneService(config, producer, cache, entered)

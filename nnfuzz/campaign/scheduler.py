@@ -1,0 +1,467 @@
+"""The scheduler: hands ranges of tests to lanes, and records what these tell.
+
+    epoch -> range of tests or probes -> lane -> row or evidence -> one transaction
+        -> at the first index of each epoch: what is refused and avoided from there on
+        -> reductions beside it
+
+This process runs no compiler and no PyTorch; a lane that dies costs one test.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import math
+import os
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from nnfuzz.base.text import one_line
+from nnfuzz.campaign.cpu import CpuMeter
+from nnfuzz.campaign.epochs import Epochs
+from nnfuzz.campaign.indexes import Indexes
+from nnfuzz.campaign.lane_jobs import Order, RunTests, Told
+from nnfuzz.campaign.lanes import LaneOrder, Lanes, PoolError
+from nnfuzz.campaign.processes import PATIENCE
+from nnfuzz.campaign.suspects import Suspects
+from nnfuzz.experiment.result import FAULT
+from nnfuzz.feedback.probe import Prober, by_turns
+from nnfuzz.records.config import CampaignConfig
+from nnfuzz.records.observer import CampaignSnapshot, Observer, counted
+from nnfuzz.records.rows import EventRow, HangRow
+from nnfuzz.sandbox.events import Standstill
+from nnfuzz.sandbox.exceptions import described_error
+from nnfuzz.sandbox.sandbox import wait
+from nnfuzz.store.database import DAMAGE, StoreError
+from nnfuzz.store.evidence import Evidence
+from nnfuzz.store.recorder import Recorder
+from nnfuzz.testcase.identity import Numbered, Probe
+from nnfuzz.upkeep.reducing import Reducer
+
+TICK_SECONDS, LEAST_TICK_SECONDS = 0.25, 0.01
+SHOWN_SECONDS = 0.5  # between two looks at how far the campaign is, which cost more than a test
+TRIM_SECONDS = 10.0  # between two times that free memory is given back
+RANGE_SECONDS, MOST_AT_ONCE = 1.0, 32
+"""How long a range of tests should take, and how many tests it may have."""
+HELD_UP_SECONDS = 10.0  # for which a lane has waited for a compiler when that is shown
+SETTLE_SECONDS = 5.0  # after the time limit, for tests that are under way
+STANDSTILLS = "standstills"
+"""In the meta table: how often processes did not answer, by kind of process."""
+MOST_ANNOUNCED = 5
+"""Different faults that a session prints; all are in the table `events`."""
+
+
+@contextmanager
+def _heap_frozen() -> Iterator[None]:
+    """Exempts existing objects from garbage collection."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+def _trim() -> None:
+    """Gives free memory back to the system, where the C library can: pieces between others that are
+    in use are kept, and grow over days.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
+class Scheduler:
+    """One session of a campaign. faults: of nnfuzz or of an adapter.
+
+    stopped: called often; once true, open tests are dropped.
+    """
+
+    def __init__(
+        self,
+        config: CampaignConfig,
+        recorder: Recorder,
+        lanes: Lanes,
+        prober: Prober,
+        observer: Observer,
+        reducer: Reducer,
+        epochs: Epochs,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.config, self.recorder, self.lanes, self.prober = config, recorder, lanes, prober
+        self.observer, self.reducer, self.epochs = observer, reducer, epochs
+        self.faults = self._faults_in_a_row = 0
+        self.cpu = CpuMeter()
+        self.standstills = Counter(recorder.store.meta(STANDSTILLS, {}))
+        self._stopped = stopped
+        self._probing = False
+        self._turn = False
+        self._suspects = Suspects(recorder, waited_for=not config.timed)
+        done = recorder.recorded.__contains__
+        self._indexes = Indexes(config.tests_limit, done, config.part)
+        self._announced: set[str] = set()
+        self._inside: defaultdict[str, float] = defaultdict(float)
+        """Seconds inside of compilers in this session, by backend."""
+        self._usual = RANGE_SECONDS  # seconds of the latest tests
+        self._last_tick = self._last_trim = 0.0
+        self._tests_before = recorder.figures.tests
+        self._over_at: float | None = None  # when what is left after the last test ends, at most
+        lanes.tell = self.told
+        recorder.store.sessions.account(config.workers, lambda: dict(self._inside))
+
+    # -- running ------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Fuzzes until a limit is reached or the user stops it. Raises: PoolError."""
+        with _heap_frozen():
+            self.cpu.begin()
+            self.recorder.store.sessions.restart_clock()
+            try:
+                while not self._over():
+                    self.epochs.advance(self._indexes.next if self._indexes.left else math.inf)
+                    self._step(self._next_range)
+            except PoolError as error:
+                self._blame_for_end(error)
+                raise
+            self._settle()
+            self._confirm_hangs()
+            self.recorder.complete = True
+            self.recorder.store.sessions.stop_clock()
+            self.cpu.end()
+            self._reduce_rest()
+            self.reducer.close()
+            self.recorder.arrange()
+            self._tick(final=True)
+
+    def probe(self, seconds: float = math.inf) -> None:
+        """Probes every signature, those with answers first and then by operators in turn, then the
+        older versions of which these answers say nothing, and nothing else.
+
+        seconds: after which no further signature is begun. Raises: PoolError.
+        """
+        self._probing = self._suspects.waited_for = True
+        deadline = time.monotonic() + seconds
+        self.epochs.advance(0)
+        self.prober.ask_known()
+        self.prober.ask(by_turns(self.prober.newest))
+        self._answer_probes(deadline)
+        self.prober.ask_older()
+        self._answer_probes(deadline)
+        self.recorder.complete = True
+        self._tick(final=True)
+
+    def _answer_probes(self, deadline: float) -> None:
+        while not self._stopped() and (not self.prober.idle or self._busy):
+            if time.monotonic() >= deadline:
+                self.prober.forget_waiting()
+            self._step(lambda: self._returned() or self._probes() or self._suspected())
+
+    def _step(self, next_range: Callable[[], list[Order]]) -> None:
+        """Hands work to idle lanes, and takes what they tell."""
+
+        def more() -> LaneOrder | None:
+            orders = next_range()
+            return LaneOrder(RunTests(tuple(orders))) if orders else None
+
+        self.lanes.dispatch(more)
+        if not self._probing:
+            self.reducer.start_next(self.reducer.share() * self.seconds())
+        self._wait()
+
+    def _wait(self) -> None:
+        sandboxes = [*self.lanes.sandboxes(), *self.reducer.sandboxes()]
+        if not any(sandbox.busy for sandbox in sandboxes):
+            time.sleep(LEAST_TICK_SECONDS)
+        events = wait(sandboxes, TICK_SECONDS)
+        for sandbox in sandboxes:
+            for standstill in sandbox.take_standstills():
+                self._note_standstill(standstill)
+        for sandbox, event in events:
+            if not self.lanes.feed(sandbox, event):
+                self.reducer.feed(sandbox, event)
+        if time.monotonic() - self._last_tick > SHOWN_SECONDS:
+            self._tick()
+        if time.monotonic() - self._last_trim > TRIM_SECONDS:
+            self._last_trim = time.monotonic()
+            _trim()
+
+    def _note_standstill(self, standstill: Standstill) -> None:
+        """Reports that a process did not answer, and counts it."""
+        self.observer.note(str(standstill))
+        self.standstills[standstill.who] += 1
+        self.recorder.store.set_meta(STANDSTILLS, self.standstills)
+
+    @property
+    def _busy(self) -> bool:
+        return self.lanes.busy or bool(self.lanes.returned) or self._suspects.waiting
+
+    def _over(self) -> bool:
+        if self._stopped() or self._time_is_up():
+            return True
+        return not (self._indexes.left or self._busy or not self.prober.idle)
+
+    def _time_is_up(self) -> bool:
+        limit = self.config.time_limit
+        return limit is not None and self.seconds() >= limit
+
+    # -- what is next -------------------------------------------------------------------------
+
+    def _next_range(self) -> list[Order]:
+        """Orders for an idle lane: tests and probes by turns. Where epochs wait for runs that look
+        like hangs, these come when nothing else is left to do.
+        """
+        if orders := self._returned():
+            return orders
+        self._turn = not self._turn
+        by_turn = (self._probes, self._tests) if self._turn else (self._tests, self._probes)
+        return by_turn[0]() or by_turn[1]() or self._suspected()
+
+    def _returned(self) -> list[Order]:
+        return [self.lanes.returned.popleft()] if self.lanes.returned else []
+
+    def _tests(self) -> list[Order]:
+        """The next tests of the present epoch, no more than a fair share of them."""
+        orders: list[Order] = []
+        left = self.epochs.end - self._indexes.next
+        most = min(self._at_once, max(1, left // (2 * len(self.lanes.workers))))
+        while self._indexes.left and self._indexes.next < self.epochs.end and len(orders) < most:
+            orders.append(Order(Numbered(self.config.seed, self._indexes.take())))
+        return orders
+
+    def _probes(self) -> list[Order]:
+        orders: list[Order] = []
+        most = max(1, min(self._at_once, len(self.prober) // (2 * len(self.lanes.workers))))
+        while len(orders) < most and (probe := self.prober.next()):
+            orders.append(Order(probe, self.prober.levels_of(probe)))
+        return orders
+
+    def _suspected(self) -> list[Order]:
+        """One that gets the whole time limit, unless hangs like it are confirmed."""
+        suspect = self._suspects.next() if self._suspects.waited_for else None
+        if suspect is None:
+            return []
+        test, known = suspect
+        levels = self.prober.levels_of(test) if isinstance(test, Probe) else {}
+        return [Order(test, levels, patient=not known, hang=known)]
+
+    @property
+    def _at_once(self) -> int:
+        return max(1, min(MOST_AT_ONCE, int(RANGE_SECONDS / self._usual)))
+
+    # -- what is told -------------------------------------------------------------------------
+
+    def told(self, told: Told) -> None:
+        """Records what a lane tells of a test, and learns from it. Raises: PoolError."""
+        test, evidence = told.evidence.test, told.evidence
+        self.cpu.add(told, isinstance(test, Probe))
+        for name, seconds in told.compilers.items():
+            self._inside[name] += seconds
+        spent = sum(told.compilers.values()) + told.cpu.get("lanes", 0.0)
+        self._usual += (max(spent, 1e-3) - self._usual) / 8
+        if told.full_check is not None:
+            self.recorder.figures.full_checks += 1
+            self.recorder.figures.full_check_finds += told.full_check
+        if told.suspected:
+            self._suspect(told.suspected)
+        else:
+            self._suspects.decided(evidence)
+            self._keep(evidence)
+            if isinstance(test, Probe) and not self._suspects.gave_up(test):
+                self._answer(test, evidence)
+        self._faults_in_a_row = (self._faults_in_a_row + 1) * (evidence.status == FAULT)
+        if told.beyond_help or self._faults_in_a_row >= PATIENCE:
+            why = told.beyond_help or f"tests cannot be made: {evidence.events[-1].message}"
+            raise PoolError(why, test)
+
+    def _answer(self, probe: Probe, evidence: Evidence) -> None:
+        if evidence.failed:
+            self.prober.not_produced(probe, evidence.failed)
+            return
+        outcomes = defaultdict(list)
+        for outcome in evidence.outcomes:
+            outcomes[outcome.backend].append(outcome)
+        self.prober.finished(probe, outcomes)
+
+    def _suspect(self, row: HangRow) -> None:
+        self._suspects.add(row)
+        if isinstance(row.test, Probe) and row.late:
+            self.prober.finished(row.test, {})
+        tests = self.recorder.figures.tests - self._tests_before
+        if warning := self._suspects.most(tests):
+            self.observer.note(warning)
+
+    def _keep(self, evidence: Evidence) -> None:
+        for event in evidence.events:
+            if event.kind == FAULT:
+                self.faults += 1
+                self._announce(event)
+        try:
+            self.recorder.record(evidence)
+        except (OSError, StoreError, *DAMAGE):
+            raise
+        except Exception as error:  # a finding that nnfuzz cannot write costs its test alone
+            if evidence.status == FAULT:
+                raise
+            text = described_error(error)
+            message = f"{text['error_type']}: {text['message']}"
+            self._keep(_fault(evidence, "record", message, text["traceback"]))
+
+    def _announce(self, event: EventRow) -> None:
+        """Prints what went wrong, but not the same again, and nothing more after a few."""
+        line = one_line(event.message.partition("\n")[0])
+        if line not in self._announced and len(self._announced) < MOST_ANNOUNCED:
+            self._announced.add(line)
+            whose = "" if line.startswith("adapter of") else "fault of nnfuzz: "
+            self.observer.note(f"{event.test}: {whose}{line}")
+
+    def _blame_for_end(self, error: PoolError) -> None:
+        """Records that the session ended at a test, so that later sessions do not all end there."""
+        test, recorded = error.test, self.recorder.recorded
+        if isinstance(test, Numbered) and test.index not in recorded:
+            self._keep(_fault(Evidence(test, self.epochs.number), "run", str(error)))
+
+    # -- the end ------------------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        """Lets lanes finish the tests that they are at, for some seconds, unless the user waits."""
+        deadline = time.monotonic() + SETTLE_SECONDS
+        told = {lane: lane.told for lane in self.lanes.workers}
+        while not self._stopped() and time.monotonic() < deadline:
+            if not any(lane.left and lane.told == told[lane] for lane in self.lanes.workers):
+                break
+            self._wait()
+        for lane in self.lanes.workers:
+            lane.drop()
+        self.lanes.returned.clear()
+
+    def _confirm_hangs(self) -> None:
+        """Gives what looks like a hang the whole time limit, one test of each pattern at a time."""
+        if not (patterns := self._suspects.patterns()) or self._stopped():
+            return
+        self.observer.note(
+            f"the campaign is over; confirming {counted(patterns, 'suspected hang')} with the "
+            "whole time limit (Ctrl-C ends it, --resume goes on with it)"
+        )
+        self._suspects.waited_for = True
+        while not self._stopped() and self._busy:
+            self._step(lambda: self._returned() or self._suspected())
+
+    def _reduce_rest(self) -> None:
+        """Reduces findings that could not be reduced on the way, for a time that is announced."""
+        waiting = self.recorder.open()
+        left = self.reducer.waiting() or self.reducer.owed()
+        if not left or self._stopped():
+            return
+        workers, begun = os.cpu_count() or 1, time.monotonic()
+        least = max(self.config.reducer.grace, self.reducer.share() * self.seconds())
+        before = len(self.recorder.reductions)
+
+        def granted() -> float:
+            """Seconds in all: the remaining findings may have more causes than it seemed."""
+            count = len(self.recorder.reductions) - before + self.recorder.open()
+            return max(least, count * self.config.reducer.seconds / workers)
+
+        grace = granted()
+        self.observer.note(
+            f"the campaign is over; reducing {counted(max(1, waiting), 'finding')}, "
+            f"at most {grace:.0f} s "
+            "(Ctrl-C ends it, nnfuzz reduce CAMPAIGN goes on with it)"
+        )
+        self._over_at = begun + grace
+
+        def over() -> bool:
+            self._over_at = max(self._over_at or 0.0, begun + granted())
+            return self._stopped() or time.monotonic() >= self._over_at
+
+        self.reducer.finish(workers, self._wait, over)
+        if left := self.recorder.open():
+            minutes = math.ceil(self.reducer.missing(workers) / 60)
+            self.observer.note(
+                f"{counted(left, 'finding')} not reduced, for want of about "
+                f"{counted(minutes, 'minute')}; nnfuzz reduce goes on"
+            )
+
+    # -- figures ------------------------------------------------------------------------------
+
+    def seconds(self) -> float:
+        """Wall seconds of the campaign with earlier sessions, each from its first test on."""
+        return self.recorder.seconds()
+
+    def cpu_ms(self) -> dict[str, float | dict[str, float]]:
+        """Milliseconds of CPU time per test of this session, by kind of process."""
+        tests = self.recorder.figures.tests - self._tests_before
+        return self.cpu.per_test(tests, self._probing)
+
+    def sut_share(self) -> float:
+        """Seconds inside compilers / (wall seconds x lanes), of this session."""
+        sessions = self.recorder.store.sessions
+        seconds = max(1e-9, sessions.seconds()) * len(self.lanes.workers)
+        return sum(sessions.sut_seconds().values()) / seconds
+
+    def _tick(self, final: bool = False) -> None:
+        self._last_tick = time.monotonic()
+        self.observer.update(self.snapshot("done" if final else None))
+
+    def snapshot(self, phase: str | None = None) -> CampaignSnapshot:
+        """The state of the campaign, for people."""
+        figures, seconds = self.recorder.figures, self.seconds()
+        session = max(1e-9, self.recorder.store.sessions.seconds())
+        rate = (figures.tests - self._tests_before) / session
+        return CampaignSnapshot(
+            phase=phase or self._phase(),
+            seconds=seconds,
+            left=self._time_left(seconds, rate),
+            indexes=figures.indexes,
+            tests=figures.tests,
+            rate=rate,
+            outcomes=dict(figures.outcomes),
+            findings=len(self.recorder.findings()),
+            occurrences=self.recorder.buckets.get("finding", 0),
+            faults=self.faults,
+            refused=len(self.epochs.refused),
+            sut_share=self.sut_share(),
+            tests_limit=self._own_limit,
+            decided=self.prober.decided(),
+            signatures=len(self.prober.keys) if self.config.learn else 0,
+            flaky=self.recorder.buckets.get("flaky", 0),
+            unreduced=self.recorder.open() if self.config.reduce else 0,
+            avoided=len(self.epochs.avoided),
+            waiting=tuple(self._held_up()),
+            suspects=len(self.recorder.unconfirmed),
+            standstills=self.standstills.total(),
+        )
+
+    def _held_up(self) -> Iterator[str]:
+        """The tests at which lanes wait for compilers, the longest first."""
+        waits = {lane: lane.sandbox.waited for lane in self.lanes.workers if lane.left}
+        for lane in sorted(waits, key=lambda lane: -waits[lane]):
+            if waits[lane] > HELD_UP_SECONDS:
+                yield f"{lane.left[0].test}, {waits[lane]:.0f} s"
+
+    def _phase(self) -> str:
+        if self._over_at is not None:
+            return "reducing"
+        return "probing" if self._probing else "fuzzing"
+
+    @property
+    def _own_limit(self) -> int | None:
+        """How many indexes this part of the campaign has; None for no end."""
+        limit = self.config.tests_limit
+        return None if limit is None else self.config.part.of(limit)
+
+    def _time_left(self, seconds: float, rate: float) -> float | None:
+        if self._over_at is not None:
+            return max(0.0, self._over_at - time.monotonic())
+        ends = []
+        if self.config.time_limit is not None:
+            ends.append(self.config.time_limit - seconds)
+        if self._own_limit is not None and rate:
+            ends.append((self._own_limit - self.recorder.figures.indexes) / rate)
+        return max(0.0, min(ends)) if ends else None
+
+
+def _fault(evidence: Evidence, stage: str, message: str, details: str = "") -> Evidence:
+    event = EventRow(evidence.test, FAULT, "", stage, "", message, details)
+    return Evidence(evidence.test, evidence.epoch, status=FAULT, events=(event,))

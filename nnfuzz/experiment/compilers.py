@@ -1,0 +1,79 @@
+"""The compilers of a lane: each runs models in processes of its own, beside the others."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from nnfuzz.backend.outcome import Outcome
+from nnfuzz.backend.runner import BackendRunner, RunnerError
+from nnfuzz.experiment.result import Run
+from nnfuzz.sandbox.sandbox import wait
+
+
+class CompilerProcesses:
+    """Runs models on some compilers. A context manager, which does not close the runners given.
+
+    runners: by label. strict: whether a fault of nnfuzz or of an adapter is raised; if not, it is
+    the answer to its run.
+    """
+
+    def __init__(self, runners: Mapping[str, BackendRunner], strict: bool = True) -> None:
+        self._runners, self._strict = dict(runners), strict
+        self._fresh: dict[str, BackendRunner] = {}
+
+    def run(self, runs: Sequence[Run]) -> list[list[Outcome] | RunnerError]:
+        """The outcomes of each run, or why there are none. Runs of one compiler take turns.
+
+        Raises: OptionError for an unknown level; RunnerError if it is strict.
+        """
+        answers: list[list[Outcome] | RunnerError] = [RunnerError("not run")] * len(runs)
+        waiting, under_way = deque(enumerate(runs)), dict[BackendRunner, int]()
+        while waiting or under_way:
+            for _ in range(len(waiting)):
+                position, run = waiting.popleft()
+                runner = self._runner(run)
+                if runner in under_way:
+                    waiting.append((position, run))
+                else:
+                    run.submit(runner)
+                    under_way[runner] = position
+            for sandbox, event in wait([runner.sandbox for runner in under_way]):
+                runner = next(own for own in under_way if own.sandbox is sandbox)
+                try:
+                    answer: list[Outcome] | RunnerError | None = runner.feed(event)
+                except RunnerError as error:
+                    if self._strict:
+                        raise
+                    answer = error
+                if answer is not None:
+                    self.note(runner, answer)
+                    answers[under_way.pop(runner)] = answer
+        return answers
+
+    def note(self, runner: BackendRunner, answer: list[Outcome] | RunnerError) -> None:
+        """Called with the answer to each run."""
+
+    def _runner(self, run: Run) -> BackendRunner:
+        usual = self._runners[run.backend]
+        if not run.fresh:
+            return usual
+        if run.backend not in self._fresh:
+            limits = replace(usual.sandbox.limits, jobs_per_process=1)
+            fresh = BackendRunner(usual.spec, usual.registry, usual.sandbox.server, limits)
+            self._fresh[run.backend] = fresh
+        self._fresh[run.backend].release = usual.release
+        return self._fresh[run.backend]
+
+    def close(self) -> None:
+        """Ends the fresh processes."""
+        for runner in self._fresh.values():
+            runner.close()
+        self._fresh.clear()
+
+    def __enter__(self) -> CompilerProcesses:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,280 @@
+"""Trials of candidates: each is prepared, run on the backend, and described by how it fails.
+
+A process with torch and onnx prepares candidates (nnfuzz.reduction.service), one of the backend
+runs them. This process imports neither.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from nnfuzz.backend.deviation import Habits
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.registry import BackendRegistry, BackendSpec
+from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.backend.target import Target
+from nnfuzz.base.reading import Json
+from nnfuzz.experiment.compilers import CompilerProcesses
+from nnfuzz.experiment.lane import Lane
+from nnfuzz.experiment.result import FAULT, Judging, Plan, Run
+from nnfuzz.reduction.candidate import CandidateQuestion, Tried, failure_key, with_keys
+from nnfuzz.reduction.edit import Group
+from nnfuzz.reduction.figures import Spent
+from nnfuzz.reduction.information import Explained
+from nnfuzz.reduction.jobs import (
+    Explain,
+    ExporterError,
+    ListFamilies,
+    Prepare,
+    Propose,
+    Rejected,
+)
+from nnfuzz.reduction.servers import Servers, Workers
+from nnfuzz.sandbox.events import Limits, Reply, Trouble, WorkerFault, event_line
+from nnfuzz.sandbox.job import Job
+from nnfuzz.testcase.case import TestCase
+from nnfuzz.testcase.client import ProducerClient, ProducerError
+from nnfuzz.triage.hypothesis import Hypothesis
+from nnfuzz.triage.signature import export_failure
+from nnfuzz.triage.survey import learn_habits, patience
+
+A = TypeVar("A")
+LAST_CHARS = 2000
+
+
+class WorkerError(RuntimeError):
+    """A worker of nnfuzz's own failed."""
+
+
+class Trials:
+    """Tries candidates, one after the other. A context manager.
+
+    spent: by phase. No candidate runs twice for one question, whoever asks it.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Json],
+        backend: BackendSpec | None,
+        registry: BackendRegistry | None = None,
+        limits: Limits | None = None,
+        servers: Servers | None = None,
+        rival: BackendSpec | None = None,
+    ) -> None:
+        """config: the written CaseConfig. backend: None for findings about an exporter. servers: to
+        share, and then left open. rival: see Problem.
+
+        Raises: RegistryError, OptionError, RunnerError if the backend cannot be used.
+        """
+        plugins = backend.plugins if backend else ()
+        self._servers = servers or Servers(
+            backend, registry or BackendRegistry.discover(plugins), config
+        )
+        self._shared = servers is not None
+        self._known: dict[CandidateQuestion, dict[str, Tried]] = {}
+        self.spent: dict[str, Spent] = {}
+        self._spent = Spent()
+        self._usual = 0.0
+        """Seconds of the slowest model that got through, 0 before there is one."""
+        self._workers = self._servers.workers(backend, limits, rival)
+
+    @property
+    def runner(self) -> BackendRunner | None:
+        """None for findings about an exporter."""
+        return self._workers.runner
+
+    def start(self) -> None:
+        """Starts all workers ahead of the first job. Raises: RunnerError."""
+        for sandbox in self._workers.sandboxes:
+            sandbox.start()
+        if self.runner and not self.runner.release:
+            self.runner.versions()
+
+    def habits(self) -> Habits:
+        """Those of the compiler, for which it is asked once."""
+        if self._servers.habits is None:
+            self._servers.habits = learn_habits(self.runner) if self.runner else ()
+        return self._servers.habits
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[Spent]:
+        """Counts what is run meanwhile as a part of this phase."""
+        outer, start = self._spent, time.perf_counter()
+        self._spent = self.spent.setdefault(name, Spent())
+        try:
+            yield self._spent
+        finally:
+            self._spent.seconds += time.perf_counter() - start
+            self._spent = outer
+
+    def known(self, question: CandidateQuestion) -> dict[str, Tried]:
+        """What came of candidates that were asked this, by digest."""
+        return self._known.setdefault(question, {})
+
+    def run(
+        self,
+        case: TestCase,
+        edits: Group,
+        question: CandidateQuestion,
+        below: tuple[int, ...] | None = None,
+    ) -> Tried:
+        """What came of a case with edits. below: the measure that it has to be less than.
+
+        Raises: RunnerError.
+        """
+        known = self.known(question)
+        tried = self._tried(self._workers, case, edits, question, below, known)
+        if tried.digest:
+            repeated = known.get(tried.digest) is tried
+            self._spent.repeated += repeated
+            self._spent.run += not repeated
+            known.setdefault(tried.digest, tried)
+        return tried
+
+    def run_fresh(self, case: TestCase, question: CandidateQuestion) -> Tried:
+        """The same for a case as it is, in a new process of the backend."""
+        self._spent.run += 1
+        usual = self.runner
+        if usual is None:
+            return self._tried(self._workers, case, (), question)
+        limits = replace(usual.sandbox.limits, jobs_per_process=1)
+        with self._servers.runner(usual.spec, limits) as runner:
+            runner.release = usual.release
+            return self._tried(replace(self._workers, runner=runner), case, (), question)
+
+    def propose(self, case: TestCase, name: str) -> list[Group]:
+        """The groups of edits that a pass proposes. Raises: WorkerError if the worker fails."""
+        return self._answer(f"pass {name}", Propose(case, name)).groups
+
+    def explain(
+        self, case: TestCase, outputs: Mapping[str, np.ndarray], held: Sequence[Hypothesis] = ()
+    ) -> Explained:
+        """The hypotheses that predict some outputs of a case; among `held`, if any are given.
+
+        Raises: WorkerError if the worker fails.
+        """
+        return self._answer("explaining", Explain(case, outputs, tuple(held)))
+
+    def families(self, operator: str) -> list[str]:
+        """The small families of specs that an operator belongs to.
+
+        Raises: WorkerError if the worker fails.
+        """
+        return self._answer("families", ListFamilies(operator))
+
+    def _answer(self, about: str, job: Job[A]) -> A:
+        event = self._workers.service.call(job)
+        if not isinstance(event, Reply):
+            raise WorkerError(f"{about}: {_text(event)}")
+        return event.value
+
+    def close(self) -> None:
+        """Gives the workers back, and ends them unless somebody shares them."""
+        self._servers.give_back(self._workers)
+        if not self._shared:
+            self._servers.close()
+
+    def __enter__(self) -> Trials:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- one candidate --------------------------------------------------------------------------
+
+    def _tried(
+        self,
+        workers: Workers,
+        case: TestCase,
+        edits: Group,
+        question: CandidateQuestion,
+        below: tuple[int, ...] | None = None,
+        known: Mapping[str, Tried] | None = None,
+    ) -> Tried:
+        event = workers.service.call(Prepare(case, edits, below))
+        if not isinstance(event, Reply):
+            return Tried(reason=f"fault: {_text(event)}")
+        prepared = event.value
+        if isinstance(prepared, Rejected):
+            return Tried(reason=prepared.reason)
+        if known and prepared.digest in known:
+            return known[prepared.digest]
+        tried = Tried(prepared.digest, "", prepared.measure, prepared.case)
+        if prepared.failed or workers.runner is None:
+            return _not_exported(tried, prepared.failed)
+        try:
+            return self._ran(workers, workers.runner, tried, prepared.case, question)
+        except ProducerError as error:
+            return replace(tried, reason=f"fault: {error}")
+
+    def _ran(
+        self,
+        workers: Workers,
+        runner: BackendRunner,
+        tried: Tried,
+        case: TestCase,
+        question: CandidateQuestion,
+    ) -> Tried:
+        how = question.without, question.until, question.lazy
+        seconds = patience(self._usual) if question.hurried and self._usual else math.inf
+        run = Run(runner.name, case, question.levels, False, *how, seconds=seconds)
+        judging = Judging.ALWAYS if question.judged else Judging.NEVER
+        rival = workers.rival
+        plan = Plan(
+            runs=[run],
+            judging=judging,
+            isolates=lambda failure: question.isolates,
+            levels={runner.spec.name: runner.backend.levels},
+            habits={runner.name: question.habits},
+            locates=False,
+        )
+        bench = ProducerClient.asking(workers.service)
+        with CompilerProcesses({own.name: own for own in (runner, rival) if own}) as compilers:
+            result = Lane(compilers, bench).test(case, plan)
+            self._usual = max(
+                self._usual, *(sum(o.seconds.values()) for o in result.outcomes if o.ok), 0.0
+            )
+            shown = result.verdict.differences if result.verdict else ()
+            faults = [e for e in result.events if e.kind == FAULT and e.message not in shown]
+            if faults:
+                reason = f"fault: {faults[0].message}"
+                return replace(tried, reason=reason, outcomes=result.outcomes)
+            failing = with_keys(result.failures, result.blame, result.outcomes, question.silent)
+            if failing and rival:
+                again = Plan([replace(run, backend=rival.name)], judging, locates=False)
+                rivals = Lane(compilers, bench).test(case, again).outcomes
+                right = {outcome.level for outcome in rivals if outcome.ok}
+                failing = [(f, key) for f, key in failing if right.issuperset(f.levels)]
+        return replace(
+            tried,
+            outcomes=result.outcomes,
+            failing=tuple(failing),
+            verdict=result.verdict,
+            blames=result.blames,
+        )
+
+
+def _not_exported(tried: Tried, failed: ExporterError | None) -> Tried:
+    """For findings about an exporter: a model is no failure, the same exception is."""
+    if failed is None:
+        return tried
+    case = tried.case
+    assert case is not None
+    texts = failed.error_type, failed.message, failed.traceback
+    failure = export_failure(case.exporter, *texts)
+    outcome = Outcome(OutcomeKind.EXCEPTION, Stage.EXPORT, Target(case.exporter), *texts)
+    return replace(tried, outcomes=(outcome,), failing=((failure, failure_key(failure)),))
+
+
+def _text(event: Trouble) -> str:
+    """What a worker reported instead of an answer, with the end of its trace or output."""
+    if isinstance(event, WorkerFault):
+        return f"{event_line(event)}\n{event.traceback}"
+    return f"{event_line(event)}\n{event.captured[-LAST_CHARS:]}"
