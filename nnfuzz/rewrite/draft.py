@@ -103,10 +103,6 @@ class Draft:
         tensor = self.constants.get(name)
         return None if tensor is None else numpy_helper.to_array(tensor)
 
-    def maker(self, name: str) -> str:
-        """The operator that computes a value; "" for inputs and constants."""
-        return self.graph.node[self.makers[name]].op_type if name in self.makers else ""
-
     def dtype(self, name: str) -> DType | None:
         return self.types[name].dtype if name in self.types else None
 
@@ -150,12 +146,6 @@ class Draft:
         emit = self.emitter()
         after = build(emit, name, self.types[name], rng)
         position = self.makers[name] + 1 if name in self.makers else 0
-        self.reroute(name, after, emit, position, rng)
-
-    def reroute(
-        self, name: str, after: str, emit: Nodes, position: int, rng: random.Random
-    ) -> None:
-        """Inserts nodes, and lets some or all readers of a value read one of their outputs."""
         ends: list[int | str] = [i for i in self.readers.get(name, ()) if i >= position]
         if name in self.outputs and name in self.makers:
             ends.append(name)
@@ -163,8 +153,7 @@ class Draft:
         self.rename(name, after, [end for end in chosen if isinstance(end, int)])
         self.put(position, emit)
         if name in chosen:  # the model's output keeps its name
-            inner = self.fresh("inner")
-            self.rename(name, inner)
+            self.rename(name, self.fresh("inner"))
             self.rename(after, name)
 
     def replace(self, position: int, emit: Nodes, results: Sequence[str]) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import onnx
 
 from nnfuzz.materialize.emit import rename_in_place
 from nnfuzz.materialize.walk import reads
-from nnfuzz.rewrite.draft import Draft, deterministic
+from nnfuzz.rewrite.draft import Draft
 
 MOST_NODES = 4
 
@@ -56,19 +57,20 @@ def region(draft: Draft, start: int, stop: int) -> Region:
     return Region(start, stop, tuple(n for n in read if n not in made), tuple(ends))
 
 
-def repeatable(draft: Draft) -> list[Region]:
-    """Regions that give the same results whenever they run."""
-    return [r for r in known_regions(draft) if all(map(deterministic, r.nodes(draft)))]
+def renamed_nodes(
+    draft: Draft, region: Region, names: Mapping[str, str] = MappingProxyType({})
+) -> tuple[list[onnx.NodeProto], list[str]]:
+    """The region's nodes with fresh names for all that they compute, and the output names.
+
+    names: of values that the nodes read, in their place.
+    """
+    nodes = region.nodes(draft)
+    fresh = {name: draft.fresh("in") for node in nodes for name in node.output if name}
+    return [kept_name(n, {**names, **fresh}) for n in nodes], [fresh[n] for n in region.outputs]
 
 
-def renamed_nodes(draft: Draft, region: Region) -> tuple[list[onnx.NodeProto], list[str]]:
-    """The region's nodes with fresh names for its outputs, and these names."""
-    names = {name: draft.fresh("in") for name in region.outputs}
-    return [kept_name(node, names) for node in region.nodes(draft)], [*names.values()]
-
-
-def kept_name(node: onnx.NodeProto, names: dict[str, str]) -> onnx.NodeProto:
-    """A copy of a node with other names for values, but its own name."""
+def kept_name(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
+    """The node, changed in place, with other names for values, but its own name."""
     label = node.name
     rename_in_place(node, names)
     node.name = label

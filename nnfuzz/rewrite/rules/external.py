@@ -8,7 +8,7 @@ from onnx import TensorProto
 
 from nnfuzz.base.external_data import LOCATIONS
 from nnfuzz.rewrite.draft import Draft
-from nnfuzz.rewrite.rule import models
+from nnfuzz.rewrite.rule import Kind, models
 
 FAMILY = "external data"
 _ALIGNMENTS = (1, 1, 4, 64, 4096)
@@ -19,14 +19,18 @@ def _movable(draft: Draft) -> list[TensorProto]:
     return [tensor for tensor in draft.graph.initializer if tensor.raw_data]
 
 
-@models(FAMILY, lambda draft: [0] if _movable(draft) else [])
+def _plain(tensors: list[TensorProto]) -> list[TensorProto]:
+    return [tensor for tensor in tensors if tensor.data_type != TensorProto.INT64]
+
+
+@models(FAMILY, lambda draft: [0] if _plain(_movable(draft)) else [], kind=Kind.ENDS)
 def external_data(draft: Draft, site: int, rng: random.Random) -> None:
     """Initializers of the file -> the same bytes in one or several files beside it, at offsets that
     are aligned or not: the model names file, offset and length of each."""
     tensors = _movable(draft)
     if rng.random() < 0.7:  # as exporters do it: not those that describe shapes
-        tensors = [t for t in tensors if t.data_type != TensorProto.INT64]
-    if tensors and rng.random() < 0.3:
+        tensors = _plain(tensors)
+    if rng.random() < 0.3:
         tensors = rng.sample(tensors, rng.randint(1, len(tensors)))
     rng.shuffle(tensors)
     location, count = rng.choice(LOCATIONS), rng.choice((1, 1, 2, 1 + len(tensors)))
