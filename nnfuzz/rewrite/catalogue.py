@@ -5,22 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nnfuzz.rewrite.rule import Kind, Rule
-from nnfuzz.rewrite.rules import (
-    algebra,
-    control,
-    data,
-    external,
-    functions,
-    identities,
-    parts,
-    spelling,
-    strings,
-    structure,
-)
+from nnfuzz.rewrite.rules import control, data, files, functions, operators, spelling, strings
 
 _ALL = (
-    *(functions.RULES + control.RULES + structure.RULES + data.RULES + identities.RULES),
-    *(algebra.RULES + parts.RULES + strings.RULES + external.RULES + spelling.RULES),
+    *(functions.RULES + control.RULES + files.RULES + data.RULES),
+    *(operators.RULES + strings.RULES + spelling.RULES),
 )
 RULES: Mapping[str, Rule] = {rule.name: rule for rule in _ALL}
 assert len(RULES) == len(_ALL), "two rewrites have the same name"
@@ -31,8 +20,8 @@ FEATURES: Mapping[str, str] = {
     "If": control.if_constant.name,
     "Loop": control.loop_once.name,
     "Scan": control.scan_once.name,
-    parts.EMPTY_FAMILY: parts.joined_with_nothing.name,
-    external.FAMILY: external.external_data.name,
+    operators.EMPTY: operators.joined_with_nothing.name,
+    files.EXTERNAL_FAMILY: files.external_data.name,
     **{rule.family: rule.name for rule in strings.RULES},
 }
 """Features that some compilers do not support -> a rule that brings the feature into a model."""

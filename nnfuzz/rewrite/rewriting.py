@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, Any
 import onnx
 
 from nnfuzz.rewrite.catalogue import RULES, USUAL, named, of_kinds
-from nnfuzz.rewrite.draft import Draft
-from nnfuzz.rewrite.region import Region
+from nnfuzz.rewrite.draft import Draft, Region
 from nnfuzz.rewrite.rule import Rule
-from nnfuzz.rewrite.rules import algebra
+from nnfuzz.rewrite.rules import operators
 
 if TYPE_CHECKING:
     from nnfuzz.ir.graph import Graph
@@ -93,7 +92,7 @@ def _next(draft: Draft, names: Sequence[str], rng: random.Random, near: bool) ->
     """
     order = rng.sample(names, len(names))
     if rng.random() < _SELDOM_FIRST:
-        order.sort(key=lambda name: RULES[name].family != algebra.FAMILY)
+        order.sort(key=lambda name: RULES[name].family != operators.ALGEBRA)
     for name in order:
         if _sites(draft, RULES[name], near):
             return Step(name, rng.randrange(_NUMBERS), near)
@@ -114,7 +113,7 @@ def _names(draft: Draft, site: object) -> set[str]:
         return {*site.inputs, *site.outputs}
     if isinstance(site, int) and site < len(draft.graph.node):
         return {*draft.graph.node[site].input, *draft.graph.node[site].output}
-    return {str(getattr(site, "value", site))}
+    return {str(site)}
 
 
 def _applied(draft: Draft, step: Step) -> bool:

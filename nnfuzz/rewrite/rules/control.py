@@ -11,10 +11,10 @@ import onnx
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import protos
-from nnfuzz.rewrite.draft import Draft, Nodes, deterministic
-from nnfuzz.rewrite.region import Region, kept_name, known_regions, renamed_nodes
+from nnfuzz.materialize.emit import rename_in_place
+from nnfuzz.rewrite.draft import Draft, Nodes, Region, deterministic, known_regions, renamed_nodes
 from nnfuzz.rewrite.rule import models
-from nnfuzz.rewrite.rules.identities import MOVED, ints
+from nnfuzz.rewrite.rules.operators import MOVED, ints
 
 FAMILY = "control flow"
 _ZEROED = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64, DType.BOOL)
@@ -128,7 +128,7 @@ def if_either(draft: Draft, site: Region, rng: random.Random) -> None:
     made = [name for node in nodes for name in node.output if name]
     names = dict(zip(made, rng.sample(made, len(made))))
     copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
-    second = [kept_name(node, names) for node in copies]
+    second = [rename_in_place(node, names) for node in copies]
     types = [draft.types[name] for name in site.outputs]
     then = _body(draft, nodes, dict(zip(outputs, types)))
     other = _body(draft, second, dict(zip([names[name] for name in outputs], types)))

@@ -11,7 +11,7 @@ from nnfuzz.ir.dtypes import DType
 from nnfuzz.materialize import protos
 from nnfuzz.rewrite.draft import Draft, Nodes
 from nnfuzz.rewrite.rule import Kind, models
-from nnfuzz.rewrite.rules.identities import ints
+from nnfuzz.rewrite.rules.operators import ints
 
 FAMILY = "data"
 _REALS = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import onnx
 
 from nnfuzz.materialize import protos
+from nnfuzz.materialize.emit import rename_in_place
 from nnfuzz.materialize.walk import bodies, reads
-from nnfuzz.rewrite.draft import Draft, names_in
-from nnfuzz.rewrite.region import Region, kept_name, known_regions, region
+from nnfuzz.rewrite.draft import Draft, Region, known_regions, names_in, region
 from nnfuzz.rewrite.rule import Kind, models
 
 FAMILY = "functions"
@@ -59,7 +59,7 @@ def _outlined(
         taken |= {name for node in nodes for body in bodies(node) for name in names_in(body)}
         fresh = (name for i in range(1 << 20) if (name := f"x{i}") not in taken)
         names = dict(zip(inputs, fresh))
-        nodes, inputs = [kept_name(node, names) for node in nodes], [*names.values()]
+        nodes, inputs = [rename_in_place(node, names) for node in nodes], [*names.values()]
     return nodes, inputs
 
 

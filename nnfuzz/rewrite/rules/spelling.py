@@ -91,26 +91,19 @@ Places = list[tuple[onnx.NodeProto, AttributeProto | tuple[int, np.ndarray]]]
 """Nodes, each with an attribute, or with the position and value of an operand."""
 
 
-def _present(draft: Draft) -> Places:
-    """Attributes and operands without which their nodes mean the same."""
+def _places(draft: Draft, present: bool) -> Places:
+    """Attributes and operands with which nodes mean the same as without, present or absent."""
     found: Places = []
     for node in _ordinary(draft):
-        found += [(node, own) for own in node.attribute if _is_default(draft, node, own)]
+        if present:
+            found += [(node, own) for own in node.attribute if _is_default(draft, node, own)]
+        else:
+            names = {own.name for own in node.attribute}
+            defaults = _defaults(node, draft.opset).items()
+            found += [(node, default) for name, default in defaults if name not in names]
         for place, array in _implied(draft, node).items():
-            if place < len(node.input) and _equal(draft.value(node.input[place]), array):
-                found.append((node, (place, array)))
-    return found
-
-
-def _absent(draft: Draft) -> Places:
-    """Attributes and operands with which their nodes mean the same."""
-    found: Places = []
-    for node in _ordinary(draft):
-        names = {own.name for own in node.attribute}
-        defaults = _defaults(node, draft.opset).items()
-        found += [(node, default) for name, default in defaults if name not in names]
-        for place, array in _implied(draft, node).items():
-            if place >= len(node.input) or not node.input[place]:
+            name = node.input[place] if place < len(node.input) else ""
+            if _equal(draft.value(name), array) if present else not name:
                 found.append((node, (place, array)))
     return found
 
@@ -120,12 +113,12 @@ def _some(places: list[T], rng: random.Random) -> list[T]:
     return places if rng.random() < 0.5 else rng.sample(places, rng.randint(1, len(places)))
 
 
-@models(FAMILY, lambda draft: [0] if _present(draft) else [], kind=Kind.SPELLING)
+@models(FAMILY, lambda draft: [0] if _places(draft, True) else [], kind=Kind.SPELLING)
 def defaults_left_out(draft: Draft, site: int, rng: random.Random) -> None:
     """Attributes and constant operands with the value that ONNX gives them where they are absent ->
     none, all of them or some: schema defaults, windows that step by 1 without padding, a kernel's
     shape, a reversal, the zeros of Pad, axes and steps of Slice, all axes of reductions."""
-    for node, own in _some(_present(draft), rng):
+    for node, own in _some(_places(draft, True), rng):
         if isinstance(own, AttributeProto):
             node.attribute.remove(own)
             continue
@@ -138,11 +131,11 @@ def defaults_left_out(draft: Draft, site: int, rng: random.Random) -> None:
             draft.graph.initializer.remove(tensor)
 
 
-@models(FAMILY, lambda draft: [0] if _absent(draft) else [], kind=Kind.SPELLING)
+@models(FAMILY, lambda draft: [0] if _places(draft, False) else [], kind=Kind.SPELLING)
 def defaults_written(draft: Draft, site: int, rng: random.Random) -> None:
     """Absent attributes and operands to which ONNX gives a value -> that value, all of them or
     some."""
-    for node, own in _some(_absent(draft), rng):
+    for node, own in _some(_places(draft, False), rng):
         if isinstance(own, AttributeProto):
             node.attribute.append(own)
             continue

@@ -16,7 +16,7 @@ from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import protos
 from nnfuzz.rewrite.draft import Draft, Nodes
 from nnfuzz.rewrite.rule import Kind, models, values
-from nnfuzz.rewrite.rules.identities import ints
+from nnfuzz.rewrite.rules.operators import ints
 
 FAMILY = "strings"
 WHOLE_NUMBERS = (DType.INT32, DType.INT64, DType.INT16, DType.INT8, DType.UINT8)
@@ -43,13 +43,10 @@ def moved(emit: Nodes, text: str, type_: TensorType, rng: random.Random) -> str:
 
 def _step(emit: Nodes, text: str, type_: TensorType, rng: random.Random) -> str:
     shape = list(type_.sizes)
-    ways = ["identity", "reshape"]
-    ways += ["gather", "transpose", "slice", "concat"] if shape else []
+    ways = ["reshape", *(["gather", "transpose", "slice", "concat"] if shape else [])]
     ways += ["where"] if emit.opset >= _EQUAL_SINCE else []
     ways += ["concatenated", "matched"] if emit.opset >= _TEXT_OPERATORS_SINCE else []
     way, axis = rng.choice(ways), rng.randrange(max(1, len(shape)))
-    if way == "reshape":
-        return emit.one("Reshape", emit.one("Reshape", text, ints(emit, -1)), ints(emit, *shape))
     if way == "gather":
         return emit.one("Gather", text, ints(emit, *range(shape[axis])), axis=axis)
     if way == "transpose":
@@ -69,7 +66,7 @@ def _step(emit: Nodes, text: str, type_: TensorType, rng: random.Random) -> str:
     if way == "matched":
         fits = emit.one("RegexFullMatch", text, pattern="-?[0-9]+")
         return emit.one("Where", fits, text, _constant(emit, "0"))
-    return emit.one("Identity", text)
+    return emit.one("Reshape", emit.one("Reshape", text, ints(emit, -1)), ints(emit, *shape))
 
 
 def _constant(emit: Nodes, text: str) -> str:
