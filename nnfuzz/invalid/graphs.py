@@ -57,14 +57,14 @@ def cycle(site: Site) -> str:
 @kind(f"{NODES}: the list of nodes must be ordered topologically")
 def unordered_nodes(site: Site) -> str:
     """A node stands before the one whose result it reads."""
-    output = site.choice([o for o in site.graph.output if site.maker(o.name)])
-    maker = site.maker(output.name)
-    assert maker is not None
+    output = site.choice(site.graph.output)
+    place = site.choice([i for i, node in enumerate(site.nodes) if output.name in node.output])
+    maker = site.at(site.nodes[place])
     early = helper.make_node("Identity", [output.name], [f"{output.name}_early"])
-    site.graph.node.insert(list(site.nodes).index(maker), early)
+    site.graph.node.insert(place, early)
     site.graph.output.add().CopyFrom(output)
     site.graph.output[-1].name = early.output[0]
-    return f"Identity reads the result of {site.at(maker)}, which comes behind it in the list"
+    return f"Identity reads the result of {maker}, which comes behind it in the list"
 
 
 @kind(f"{NAMES}: a value name used in a graph must have a definition")

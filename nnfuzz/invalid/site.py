@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -32,7 +32,6 @@ class Site:
     operator: str = ""
     data: bytes | None = None
     valid: tuple[bytes, dict[str, np.ndarray]] | None = None
-    _schemas: dict[str, onnx.defs.OpSchema | None] = field(default_factory=dict)
 
     def keep_valid(self) -> None:
         """Records the present model as the valid one, which runs beside the one with the fault.
@@ -63,22 +62,12 @@ class Site:
         """Version of the default operator set."""
         return next((o.version for o in self.model.opset_import if not o.domain), 0)
 
-    def schema(self, node: NodeProto) -> onnx.defs.OpSchema | None:
-        """Schema of a node's operator; None if the standard does not know it."""
-        if node.domain not in ("", "ai.onnx"):
-            return None
-        if node.op_type not in self._schemas:
-            known = onnx.defs.has(node.op_type, self.opset, "")
-            schema = onnx.defs.get_schema(node.op_type, self.opset, "") if known else None
-            self._schemas[node.op_type] = schema
-        return self._schemas[node.op_type]
-
     def known(self) -> Iterator[tuple[NodeProto, onnx.defs.OpSchema]]:
         """Nodes with operators of the standard and their schemas, in random order."""
         for node in self.shuffled(self.nodes):
-            schema = self.schema(node)
-            if schema is not None:
-                yield node, schema
+            name, opset = node.op_type, self.opset
+            if node.domain in ("", "ai.onnx") and onnx.defs.has(name, opset, ""):
+                yield node, onnx.defs.get_schema(name, opset, "")
 
     # -- values -------------------------------------------------------------------------------
 
@@ -137,10 +126,6 @@ class Site:
             if plain and self.fix(name) and (found := self.weight(name)) is not None:
                 return found
         raise NoPlace
-
-    def maker(self, name: str) -> NodeProto | None:
-        """The node that computes a value."""
-        return next((node for node in self.nodes if name in node.output), None)
 
     def at(self, node: NodeProto) -> str:
         """Records a node as the one with the fault; returns its operator."""

@@ -78,7 +78,7 @@ def _constant(emit: Nodes, text: str) -> str:
     return name
 
 
-@values(FAMILY, is_writable, since=SINCE, uses=["Cast"], kind=Kind.ENDS)
+@values(FAMILY, is_writable, since=SINCE, uses=["Cast"], kind=Kind.FORM)
 def through_strings(emit: Nodes, name: str, type_: TensorType, rng: random.Random) -> str:
     """Integers -> Cast to strings, operators that move or compare strings, and Cast back: the
     decimal number of an integer is read as that integer."""
