@@ -66,13 +66,13 @@ def _implied(draft: Draft, node: onnx.NodeProto) -> Mapping[int, np.ndarray]:
     if type_ is None:
         return {}
     op, opset, rank = node.op_type, draft.opset, type_.rank
-    if op == "Pad":
+    if op == "Pad" and opset >= 11:
         return {2: np.zeros((), type_.dtype.numpy)}
-    if op == "Slice" and len(node.input) > 1 and node.input[1] in draft.types:
+    if op == "Slice" and opset >= 10 and len(node.input) > 1 and node.input[1] in draft.types:
         starts = draft.types[node.input[1]]
         count, dtype = starts.sizes[0], starts.dtype.numpy
         return {3: np.arange(count, dtype=dtype), 4: np.ones(count, dtype)}
-    if op == "Squeeze":
+    if op == "Squeeze" and opset >= 13:
         axes = [i for i, size in enumerate(type_.sizes) if size == 1]
         return {1: np.array(axes, np.int64)} if axes else {}
     if op.startswith("Reduce") and opset >= (13 if op == "ReduceSum" else 18):
