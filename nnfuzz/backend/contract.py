@@ -153,7 +153,7 @@ class Imported:
     """A model as the compiler's importer left it, and the interface that the file declares.
 
     file: the file that the compiler may still read from; None if it got bytes. packed_inputs,
-    packed_outputs: those of the file that are sequences or optionals of `inputs` and `outputs`.
+    packed_outputs: those of the file that are texts or maps of `inputs` and `outputs`.
     loose: the outputs that are no tensors otherwise, which are returned and not compared.
     """
 

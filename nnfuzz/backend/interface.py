@@ -76,14 +76,14 @@ class OnnxModel(bytes):
 
     @cached_property
     def inputs(self) -> dict[str, TensorSpec]:
-        """By name, in order, without initializers; of a sequence or optional the tensors in it."""
+        """By name, in order, without initializers; of a text the numbers in it."""
         weights = {tensor.name for tensor in self._graph.initializer}
         return _tensors((v for v in self._graph.input if v.name not in weights), self.packed_inputs)
 
     @cached_property
     def outputs(self) -> dict[str, TensorSpec]:
         """By name, in order; as the file declares them, not as the compiler returns them; of a
-        sequence or optional the tensors in it.
+        text or of maps the numbers in it.
         """
         return _tensors(self._graph.output, self.packed_outputs)
 
@@ -105,12 +105,12 @@ class OnnxModel(bytes):
 
     @cached_property
     def packed_inputs(self) -> Packing:
-        """The inputs that are sequences or optionals of tensors, or texts."""
+        """The inputs that are texts."""
         return packing_of(self._graph.input)
 
     @cached_property
     def packed_outputs(self) -> Packing:
-        """The outputs that are sequences or optionals of tensors, maps, or texts."""
+        """The outputs that are maps or texts."""
         return packing_of(self._graph.output, self._graph.node)
 
     @cached_property

@@ -1,10 +1,10 @@
-"""Inputs and outputs of a model that are sequences or optionals of tensors, maps, or texts.
+"""Inputs and outputs of a model that are maps or texts.
 
 The graph of a test case has tensors of numbers at its ends, and so have its inputs and its expected
-outputs. The file may have them in a sequence or an optional, or written as strings
-(nnfuzz.rewrite.rules.ends): such an input or output says in its `doc_string` which tensors it
-packs. What a ZipMap makes packs the matrix that it reads. Between the two stand `packed` and
-`unpacked`, which a backend's program is wrapped with (nnfuzz.backend.contract.Executable).
+outputs. The file may have them written as strings (nnfuzz.rewrite.rules.strings): such an input or
+output says in its `doc_string` which tensor it packs. What a ZipMap makes packs the matrix that it
+reads. Between the two stand `packed` and `unpacked`, which a backend's program is wrapped with
+(nnfuzz.backend.contract.Executable).
 """
 
 from __future__ import annotations
@@ -35,18 +35,16 @@ class PackingKind(StrEnum):
     maps, one for each row of a matrix.
     """
 
-    SEQUENCE = "sequence_type"
-    OPTIONAL = "optional_type"
     MAPS = "map_type"
     TEXT = "tensor_type"
 
 
 @dataclass(frozen=True)
 class PackedValue:
-    """An input or output of the file that packs tensors.
+    """An input or output of the file that packs a tensor.
 
-    tensors: their shapes by name, in order; one but for a sequence. dtype: of the tensors, by its
-    name in NumPy. keys: of maps, by column.
+    tensors: its shape by its name. dtype: of the tensor, by its name in NumPy. keys: of maps, by
+    column.
     """
 
     kind: PackingKind
@@ -58,40 +56,26 @@ class PackedValue:
     def doc_string(self) -> str:
         return _PREFIX + json.dumps([self.dtype, self.tensors])
 
-    def packed(self, arrays: list[np.ndarray]) -> Any:
-        """The value for a compiler: a list of arrays or of dicts, an array, or an array of str
-        objects.
-        """
-        if self.kind is PackingKind.SEQUENCE:
-            return arrays
-        (array,) = arrays
+    def packed(self, array: np.ndarray) -> Any:
+        """The value for a compiler: a list of dicts, or an array of str objects."""
         if self.kind is PackingKind.MAPS:
             return [dict(zip(self.keys, row)) for row in array]
-        return array if self.kind is PackingKind.OPTIONAL else array.astype(str).astype(object)
+        return array.astype(str).astype(object)
 
-    def unpacked(self, name: str, value: Any) -> list[Any]:
+    def unpacked(self, name: str, value: Any) -> np.ndarray:
         """The inverse of `packed`. Raises: PackingError."""
-        if self.kind is PackingKind.OPTIONAL:
-            return [value]
         if self.kind is PackingKind.TEXT:
             try:
-                return [np.asarray(value).astype(self.dtype)]
+                return np.asarray(value).astype(self.dtype)
             except (ValueError, TypeError, OverflowError) as error:
                 raise PackingError(f"output {name!r} has no numbers: {error}") from error
         if not isinstance(value, list | tuple):
-            raise PackingError(f"output {name!r} is {type(value).__name__}, not a list of arrays")
-        if self.kind is PackingKind.MAPS:
-            return [self._matrix(name, value)]
-        if len(value) != len(self.tensors):
-            raise PackingError(f"output {name!r} has {len(value)} of {len(self.tensors)} tensors")
-        return list(value)
-
-    def _matrix(self, name: str, maps: list[Any] | tuple[Any, ...]) -> np.ndarray:
-        for row in maps:
+            raise PackingError(f"output {name!r} is {type(value).__name__}, not a list of maps")
+        for row in value:
             if not isinstance(row, Mapping) or row.keys() != {*self.keys}:
                 raise PackingError(f"output {name!r} has {row}, not a map of {list(self.keys)}")
-        rows = [[row[key] for key in self.keys] for row in maps]
-        return np.array(rows, self.dtype).reshape(len(maps), len(self.keys))
+        rows = [[row[key] for key in self.keys] for row in value]
+        return np.array(rows, self.dtype).reshape(len(value), len(self.keys))
 
 
 Packing = Mapping[str, PackedValue]
@@ -123,15 +107,12 @@ def _zipped(node: NodeProto) -> PackedValue:
 
 
 def _packed_value(value: ValueInfoProto) -> PackedValue | None:
-    kind = value.type.WhichOneof("value")
-    if kind not in list(PackingKind) or not value.doc_string.startswith(_PREFIX):
-        return None
-    if kind == PackingKind.TEXT and value.type.tensor_type.elem_type != _STRING:
+    if value.type.tensor_type.elem_type != _STRING or not value.doc_string.startswith(_PREFIX):
         return None
     try:
         dtype, shapes = json.loads(value.doc_string.removeprefix(_PREFIX))
         tensors = {str(name): tuple(map(int, shape)) for name, shape in shapes.items()}
-        return PackedValue(PackingKind(kind), np.dtype(dtype).name, tensors)
+        return PackedValue(PackingKind.TEXT, np.dtype(dtype).name, tensors)
     except (ValueError, TypeError, AttributeError):  # by somebody else
         return None
 
@@ -140,7 +121,7 @@ def packed(packing: Packing, arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Arrays by the names of tensors -> by those of the file's inputs or outputs."""
     inside = {name for value in packing.values() for name in value.tensors}
     given = {name: array for name, array in arrays.items() if name not in inside}
-    made = {n: v.packed([arrays[tensor] for tensor in v.tensors]) for n, v in packing.items()}
+    made = {n: v.packed(*(arrays[tensor] for tensor in v.tensors)) for n, v in packing.items()}
     return {**given, **made}
 
 
@@ -164,5 +145,5 @@ def unpacked(packing: Packing, returned: Mapping[str, Any]) -> dict[str, Any]:
     arrays = {name: value for name, value in returned.items() if name not in packing}
     for name, value in packing.items():
         if returned.get(name) is not None:
-            arrays |= zip(value.tensors, value.unpacked(name, returned[name]))
+            arrays |= dict.fromkeys(value.tensors, value.unpacked(name, returned[name]))
     return arrays

@@ -178,8 +178,8 @@ class FuzzOptions:
         float | None,
         WRITTEN.share(
             "Share of the models written by nnfuzz itself that are spelled otherwise: attributes "
-            "at their defaults left out or written, constants as nodes, shared or each by itself "
-            "[default: 0.3, 0 with --invalid]."
+            "and operands at their defaults left out or written, axes from behind, constants as "
+            "nodes [default: 0.3, 0 with --invalid]."
         ),
         SETTING,
     ] = None
@@ -187,10 +187,9 @@ class FuzzOptions:
         float | None,
         WRITTEN.share(
             "Share of the models written by nnfuzz itself whose file has another form: a part in a "
-            "model-local function, initializers that are inputs as well or that nothing reads, "
-            "unusual names, declared shapes, metadata, external data, sequences, optionals or "
-            "strings as inputs and outputs, integers as strings for a while [default: 0.2, 0 with "
-            "--edges]."
+            "model-local function, initializers that are inputs as well or hold their numbers in "
+            "other fields, unusual names, external data, integers as strings inside or as inputs "
+            "and outputs [default: 0.2, 0 with --edges]."
         ),
         SETTING,
     ] = None

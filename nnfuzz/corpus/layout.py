@@ -26,9 +26,7 @@ from nnfuzz.base.external_data import write_model
 from nnfuzz.base.files import atomic_folder, npz_bytes
 from nnfuzz.base.packed_values import (
     NO_PACKING,
-    PackedValue,
     Packing,
-    PackingKind,
     packed,
     packing_of,
     unpacked,
@@ -220,7 +218,7 @@ def write_test(parent: Path, case: TestCase | Entry, name: str = "") -> Path:
             for stem, wanted, inside, have in zip(("input", "output"), names, packing, arrays):
                 given = packed(inside, have)
                 for place, end in enumerate(wanted):
-                    content = _content(end, given[end], inside.get(end))
+                    content = tensor_bytes(end, given[end])
                     (data / f"{stem}_{place}.pb").write_bytes(content)
     return parent / name
 
@@ -259,23 +257,6 @@ def tensor_bytes(name: str, array: np.ndarray) -> bytes:
     return tensor.SerializeToString(deterministic=True)
 
 
-def _content(
-    name: str, value: np.ndarray | list[np.ndarray], packed_value: PackedValue | None
-) -> bytes:
-    """A serialised TensorProto, SequenceProto or OptionalProto."""
-    from onnx import OptionalProto, SequenceProto, TensorProto
-
-    if isinstance(value, list):
-        tensors = [TensorProto.FromString(tensor_bytes("", array)) for array in value]
-        sequence = SequenceProto(name=name, elem_type=SequenceProto.TENSOR, tensor_values=tensors)
-        return sequence.SerializeToString(deterministic=True)
-    if packed_value is None or packed_value.kind is not PackingKind.OPTIONAL:
-        return tensor_bytes(name, value)
-    tensor = TensorProto.FromString(tensor_bytes("", value))
-    optional = OptionalProto(name=name, elem_type=OptionalProto.TENSOR, tensor_value=tensor)
-    return optional.SerializeToString(deterministic=True)
-
-
 def packings(model: bytes) -> tuple[Packing, Packing]:
     """The inputs and the outputs that pack tensors of a test case. Raises: Unreadable."""
     graph = parsed_model(model).graph
@@ -300,29 +281,23 @@ def read_tensors(
 ) -> dict[str, np.ndarray]:
     """Reads STEM_0.pb, STEM_1.pb, ... of a data set; returns name -> array.
 
-    packing: of those that are sequences or optionals. Raises: CorpusError.
+    packing: of those that are strings. Raises: CorpusError.
     """
     files = sorted(folder.glob(f"{stem}_*.pb"), key=lambda p: _number(p.name))
     if len(files) != len(names):
         raise CorpusError(f"{folder} holds {len(files)} {stem}s, the model has {len(names)}")
-    read = {name: _read(file, packing.get(name)) for name, file in zip(names, files)}
+    read = {name: _read(file, name in packing) for name, file in zip(names, files)}
     with making_sense(folder):
         return unpacked(packing, read)
 
 
-def _read(file: Path, packed_value: PackedValue | None) -> np.ndarray | list[np.ndarray]:
+def _read(file: Path, text: bool) -> np.ndarray:
     import onnx
 
     data = read_bytes(file)
     with making_sense(file):
-        if packed_value is None:
-            return _array(onnx.TensorProto.FromString(data), file)
-        if packed_value.kind is PackingKind.TEXT:
-            return onnx.numpy_helper.to_array(onnx.TensorProto.FromString(data))
-        if packed_value.kind is PackingKind.SEQUENCE:
-            tensors = onnx.SequenceProto.FromString(data).tensor_values
-            return [_array(tensor, file) for tensor in tensors]
-        return _array(onnx.OptionalProto.FromString(data).tensor_value, file)
+        tensor = onnx.TensorProto.FromString(data)
+        return onnx.numpy_helper.to_array(tensor) if text else _array(tensor, file)
 
 
 def _array(tensor: TensorProto, file: Path) -> np.ndarray:

@@ -10,12 +10,11 @@ from functools import cache
 import numpy as np
 import onnx
 
-from nnfuzz.invalid import attributes, files, headers, names, operands, subgraphs, tensors
+from nnfuzz.invalid import graphs, nodes, tensors
 from nnfuzz.invalid.fault import Fault
-from nnfuzz.invalid.kinds import Kind
-from nnfuzz.invalid.site import NoPlace, Site
+from nnfuzz.invalid.site import Kind, NoPlace, Site
 
-_MODULES = (names, headers, operands, attributes, tensors, subgraphs, files)
+_MODULES = (graphs, nodes, tensors)
 KINDS: Mapping[str, Kind] = {
     kind.name: kind
     for module in _MODULES

@@ -1,10 +1,10 @@
-"""A model that gets a fault, with the questions that makers of faults ask about it."""
+"""A model that gets a fault, and the form of a kind of fault."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -23,7 +23,7 @@ class Site:
     """A private copy of a valid model with its inputs, which a maker changes in one place.
 
     operator: of the node with the fault. data: the bytes of the file if they are no longer those of
-    `model`. valid: the model without the fault and its inputs, if they have changed (`so_far`).
+    `model`. valid: the model without the fault and its inputs, if they have changed (`keep_valid`).
     """
 
     model: ModelProto
@@ -32,10 +32,9 @@ class Site:
     operator: str = ""
     data: bytes | None = None
     valid: tuple[bytes, dict[str, np.ndarray]] | None = None
-    _schemas: dict[str, onnx.defs.OpSchema | None] = field(default_factory=dict)
 
-    def so_far(self) -> None:
-        """Declares the present model valid and has it run beside the one with the fault.
+    def keep_valid(self) -> None:
+        """Records the present model as the valid one, which runs beside the one with the fault.
 
         It has the features that the fault needs, so refusing those is no answer to the fault.
         """
@@ -63,22 +62,12 @@ class Site:
         """Version of the default operator set."""
         return next((o.version for o in self.model.opset_import if not o.domain), 0)
 
-    def schema(self, node: NodeProto) -> onnx.defs.OpSchema | None:
-        """Schema of a node's operator; None if the standard does not know it."""
-        if node.domain not in ("", "ai.onnx"):
-            return None
-        if node.op_type not in self._schemas:
-            known = onnx.defs.has(node.op_type, self.opset, "")
-            schema = onnx.defs.get_schema(node.op_type, self.opset, "") if known else None
-            self._schemas[node.op_type] = schema
-        return self._schemas[node.op_type]
-
     def known(self) -> Iterator[tuple[NodeProto, onnx.defs.OpSchema]]:
         """Nodes with operators of the standard and their schemas, in random order."""
         for node in self.shuffled(self.nodes):
-            schema = self.schema(node)
-            if schema is not None:
-                yield node, schema
+            name, opset = node.op_type, self.opset
+            if node.domain in ("", "ai.onnx") and onnx.defs.has(name, opset, ""):
+                yield node, onnx.defs.get_schema(name, opset, "")
 
     # -- values -------------------------------------------------------------------------------
 
@@ -138,22 +127,6 @@ class Site:
                 return found
         raise NoPlace
 
-    def tail(self) -> NodeProto:
-        """Appends an Identity to a graph output, so that one node reads another; returns it."""
-        output = self.choice([o.name for o in self.graph.output if self.maker(o.name)])
-        node = self.maker(output)
-        assert node is not None
-        inner = f"{output}_before"
-        node.output[list(node.output).index(output)] = inner
-        for other in self.nodes:
-            _renamed(other, output, inner)
-        self.graph.node.append(helper.make_node("Identity", [inner], [output]))
-        return self.graph.node[-1]
-
-    def maker(self, name: str) -> NodeProto | None:
-        """The node that computes a value."""
-        return next((node for node in self.nodes if name in node.output), None)
-
     def at(self, node: NodeProto) -> str:
         """Records a node as the one with the fault; returns its operator."""
         self.operator = str(node.op_type)
@@ -168,15 +141,29 @@ def _uses(graph: onnx.GraphProto, name: str) -> int:
     return count
 
 
-def _renamed(node: NodeProto, old: str, new: str) -> None:
-    """Lets a node and its sub-graphs read a value under another name."""
-    for position, name in enumerate(node.input):
-        if name == old:
-            node.input[position] = new
-    for attribute in node.attribute:
-        for body in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-            for inner in body.node:
-                _renamed(inner, old, new)
-            for output in body.output:
-                if output.name == old:
-                    output.name = new
+Make = Callable[[Site], str]
+"""Makes the fault and returns a sentence that describes it. Raises: NoPlace."""
+Carries = Callable[[onnx.defs.OpSchema], bool]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of fault. text: for people. carries: whether it applies to an operator; None: to any,
+    or to none in particular.
+    """
+
+    name: str
+    clause: str
+    text: str
+    make: Make
+    carries: Carries | None = None
+
+
+def kind(clause: str, carries: Carries | None = None) -> Callable[[Make], Kind]:
+    """Turns a function with a docstring into the kind of its name."""
+
+    def made(make: Make) -> Kind:
+        text = " ".join((make.__doc__ or "").split("\n\n")[0].split())
+        return Kind(make.__name__.replace("_", "-"), clause, text, make, carries)
+
+    return made

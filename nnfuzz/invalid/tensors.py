@@ -1,4 +1,4 @@
-"""Faults in initializers: sizes, dtypes, storage."""
+"""Faults in tensors: sizes, dtypes, storage."""
 
 from __future__ import annotations
 
@@ -7,76 +7,60 @@ import math
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-from nnfuzz.invalid.kinds import kind
-from nnfuzz.invalid.site import Site
+from nnfuzz.invalid.site import Site, kind
 
 TENSOR = "onnx.proto, TensorProto"
-DEFINITION = "ONNX IR, Tensor Definition"
-EXTERNAL = "ONNX External Data, location"
+SIZE = "ONNX IR, Tensor Definition: a tensor has as many values as the product of its dimensions"
 OUTSIDE = "/bin/sh"
 """A public file of every POSIX system, with more bytes than tensors of test models."""
-MOST_EXTERNAL_BYTES = 1 << 16
+PLACES = (
+    {"location": f"../../../../../../../../../..{OUTSIDE}", "offset": "0"},
+    {"location": OUTSIDE, "offset": "0"},
+    {"location": "nowhere.bin"},
+    {"location": ""},
+    {"offset": "0"},
+    *({"location": "nowhere.bin", "offset": text} for text in ("-1", "zero", "", "9" * 20)),
+    *({"location": "nowhere.bin", "length": text} for text in ("-1", "zero", "", "9" * 20)),
+)
+"""Entries of external data that no model may have: a file outside of the model's folder, one that
+is not there, no file at all, and numbers that are none."""
 
 
-@kind(f"{DEFINITION}: a tensor has as many values as the product of its dimensions")
+@kind(SIZE)
 def wrong_tensor_size(site: Site) -> str:
-    """An initializer with fewer or more bytes than its shape asks for."""
+    """An initializer or a Constant with fewer or more bytes than its shape asks for."""
     tensor = site.some_weight()
-    wanted = len(tensor.raw_data)
-    data = {
-        "one byte too few": tensor.raw_data[:-1],
-        "half of the bytes": tensor.raw_data[: wanted // 2],
-        "no data": b"",
-        "one byte too many": tensor.raw_data + b"\0",
-        "twice the bytes": tensor.raw_data * 2,
-    }
-    how = site.choice(sorted(data))
-    tensor.raw_data = data[how]
-    return f"initializer {tensor.name!r}{list(tensor.dims)} has {how}: {len(data[how])} of {wanted}"
+    name, right = tensor.name, tensor.raw_data
+    if site.rng.random() < 0.5:
+        site.graph.node.insert(0, helper.make_node("Constant", [], [name], value=tensor))
+        site.graph.initializer.remove(tensor)
+        site.at(site.nodes[0])
+        site.keep_valid()
+        tensor = site.nodes[0].attribute[0].t
+    wrong = (right[:-1], right[: len(right) // 2], b"", right + b"\0", right * 2)
+    tensor.raw_data = site.choice([data for data in wrong if data != right])
+    bytes_ = f"{len(tensor.raw_data)} of {len(right)} bytes"
+    return f"{site.operator or 'initializer'} {name!r}{list(tensor.dims)} has {bytes_}"
 
 
-@kind(f"{TENSOR}.data_type: must be a valid DataType")
-def unknown_tensor_dtype(site: Site) -> str:
-    """An initializer of a data type that there is not."""
-    tensor = site.some_weight()
-    tensor.data_type = site.choice((0, 9999, -1, 2**31 - 1))
-    return f"initializer {tensor.name!r} has the data type {tensor.data_type}"
-
-
-@kind(f"{DEFINITION}: a shape is a list of non-negative integers")
-def negative_tensor_dimension(site: Site) -> str:
-    """An initializer with a dimension below zero."""
-    tensor = site.some_weight(lambda a: a.size > 0 and a.ndim > 0)
-    place = site.rng.randrange(len(tensor.dims))
-    tensor.dims[place] = site.choice((-1, -tensor.dims[place], -(2**31), -(2**63)))
-    return f"initializer {tensor.name!r} has the shape {list(tensor.dims)}"
-
-
-@kind(f"{DEFINITION}: a tensor has as many values as the product of its dimensions")
-def overflowing_tensor_size(site: Site) -> str:
-    """An initializer whose number of elements does not fit into 32 or 64 bits: cut to them, some
-    are what is there.
+@kind("ONNX IR, Tensor Definition: a data type, and a shape of non-negative integers")
+def impossible_tensor_type(site: Site) -> str:
+    """An initializer of a data type that there is not, with a negative dimension, or whose number
+    of elements exceeds 32 or 64 bits: cut to these, some products are that of the elements.
     """
-    tensor = site.some_weight()
-    count, bits = math.prod(tensor.dims), site.choice((32, 63, 64))
-    if bits == 64:  # 2**32 * 2**32 is 0
-        dims, data = [2**32, 2**32], b""
-    elif bits == 63:
-        dims, data = [2**62, 4 + count], tensor.raw_data
-    else:
-        dims, data = [2**32 + count], tensor.raw_data
-    tensor.raw_data = data
+    if site.rng.random() < 0.3:
+        tensor = site.some_weight()
+        tensor.data_type = site.choice((0, 9999, -1, 2**31 - 1))
+        return f"initializer {tensor.name!r} has the data type {tensor.data_type}"
+    tensor = site.some_weight(lambda a: a.size > 0 and a.ndim > 0)
+    count = math.prod(tensor.dims)
+    shapes = ([2**32, 2**32], [2**62, 4 + count], [2**32 + count], [-1], [-count], [-(2**63)])
+    wrong = site.choice(shapes)
+    if wrong == [2**32, 2**32]:  # 0 in 64 bits
+        tensor.raw_data = b""
     del tensor.dims[:]
-    tensor.dims.extend(dims)
-    return f"initializer {tensor.name!r} has the shape {dims} and {len(data)} bytes"
-
-
-@kind(f"{TENSOR}: exactly one of the fields stores the elements")
-def tensor_with_two_values(site: Site) -> str:
-    """An initializer whose elements are in two fields, which differ."""
-    tensor = site.some_weight(lambda a: a.size > 0 and a.dtype == np.float32)
-    tensor.float_data.extend([1.0] * math.prod(tensor.dims))
-    return f"initializer {tensor.name!r} has raw_data and float_data, which differ"
+    tensor.dims.extend(wrong)
+    return f"initializer {tensor.name!r} has the shape {wrong} and {len(tensor.raw_data)} bytes"
 
 
 @kind(f"{TENSOR}: where int64_data is present, the data type must be INT64")
@@ -93,8 +77,7 @@ def tensor_in_wrong_field(site: Site) -> str:
 def broken_sparse_tensor(site: Site) -> str:
     """A sparse initializer whose indices are outside of its shape, twice the same or descending."""
     tensor = site.some_weight(lambda a: a.size > 1 and a.dtype == np.float32)
-    name = tensor.name
-    count = math.prod(tensor.dims)
+    name, count = tensor.name, math.prod(tensor.dims)
     indices = site.choice(([0, count], [-1, 0], [0, 2**40], [1, 1], [1, 0]))
     site.graph.initializer.remove(tensor)
     sparse = site.graph.sparse_initializer.add(dims=tensor.dims)
@@ -102,44 +85,14 @@ def broken_sparse_tensor(site: Site) -> str:
     for chosen in ([0, count - 1], indices):  # the first ones are right
         sparse.indices.CopyFrom(numpy_helper.from_array(np.array(chosen, np.int64), f"{name}_i"))
         if chosen is not indices:
-            site.so_far()
+            site.keep_valid()
     return f"sparse initializer {name!r} of {count} elements has the indices {indices}"
 
 
-# -- external data ---------------------------------------------------------------------------------
-
-
-@kind(f"{EXTERNAL}: relative to the folder of the model, '..' is not allowed")
-def external_data_outside(site: Site) -> str:
-    """An initializer whose data is in a file outside of the model's folder."""
-    path = site.choice((f"../../../../../../../../../..{OUTSIDE}", OUTSIDE))
-    return _external(site, location=path, offset="0")
-
-
-@kind(f"{EXTERNAL}: names the file with the data")
-def external_data_missing(site: Site) -> str:
-    """An initializer whose data is in a file that does not exist."""
-    return _external(site, location=site.choice(("nowhere.bin", "no/where.bin", "")))
-
-
-@kind(f"{EXTERNAL}: this key is required")
-def external_data_nowhere(site: Site) -> str:
-    """An initializer whose data is declared as external, without a location."""
-    return _external(site, offset="0")
-
-
-@kind("ONNX External Data: offset and length are integers, of bytes within the file")
-def external_data_range(site: Site) -> str:
-    """An initializer whose external data has an offset or length that cannot be."""
-    wrong = site.choice(("-1", "9223372036854775807", "99999999999999999999", "zero", ""))
-    field = site.choice(("offset", "length"))
-    return _external(site, **{"location": "nowhere.bin", field: wrong})
-
-
-def _external(site: Site, **entries: str) -> str:
-    """Declares the data of an initializer as external; nothing here reads or writes it."""
-    fits = lambda a: 0 < a.nbytes <= MOST_EXTERNAL_BYTES  # noqa: E731
-    tensor = site.some_weight(fits)
+@kind("ONNX External Data: location, a file within the model's folder; offset and length, integers")
+def wrong_external_data(site: Site) -> str:
+    """An initializer whose data is said to be in a file that cannot be, or at no place of it."""
+    tensor, entries = site.some_weight(), site.choice(PLACES)
     size = len(tensor.raw_data)
     tensor.ClearField("raw_data")
     tensor.data_location = TensorProto.EXTERNAL
@@ -147,21 +100,3 @@ def _external(site: Site, **entries: str) -> str:
         tensor.external_data.add(key=key, value=value)
     where = ", ".join(f"{key} {value!r}" for key, value in entries.items())
     return f"initializer {tensor.name!r} has external data at {where}"
-
-
-# -- attributes that hold tensors ------------------------------------------------------------------
-
-
-@kind(f"{DEFINITION}: a tensor has as many values as the product of its dimensions")
-def wrong_constant_size(site: Site) -> str:
-    """A Constant whose tensor has other bytes than its shape asks for."""
-    tensor = site.some_weight()
-    name = tensor.name
-    site.graph.node.insert(0, helper.make_node("Constant", [], [name], value=tensor))
-    site.graph.initializer.remove(tensor)
-    site.operator = "Constant"
-    site.so_far()
-    value = site.graph.node[0].attribute[0].t
-    wanted = len(value.raw_data)
-    value.raw_data = site.choice((value.raw_data[:-1], b"", value.raw_data * 2))
-    return f"Constant {name!r}{list(value.dims)} has {len(value.raw_data)} of {wanted} bytes"

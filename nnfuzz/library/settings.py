@@ -256,9 +256,9 @@ def _unrewritten(
     no backend loads files. Raises: RunnerError.
     """
     from nnfuzz.backend.rewrite_support import not_taken  # with every rule: slow to import
-    from nnfuzz.rewrite.rules.external import FAMILY
+    from nnfuzz.rewrite.rules.files import EXTERNAL_FAMILY
 
-    refused: dict[str, None] = {} if loads_files else {FAMILY: None}
+    refused: dict[str, None] = {} if loads_files else {EXTERNAL_FAMILY: None}
     for runner in runners:
         lacking = not_taken(runner, opset)
         if lacking:

@@ -36,7 +36,7 @@ from nnfuzz.reduction.jobs import (
 from nnfuzz.reduction.neighbours import made_plainly, read_by
 from nnfuzz.reduction.passes import applied, proposed
 from nnfuzz.reduction.subject import Inapplicable, Subject
-from nnfuzz.rewrite.forms import Written, parse_form, write_form
+from nnfuzz.rewrite.rewriting import Written, parse_form, write_form
 from nnfuzz.sandbox.job import Report, does
 from nnfuzz.testcase.bench import CaseBench
 from nnfuzz.testcase.case import CaseConfig, ModelError, TestCase

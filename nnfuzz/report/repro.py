@@ -60,24 +60,20 @@ def run(model, inputs, level):  # the compiler gets a model with external data a
 _PACKED = """
 
 run_packed = run
-INSIDE = {inside!r}  # sequences, optionals, maps and texts of the model, and the tensors in them
+INSIDE = {inside!r}  # maps and texts of the model, and the tensors in them
 
 
 def run(model, inputs, level):
     inputs = {{**inputs}}
-    for name, (kind, _, tensors, _) in INSIDE[0].items():
-        items = [inputs.pop(tensor) for tensor in tensors]
-        inputs[name] = items if kind == "sequence" else items[0]
-        if kind == "text":
-            inputs[name] = items[0].astype(str).astype(object)
+    for name, (_, _, tensor, _) in INSIDE[0].items():
+        inputs[name] = inputs.pop(tensor).astype(str).astype(object)
     outputs = {{**run_packed(model, inputs, level)}}
-    for name, (kind, dtype, tensors, keys) in INSIDE[1].items():
+    for name, (kind, dtype, tensor, keys) in INSIDE[1].items():
         items = outputs.pop(name)
         if kind == "text":
-            items = numbers(name, items, dtype)
-        if kind == "maps":
-            items = np.array([[row[key] for key in keys] for row in items], dtype)
-        outputs.update(zip(tensors, items if kind == "sequence" else [items], strict=True))
+            outputs[tensor] = numbers(name, items, dtype)
+        else:
+            outputs[tensor] = np.array([[row[key] for key in keys] for row in items], dtype)
     return outputs
 
 
@@ -194,7 +190,7 @@ def short_program_of(
 
 
 def _fitted(program: str, backend: Backend, case: TestCase) -> str:
-    """The program for a model that has external data, or sequences and optionals at its ends."""
+    """The program for a model that has external data, or maps and texts at its ends."""
     if not case.model or case.fault:
         return program
     if names_files(case.model) and not backend.loads_files:
@@ -202,7 +198,7 @@ def _fitted(program: str, backend: Backend, case: TestCase) -> str:
     model = OnnxModel(case.model)
     packings = model.packed_inputs, model.packed_outputs
     inside = [
-        {n: (v.kind.name.lower(), v.dtype, [*v.tensors], v.keys) for n, v in packing.items()}
+        {n: (v.kind.name.lower(), v.dtype, *v.tensors, v.keys) for n, v in packing.items()}
         for packing in packings
     ]
     return program + _PACKED.format(inside=inside) if any(inside) else program

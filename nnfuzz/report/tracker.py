@@ -27,7 +27,7 @@ from nnfuzz.report.repro import (
 from nnfuzz.report.standard import clauses, reference_value
 from nnfuzz.report.templating import environment
 from nnfuzz.rewrite.catalogue import named
-from nnfuzz.rewrite.forms import parse_form
+from nnfuzz.rewrite.rewriting import parse_form
 from nnfuzz.testcase.identity import ForeignId
 from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 from nnfuzz.triage.signature import FAILURES

@@ -1,10 +1,12 @@
-"""An ONNX model while it is rewritten: types and constants of its values, and edits."""
+"""An ONNX model while it is rewritten: types and constants of its values, edits, and regions."""
 
 from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -49,7 +51,6 @@ class Draft:
 
     def learn(self) -> None:
         """Infers types and constants again after a change of the model."""
-        self._make_node_names_unique()
         inferred = onnx.shape_inference.infer_shapes(self.model, data_prop=True).graph
         declared = (*inferred.input, *inferred.value_info, *inferred.output)
         self.types = {value.name: type_ for value in declared if (type_ := _type(value))}
@@ -57,7 +58,8 @@ class Draft:
         tensors = [t for t in self.graph.initializer if t.data_type in _DTYPES]
         self.types |= {t.name: TensorType(_DTYPES[t.data_type], tuple(t.dims)) for t in tensors}
         self.constants = {t.name: t for t in self.graph.initializer if t.name not in inputs}
-        self.inputs = [v.name for v in self.graph.input if v.name not in self._initialised()]
+        initialised = {tensor.name for tensor in self.graph.initializer}
+        self.inputs = [v.name for v in self.graph.input if v.name not in initialised]
         self.outputs = [value.name for value in self.graph.output]
         self.taken = names_in(self.graph)
         self.makers = {n: i for i, node in enumerate(self.graph.node) for n in node.output if n}
@@ -70,26 +72,12 @@ class Draft:
         self.changed = {name for name in makers if self._before.get(name) != makers[name]}
         self._before = makers
 
-    def _make_node_names_unique(self) -> None:
-        """Makes names of nodes unique in each graph and function, as ONNX demands."""
-        scopes = [[node for graph in graphs(self.graph) for node in graph.node]]
-        for nodes in (*scopes, *(function.node for function in self.model.functions)):
-            used: set[str] = set()
-            for node in nodes:
-                if node.name and node.name in used:
-                    fresh = (f"{node.name}_{i}" for i in itertools.count(2))
-                    node.name = next(name for name in fresh if name not in used)
-                used.add(node.name)
-
     def _forget(self, names: set[str]) -> None:
         """Drops declarations of values that no longer exist."""
         if names:
             kept = [value for value in self.graph.value_info if value.name not in names]
             del self.graph.value_info[:]
             self.graph.value_info.extend(kept)
-
-    def _initialised(self) -> set[str]:
-        return {tensor.name for tensor in self.graph.initializer}
 
     # -- queries ------------------------------------------------------------------------------
 
@@ -102,10 +90,6 @@ class Draft:
         """The value of a constant."""
         tensor = self.constants.get(name)
         return None if tensor is None else numpy_helper.to_array(tensor)
-
-    def maker(self, name: str) -> str:
-        """The operator that computes a value; "" for inputs and constants."""
-        return self.graph.node[self.makers[name]].op_type if name in self.makers else ""
 
     def dtype(self, name: str) -> DType | None:
         return self.types[name].dtype if name in self.types else None
@@ -141,21 +125,13 @@ class Draft:
         """Renames a value in some nodes, by default in all, that read or compute it."""
         chosen = range(len(self.graph.node)) if positions is None else positions
         for i in chosen:
-            label = self.graph.node[i].name
             rename_in_place(self.graph.node[i], {old: new})
-            self.graph.node[i].name = label
 
     def detour(self, name: str, build: Build, rng: random.Random) -> None:
         """Lets some or all readers of a value read another value, which is built from it."""
         emit = self.emitter()
         after = build(emit, name, self.types[name], rng)
         position = self.makers[name] + 1 if name in self.makers else 0
-        self.reroute(name, after, emit, position, rng)
-
-    def reroute(
-        self, name: str, after: str, emit: Nodes, position: int, rng: random.Random
-    ) -> None:
-        """Inserts nodes, and lets some or all readers of a value read one of their outputs."""
         ends: list[int | str] = [i for i in self.readers.get(name, ()) if i >= position]
         if name in self.outputs and name in self.makers:
             ends.append(name)
@@ -163,8 +139,7 @@ class Draft:
         self.rename(name, after, [end for end in chosen if isinstance(end, int)])
         self.put(position, emit)
         if name in chosen:  # the model's output keeps its name
-            inner = self.fresh("inner")
-            self.rename(name, inner)
+            self.rename(name, self.fresh("inner"))
             self.rename(after, name)
 
     def replace(self, position: int, emit: Nodes, results: Sequence[str]) -> None:
@@ -258,3 +233,64 @@ def _own_names(graph: onnx.GraphProto) -> Iterator[str]:
     yield from (value.name for value in (*graph.input, *graph.initializer, *graph.output))
     for node in graph.node:
         yield from (node.name, *node.input, *node.output)
+
+
+# -- regions ----------------------------------------------------------------------------------
+
+MOST_NODES = 4
+
+
+@dataclass(frozen=True)
+class Region:
+    """Nodes `start` to `stop` of the main graph, which topological order makes convex.
+
+    inputs: values from outside that the nodes or their sub-graphs read. outputs: values that later
+    nodes read.
+    """
+
+    start: int
+    stop: int
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    def nodes(self, draft: Draft) -> list[onnx.NodeProto]:
+        """Copies of the nodes."""
+        own = draft.graph.node[self.start : self.stop]
+        return [onnx.NodeProto.FromString(node.SerializeToString()) for node in own]
+
+    def replaced(self, draft: Draft, nodes: Sequence[onnx.NodeProto]) -> None:
+        """Replaces the region by other nodes."""
+        all_ = [*draft.graph.node]
+        draft.set_nodes([*all_[: self.start], *nodes, *all_[self.stop :]])
+
+
+def known_regions(draft: Draft) -> list[Region]:
+    """All regions of up to MOST_NODES nodes whose outputs have known types."""
+    count = len(draft.graph.node)
+    spans = [(i, j) for i in range(count) for j in range(i + 1, min(i + MOST_NODES, count) + 1)]
+    regions = (region(draft, *span) for span in spans)
+    return [r for r in regions if r.outputs and all(name in draft.types for name in r.outputs)]
+
+
+def region(draft: Draft, start: int, stop: int) -> Region:
+    nodes = draft.graph.node[start:stop]
+    made = [name for node in nodes for name in node.output if name]
+    read = dict.fromkeys(name for node in nodes for name in reads(node))
+    ends = [
+        n for n in made if n in draft.outputs or any(i >= stop for i in draft.readers.get(n, ()))
+    ]
+    return Region(start, stop, tuple(n for n in read if n not in made), tuple(ends))
+
+
+def renamed_nodes(
+    draft: Draft, region: Region, names: Mapping[str, str] = MappingProxyType({})
+) -> tuple[list[onnx.NodeProto], list[str]]:
+    """The region's nodes with fresh names for all that they compute, and the output names.
+
+    names: of values that the nodes read, in their place.
+    """
+    nodes = region.nodes(draft)
+    fresh = {name: draft.fresh("in") for node in nodes for name in node.output if name}
+    return [rename_in_place(n, {**names, **fresh}) for n in nodes], [
+        fresh[n] for n in region.outputs
+    ]

@@ -1,5 +1,8 @@
 """Rewrites a model in several steps, drawn or given; each step is a rule and a number.
 
+The name of a form, such as "direct+times_one#5+function#12", says which exporter wrote a model and
+which steps followed, so the model can be made again from the graph, the weights and the name.
+
 The result is a function of the model and the steps. The number is the seed for the place and for
 everything else that the rule draws, so steps keep their meaning when others are left out or the
 model changes. In half of the drawn sequences, each step after the first applies where the one
@@ -10,17 +13,21 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import onnx
 
-from nnfuzz.rewrite.catalogue import RULES, USUAL, named
-from nnfuzz.rewrite.draft import Draft
-from nnfuzz.rewrite.region import Region
+from nnfuzz.rewrite.catalogue import RULES, USUAL, named, of_kinds
+from nnfuzz.rewrite.draft import Draft, Region
 from nnfuzz.rewrite.rule import Rule
-from nnfuzz.rewrite.rules import algebra
+from nnfuzz.rewrite.rules import operators
+
+if TYPE_CHECKING:
+    from nnfuzz.ir.graph import Graph
+    from nnfuzz.materialize.exporters import Exporter
+    from nnfuzz.materialize.module import Array
 
 MOST_STEPS = 8
 MOST_BYTES = 1 << 23
@@ -28,7 +35,7 @@ MOST_BYTES = 1 << 23
 _NUMBERS = 1000
 _SELDOM_FIRST = 0.3
 _COMPOSED = 0.5
-_NEAR = "@"
+_NEAR, _SEPARATOR = "@", "+"
 
 
 @dataclass(frozen=True)
@@ -63,34 +70,19 @@ def rewritten(model: bytes, steps: Iterable[Step]) -> tuple[bytes, tuple[Step, .
 
 
 def draw_rewriting(
-    model: bytes, rng: random.Random, rules: Collection[str] = (), most: int = MOST_STEPS
+    model: bytes, rng: random.Random, rules: Sequence[str] = (), most: int = MOST_STEPS
 ) -> tuple[bytes, tuple[Step, ...]]:
-    """The model after one to `most` steps, drawn by rng among `rules` (default: USUAL)."""
+    """The model after one to `most` steps, drawn by rng among rules (default: the USUAL kinds)."""
     if len(model) > MOST_BYTES:
         return model, ()
     draft, done = Draft(onnx.load_model_from_string(model)), list[Step]()
-    names = [name for name in RULES if name in (rules or USUAL)]
+    names = [*(rules or of_kinds(*USUAL))]
     composed = rng.random() < _COMPOSED
     for _ in range(rng.randint(1, most)):
         step = _next(draft, names, rng, composed and bool(done))
         if step is not None and _applied(draft, step):
             done.append(step)
     return (_serialised(draft), tuple(done)) if done else (model, ())
-
-
-def in_a_form(
-    model: bytes, rng: random.Random, rules: Sequence[str]
-) -> tuple[bytes, tuple[Step, ...]]:
-    """The model after the first of the rules that changes something in it."""
-    if len(model) > MOST_BYTES:
-        return model, ()
-    draft = Draft(onnx.load_model_from_string(model))
-    before = _serialised(draft)
-    for name in rules:
-        step = Step(name, rng.randrange(_NUMBERS))
-        if _applied(draft, step) and (after := _serialised(draft)) != before:
-            return after, (step,)
-    return model, ()
 
 
 def _next(draft: Draft, names: Sequence[str], rng: random.Random, near: bool) -> Step | None:
@@ -100,7 +92,7 @@ def _next(draft: Draft, names: Sequence[str], rng: random.Random, near: bool) ->
     """
     order = rng.sample(names, len(names))
     if rng.random() < _SELDOM_FIRST:
-        order.sort(key=lambda name: RULES[name].family != algebra.FAMILY)
+        order.sort(key=lambda name: RULES[name].family != operators.ALGEBRA)
     for name in order:
         if _sites(draft, RULES[name], near):
             return Step(name, rng.randrange(_NUMBERS), near)
@@ -121,7 +113,7 @@ def _names(draft: Draft, site: object) -> set[str]:
         return {*site.inputs, *site.outputs}
     if isinstance(site, int) and site < len(draft.graph.node):
         return {*draft.graph.node[site].input, *draft.graph.node[site].output}
-    return {str(getattr(site, "value", site))}
+    return {str(site)}
 
 
 def _applied(draft: Draft, step: Step) -> bool:
@@ -153,3 +145,46 @@ def _written(draft: Draft, site: object) -> str:
 
 def _serialised(draft: Draft) -> bytes:
     return draft.model.SerializeToString(deterministic=True)
+
+
+# -- forms ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Written:
+    """A model and its form. plain: the model before its rewrites; empty if there are none."""
+
+    model: bytes
+    form: str
+    plain: bytes = b""
+
+
+def form_name(exporter: str, steps: Iterable[Step]) -> str:
+    """The name of a form."""
+    return _SEPARATOR.join((exporter, *map(str, steps)))
+
+
+def parse_form(form: str) -> tuple[str, tuple[Step, ...]]:
+    """The inverse of form_name. Raises: ValueError; KeyError for an unknown rule."""
+    exporter, *steps = form.split(_SEPARATOR)
+    return exporter, tuple(map(Step.parse, steps))
+
+
+def write_form(
+    form: str,
+    exporters: Mapping[str, Exporter],
+    graph: Graph,
+    weights: Mapping[str, Array],
+    inputs: Mapping[str, Array],
+    opset: int,
+) -> Written:
+    """Writes the model of a graph in a form. Steps that apply nowhere in the model are left out.
+
+    Raises: ValueError, KeyError if the name is no form; and as Exporter.export.
+    """
+    exporter, steps = parse_form(form)
+    model = exporters[exporter].export(graph, weights, inputs, opset)
+    if not steps:
+        return Written(model, form)
+    after, done = rewritten(model, steps)
+    return Written(after, form_name(exporter, done), model if done else b"")

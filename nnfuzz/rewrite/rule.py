@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 import random
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from enum import StrEnum
+from typing import Any, TypedDict, Unpack
 
 import onnx
 
@@ -20,9 +21,24 @@ NodeBuild = Callable[[Nodes, Draft, onnx.NodeProto, random.Random], Sequence[str
 """(emit, draft, node, rng) -> values that replace the outputs of the node."""
 
 
+class Kind(StrEnum):
+    """What a rule changes, and so which share it is drawn with.
+
+    REWRITE: what computes the results. SPELLING: how nodes and constants that stay are written.
+    FORM: the file, of which the nodes stay. ENDS: the same, but a reader of the file needs other
+    inputs and outputs, or further files. EMPTY: corner cases of ONNX, on request only.
+    """
+
+    REWRITE = "rewrite"
+    SPELLING = "spelling"
+    FORM = "form"
+    ENDS = "ends"
+    EMPTY = "empty"
+
+
 @dataclass(frozen=True)
 class Rule:
-    """A rewrite, which depends on (model, site, rng) alone.
+    """A model of equal meaning, which depends on (model, site, rng) alone.
 
     sites: places where it applies, in a fixed order. apply: rewrites a draft at one of them.
     obligation: why the meaning is kept. bits: whether a correct compiler gives the same bits for
@@ -37,15 +53,22 @@ class Rule:
     sites: Sites
     apply: Apply
     bits: bool = True
-    uses: tuple[str, ...] = ()
+    uses: Sequence[str] = ()
+    kind: Kind = Kind.REWRITE
+
+
+class Details(TypedDict, total=False):
+    """Fields of a rule that have a default."""
+
+    bits: bool
+    uses: Sequence[str]
+    kind: Kind
 
 
 def values(
-    family: str, admits: Admits, uses: Iterable[str] = (), bits: bool = True, since: int = 0
+    family: str, admits: Admits, since: int = 0, **details: Unpack[Details]
 ) -> Callable[[Build], Rule]:
-    """A rule that lets readers of a value read another, equal value, in models of an opset from
-    `since` on.
-    """
+    """A rule that lets readers of a value read another, equal value, from an opset on."""
 
     def made(build: Build) -> Rule:
         def sites(draft: Draft) -> list[str]:
@@ -55,7 +78,7 @@ def values(
         def apply(draft: Draft, site: str, rng: random.Random) -> None:
             draft.detour(site, build, rng)
 
-        return _rule(build, family, sites, apply, bits, uses)
+        return _rule(build, family, sites, apply, details)
 
     return made
 
@@ -64,8 +87,7 @@ def nodes(
     family: str,
     operators: Collection[str],
     when: Callable[[Draft, onnx.NodeProto], bool] = lambda draft, node: True,
-    uses: Iterable[str] = (),
-    bits: bool = True,
+    **details: Unpack[Details],
 ) -> Callable[[NodeBuild], Rule]:
     """A rule that replaces a node by other nodes. operators: those it applies to; empty for all."""
 
@@ -83,29 +105,18 @@ def nodes(
             emit = draft.emitter()
             draft.replace(site, emit, build(emit, draft, draft.graph.node[site], rng))
 
-        return _rule(build, family, sites, apply, bits, uses)
+        return _rule(build, family, sites, apply, details)
 
     return made
 
 
-def models(
-    family: str, sites: Sites, uses: Iterable[str] = (), bits: bool = True
-) -> Callable[[Apply], Rule]:
+def models(family: str, sites: Sites, **details: Unpack[Details]) -> Callable[[Apply], Rule]:
     """A rule that changes a draft as a whole."""
-
-    def made(apply: Apply) -> Rule:
-        return _rule(apply, family, sites, apply, bits, uses)
-
-    return made
+    return lambda apply: _rule(apply, family, sites, apply, details)
 
 
 def _rule(
-    function: Callable[..., object],
-    family: str,
-    sites: Sites,
-    apply: Apply,
-    bits: bool,
-    uses: Iterable[str],
+    function: Callable[..., object], family: str, sites: Sites, apply: Apply, details: Details
 ) -> Rule:
     obligation = " ".join((inspect.getdoc(function) or "").split())
-    return Rule(function.__name__, family, obligation, sites, apply, bits, tuple(uses))
+    return Rule(function.__name__, family, obligation, sites, apply, **details)

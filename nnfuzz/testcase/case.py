@@ -62,10 +62,10 @@ class CaseConfig:
     where operators for that are among those to generate from; none with `edges`. rewrites: share of
     those in the direct form whose model is rewritten (nnfuzz.rewrite); None: none, or with `edges`
     a usual share, by the rules of empty tensors alone; unrewritten: what no rewrite may bring in,
-    of nnfuzz.rewrite.catalogue.FEATURES. spelled: share of the other ones in the direct form that
-    SPELLINGS alone rewrite. forms: share of those in the direct form whose file is written in
-    another way, by one of nnfuzz.rewrite.catalogue.FORMS. descend: whether inputs are searched for
-    by gradient descent, as NNSmith does, before a graph is given up for another one. invalid:
+    of nnfuzz.rewrite.catalogue.FEATURES. spelled: share of those in the direct form that are
+    rewritten by rules of the kind SPELLING. forms: share of those in the direct form whose file is
+    written in another way, by a rule of the kinds FORM and ENDS. descend: whether inputs are
+    searched for by gradient descent, as NNSmith does, before a graph is given up. invalid:
     whether every model gets a fault and must be refused (nnfuzz.testcase.invalid). edges: whether
     inputs hold NaN, infinities and the like (nnfuzz.inputs.edges); then only operators that decide
     on these are used unless some are named. edge_share: of the test cases that are made as with
@@ -208,7 +208,7 @@ class TestCase:
     graph. seconds: per phase (generate, materialize, export, inputs), of wall time; cpu: of CPU
     time. discarded: graphs that were
     given up for want of inputs before this one. plain: of a rewritten model what it was before,
-    else empty; `exporter` then names the steps (nnfuzz.rewrite.forms). motifs: names of those
+    else empty; `exporter` then names the steps (nnfuzz.rewrite.rewriting). motifs: names of those
     planted, with "~" and its kind behind a near miss. generated_for: the exporter, or the writer
     (nnfuzz.materialize.opsets), whose limits the graph keeps; its exporter is `exporter` unless the
     model has a symbolic dimension or was rewritten. fault:

@@ -46,9 +46,9 @@ from nnfuzz.operators.operator import OpSpec
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.quantize.draft import Form
 from nnfuzz.quantize.twin import Twin, quantised_twin
-from nnfuzz.rewrite.catalogue import EDGES, FORMS, RULES, SPELLINGS, USUAL, needs
-from nnfuzz.rewrite.forms import form_name
-from nnfuzz.rewrite.rewriting import Step, draw_rewriting, in_a_form
+from nnfuzz.rewrite.catalogue import RULES, USUAL, needs, of_kinds
+from nnfuzz.rewrite.rewriting import MOST_STEPS, Step, draw_rewriting, form_name
+from nnfuzz.rewrite.rule import Kind
 from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 from nnfuzz.testcase.identity import Numbered, Probe, TestId
 from nnfuzz.testcase.seeds import SeedLibrary
@@ -129,24 +129,35 @@ class CaseGenerator:
         )
         first = [QUICK] * DESCENTS if config.descend else [DRAWS_ONLY] * (ATTEMPTS - 1)
         self.budgets = (*first, SearchConfig())
-        rules = (*(USUAL if config.rewrites else ()), *(EDGES if config.edges else ()))
-        self._rules = self._admitted(rules)
-        self._spellings = self._admitted(SPELLINGS if config.spelled else ())
-        self._forms = self._admitted(FORMS if config.forms else ())
+        self._rewrites = self._rewrites_of(config)
         self._parents = lru_cache(KEPT)(self._parent)
         self.narrowed = self.targets
         if avoided:
             narrowed = Catalog(self.specs, self.restrained, motifs)
             self.narrowed = CoverageTargets(narrowed, config.focus)
 
-    def _admitted(self, wanted: Sequence[str]) -> tuple[str, ...]:
-        """Those of some rewrites that bring in nothing that compilers do not take, and no operator
-        all of whose signatures are refused.
+    def _rewrites_of(self, config: CaseConfig) -> list[tuple[tuple[str, ...], float, int]]:
+        """Rules that are drawn together, the share of the models for them, and most steps of each.
+
+        They bring in nothing that compilers do not take, and no operator all of whose signatures
+        are refused.
         """
-        config = self.config
         left = operators_in(self.catalog.signature_keys())
         gone = {*(operators_in(config.refused) - left), *config.unrewritten}
-        return tuple(name for name in wanted if not any(needs(RULES[name], what) for what in gone))
+        kinds = (*(USUAL if config.rewrites else ()), *((Kind.EMPTY,) if config.edges else ()))
+        rewrites = EMPTY if config.rewrites is None else config.rewrites
+        drawn: list[tuple[tuple[Kind, ...], float, int]] = [
+            (kinds, rewrites, MOST_STEPS),
+            ((Kind.SPELLING,), config.spelled, SPELLED_STEPS),
+        ]
+        if config.opset < CHANGED:  # rules write nodes as later opsets have them
+            drawn = []
+        drawn.append(((Kind.FORM, Kind.ENDS), config.forms, 1))
+        made = []
+        for kinds, share, most in drawn:
+            names = [n for n in of_kinds(*kinds) if not any(needs(RULES[n], f) for f in gone)]
+            made += [(tuple(names), share, most)] if names and share else []
+        return made
 
     def produce(
         self, index: int, report: Report, died: tuple[str, str] | None = None
@@ -316,34 +327,15 @@ class CaseGenerator:
 
     def _rewritten(self, model: bytes, index: int) -> tuple[bytes, bytes, str]:
         """The model, the model before rewriting if it was rewritten, and its form; the draw is that
-        of an index alone, so that the share changes no graph.
+        of an index alone, so that the shares change no graph.
         """
         rng = random.Random(f"{self.seed}/{index}/rewrites")
-        share = self.config.rewrites
-        if share is None:
-            share = EMPTY if self.config.edges else 0.0
-        old = self.config.opset < CHANGED  # rules write nodes as later opsets have them
-        if self.config.invalid:
-            return model, b"", DIRECT
         after, steps = model, tuple[Step, ...]()
-        if not old and self._rules and rng.random() < share:
-            after, steps = draw_rewriting(model, rng, self._rules)
-        elif not old and self._spellings and rng.random() < self.config.spelled:
-            after, steps = draw_rewriting(model, rng, self._spellings, SPELLED_STEPS)
-        after, form = self._in_a_form(after, index)
-        return after, model if steps or form else b"", form_name(DIRECT, (*steps, *form))
-
-    def _in_a_form(self, model: bytes, index: int) -> tuple[bytes, tuple[Step, ...]]:
-        """The model written in another way, if it is to be; the ways take turns, and so do the
-        indexes, so that a campaign of a few hundred tests has every form.
-        """
-        rng, forms = random.Random(f"{self.seed}/{index}/forms"), self._forms
-        place = self.seed % 1000 + index // self.config.among
-        number, share = int(place * self.config.forms), self.config.forms
-        if not forms or int((place + 1) * share) == number:
-            return model, ()
-        turn = number % len(forms)
-        return in_a_form(model, rng, (*forms[turn:], *forms[:turn]))
+        for rules, share, most in () if self.config.invalid else self._rewrites:
+            if rng.random() < share:
+                after, done = draw_rewriting(after, rng, rules, most)
+                steps += done
+        return after, model if steps else b"", form_name(DIRECT, steps)
 
     def _is_large(self, index: int) -> bool:
         """Whether the graph of an index is to have a large tensor, where it is made anew."""

@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 
 from nnfuzz.invalid.catalogue import KINDS, carriers, disrupted
-from nnfuzz.invalid.kinds import Kind
+from nnfuzz.invalid.site import Kind
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.case_generator import CaseGenerator, Report
@@ -53,7 +53,7 @@ def _base(
     generator: CaseGenerator, kind: Kind, keys: list[str], rng: random.Random, report: Report
 ) -> TestCase | NotProduced:
     """A valid model."""
-    if kind.nodes or (kind.carries is None and rng.random() < 0.5):
+    if kind.carries is None and rng.random() < 0.5:
         return generator.produce(rng.randrange(1 << 31), report)
     key = SupportKey.parse(rng.choice(keys)).with_exporter(generator.config.exporter)
     return generator.probe(Probe(key, rng.randrange(1 << 31)), report)

@@ -42,7 +42,7 @@ def test_the_kinds_take_turns(cases):
 
 
 def test_a_test_case_is_a_function_of_seed_and_index(producer, cases):
-    for index in (3, 29, 46, 63):
+    for index in (3, 9, 16, 23):
         again = producer.produce(index)
         assert again.digest() == cases[index].digest()
     assert producer.produce(3 + len(KINDS)).model != cases[3].model
@@ -55,7 +55,7 @@ def test_a_case_survives_its_way_through_a_pipe(cases):
 
 def test_files_that_are_no_message_cannot_be_read(cases):
     for case in cases:
-        if case.fault.kind in ("truncated-file", "corrupted-file", "other-file"):
+        if case.fault.kind == "broken-file":
             with pytest.raises(DecodeError):
                 onnx.load_model_from_string(case.model)
 
@@ -67,7 +67,7 @@ def test_what_the_checker_finds_is_not_there_before(producer):
 
     base = producer.made(Probe(SupportKey.parse(f"direct:{key}"), 1))
     onnx.checker.check_model(base.model, full_check=True)
-    for name in ("missing-attribute", "undefined-name", "wrong-output-dtype", "duplicate-name"):
+    for name in ("missing-attribute", "undefined-name", "unknown-operator", "duplicate-name"):
         found = disrupted(KINDS[name], base.model, base.inputs, random.Random(name))
         with pytest.raises((onnx.checker.ValidationError, onnx.shape_inference.InferenceError)):
             onnx.checker.check_model(found.model, full_check=True)
@@ -83,6 +83,4 @@ def test_what_a_fault_needs_is_in_the_model_without_it(cases):
     for model in plain.values():
         onnx.checker.check_model(model)  # its inference of shapes knows no sparse tensors
     assert plain["broken-sparse-tensor"].graph.sparse_initializer
-    assert plain["wrong-constant-size"].graph.node[0].op_type == "Constant"
-    for kind in ("recursive-function", "duplicate-function", "function-call-with-more"):
-        assert plain[kind].functions
+    assert plain["recursive-function"].functions

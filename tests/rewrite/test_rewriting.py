@@ -11,8 +11,9 @@ from nnfuzz.backends.onnxruntime import OnnxRuntime
 from onnx import numpy_helper, parser
 
 from nnfuzz.backend.interface import read_interface
-from nnfuzz.rewrite.catalogue import FEATURES, FORMS, OF_FILES, RULES, named, needs
-from nnfuzz.rewrite.rewriting import Step, draw_rewriting, in_a_form, rewritten
+from nnfuzz.rewrite.catalogue import FEATURES, RULES, USUAL, named, needs, of_kinds
+from nnfuzz.rewrite.rewriting import Step, draw_rewriting, rewritten
+from nnfuzz.rewrite.rule import Kind
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.producer import Producer
 
@@ -102,22 +103,13 @@ def holds(model: bytes, other: bytes, inputs: dict[str, np.ndarray], bits: bool)
             np.testing.assert_allclose(results[name], array, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in RULES if name not in ("siblings_alike", *OF_FILES)]
-)
+@pytest.mark.parametrize("name", of_kinds(*USUAL, Kind.EMPTY))
 def test_a_rule_keeps_the_meaning(everything, name):
     inputs = inputs_of(everything)
     for number in range(TRIES):
         other, done = rewritten(everything, [Step(name, number)])
         assert done == (Step(name, number),), "there is no place for it in the model"
         holds(everything, other, inputs, RULES[name].bits)
-
-
-def test_branches_may_share_their_names(everything):
-    steps = [Step("if_either", 3), Step("siblings_alike")]
-    other, done = rewritten(everything, steps)
-    assert done == tuple(steps)
-    holds(everything, other, inputs_of(everything), bits=True)
 
 
 def test_drawn_sequences_keep_the_meaning(everything):
@@ -127,7 +119,7 @@ def test_drawn_sequences_keep_the_meaning(everything):
         assert steps and rewritten(everything, steps) == (other, steps)
         rules |= {step.rule for step in steps}
         holds(everything, other, inputs, all(RULES[step.rule].bits for step in steps))
-    assert len(rules) > 40
+    assert len(rules) > 20
 
 
 @pytest.mark.parametrize("opset", [13, 26])
@@ -163,8 +155,8 @@ def test_a_step_is_text():
 def test_a_place_outlives_the_rest_of_the_model(everything):
     """What is taken is told by the names of values, so that a smaller model has it at the same."""
     model = onnx.load_model_from_string(everything)
-    step = Step("negated_twice", 1)
-    where = reads_negated(rewritten(everything, [step])[0])
+    step = Step("cast_wider", 1)
+    where = reads_cast(rewritten(everything, [step])[0])
     kept = {"r", "a", "b", "d", "g", "m", "again", "h", "moved", where}
     nodes = [node for node in model.graph.node if {*node.output} & kept]
     del model.graph.node[:]
@@ -173,36 +165,28 @@ def test_a_place_outlives_the_rest_of_the_model(everything):
     del model.graph.output[:]
     model.graph.output.extend(outputs)
     if where in kept - {"x", "image"}:
-        assert reads_negated(rewritten(model.SerializeToString(), [step])[0]) == where
+        assert reads_cast(rewritten(model.SerializeToString(), [step])[0]) == where
 
 
-def reads_negated(model: bytes) -> str:
-    """What the first of two negations reads."""
+def reads_cast(model: bytes) -> str:
+    """What the first of two casts reads."""
     graph = onnx.load_model_from_string(model).graph
     makers = {node.output[0]: node for node in graph.node}
     return next(
         first.input[0]
         for node in graph.node
-        if node.op_type == "Neg"
+        if node.op_type == "Cast"
         and (first := makers.get(node.input[0])) is not None
-        and first.op_type == "Neg"
-        and first.output[0].startswith("Neg_")
+        and first.op_type == "Cast"
+        and first.output[0].startswith("Cast_")
     )
 
 
 def test_what_a_compiler_does_not_take_is_not_brought_in():
     lacking = tuple(FEATURES)
     config = CaseConfig(exporter="direct", opset=20, rewrites=1.0, unrewritten=lacking, nodes=3)
-    rules = Producer(0, config).generator_for(0)._rules
-    assert 60 < len(rules) < len(RULES) - 8
+    ((rules, share, _),) = Producer(0, config).generator_for(0)._rewrites
+    assert share == 1.0 and 15 < len(rules) < len(RULES) - 8
     assert not any(needs(RULES[name], what) for name in rules for what in lacking)
     for what, rule in FEATURES.items():
         assert needs(RULES[rule], what)
-
-
-@pytest.mark.parametrize("name", FORMS)
-def test_a_form_is_of_the_first_rule_that_changes_something(everything, name):
-    """It can be made again from the step; where no rule changes anything, the model is the same."""
-    after, (step,) = in_a_form(everything, random.Random(1), ("siblings_alike", name))
-    assert step.rule == name and after == rewritten(everything, [step])[0] != everything
-    assert in_a_form(everything, random.Random(1), ()) == (everything, ())

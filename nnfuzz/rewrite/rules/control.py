@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -10,19 +11,24 @@ import onnx
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.materialize import protos
-from nnfuzz.rewrite.draft import Draft, Nodes
-from nnfuzz.rewrite.region import Region, kept_name, known_regions, renamed_nodes, repeatable
+from nnfuzz.materialize.emit import rename_in_place
+from nnfuzz.rewrite.draft import Draft, Nodes, Region, deterministic, known_regions, renamed_nodes
 from nnfuzz.rewrite.rule import models
-from nnfuzz.rewrite.rules.identities import MOVED, ints
+from nnfuzz.rewrite.rules.operators import MOVED, ints
 
 FAMILY = "control flow"
 _ZEROED = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64, DType.BOOL)
 """Dtypes whose zeros ConstantOfShape makes at every opset."""
 
 
-def _zeros_exist(draft: Draft) -> list[Region]:
+def _of(draft: Draft, dtypes: Sequence[DType]) -> list[Region]:
+    """Regions whose results have these dtypes."""
     regions = known_regions(draft)
-    return [r for r in regions if all(draft.types[name].dtype in _ZEROED for name in r.outputs)]
+    return [r for r in regions if all(draft.types[name].dtype in dtypes for name in r.outputs)]
+
+
+def _zeros_exist(draft: Draft) -> list[Region]:
+    return _of(draft, _ZEROED)
 
 
 def _zeros(emit: Nodes, type_: TensorType) -> str:
@@ -38,7 +44,7 @@ def _condition(emit: Nodes, draft: Draft, region: Region, value: bool, rng: rand
         name = rng.choice(sized)
         size = emit.const(draft.types[name].elements, DType.INT64)
         same = emit.one("Equal", emit.one("Size", name), size)
-        return str(same) if value else emit.one("Not", same)
+        return same if value else emit.one("Not", same)
     if what == 1:
         return emit.one("Not", emit.const(not value, DType.BOOL))
     if what == 2:
@@ -48,53 +54,66 @@ def _condition(emit: Nodes, draft: Draft, region: Region, value: bool, rng: rand
 
 def _body(
     draft: Draft,
-    name: str,
-    nodes: list[onnx.NodeProto],
-    outputs: dict[str, TensorType],
-    inputs: dict[str, TensorType] | None = None,
+    nodes: Sequence[onnx.NodeProto],
+    outputs: Mapping[str, TensorType],
+    inputs: Mapping[str, TensorType] | None = None,
 ) -> onnx.GraphProto:
     return onnx.GraphProto(
-        name=draft.fresh(name),
+        name=draft.fresh("body"),
         node=nodes,
         input=[protos.value_info(n, t) for n, t in (inputs or {}).items()],
         output=[protos.value_info(n, t) for n, t in outputs.items()],
     )
 
 
+def _put(
+    draft: Draft,
+    site: Region,
+    emit: Nodes,
+    graphs: Mapping[str, onnx.GraphProto],
+    stacked: bool = False,
+) -> None:
+    """Puts nodes in the place of a region; the last one gets sub-graphs.
+
+    stacked: whether its outputs have a first axis of size 1, which is taken away.
+    """
+    for name, graph in graphs.items():
+        emit.nodes[-1].attribute.append(protos.attribute(name, graph))
+    for name, wanted in zip(emit.nodes[-1].output, site.outputs if stacked else ()):
+        emit.nodes.append(protos.node("Squeeze", [name, ints(emit, 0)], [wanted]))
+    draft.graph.initializer.extend(emit.initializers)
+    site.replaced(draft, emit.nodes)
+
+
 @models(FAMILY, _zeros_exist, uses=["If", "ConstantOfShape"])
 def if_constant(draft: Draft, site: Region, rng: random.Random) -> None:
     """Nodes -> the branch of an If whose condition always chooses it; the other branch gives zeros.
     Only the chosen branch counts."""
-    emit, taken = draft.emitter(), rng.random() < 0.5
-    condition = _condition(emit, draft, site, taken, rng)
-    nodes, names = renamed_nodes(draft, site)
+    emit, other, taken = draft.emitter(), draft.emitter(), rng.random() < 0.5
     types = [draft.types[name] for name in site.outputs]
-    right = _body(draft, "taken", nodes, dict(zip(names, types)))
-    other = draft.emitter()
-    others = [_zeros(other, type_) for type_ in types]
-    wrong = _body(draft, "untaken", other.nodes, dict(zip(others, types)))
+    nodes, names = renamed_nodes(draft, site)
+    right = _body(draft, nodes, dict(zip(names, types)))
+    zeros = {_zeros(other, type_): type_ for type_ in types}
+    wrong = _body(draft, other.nodes, zeros)
     wrong.initializer.extend(other.initializers)
-    branches = [right, wrong] if taken else [wrong, right]
-    node = protos.node("If", [condition], site.outputs)
-    for name, branch in zip(("then_branch", "else_branch"), branches):
-        node.attribute.append(protos.attribute(name, branch))
-    draft.graph.initializer.extend(emit.initializers)
-    site.replaced(draft, [*emit.nodes, node])
+    condition = _condition(emit, draft, site, taken, rng)
+    emit.nodes.append(protos.node("If", [condition], site.outputs))
+    branches = (right, wrong) if taken else (wrong, right)
+    _put(draft, site, emit, dict(zip(("then_branch", "else_branch"), branches)))
 
 
 def _choices_exist(draft: Draft) -> list[Region]:
-    """Repeatable regions whose results an If may have: at opset 13, these are not bfloat16."""
-    schema = onnx.defs.get_schema("If", draft.opset)
-    results = schema.outputs[0].types
-    types = draft.types.items()
-    admitted = {name for name, type_ in types if protos.type_name(type_.dtype) in results}
-    return [region for region in repeatable(draft) if admitted.issuperset(region.outputs)]
+    """Regions that may run twice and whose results an If may have: bfloat16 not at opset 13."""
+    admitted = onnx.defs.get_schema("If", draft.opset).outputs[0].types
+    regions = _of(draft, [d for d in DType if protos.type_name(d) in admitted])
+    return [region for region in regions if all(map(deterministic, region.nodes(draft)))]
 
 
 @models(FAMILY, _choices_exist, uses=["If", "Greater", "ReduceSum"])
 def if_either(draft: Draft, site: Region, rng: random.Random) -> None:
     """Nodes -> both branches of an If whose condition is computed from a value: whichever is taken,
-    the same is computed."""
+    the same is computed. The branches have the same names in another order, as neither sees the
+    other."""
     emit = draft.emitter()
     sources = [n for n in draft.inputs if draft.dtype(n) in (DType.FLOAT32, DType.INT64)]
     if sources:
@@ -104,22 +123,16 @@ def if_either(draft: Draft, site: Region, rng: random.Random) -> None:
         condition = emit.one("Greater", first, emit.const(0, draft.types[name].dtype))
     else:
         condition = _condition(emit, draft, site, rng.random() < 0.5, rng)
-    node = protos.node("If", [condition], site.outputs)
-    for attribute in ("then_branch", "else_branch"):
-        nodes, names = _all_renamed(draft, site)
-        types = [draft.types[name] for name in site.outputs]
-        branch = _body(draft, "branch", nodes, dict(zip(names, types)))
-        node.attribute.append(protos.attribute(attribute, branch))
-    draft.graph.initializer.extend(emit.initializers)
-    site.replaced(draft, [*emit.nodes, node])
-
-
-def _all_renamed(draft: Draft, site: Region) -> tuple[list[onnx.NodeProto], list[str]]:
-    """Copies of nodes with new names for all values that they compute, and the output names."""
-    nodes = site.nodes(draft)
+    emit.nodes.append(protos.node("If", [condition], site.outputs))
+    nodes, outputs = renamed_nodes(draft, site)
     made = [name for node in nodes for name in node.output if name]
-    names = {name: draft.fresh("in") for name in made}
-    return [kept_name(node, names) for node in nodes], [names[name] for name in site.outputs]
+    names = dict(zip(made, rng.sample(made, len(made))))
+    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    second = [rename_in_place(node, names) for node in copies]
+    types = [draft.types[name] for name in site.outputs]
+    then = _body(draft, nodes, dict(zip(outputs, types)))
+    other = _body(draft, second, dict(zip([names[name] for name in outputs], types)))
+    _put(draft, site, emit, {"then_branch": then, "else_branch": other})
 
 
 @models(FAMILY, _zeros_exist, uses=["Loop", "ConstantOfShape"])
@@ -133,41 +146,21 @@ def loop_once(draft: Draft, site: Region, rng: random.Random) -> None:
     once = emit.const(1, DType.INT64) if by_count else ""
     go = emit.const(True, DType.BOOL) if rng.random() < 0.5 or not by_count else ""
     iteration, before, after = (draft.fresh(s) for s in ("iteration", "before", "after"))
-    body = draft.emitter()
-    body.nodes.extend(nodes)
     ends = emit.const(by_count and rng.random() < 0.5, DType.BOOL)
     condition = before if by_count and rng.random() < 0.5 else ends
-    body.nodes.append(protos.node("Identity", [condition], [after]))
-    inputs = {
-        iteration: TensorType(DType.INT64, ()),
-        before: TensorType(DType.BOOL, ()),
-    }
-    states: list[str] = []
-    if carried:
-        inputs |= {draft.fresh("state"): type_ for type_ in types}
-        states = [_zeros(emit, type_) for type_ in types]
-    outputs = {after: TensorType(DType.BOOL, ())} | dict(zip(names, types))
-    graph = _body(draft, "loop", body.nodes, outputs, inputs)
-    results = [*site.outputs] if carried else [draft.fresh("scanned") for _ in names]
-    node = protos.node("Loop", [once, go, *states], results)
-    node.attribute.append(protos.attribute("body", graph))
-    behind = draft.emitter()
-    if not carried:
-        axes = ints(behind, 0)
-        behind.nodes += [
-            protos.node("Squeeze", [name, axes], [wanted])
-            for name, wanted in zip(results, site.outputs)
-        ]
-    draft.graph.initializer.extend((*emit.initializers, *behind.initializers))
-    site.replaced(draft, [*emit.nodes, node, *behind.nodes])
+    truth = TensorType(DType.BOOL, ())
+    inputs = {iteration: TensorType(DType.INT64, ()), before: truth}
+    inputs |= {draft.fresh("state"): type_ for type_ in types if carried}
+    nodes = [*nodes, protos.node("Identity", [condition], [after])]
+    body = _body(draft, nodes, {after: truth, **dict(zip(names, types))}, inputs)
+    states = [_zeros(emit, type_) for type_ in types if carried]
+    results = site.outputs if carried else [draft.fresh("scanned") for _ in names]
+    emit.nodes.append(protos.node("Loop", [once, go, *states], results))
+    _put(draft, site, emit, {"body": body}, stacked=not carried)
 
 
 def _scannable(draft: Draft) -> list[Region]:
-    return [
-        r
-        for r in known_regions(draft)
-        if _scanned(draft, r) and all(draft.dtype(name) in MOVED for name in r.outputs)
-    ]
+    return [region for region in _of(draft, MOVED) if _scanned(draft, region)]
 
 
 def _scanned(draft: Draft, site: Region) -> list[str]:
@@ -179,27 +172,18 @@ def _scanned(draft: Draft, site: Region) -> list[str]:
 def scan_once(draft: Draft, site: Region, rng: random.Random) -> None:
     """Nodes -> the body of a Scan over sequences of one element: their only element goes in, and
     what comes out has a first axis of 1, which is taken away."""
-    emit, behind = draft.emitter(), draft.emitter()
-    sequences = _scanned(draft, site)
+    emit, sequences = draft.emitter(), _scanned(draft, site)
     sequences = rng.sample(sequences, rng.randint(1, len(sequences)))
-    nodes, names = renamed_nodes(draft, site)
     elements = {name: draft.fresh("element") for name in sequences}
-    nodes = [kept_name(node, elements) for node in nodes]
+    nodes, names = renamed_nodes(draft, site, elements)
     inputs = {elements[name]: draft.types[name] for name in sequences}
     outputs = dict(zip(names, [draft.types[name] for name in site.outputs]))
-    graph = _body(draft, "scan", nodes, outputs, inputs)
-    axes = ints(emit, 0)
-    stacked = [emit.one("Unsqueeze", name, axes) for name in sequences]
-    results = [draft.fresh("scanned") for _ in names]
-    node = protos.node("Scan", stacked, results)
-    node.attribute.append(protos.attribute("body", graph))
+    body = _body(draft, nodes, outputs, inputs)
+    stacked = [emit.one("Unsqueeze", name, ints(emit, 0)) for name in sequences]
+    node = protos.node("Scan", stacked, [draft.fresh("scanned") for _ in names])
     node.attribute.append(protos.attribute("num_scan_inputs", len(sequences)))
-    behind.nodes += [
-        protos.node("Squeeze", [name, axes], [wanted])
-        for name, wanted in zip(results, site.outputs)
-    ]
-    draft.graph.initializer.extend(emit.initializers)
-    site.replaced(draft, [*emit.nodes, node, *behind.nodes])
+    emit.nodes.append(node)
+    _put(draft, site, emit, {"body": body}, stacked=True)
 
 
 RULES = (if_constant, if_either, loop_once, scan_once)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import numpy as np
-import onnx
 from onnx import TensorProto, numpy_helper
 
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.materialize import protos
 from nnfuzz.rewrite.draft import Draft, Nodes
-from nnfuzz.rewrite.rule import models
-from nnfuzz.rewrite.rules.identities import ints
+from nnfuzz.rewrite.rule import Kind, models
+from nnfuzz.rewrite.rules.operators import ints
 
 FAMILY = "data"
 _REALS = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)
@@ -25,7 +23,7 @@ def _held(draft: Draft, name: str) -> np.ndarray:
     return numpy_helper.to_array(draft.constants[name])
 
 
-def _constants(draft: Draft, *dtypes: DType, rank: int = 0, extent: int = 0) -> list[str]:
+def _constants(draft: Draft, *dtypes: DType) -> list[str]:
     """Non-empty constants of these dtypes that nodes read and that are no outputs."""
     return [
         name
@@ -34,8 +32,6 @@ def _constants(draft: Draft, *dtypes: DType, rank: int = 0, extent: int = 0) -> 
         and name in draft.readers
         and name not in draft.outputs
         and draft.types[name].dtype in dtypes
-        and rank <= draft.types[name].rank
-        and extent <= max(draft.types[name].sizes, default=0)
         and 0 < draft.types[name].elements <= MOST_ELEMENTS
     ]
 
@@ -44,7 +40,7 @@ def _floats(draft: Draft) -> list[str]:
     return _constants(draft, *_REALS)
 
 
-@models(FAMILY, lambda draft: _constants(draft, *_PLAIN), uses=["Constant"])
+@models(FAMILY, lambda draft: _constants(draft, *_PLAIN), uses=["Constant"], kind=Kind.SPELLING)
 def constant_node(draft: Draft, site: str, rng: random.Random) -> None:
     """An initializer -> the output of a Constant node with the same tensor, or with the same number
     or list as an attribute."""
@@ -76,7 +72,7 @@ def constant_of_shape(draft: Draft, site: str, rng: random.Random) -> None:
     draft.replace_constant(site, emit, made)
 
 
-@models(FAMILY, _floats)
+@models(FAMILY, _floats, kind=Kind.FORM)
 def overridable_input(draft: Draft, site: str, rng: random.Random) -> None:
     """An initializer -> an initializer that is declared as an input as well, and which nobody
     overrides: the default of an input is its value."""
@@ -110,9 +106,7 @@ _EXACT = 1 << 24  # integers up to here are exact in float32
 
 def _scale(array: np.ndarray) -> float:
     """A power of two of which all numbers are small multiples; 0 if there is none."""
-    if array.dtype != np.float32 or not np.isfinite(array).all():
-        return 0.0
-    if np.signbit(array[array == 0]).any():
+    if not np.isfinite(array).all() or np.signbit(array[array == 0]).any():
         return 0.0
     for scale in _SCALES:
         whole = array.astype(np.float64) / scale
@@ -132,127 +126,39 @@ def constant_dequantized(draft: Draft, site: str, rng: random.Random) -> None:
     array, emit = _held(draft, site), draft.emitter()
     scale = _scale(array)
     whole = np.round(array.astype(np.float64) / scale).astype(np.int64)
-    dtype = DType.INT32
-    if np.abs(whole).max(initial=0) <= 60:
-        dtype = rng.choice([DType.INT8, DType.UINT8, DType.INT32])
-    zero = 0
-    if dtype is not DType.INT32:
-        zero = rng.randint(60, 120) if dtype is DType.UINT8 else rng.randint(-5, 5)
+    narrow = np.abs(whole).max(initial=0) <= 60
+    dtype = rng.choice([DType.INT8, DType.UINT8, DType.INT32]) if narrow else DType.INT32
+    zero = {DType.UINT8: rng.randint(60, 120), DType.INT8: rng.randint(-5, 5)}.get(dtype, 0)
     point = [emit.const(zero, dtype)] if zero or rng.random() < 0.5 else []
     held = emit.const(whole + zero, dtype)
     made = emit.one("DequantizeLinear", held, emit.const(scale, DType.FLOAT32), *point)
     draft.replace_constant(site, emit, made)
 
 
-@models(FAMILY, lambda draft: _constants(draft, *_REALS, rank=2), uses=["Transpose"])
-def constant_transposed(draft: Draft, site: str, rng: random.Random) -> None:
-    """A constant -> its transpose, and a Transpose back."""
-    array, emit = _held(draft, site), draft.emitter()
-    perm = rng.sample(range(array.ndim), array.ndim)
-    held = emit.const(array.transpose(perm), draft.types[site].dtype)
-    back = [perm.index(axis) for axis in range(array.ndim)]
-    draft.replace_constant(site, emit, emit.one("Transpose", held, perm=back))
-
-
-@models(FAMILY, lambda draft: _constants(draft, *_REALS, rank=1, extent=2), uses=["Concat"])
-def constant_in_parts(draft: Draft, site: str, rng: random.Random) -> None:
-    """A constant -> Concat of two constants that it consists of."""
-    array, emit = _held(draft, site), draft.emitter()
-    axis = rng.choice([i for i, size in enumerate(array.shape) if size > 1])
-    halves = np.split(array, [rng.randint(1, array.shape[axis] - 1)], axis)
-    parts = [emit.const(half, draft.types[site].dtype) for half in halves]
-    draft.replace_constant(site, emit, emit.one("Concat", *parts, axis=axis))
-
-
-@models(FAMILY, lambda draft: _constants(draft, *_REALS, rank=1), uses=["Reshape"])
-def constant_reshaped(draft: Draft, site: str, rng: random.Random) -> None:
-    """A constant -> the same elements flat, and a Reshape."""
-    array, emit = _held(draft, site), draft.emitter()
-    held = emit.const(array.reshape(-1), draft.types[site].dtype)
-    draft.replace_constant(site, emit, emit.one("Reshape", held, ints(emit, *array.shape)))
-
-
-def _shared(draft: Draft) -> list[str]:
-    names = [n for n in draft.constants if n not in draft.outputs]
-    return [n for n in names if len(draft.readers.get(n, ())) > 1]
-
-
-@models(FAMILY, _shared)
-def constant_unshared(draft: Draft, site: str, rng: random.Random) -> None:
-    """A constant that several nodes read -> a copy of its own for some of them."""
-    copy, readers = onnx.TensorProto(), draft.readers[site]
-    copy.CopyFrom(draft.constants[site])
-    copy.name = draft.fresh("copy")
-    draft.rename(site, copy.name, rng.sample(readers, rng.randint(1, len(readers) - 1)))
-    draft.graph.initializer.append(copy)
-
-
-def _equal_constants(draft: Draft) -> list[tuple[str, str]]:
-    found = []
-    first: dict[object, Any] = {}
-    for name, tensor in draft.constants.items():
-        if name in draft.outputs or tensor.data_location == TensorProto.EXTERNAL:
-            continue
-        copy = onnx.TensorProto()
-        copy.CopyFrom(tensor)
-        copy.name = ""
-        key = copy.SerializeToString()
-        if key in first:
-            found.append((first[key], name))
-        else:
-            first[key] = name
-    return found
-
-
-@models(FAMILY, _equal_constants)
-def constants_merged(draft: Draft, site: tuple[str, str], rng: random.Random) -> None:
-    """Two equal constants -> one that the readers of both read."""
-    kept, gone = site
-    draft.rename(gone, kept)
-    names = [tensor.name for tensor in draft.graph.initializer]
-    del draft.graph.initializer[names.index(gone)]
+_FIELDS = {
+    TensorProto.FLOAT: "float_data",
+    TensorProto.DOUBLE: "double_data",
+    TensorProto.INT64: "int64_data",
+    **dict.fromkeys((TensorProto.INT32, TensorProto.INT8, TensorProto.UINT8), "int32_data"),
+    **dict.fromkeys((TensorProto.BOOL, TensorProto.FLOAT16), "int32_data"),
+}
 
 
 def _raw(draft: Draft) -> list[str]:
-    return [
-        name
-        for name, tensor in draft.constants.items()
-        if tensor.HasField("raw_data") and draft.types.get(name) and tensor.data_type in _TYPED
-    ]
+    held = draft.constants.items()
+    return [n for n, t in held if t.raw_data and n in draft.types and t.data_type in _FIELDS]
 
 
-_TYPED = (
-    TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT32, TensorProto.INT64, TensorProto.INT8,
-    TensorProto.UINT8, TensorProto.BOOL, TensorProto.FLOAT16,
-)  # fmt: skip
-
-
-@models(FAMILY, _raw)
+@models(FAMILY, _raw, kind=Kind.FORM)
 def typed_data(draft: Draft, site: str, rng: random.Random) -> None:
     """A constant's bytes -> the same numbers in the protobuf field of their type: one encoding or
     the other, as the format has it."""
     tensor = draft.constants[site]
     array = numpy_helper.to_array(tensor).reshape(-1)
     tensor.ClearField("raw_data")
-    if array.dtype == np.float16:
-        tensor.int32_data.extend(array.view(np.uint16).astype(np.int32).tolist())
-    elif array.dtype == np.float32:
-        tensor.float_data.extend(array.tolist())
-    elif array.dtype == np.float64:
-        tensor.double_data.extend(array.tolist())
-    elif array.dtype == np.int64:
-        tensor.int64_data.extend(array.tolist())
-    else:
-        tensor.int32_data.extend(array.astype(np.int32).tolist())
-
-
-@models(FAMILY, lambda draft: [0])
-def unused_initializer(draft: Draft, site: int, rng: random.Random) -> None:
-    """An initializer that nobody reads -> no difference, whatever its type and size."""
-    dtype = rng.choice([DType.FLOAT32, DType.INT64, DType.FLOAT16, DType.BOOL, DType.UINT8])
-    shape = rng.choice([(), (1,), (3, 5), (2, 0), (1000,)])
-    array = np.zeros(shape, dtype.numpy)
-    draft.graph.initializer.append(protos.constant_proto(draft.fresh("unused"), array))
+    bits = {"float16": np.uint16, "bool": np.uint8}.get(array.dtype.name)
+    numbers = array if bits is None else array.view(bits)
+    getattr(tensor, _FIELDS[tensor.data_type]).extend(numbers.tolist())
 
 
 _SHAPED = {"Reshape": 1, "Expand": 1, "Tile": 1, "ConstantOfShape": 0}
@@ -311,6 +217,5 @@ def _size(emit: Nodes, name: str, axis: int, rng: random.Random) -> str:
 
 RULES = (
     constant_node, constant_of_shape, overridable_input, constant_cast, constant_dequantized,
-    constant_transposed, constant_in_parts, constant_reshaped, constant_unshared, constants_merged,
-    typed_data, unused_initializer, computed_shape,
+    typed_data, computed_shape,
 )  # fmt: skip

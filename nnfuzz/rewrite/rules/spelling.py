@@ -1,13 +1,11 @@
-"""Rules that write the attributes and optional operands of all nodes in other words: left out, or
-at their defaults.
-
-nnfuzz.rewrite.rules.algebra has rules for those of one node.
+"""Rules that write attributes, axes and optional operands in other words: left out or at their
+defaults, counted from the front or from behind.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -16,19 +14,17 @@ from onnx import AttributeProto, defs, helper
 
 from nnfuzz.materialize import protos
 from nnfuzz.materialize.walk import reads
-from nnfuzz.rewrite.draft import Draft
-from nnfuzz.rewrite.rule import models
+from nnfuzz.rewrite.draft import Draft, Nodes, attributes
+from nnfuzz.rewrite.rule import Kind, models, nodes
 
 T = TypeVar("T")
 
 FAMILY = "spelling"
 IMPLIED = {"strides": 1, "dilations": 1, "pads": 0, "output_padding": 0}
 """Attributes of windows that have this value on every axis where they are absent."""
-WINDOWS = frozenset(
-    "Conv ConvTranspose ConvInteger QLinearConv MaxPool AveragePool LpPool DeformConv".split()
-)
 INFERRED = frozenset("Conv ConvTranspose ConvInteger QLinearConv DeformConv".split())
 """Operators whose kernel_shape follows from their weights."""
+WINDOWS = INFERRED | frozenset("MaxPool AveragePool LpPool".split())
 
 
 def _ordinary(draft: Draft) -> Iterator[onnx.NodeProto]:
@@ -48,6 +44,8 @@ def _defaults(node: onnx.NodeProto, opset: int) -> dict[str, AttributeProto]:
 
 def _is_default(draft: Draft, node: onnx.NodeProto, own: AttributeProto) -> bool:
     """Whether a node means the same without an attribute."""
+    if own.ref_attr_name:
+        return False
     value = helper.get_attribute_value(own)
     default = _defaults(node, draft.opset).get(own.name)
     if default is not None:
@@ -61,44 +59,7 @@ def _is_default(draft: Draft, node: onnx.NodeProto, own: AttributeProto) -> bool
     return own.name in IMPLIED and set(value) == {IMPLIED[own.name]}
 
 
-def _removable(draft: Draft) -> list[tuple[onnx.NodeProto, AttributeProto]]:
-    return [
-        (node, own)
-        for node in _ordinary(draft)
-        for own in node.attribute
-        if not own.ref_attr_name and _is_default(draft, node, own)
-    ]
-
-
-def _absent(draft: Draft) -> list[tuple[onnx.NodeProto, AttributeProto]]:
-    found = []
-    for node in _ordinary(draft):
-        present = {own.name for own in node.attribute}
-        defaults = _defaults(node, draft.opset).items()
-        found += [(node, default) for name, default in defaults if name not in present]
-    return found
-
-
-@models(FAMILY, lambda draft: [0] if _removable(draft) else [])
-def every_default_left_out(draft: Draft, site: int, rng: random.Random) -> None:
-    """Attributes with the value that ONNX gives them where they are absent -> none, all of them or
-    some: schema defaults, windows that step by 1 without padding, a kernel's shape, a reversal."""
-    every = rng.random() < 0.5
-    for node, own in _removable(draft):
-        if every or rng.random() < 0.5:
-            node.attribute.remove(own)
-
-
-@models(FAMILY, lambda draft: [0] if _absent(draft) else [])
-def every_default_written(draft: Draft, site: int, rng: random.Random) -> None:
-    """Absent attributes to which ONNX's schema gives a value -> that value, all of them or some."""
-    every = rng.random() < 0.5
-    for node, default in _absent(draft):
-        if every or rng.random() < 0.5:
-            node.attribute.append(default)
-
-
-def _implied_operands(draft: Draft, node: onnx.NodeProto) -> Mapping[int, np.ndarray]:
+def _implied(draft: Draft, node: onnx.NodeProto) -> Mapping[int, np.ndarray]:
     """The constants that ONNX takes for operands which are absent, by position; of operators whose
     optional operands are numbers, at opsets at which they are operands."""
     type_ = draft.types.get(node.input[0]) if node.input else None
@@ -120,29 +81,31 @@ def _implied_operands(draft: Draft, node: onnx.NodeProto) -> Mapping[int, np.nda
     return {}
 
 
-def _is_implied(draft: Draft, name: str, array: np.ndarray) -> bool:
-    value = draft.value(name)
+def _equal(value: np.ndarray | None, array: np.ndarray) -> bool:
     if value is None or value.dtype != array.dtype or value.shape != array.shape:
         return False
     return value.tobytes() == array.tobytes()
 
 
-def _leavable(draft: Draft) -> list[tuple[onnx.NodeProto, int]]:
-    return [
-        (node, place)
-        for node in _ordinary(draft)
-        for place, array in _implied_operands(draft, node).items()
-        if place < len(node.input) and _is_implied(draft, node.input[place], array)
-    ]
+Places = list[tuple[onnx.NodeProto, AttributeProto | tuple[int, np.ndarray]]]
+"""Nodes, each with an attribute, or with the position and value of an operand."""
 
 
-def _missing(draft: Draft) -> list[tuple[onnx.NodeProto, int, np.ndarray]]:
-    return [
-        (node, place, array)
-        for node in _ordinary(draft)
-        for place, array in _implied_operands(draft, node).items()
-        if place >= len(node.input) or not node.input[place]
-    ]
+def _places(draft: Draft, present: bool) -> Places:
+    """Attributes and operands with which nodes mean the same as without, present or absent."""
+    found: Places = []
+    for node in _ordinary(draft):
+        if present:
+            found += [(node, own) for own in node.attribute if _is_default(draft, node, own)]
+        else:
+            names = {own.name for own in node.attribute}
+            defaults = _defaults(node, draft.opset).items()
+            found += [(node, default) for name, default in defaults if name not in names]
+        for place, array in _implied(draft, node).items():
+            name = node.input[place] if place < len(node.input) else ""
+            if _equal(draft.value(name), array) if present else not name:
+                found.append((node, (place, array)))
+    return found
 
 
 def _some(places: list[T], rng: random.Random) -> list[T]:
@@ -150,12 +113,16 @@ def _some(places: list[T], rng: random.Random) -> list[T]:
     return places if rng.random() < 0.5 else rng.sample(places, rng.randint(1, len(places)))
 
 
-@models(FAMILY, lambda draft: [0] if _leavable(draft) else [])
-def every_operand_left_out(draft: Draft, site: int, rng: random.Random) -> None:
-    """Constant operands with the value that ONNX takes where they are absent -> none, all of them
-    or some: the zeros of Pad, the axes and steps of Slice, all axes of reductions and Squeeze."""
-    for node, place in _some(_leavable(draft), rng):
-        node.input[place] = ""
+@models(FAMILY, lambda draft: [0] if _places(draft, True) else [], kind=Kind.SPELLING)
+def defaults_left_out(draft: Draft, site: int, rng: random.Random) -> None:
+    """Attributes and constant operands with the value that ONNX gives them where they are absent ->
+    none, all of them or some: schema defaults, windows that step by 1 without padding, a kernel's
+    shape, a reversal, the zeros of Pad, axes and steps of Slice, all axes of reductions."""
+    for node, own in _some(_places(draft, True), rng):
+        if isinstance(own, AttributeProto):
+            node.attribute.remove(own)
+            continue
+        node.input[own[0]] = ""
         while not node.input[-1]:
             node.input.pop()
     read = {name for node in draft.graph.node for name in reads(node)} | {*draft.outputs}
@@ -164,17 +131,62 @@ def every_operand_left_out(draft: Draft, site: int, rng: random.Random) -> None:
             draft.graph.initializer.remove(tensor)
 
 
-@models(FAMILY, lambda draft: [0] if _missing(draft) else [])
-def every_operand_written(draft: Draft, site: int, rng: random.Random) -> None:
-    """Absent operands for which ONNX takes a constant -> that constant, all of them or some."""
-    for node, place, array in _some(_missing(draft), rng):
+@models(FAMILY, lambda draft: [0] if _places(draft, False) else [], kind=Kind.SPELLING)
+def defaults_written(draft: Draft, site: int, rng: random.Random) -> None:
+    """Absent attributes and operands to which ONNX gives a value -> that value, all of them or
+    some."""
+    for node, own in _some(_places(draft, False), rng):
+        if isinstance(own, AttributeProto):
+            node.attribute.append(own)
+            continue
+        place, array = own
         name = draft.fresh("implied")
         draft.graph.initializer.append(protos.constant_proto(name, array))
         node.input.extend([""] * (place + 1 - len(node.input)))
         node.input[place] = name
 
 
-RULES = (
-    *(every_default_left_out, every_default_written),
-    *(every_operand_left_out, every_operand_written),
-)
+_AXIS = (
+    "Concat Softmax LogSoftmax Hardmax Gather GatherElements ScatterElements Split ArgMax ArgMin "
+    "LayerNormalization TopK Compress Unique Flatten"
+).split()
+_AXES_INPUT = {"Squeeze": 1, "Slice": 3, "Pad": 3, "CumSum": 1} | {
+    f"Reduce{name}": 1 for name in "Max Min Mean Sum Prod L1 L2 LogSum LogSumExp SumSquare".split()
+}
+
+
+def _axis_constant(draft: Draft, node: onnx.NodeProto) -> str:
+    """The name of the constant that holds a node's axes; "" for none."""
+    position = _AXES_INPUT.get(node.op_type, 1 << 30)
+    name = node.input[position] if position < len(node.input) else ""
+    return name if name in draft.constants else ""
+
+
+def _with_axis(draft: Draft, node: onnx.NodeProto) -> bool:
+    there = node.op_type in _AXIS and "axis" in attributes(node)
+    return (
+        bool(node.input)
+        and draft.rank(node.input[0]) > 0
+        and (there or bool(_axis_constant(draft, node)))
+    )
+
+
+@nodes(FAMILY, (), _with_axis, kind=Kind.SPELLING)
+def axis_from_behind(
+    emit: Nodes, draft: Draft, node: onnx.NodeProto, rng: random.Random
+) -> Sequence[str]:
+    """An axis -> the same axis, counted from the other end, where the operator takes both."""
+    rank, changed = draft.rank(node.input[0]), onnx.NodeProto.FromString(node.SerializeToString())
+    for attribute in changed.attribute:
+        if attribute.name == "axis" and attribute.i != rank:  # Flatten's last one has no other name
+            attribute.i += rank if attribute.i < 0 else -rank
+    if name := _axis_constant(draft, node):
+        axes = draft.value(name)
+        assert axes is not None
+        other = np.where(axes < 0, axes + rank, axes - rank)
+        where = _AXES_INPUT[node.op_type]
+        changed.input[where] = emit.const(other, draft.types[name].dtype)
+    return emit.copied(changed, changed.input)
+
+
+RULES = (defaults_left_out, defaults_written, axis_from_behind)

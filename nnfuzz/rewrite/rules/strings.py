@@ -1,17 +1,22 @@
-"""Integers that are strings for a while: decimal numbers are the same for every compiler."""
+"""Integers that are strings for a while, in the model or at its ends: decimal numbers are the same
+for every compiler.
+"""
 
 from __future__ import annotations
 
 import random
+from collections.abc import MutableSequence, Sequence
 
 import numpy as np
 import onnx
 
+from nnfuzz.base.packed_values import PackedValue, PackingKind
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
-from nnfuzz.rewrite.draft import Nodes
-from nnfuzz.rewrite.rule import values
-from nnfuzz.rewrite.rules.identities import ints
+from nnfuzz.materialize import protos
+from nnfuzz.rewrite.draft import Draft, Nodes
+from nnfuzz.rewrite.rule import Kind, models, values
+from nnfuzz.rewrite.rules.operators import ints
 
 FAMILY = "strings"
 WHOLE_NUMBERS = (DType.INT32, DType.INT64, DType.INT16, DType.INT8, DType.UINT8)
@@ -38,16 +43,10 @@ def moved(emit: Nodes, text: str, type_: TensorType, rng: random.Random) -> str:
 
 def _step(emit: Nodes, text: str, type_: TensorType, rng: random.Random) -> str:
     shape = list(type_.sizes)
-    ways = ["identity", "reshape", "expand"]
-    ways += ["gather", "transpose", "slice", "concat"] if shape else []
+    ways = ["reshape", *(["gather", "transpose", "slice", "concat"] if shape else [])]
     ways += ["where"] if emit.opset >= _EQUAL_SINCE else []
     ways += ["concatenated", "matched"] if emit.opset >= _TEXT_OPERATORS_SINCE else []
-    ways += ["normalised"] if len(shape) == 1 else []
     way, axis = rng.choice(ways), rng.randrange(max(1, len(shape)))
-    if way == "reshape":
-        return emit.one("Reshape", emit.one("Reshape", text, ints(emit, -1)), ints(emit, *shape))
-    if way == "expand":
-        return emit.one("Expand", text, ints(emit, *shape))
     if way == "gather":
         return emit.one("Gather", text, ints(emit, *range(shape[axis])), axis=axis)
     if way == "transpose":
@@ -67,9 +66,7 @@ def _step(emit: Nodes, text: str, type_: TensorType, rng: random.Random) -> str:
     if way == "matched":
         fits = emit.one("RegexFullMatch", text, pattern="-?[0-9]+")
         return emit.one("Where", fits, text, _constant(emit, "0"))
-    if way == "normalised":
-        return emit.one("StringNormalizer", text, case_change_action="NONE")
-    return emit.one("Identity", text)
+    return emit.one("Reshape", emit.one("Reshape", text, ints(emit, -1)), ints(emit, *shape))
 
 
 def _constant(emit: Nodes, text: str) -> str:
@@ -81,7 +78,7 @@ def _constant(emit: Nodes, text: str) -> str:
     return name
 
 
-@values(FAMILY, is_writable, uses=["Cast"], since=SINCE)
+@values(FAMILY, is_writable, since=SINCE, uses=["Cast"], kind=Kind.FORM)
 def through_strings(emit: Nodes, name: str, type_: TensorType, rng: random.Random) -> str:
     """Integers -> Cast to strings, operators that move or compare strings, and Cast back: the
     decimal number of an integer is read as that integer."""
@@ -89,4 +86,52 @@ def through_strings(emit: Nodes, name: str, type_: TensorType, rng: random.Rando
     return emit.one("Cast", moved(emit, text, type_, rng), to=type_.dtype)
 
 
-RULES = (through_strings,)
+def _writable(draft: Draft, names: Sequence[str]) -> list[str]:
+    """Names of integers that every compiler writes as the same decimal numbers. There are none if
+    an input or output of the model has a dtype that NumPy lacks: bindings of compilers take such
+    ones in other ways.
+    """
+    ends = [draft.types.get(name) for name in (*draft.inputs, *draft.outputs)]
+    if draft.opset < SINCE or any(type_ and not type_.dtype.native for type_ in ends):
+        return []
+    return [name for name in names if name in draft.types and is_writable(draft.types[name])]
+
+
+def _declare(
+    draft: Draft, ends: MutableSequence[onnx.ValueInfoProto], name: str, text: str
+) -> None:
+    """Declares strings in place of an input or output, which becomes an inner value."""
+    type_, place = draft.types[name], [value.name for value in ends].index(name)
+    packed = PackedValue(PackingKind.TEXT, type_.dtype.value, {name: type_.sizes})
+    draft.graph.value_info.append(ends[place])
+    ends[place].CopyFrom(protos.value_info(text, type_))
+    ends[place].type.tensor_type.elem_type = onnx.TensorProto.STRING
+    ends[place].doc_string = packed.doc_string
+
+
+def _computed(draft: Draft) -> list[str]:
+    return _writable(draft, [name for name in draft.outputs if name in draft.makers])
+
+
+@models("string outputs", _computed, uses=["Cast"], kind=Kind.ENDS)
+def text_output(draft: Draft, site: str, rng: random.Random) -> None:
+    """An output of integers -> an output of strings, the decimal numbers that Cast writes."""
+    emit, type_ = draft.emitter(), draft.types[site]
+    text = moved(emit, emit.one("Cast", site, to=onnx.TensorProto.STRING), type_, rng)
+    _declare(draft, draft.graph.output, site, text)
+    draft.put(len(draft.graph.node), emit)
+
+
+@models(
+    "string inputs", lambda draft: _writable(draft, draft.inputs), uses=["Cast"], kind=Kind.ENDS
+)
+def text_input(draft: Draft, site: str, rng: random.Random) -> None:
+    """An input of integers -> an input of strings, their decimal numbers, which Cast reads."""
+    emit, text, type_ = draft.emitter(), draft.fresh("text"), draft.types[site]
+    emit.one("Cast", moved(emit, text, type_, rng), to=type_.dtype)
+    emit.nodes[-1].output[0] = site
+    _declare(draft, draft.graph.input, site, text)
+    draft.put(0, emit)
+
+
+RULES = (through_strings, text_output, text_input)
