@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from nnfuzz.cli.declared import OTHERS
-from nnfuzz.cli.errors import UsageError
 
 PORT = 8765
 
 
 def serve(
-    campaign: Annotated[
-        str,
-        typer.Argument(
-            metavar="CAMPAIGN",
-            help="Folder of a campaign.",
-            show_default=False,
-        ),
-    ],
+    campaign: Annotated[Path, typer.Argument(help="Folder of a campaign.", show_default=False)],
     host: Annotated[
         str,
         OTHERS.option("Address to listen on; any but loopback needs a token."),
@@ -47,13 +40,6 @@ def serve(
     has not begun is waited for. docs/CAMPAIGNS.md has the details. Ends
     with Ctrl-C.
     """
-    try:
-        from nnfuzz.serve.server import serve
-    except ModuleNotFoundError as error:
-        if error.name not in ("starlette", "uvicorn"):
-            raise
-        raise UsageError(
-            f"nnfuzz serve needs {error.name}: pip install 'nnfuzz[serve]', or write one page with "
-            "nnfuzz report"
-        ) from error
+    from nnfuzz.serve.server import serve
+
     serve(campaign, host, port, token, lambda line: typer.echo(f"{line}  (Ctrl-C ends it)"))
