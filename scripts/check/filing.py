@@ -31,7 +31,7 @@ import typer
 from nnfuzz.backend.registry import BackendRegistry, import_plugin
 from nnfuzz.bugs.adding import Adder
 from nnfuzz.bugs.bug import Bug, BugState
-from nnfuzz.bugs.filing import Filing
+from nnfuzz.bugs.filing import bugs_of_finding, refusal, system_of
 from nnfuzz.bugs.ledger import Ledger
 from nnfuzz.findings.folder import read_finding
 from scripts.check.triage import Row, judged, read_rows, score
@@ -89,8 +89,9 @@ def filed(row: Row, registry: BackendRegistry) -> Bug:
 
 def asked(row: Row, bugs: Mapping[str, Bug], registry: BackendRegistry) -> str:
     """Why a finding may not be filed; "" if it may."""
-    filing = Filing.of(read_finding(row.smallest), {row.folder, row.smallest}, registry)
-    return filing.refusal(bugs, (), 0)
+    finding = read_finding(row.smallest)
+    own = bugs_of_finding(bugs, finding, {row.folder, row.smallest}, registry)
+    return refusal(bugs, own, system_of(finding), 0)
 
 
 def pairs(first: list[Caused], second: list[Caused], registry: BackendRegistry) -> Iterator[Answer]:
