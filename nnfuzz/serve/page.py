@@ -80,6 +80,7 @@ class CampaignReader:
         self._figures, self._statistics = CampaignFigures(), Statistics()
         self._last = (0.0, -1)
         self._folders: dict[str, tuple[int, JsonObject]] = {}
+        self._began = 0.0
         self.behind = False
 
     def read(self, live: bool = False) -> CampaignPage:
@@ -94,6 +95,7 @@ class CampaignReader:
             events = whole_or({}, store.events.counts, "the events", missing)
             buckets = whole_or({}, store.occurrences.buckets, "the counts of failures", missing)
             began = whole_or([], store.sessions.rows, "the sessions", missing)
+            self._began = began[-1][0] if began else 0.0
             summary = Summary.of(
                 self._statistics,
                 rows,
@@ -107,7 +109,7 @@ class CampaignReader:
             return CampaignPage(
                 name=self._campaign.resolve().name,
                 began=f"{datetime.fromtimestamp(began[0][0], UTC):%Y-%m-%d %H:%M}" if began else "",
-                state=self._state(began[-1][0] if began else 0.0) if live else "",
+                state=self.state()[0] if live else "",
                 summary=summary,
                 findings=[self._finding(row) for row in rows],
                 figures=self._figures,
@@ -126,18 +128,18 @@ class CampaignReader:
             self._last = (at, row.index)
         return self._statistics.indexes - before == AT_A_TIME
 
-    def _state(self, began: float) -> str:
-        """The state, from the times of files; taking the lock to know might keep a session from it.
-
-        began: the last session, at whose end the summary is written.
+    def state(self) -> tuple[str, float]:
+        """The state as the page names it, and when something was recorded last (since 1970), by the
+        times of files; taking the lock to know might keep a session from it. Raises: OSError.
         """
+        files = self._campaign / FILE, self._campaign / f"{FILE}-wal"
+        last = max((path.stat().st_mtime for path in files if path.exists()), default=0.0)
+        summary, silent = self._campaign / SUMMARY, time.time() - last
         if self.behind:
-            return "reading"
-        summary = self._campaign / SUMMARY
-        if summary.exists() and summary.stat().st_mtime > began:
-            return "ended"
-        silent = time.time() - max(path.stat().st_mtime for path in self._campaign.glob(f"{FILE}*"))
-        return "running" if silent < SILENT else f"silent for {seconds(silent)}"
+            return "reading", last
+        if summary.exists() and summary.stat().st_mtime > self._began:  # it is written at the end
+            return "ended", last
+        return "running" if silent < SILENT else f"silent for {seconds(silent)}", last
 
     def _finding(self, row: FindingRow) -> JsonObject:
         """A finding with what its folder has of it. about: text that a search reads."""

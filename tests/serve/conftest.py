@@ -81,8 +81,8 @@ def live(store):
 class Client:
     """Sends requests to a server that runs in a thread."""
 
-    def __init__(self, page, token=None):
-        self.server = Server(page, "127.0.0.1", 0, token)
+    def __init__(self, page):
+        self.server = Server(page, 0)
         self.thread = threading.Thread(target=self.server.serve_forever, args=[0.01], daemon=True)
         self.thread.start()
 
@@ -105,18 +105,7 @@ class Client:
 
 
 @pytest.fixture
-def client_of(live):
-    made = []
-
-    def make(token=None):
-        made.append(Client(live, token))
-        return made[-1]
-
-    yield make
-    for client in made:
-        client.close()
-
-
-@pytest.fixture
-def client(client_of):
-    return client_of()
+def client(live):
+    made = Client(live)
+    yield made
+    made.close()

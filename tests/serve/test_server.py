@@ -18,13 +18,11 @@ from nnfuzz.serve.server import (
     LivePage,
     ServeError,
     await_campaign,
-    is_loopback,
     serve,
 )
 from nnfuzz.store.store import FILE, StoreError
 from tests.serve.conftest import EVIL, finding, run_row
 
-TOKEN = "a-token-of-some-length"
 REPORT = "/findings/planted-exception-s1/report.md"
 
 
@@ -180,10 +178,9 @@ def test_nothing_can_be_changed(client):
     "host, answer",
     [
         ("localhost:8765", 200),
-        ("LOCALHOST.", 200),
+        ("LOCALHOST", 200),
         ("127.0.0.1:8765", 200),
-        ("[::1]:8765", 200),
-        ("192.168.7.7", 200),
+        ("192.168.7.7", 421),
         ("evil.example", 421),
         ("localhost.evil.example", 421),
         ("127.0.0.1.evil.example:8765", 421),
@@ -193,31 +190,6 @@ def test_nothing_can_be_changed(client):
 )
 def test_other_names_of_this_machine_are_refused(client, host, answer):
     assert client.get("/", host=host).status == answer
-
-
-def test_a_token_is_asked_for(client_of):
-    client = client_of(TOKEN)
-    for path in ("/", REPORT, "/findings/", "/?token=wrong", f"{REPORT}?token=\xe9"):
-        assert client.get(path.encode("latin-1").decode("ascii", "ignore")).status == 401
-    for value in ("", "wrong", f"nnfuzz_1={TOKEN}", f"nnfuzz_{client.server.server_port}=\xe9"):
-        assert client.get("/", Cookie=value).status == 401
-
-
-def test_a_link_with_the_token_leaves_a_cookie(client_of):
-    client = client_of(TOKEN)
-    answer = client.get(f"/?token={TOKEN}")
-    assert answer.status == 303 and answer.headers["location"] == "."
-    cookie = answer.headers["set-cookie"]
-    assert "HttpOnly" in cookie and "lax" in cookie.lower()
-    own = cookie.partition(";")[0]
-    assert client.get("/", Cookie=f"a=b; {own}").text.count('class="finding"') == 3
-    assert client.get(REPORT, Cookie=own).status == 200
-
-
-@pytest.mark.parametrize("host, own", [("127.0.0.1", True), ("::1", True), ("localhost", True)])
-def test_loopback(host, own):
-    assert is_loopback(host) is own
-    assert not any(map(is_loopback, ("0.0.0.0", "::", "192.168.7.7", "example.org", "")))
 
 
 def test_a_reader_that_says_nothing_is_dropped(client, monkeypatch):
@@ -232,11 +204,9 @@ def test_a_reader_that_says_nothing_is_dropped(client, monkeypatch):
     assert client.get("/").status == 200
 
 
-def test_what_cannot_be_served_is_reported(store):
-    with pytest.raises(ServeError, match="guessed"):
-        serve(store.folder, "127.0.0.1", 0, "short", print)
+def test_a_port_that_is_taken_is_reported(client, store):
     with pytest.raises(ServeError, match="choose another --port"):
-        serve(store.folder, "203.0.113.1", 1, TOKEN, print)
+        serve(store.folder, client.server.server_port, print)
 
 
 def test_a_campaign_that_has_not_begun_is_waited_for(tmp_path):
