@@ -12,7 +12,7 @@ from pathlib import Path
 from nnfuzz.backend.registry import BackendRegistry, RegistryError
 from nnfuzz.bugs.bug import Bug, BugError, BugState, ScriptResult, newer
 from nnfuzz.bugs.filing import system_of
-from nnfuzz.bugs.ledger import SCRIPT, Ledger, bugs_of
+from nnfuzz.bugs.ledger import SCRIPT, Ledger, bugs_of, recognised_by
 from nnfuzz.bugs.scripts import ScriptRun
 from nnfuzz.findings.bisection import release_in
 from nnfuzz.findings.folder import (
@@ -25,11 +25,9 @@ from nnfuzz.findings.folder import (
     read_finding,
     smallest,
 )
-from nnfuzz.findings.keyed import known_by
 from nnfuzz.findings.reduced import repro_program
 from nnfuzz.records.finding import Finding
 from nnfuzz.triage.keys import Key
-from nnfuzz.triage.known import KnownFailures
 
 MOST_OPERATORS = 3
 """In the name of a bug."""
@@ -103,10 +101,9 @@ class Adder:
     def _add(self, folder: Path, bugs: dict[str, Bug]) -> Addition:
         source = smallest(folder)
         finding = read_finding(source)
-        known = KnownFailures.merged(known_by(f, self.registry) for f in {folder, source})
-        keys = {key for own_keys in known.keys for key in own_keys}
-        made = _bug(finding, folder, known.hashes, keys)
-        fitting = bugs_of(bugs, known.hashes, keys, made.system)
+        signatures, keys = recognised_by({folder, source}, self.registry)
+        made = _bug(finding, folder, signatures, keys)
+        fitting = bugs_of(bugs, signatures, keys, made.system)
         if name := next((n for n in fitting if self._has_it(n, bugs[n], made)), ""):
             return self._occurred(name, bugs[name], made, folder)
         return self._new(_free(_name(finding), bugs), made, source, folder)
@@ -190,7 +187,7 @@ def _write_script(folder: Path, registry: BackendRegistry, trusted: Trust) -> st
     return ""
 
 
-def _bug(finding: Finding, folder: Path, signatures: frozenset[str], keys: set[Key]) -> Bug:
+def _bug(finding: Finding, folder: Path, signatures: frozenset[str], keys: frozenset[Key]) -> Bug:
     """The bug that a finding shows, in state new."""
     failure, graph = finding.failure, finding.case.graph
     made = datetime.fromtimestamp((folder / "finding.json").stat().st_mtime, UTC)

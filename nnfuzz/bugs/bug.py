@@ -203,24 +203,29 @@ def newer(one: str, other: str) -> bool:
 
 
 def read_bug(file: Path) -> Bug:
-    """Raises: BugError with one line that names the file and the fix."""
+    """Raises: BugError with one line that names the file and the fix, Unreadable."""
     try:
         data = tomllib.loads(read_text(file))
         schema = data.pop("schema", SCHEMA)
         if schema != SCHEMA:
-            raise Unreadable(f"has the schema {schema!r}, this nnfuzz reads {SCHEMA}")
+            raise BugError(f"has the schema {schema!r}, this nnfuzz reads {SCHEMA}")
         if unknown := [name for name in data if name not in NAMES]:
-            raise Unreadable(f"there is no field {unknown[0]!r}; {suggest(unknown[0], NAMES)}")
+            raise BugError(f"there is no field {unknown[0]!r}; {suggest(unknown[0], NAMES)}")
         if missing := [name for name in ("title", "system") if name not in data]:
-            raise Unreadable(f"{missing[0]} is missing")
-        return read(Bug, {name: _plain(value) for name, value in data.items()})
+            raise BugError(f"{missing[0]} is missing")
+        return bug_of({name: _plain(value) for name, value in data.items()})
     except tomllib.TOMLDecodeError as error:
         raise BugError(f"{file} is no TOML: {error}") from error
-    except BugError:
-        raise
+    except BugError as error:
+        raise BugError(f"{file}: {error}") from error
+
+
+def bug_of(fields: Mapping[str, object]) -> Bug:
+    """Raises: BugError that names the field."""
+    try:
+        return read(Bug, fields)
     except Unreadable as error:
-        text = str(error).removeprefix(f"{file}").removeprefix("it: ").strip(": ")
-        raise BugError(f"{file}: {text.removeprefix('.')}") from error
+        raise BugError(str(error).removeprefix("it: ").removeprefix(".")) from error
 
 
 def _plain(value: object) -> object:

@@ -1,16 +1,11 @@
-"""Which bugs a finding is one of, and whether its issue may be filed."""
+"""Whether the issue of a finding may be filed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
-from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.bugs.bug import Bug, BugState
-from nnfuzz.bugs.ledger import bugs_of
-from nnfuzz.findings.keyed import known_by
 from nnfuzz.records.finding import Finding
-from nnfuzz.triage.known import KnownFailures
 
 FILED = (BugState.FILED, BugState.CONFIRMED)
 DECIDED = (*FILED, BugState.WONTFIX, BugState.DUPLICATE)
@@ -20,18 +15,6 @@ DECIDED = (*FILED, BugState.WONTFIX, BugState.DUPLICATE)
 def system_of(finding: Finding) -> str:
     """The backend that a finding is about."""
     return finding.backend.name if finding.backend else finding.failure.backend
-
-
-def bugs_of_finding(
-    bugs: Mapping[str, Bug], finding: Finding, folders: Iterable[Path], registry: BackendRegistry
-) -> list[str]:
-    """Names of the bugs that a finding is one of, open ones first.
-
-    folders: of the finding, as it was found and as it was reduced.
-    """
-    known = KnownFailures.merged(known_by(place, registry) for place in folders)
-    keys = {key for own in known.keys for key in own}
-    return bugs_of(bugs, known.hashes, keys, system_of(finding))
 
 
 def refusal(bugs: Mapping[str, Bug], own: Iterable[str], system: str, most: int) -> str:

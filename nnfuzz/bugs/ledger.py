@@ -133,6 +133,14 @@ def is_ledger(folder: Path) -> bool:
     return next(folder.rglob(FILE), None) is not None
 
 
+def recognised_by(
+    folders: Iterable[Path], registry: BackendRegistry
+) -> tuple[frozenset[str], frozenset[Key]]:
+    """Signatures and keys of a finding by its folders, as it was found and as it was reduced."""
+    known = KnownFailures.merged(known_by(folder, registry) for folder in folders)
+    return known.hashes, frozenset(key for own in known.keys for key in own)
+
+
 def bugs_of(
     bugs: Mapping[str, Bug], signatures: Iterable[str], keys: Iterable[Key], system: str = ""
 ) -> list[str]:

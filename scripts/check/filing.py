@@ -31,8 +31,8 @@ import typer
 from nnfuzz.backend.registry import BackendRegistry, import_plugin
 from nnfuzz.bugs.adding import Adder
 from nnfuzz.bugs.bug import Bug, BugState
-from nnfuzz.bugs.filing import bugs_of_finding, refusal, system_of
-from nnfuzz.bugs.ledger import Ledger
+from nnfuzz.bugs.filing import refusal, system_of
+from nnfuzz.bugs.ledger import Ledger, bugs_of, recognised_by
 from nnfuzz.findings.folder import read_finding
 from scripts.check.triage import Row, judged, read_rows, score
 
@@ -90,7 +90,8 @@ def filed(row: Row, registry: BackendRegistry) -> Bug:
 def asked(row: Row, bugs: Mapping[str, Bug], registry: BackendRegistry) -> str:
     """Why a finding may not be filed; "" if it may."""
     finding = read_finding(row.smallest)
-    own = bugs_of_finding(bugs, finding, {row.folder, row.smallest}, registry)
+    signatures, keys = recognised_by({row.folder, row.smallest}, registry)
+    own = bugs_of(bugs, signatures, keys, system_of(finding))
     return refusal(bugs, own, system_of(finding), 0)
 
 

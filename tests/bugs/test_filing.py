@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from nnfuzz.bugs.bug import BugState
-from nnfuzz.bugs.filing import bugs_of_finding, refusal, system_of
+from nnfuzz.bugs.filing import refusal, system_of
+from nnfuzz.bugs.ledger import bugs_of, recognised_by
 from nnfuzz.findings.folder import write_finding
 from tests.bugs.conftest import BUG
 
@@ -29,4 +30,5 @@ def test_a_finding_has_its_bugs(finding_of, registry, tmp_path):
     folder = write_finding(tmp_path / "found", found)
     own = replace(BUG, system=system_of(found), signatures=(found.signature.hash,))
     bugs = {"own": own, "other": replace(BUG, system="planted")}
-    assert bugs_of_finding(bugs, found, [folder], registry) == ["own"]
+    signatures, keys = recognised_by([folder], registry)
+    assert bugs_of(bugs, signatures, keys, "planted") == ["own"]

@@ -171,9 +171,8 @@ def _held_back(campaign: Path, ledger: Ledger) -> dict[str, int]:
 
 def _changed(bug: Bug, fields: list[str]) -> Bug:
     """The bug with fields as they were typed. Raises: UsageError, BugError."""
-    from nnfuzz.base.reading import Unreadable, read
     from nnfuzz.base.writing import fields_as_json
-    from nnfuzz.bugs.bug import NAMES, Bug, BugError
+    from nnfuzz.bugs.bug import NAMES, bug_of
 
     data = fields_as_json(bug)
     for text in fields:
@@ -183,7 +182,4 @@ def _changed(bug: Bug, fields: list[str]) -> Bug:
             raise UsageError(f"{text!r}: write FIELD=VALUE; fields are {names}")
         listed = [item for item in value.split(",") if item]
         data[name] = listed if isinstance(getattr(bug, name), tuple) else value
-    try:
-        return read(Bug, data)
-    except Unreadable as error:
-        raise BugError(str(error).removeprefix("it: ").removeprefix(".")) from error
+    return bug_of(data)

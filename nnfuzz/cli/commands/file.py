@@ -71,8 +71,8 @@ def file(
     without a yes, and the ledger learns of an issue that was opened.
     """
     from nnfuzz.base.untrusted import read_text
-    from nnfuzz.bugs.filing import bugs_of_finding, refusal, system_of
-    from nnfuzz.bugs.ledger import Ledger
+    from nnfuzz.bugs.filing import refusal, system_of
+    from nnfuzz.bugs.ledger import Ledger, bugs_of, recognised_by
     from nnfuzz.cli.consent import Consent
     from nnfuzz.cli.findings import backends_of, chosen_model, open_with_consent
     from nnfuzz.report.issue import issue
@@ -84,7 +84,7 @@ def file(
     registry = backends_of(loaded, plugin or [], consent, name)
     book = Ledger(ledger)
     bugs = book.bugs() if ledger.is_dir() else {}
-    own = bugs_of_finding(bugs, loaded, {finding, folder}, registry)
+    own = bugs_of(bugs, *recognised_by({finding, folder}, registry), system_of(loaded))
     if (refused := refusal(bugs, own, system_of(loaded), max_open)) and not again:
         raise UsageError(f"{refused}; --again files it all the same")
     bug = "".join(own[:1])
