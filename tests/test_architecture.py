@@ -33,8 +33,6 @@ ALLOWED = {
     },
     "tvm": {"backends/tvm.py", "backends/frontends.py"},
     "typer": {"nnfuzz/cli", "nnfuzz/fuzz.py"},
-    "starlette": {"nnfuzz/serve"},
-    "uvicorn": {"nnfuzz/serve"},
 }
 
 

@@ -105,7 +105,6 @@ def test_the_recipe_of_a_nightly_job_keeps_a_ledger(tmp_path):
         done = step("Run", home, **inputs | {"backend": "broken", "arguments": few})
         assert done.returncode == code, done.stdout + done.stderr
         assert (home / out / "results.xml").is_file() and (home / out / "results.sarif").is_file()
-        bash("nnfuzz bugs refresh --plugin broken.py", home)
         for own in steps:
             bash(own.get("run", "true").replace("check", "check --plugin broken.py"), home)
         (home / out).rename(tmp_path / f"night{night}")

@@ -24,14 +24,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import platformdirs
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
 from nnfuzz.backend.contract import Backend
 from nnfuzz.backend.registry import RegistryError
 from nnfuzz.base.programs import run_program
 from nnfuzz.base.text import visible
-from nnfuzz.base.untrusted import read_bytes
 from nnfuzz.sandbox.forkserver import Home
 
 WORKER = ("numpy", "ml_dtypes>=0.5", "onnx>=1.19")
@@ -94,35 +92,6 @@ def home_of(
     return Home(_environment(backend, release, note or _tell).python, _lent(backend))
 
 
-def lend_wheel(
-    backend: type[Backend], wheel: Path, note: Callable[[str], None] | None = None
-) -> str:
-    """Makes the environment of a wheel of one's own; returns the release by which it is asked for,
-    such as 0.28.0.dev1+wheel.1f2e3d4c, whose end is a digest of the wheel.
-
-    Raises: ReleaseError for a wheel of another package, or one that cannot be installed.
-    """
-    package, version = read_wheel_name(wheel)
-    if canonicalize_name(backend.distribution) != package:
-        named = backend.distribution or "no package"
-        raise ReleaseError(f"{wheel.name} is a wheel of {package}; {backend.name} is of {named}")
-    public = str(version).partition("+")[0]
-    release = f"{public}+wheel.{hashlib.sha256(read_bytes(wheel)).hexdigest()[:8]}"
-    own = requirements(backend, release)
-    installed = (str(wheel.resolve()), *own[1:])
-    environment_of(backend.distribution, release, own, _modules(backend), note or _tell, installed)
-    return release
-
-
-def read_wheel_name(wheel: Path) -> tuple[str, Version]:
-    """The package and the version of a wheel. Raises: ReleaseError for a name that no wheel has."""
-    try:
-        package, version, *_ = parse_wheel_filename(wheel.name)
-    except InvalidWheelFilename as error:
-        raise ReleaseError(f"{wheel} is not named as a wheel is: {error}") from error
-    return package, version
-
-
 def is_installed(backend: type[Backend], release: str) -> bool:
     """Whether a release is the one that is installed where this process runs."""
     try:
@@ -173,16 +142,8 @@ def releases_of(backend: type[Backend]) -> list[str]:
     """The releases that the index has for this Python and machine, the oldest first, without
     prereleases. Raises: ReleaseError.
     """
-    return index_releases(backend.distribution or backend.name)
-
-
-def index_releases(package: str, prereleases: bool = False) -> list[str]:
-    """The releases of a package that the index has for this Python and machine, the oldest first.
-
-    Raises: ReleaseError.
-    """
-    pip = _pip() or [_uv() or "uv", "tool", "run", "pip"]
-    command = [*pip, "index", "versions", package, *(["--pre"] if prereleases else [])]
+    package = backend.distribution or backend.name
+    command = [*(_pip() or [_uv() or "uv", "tool", "run", "pip"]), "index", "versions", package]
     listing, why = _run(command)
     found = re.search(r"^Available versions: (.+)$", listing, re.MULTILINE)
     if found is None:
@@ -190,7 +151,7 @@ def index_releases(package: str, prereleases: bool = False) -> list[str]:
             f"the releases of {package} cannot be listed: {' '.join(command)} failed: {why}"
         )
     versions = sorted(map(_version, found.group(1).split(", ")))
-    return [str(version) for version in versions if prereleases or not version.is_prerelease]
+    return [str(version) for version in versions if not version.is_prerelease]
 
 
 def requirements(backend: type[Backend], release: str) -> tuple[str, ...]:
@@ -212,10 +173,11 @@ def _environment(backend: type[Backend], release: str, note: Callable[[str], Non
     if not backend.distribution:
         raise ReleaseError(f"backend {backend.name} does not say which distribution it is of")
     wanted = requirements(backend, release)
-    return environment_of(backend.distribution, release, wanted, _modules(backend), note)
+    return environment_of(backend.distribution, release, wanted, modules_of(backend), note)
 
 
-def _modules(backend: type[Backend]) -> tuple[str, ...]:
+def modules_of(backend: type[Backend]) -> tuple[str, ...]:
+    """Modules that must be importable in the environment of a release."""
     return ("numpy", "ml_dtypes", "onnx", *backend.preload)
 
 
@@ -225,12 +187,10 @@ def environment_of(
     packages: tuple[str, ...],
     modules: tuple[str, ...],
     note: Callable[[str], None],
-    installed: tuple[str, ...] = (),
 ) -> Environment:
     """Makes the environment that holds some packages if there is none, and returns it.
 
-    packages: those that name the environment, and that an installer gets, unless it gets
-    `installed`. modules: those that must be importable there. Raises: ReleaseError.
+    modules: those that must be importable there. Raises: ReleaseError.
     """
     machine = (*sys.version_info[:2], platform.machine())
     digest = hashlib.sha256(repr((packages, machine)).encode()).hexdigest()[:8]
@@ -239,7 +199,7 @@ def environment_of(
     if not environment.python.exists():
         with _locked(place, note):
             if not environment.python.exists():  # nobody else has made it meanwhile
-                _make(modules, environment, installed or packages, note)
+                _make(modules, environment, packages, note)
     return environment
 
 

@@ -9,26 +9,25 @@ from datetime import UTC, date, datetime
 from enum import StrEnum
 from pathlib import Path
 
-from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.registry import BackendRegistry, RegistryError
 from nnfuzz.bugs.bug import Bug, BugError, BugState, ScriptResult, newer
-from nnfuzz.bugs.declaring import declare_oldest, follow_script
-from nnfuzz.bugs.environments import Interpreters
-from nnfuzz.bugs.ledger import Ledger
-from nnfuzz.bugs.refreshing import own_script
-from nnfuzz.bugs.scripts import ScriptRun, run_script
+from nnfuzz.bugs.filing import system_of
+from nnfuzz.bugs.ledger import SCRIPT, Ledger, bugs_of, recognised_by
+from nnfuzz.bugs.scripts import ScriptRun
 from nnfuzz.findings.bisection import release_in
 from nnfuzz.findings.folder import (
+    FindingError,
     Trust,
     copy_finding,
+    finding_script,
     is_finding,
     nobody,
     read_finding,
     smallest,
 )
-from nnfuzz.findings.keyed import known_by
+from nnfuzz.findings.reduced import repro_program
 from nnfuzz.records.finding import Finding
 from nnfuzz.triage.keys import Key
-from nnfuzz.triage.known import KnownFailures
 
 MOST_OPERATORS = 3
 """In the name of a bug."""
@@ -54,7 +53,6 @@ class AdditionKind(StrEnum):
 class Addition:
     """The bug that a finding belongs to, and how. message: more about it; may be empty."""
 
-    finding: Path
     name: str
     kind: AdditionKind
     message: str = ""
@@ -72,20 +70,6 @@ def findings_below(place: Path) -> list[Path]:
     if not folders and within == place and not (place / CAMPAIGN).is_file():
         raise BugError(f"{place} is neither a campaign nor a finding: there is no finding in it")
     return folders
-
-
-def confirming(interpreters: Interpreters) -> Confirm:
-    """Runs scripts in environments of the releases that the findings are of."""
-
-    def confirm(script: Path, bug: Bug) -> ScriptRun:
-        choose = (
-            interpreters.of_release(bug.last_bad_release)
-            if bug.last_bad_release
-            else interpreters.installed
-        )
-        return run_script(script, choose(bug).python, same_release=True)
-
-    return confirm
 
 
 @dataclass(frozen=True)
@@ -117,14 +101,9 @@ class Adder:
     def _add(self, folder: Path, bugs: dict[str, Bug]) -> Addition:
         source = smallest(folder)
         finding = read_finding(source)
-        known = KnownFailures.merged(known_by(f, self.registry) for f in {folder, source})
-        keys = {key for own_keys in known.keys for key in own_keys}
-        made = _bug(finding, folder, known.hashes, keys)
-        own = (
-            n for n, b in bugs.items() if b.system == made.system and b.is_of(known.hashes, keys)
-        )
-        leaders = dict.fromkeys(_leader(name, bugs) for name in own)
-        fitting = sorted(filter(None, leaders), key=lambda n: not bugs[n].state.is_open)
+        signatures, keys = recognised_by({folder, source}, self.registry)
+        made = _bug(finding, folder, signatures, keys)
+        fitting = bugs_of(bugs, signatures, keys, made.system)
         if name := next((n for n in fitting if self._has_it(n, bugs[n], made)), ""):
             return self._occurred(name, bugs[name], made, folder)
         return self._new(_free(_name(finding), bugs), made, source, folder)
@@ -142,30 +121,26 @@ class Adder:
 
     def _new(self, name: str, made: Bug, source: Path, folder: Path) -> Addition:
         """Adds a bug; it is flaky if its script does not reproduce it at once."""
-        missing: list[str] = []
+        missing = ""
 
         def fill(draft: Path) -> None:
+            nonlocal missing
             trusted = self.trusted(source)
             copy_finding(source, draft, trusted)
-            missing.append(own_script(draft, self.registry, trusted))
-            follow_script(draft)
+            missing = _write_script(draft, self.registry, trusted)
 
         self.ledger.add(name, made, fill)
-        (message,) = missing
-        if message or self.confirm is None:
-            return Addition(folder, name, AdditionKind.NEW, message and f"no script: {message}")
+        if missing or self.confirm is None:
+            return Addition(name, AdditionKind.NEW, missing and f"no script: {missing}")
         run = self.confirm(self.ledger.script(name), made)
         if run.result is ScriptResult.REPRODUCES:
-            confirm = self.confirm
-            declare_oldest(self.ledger.script(name), lambda script: confirm(script, made))
-            follow_script(self.ledger.place(name))
-            return Addition(folder, name, AdditionKind.NEW)
-        kind = AdditionKind.NEW
-        if run.result is ScriptResult.RIGHT:
-            kind = AdditionKind.FLAKY
-            releases = dict.fromkeys(made.releases, ScriptResult.RIGHT)
-            self.ledger.put(name, replace(made, state=BugState.FLAKY, releases=releases))
-        return Addition(folder, name, kind, f"{run.result}: {run.message}")
+            return Addition(name, AdditionKind.NEW)
+        message = f"{run.result}: {run.message}"
+        if run.result is not ScriptResult.RIGHT:
+            return Addition(name, AdditionKind.NEW, message)
+        releases = dict.fromkeys(made.releases, ScriptResult.RIGHT)
+        self.ledger.put(name, replace(made, state=BugState.FLAKY, releases=releases))
+        return Addition(name, AdditionKind.FLAKY, message)
 
     def _occurred(self, name: str, bug: Bug, made: Bug, folder: Path) -> Addition:
         """Records that a bug occurred in the finding's release, and by which signatures and keys it
@@ -184,21 +159,39 @@ class Adder:
             changed = changed.noted(f"{kind} in {release or '?'} ({message}): {folder}", self.today)
         if changed != bug:
             self.ledger.put(name, changed)
-        return Addition(folder, name, kind, message)
+        return Addition(name, kind, message)
 
 
-def _leader(name: str, bugs: dict[str, Bug]) -> str:
-    """The bug that a bug is a duplicate of, in the end: itself if it is none; "" for one gone."""
-    while name and (leader := bugs[name].duplicate_of):
-        name = leader if leader in bugs else ""
-    return name
+def _write_script(folder: Path, registry: BackendRegistry, trusted: Trust) -> str:
+    """Writes repro.py for the finding in a folder; returns why there is none, or "".
+
+    trusted: says which plug-ins that the finding names may run. Raises: OSError.
+    """
+    refused: list[str] = []
+
+    def asked(plugin: str) -> str:
+        allowed = trusted(plugin)
+        refused.extend([] if allowed else [plugin])
+        return allowed
+
+    try:
+        finding = read_finding(folder, asked)
+        if refused:
+            return f"needs the plug-in {refused[0]}: name it with --plugin"
+        if not finding.case.model:
+            return "has no model"
+        script = finding_script(finding, repro_program(finding, registry))
+    except (FindingError, RegistryError) as error:
+        return str(error)
+    (folder / SCRIPT).write_text(script, encoding="utf-8")
+    return ""
 
 
-def _bug(finding: Finding, folder: Path, signatures: frozenset[str], keys: set[Key]) -> Bug:
+def _bug(finding: Finding, folder: Path, signatures: frozenset[str], keys: frozenset[Key]) -> Bug:
     """The bug that a finding shows, in state new."""
     failure, graph = finding.failure, finding.case.graph
     made = datetime.fromtimestamp((folder / "finding.json").stat().st_mtime, UTC)
-    system = finding.backend.name if finding.backend else failure.backend
+    system = system_of(finding)
     bug = Bug(
         failure.signature.title.removeprefix(f"{failure.backend}: "),
         system,
@@ -222,11 +215,12 @@ def _bug(finding: Finding, folder: Path, signatures: frozenset[str], keys: set[K
 def _name(finding: Finding) -> str:
     """SYSTEM/KIND-OPERATORS-SIGNATURE."""
     operators = dict.fromkeys(finding.case.graph.operators[:MOST_OPERATORS])
-    system = finding.backend.name if finding.backend else finding.failure.backend
-    parts = (finding.failure.kind.value, *operators, finding.failure.signature.hash[:6])
-    plain = (re.sub(r"[^a-z0-9.]+", "-", part.lower()).strip("-") for part in (*parts, system))
-    *words, folder = plain
-    return f"{folder}/{'-'.join(words)}"
+    kind, digest = finding.failure.kind.value, finding.failure.signature.hash[:6]
+    plain = [
+        re.sub(r"[^a-z0-9.]+", "-", part.lower()).strip("-")
+        for part in (system_of(finding), kind, *operators, digest)
+    ]
+    return f"{plain[0]}/{'-'.join(plain[1:])}"
 
 
 def _free(name: str, bugs: dict[str, Bug]) -> str:

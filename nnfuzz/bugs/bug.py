@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from enum import StrEnum
@@ -13,10 +14,10 @@ from pathlib import Path
 from packaging.version import InvalidVersion, Version
 
 from nnfuzz.backend.contract import suggest
-from nnfuzz.base.reading import JsonObject, Unreadable, read
+from nnfuzz.base.reading import Unreadable, read
+from nnfuzz.base.text import visible
 from nnfuzz.base.untrusted import read_text
 from nnfuzz.base.writing import fields_as_json
-from nnfuzz.bugs.toml import toml_text
 from nnfuzz.triage.keys import Key, KeyKind, is_known_cause
 from nnfuzz.triage.known import KnownFailures, failure_kinds
 
@@ -117,7 +118,7 @@ class Bug:
         if self.first_seen and not _DAY.fullmatch(self.first_seen):
             raise ValueError(f"first_seen {self.first_seen!r} is no day such as 2026-11-23")
         if (self.state is BugState.DUPLICATE) != bool(self.duplicate_of):
-            raise ValueError("state duplicate and duplicate_of go together (nnfuzz bugs merge)")
+            raise ValueError("state duplicate and duplicate_of go together")
         self.known()
 
     def known(self) -> KnownFailures:
@@ -202,24 +203,29 @@ def newer(one: str, other: str) -> bool:
 
 
 def read_bug(file: Path) -> Bug:
-    """Raises: BugError with one line that names the file and the fix."""
+    """Raises: BugError with one line that names the file and the fix, Unreadable."""
     try:
         data = tomllib.loads(read_text(file))
         schema = data.pop("schema", SCHEMA)
         if schema != SCHEMA:
-            raise Unreadable(f"has the schema {schema!r}, this nnfuzz reads {SCHEMA}")
+            raise BugError(f"has the schema {schema!r}, this nnfuzz reads {SCHEMA}")
         if unknown := [name for name in data if name not in NAMES]:
-            raise Unreadable(f"there is no field {unknown[0]!r}; {suggest(unknown[0], NAMES)}")
+            raise BugError(f"there is no field {unknown[0]!r}; {suggest(unknown[0], NAMES)}")
         if missing := [name for name in ("title", "system") if name not in data]:
-            raise Unreadable(f"{missing[0]} is missing")
-        return read(Bug, {name: _plain(value) for name, value in data.items()})
+            raise BugError(f"{missing[0]} is missing")
+        return bug_of({name: _plain(value) for name, value in data.items()})
     except tomllib.TOMLDecodeError as error:
         raise BugError(f"{file} is no TOML: {error}") from error
-    except BugError:
-        raise
+    except BugError as error:
+        raise BugError(f"{file}: {error}") from error
+
+
+def bug_of(fields: Mapping[str, object]) -> Bug:
+    """Raises: BugError that names the field."""
+    try:
+        return read(Bug, fields)
     except Unreadable as error:
-        text = str(error).removeprefix(f"{file}").removeprefix("it: ").strip(": ")
-        raise BugError(f"{file}: {text.removeprefix('.')}") from error
+        raise BugError(str(error).removeprefix("it: ").removeprefix(".")) from error
 
 
 def _plain(value: object) -> object:
@@ -229,8 +235,22 @@ def _plain(value: object) -> object:
 
 def bug_text(bug: Bug) -> str:
     """The content of bug.toml; empty fields are left out."""
-    fields: JsonObject = {"schema": SCHEMA}
-    fields |= {k: v for k, v in fields_as_json(bug).items() if v or k in ("title", "system")}
-    if releases := fields.pop("releases", None):
-        fields["releases"] = dict(sorted(releases.items(), key=lambda pair: Version(pair[0])))
-    return toml_text(fields)
+    plain = {name: value for name, value in fields_as_json(bug).items() if name != "releases"}
+    lines = [f"schema = {SCHEMA}"]
+    lines += [f"{k} = {_toml(v)}" for k, v in plain.items() if v or k in ("title", "system")]
+    lines += ["", "[releases]"] if bug.releases else []
+    for release in sorted(bug.releases, key=Version):
+        lines.append(f"{_toml(release)} = {_toml(bug.releases[release])}")
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: str | Sequence[str]) -> str:
+    """A text or a list, whose items stand on lines of their own, so that git merges them.
+
+    JSON's form of a text is TOML's for all that is visible.
+    """
+    if isinstance(value, str):
+        return json.dumps(visible(value), ensure_ascii=False)
+    items = list(map(_toml, value))
+    lines = "".join(f"    {item},\n" for item in items)
+    return f"[{items[0]}]" if len(items) == 1 else f"[\n{lines}]"

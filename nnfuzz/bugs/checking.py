@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
+from pathlib import Path
 
 from nnfuzz.backend.releases import ReleaseError
 from nnfuzz.base.text import one_line
-from nnfuzz.bugs.bisecting import Run, ScriptBisection, run_once, with_answers
 from nnfuzz.bugs.bug import Bug, BugState, ScriptResult, newer, version_of
 from nnfuzz.bugs.environments import Choose, Interpreter
 from nnfuzz.bugs.ledger import Ledger, Note
-from nnfuzz.bugs.scripts import ScriptRun
-from nnfuzz.experiment.bisection import Bisection
+from nnfuzz.bugs.scripts import ScriptRun, run_script
+from nnfuzz.corpus.verify import LevelResult, Status
 
 REPEATS = 3
 """Runs of a script that does not reproduce its bug, before that is believed."""
@@ -40,16 +42,25 @@ class BugChange(StrEnum):
 _DOUBTED = (BugChange.FIXED, BugChange.GONE)
 """Changes that count only if the script is right several times."""
 NEWS = (BugChange.FIXED, BugChange.BACK, BugChange.FLAKY, BugChange.GONE, BugChange.OTHERWISE)
+_STATUSES = {
+    BugChange.BACK: Status.FAILED,
+    BugChange.STILL: Status.KNOWN,
+    BugChange.BEFORE: Status.KNOWN,
+    BugChange.FLAKY: Status.KNOWN,
+    BugChange.OTHERWISE: Status.NOT_COMPARED,
+    BugChange.GONE: Status.NOT_COMPARED,
+    BugChange.CANNOT_RUN: Status.SKIPPED,
+}
+"""Of a test that must not bring a bug back; all other changes pass."""
 
 
 @dataclass(frozen=True)
 class Checked:
     """The result for one bug. release: "" if the compiler is not there. bug: as it is now.
-    fixed_in: the release that was right before it came back.
+    fixed_in: the release that was right before it came back. seconds: of its runs.
     """
 
     name: str
-    system: str
     release: str
     change: BugChange
     message: str
@@ -62,12 +73,27 @@ class Checked:
         """One line about it, for a terminal."""
         change = f"fixed in {self.bug.right_release}" if self.change is BugChange.FIXED else ""
         change = f"back, was fixed in {self.fixed_in or '?'}" if self.is_regression else change
-        where = f"{self.system} {self.release}".strip()
+        where = f"{self.bug.system} {self.release}".strip()
         return f"{self.name}: {change or self.change} ({where}): {self.message}"
 
     @property
     def is_regression(self) -> bool:
         return self.change is BugChange.BACK
+
+    @property
+    def row(self) -> LevelResult:
+        """The result as that of a test, for JUnit and Markdown; the level is the release."""
+        status = _STATUSES.get(self.change, Status.PASSED)
+        message, place = f"{self.change}: {self.message}", (self.name, self.bug.system)
+        return LevelResult(
+            *place, self.release, status, message, seconds=self.seconds, kind=self.bug.kind
+        )
+
+
+def counts(checked: Iterable[Checked]) -> dict[str, int]:
+    """How many bugs have each change, in the order of BugChange."""
+    by_change = Counter(c.change for c in checked)
+    return {change.value: by_change[change] for change in BugChange if by_change[change]}
 
 
 def judged(bug: Bug, release: str, runs: Sequence[ScriptRun], today: date) -> tuple[BugChange, Bug]:
@@ -103,9 +129,8 @@ def _reproduced(bug: Bug, release: str, today: date) -> tuple[BugChange, Bug]:
 
 def _right(bug: Bug, release: str, today: date) -> tuple[BugChange, Bug]:
     if bug.state is BugState.FLAKY:  # that it is right once more proves nothing
-        return BugChange.ABSENT, replace(
-            bug, releases={release: ScriptResult.RIGHT, **bug.releases}
-        )
+        releases = {release: ScriptResult.RIGHT, **bug.releases}
+        return BugChange.ABSENT, replace(bug, releases=releases)
     if bug.releases.get(release) is ScriptResult.REPRODUCES:
         return BugChange.GONE, bug
     now = replace(bug, releases={**bug.releases, release: ScriptResult.RIGHT})
@@ -123,17 +148,15 @@ def _right(bug: Bug, release: str, today: date) -> tuple[BugChange, Bug]:
 class Checker:
     """Runs the scripts of a ledger in one release of each system.
 
-    choose: says where the script of a bug runs. bisection: looks up with which release a bug went;
-    None if that is not wanted. write: whether states move.
+    choose: says where the script of a bug runs. write: whether states move.
     """
 
     ledger: Ledger
     choose: Choose
     note: Note
     today: date
-    bisection: ScriptBisection | None = None
     write: bool = True
-    run: Run = field(default=run_once)
+    run: Callable[[Path, str, bool], ScriptRun] = run_script
 
     def check_all(self, bugs: dict[str, Bug]) -> Iterator[Checked]:
         """The results, one after the other, without duplicates. Raises: OSError."""
@@ -145,32 +168,18 @@ class Checker:
         try:
             place = self.choose(bug)
         except ReleaseError as error:
-            return Checked(name, bug.system, "", BugChange.CANNOT_RUN, one_line(error), bug)
+            return Checked(name, "", BugChange.CANNOT_RUN, one_line(error), bug)
         if version_of(place.release) is None:
             reason = f"{bug.system} is not installed"
-            return Checked(name, bug.system, "", BugChange.CANNOT_RUN, reason, bug)
+            return Checked(name, "", BugChange.CANNOT_RUN, reason, bug)
         runs = self._runs(name, bug, place)
-        change, now = judged(bug, place.release, runs, self.today)
-        history = None
-        if self.bisection is not None and change is BugChange.FIXED:
-            history = self.bisection.fixed(name, bug, self.ledger.script(name), place.release)
-        if self.write:
-            with self.ledger.locked(self.note):  # somebody may have changed it meanwhile
-                fresh = self.ledger.bug(name)
-                change, now = judged(fresh, place.release, runs, self.today)
-                now = _with_history(now, history, self.today)
-                if now != fresh:
-                    self.ledger.put(name, now)
-        return Checked(
-            name,
-            bug.system,
-            place.release,
-            change,
-            runs[-1].message,
-            now if self.write else _with_history(now, history, self.today),
-            sum(run.seconds for run in runs),
-            bug.right_release,
-        )
+        with self.ledger.locked(self.note) if self.write else nullcontext():
+            before = self.ledger.bug(name)  # somebody may have changed it meanwhile
+            change, now = judged(before, place.release, runs, self.today)
+            if self.write and now != before:
+                self.ledger.put(name, now)
+        message, seconds = runs[-1].message, sum(run.seconds for run in runs)
+        return Checked(name, place.release, change, message, now, seconds, bug.right_release)
 
     def _runs(self, name: str, bug: Bug, place: Interpreter) -> list[ScriptRun]:
         """Runs the script, and again while it is right; one that reproduces ends it."""
@@ -182,13 +191,3 @@ class Checker:
             if runs[-1].result is not ScriptResult.RIGHT or change not in _DOUBTED:
                 break
         return runs
-
-
-def _with_history(bug: Bug, history: Bisection | None, today: date) -> Bug:
-    """The bug with the answers of the releases between its last bad one and a right one."""
-    if history is None or bug.state is not BugState.FIXED:
-        return bug
-    bug = with_answers(bug, history)
-    if not history.release or history.release == bug.right_release:
-        return bug
-    return replace(bug, right_release=history.release).noted(history.result, today)

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from datetime import date
+from dataclasses import dataclass
 from pathlib import Path
 
 from nnfuzz.backend.contract import suggest
@@ -24,9 +22,10 @@ from nnfuzz.base.untrusted import below
 from nnfuzz.bugs.bug import FILE, Bug, BugError, BugState, bug_text, read_bug
 from nnfuzz.findings.folder import is_finding
 from nnfuzz.findings.keyed import known_by
+from nnfuzz.triage.keys import Key
 from nnfuzz.triage.known import KnownFailures
 
-SCRIPT, REPORT = "repro.py", "report.md"
+SCRIPT = "repro.py"
 Note = Callable[[str], None]
 
 
@@ -128,31 +127,31 @@ class Ledger:
         """Replaces bug.toml. Raises: OSError."""
         write_atomically(self.place(name) / FILE, bug_text(bug).encode())
 
-    def merge(self, name: str, into: str, today: date) -> None:
-        """Makes a bug a duplicate of another one, which is recognised by the signatures and keys of
-        both from then on. Raises: BugError.
-        """
-        gone, kept = self.bug(name), self.bug(into)
-        if name == into or kept.state is BugState.DUPLICATE:
-            raise BugError(f"{into} is a duplicate of {kept.duplicate_of or 'itself'}: name that")
-        if gone.system != kept.system:
-            raise BugError(f"{name} is one of {gone.system}, {into} one of {kept.system}")
-        both = kept.recognised_as(gone)
-        self.put(into, both.noted(f"{name} is a duplicate of this", today))
-        self.put(name, replace(gone, state=BugState.DUPLICATE, duplicate_of=into))
-
-    def remove(self, name: str) -> None:
-        """Deletes a bug's folder: it is there whole or not at all. Raises: BugError, OSError."""
-        self.bug(name)
-        place = self.place(name)
-        draft = place.with_name(f"{PARTIAL}{place.name}")
-        os.replace(place, draft)
-        shutil.rmtree(draft)
-
 
 def is_ledger(folder: Path) -> bool:
     """Whether there is a bug in a folder."""
     return next(folder.rglob(FILE), None) is not None
+
+
+def recognised_by(
+    folders: Iterable[Path], registry: BackendRegistry
+) -> tuple[frozenset[str], frozenset[Key]]:
+    """Signatures and keys of a finding by its folders, as it was found and as it was reduced."""
+    known = KnownFailures.merged(known_by(folder, registry) for folder in folders)
+    return known.hashes, frozenset(key for own in known.keys for key in own)
+
+
+def bugs_of(
+    bugs: Mapping[str, Bug], signatures: Iterable[str], keys: Iterable[Key], system: str = ""
+) -> list[str]:
+    """Names of the bugs that a failure with these signatures and keys has as its cause, open ones
+    first; a duplicate counts for its leader. system: of the failure; "" for any.
+    """
+    signatures, keys = frozenset(signatures), frozenset(keys)
+    own = (n for n, b in bugs.items() if system in ("", b.system) and b.is_of(signatures, keys))
+    leaders = dict.fromkeys(bugs[name].duplicate_of or name for name in own)
+    known = [name for name in leaders if name in bugs]
+    return sorted(known, key=lambda name: not bugs[name].state.is_open)
 
 
 def known_bugs(ledger: Ledger, registry: BackendRegistry) -> KnownFailures:

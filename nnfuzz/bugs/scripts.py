@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
 
-from nnfuzz.base.files import atomic_folder
 from nnfuzz.base.programs import run_program
 from nnfuzz.base.text import one_line
-from nnfuzz.bugs.bug import BugError, ScriptResult
+from nnfuzz.bugs.bug import ScriptResult
 
 SECONDS, BYTES = 600.0, 12 << 30
 """Limits of one script: of wall time, and of address space."""
@@ -61,7 +60,7 @@ def run_script(
                 {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"},
                 cwd=folder,
                 timeout=seconds,
-                preexec_fn=_limited,
+                preexec_fn=limited,
             )
         except subprocess.TimeoutExpired:
             found = ScriptResult.OTHERWISE, f"no end within {seconds:.0f} s"
@@ -70,7 +69,7 @@ def run_script(
     return ScriptRun(found[0], one_line(found[1]), time.monotonic() - start)
 
 
-def _limited() -> None:
+def limited() -> None:
     """Sets the limits, in place of those of the command that runs the script."""
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
     resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
@@ -105,32 +104,3 @@ def _similar(printed: str) -> bool:
         return True
     before, now = (re.sub(r"\d+", "N", match[k])[:_COMPARED] for k in ("before", "now"))
     return SequenceMatcher(None, before, now, autojunk=False).ratio() >= SIMILAR
-
-
-def node_test(script: Path, out: Path) -> Path:
-    """Writes the model of a bug as a folder of ONNX's node tests below `out`; returns the folder.
-
-    Raises: BugError where it has no expected outputs, or no model; OSError.
-    """
-    words = re.sub(r"\W+", "_", script.parent.name).strip("_").lower()
-    folder = out / f"test_{words}"
-    if folder.exists():
-        raise BugError(f"{folder} exists already")
-    with atomic_folder(folder) as draft:
-        _asked("nnfuzz.bugs.node_test", script, str(draft))
-    return folder
-
-
-def _asked(module: str, script: Path, argument: str) -> str:
-    """What a module of this room prints of a script, in a process of its own. Raises: BugError."""
-    if not script.is_file():
-        raise BugError("it has no script")
-    try:
-        command = [sys.executable, "-m", module, str(script), argument]
-        done = run_program(command, timeout=SECONDS, preexec_fn=_limited)
-    except subprocess.TimeoutExpired as error:
-        raise BugError(f"no end within {SECONDS:.0f} s") from error
-    if done.returncode:
-        message = done.stdout.strip() or done.stderr.strip() or f"ended with {done.returncode}"
-        raise BugError(one_line(message.splitlines()[-1]))
-    return done.stdout

@@ -10,7 +10,7 @@ from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.reading import JsonObject, Unreadable, read
 from nnfuzz.base.untrusted import read_json
 from nnfuzz.bugs.bug import Bug
-from nnfuzz.bugs.ledger import Ledger, is_ledger, known_bugs
+from nnfuzz.bugs.ledger import Ledger, bugs_of, is_ledger, known_bugs
 from nnfuzz.findings.keyed import known_by
 from nnfuzz.records.config import ConfigError
 from nnfuzz.store.store import Store
@@ -72,8 +72,7 @@ def known_occurrences(campaign: Path, bugs: Mapping[str, Bug]) -> dict[str, int]
         row = reductions.get(signature)
         signatures = (signature, row.refined) if row else (signature,)
         keys = row.all_keys if row and row.refined else frozenset[Key]()
-        fitting = (b.duplicate_of or n for n, b in bugs.items() if b.is_of(signatures, keys))
-        by_bug[next(fitting, "")] += count
+        by_bug[next(iter(bugs_of(bugs, signatures, keys)), "")] += count
     return dict(by_bug)
 
 

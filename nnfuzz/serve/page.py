@@ -1,7 +1,7 @@
 """One self-contained HTML page about a campaign: it loads nothing and works from disk.
 
 Jinja escapes all text of compilers. If that should ever fail, the page's content security policy
-still forbids all other scripts and every request.
+still forbids all other scripts, and every request but those for the page itself while it is live.
 """
 
 from __future__ import annotations
@@ -10,183 +10,221 @@ import base64
 import hashlib
 import json
 import os
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from types import MappingProxyType
 from urllib.parse import quote
 
 from markupsafe import Markup
 
-from nnfuzz.base.reading import Json, JsonObject, Unreadable
+from nnfuzz.base.reading import JsonObject, Unreadable
 from nnfuzz.base.text import visible
-from nnfuzz.base.untrusted import MAX_TEXT_BYTES, below, read_bytes
+from nnfuzz.base.untrusted import MAX_TEXT_BYTES, as_far_as, below, read_bytes, whole_or
 from nnfuzz.findings.folder import read_finding, smallest
-from nnfuzz.invalid.fault import WORST_FIRST
 from nnfuzz.records.finding import Finding
+from nnfuzz.records.rows import FindingRow
 from nnfuzz.report import text
 from nnfuzz.report.draw import draw
 from nnfuzz.report.numbers import summarised, whole_arrays
-from nnfuzz.report.page_figures import CLASSES, MAX_POINTS, CampaignFigures, TestLine, failed_share
 from nnfuzz.report.repro import failing_outcome
-from nnfuzz.report.templating import environment
+from nnfuzz.report.templating import environment, seconds
 from nnfuzz.report.tracker import level_row, symptom
+from nnfuzz.serve.figures import CampaignFigures, discoveries
+from nnfuzz.store.statistics import Statistics
+from nnfuzz.store.store import FILE, Store
+from nnfuzz.store.summary import SUMMARY, Summary
 
 MAX_TEXT = 20_000
 """Characters of a file that the page shows."""
 MAX_NODES = 80
 """A graph with more nodes is not drawn."""
-FILTERS = ("backend", "kind", "stage", "level", "accused")
-_MERGED = MappingProxyType(
-    {"by_levels": {}, "refined": "", "pattern": "", "duplicates": (), "suspects": (), "alike": ()}
-)
-"""Entries of a row that is not reduced."""
+AT_A_TIME = 10_000
+"""Tests that a live page reads before it shows what there is, in about five seconds."""
+SILENT = 60.0
+"""Seconds without a record after which a campaign is called silent."""
+FILTERS = ("backends", "kind", "stage", "level", "accused", "fault")
 
 
 @dataclass(frozen=True)
 class CampaignPage:
-    """The content of the page. findings: a dict for each, with signature, title, kind, stage,
-    backend, level ("O0,O3"), party, folder (below the campaign's), occurrences, test and
-    found_at (seconds); once reduced also by_levels, refined, pattern, duplicates, suspects and
-    variants (see nnfuzz.records.rows.FindingRow). summary: as summary.json. unsupported: refused
-    signature -> reason. events: kind -> number. missing: parts of the campaign that cannot be read;
-    complete once the tests are read. began: time of the first session, for people; "" if unknown.
+    """The content of the page.
+
+    began: time of the first session, for people; "" if unknown. state: of a live page ("running",
+    "ended", "silent for 5 min"); "" of one that is written once. findings: the fields of each
+    FindingRow and its grouping, with what CampaignReader adds. unsupported: refused signature ->
+    reason. events: kind -> number. missing: parts of the campaign that cannot be read.
     """
 
-    folder: Path
-    summary: Mapping[str, Json]
-    findings: Sequence[Mapping[str, Json]]
-    tests: Iterable[TestLine]
+    name: str
+    began: str
+    state: str
+    summary: Summary
+    findings: Sequence[JsonObject]
+    figures: CampaignFigures
     unsupported: Mapping[str, str]
     events: Mapping[str, int]
-    missing: list[str] = field(default_factory=list)
-    began: str = ""
+    missing: Sequence[str]
 
 
-def campaign_page(campaign: CampaignPage, out: Path) -> str:
-    """The HTML of the page. out: the file it is written to; links are relative to it."""
-    figures = CampaignFigures(campaign.summary["seconds"])
-    for test in campaign.tests:
-        figures.add(test)
+class CampaignReader:
+    """Reads the content of a page, each test and each folder of a finding once.
 
-    def link(folder: Path) -> str:
-        return _link(folder, out)
+    out: file that the page is written to; links are relative to it. behind: whether there are
+    further tests to be read. Raises: StoreError if there is no campaign.
+    """
 
-    findings = [finding_row(row, campaign.folder, link) for row in campaign.findings]
-    found_at = [float(row["found_at"]) for row in campaign.findings]
-    filters = {key: sorted({row[key] for row in findings} - {""}) for key in FILTERS}
-    if faults := sorted({row["fault"] for row in findings if row["fault"]}):
-        filters["fault"] = faults
-    script = page_script("page.js.jinja")
-    return (
-        environment(html=True)
-        .get_template("page.html.jinja")
-        .render(
-            name=campaign.folder.resolve().name,
-            began=campaign.began,
-            summary=campaign.summary,
-            config=json.dumps(campaign.summary.get("config"), indent=1),
-            findings=findings,
-            filters=filters,
-            answers=answers(campaign.summary.get("refusals", {})),
-            unsupported=sorted(campaign.unsupported.items()),
-            events=campaign.events,
-            missing=list(dict.fromkeys(campaign.missing)),
-            script=Markup(script),
-            script_hash=script_hash(script),
-            **figures_content(figures, found_at, campaign.summary["seconds"]),
-            **operators_content(figures),
-        )
+    def __init__(self, campaign: Path, out: Path) -> None:
+        self._campaign, self._out = campaign, out
+        self._figures, self._statistics = CampaignFigures(), Statistics()
+        self._last = (0.0, -1)
+        self._folders: dict[str, tuple[int, JsonObject]] = {}
+        self._began = 0.0
+        self.behind = False
+
+    def read(self, live: bool = False) -> CampaignPage:
+        """live: reads AT_A_TIME further tests at most, in place of all. Raises: Unreadable."""
+        missing: list[str] = []
+        with Store.open(self._campaign, write=False) as store:
+            self.behind = self._read_tests(store, missing)
+            while self.behind and not live:
+                self.behind = self._read_tests(store, missing)
+            rows: list[FindingRow] = whole_or([], store.findings, "the findings", missing)
+            config = whole_or({}, lambda: dict(store.config()), "the settings", missing)
+            events = whole_or({}, store.events.counts, "the events", missing)
+            buckets = whole_or({}, store.occurrences.buckets, "the counts of failures", missing)
+            began = whole_or([], store.sessions.rows, "the sessions", missing)
+            self._began = began[-1][0] if began else 0.0
+            summary = Summary.of(
+                self._statistics,
+                rows,
+                whole_or(0.0, store.sessions.seconds_in_all, "the time", missing),
+                whole_or({}, store.sessions.sut_shares, "the time in compilers", missing),
+                merged=sum(len(row.grouping.duplicates) for row in rows),
+                versions=whole_or({}, lambda: store.meta("versions", {}), "the versions", missing),
+                seed=config.get("seed"),
+                config=config,
+            )
+            return CampaignPage(
+                name=self._campaign.resolve().name,
+                began=f"{datetime.fromtimestamp(began[0][0], UTC):%Y-%m-%d %H:%M}" if began else "",
+                state=self.state()[0] if live else "",
+                summary=summary,
+                findings=[self._finding(row) for row in rows],
+                figures=self._figures,
+                unsupported=whole_or({}, store.restraints.reasons, "the refusals", missing),
+                events={**events, **{k: n for k, n in buckets.items() if k != "finding"}},
+                missing=list(dict.fromkeys(missing)),
+            )
+
+    def _read_tests(self, store: Store, missing: list[str]) -> bool:
+        """Reads AT_A_TIME tests at most; returns whether there may be more."""
+        part, before = "the tests and their graphs", self._statistics.indexes
+        clock = whole_or(lambda at: 0.0, store.sessions.clock, part, missing)
+        for at, row in as_far_as(store.tests.recorded_after(*self._last, AT_A_TIME), part, missing):
+            self._figures.add(clock(at), row)
+            self._statistics.add(row)
+            self._last = (at, row.index)
+        return self._statistics.indexes - before == AT_A_TIME
+
+    def state(self) -> tuple[str, float]:
+        """The state as the page names it, and when something was recorded last (since 1970), by the
+        times of files; taking the lock to know might keep a session from it. Raises: OSError.
+        """
+        files = self._campaign / FILE, self._campaign / f"{FILE}-wal"
+        last = max((path.stat().st_mtime for path in files if path.exists()), default=0.0)
+        summary, silent = self._campaign / SUMMARY, time.time() - last
+        if self.behind:
+            return "reading", last
+        if summary.exists() and summary.stat().st_mtime > self._began:  # it is written at the end
+            return "ended", last
+        return "running" if silent < SILENT else f"silent for {seconds(silent)}", last
+
+    def _finding(self, row: FindingRow) -> JsonObject:
+        """A finding with what its folder has of it. about: text that a search reads."""
+        grouping, folder = row.grouping, self._of_folder(row.folder)
+        variants = [{**vars(v), "link": self._link(v.folder)} for v in grouping.variants]
+        entry: JsonObject = {**vars(row), **vars(grouping), **folder, "variants": variants}
+        entry |= {"level": row.level.replace(",", ", "), "accused": folder["accused"] or row.party}
+        words = [row.title, row.signature, row.folder, row.party, grouping.refined]
+        words += [
+            grouping.pattern,
+            *grouping.others,
+            *(v for n in FILTERS for v in _values(entry, n)),
+        ]
+        words += [word for v in grouping.variants for word in (v.pattern, v.title, v.folder)]
+        return {**entry, "about": " ".join(words).lower()}
+
+    def _of_folder(self, name: str) -> JsonObject:
+        """What a folder has of its finding, read again if something was added to it. damage: why it
+        cannot be read, or "".
+        """
+        folder = self._campaign / name
+        changed = folder.stat().st_mtime_ns if folder.exists() else 0
+        if self._folders.get(name, (-1,))[0] != changed:
+            entry: JsonObject = {"damage": "", "accused": "", "fault": "", "link": self._link(name)}
+            try:
+                entry |= self._read_folder(below(self._campaign, name))
+            except Unreadable as error:
+                entry["damage"] = str(error)
+            self._folders[name] = (changed, entry)
+        return self._folders[name][1]
+
+    def _read_folder(self, folder: Path) -> JsonObject:
+        whole, best = read_finding(folder), smallest(folder)
+        detail = _detail(whole if best == folder else read_finding(best), whole, best)
+        return {
+            "detail": detail,
+            "accused": detail["accused"]["party"] if detail["accused"] else "",
+            "fault": whole.case.fault.kind if whole.case.fault else "",
+            "link": self._link(os.path.relpath(best, self._campaign)),
+        }
+
+    def _link(self, folder: str) -> str:
+        """The address of a folder of the campaign, relative to the page; "./" keeps it from looking
+        like a scheme.
+        """
+        place = (self._campaign / folder).resolve()
+        path = os.path.relpath(place, self._out.resolve().parent)
+        return "./" + quote(Path(path).as_posix()) + "/"
+
+
+def html_of(page: CampaignPage) -> str:
+    """The text of the page."""
+    env = environment(html=True)
+    assert env.loader
+    script, _, _ = env.loader.get_source(env, "page.js.jinja")
+    filters = {
+        name: sorted({v for row in page.findings for v in _values(row, name)}) for name in FILTERS
+    }
+    return env.get_template("page.html.jinja").render(
+        **vars(page),
+        config=json.dumps(page.summary.config, indent=1),
+        filters={name: values for name, values in filters.items() if values},
+        discoveries=discoveries([row["found_at"] for row in page.findings], page.summary.seconds),
+        script=Markup(script),
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
 
 
-def figures_content(
-    figures: CampaignFigures, found_at: Iterable[float], seconds: float
-) -> dict[str, object]:
-    """Content of figures.html.jinja. found_at: times of findings. seconds: of the campaign."""
-    return {
-        "timeline": figures.occurred(),
-        "bin_seconds": figures.width,
-        "discoveries": _discoveries(sorted(found_at), seconds),
-        "curves": {name: g.points() for name, g in figures.curves.items() if g.tests},
-    }
+def _values(row: JsonObject, name: str) -> Sequence[str]:
+    """Values of a finding for a filter; it may occur under several labels of a compiler."""
+    return row[name] if name == "backends" else [row[name]] if row[name] else []
 
 
-def operators_content(figures: CampaignFigures) -> dict[str, object]:
-    """Content of operators.html.jinja."""
-    return {"backends": figures.backends(), "heat": _heat(figures)}
-
-
-def answers(refusals: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[str, object]:
-    """The table of answers to invalid models.
-
-    refusals: as in summary.json. heads: the answers that occur, the worst first. rows: (kind of
-    fault, backend, number of tests for each answer).
-    """
-    every = [counts for backends in refusals.values() for counts in backends.values()]
-    heads = [answer for answer in WORST_FIRST if any(counts.get(answer) for counts in every)]
-    rows = [
-        (kind, backend, [counts.get(answer, 0) for answer in heads])
-        for kind, backends in refusals.items()
-        for backend, counts in backends.items()
-    ]
-    return {"heads": heads, "rows": rows}
-
-
-def plain_row(row: Mapping[str, Json]) -> JsonObject:
-    """A row of the table of findings, without details from its folder. row: see Campaign."""
-    whole_row = {**_MERGED, **row, "level": row["level"].replace(",", ", ")}
-    whole_row["variants"] = [dict(variant) for variant in row.get("variants", ())]
-    whole_row |= {"merged": len(whole_row["duplicates"]), "detail": None, "damage": "", "files": []}
-    whole_row |= {"fault": "", "accused": row["party"]}
-    return {**whole_row, "about": _about(whole_row)}
-
-
-def finding_row(row: Mapping[str, Json], campaign: Path, link: Callable[[Path], str]) -> JsonObject:
-    """A row of the table of findings with details from its folder. link: folder -> its link."""
-    folder, details = campaign / row["folder"], plain_row(row)
-    for variant in details["variants"]:
-        variant["link"] = link(campaign / variant["folder"])
-    try:
-        below(campaign, row["folder"])
-        whole = read_finding(folder)
-        best = smallest(folder)
-        details["detail"] = _detail(whole if best == folder else read_finding(best), whole, best)
-        details["link"] = link(best)
-        if accused := details["detail"]["accused"]:
-            details["accused"] = accused["party"]
-            details["about"] += f" {accused['party'].lower()}"
-        details["fault"] = whole.case.fault.kind if whole.case.fault else ""
-    except Unreadable as error:
-        details["damage"] = str(error)
-    return details
-
-
-def _about(row: Mapping[str, Json]) -> str:
-    """Text that a search reads: names of the finding and its variants, not its files."""
-    own = (row[key] for key in ("title", "pattern", "signature", "refined", "folder", "party"))
-    facts = (row[key] for key in FILTERS)
-    more = (v[key] for v in row["variants"] for key in ("pattern", "title", "folder"))
-    return " ".join(
-        [*own, *facts, *row["duplicates"], *row["suspects"], *row["alike"], *more]
-    ).lower()
-
-
-def _detail(finding: Finding, whole: Finding, folder: Path) -> dict[str, object]:
-    nodes = [len(f.case.graph.nodes) for f in (finding, whole)]
+def _detail(finding: Finding, whole: Finding, folder: Path) -> JsonObject:
+    """finding: the smallest model of it, in a folder. whole: the one that was found."""
     return {
         "symptom": markdown_line(symptom(finding, failing_outcome(finding))),
-        "nodes": nodes[0],
-        "nodes_before": nodes[1] if finding is not whole else None,
+        "nodes": len(finding.case.graph.nodes),
+        "nodes_before": len(whole.case.graph.nodes) if finding is not whole else None,
         "drawing": _drawing(finding),
         "levels": [level_row(finding, outcome) for outcome in finding.outcomes],
         "accused": _accused(finding),
         "arrays": whole_arrays(finding) or text.trimmed(summarised(finding), MAX_TEXT),
-        "releases": [
-            f"{bisection.compiler} {bisection.result}" for bisection in finding.origin.bisection
-        ],
-        "files": [(name, shown_file(folder / name)) for name in ("repro.py", "report.md")],
+        "releases": [f"{b.compiler} {b.result}" for b in finding.origin.bisection],
+        "files": [(name, _shown_file(folder, name)) for name in ("repro.py", "report.md")],
     }
 
 
@@ -200,7 +238,7 @@ def _drawing(finding: Finding) -> Markup | None:
         return None
 
 
-def _accused(finding: Finding) -> dict[str, object] | None:
+def _accused(finding: Finding) -> JsonObject | None:
     """The accused party, with evidence and ablations; None if no party is accused."""
     if finding.localisation:
         return {"ablation": (), **finding.localisation}
@@ -210,48 +248,13 @@ def _accused(finding: Finding) -> dict[str, object] | None:
     return {"party": blame.accused, "evidence": [blame.evidence], "ablation": ()}
 
 
-def shown_file(path: Path) -> str:
+def _shown_file(folder: Path, name: str) -> str:
     """The text of a file as a page shows it; "" if it cannot be read."""
     try:
-        data = read_bytes(below(path.parent, path.name), MAX_TEXT_BYTES)
+        data = read_bytes(below(folder, name), MAX_TEXT_BYTES)
         return text.trimmed(visible(data.decode(errors="replace")), MAX_TEXT)
     except Unreadable:
         return ""
-
-
-def _link(folder: Path, out: Path) -> str:
-    """The address of a folder relative to the page; "./" keeps it from looking like a scheme."""
-    path = os.path.relpath(folder.resolve(), out.resolve().parent)
-    return "./" + quote(Path(path).as_posix()) + "/"
-
-
-def _discoveries(times: Sequence[float], seconds: float) -> list[tuple[float, float]]:
-    """(seconds, number of unique findings so far) as a staircase. times: sorted."""
-    if not times:
-        return []
-    stride = -(-len(times) // MAX_POINTS)
-    points = [(0.0, 0.0)]
-    for count in range(stride, len(times) + 1, stride):
-        at = times[count - 1]
-        points += [(at, points[-1][1]), (at, float(count))]
-    return [*points, (max(seconds, times[-1]), float(len(times)))]
-
-
-def _heat(figures: CampaignFigures) -> list[dict[str, object]]:
-    rows = []
-    for op in figures.operators():
-        cells = [figures.heat[op].get(backend, Counter[str]()) for backend in figures.backends()]
-        rows.append(
-            {
-                "op": op,
-                "tests": figures.occurrences[op],
-                "cells": [
-                    {"share": failed_share(cell), "counts": [cell.get(c, 0) for c in CLASSES]}
-                    for cell in cells
-                ],
-            }
-        )
-    return rows
 
 
 def markdown_line(line: str) -> Markup:
@@ -260,15 +263,3 @@ def markdown_line(line: str) -> Markup:
 
     marks = ["escape", "backticks", "emphasis"]
     return Markup(MarkdownIt("zero").enable(marks).renderInline(line))
-
-
-def page_script(name: str) -> str:
-    """A page's script and the one that all pages have, inserted without escaping."""
-    env = environment(html=True)
-    assert env.loader
-    return "".join(env.loader.get_source(env, part)[0] for part in ("copy.js.jinja", name))
-
-
-def script_hash(script: str) -> str:
-    """Base64 of the script's SHA-256, which the content security policy admits."""
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

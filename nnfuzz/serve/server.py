@@ -1,130 +1,176 @@
-"""Serves the pages of a campaign until Ctrl-C."""
+"""Serves the page of a campaign to this machine until Ctrl-C, made again while the campaign runs.
+
+A foreign page in the same browser may let its own host name point to this machine (DNS rebinding)
+and could then read this page as its own. So a request has to name this machine as OWN_NAMES do.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import secrets
-import socket
+import hashlib
+import os
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from dataclasses import replace
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
 from pathlib import Path
-
-import uvicorn
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from typing import IO, Any
+from urllib.parse import unquote
 
 from nnfuzz.base.reading import Unreadable
-from nnfuzz.serve.app import pages_application
-from nnfuzz.serve.guard import is_loopback, own_names
-from nnfuzz.serve.watch import Watch
+from nnfuzz.base.untrusted import below, making_sense
+from nnfuzz.serve.page import CampaignReader, html_of
+from nnfuzz.store.schema import FOLDERS
 
-EVERYWHERE = ("0.0.0.0", "::")
-"""Hosts that mean all addresses of this machine."""
-TOKEN_BYTES = 24
-BEGINNING = 1.0
-"""Seconds between two looks for a campaign that has not begun."""
-REQUEST_SECONDS = 10.0
-"""Time limit of a request, from its first byte."""
-SHORTEST = 16
-"""Fewest characters of a token that a user chooses."""
+PAUSE = 2.0
+"""Fewest seconds between two looks at the campaign."""
+SHARE = 0.1
+"""Share of a core that looking takes."""
+HOST = "127.0.0.1"
+OWN_NAMES = ("localhost", HOST)
+GONE = "not to be read"
+_SANDBOX = "default-src 'none'; sandbox allow-downloads"
+TEXTS = (".md", ".py", ".json", ".txt")
+"""Types of files that a browser shows; it saves other ones."""
 
 
 class ServeError(Unreadable):
-    """The pages cannot be served; the message names the fix."""
+    """The page cannot be served; the message names the fix."""
 
 
-def serve(
-    source: str, host: str, port: int, token: str | None, note: Callable[[str], None]
-) -> None:
-    """source: folder of a campaign. note: called with
-    the address once the server answers, and with a note before if it waits for a campaign.
+class LivePage:
+    """The page of a campaign as it is now. Raises: StoreError if there is no campaign."""
+
+    def __init__(self, campaign: Path) -> None:
+        self.campaign = campaign
+        self._reader = CampaignReader(campaign, campaign / "index.html")
+        self._page = self._reader.read(live=True)
+        self._shown: object = None
+        self.look()
+
+    def look(self) -> None:
+        """Makes the page again if something has changed; one that cannot be read any more stays,
+        with the reason.
+        """
+        try:
+            with making_sense(self.campaign):
+                if (now := self._reader.state()) == self._shown and not self._reader.behind:
+                    return
+                self._page, self._shown = self._reader.read(live=True), now
+        except Unreadable as error:  # being replaced or damaged, or its disk is gone
+            self._page, self._shown = replace(self._page, state=GONE, missing=[str(error)]), None
+        self.html = html_of(self._page).encode("utf-8", errors="replace")
+
+    def run(self, stop: threading.Event) -> None:
+        """Looks until `stop` is set."""
+        while not stop.is_set():
+            began = time.monotonic()
+            self.look()
+            took = time.monotonic() - began
+            stop.wait(0.0 if self._reader.behind else max(PAUSE, took * (1 - SHARE) / SHARE))
+
+
+class Server(ThreadingHTTPServer):
+    """A server that listens at a port; 0: any that is free. Raises: ServeError."""
+
+    daemon_threads = True
+
+    def __init__(self, page: LivePage, port: int) -> None:
+        self.page = page
+        try:
+            super().__init__((HOST, port), Handler)
+        except OSError as error:
+            raise ServeError(
+                f"{HOST}:{port} cannot be served ({error.strerror}): choose another --port"
+            ) from error
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Prints nothing: a reader that has gone is no news."""
+
+
+class Handler(SimpleHTTPRequestHandler):
+    """Answers GET and HEAD for the page, and for the files of its findings."""
+
+    server: Server
+    timeout = 10.0  # seconds that a reader may be silent
+    server_version, sys_version = "nnfuzz", ""
+
+    def send_head(self) -> IO[bytes] | None:  # type: ignore[override]
+        """Sends the headers; returns what is to be sent behind them."""
+        path = self.path.partition("?")[0]
+        if self.headers.get("Host", "").partition(":")[0].lower() not in OWN_NAMES:
+            self.send_error(421, "this server has another name")
+            return None
+        if path == "/":
+            return self._page(self.server.page.html)
+        if os.path.isdir(place := self.translate_path(path)) and path.endswith("/"):
+            return self.list_directory(place)
+        return super().send_head()
+
+    def _page(self, html: bytes) -> IO[bytes] | None:
+        tag = f'"{hashlib.sha256(html).hexdigest()}"'
+        same = self.headers.get("If-None-Match") == tag
+        self.send_response(304 if same else 200)
+        self.send_header("ETag", tag)
+        if not same:
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Content-Length", str(len(html)))
+        self.end_headers()
+        return None if same else BytesIO(html)
+
+    def end_headers(self) -> None:
+        if getattr(self, "path", "/").partition("?")[0] != "/":
+            self.send_header("Content-Security-Policy", _SANDBOX)
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("X-Frame-Options", "DENY")
+        self.send_header("Cross-Origin-Resource-Policy", "same-origin")
+        self.send_header("Cache-Control", "no-store")
+        super().end_headers()
+
+    def translate_path(self, path: str) -> str:
+        """The place of findings, or of something in them, by its address; "" for all else."""
+        name = unquote(path.partition("?")[0]).removeprefix("/")
+        with contextlib.suppress(Unreadable):
+            place = below(self.server.page.campaign, name)
+            if name.partition("/")[0] in FOLDERS and (place.is_file() or place.is_dir()):
+                return str(place)
+        return ""
+
+    def guess_type(self, path: Any) -> str:
+        shown = str(path).endswith(TEXTS)
+        return "text/plain; charset=utf-8" if shown else "application/octet-stream"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Prints nothing."""
+
+
+def serve(campaign: Path, port: int, note: Callable[[str], None]) -> None:
+    """note: called with the address once the server answers, and before if it waits for a campaign.
 
     Raises: ServeError, StoreError, Unreadable.
     """
-    needed = token or (None if is_loopback(host) else secrets.token_urlsafe(TOKEN_BYTES))
-    if needed is not None and len(needed) < SHORTEST:
-        raise ServeError(f"a token of fewer than {SHORTEST} characters is guessed: choose another")
-    with ExitStack() as stack:
-        await_campaign(source, note)
-        watch = Watch(Path(source), Path(source).resolve().name)
-        watch.look()
-        listener = stack.enter_context(_listening(host, port))
-        port = listener.getsockname()[1]
-        server: uvicorn.Server
-        names = own_names(host)
-        cookie = f"nnfuzz_{port}"
-        app = pages_application(watch, names, needed, cookie, lambda: server.should_exit)
-        config = uvicorn.Config(
-            app, log_level="warning", access_log=False, ws="none", lifespan="off",
-            timeout_graceful_shutdown=3, server_header=False, http=Impatient,
-        )  # fmt: skip
-        server = uvicorn.Server(config)
-        reached = socket.gethostname() if host in EVERYWHERE else host
-        address = f"[{reached}]" if ":" in reached else reached
-        note(f"http://{address}:{port}/" + (f"?token={needed}" if needed else ""))
-        stop = threading.Event()
-        thread = threading.Thread(target=watch.run, args=[stop], daemon=True)
-        thread.start()
+    await_campaign(campaign, note)
+    page, stop = LivePage(campaign), threading.Event()
+    with Server(page, port) as server:
+        note(f"http://{HOST}:{server.server_port}/")
+        watching = threading.Thread(target=page.run, args=[stop], daemon=True)
+        watching.start()
         with contextlib.suppress(KeyboardInterrupt):
-            server.run(sockets=[listener])
+            server.serve_forever()
         stop.set()
-        thread.join()
+        watching.join()
 
 
-class Impatient(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-    """A connection that is closed if a request is not complete in time.
+def await_campaign(folder: Path, note: Callable[[str], None], pause: float = 1.0) -> None:
+    """Returns once there is something in the folder: a campaign makes it when it begins.
 
-    uvicorn closes only connections that are silent between two requests.
+    note: called with a line if this waits. pause: seconds between two looks.
     """
-
-    def connection_made(self, transport: asyncio.Transport) -> None:
-        super().connection_made(transport)
-        self._expect()
-
-    def data_received(self, data: bytes) -> None:
-        if self.cycle is None or self.cycle.response_complete:
-            self._expect()
-        super().data_received(data)
-
-    def _expect(self) -> None:
-        """Closes the connection later, unless another request has been answered."""
-        self.loop.call_later(REQUEST_SECONDS, self._close_if, self.cycle)
-
-    def _close_if(self, before: object) -> None:
-        if self.cycle is before and not self.transport.is_closing():
-            self.transport.close()
-
-
-def await_campaign(source: str, note: Callable[[str], None], pause: float = BEGINNING) -> None:
-    """Returns once there is something in the folder.
-
-    A campaign makes its folder when it begins. note: called with a line if this waits.
-    """
-    if _has_begun(Path(source)):
-        return
-    note(f"{source}: waiting for a campaign to begin there: nnfuzz fuzz --out {source}")
-    while not _has_begun(Path(source)):
+    waits = False
+    while not folder.is_file() and not any(folder.glob("*")):
+        if not waits:
+            note(f"{folder}: waiting for a campaign to begin there: nnfuzz fuzz --out {folder}")
+        waits = True
         time.sleep(pause)
-
-
-def _has_begun(folder: Path) -> bool:
-    """Whether there is something in the folder, or a file in its place, for which nobody waits."""
-    try:
-        return any(folder.iterdir())
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    """A socket that listens. Raises: ServeError."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family)
-    except OSError as error:
-        raise ServeError(
-            f"{host}:{port} cannot be served ({error.strerror or error}): choose another --port"
-        ) from error

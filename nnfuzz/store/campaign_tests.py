@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from nnfuzz.backend.outcome import Brief
 from nnfuzz.base.writing import as_json
 from nnfuzz.ir.features import Features
 from nnfuzz.records.rows import TestRow
-from nnfuzz.report.page_figures import TestLine
 from nnfuzz.store.columns import dumps, loads
 from nnfuzz.store.database import Table, end_of
 from nnfuzz.testcase.identity import Numbered
@@ -18,6 +17,8 @@ MOST_FAULTS = 2
 """Faults of one test after which no session tries it again."""
 OF_TESTS = ("tests", "features", "motifs")
 """Tables with rows of single tests."""
+_COLUMNS = """idx, status, epoch, outcomes, seconds, comparable, coalesce(names, ''), digest,
+    exporter, items"""
 Outcomes = dict[str, dict[str, Brief]]
 """Backend -> level -> the stored summary of the outcome."""
 
@@ -35,55 +36,20 @@ class CampaignTests(Table):
             self._db.put("motifs", idx=test.index, names=" ".join(test.motifs))
 
     def rows(self) -> Iterator[TestRow]:
-        """Yields all tests by index, without features. Raises: Unreadable."""
-        query = """
-            SELECT idx, status, epoch, outcomes, seconds, comparable, digest, exporter, items,
-                coalesce(names, '')
-            FROM tests LEFT JOIN motifs USING (idx) ORDER BY idx"""
+        """Yields all tests by index, without errors and features. Raises: Unreadable."""
+        query = f"SELECT {_COLUMNS}, '' FROM tests LEFT JOIN motifs USING (idx) ORDER BY idx"
+        return (_row(*columns) for columns in self._db.execute(query))
 
-        rows = self._db.execute(query)
-        for index, status, epoch, outcomes, seconds, *rest in rows:
-            comparable, digest, exporter, items, motifs = rest
-            yield TestRow(
-                index,
-                status,
-                epoch,
-                outcomes_of(outcomes),
-                loads(dict[str, float], seconds),
-                comparable,
-                motifs=tuple(motifs.split()),
-                digest=digest,
-                exporter=exporter,
-                items=tuple(items.splitlines()),
-            )
-
-    def lines(
-        self,
-        clock: Callable[[float], float],
-        first: int = 0,
-        end: int | None = None,
-        most: int = -1,
-    ) -> Iterator[tuple[int, TestLine]]:
-        """Yields index and line of the tests from `first` to below `end`, by index.
-
-        clock: see Sessions.clock. most: how many; -1 for all. Raises: Unreadable.
+    def recorded_after(self, at: float, index: int, most: int) -> Iterator[tuple[float, TestRow]]:
+        """Yields the tests behind one that was recorded at a time (seconds since 1970), in the
+        order of recording: the time, and the row with features. most: tests. Raises: Unreadable.
         """
-        query = """
-            SELECT idx, at, status, outcomes, graph
-            FROM tests LEFT JOIN features USING (idx)
-            WHERE idx >= ? AND idx < ? ORDER BY idx LIMIT ?"""
-
-        rows = self._db.execute(query, first, end_of(end), most)
-        for index, at, status, outcomes, graph in rows:
-            yield (
-                index,
-                TestLine(
-                    clock(at),
-                    status,
-                    outcomes_of(outcomes),
-                    loads(Features, graph) if graph else None,
-                ),
-            )
+        query = f"""
+            SELECT at, {_COLUMNS}, coalesce(graph, '')
+            FROM (SELECT * FROM tests WHERE (at, idx) > (?, ?) ORDER BY at, idx LIMIT ?)
+            LEFT JOIN motifs USING (idx) LEFT JOIN features USING (idx) ORDER BY at, idx"""
+        for recorded, *columns in self._db.execute(query, at, index, most):
+            yield recorded, _row(*columns)
 
     def done(self) -> Iterator[int]:
         """Yields the indexes that need no more work, the lowest first."""
@@ -123,6 +89,34 @@ class CampaignTests(Table):
         if again:
             self.forget(again)
         return again, sorted(faults.keys() - again)
+
+
+def _row(
+    index: int,
+    status: str,
+    epoch: int,
+    outcomes: str,
+    seconds: str,
+    comparable: float | None,
+    motifs: str,
+    digest: str,
+    exporter: str,
+    items: str,
+    graph: str,
+) -> TestRow:
+    return TestRow(
+        index,
+        status,
+        epoch,
+        outcomes_of(outcomes),
+        loads(dict[str, float], seconds),
+        comparable,
+        loads(Features, graph) if graph else None,
+        tuple(motifs.split()),
+        digest,
+        exporter,
+        tuple(items.splitlines()),
+    )
 
 
 @lru_cache(1024)

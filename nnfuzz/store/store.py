@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
@@ -18,7 +18,6 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.findings.clusters import Clusters, merged
 from nnfuzz.records.order import by_value
 from nnfuzz.records.rows import FindingRow, Observed, Record
-from nnfuzz.report.page_figures import TestLine
 from nnfuzz.store.campaign_tests import MOST_FAULTS, CampaignTests, outcomes_of
 from nnfuzz.store.database import Database, StoreError
 from nnfuzz.store.events import Events
@@ -97,14 +96,6 @@ class Store(Database):
         }
         observed |= self.hangs.observed_late(first, end)
         return [observed[index] for index in sorted(observed)]
-
-    def lines(
-        self, first: int = 0, end: int | None = None, most: int = -1
-    ) -> Iterator[tuple[int, TestLine]]:
-        """Yields index and line of the tests from `first` to below `end`, with the time of each
-        in seconds of the campaign. most: how many; -1 for all. Raises: Unreadable.
-        """
-        yield from self.tests.lines(self.sessions.clock(), first, end, most)
 
     def set_habits(self, habits: Mapping[str, Habits]) -> None:
         """Keeps the habits of compilers (nnfuzz.backend.deviation), by backend."""

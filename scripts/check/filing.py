@@ -31,8 +31,8 @@ import typer
 from nnfuzz.backend.registry import BackendRegistry, import_plugin
 from nnfuzz.bugs.adding import Adder
 from nnfuzz.bugs.bug import Bug, BugState
-from nnfuzz.bugs.filing import Filing
-from nnfuzz.bugs.ledger import Ledger
+from nnfuzz.bugs.filing import refusal, system_of
+from nnfuzz.bugs.ledger import Ledger, bugs_of, recognised_by
 from nnfuzz.findings.folder import read_finding
 from scripts.check.triage import Row, judged, read_rows, score
 
@@ -89,8 +89,10 @@ def filed(row: Row, registry: BackendRegistry) -> Bug:
 
 def asked(row: Row, bugs: Mapping[str, Bug], registry: BackendRegistry) -> str:
     """Why a finding may not be filed; "" if it may."""
-    filing = Filing.of(read_finding(row.smallest), {row.folder, row.smallest}, registry)
-    return filing.refusal(bugs, (), 0)
+    finding = read_finding(row.smallest)
+    signatures, keys = recognised_by({row.folder, row.smallest}, registry)
+    own = bugs_of(bugs, signatures, keys, system_of(finding))
+    return refusal(bugs, own, system_of(finding), 0)
 
 
 def pairs(first: list[Caused], second: list[Caused], registry: BackendRegistry) -> Iterator[Answer]:

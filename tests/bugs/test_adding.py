@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from nnfuzz.bugs.adding import CAMPAIGN, Adder, AdditionKind, confirming
+from nnfuzz.bugs.adding import CAMPAIGN, Adder, AdditionKind
 from nnfuzz.bugs.bug import BugError, BugState, ScriptResult
-from nnfuzz.bugs.environments import Interpreters
 from nnfuzz.bugs.ledger import Ledger, known_bugs
 from nnfuzz.bugs.scripts import ScriptRun
 from nnfuzz.findings.folder import folder_name, read_finding, write_finding
@@ -74,7 +73,9 @@ def test_another_kind_of_failure_is_told(adder, campaign):
 
 def test_a_duplicate_counts_for_its_leader(adder, campaign):
     first, second = adder.add_all(campaign)
-    adder.ledger.merge(second.name, first.name, TODAY)
+    gone = adder.ledger.bug(second.name)
+    gone = replace(gone, state=BugState.DUPLICATE, duplicate_of=first.name)
+    adder.ledger.put(second.name, gone)
     assert {each.name for each in adder.add_all(campaign)} == {first.name}
 
 
@@ -84,12 +85,6 @@ def test_what_its_script_does_not_show_is_flaky(adder, campaign):
     assert (first.kind, first.message) == (AdditionKind.FLAKY, "right: runs")
     bug = right.ledger.bug(first.name)
     assert bug.state is BugState.FLAKY and set(bug.releases.values()) == {ScriptResult.RIGHT}
-
-
-def test_a_script_runs_in_the_release_of_its_finding(ledger, registry):
-    bug = replace(ledger.bug("numpy/pow"), last_bad_release="")
-    run = confirming(Interpreters(registry, print))(ledger.script("numpy/pow"), bug)
-    assert run.result is ScriptResult.REPRODUCES
 
 
 def test_one_finding_may_be_named_and_nothing_else(adder, campaign, tmp_path):

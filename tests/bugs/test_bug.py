@@ -18,6 +18,13 @@ def test_a_bug_is_read_back(tmp_path):
     assert bug.notes == ("2026-11-23 filed by hand and twice",)
 
 
+def test_lists_of_several_have_a_line_for_each(tmp_path):
+    text = bug_text(replace(BUG, operators=("Add", "Pow"), title='"\\ \x1b'))
+    assert 'operators = [\n    "Add",\n    "Pow",\n]\n' in text and "\x1b" not in text
+    (tmp_path / "bug.toml").write_text(text)
+    assert read_bug(tmp_path / "bug.toml").operators == ("Add", "Pow")
+
+
 def test_what_is_written_by_hand_may_be_short(tmp_path):
     (tmp_path / "bug.toml").write_text(LEAST + "first_seen = 2026-11-23 # not quoted\n")
     assert read_bug(tmp_path / "bug.toml") == Bug("a", "b", first_seen="2026-11-23")
@@ -32,7 +39,7 @@ def test_what_is_written_by_hand_may_be_short(tmp_path):
         (LEAST + "keys = 'x'", "keys should be list, not 'x'"),
         (LEAST + "right_release = 'master'", "'master' is no release such as 1.31.1"),
         (LEAST + "patterns = ['Pow']", "'Pow' is neither a signature"),
-        (LEAST + "state = 'duplicate'", "nnfuzz bugs merge"),
+        (LEAST + "state = 'duplicate'", "state duplicate and duplicate_of go together"),
         (LEAST + "upstream = '7'", "upstream '7' is no address such as https://"),
         (LEAST + "first_seen = 'May'", "first_seen 'May' is no day such as 2026-11-23"),
         (LEAST + "[releases]\n'1.0' = 'bad'", "releases.1.0: 'bad' is none of reproduces"),

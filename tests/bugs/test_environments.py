@@ -1,4 +1,4 @@
-"""Scripts run where a release, a wheel or an interpreter has the compiler."""
+"""Scripts run where a release or an interpreter has the compiler."""
 
 import sys
 from dataclasses import replace
@@ -8,6 +8,7 @@ import pytest
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.releases import ReleaseError
+from nnfuzz.bugs.bug import ScriptResult
 from nnfuzz.bugs.environments import Interpreter, Interpreters
 from nnfuzz.bugs.scripts import run_script
 from tests.backend.releases import ADAPTER, make_index, use_index
@@ -32,9 +33,9 @@ def interpreters(wheels):
 
 
 def test_what_is_installed_has_its_release(interpreters):
-    assert interpreters.installed(BUG) == Interpreter(sys.executable, np.__version__)
-    assert interpreters.installed(replace(BUG, system="no-such-compiler")).release == ""
-    assert interpreters.installed(replace(TOY, package="numpy")).release == np.__version__
+    assert interpreters.of_python()(BUG) == Interpreter(sys.executable, np.__version__)
+    assert interpreters.of_python()(replace(BUG, system="no-such-compiler")).release == ""
+    assert interpreters.of_python()(replace(TOY, package="numpy")).release == np.__version__
     assert interpreters.of_release(np.__version__)(BUG) == Interpreter(
         sys.executable, np.__version__
     )
@@ -43,31 +44,23 @@ def test_what_is_installed_has_its_release(interpreters):
         interpreters.of_python("/no/python")(BUG)
 
 
-def test_a_release_and_a_wheel_run_in_environments(interpreters, wheels, tmp_path):
+@pytest.mark.parametrize("release, result", [("1.0", "reproduces"), ("2.0", "right")])
+def test_a_release_runs_in_an_environment(interpreters, tmp_path, release, result):
     script = tmp_path / "repro.py"
     script.write_text(SCRIPT)
-    chosen = {
-        "1.0": interpreters.of_release("1.0"),
-        "2.0": interpreters.of_wheel(next(wheels.glob("toyrel-2.0-*.whl"))),
-    }
-    for release, choose in chosen.items():
-        place = choose(TOY)
-        assert place.release == release
-        run = run_script(script, place.python)
-        assert (run.message, run.result) == (
-            release,
-            "reproduces" if release == "1.0" else "right",
-        )
+    place = interpreters.of_release(release)(TOY)
+    run = run_script(script, place.python)
+    assert (place.release, run.message, run.result) == (release, release, result)
 
 
-def test_a_wheel_is_of_the_bugs_package(interpreters, wheels, tmp_path):
-    with pytest.raises(ReleaseError, match="is a wheel of toyrel, not of numpy"):
-        interpreters.of_wheel(next(wheels.glob("toyrel-1.0-*.whl")))(BUG)
-    with pytest.raises(ReleaseError, match="not named as a wheel is"):
-        interpreters.of_wheel(tmp_path / "mine.zip")
-
-
-def test_the_newest_release_is_taken_and_may_be_broken(interpreters):
-    with pytest.raises(ReleaseError, match=r"toyrel 3\.0 cannot be installed"):
-        interpreters.newest(TOY)
+def test_what_cannot_be_installed_is_tried_once(interpreters):
+    for _ in range(2):
+        with pytest.raises(ReleaseError, match=r"toyrel 3\.0 cannot be installed"):
+            interpreters.of_release("3.0")(TOY)
     assert len(interpreters.failed) == 1
+
+
+def test_a_script_runs_in_the_release_of_its_finding(ledger, interpreters):
+    bug = replace(ledger.bug("numpy/pow"), last_bad_release="")
+    run = interpreters.confirm(ledger.script("numpy/pow"), bug)
+    assert run.result is ScriptResult.REPRODUCES

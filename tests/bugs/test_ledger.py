@@ -12,8 +12,8 @@ import pytest
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.bugs.bug import BugError, BugState
-from nnfuzz.bugs.ledger import Ledger, is_ledger, known_bugs
-from tests.bugs.conftest import BUG, TODAY
+from nnfuzz.bugs.ledger import Ledger, bugs_of, is_ledger, known_bugs
+from tests.bugs.conftest import BUG
 
 
 def test_bugs_are_chosen_by_system_and_name(ledger):
@@ -38,18 +38,12 @@ def test_a_bug_has_the_files_that_it_is_filled_with(ledger, tmp_path):
     assert is_ledger(ledger.folder) and not is_ledger(tmp_path / "no")
 
 
-def test_a_duplicate_is_recognised_through_its_leader(ledger):
-    other = replace(BUG, signatures=("0" * 12,), keys=())
-    ledger.add("numpy/other", other)
-    ledger.merge("numpy/other", "numpy/pow", TODAY)
-    assert ledger.bug("numpy/pow").signatures == ("c29550a8d898", "0" * 12)
-    gone = ledger.bug("numpy/other")
-    assert (gone.state, gone.duplicate_of) == (BugState.DUPLICATE, "numpy/pow")
-    for into in ("numpy/other", "numpy/pow"):
-        with pytest.raises(BugError, match="is a duplicate of"):
-            ledger.merge("numpy/pow", into, TODAY)
-    ledger.remove("numpy/other")
-    assert ledger.names() == ["numpy/pow"]
+def test_a_duplicate_counts_for_its_leader_and_open_bugs_come_first():
+    gone = replace(BUG, state=BugState.DUPLICATE, duplicate_of="b")
+    bugs = {"a": gone, "b": replace(BUG, signatures=(), keys=(), state=BugState.FIXED), "c": BUG}
+    assert bugs_of(bugs, BUG.signatures, (), "numpy") == ["c", "b"]
+    assert bugs_of(bugs, BUG.signatures, (), "tvm") == []
+    assert bugs_of({"a": gone}, BUG.signatures, ()) == []
 
 
 def test_what_is_fixed_is_not_known(ledger):
@@ -87,9 +81,6 @@ def work():
             if f"numpy/b{i}" not in book.names():
                 book.add(f"numpy/b{i}", BUG, scripted("x"))
             book.put(f"numpy/b{i}", book.bug(f"numpy/b{i}").noted("n", TODAY))
-        book.merge("numpy/b0", "numpy/b1", TODAY)
-        for i in (2, 3):
-            book.remove(f"numpy/b{i}")
         book.put("numpy/b0", BUG)
 
 def counted(limit):

@@ -179,22 +179,13 @@ def test_nothing_is_filed_twice(finding, filed, tmp_path):
     ledger, name = filed
     at = ("--plugin", PLANTED, "--ledger", ledger.folder)
     code, told = run(finding, *at)
-    assert code == 0 and "Releases: it fails in 1.0" in told
+    assert code == 0 and "It is known in the releases 1.0" in told
     address = "https://example.org/7"
     ledger.put(name, replace(ledger.bug(name), state=BugState.FILED, upstream=address))
     code, told = run(finding, *at)
     assert code == 2 and f"{name} is filed already {address}; --again" in told
     assert run(ledger.place(name), *at)[0] == 2
     assert run(finding, *at, "--again")[0] == 0
-
-
-def test_an_issue_of_the_tracker_that_has_the_signature_is_one(finding, filed, tmp_path):
-    ledger, name = filed
-    dump = tmp_path / "dump.json"
-    (*_, signature) = ledger.bug(name).signatures
-    dump.write_text(json.dumps([{"title": "x", "url": "u7", "body": f"signature `{signature}`"}]))
-    code, told = run(finding, "--plugin", PLANTED, "--issues", dump)
-    assert code == 2 and "an issue has its signature: u7" in told
 
 
 def test_an_issue_that_was_opened_is_kept(finding, filed, capsys):

@@ -1,16 +1,16 @@
 """A campaign of a few tests and findings, one of which would break out of the page if it could."""
 
+import threading
+from http.client import HTTPConnection
+
 import pytest
-from starlette.testclient import TestClient
 
 from nnfuzz.backend.outcome import Brief
 from nnfuzz.backend.registry import BackendSpec
 from nnfuzz.base.writing import as_json
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import EventRow, FindingRow, Occurrence, Record, ReductionRow, TestRow
-from nnfuzz.serve.app import pages_application
-from nnfuzz.serve.guard import own_names
-from nnfuzz.serve.watch import Watch
+from nnfuzz.serve.server import LivePage, Server
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.identity import Numbered
 from tests.report.conftest import case, finding_of, registry, runner_of, server
@@ -74,24 +74,38 @@ def store(tmp_path):
 
 
 @pytest.fixture
-def watch(store):
-    made = Watch(store.folder, EVIL)
-    made.look()
-    return made
+def live(store):
+    return LivePage(store.folder)
 
 
-def client_of(watch, token=None, base="http://localhost:8765", **more):
-    app = pages_application(watch, own_names("127.0.0.1"), token, **more)
-    return TestClient(app, base_url=base, follow_redirects=False)
+class Client:
+    """Sends requests to a server that runs in a thread."""
+
+    def __init__(self, page):
+        self.server = Server(page, 0)
+        self.thread = threading.Thread(target=self.server.serve_forever, args=[0.01], daemon=True)
+        self.thread.start()
+
+    def get(self, path, method="GET", **headers):
+        """The answer, with its text."""
+        connection = HTTPConnection(*self.server.server_address, timeout=10)
+        connection.putrequest(method, path, skip_host="host" in headers)
+        for name, value in headers.items():
+            connection.putheader(name.replace("_", "-"), value)
+        connection.endheaders()
+        answer = connection.getresponse()
+        answer.text = answer.read().decode()
+        connection.close()
+        return answer
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
 
 
 @pytest.fixture
-def client(watch):
-    return client_of(watch)
-
-
-@pytest.fixture
-def camp(store):
-    made = Watch(store.folder, "camp")
-    made.look()
-    return made
+def client(live):
+    made = Client(live)
+    yield made
+    made.close()

@@ -18,11 +18,12 @@ from nnfuzz.compare.flip import Blame, Coordinate
 from nnfuzz.findings.folder import write_finding
 from nnfuzz.ir.features import features
 from nnfuzz.records.finding import Finding
-from nnfuzz.report.page_figures import (
-    TestLine,
-)
-from nnfuzz.serve.page import CampaignPage, campaign_page, markdown_line
+from nnfuzz.records.rows import FindingRow, Grouping, TestRow, Variant
+from nnfuzz.serve.figures import CampaignFigures
+from nnfuzz.serve.page import CampaignPage, CampaignReader, html_of, markdown_line
+from nnfuzz.store.summary import Summary
 from nnfuzz.testcase.case import CaseConfig
+from nnfuzz.testcase.identity import Numbered
 from nnfuzz.triage.signature import Failure, Signature
 from tests.report.browser import CHROMIUM, DRIVER, Browser
 from tests.report.graphs import HOSTILE, branching, hostile
@@ -52,47 +53,48 @@ def failed(case, kind, graph, title):
     return Finding(failure, case, outcomes, None, config, None, {"planted": HOSTILE}, blame=BLAME)
 
 
-def row(finding, folder):
+def row(finding, folder, occurrences=3, **more):
     failure = finding.failure
-    return {
-        "signature": failure.signature.hash,
-        "title": failure.signature.title,
-        "kind": failure.kind.value,
-        "stage": failure.stage.value,
-        "backend": failure.backend,
-        "level": "O0,O1",
-        "party": "optimiser",
-        "folder": folder,
-        "occurrences": 3,
-        "backends": (failure.backend,),
-        "test": "test 1/5",
-        "found_at": 7.5,
-    }
+    return FindingRow(
+        failure.signature.hash,
+        Numbered(1, 5),
+        failure.kind.value,
+        failure.stage.value,
+        failure.backend,
+        "O0,O1",
+        failure.signature.title,
+        folder,
+        7.5,
+        "optimiser",
+        occurrences,
+        **more,
+    )
 
 
-MERGED = {
-    "by_levels": {"O0,O1": 2, "O1": 1},
-    "refined": "refined-hash",
-    "pattern": "Relu, Conv (float32)",
-    "duplicates": ("other-hash",),
-    "suspects": ("suspected-hash",),
-    "variants": (
-        {
-            "pattern": "Relu, Conv (float32)",
-            "title": "cannot fuse Conv",
-            "signatures": 1,
-            "occurrences": 2,
-            "folder": "findings/two",
-        },
-        {
-            "pattern": HOSTILE,
-            "title": HOSTILE,
-            "signatures": 1,
-            "occurrences": 1,
-            "folder": "duplicates/three",
-        },
+GROUPING = Grouping(
+    refined="refined-hash",
+    pattern="Relu, Conv (float32)",
+    duplicates=("other-hash",),
+    suspects=("suspected-hash",),
+    variants=(
+        Variant("Relu, Conv (float32)", "cannot fuse Conv", 1, 2, "findings/two"),
+        Variant(HOSTILE, HOSTILE, 1, 1, "duplicates/three"),
     ),
-}
+)
+
+
+def written(folder, findings, summary=Summary()):  # noqa: B008 (frozen)
+    """The text of a page about a campaign in a folder, with the content of `page`."""
+    reader = CampaignReader(folder, folder / "report.html")
+    figures, parts = CampaignFigures(), features(branching())
+    crash = {"planted": {"O0": Brief("ok"), "O1": Brief("crash")}}
+    fine = {"planted": {"O0": Brief("ok"), "O1": Brief("ok")}}
+    figures.add(1.0, TestRow(0, "run", 0, crash, features=parts))
+    figures.add(2.0, TestRow(1, "run", 0, fine, features=features(hostile())))
+    figures.add(3.0, TestRow(2, "inputs", 0))
+    rows = [reader._finding(row) for row in findings]
+    content = {HOSTILE: HOSTILE}
+    return html_of(CampaignPage("camp", "", "", summary, rows, figures, content, {"death": 1}, ()))
 
 
 @pytest.fixture(scope="module")
@@ -105,34 +107,28 @@ def page(case, tmp_path_factory):
     write_finding(folder / "findings/two", error)
     write_finding(folder / "findings/two/reduced", replace(error, case=replace(case)))
     write_finding(folder / "duplicates/three", error)
+    levels = {"O0,O1": 2, "O1": 1}
     rows = [
-        {**row(crash, "findings/a%b #1"), "occurrences": 2},
-        {**row(error, "findings/two"), **MERGED},
+        row(crash, "findings/a%b #1", 2),
+        row(error, "findings/two", by_levels=levels, grouping=GROUPING),
+        replace(row(error, "../camp/../elsewhere"), signature="gone"),
     ]
-    rows.append({**row(error, "../camp/../elsewhere"), "signature": "gone"})
-    parts = features(branching())
-    tests = [
-        TestLine(1.0, "run", {"planted": {"O0": Brief("ok"), "O1": Brief("crash")}}, parts),
-        TestLine(
-            2.0, "run", {"planted": {"O0": Brief("ok"), "O1": Brief("ok")}}, features(hostile())
-        ),
-        TestLine(3.0, "inputs"),
-    ]
-    summary = {
-        "tests": 2,
-        "seconds": 10.0,
-        "tests_per_second": 0.2,
-        "phase_ms": {"generate": 2.0, "execute": 4.0},
-        "sut_share": 0.5,
-        "findings": 3,
-        "occurrences": 9,
-        "versions": {"planted": HOSTILE},
-        "seed": 4,
-        "config": {"note": HOSTILE},
-    }
-    campaign = CampaignPage(folder, summary, rows, tests, {HOSTILE: HOSTILE}, {"death": 1})
+    summary = Summary(
+        tests=2,
+        seconds=10.0,
+        tests_per_second=0.2,
+        phase_ms={"generate": 2.0, "execute": 4.0},
+        sut_share=0.5,
+        outcomes_by_backend={"planted": {"ok": 3, "crash": 1}},
+        findings=3,
+        merged=1,
+        occurrences=9,
+        versions={"planted": HOSTILE},
+        seed=4,
+        config={"note": HOSTILE},
+    )
     path = folder / "report.html"
-    path.write_text(campaign_page(campaign, path))
+    path.write_text(written(folder, rows, summary))
     return path
 
 
@@ -201,10 +197,8 @@ def test_the_page_tells_everything(page):
 
 
 def test_an_empty_campaign(tmp_path):
-    summary = {"tests": 0, "seconds": 0, "tests_per_second": 0, "phase_ms": {}, "sut_share": 0}
-    summary |= {"findings": 0, "occurrences": 0, "versions": {}, "seed": None, "config": {}}
-    text = campaign_page(CampaignPage(tmp_path, summary, [], [], {}, {}), tmp_path / "x.html")
-    assert "Nothing has been found" in text
+    page = CampaignPage("empty", "", "", Summary(), [], CampaignFigures(), {}, {}, ())
+    assert "Nothing has been found" in html_of(page)
 
 
 def dom(page, fragment=""):
@@ -229,15 +223,6 @@ def dom(page, fragment=""):
     if "<html" not in done.stdout:
         pytest.skip(f"the browser does not work here: {done.stderr[-300:]}")
     return done.stdout
-
-
-def test_answers_to_invalid_models_are_a_table(tmp_path):
-    summary = {"tests": 2, "seconds": 1, "tests_per_second": 2, "phase_ms": {}, "sut_share": 0}
-    summary |= {"findings": 0, "occurrences": 0, "versions": {}, "seed": None, "config": {}}
-    summary["refusals"] = {"cycle": {"toy": {"refused": 3, "accepted": 1}}}
-    text = campaign_page(CampaignPage(tmp_path, summary, [], [], {}, {}), tmp_path / "x.html")
-    cells = re.findall(r"<t[dh][^>]*>([^<]*)</t[dh]>", text.partition("Answers to invalid")[2])
-    assert cells[:8] == ["fault", "backend", "accepted", "refused", "cycle", "toy", "1", "3"]
 
 
 @pytest.mark.skipif(not BROWSER, reason="no Chromium")

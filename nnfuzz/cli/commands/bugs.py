@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.cli.ci import write_whole
 from nnfuzz.cli.declared import OTHERS, REPORTED
 from nnfuzz.cli.errors import FINDINGS, OK, UsageError, tell, writing
 from nnfuzz.cli.options import Plugins
@@ -46,7 +45,6 @@ Chosen = Annotated[
     list[str] | None,
     typer.Argument(metavar="[SYSTEM|BUG]...", help="Those of a system, or one [default: all]."),
 ]
-AsJson = Annotated[Path | None, REPORTED.option("Write everything as JSON.", "FILE.json", "--json")]
 
 
 @bugs.command(cls=Grouped)
@@ -74,7 +72,7 @@ def add(
     then.
     """
     from nnfuzz.backend.registry import BackendRegistry
-    from nnfuzz.bugs.adding import Adder, AdditionKind, confirming
+    from nnfuzz.bugs.adding import Adder, AdditionKind
     from nnfuzz.bugs.environments import Interpreters
     from nnfuzz.bugs.ledger import Ledger
     from nnfuzz.cli.consent import Consent
@@ -84,7 +82,7 @@ def add(
     def trusted(folder: Path) -> Consent:
         return Consent(folder, plugin or [])
 
-    confirm = confirming(Interpreters(registry, tell)) if run else None
+    confirm = Interpreters(registry, tell).confirm if run else None
     counts: dict[AdditionKind, int] = {}
     with writing(ledger), book.locked(tell):
         adder = Adder(book, registry, date.today(), confirm, trusted)
@@ -107,36 +105,32 @@ def list_(
         list[str] | None,
         REPORTED.option("Only those in this state; repeat it for several.", "STATE"),
     ] = None,
-    json: AsJson = None,
 ) -> None:
     """List the bugs with their states, and the releases in which they are."""
+    from nnfuzz.bugs.bug import BugState
     from nnfuzz.bugs.ledger import Ledger
-    from nnfuzz.bugs.results import bugs_json
 
-    states = set(map(_state, state or []))
+    try:
+        states = set(map(BugState, state or []))
+    except ValueError as error:
+        raise UsageError(f"--state {error}") from error
     bugs = Ledger.opened(ledger).chosen(chosen or [])
     bugs = {n: b for n, b in bugs.items() if not states or b.state in states}
-    if json is not None:
-        write_json(json, bugs_json(bugs))
     for name, bug in bugs.items():
         typer.echo(f"{bug.state:9} {name}  {bug.releases_line}  {bug.title[:WIDTH]}".rstrip())
-    counts = {state: sum(b.state is state for b in bugs.values()) for state in _states()}
+    counts = {state: sum(b.state is state for b in bugs.values()) for state in BugState}
     totals = ", ".join(f"{n} {state}" for state, n in counts.items() if n)
     typer.echo(totals or "there is no such bug")
 
 
 @bugs.command(cls=Grouped)
-def show(bug: BugName, ledger: LedgerFolder = LEDGER, json: AsJson = None) -> None:
+def show(bug: BugName, ledger: LedgerFolder = LEDGER) -> None:
     """Show all that the ledger has of a bug."""
     from nnfuzz.bugs.bug import bug_text
     from nnfuzz.bugs.ledger import Ledger
-    from nnfuzz.bugs.results import bugs_json
 
     book = Ledger.opened(ledger)
-    entry = book.bug(bug)
-    if json is not None:
-        write_json(json, bugs_json({bug: entry}))
-    typer.echo(bug_text(entry))
+    typer.echo(bug_text(book.bug(bug)))
     for file in sorted(p for p in book.place(bug).iterdir() if p.is_file()):
         typer.echo(file)
 
@@ -158,51 +152,13 @@ def set_(
 
     \b
     nnfuzz bugs set tvm/mismatch-pow-c29550 state=filed upstream=https://example.org/issues/7
-    nnfuzz bugs set tvm/mismatch-pow-c29550 right_release=0.28.0 state=fixed
+    nnfuzz bugs set tvm/mismatch-pow-0a1b2c state=duplicate duplicate_of=tvm/mismatch-pow-c29550
     """
     from nnfuzz.bugs.ledger import Ledger
 
     book = Ledger.opened(ledger)
     with writing(ledger), book.locked(tell):
         book.put(bug, _changed(book.bug(bug), fields))
-
-
-@bugs.command(cls=Grouped)
-def note(
-    bug: BugName,
-    text: Annotated[str, typer.Argument(help="The text to be kept.", show_default=False)],
-    ledger: LedgerFolder = LEDGER,
-) -> None:
-    """Add a note with today's date to a bug."""
-    from nnfuzz.bugs.ledger import Ledger
-
-    book = Ledger.opened(ledger)
-    with writing(ledger), book.locked(tell):
-        book.put(bug, book.bug(bug).noted(text, date.today()))
-
-
-@bugs.command(cls=Grouped)
-def merge(
-    bug: BugName,
-    into: Annotated[str, typer.Argument(help="The bug that it is one with.", show_default=False)],
-    ledger: LedgerFolder = LEDGER,
-) -> None:
-    """Make a bug a duplicate of another one, which is recognised by both from then on."""
-    from nnfuzz.bugs.ledger import Ledger
-
-    book = Ledger.opened(ledger)
-    with writing(ledger), book.locked(tell):
-        book.merge(bug, into, date.today())
-
-
-@bugs.command(cls=Grouped)
-def remove(bug: BugName, ledger: LedgerFolder = LEDGER) -> None:
-    """Delete a bug's folder. Keep an entry that is no bug as wontfix: then it stays known."""
-    from nnfuzz.bugs.ledger import Ledger
-
-    book = Ledger.opened(ledger)
-    with writing(ledger), book.locked(tell):
-        book.remove(bug)
 
 
 def _held_back(campaign: Path, ledger: Ledger) -> dict[str, int]:
@@ -215,9 +171,8 @@ def _held_back(campaign: Path, ledger: Ledger) -> dict[str, int]:
 
 def _changed(bug: Bug, fields: list[str]) -> Bug:
     """The bug with fields as they were typed. Raises: UsageError, BugError."""
-    from nnfuzz.base.reading import Unreadable, read
     from nnfuzz.base.writing import fields_as_json
-    from nnfuzz.bugs.bug import NAMES, Bug, BugError
+    from nnfuzz.bugs.bug import NAMES, bug_of
 
     data = fields_as_json(bug)
     for text in fields:
@@ -227,30 +182,4 @@ def _changed(bug: Bug, fields: list[str]) -> Bug:
             raise UsageError(f"{text!r}: write FIELD=VALUE; fields are {names}")
         listed = [item for item in value.split(",") if item]
         data[name] = listed if isinstance(getattr(bug, name), tuple) else value
-    try:
-        return read(Bug, data)
-    except Unreadable as error:
-        raise BugError(str(error).removeprefix("it: ").removeprefix(".")) from error
-
-
-def _state(text: str) -> str:
-    """Raises: UsageError for a state that there is not."""
-    from nnfuzz.bugs.bug import BugState
-
-    try:
-        return BugState(text)
-    except ValueError as error:
-        raise UsageError(f"--state {error}") from error
-
-
-def _states() -> list[str]:
-    from nnfuzz.bugs.bug import BugState
-
-    return list(BugState)
-
-
-def write_json(file: Path, value: object) -> None:
-    """Raises: UsageError if the file cannot be written."""
-    import json
-
-    write_whole(file, json.dumps(value, indent=1).encode() + b"\n")
+    return bug_of(data)

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from nnfuzz.cli.ci import write_whole
 from nnfuzz.cli.commands.bugs import LEDGER, LedgerFolder
 from nnfuzz.cli.commands.bugs_check import bugs
 from nnfuzz.cli.declared import OTHERS
@@ -47,26 +46,23 @@ def export(
     nnfuzz bugs export onnxruntime/mismatch-reducesum-2f0367 --out tests
     nnfuzz bugs export tvm --xfail --out tests/python/relax
 
-    A file holds model, inputs and the program that runs them. A bug without a script of nnfuzz's
-    form is skipped with a message; exit code 1 if nothing was written.
+    A test runs the bug's script, which is put into a folder beside it. A bug without a script, or
+    for node tests without a model, is skipped with a message; exit code 1 if nothing was written.
     """
     from nnfuzz.bugs.bug import BugError
-    from nnfuzz.bugs.exporting import exported_test
+    from nnfuzz.bugs.exporting import node_test, pytest_file
     from nnfuzz.bugs.ledger import Ledger
-    from nnfuzz.bugs.scripts import node_test
 
     if style not in (PYTEST, NODE_TEST):
         raise UsageError(f"there is no style {style!r}: {PYTEST}, {NODE_TEST}")
     book, written = Ledger.opened(ledger), 0
     for name in book.chosen(chosen):
         try:
-            if style == NODE_TEST:
-                with writing(out):
-                    place = node_test(book.script(name), out)
-            else:
-                file, text = exported_test(book, name, xfail)
-                place = out / file
-                write_whole(place, text.encode())
+            with writing(out):
+                if style == NODE_TEST:
+                    place = node_test(book, name, out)
+                else:
+                    place = pytest_file(book, name, out, xfail)
         except BugError as error:
             tell(f"{name}: no test: {error}")
             continue

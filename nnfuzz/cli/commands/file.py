@@ -50,14 +50,6 @@ def file(
             "The ledger with the bugs that are filed already.", "FOLDER", "--ledger", "-l"
         ),
     ] = Path("bugs"),
-    issues: Annotated[
-        Path | None,
-        REPORTED.option(
-            "Look for duplicates in this dump of the tracker: what gh issue list --json "
-            "title,url,body writes, or a folder of texts.",
-            "FILE|FOLDER",
-        ),
-    ] = None,
     max_open: Annotated[
         int,
         REPORTED.option("Refuse while this many issues of the compiler are open.", "N", min=0),
@@ -73,13 +65,14 @@ def file(
     nnfuzz file campaign/findings/tvm-mismatch-eaa1ca026673
     nnfuzz file bugs/tvm/mismatch-pow-c29550 --max-open 5 > issue.md
 
-    The reduced finding is taken where there is one. A finding that the ledger or a dump of the
-    tracker has already is refused with exit code 2. In a terminal with gh (the GitHub command line)
+    The reduced finding is taken where there is one. A finding that the ledger has as
+    filed already is refused with exit code 2. In a terminal with gh (the GitHub command line)
     it then asks whether to look for duplicates, and whether to open the issue; nothing is sent
     without a yes, and the ledger learns of an issue that was opened.
     """
     from nnfuzz.base.untrusted import read_text
-    from nnfuzz.bugs.filing import releases_sentence
+    from nnfuzz.bugs.filing import refusal, system_of
+    from nnfuzz.bugs.ledger import Ledger, bugs_of, recognised_by
     from nnfuzz.cli.consent import Consent
     from nnfuzz.cli.findings import backends_of, chosen_model, open_with_consent
     from nnfuzz.report.issue import issue
@@ -89,7 +82,13 @@ def file(
     loaded = open_with_consent(folder, consent)
     name = tracker or loaded.failure.backend
     registry = backends_of(loaded, plugin or [], consent, name)
-    book, bug = _known(loaded, {finding, folder}, registry, (ledger, issues, max_open, again))
+    book = Ledger(ledger)
+    bugs = book.bugs() if ledger.is_dir() else {}
+    own = bugs_of(bugs, *recognised_by({finding, folder}, registry), system_of(loaded))
+    if (refused := refusal(bugs, own, system_of(loaded), max_open)) and not again:
+        raise UsageError(f"{refused}; --again files it all the same")
+    bug = "".join(own[:1])
+    releases = bugs[bug].releases_line if bug else ""
     script = folder / "repro.py"
     with computing(COMPUTING):  # the value of the standard's reference, among others
         made = issue(
@@ -97,7 +96,7 @@ def file(
             registry.get(name).issue_form or PLAIN,
             read_text(script) if script.is_file() else "",
             _short(loaded, registry),
-            releases_sentence(book.bug(bug)) if bug else "",
+            f"It is known in the releases {releases}." if releases else "",
         )
     typer.echo(f"{made.title}\n\n{made.body}")
     for attached in made.attachments:
@@ -120,34 +119,6 @@ def _short(finding: Finding, registry: BackendRegistry) -> str:
         return short_script(finding, short_program(finding, registry))
     except (RegistryError, OptionError):
         return ""
-
-
-def _known(
-    finding: Finding,
-    folders: set[Path],
-    registry: BackendRegistry,
-    where: tuple[Path, Path | None, int, bool],
-) -> tuple[Ledger, str]:
-    """The ledger, and the name of the finding's bug in it; "" if it has none.
-
-    folders: of the finding. where: the ledger, a dump of the tracker, the most open issues, and
-    whether a second filing is allowed. Raises: UsageError for one that is not.
-    """
-    from nnfuzz.bugs.filing import Filing, read_dump
-    from nnfuzz.bugs.ledger import Ledger
-    from nnfuzz.report.issue import search_words
-
-    folder, dump, most, again = where
-    book = Ledger(folder)
-    bugs = book.bugs() if folder.is_dir() else {}
-    issues = read_dump(dump) if dump is not None else []
-    filing = Filing.of(finding, folders, registry, search_words(finding).split())
-    refusal = filing.refusal(bugs, issues, most)
-    if refusal and not again:
-        raise UsageError(f"{refusal}; --again files it all the same")
-    for issue in filing.similar(issues):
-        tell(f"perhaps the same: {issue.title} {issue.url}")
-    return book, filing.bug_in(bugs)
 
 
 def _filed(ledger: Ledger, name: str, url: str) -> None:

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from nnfuzz.base.untrusted import as_far_as, whole_or
-from nnfuzz.base.writing import as_json
 from nnfuzz.cli.errors import tell, writing
-
-if TYPE_CHECKING:
-    from nnfuzz.serve.page import CampaignPage
-    from nnfuzz.store.store import Store
 
 PAGE = "report.html"
 
@@ -31,62 +25,12 @@ def report(
     beside it.
     """
     from nnfuzz.base.files import write_atomically
-    from nnfuzz.serve.page import campaign_page
-    from nnfuzz.store.store import Store
+    from nnfuzz.serve.page import CampaignReader, html_of
 
     path = out or campaign / PAGE
-    with Store.open(campaign, write=False) as store:
-        content = read_campaign(store)
-        page = campaign_page(content, path)
-    for line in dict.fromkeys(content.missing):
+    page = CampaignReader(campaign, path).read()
+    for line in page.missing:
         tell(f"missing from the page: {line}")
     with writing(path):
-        write_atomically(path, page.encode("utf-8", errors="replace"))
+        write_atomically(path, html_of(page).encode("utf-8", errors="replace"))
     typer.echo(path)
-
-
-def read_campaign(store: Store) -> CampaignPage:
-    """The content of the page from the store; tests are read one by one as the page asks."""
-    from collections import Counter
-
-    from nnfuzz.serve.page import CampaignPage
-    from nnfuzz.store.statistics import Statistics
-    from nnfuzz.store.summary import Summary
-
-    missing: list[str] = []
-    figures = Statistics()
-    for row in as_far_as(store.tests.rows(), "the tests", missing):
-        figures.add(row)
-    findings = whole_or([], store.findings, "the findings", missing)
-    events = Counter(event.kind for event in whole_or([], store.events.rows, "the events", missing))
-    config = whole_or({}, lambda: dict(store.config()), "the settings", missing)
-    summary = Summary.of(
-        figures,
-        findings,
-        whole_or(0.0, store.sessions.seconds_in_all, "the time", missing),
-        whole_or({}, store.sessions.sut_shares, "the time in compilers", missing),
-        versions=whole_or({}, lambda: store.meta("versions", {}), "the versions", missing),
-        seed=config.get("seed"),
-        config=config,
-    )
-    buckets = whole_or({}, store.occurrences.buckets, "the counts of failures", missing)
-    return CampaignPage(
-        folder=store.folder,
-        summary=as_json(summary),
-        findings=[as_json(row) for row in findings],
-        tests=(line for _, line in as_far_as(store.lines(), "the tests and their graphs", missing)),
-        unsupported=whole_or({}, store.restraints.reasons, "the refusals", missing),
-        events={**events, **{k: n for k, n in buckets.items() if k != "finding"}},
-        missing=missing,
-        began=_began(store, missing),
-    )
-
-
-def _began(store: Store, missing: list[str]) -> str:
-    """When the first session began, in UTC; "" if that is not known."""
-    from datetime import UTC, datetime
-
-    sessions = whole_or([], store.sessions.rows, "the sessions", missing)
-    if not sessions:
-        return ""
-    return f"{datetime.fromtimestamp(sessions[0][0], UTC):%Y-%m-%d %H:%M}"

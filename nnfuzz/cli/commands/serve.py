@@ -2,58 +2,31 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from nnfuzz.cli.declared import OTHERS
-from nnfuzz.cli.errors import UsageError
 
 PORT = 8765
 
 
 def serve(
-    campaign: Annotated[
-        str,
-        typer.Argument(
-            metavar="CAMPAIGN",
-            help="Folder of a campaign.",
-            show_default=False,
-        ),
-    ],
-    host: Annotated[
-        str,
-        OTHERS.option("Address to listen on; any but loopback needs a token."),
-    ] = "127.0.0.1",
+    campaign: Annotated[Path, typer.Argument(help="Folder of a campaign.", show_default=False)],
     port: Annotated[
         int, OTHERS.option("To listen on; 0: any that is free.", min=0, max=65535)
     ] = PORT,
-    token: Annotated[
-        str | None,
-        OTHERS.option(
-            "What readers have to show [default: for other hosts than loopback a new one].",
-            envvar="NNFUZZ_TOKEN",
-            show_default=False,
-        ),
-    ] = None,
 ) -> None:
-    """Show a campaign in the browser while it runs: speed, outcomes, findings as they come.
+    """Show a campaign in the browser while it runs: findings as they come, speed, outcomes.
 
     \b
-    nnfuzz serve campaign                      on this machine alone
-    nnfuzz serve campaign --host 0.0.0.0       for others, with a token
+    nnfuzz serve campaign
+    ssh -L 8765:127.0.0.1:8765 HOST            to see what is served on another machine
 
-    The campaign is read and never written, and may be over as well; one that
-    has not begun is waited for. docs/CAMPAIGNS.md has the details. Ends
-    with Ctrl-C.
+    The campaign is read and never written, and may be over as well; one that has not begun is
+    waited for. Ends with Ctrl-C.
     """
-    try:
-        from nnfuzz.serve.server import serve
-    except ModuleNotFoundError as error:
-        if error.name not in ("starlette", "uvicorn"):
-            raise
-        raise UsageError(
-            f"nnfuzz serve needs {error.name}: pip install 'nnfuzz[serve]', or write one page with "
-            "nnfuzz report"
-        ) from error
-    serve(campaign, host, port, token, lambda line: typer.echo(f"{line}  (Ctrl-C ends it)"))
+    from nnfuzz.serve.server import serve
+
+    serve(campaign, port, lambda line: typer.echo(f"{line}  (Ctrl-C ends it)"))

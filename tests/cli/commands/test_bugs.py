@@ -1,12 +1,12 @@
 """nnfuzz bugs, from the command line to the files and the exit code."""
 
-import json
 from dataclasses import replace
 
 import pytest
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.bugs.bug import BugState
+from nnfuzz.bugs.ledger import Ledger
 from nnfuzz.library.known_failures import known_failures
 from tests.bugs.conftest import BUG, ledger
 from tests.command import nnfuzz
@@ -19,26 +19,25 @@ def test_a_campaign_is_added_listed_and_shown(finding, plugin, tmp_path):
     for told in ("1 new", "1 known"):
         done = nnfuzz("bugs", "add", finding, "-l", book, "--no-run", "--plugin", plugin)
         assert done.returncode == 0 and done.stdout.endswith(f"{told}\n"), done.stderr
-    done = nnfuzz("bugs", "list", "--ledger", book, "--json", tmp_path / "all.json")
-    (name,) = json.loads((tmp_path / "all.json").read_text())["bugs"]
+    done = nnfuzz("bugs", "list", "--ledger", book)
+    (name,) = Ledger(book).names()
     assert f"new       {name}" in done.stdout and done.stdout.endswith("1 new\n")
     shown = nnfuzz("bugs", "show", name, "--ledger", book).stdout
     assert 'kind = "mismatch"' in shown and "model.onnx" in shown
     assert known_failures(book, BackendRegistry.discover())
 
 
-def test_fields_notes_and_states_are_set(ledger):
+def test_fields_and_states_are_set(ledger):
     at = ("--ledger", ledger.folder)
     assert not nnfuzz(
         "bugs", "set", "numpy/pow", "state=filed", "operators=Pow,Add", *at
     ).returncode
-    assert not nnfuzz("bugs", "note", "numpy/pow", "they know", *at).returncode
     bug = ledger.bug("numpy/pow")
     assert (bug.state, bug.operators) == (BugState.FILED, ("Pow", "Add"))
-    assert bug.notes[0].endswith(" they know")
     ledger.add("numpy/other", replace(BUG, signatures=()))
-    assert not nnfuzz("bugs", "merge", "numpy/other", "numpy/pow", *at).returncode
-    assert not nnfuzz("bugs", "remove", "numpy/other", *at).returncode
+    gone = ("state=duplicate", "duplicate_of=numpy/pow")
+    assert not nnfuzz("bugs", "set", "numpy/other", *gone, *at).returncode
+    assert ledger.bug("numpy/other").duplicate_of == "numpy/pow"
     listed = nnfuzz("bugs", "list", "--state", "filed", *at).stdout
     assert listed.splitlines()[-1] == "1 filed"
 

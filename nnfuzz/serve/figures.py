@@ -1,14 +1,14 @@
-"""The figures of a campaign's page, gathered test by test in one pass."""
+"""The figures of a campaign's page, counted test by test."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from nnfuzz.backend.outcome import Brief, OutcomeKind
 from nnfuzz.ir.features import Features
+from nnfuzz.records.rows import TestRow
 
 BINS = 60
 MAX_POINTS = 240
@@ -22,57 +22,26 @@ CURVES: dict[str, Callable[[Features], set[Any]]] = {
 }
 
 
-@dataclass(frozen=True)
-class TestLine:
-    """One test of a campaign.
-
-    at: seconds of campaign time. status: "run", or why there was nothing to run. outcomes: backend
-    -> level -> the stored summary of the outcome. features: None where unknown.
-    """
-
-    __test__ = False
-
-    at: float
-    status: str
-    outcomes: Mapping[str, Mapping[str, Brief]] = field(default_factory=dict)
-    features: Features | None = None
-
-
 class CampaignFigures:
     """Counts for the charts of the page, kept up with every test that is added.
 
     timeline: kind -> outcomes per bin of `width` seconds. heat: operator -> backend -> tests
     by class: failed if any level failed, else unsupported if any was. occurrences: operator ->
-    tests. tests: how many, with and without a model.
+    tests.
     """
 
-    def __init__(self, seconds: float) -> None:
-        """seconds: of the whole campaign, as far as it is known."""
-        self.width = max(seconds, 1e-9) / BINS
+    def __init__(self) -> None:
+        self.width = 1.0
         kinds = [TESTS, *(kind.value for kind in OutcomeKind), NO_TEST]
         self.timeline: dict[str, list[int]] = {kind: [0] * BINS for kind in kinds}
-        self.tests = 0
         self.heat: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
         self.occurrences: Counter[str] = Counter()
         self.curves = {name: DiversityGrowth() for name in CURVES}
 
-    def widen(self, seconds: float) -> None:
-        """Makes room for a campaign that has gone on: bins become twice as wide, as often as it
-        takes.
-        """
-        while seconds > self.width * BINS:
-            self.width *= 2
-            for kind, counts in self.timeline.items():
-                pairs = [sum(counts[place : place + 2]) for place in range(0, BINS, 2)]
-                self.timeline[kind] = pairs + [0] * (BINS - len(pairs))
-
-    def occurred(self) -> dict[str, list[int]]:
-        """The timeline, without kinds that never occurred."""
-        return {kind: counts for kind, counts in self.timeline.items() if any(counts)}
-
-    def add(self, test: TestLine) -> None:
-        self.tests += 1
-        place = min(max(int(test.at / self.width), 0), BINS - 1)
+    def add(self, at: float, test: TestRow) -> None:
+        """at: seconds of campaign time."""
+        self._widen(at)
+        place = max(int(at / self.width), 0)
         self.timeline[TESTS][place] += 1
         kinds = {backend: _kinds(levels) for backend, levels in test.outcomes.items()}
         for kind in [k for levels in kinds.values() for k in levels]:
@@ -88,18 +57,30 @@ class CampaignFigures:
         for name, parts in CURVES.items():
             self.curves[name].add(parts(test.features))
 
+    def _widen(self, at: float) -> None:
+        """Makes room for a time: bins become twice as wide, as often as it takes."""
+        while at >= self.width * BINS:
+            self.width *= 2
+            for kind, counts in self.timeline.items():
+                pairs = [sum(counts[place : place + 2]) for place in range(0, BINS, 2)]
+                self.timeline[kind] = pairs + [0] * (BINS - len(pairs))
+
+    def occurred(self) -> dict[str, list[int]]:
+        """The timeline, without kinds that never occurred."""
+        return {kind: counts for kind, counts in self.timeline.items() if any(counts)}
+
     def backends(self) -> list[str]:
         return sorted({backend for cells in self.heat.values() for backend in cells})
 
-    def operators(self) -> list[str]:
-        """Operators that occurred, the highest share of failures first."""
-        return sorted(
-            self.occurrences, key=lambda op: (-self._worst(op), -self.occurrences[op], op)
-        )
+    def operators(self) -> list[tuple[str, list[Counter[str]]]]:
+        """Operators with counts for each backend, the highest share of failures first."""
+        rows = [(op, [self.heat[op][b] for b in self.backends()]) for op in self.occurrences]
 
-    def _worst(self, op: str) -> float:
-        """The highest share of failures over the backends."""
-        return max((failed_share(cell) for cell in self.heat[op].values()), default=0.0)
+        def rank(row: tuple[str, list[Counter[str]]]) -> tuple[float, int, str]:
+            worst = max(map(failed_share, row[1]), default=0.0)
+            return -worst, -self.occurrences[row[0]], row[0]
+
+        return sorted(rows, key=rank)
 
 
 class DiversityGrowth:
@@ -124,6 +105,18 @@ class DiversityGrowth:
         """(tests, different things) in order; the last test is always the last point."""
         last = (self.tests, len(self._seen))
         return self._points if self._points[-1] == last else [*self._points, last]
+
+
+def discoveries(times: Iterable[float], seconds: float) -> list[tuple[float, float]]:
+    """(seconds, number of unique findings so far) as a staircase. seconds: of the campaign."""
+    found, points = sorted(times), [(0.0, 0.0)]
+    if not found:
+        return []
+    stride = -(-len(found) // MAX_POINTS)
+    for count in range(stride, len(found) + 1, stride):
+        at = found[count - 1]
+        points += [(at, points[-1][1]), (at, float(count))]
+    return [*points, (max(seconds, found[-1]), float(len(found)))]
 
 
 def failed_share(cell: Mapping[str, int]) -> float:

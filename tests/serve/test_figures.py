@@ -2,37 +2,52 @@
 
 from nnfuzz.backend.outcome import Brief
 from nnfuzz.ir.features import features
-from nnfuzz.report.page_figures import (
+from nnfuzz.records.rows import TestRow
+from nnfuzz.serve.figures import (
+    BINS,
     MAX_POINTS,
     NO_TEST,
     TESTS,
     CampaignFigures,
     DiversityGrowth,
-    TestLine,
+    discoveries,
 )
 from tests.report.graphs import branching
 
 
 def test_figures_count_tests_by_their_worst_level():
-    figures = CampaignFigures(60.0)
+    figures = CampaignFigures()
     parts = features(branching())
     for kind in ("ok", "unsupported", "mismatch"):
-        figures.add(TestLine(59.9, "run", {"b": {"O0": Brief("ok"), "O1": Brief(kind)}}, parts))
-    figures.add(TestLine(0.0, "generate", features=parts))
+        levels = {"b": {"O0": Brief("ok"), "O1": Brief(kind)}}
+        figures.add(59.9, TestRow(0, "run", 0, levels, features=parts))
+    figures.add(0.0, TestRow(0, "generate", 0, features=parts))
     assert figures.heat["Conv"]["b"] == {"ok": 1, "unsupported": 1, "failed": 1}
-    assert figures.occurrences["Add"] == 3 and figures.operators()[0] == "Add"
+    assert figures.occurrences["Add"] == 3
+    assert figures.operators()[0] == ("Add", [figures.heat["Add"]["b"]])
     assert figures.timeline["ok"][-1] == 4 and sum(figures.timeline["mismatch"]) == 1
     assert figures.timeline[NO_TEST][0] == 1
     assert [g.points()[-1] for g in figures.curves.values()] == [(3, 4)] * 3
 
 
 def test_figures_widen_as_a_campaign_goes_on():
-    figures = CampaignFigures(60.0)
+    figures = CampaignFigures()
     for second in range(300):
-        figures.widen(float(second))
-        figures.add(TestLine(float(second), "run", {"b": {"O0": Brief("ok")}}))
+        figures.add(float(second), TestRow(second, "run", 0, {"b": {"O0": Brief("ok")}}))
     assert figures.width == 8.0 and figures.timeline[TESTS][:3] == [8, 8, 8]
-    assert sum(figures.timeline["ok"]) == figures.tests == 300 and len(figures.timeline["ok"]) == 60
+    assert sum(figures.timeline["ok"]) == 300 and len(figures.timeline["ok"]) == BINS
+
+
+def test_findings_are_a_staircase():
+    assert discoveries([], 9.0) == []
+    assert discoveries([4.0, 2.0], 9.0) == [
+        (0.0, 0.0),
+        (2.0, 0.0),
+        (2.0, 1.0),
+        (4.0, 1.0),
+        (4.0, 2.0),
+        (9.0, 2.0),
+    ]
 
 
 def test_growth_is_thinned_and_ends_at_the_last_test():
