@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from nnfuzz.backend.outcome import DIFFERENCES, Outcome, OutcomeKind, Stage
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.runner import RunnerError
 from nnfuzz.backend.target import Target
 from nnfuzz.campaign.backend_pool import BackendPool
@@ -82,7 +82,6 @@ class TestRun(Asking):
             isolates=lambda failure: not self._knows(failure),
             levels={pool.spec.name: pool.all_levels for pool, _ in backends},
             habits={pool.name: pool.habits for pool, _ in backends},
-            votes=False,  # no vote has found one of 305 bugs: docs/decisions/008-no-votes.md
         )
         self._procedure = Procedure(case, plan, self)
 
@@ -113,7 +112,7 @@ class TestRun(Asking):
         counts at once, but for mismatches, whose signatures are weak evidence.
         """
         known = self._knows(failure)
-        if failure.kind in DIFFERENCES:
+        if failure.kind is OutcomeKind.MISMATCH:
             return 1 if known else REPEATS
         if known:
             return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TypeGuard
 
-from nnfuzz.backend.outcome import DIFFERENCES
+from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.base.text import one_line
 from nnfuzz.campaign.backend_pool import BackendPool
 from nnfuzz.campaign.cpu import CpuMeter
@@ -124,7 +124,7 @@ class UnderWay:
             figures = self._recorder.figures
             figures.full_checks += 1
             figures.full_check_finds += any(
-                failure.kind in DIFFERENCES for failure in evidence.confirmed
+                failure.kind is OutcomeKind.MISMATCH for failure in evidence.confirmed
             )
         self._keep(evidence)
         self._suspects.confirm(evidence.confirmed)

@@ -99,24 +99,20 @@ def examine(
     without: Iterable[str] = (),
     seconds: float = math.inf,
     producer: ProducerClient | None = None,
-    rival: BackendRunner | None = None,
 ) -> Result:
     """Runs the case once at the given levels (default: the backend's pair) and judges it in full.
 
     without: passes to switch off. seconds: see BackendRunner.submit. producer: has ONNX's reference
-    evaluator vote where levels differ and nobody knows who is right, and silent deaths located;
-    None for neither. rival:
-    another backend that runs the case at its usual levels and has a vote as well. Raises:
+    evaluator asked about wrong outputs, and silent deaths located; None for neither. Raises:
     OptionError for an unknown level, RunnerError, and whatever `judge` raises.
     """
     levels = tuple(levels or runner.backend.default_levels())
     order = {runner.spec.name: runner.backend.levels}
-    run = Run(runner.name, case, levels, without=tuple(without), seconds=seconds)
-    runs = [Run(rival.name, case, rival.backend.default_levels()), run] if rival else [run]
+    runs = [Run(runner.name, case, levels, without=tuple(without), seconds=seconds)]
     habits = {runner.name: runner.habits}
     plan = Plan(runs, levels=order, habits=habits, locates=producer is not None)
-    runners = {own.name: own for own in (rival, runner) if own}
-    return finished(Procedure(case, plan, Blocking(runners, judge, producer)).result())
+    services = Blocking({runner.name: runner}, judge, producer)
+    return finished(Procedure(case, plan, services).result())
 
 
 class BlockingExperiment:
@@ -180,10 +176,6 @@ class BlockingExperiment:
         levels: by backend, those to run instead. Raises: RunnerError, ProducerError.
         """
         return self._carried_out(case, levels or self._levels, Judging.ALWAYS, 0)
-
-    def unjudged(self, case: TestCase) -> Result:
-        """The case on the targets, held against nothing. Raises: RunnerError."""
-        return self._carried_out(case, self._levels, Judging.NEVER, 0)
 
     def exposed(self, case: TestCase) -> TestCase:
         """The case with every value as an output. Raises: ProducerError."""

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from nnfuzz.backend.outcome import DIFFERENCES, Outcome, OutcomeKind, Stage
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.runner import RunnerError
 from nnfuzz.backend.target import DIRECT, EXPORTED, MODULE, base_form, is_rewritten
 from nnfuzz.compare.flip import PYTORCH, Blame, Coordinate
@@ -27,7 +27,6 @@ from nnfuzz.experiment.judgement import (
     same_outputs,
     unknown_outputs,
     with_contradictions,
-    with_disputes,
     with_mismatches,
     with_nothing_compared,
 )
@@ -141,22 +140,10 @@ class Procedure:
         if asked or self.plan.judging is Judging.ALWAYS:
             names = () if self.plan.judging is Judging.ALWAYS else asked
             self._verdict = await self._judged(ran, names)
-            if self._verdict is not None and not self.plan.votes:
-                self._verdict = replace(self._verdict, disputes={})
-            elif self._verdict is not None and self._verdict.disputes:
-                self._verdict = await self._voted(ran, names) or self._verdict
         if self._verdict is not None:
             judged = with_mismatches(self._outcomes, self._verdict)
             judged = with_nothing_compared(judged, self._verdict, self.case.expected)
-            self._outcomes = with_disputes(judged, self._verdict)
-            self._outcomes = with_contradictions(self._outcomes, self._verdict)
-
-    async def _voted(self, ran: Sequence[Outcome], names: Sequence[str]) -> Verdict | None:
-        """The verdict with the vote of ONNX's reference evaluator, which is slow and is asked only
-        where targets differ; None where it has no opinion.
-        """
-        arbiters = await self._computed_by_onnx()
-        return await self._judged([*ran, *arbiters], names) if arbiters else None
+            self._outcomes = with_contradictions(judged, self._verdict)
 
     async def _computed_by_onnx(self) -> list[Outcome]:
         """The outcome of ONNX's reference evaluator on a model that no exporter wrote; none where
@@ -293,7 +280,7 @@ class Procedure:
             self._fault("confirm", str(outcomes), failure.backend)
             return None
         before = {o.target: o for o in self._outcomes}
-        if failure.kind not in DIFFERENCES:
+        if failure.kind is not OutcomeKind.MISMATCH:
             ends = {target: (o.kind, o.stage) for target, o in before.items()}
             return any(ends.get(o.target) == (o.kind, o.stage) for o in outcomes)
         if all(o.target in before and same_outputs(before[o.target], o) for o in outcomes):
@@ -301,12 +288,8 @@ class Procedure:
         ran = [o for o in outcomes if o.ok]
         if not doubtful(self.case, ran):
             return False
-        others = [o for o in self._outcomes if o.outputs and o.target not in failure.targets]
-        disputed = failure.kind is OutcomeKind.DISPUTED
-        verdict = await self._judged([*others, *ran] if disputed else ran, ())
-        if verdict is None or not disputed:
-            return verdict is not None and any(verdict.mismatches.values())
-        return any(o.target in verdict.suspects for o in ran)
+        verdict = await self._judged(ran, ())
+        return verdict is not None and any(verdict.mismatches.values())
 
     # -- whose fault is it? -------------------------------------------------------------------
 

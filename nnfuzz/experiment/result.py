@@ -78,7 +78,7 @@ class Plan:
     way. isolates: whether a failure is worth running the targets that isolate its fault. levels: by
     compiler, the least optimised first. habits: by backend; mismatches that a habit explains are
     one failure. locates: whether beginnings of a model are run if a process dies of it without a
-    message. votes: whether targets vote where the reference has no opinion.
+    message.
     """
 
     runs: Sequence[Run]
@@ -88,7 +88,6 @@ class Plan:
     levels: Mapping[str, Sequence[str]] = field(default_factory=dict)
     habits: Mapping[str, Habits] = field(default_factory=dict)
     locates: bool = True
-    votes: bool = True
 
 
 class Services(Protocol):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.backend.runner import BackendRunner, RunnerError
+from nnfuzz.backend.runner import RunnerError
 from nnfuzz.backend.target import Target
 from nnfuzz.experiment.asking import Asking, TimedEnd
 from nnfuzz.experiment.pending import Pending, Task
@@ -100,10 +100,8 @@ class Slot(Worker[Candidate, Tried], Asking):
         seconds = patience(self.usual) if question.hurried and self.usual else math.inf
         run = Run(self.runner.name, case, question.levels, False, *how, seconds=seconds)
         judging = Judging.ALWAYS if question.judged else Judging.NEVER
-        rival = self.workers.rival
-        beside = question.disputed and rival is not None
         plan = Plan(
-            runs=[_beside(run, rival), run] if beside and rival else [run],
+            runs=[run],
             judging=judging,
             isolates=lambda failure: question.isolates,
             levels={self.runner.spec.name: self.runner.backend.levels},
@@ -120,7 +118,7 @@ class Slot(Worker[Candidate, Tried], Asking):
         mine = tuple(o for o in result.outcomes if o.backend == run.backend)
         failures = [f for f in result.failures if f.backend == run.backend]
         failing = with_keys(failures, result.blame, mine, question.silent)
-        if failing and rival and not beside:
+        if failing and (rival := self.workers.rival):
             again = Plan([replace(run, backend=rival.name)], judging, locates=False)
             rivals = (await Procedure(case, again, self).result()).outcomes
             right = {outcome.level for outcome in rivals if outcome.ok}
@@ -176,11 +174,6 @@ class Slot(Worker[Candidate, Tried], Asking):
         self._answer = None
         pending.complete(value)
         self._next()
-
-
-def _beside(run: Run, rival: BackendRunner) -> Run:
-    """The run on another backend, at the levels that it usually runs at."""
-    return Run(rival.name, run.case, rival.backend.default_levels())
 
 
 def _not_exported(tried: Tried, failed: ExporterError | None) -> Tried:
