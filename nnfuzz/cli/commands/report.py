@@ -86,7 +86,8 @@ def _began(store: Store, missing: list[str]) -> str:
     """When the first session began, in UTC; "" if that is not known."""
     from datetime import UTC, datetime
 
-    sessions = whole_or([], store.sessions.rows, "the sessions", missing)
-    if not sessions:
-        return ""
-    return f"{datetime.fromtimestamp(sessions[0][0], UTC):%Y-%m-%d %H:%M}"
+    def text() -> str:
+        seconds = store.sessions.began()
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M}" if seconds else ""
+
+    return str(whole_or("", text, "the sessions", missing))
