@@ -2,7 +2,6 @@
 
     nnfuzz fuzz --plugin planted/blamed.py -b blamed -b blamed,device=gpu \\
         -b blamed,release=1.1
-    python -m scripts.check.blame
 
 Ten faults are the optimiser's (O3 only), ten are kernels' (four on one device, three in one
 release, three everywhere), ten the importer's. Ten more corrupt what an exporter wrote. All other

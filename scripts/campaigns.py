@@ -46,11 +46,6 @@ def set_options(**settings: object) -> list[str]:
     return [text for name, value in settings.items() for text in ("--set", f"{name}={value}")]
 
 
-def summary(folder: Path) -> dict[str, Any]:
-    """summary.json of a campaign."""
-    return json.loads((folder / "summary.json").read_text())
-
-
 def contents(folder: Path) -> Contents:
     """What a campaign holds, with the kinds of its outcomes alone: messages hold addresses."""
     with closing(sqlite3.connect(folder / FILE)) as database:

@@ -6,7 +6,7 @@ import itertools
 
 from hypothesis import strategies as st
 
-from nnfuzz.ir.expr import Var, and_, implies, ite, maximum, minimum, not_, or_
+from nnfuzz.ir.expr import Var, and_, maximum, minimum, not_, or_
 
 VARS = (Var("a", -4, 5), Var("b", 1, 6), Var("c", 0, 3))
 
@@ -33,7 +33,6 @@ def _grow(children):
         pair.map(lambda p: p[0] % _negative(p[1])),
         pair.map(lambda p: minimum(*p)),
         pair.map(lambda p: maximum(*p)),
-        st.tuples(pair, children, children).map(lambda t: ite(t[0][0] < t[0][1], t[1], t[2])),
     )
 
 
@@ -59,7 +58,6 @@ conditions = st.recursive(
     lambda c: st.one_of(
         st.tuples(c, c).map(lambda p: and_(*p)),
         st.tuples(c, c).map(lambda p: or_(*p)),
-        st.tuples(c, c).map(lambda p: implies(*p)),
         c.map(not_),
     ),
     max_leaves=4,

@@ -45,7 +45,6 @@ ONLY_PARSED = {
     "nnfuzz bugs check onnxsim": "asks the package index; tests/bugs has environments of its own",
     "nnfuzz merge": "tests/campaign/test_merging.py has parts of a campaign",
     "nnfuzz serve": "serves until Ctrl-C; tests/serve has its pages",
-    "nnfuzz select --from-findings": "tests/cli/test_select.py has a campaign to take them from",
     "scripts/fuzz": "makes .venv; it hands its arguments to `nnfuzz fuzz`, which is run",
     "scripts/test": "makes .venv and runs these tests",
 }

@@ -12,7 +12,7 @@ from nnfuzz.backend.stage import Stage
 from nnfuzz.backend.target import Target
 from nnfuzz.base.writing import UNWRITTEN
 
-__all__ = ["DIFFERENCES", "MEMORY_LIMIT", "Outcome", "OutcomeKind", "Stage"]
+__all__ = ["MEMORY_LIMIT", "Outcome", "OutcomeKind", "Stage"]
 
 
 class OutcomeKind(StrEnum):
@@ -21,8 +21,7 @@ class OutcomeKind(StrEnum):
     A model that must be refused is `refused` by a clean error, or `accepted`; an `exception` is
     then an error from the inside of the compiler (nnfuzz.backend.internal). What ran is `not
     compared` where no element of any output is comparable, or where onnx.reference contradicts that
-    it is wrong: neither right nor wrong. It is
-    `disputed` where other targets agree on something else, and nobody knows who is right.
+    it is wrong: neither right nor wrong.
     """
 
     OK = "ok"
@@ -34,11 +33,8 @@ class OutcomeKind(StrEnum):
     REFUSED = "refused"
     ACCEPTED = "accepted"
     NOT_COMPARED = "not compared"
-    DISPUTED = "disputed"
 
 
-DIFFERENCES = (OutcomeKind.MISMATCH, OutcomeKind.DISPUTED)
-"""Kinds of failures whose values are at issue."""
 MEMORY_LIMIT = "memory limit"
 """The message of a death by the memory limit; `Outcome.over_memory_limit` marks it."""
 

@@ -24,7 +24,7 @@ from nnfuzz.backend.jobs import (
     WatchedPasses,
     WriteCode,
 )
-from nnfuzz.backend.outcome import DIFFERENCES, MEMORY_LIMIT, Outcome, OutcomeKind, Stage
+from nnfuzz.backend.outcome import MEMORY_LIMIT, Outcome, OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec, address, plugin_module
 from nnfuzz.backend.releases import home_of
 from nnfuzz.backend.target import ONNX, Pipeline, Target
@@ -52,7 +52,7 @@ _POSSIBLE = {
     (kind, stage)
     for kind in OutcomeKind
     for stage in _STAGES
-    if kind not in (OutcomeKind.TIMEOUT, *DIFFERENCES)
+    if kind not in (OutcomeKind.TIMEOUT, OutcomeKind.MISMATCH)
 }
 _UNSIGNALLED = (DeathKind.TIMEOUT, DeathKind.EXIT)
 

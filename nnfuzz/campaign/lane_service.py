@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from nnfuzz.backend.outcome import DIFFERENCES, Outcome, OutcomeKind
+from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.reading import Json, read
@@ -122,7 +122,7 @@ class LaneService(Service):
             return Told(Evidence(test, self._epoch.epoch, result), hang)
         full_check = None
         if sampled and result.agreed:
-            full_check = any(failure.kind in DIFFERENCES for failure in result.failures)
+            full_check = any(failure.kind is OutcomeKind.MISMATCH for failure in result.failures)
         return Told(self._evidence(test, result), full_check=full_check)
 
     def _evidence(self, test: TestId, result: Result) -> Evidence:
@@ -193,7 +193,7 @@ class LaneService(Service):
         looks like a hang is repeated when it gets the whole time limit.
         """
         is_known = failure.signature.hash in known
-        if failure.kind in DIFFERENCES:
+        if failure.kind is OutcomeKind.MISMATCH:
             return 1 if is_known else REPEATS
         if is_known or (failure.kind is OutcomeKind.TIMEOUT and self._hurries(failure, patient)):
             return 0

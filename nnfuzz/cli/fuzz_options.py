@@ -24,6 +24,15 @@ from nnfuzz.cli.declared import (
     Setting,
 )
 from nnfuzz.cli.values import duration, listed
+from nnfuzz.library.shares import (
+    AIMED_FORMS,
+    DEFAULT_DYNAMIC,
+    DEFAULT_EDGES,
+    DEFAULT_FORMS,
+    DEFAULT_PIPELINES,
+    DEFAULT_SKELETONS,
+    DEFAULT_SPELLED,
+)
 
 
 def probe_duration(text: str) -> float:
@@ -42,7 +51,7 @@ class FuzzOptions:
         TESTED.share(
             "Share of the tests that run at a pipeline of their own in place of the most "
             "optimised level: passes and options of the compiler, drawn for each, where a backend "
-            "has such [default: 0.5, 0 with --level]."
+            f"has such [default: {DEFAULT_PIPELINES}, 0 with --level]."
         ),
         SETTING,
     ] = None
@@ -113,7 +122,7 @@ class FuzzOptions:
         MODELS.share(
             "Share of the models that get a skeleton: a part of a model as people deploy it, an "
             "encoder layer with its mask for example (nnfuzz settings) "
-            "[default: 0.1]."
+            f"[default: {DEFAULT_SKELETONS}]."
         ),
         SETTING,
     ] = None
@@ -121,7 +130,7 @@ class FuzzOptions:
         float | None,
         MODELS.share(
             "Share of the models that get a symbolic dimension, where they can, and are run at "
-            "three sizes [default: 0.05]."
+            f"three sizes [default: {DEFAULT_DYNAMIC}]."
         ),
         SETTING,
     ] = None
@@ -159,7 +168,7 @@ class FuzzOptions:
         float | None,
         MODELS.share(
             "Share of the tests that are made as with --edges, in a campaign without it "
-            "[default: 0.1; 0 with --invalid]."
+            f"[default: {DEFAULT_EDGES}; 0 with --invalid]."
         ),
         SETTING,
     ] = None
@@ -179,7 +188,7 @@ class FuzzOptions:
         WRITTEN.share(
             "Share of the models written by nnfuzz itself that are spelled otherwise: attributes "
             "and operands at their defaults left out or written, axes from behind, constants as "
-            "nodes [default: 0.3, 0 with --invalid]."
+            f"nodes [default: {DEFAULT_SPELLED}, 0 with --invalid]."
         ),
         SETTING,
     ] = None
@@ -189,7 +198,7 @@ class FuzzOptions:
             "Share of the models written by nnfuzz itself whose file has another form: a part in a "
             "model-local function, initializers that are inputs as well or hold their numbers in "
             "other fields, unusual names, external data, integers as strings inside or as inputs "
-            "and outputs [default: 0.2, 0 with --edges]."
+            f"and outputs [default: {DEFAULT_FORMS}, {AIMED_FORMS} with --focus, 0 with --edges]."
         ),
         SETTING,
     ] = None

@@ -19,6 +19,7 @@ from nnfuzz.cli.declared import (
     TESTED,
     WRITTEN,
 )
+from nnfuzz.library.shares import DEFAULT_QUANTIZE
 
 MOST_NODES = 1000
 """Operators per model at most: a test case may take 60 s, and one of 1000 takes about 10 s."""
@@ -66,8 +67,8 @@ Quantize = Annotated[
     float | None,
     MODELS.share(
         "Share of the models that are quantised: pairs of QuantizeLinear and DequantizeLinear, "
-        "operators on integers, or dynamic quantisation, where compilers take those [default: 0.1 "
-        "in campaigns, 0 in corpora]."
+        "operators on integers, or dynamic quantisation, where compilers take those "
+        f"[default: {DEFAULT_QUANTIZE} in campaigns, 0 in corpora]."
     ),
 ]
 Sizes = Annotated[

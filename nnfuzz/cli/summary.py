@@ -32,7 +32,7 @@ WHY = {
     "fault": " (faults of nnfuzz)",
 }
 MOST_AVOIDED = 3
-COMPARED = ("ok", "mismatch", "disputed")
+COMPARED = ("ok", "mismatch")
 """The outcomes of runs whose outputs were compared."""
 MOST_REFUSED = 1 / 3
 """Share of the runs that are not supported, above which the summary names a fix."""

@@ -37,13 +37,10 @@ from nnfuzz.backend.agreement import beyond, strange
 from nnfuzz.compare.envelope import (
     Enclosure,
     Envelope,
-    Tracked,
-    enclosed,
     envelope,
     enveloped,
     node_intervals,
 )
-from nnfuzz.compare.precision import PRECISIONS
 from nnfuzz.compare.reference import reference
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.graph import Graph, Node
@@ -123,27 +120,6 @@ def enveloped_at_edges(graph: Graph, params: Arrays) -> Enclosure:
     }
     known = {name: _unmasked(own, edges[name]) for name, own in intervals.items()}
     return Enclosure(graph, values, known, envelopes, params)
-
-
-def at_point(
-    graph: Graph, node: Node, inputs: Sequence[Tensor], results: Sequence[Tensor]
-) -> list[tuple[Interval, Edge]]:
-    """Results of correct implementations of a node for operands that may be NaN or infinite; floats
-    in float64. results: the reference's. Raises: ReferenceFault.
-    """
-    points = {n: _given(x, graph.type(n).dtype) for n, x in zip(node.inputs, inputs)}
-    edges = {name: edge for name, (_, edge) in points.items()}
-    intervals = {name: own for name, (own, _) in points.items()}
-    intervals |= _left_out(node, intervals, edges)
-    values = dict(zip((*node.inputs, *node.outputs), (*inputs, *results)))
-    operands = [Tracked(values[n], intervals[n]) for n in node.inputs]
-    precisions = [PRECISIONS.get(graph.type(n).dtype) for n in node.outputs]
-    given = (PRECISIONS.get(graph.type(n).dtype) for n in node.inputs)
-    u = max((own.u for own in given if own), default=0.0)
-    intervals |= dict(zip(node.outputs, enclosed(node.op, operands, results, precisions, u)))
-    if all(bool(torch.isfinite(x).all()) for x in inputs if x.is_floating_point()):
-        return [(intervals[n], Edge.none(intervals[n].lo)) for n in node.outputs]
-    return _outputs(graph, node, values, intervals, edges)
 
 
 def _unmasked(own: Interval, edge: Edge) -> Interval:

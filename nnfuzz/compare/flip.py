@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 
-from nnfuzz.backend.outcome import DIFFERENCES, Outcome, OutcomeKind, Stage
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.target import (
     DIRECT,
     EXPORTED,
@@ -109,33 +109,6 @@ class Blame:
 NOBODY = Blame()
 
 
-def voted(
-    groups: Sequence[Sequence[Target]],
-    votes: Sequence[int],
-    failing: Sequence[Target],
-    levels: Sequence[str] = (),
-) -> Blame:
-    """Blames a coordinate where no reference decides: by a flip within the compiler, or by the
-    majority of compilers.
-
-    groups: targets that agree with each other; the first is believed. votes: of each group.
-    failing: the targets whose failure is asked about. levels: as in `blame`.
-    """
-    states = {t: State.WRONG for group in groups[1:] for t in group}
-    states |= dict.fromkeys(groups[0], State.RIGHT)
-    compiler = failing[0].compiler
-    flip = blame(states, compiler, failing, levels)
-    other = next((t for t in groups[0] if t.compiler == compiler), groups[0][0])
-    if flip.right is not None and flip.right.compiler == compiler:
-        evidence = f"{flip.right} and {flip.wrong} differ, and nobody knows who is right"
-        return replace(flip, evidence=evidence)
-    if votes[0] > max(votes[1:]):
-        names = dict.fromkeys(target.compiler for target in groups[0])
-        evidence = f"{' and '.join(names)} agree with each other, and not with {compiler}"
-        return Blame(Coordinate.COMPILER, other, flip.wrong, evidence)
-    return Blame(evidence=f"{other} and {failing[0]} differ, and nobody knows who is right")
-
-
 def right_release(failing: Collection[Target], states: Mapping[Target, State]) -> str:
     """Another release of a compiler that is right wherever one fails; "" for none.
 
@@ -151,7 +124,7 @@ def right_release(failing: Collection[Target], states: Mapping[Target, State]) -
 
 def state_of(outcome: Outcome) -> State:
     """The state of an outcome's target."""
-    if outcome.kind in DIFFERENCES:
+    if outcome.kind is OutcomeKind.MISMATCH:
         return State.WRONG
     if outcome.kind in (OutcomeKind.UNSUPPORTED, OutcomeKind.NOT_COMPARED):
         return State.UNSUPPORTED

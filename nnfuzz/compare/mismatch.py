@@ -119,56 +119,6 @@ class Accuracy:
 
 
 @dataclass(frozen=True)
-class Dispute:
-    """An output on which targets differ where the reference does not decide.
-
-    groups: targets that agree with each other; the group of the most compilers first, of equal ones
-    that of the target that was listed first. index: of the first element in which the first two
-    groups differ; values: of every group there. slack: by how much correct compilers may differ
-    there. count: of such elements.
-    """
-
-    output: str
-    groups: tuple[tuple[Target, ...], ...]
-    index: tuple[int, ...] = ()
-    values: tuple[Number, ...] = ()
-    slack: float = 0.0
-    count: int = 0
-
-    def mismatch(self, target: Target) -> Mismatch:
-        """The value of a target outside of the first group beside the first group's value."""
-        group = next(i for i, group in enumerate(self.groups) if target in group)
-        expected, actual = self.values[0], self.values[group]
-        least = most = expected
-        if isinstance(expected, float):
-            least, most = expected - self.slack, expected + self.slack
-        worst = Element(self.index, expected, actual, least, most)
-        return Mismatch(self.output, MismatchKind.VALUE, wrong=self.count, worst=worst)
-
-    @property
-    def votes(self) -> tuple[int, ...]:
-        """The compilers in each group: levels of one compiler have one vote."""
-        return tuple(len({target.compiler for target in group}) for group in self.groups)
-
-    @property
-    def suspects(self) -> tuple[Target, ...]:
-        """The targets outside of the first group."""
-        return tuple(target for group in self.groups[1:] for target in group)
-
-    @property
-    def parties(self) -> list[str]:
-        """The targets of each group, for people."""
-        return [", ".join(dict.fromkeys(map(_brief, group))) for group in self.groups]
-
-    def __str__(self) -> str:
-        rows = (f"{value} by {who}" for who, value in zip(self.parties, self.values))
-        return (
-            f"{self.output}{list(self.index)} is {', and '.join(rows)}; nobody knows who is right "
-            f"({self.count} elements differ)"
-        )
-
-
-@dataclass(frozen=True)
 class Contradiction:
     """An output on which nnfuzz's reference and onnx.reference differ, and a target agrees with the
     latter: a fault of nnfuzz until shown otherwise.
@@ -189,10 +139,6 @@ class Contradiction:
         return f"nnfuzz and onnx.reference differ: {self.output}{at} is {values}{count}"
 
 
-def _brief(target: Target) -> str:
-    return "/".join(part for part in (target.compiler, target.pipeline) if part)
-
-
 @dataclass(frozen=True)
 class Verdict:
     """The judgement of every target by the envelope.
@@ -204,10 +150,8 @@ class Verdict:
     account for where others are wrong for another reason. defined: False where a correct compiler
     may raise an error (nnfuzz.compare.envelope.defined). losses: the nodes at which
     comparability is lost, by output that is not compared as a whole. widths: of the intervals, by
-    output of floats, from `judge` alone. disputes: by output, how
-    targets without a mismatch differ where the envelope has no opinion (nnfuzz.compare.votes).
-    contradictions: by target, what would be wrong if onnx.reference did not agree with it
-    (nnfuzz.compare.contradiction).
+    output of floats, from `judge` alone. contradictions: by target, what would be wrong if
+    onnx.reference did not agree with it (nnfuzz.compare.contradiction).
     """
 
     mismatches: dict[Target, tuple[Mismatch, ...]]
@@ -219,24 +163,15 @@ class Verdict:
     habitual: dict[Target, tuple[str, ...]] = field(default_factory=dict)
     losses: dict[str, tuple[Loss, ...]] = field(default_factory=dict)
     widths: dict[str, Width] = field(default_factory=dict)
-    disputes: dict[str, Dispute] = field(default_factory=dict)
     contradictions: dict[Target, tuple[Contradiction, ...]] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
-        """Whether something was compared, no party has a mismatch, and nothing is disputed or
-        contradicted.
+        """Whether something was compared, and no party has a mismatch or is contradicted.
 
         It may be true where only a part was compared: see `partial` and `coverage`.
         """
-        undecided = self.disputes or self.contradictions
-        return self.compared and not any(self.mismatches.values()) and not undecided
-
-    @property
-    def suspects(self) -> dict[Target, Dispute]:
-        """The targets that disputes accuse, each with its first dispute."""
-        listed = reversed(self.disputes.values())
-        return {target: dispute for dispute in listed for target in dispute.suspects}
+        return self.compared and not (any(self.mismatches.values()) or self.contradictions)
 
     @property
     def differences(self) -> list[str]:
@@ -292,9 +227,8 @@ class Verdict:
         return f"intervals {', '.join(rows)}" if rows else ""
 
     def __str__(self) -> str:
-        """One line per target that agrees, per mismatch of the others, and per dispute."""
-        lines = [f"{target}: {mismatch}" for target, mismatch in self._accused()]
-        return "\n".join([*lines, *map(str, self.disputes.values())])
+        """One line per target that agrees, and per mismatch of the others."""
+        return "\n".join(f"{target}: {mismatch}" for target, mismatch in self._accused())
 
     __repr__ = __str__  # names the share that was compared: `ok` holds for that part alone
 

@@ -7,7 +7,7 @@ target and is lifted back to float64.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import torch
@@ -18,29 +18,24 @@ from nnfuzz.ir.graph import Graph, Node
 from nnfuzz.operators.carriers import settled, tensor
 from nnfuzz.operators.operator import flatten
 
-Compute = Callable[[Graph, Node, list[Tensor]], list[Tensor]]
-"""Computes one node's outputs of its inputs, as `node_values` does."""
-
 
 class ReferenceFault(RuntimeError):
     """A fault of nnfuzz: an operator's reference semantics fail or break the declared type."""
 
 
-def reference(
-    graph: Graph, params: Mapping[str, np.ndarray], compute: Compute | None = None
-) -> dict[str, Tensor]:
+def reference(graph: Graph, params: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
     """Every value of a concrete graph, intermediates included, by name.
 
-    params: inputs and weights in their own dtypes. compute: takes the place of `node_values`, for
-    one node after the other.
+    params: inputs and weights in their own dtypes.
 
     Raises: ReferenceFault if an operator's `torch` raises, or yields another type than declared.
     """
-    run = compute or node_values
     with torch.inference_mode():
         values = lifted(graph, params)
         for node in graph.nodes:
-            values.update(zip(node.outputs, run(graph, node, [values[n] for n in node.inputs])))
+            values.update(
+                zip(node.outputs, _computed(graph, node, [values[n] for n in node.inputs]))
+            )
     return values
 
 
@@ -56,7 +51,7 @@ def _lifted(array: np.ndarray, dtype: DType) -> Tensor:
     return torch.from_numpy(np.array(array, np.float64)) if dtype.is_float else tensor(array)
 
 
-def node_values(graph: Graph, node: Node, inputs: list[Tensor]) -> list[Tensor]:
+def _computed(graph: Graph, node: Node, inputs: list[Tensor]) -> list[Tensor]:
     """One node's outputs, floats in float64. Raises: ReferenceFault."""
     try:
         results = list(flatten(node.op.torch(*inputs)))

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nnfuzz.corpus.entry import Entry
+from nnfuzz.corpus.layout import Entry
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.sandbox.job import Job
-from nnfuzz.testcase.case import NotProduced, TestCase
+from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.identity import TestId
 from nnfuzz.testcase.jobs import made_for
 
 
 @dataclass(frozen=True)
 class MakeEntry(Job[Entry | NotProduced]):
-    """Makes the test case of an id, with tolerances. sets: of inputs, the test case's own included.
-
-    Where its outputs mean nothing, the answer is a NotProduced.
-    """
+    """Makes the test case of an id, with tolerances; NotProduced where its outputs mean nothing."""
 
     test: TestId
-    sets: int = 1
 
     @property
     def about(self) -> str:
@@ -29,17 +25,6 @@ class MakeEntry(Job[Entry | NotProduced]):
     def accept(self, answer: Entry | NotProduced) -> Entry | NotProduced:
         made = answer.case if isinstance(answer, Entry) else answer
         made_for(self.test, made)
-        return answer
-
-
-@dataclass(frozen=True, eq=False)
-class CompleteEntry(Job[Entry]):
-    """Adds tolerances to a test case of any origin, unless its outputs mean nothing."""
-
-    case: TestCase
-
-    def accept(self, answer: Entry) -> Entry:
-        answer.case.checked()
         return answer
 
 

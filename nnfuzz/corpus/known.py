@@ -3,17 +3,15 @@
 A file of known failures names them one per line:
 
     test_nnfuzz_seed0_00001*                          # every model that fits, everywhere
-    test_nnfuzz_seed0_000123 backend=tvm level=O3 until=2027-03-31   # their issue 1234
+    test_nnfuzz_seed0_000123 backend=tvm level=O3    # their issue 1234
 
-Text behind a # is a comment. A line counts up to and including the day of `until`.
+Text behind a # is a comment.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -24,7 +22,7 @@ from nnfuzz.corpus.verify import LevelResult, Status
 from nnfuzz.triage.known import KnownError
 
 SCHEMA = 1
-FIELDS = ("backend", "level", "kind", "until")
+FIELDS = ("backend", "level", "kind")
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,6 @@ class KnownTest:
     backend: str = "*"
     level: str = "*"
     kind: str = "*"
-    until: date | None = None
     why: str = ""
     line: str = ""
 
@@ -46,9 +43,6 @@ class KnownTest:
             and fnmatchcase(result.level, self.level)
             and fnmatchcase(result.kind, self.kind)
         )
-
-    def expired(self, today: date) -> bool:
-        return self.until is not None and today > self.until
 
 
 def parse(text: str, source: str) -> list[KnownTest]:
@@ -68,25 +62,16 @@ def load(path: Path) -> list[KnownTest]:
 
 def _pattern(words: Sequence[str], why: str, line: str, where: str) -> KnownTest:
     test, *rest = words
-    values: JsonObject = {}
+    values: dict[str, str] = {}
     for word in rest:
         name, equals, value = word.partition("=")
         if not equals or name not in FIELDS or not value:
             wanted = ", ".join(f"{name}=..." for name in FIELDS)
             raise KnownError(f"{where}: {word!r} is none of {wanted} behind the name of a test")
-        values[name] = _date(value, where) if name == "until" else value
+        values[name] = value
     if "=" in test:
         raise KnownError(f"{where}: a line begins with the name of a test, or * for all of them")
     return KnownTest(test, **values, why=why, line=line.strip())
-
-
-def _date(text: str, where: str) -> date:
-    try:
-        if not re.fullmatch(r"\d{4}-\d\d-\d\d", text):
-            raise ValueError("another form")
-        return date.fromisoformat(text)
-    except ValueError as error:
-        raise KnownError(f"{where}: until={text} is no date such as 2027-03-31") from error
 
 
 @dataclass(frozen=True)
@@ -98,21 +83,15 @@ class KnownTestFailures:
 
     patterns: Sequence[KnownTest] = ()
     earlier: Mapping[tuple[str, str, str], str] | None = None
-    today: date = date.min
 
     def judge(self, result: LevelResult) -> LevelResult:
         """The result; if it is a known failure, with the status KNOWN and the reason."""
         if result.status is not Status.FAILED:
             return result
-        fitting = [p for p in self.patterns if p.fits(result)]
-        for pattern in fitting:
-            if not pattern.expired(self.today):
-                return _known(result, pattern.why or pattern.line)
+        if pattern := next((p for p in self.patterns if p.fits(result)), None):
+            return _known(result, pattern.why or pattern.line)
         if (self.earlier or {}).get(_place(result)) == result.kind:
             return _known(result, "failed in the baseline as well")
-        if fitting:
-            message = f"known until {fitting[0].until}, which is over: {result.message}"
-            return replace(result, message=message)
         return result
 
     def notes(self, results: Sequence[LevelResult]) -> list[str]:
@@ -121,7 +100,6 @@ class KnownTestFailures:
         ran = {_place(r) for r in results if r.status is Status.PASSED}
         unused = [p for p in self.patterns if not any(map(p.fits, failed))]
         notes = [f"known, but did not fail: {p.line}" for p in unused if _passed(p, results)]
-        notes += [f"expired: {p.line}" for p in self.patterns if p.expired(self.today)]
         fixed = sorted(place for place in self.earlier or () if place in ran)
         return notes + [f"fixed since the baseline: {' '.join(place)}" for place in fixed]
 

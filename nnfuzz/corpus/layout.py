@@ -40,7 +40,6 @@ from nnfuzz.base.untrusted import (
     read_json,
     read_npz,
 )
-from nnfuzz.corpus.entry import Entry
 from nnfuzz.corpus.tolerance import Tolerance
 from nnfuzz.ir.view import GraphView
 from nnfuzz.testcase.case import TestCase
@@ -91,6 +90,22 @@ class Tolerances:
 
 
 NO_TOLERANCES = Tolerances()
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """A test case as a corpus has it. tolerances: by output; whole: one that suits all outputs, for
+    runners that take a single one.
+    """
+
+    case: TestCase
+    tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
+    whole: Tolerance | None = None
+
+    def nbytes(self) -> int:
+        """The size of the model with all data."""
+        arrays = (self.case.inputs, self.case.weights, self.case.expected)
+        return len(self.case.model) + sum(a.nbytes for group in arrays for a in group.values())
 
 
 @dataclass(frozen=True)
@@ -200,9 +215,9 @@ def write_test(parent: Path, case: TestCase | Entry, name: str = "") -> Path:
     """
     entry = case if isinstance(case, Entry) else Entry(case)
     case, name = entry.case, name or test_name(entry.case.id)
-    sets = [(case.inputs, case.expected), *entry.further]
+    arrays = case.inputs, case.expected
     names, packing = interface(case.model), packings(case.model)
-    for kind, wanted, inside, have in zip(("inputs", "outputs"), names, packing, sets[0]):
+    for kind, wanted, inside, have in zip(("inputs", "outputs"), names, packing, arrays):
         tensors = (inside[n].tensors if n in inside else [n] for n in wanted)
         if missing := [name for group in tensors for name in group if name not in have]:
             raise CorpusError(f"{name}: the case has no {kind} {', '.join(missing)}")
@@ -212,14 +227,13 @@ def write_test(parent: Path, case: TestCase | Entry, name: str = "") -> Path:
         (made / WEIGHTS).write_bytes(npz_bytes(case.weights))
         if entry.whole is not None:
             _write_tolerances(made, entry.whole, entry.tolerances)
-        for number, arrays in enumerate(sets):
-            data = made / f"{DATA_SET}{number}"
-            data.mkdir()
-            for stem, wanted, inside, have in zip(("input", "output"), names, packing, arrays):
-                given = packed(inside, have)
-                for place, end in enumerate(wanted):
-                    content = tensor_bytes(end, given[end])
-                    (data / f"{stem}_{place}.pb").write_bytes(content)
+        data = made / f"{DATA_SET}0"
+        data.mkdir()
+        for stem, wanted, inside, have in zip(("input", "output"), names, packing, arrays):
+            given = packed(inside, have)
+            for place, end in enumerate(wanted):
+                content = tensor_bytes(end, given[end])
+                (data / f"{stem}_{place}.pb").write_bytes(content)
     return parent / name
 
 

@@ -1,8 +1,7 @@
-"""Makes a corpus of chosen tests and findings: measures them, selects, and copies."""
+"""Makes a corpus of chosen tests: measures them, selects, and copies."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,12 +10,10 @@ from pathlib import Path
 from nnfuzz.backend.outcome import OutcomeKind, parsed_pass
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.external_data import write_model
-from nnfuzz.base.files import atomic_folder, write_atomically
+from nnfuzz.base.files import atomic_folder
 from nnfuzz.base.reading import JsonObject, read
 from nnfuzz.base.untrusted import below, read_bytes, read_json
-from nnfuzz.corpus.coverage import coverage_table, covered
-from nnfuzz.corpus.entry import Entry
-from nnfuzz.corpus.generate import MANIFEST, begin, check_place
+from nnfuzz.corpus.generate import MANIFEST, begin, check_unused, write_manifest
 from nnfuzz.corpus.layout import (
     CASE,
     LICENSE,
@@ -26,9 +23,14 @@ from nnfuzz.corpus.layout import (
     WEIGHTS,
     CorpusError,
     TestFolder,
-    write_test,
 )
-from nnfuzz.corpus.selection import Budget, SelectableModel, choose
+from nnfuzz.corpus.selection import (
+    Budget,
+    SelectableModel,
+    choose,
+    coverage_table,
+    covered,
+)
 from nnfuzz.ir.view import GraphView
 
 SCHEMA = 1
@@ -86,18 +88,6 @@ def _files(test: TestFolder) -> list[Path]:
     return [below(test.path, str(path.relative_to(test.path))) for path in files]
 
 
-@dataclass(frozen=True, eq=False)
-class FindingTest:
-    """A test made of a finding; it is always chosen."""
-
-    entry: Entry
-    name: str
-
-    @property
-    def candidate(self) -> SelectableModel:
-        return SelectableModel(self.name, covered(self.entry.case.graph), self.entry.nbytes())
-
-
 def names_for(tests: Iterable[TestFolder]) -> Iterator[tuple[TestFolder, str]]:
     """Gives each test a name of its own that begins with "test_", as ONNX's runner expects."""
     taken: set[str] = set()
@@ -122,16 +112,9 @@ class Selection:
     coverage: Mapping[str, Sequence[int]]
 
 
-def check_unused(out: Path) -> None:
-    """Raises: CorpusError unless the folder is absent or empty."""
-    if check_place(out) or (out.exists() and any(out.iterdir())):
-        raise CorpusError(f"{out} is not empty; choose another folder")
-
-
 def pick(
     out: Path,
     sources: Sequence[SourceTest],
-    kept: Sequence[FindingTest],
     budget: Budget,
     about: Mapping[str, object],
     script: str = "",
@@ -142,31 +125,26 @@ def pick(
     Raises: CorpusError if the folder is in use, or nothing fits; OSError.
     """
     check_unused(out)
-    first = [finding.candidate for finding in kept]
     by_name = {source.candidate.name: source for source in sources}
-    chosen = choose([s.candidate for s in sources], budget, first)
-    if not chosen and not first:
+    chosen = choose([s.candidate for s in sources], budget)
+    if not chosen:
         raise CorpusError("not a single test fits into the budget")
-    begin(out, {"schema": SCHEMA, "license": LICENSE, **about}, script)
-    for finding in kept:
-        write_test(out, finding.entry, finding.name)
+    about = {"schema": SCHEMA, "license": LICENSE, **about}
+    begin(out, script)
     for candidate in chosen:
         by_name[candidate.name].copy(out)
-    every = [c.features for c in (*first, *(s.candidate for s in sources))]
-    whole = [*first, *chosen]
     result = Selection(
-        [c.name for c in whole],
-        sum(c.size for c in whole),
-        sum(c.seconds for c in whole),
-        coverage_table([c.features for c in whole], every),
+        [c.name for c in chosen],
+        sum(c.size for c in chosen),
+        sum(c.seconds for c in chosen),
+        coverage_table([c.features for c in chosen], [s.candidate.features for s in sources]),
     )
     selected = {
         "tests": list(result.tests),
         "bytes": result.size,
         "coverage": dict(result.coverage),
     }
-    manifest = {"schema": SCHEMA, "license": LICENSE, **about, **selected}
-    write_atomically(out / MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())
+    write_manifest(out, {**about, **selected})
     return result
 
 
@@ -179,5 +157,5 @@ def provenance(folder: Path) -> dict[str, object]:
     if not file.exists():
         return {"folder": folder.name}
     manifest = read(JsonObject, read_json(file))
-    wanted = ("license", "seed", "config", "versions", "data_sets", "sources")
+    wanted = ("license", "seed", "config", "versions", "sources")
     return {"folder": folder.name, **{k: manifest[k] for k in wanted if k in manifest}}

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from nnfuzz.base.reading import Json
-from nnfuzz.corpus.entry import Entry
-from nnfuzz.corpus.jobs import CompleteEntry, ListInstances, ListKeys, MakeEntry
+from nnfuzz.corpus.jobs import ListInstances, ListKeys, MakeEntry
+from nnfuzz.corpus.layout import Entry
 from nnfuzz.ir.support_key import SupportKey
 from nnfuzz.sandbox.events import Limits, Reply, event_line
 from nnfuzz.sandbox.forkserver import ForkServer
 from nnfuzz.sandbox.job import Job
 from nnfuzz.sandbox.pool import Ended, JobWorker, Pool
 from nnfuzz.sandbox.sandbox import Sandbox
-from nnfuzz.testcase.case import NotProduced, TestCase
+from nnfuzz.testcase.case import NotProduced
 from nnfuzz.testcase.client import PRELOAD, ProducerUnavailable, working
 from nnfuzz.testcase.identity import Probe, TestId
 
@@ -44,14 +44,10 @@ class Producers(Pool[JobWorker[_Order[Any]], _Order[Any], Ended]):
         seed: int,
         config: Mapping[str, Json],
         processes: int,
-        sets: int = 1,
         cache: Path | None = None,
     ) -> None:
-        """sets: data sets per test case. cache: folder in which judgements on operators are kept
-        for other processes.
-        """
+        """cache: folder in which judgements on operators are kept for other processes."""
         arguments = {"seed": seed, "config": dict(config), "cache": str(cache or "")}
-        self._sets = sets
         preload = *PRELOAD, "nnfuzz.corpus.service"
         self._server = server = ForkServer(preload, warm=(SERVICE, arguments))
         super().__init__(
@@ -68,16 +64,11 @@ class Producers(Pool[JobWorker[_Order[Any]], _Order[Any], Ended]):
 
         Raises: ProducerSettingsError, ProducerUnavailable.
         """
-        for job, event in self._answers(MakeEntry(test, self._sets) for test in tests):
+        for job, event in self._answers(map(MakeEntry, tests)):
             if isinstance(event, Reply):
                 yield event.value
             else:
                 yield NotProduced(job.test, "fault", event_line(event))
-
-    def completed(self, case: TestCase) -> Entry | str:
-        """A test case of any origin with tolerances, or the failure."""
-        event = self.workers[0].sandbox.call(CompleteEntry(case))
-        return event.value if isinstance(event, Reply) else event_line(event)
 
     def signatures(self) -> list[SupportKey]:
         """All signatures that may be generated, each with an exporter.

@@ -60,8 +60,7 @@ class Status(StrEnum):
 class LevelResult:
     """The result of one test at one level. message: one line; details: traceback and output.
 
-    seconds: spent in the compiler. kind: of a failure: mismatch, disputed, exception, crash or
-    timeout.
+    seconds: spent in the compiler. kind: of a failure: mismatch, exception, crash or timeout.
     """
 
     test: str
@@ -107,8 +106,8 @@ def verify_one(
 ) -> list[LevelResult]:
     """The results of one test, one per level.
 
-    producer: lets ONNX's reference evaluator vote if levels differ and the envelope decides
-    nothing. Raises: OptionError for an unknown level.
+    producer: lets ONNX's reference evaluator contradict the envelope. Raises: OptionError for an
+    unknown level.
     """
 
     def everywhere(status: Status, error: Exception | str) -> list[LevelResult]:
@@ -237,8 +236,6 @@ def _result(test: TestFolder, outcome: Outcome, wrong: Sequence[str]) -> LevelRe
         status, message = Status.SKIPPED, f"unsupported: {outcome.message}"
     elif outcome.kind is OutcomeKind.NOT_COMPARED:
         status, message = Status.NOT_COMPARED, outcome.message
-    elif outcome.kind is OutcomeKind.DISPUTED:
-        status, message, kind = Status.FAILED, outcome.message, outcome.kind
     elif outcome.ok and outcome.outputs is None:
         status, message = Status.SKIPPED, "compiled, and not run: no device"
     elif wrong:

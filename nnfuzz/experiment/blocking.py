@@ -58,22 +58,19 @@ def examine(
     without: Iterable[str] = (),
     seconds: float = math.inf,
     producer: ProducerClient | None = None,
-    rival: BackendRunner | None = None,
 ) -> Result:
     """Runs the case once at the given levels (default: the backend's pair) and judges it in full.
 
     without: passes to switch off. seconds: see BackendRunner.submit. producer: has onnx.reference
-    checked where an output is wrong, and silent deaths located; None for neither. rival: another
-    backend that runs the case at its usual levels. Raises: OptionError for an unknown level,
-    RunnerError, and whatever `judge` raises.
+    asked about wrong outputs, and silent deaths located; None for neither. Raises: OptionError for
+    an unknown level, RunnerError, and whatever `judge` raises.
     """
     levels = tuple(levels or runner.backend.default_levels())
     order = {runner.spec.name: runner.backend.levels}
-    run = Run(runner.name, case, levels, without=tuple(without), seconds=seconds)
-    runs = [Run(rival.name, case, rival.backend.default_levels()), run] if rival else [run]
+    runs = [Run(runner.name, case, levels, without=tuple(without), seconds=seconds)]
     habits = {runner.name: runner.habits}
     plan = Plan(runs, levels=order, habits=habits, locates=producer is not None)
-    with CompilerProcesses({own.name: own for own in (rival, runner) if own}) as compilers:
+    with CompilerProcesses({runner.name: runner}) as compilers:
         return Lane(compilers, producer or JudgeAlone(judge)).test(case, plan)
 
 
@@ -140,10 +137,6 @@ class BlockingExperiment:
         levels: by backend, those to run instead. Raises: RunnerError, ProducerError.
         """
         return self._carried_out(case, levels or self._levels, Judging.ALWAYS, 0)
-
-    def unjudged(self, case: TestCase) -> Result:
-        """The case on the targets, held against nothing. Raises: RunnerError."""
-        return self._carried_out(case, self._levels, Judging.NEVER, 0)
 
     def exposed(self, case: TestCase) -> TestCase:
         """The case with every value as an output. Raises: ProducerError."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nnfuzz.backend.outcome import DIFFERENCES, Outcome, OutcomeKind
+from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.runner import RunnerError
 from nnfuzz.experiment.judge import Judge
 from nnfuzz.experiment.judgement import doubtful, same_outputs
@@ -67,7 +67,7 @@ def _again(
 ) -> bool:
     """Whether a repetition failed as its failure did."""
     before = {o.target: o for o in outcomes}
-    if failure.kind not in DIFFERENCES:
+    if failure.kind is not OutcomeKind.MISMATCH:
         ends = {target: (o.kind, o.stage) for target, o in before.items()}
         return any(ends.get(o.target) == (o.kind, o.stage) for o in now)
     if all(o.target in before and same_outputs(before[o.target], o) for o in now):

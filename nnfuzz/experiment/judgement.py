@@ -14,7 +14,7 @@ import numpy as np
 
 from nnfuzz.backend.agreement import beyond, close, other_zeros
 from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
-from nnfuzz.compare.flip import PYTORCH, Blame, State, blame, state_of, voted
+from nnfuzz.compare.flip import PYTORCH, Blame, State, blame, state_of
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.sandbox.wire import is_one
 from nnfuzz.testcase.case import TestCase
@@ -72,19 +72,6 @@ def with_nothing_compared(
     return [
         replace(o, kind=OutcomeKind.NOT_COMPARED, stage=Stage.COMPARE, message=verdict.reason)
         if o.ok and o.outputs is not None
-        else o
-        for o in outcomes
-    ]
-
-
-def with_disputes(outcomes: Iterable[Outcome], verdict: Verdict) -> list[Outcome]:
-    """The outcomes, with `disputed` in place of ok, or of not compared, where votes speak against
-    a target.
-    """
-    suspects, calm = verdict.suspects, (OutcomeKind.OK, OutcomeKind.NOT_COMPARED)
-    return [
-        replace(o, kind=OutcomeKind.DISPUTED, stage=Stage.COMPARE, message=str(dispute))
-        if o.kind in calm and o.outputs is not None and (dispute := suspects.get(o.target))
         else o
         for o in outcomes
     ]
@@ -158,9 +145,6 @@ def accused_by(
     """The coordinate that a failure blames. outcomes: of every target. levels: of the failure's
     backend, the least optimised first; default: in the order of the outcomes.
     """
-    dispute = verdict.suspects.get(failure.targets[0]) if verdict else None
-    if dispute and failure.kind is OutcomeKind.DISPUTED:
-        return voted(dispute.groups, dispute.votes, failure.targets, levels)
     judged = with_mismatches(outcomes, verdict) if verdict else list(outcomes)
     states = {o.target: state_of(o) for o in judged}
     if verdict and not isinstance(failure.signature.identity, HabitIdentity):

@@ -216,11 +216,9 @@ def localise(
 ) -> Localisation | None:
     """Runs the experiments on the backend of `runner`.
 
-    Returns: None if the failure does not occur again, or if it is a dispute between targets.
+    Returns: None if the failure does not occur again.
     Raises: RunnerError; the errors of the producer.
     """
-    if failure.kind is OutcomeKind.DISPUTED:
-        return None
     search = _Search(case, failure, runner, producer)
     every = runner.backend.having([*runner.backend.levels, *failure.levels])
     levels = search.answers(every)

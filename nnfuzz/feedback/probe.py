@@ -29,7 +29,7 @@ from functools import cached_property
 from itertools import islice, zip_longest
 from types import MappingProxyType
 
-from nnfuzz.backend.outcome import DIFFERENCES, Outcome, OutcomeKind
+from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.feedback.opsets import OpsetTally, VersionedKeys
 from nnfuzz.feedback.statements import Statements
 from nnfuzz.feedback.support import (
@@ -58,7 +58,7 @@ Keep = Callable[[str, SupportKey, int, int, Mapping[str, ProbeAnswer]], None]
 """Receives backend, signature, instance, the index before which it was asked, and the answers by
 level."""
 _STRIDE = 64  # places per signature: more than there are instances with all exporters
-_RAN = (OK, *DIFFERENCES, OutcomeKind.NOT_COMPARED.value)
+_RAN = (OK, OutcomeKind.MISMATCH, OutcomeKind.NOT_COMPARED.value)
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from contextlib import nullcontext
 from dataclasses import replace
@@ -13,7 +12,6 @@ from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.runner import RunnerError
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.flip import Coordinate
-from nnfuzz.experiment.blocking import required_backend
 from nnfuzz.experiment.localise import Localisation, localise
 from nnfuzz.findings.folder import REDUCED, Trust, nobody, read_finding, write_finding
 from nnfuzz.findings.trial import Trial, tried
@@ -115,8 +113,6 @@ def with_title(reduced: Finding) -> Finding:
             _wrong(reduced),
             cause[cause.rfind(" (") + 2 : -1] if cause[-1] == ")" else "",
         )
-    if failure.kind is OutcomeKind.DISPUTED:  # the operators are named in front of it
-        cause = re.sub(r" at \S.*, and nobody", ", and nobody", cause)
     cause = cause.removeprefix(f"{operators.rpartition(' ')[2]}: ")
     passes = tuple(map(str, (reduced.localisation or {}).get("passes", ())))
     text = sentence(parts["backend"], cause, where, operators, passes)
@@ -198,30 +194,16 @@ def problem_of(finding: Finding, backend: BackendSpec | None = None) -> Problem:
         config=finding.config,
         levels=tuple(ran),
         exporter_accused=finding.blame.coordinate is Coordinate.FORM,
-        rival=rival_of(finding, backend or finding.backend),
+        rival=_right_release(finding, backend or finding.backend),
     )
 
 
-def rival_of(finding: Finding, spec: BackendSpec | None) -> BackendSpec | None:
-    """A backend that has to run beside another one to show a failure: the release that is right, or
-    of a dispute the first that is not on the side of the failure, unless levels of one do for that.
-    """
-    if spec is None:
-        return None
-    if release := finding.origin.right_in:
-        return replace(spec, release=release, label=f"{spec.name}@{release}")
-    suspects = finding.verdict.suspects if finding.verdict else {}
-    dispute = suspects.get(finding.failure.targets[0])
-    if dispute is None or finding.failure.kind is not OutcomeKind.DISPUTED:
-        return None
-    registry, failing = BackendRegistry.discover(spec.plugins), finding.failure.targets
-    others = [t for group in dispute.groups if failing[0] not in group for t in group]
-    known = (t for t in others if t.compiler != spec.name and t.compiler in registry.names())
-    target, first = next(known, None), dispute.groups[0]
-    if target is None or (target not in first and any(t.compiler == spec.name for t in first)):
-        return None
-    made, _ = required_backend(replace(target, form="", release=""), registry)
-    return replace(made, plugins=spec.plugins, label=str(made))
+def _right_release(finding: Finding, spec: BackendSpec | None) -> BackendSpec | None:
+    """The release of the backend in which the finding is right, if it is about releases."""
+    release = finding.origin.right_in
+    return (
+        replace(spec, release=release, label=f"{spec.name}@{release}") if spec and release else None
+    )
 
 
 def reduced_finding(finding: Finding, problem: Problem, done: CaseReduction) -> Finding:

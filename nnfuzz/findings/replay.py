@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -13,7 +12,6 @@ from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.experiment.blocking import ProducerJudge, examine
 from nnfuzz.experiment.result import Result
-from nnfuzz.findings.reduced import rival_of
 from nnfuzz.records.finding import Finding
 from nnfuzz.testcase.case import NotProduced, TestCase
 from nnfuzz.testcase.client import ProducerClient
@@ -59,15 +57,12 @@ def replay_finding(
     """Runs the model on the backend of `runner` and compares the failures with the finding's.
 
     On the finding's own backend the levels are those of the finding and the signature decides; on
-    another one its default levels, and kind and stage. A disputed case runs on its rival as well.
+    another one its default levels, and kind and stage.
     producer: see nnfuzz.experiment.blocking.examine.
     """
     own = runner.name == finding.failure.backend
     levels = _levels(finding, runner) if own else None
-    disputed = own and finding.failure.kind is OutcomeKind.DISPUTED
-    spec = rival_of(finding, runner.spec) if disputed else None
-    with BackendRunner(spec, runner.registry) if spec else nullcontext() as rival:
-        result = examine(finding.case, runner, judge, levels, producer=producer, rival=rival)
+    result = examine(finding.case, runner, judge, levels, producer=producer)
     failures = tuple(f for f in result.failures if f.backend == runner.name)
     same = [f for f in failures if (_same if own else _same_kind)(f, finding.failure)]
     if same:

@@ -62,24 +62,6 @@ def in_regime(
     return values
 
 
-def regime_of(values: np.ndarray) -> set[Regime]:
-    """Regimes that the elements of a float array belong to."""
-    kind, numbers = DType.of(values.dtype), values.astype(np.float64).ravel()
-    sizes = np.abs(numbers[numbers != 0])
-    if not sizes.size:
-        return set()
-    least, greatest = sizes.min(), sizes.max()
-    whole, halves = sizes == np.rint(sizes), 2 * sizes == np.rint(2 * sizes)
-    shown = {
-        Regime.INTEGERS: bool(whole.all()) and greatest < HUNDREDS,
-        Regime.TIES: bool(halves.all()) and not whole.all(),
-        Regime.LARGE: greatest >= HUNDREDS,
-        Regime.TINY: greatest <= 32 * _least(kind),
-        Regime.SPREAD: sizes.size > 1 and greatest >= 2.0 ** (ORDERS / 2) * least,
-    }
-    return {regime for regime, here in shown.items() if here}
-
-
 Shape = tuple[int, ...]
 FARTHEST = 2**40
 """The largest multiple of a unit that is drawn."""

@@ -115,7 +115,7 @@ class Var(IntExpr):
 
 
 class BoolExpr(Expr):
-    """A condition that depends on variables. Combine with `and_`, `or_`, `not_`, `implies`."""
+    """A condition that depends on variables. Combine with `and_`, `or_`, `not_`."""
 
     __slots__ = ()
 
@@ -233,14 +233,6 @@ def maximum(a: Int, b: Int) -> Int:
     return IntExpr("max", (a, b), max(alo, blo), max(ahi, bhi))
 
 
-def ite(condition: Bool, then: Int, otherwise: Int) -> Int:
-    """`then` where the condition holds, else `otherwise`."""
-    if isinstance(condition, bool):
-        return then if condition else otherwise
-    (alo, ahi), (blo, bhi) = bounds(then), bounds(otherwise)
-    return IntExpr("ite", (condition, then, otherwise), min(alo, blo), max(ahi, bhi))
-
-
 def product(values: Iterable[Int]) -> Int:
     """The product of integers; 1 when there are none."""
     result: Int = 1
@@ -316,11 +308,6 @@ def not_(condition: Bool) -> Bool:
     return BoolExpr("not", (condition,))
 
 
-def implies(a: Bool, b: Bool) -> Bool:
-    """True where `b` holds or `a` does not."""
-    return or_(not_(a), b)
-
-
 _CONCRETE: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
@@ -329,7 +316,6 @@ _CONCRETE: dict[str, Callable[..., Any]] = {
     "mod": lambda a, b: a % b,
     "min": min,
     "max": max,
-    "ite": lambda c, a, b: a if c else b,
     "lt": lambda a, b: a < b,
     "le": lambda a, b: a <= b,
     "eq": lambda a, b: a == b,

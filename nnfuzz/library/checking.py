@@ -10,19 +10,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnfuzz.backend.outcome import Outcome, OutcomeKind
+from nnfuzz.backend.outcome import Outcome
 from nnfuzz.backend.registry import BackendRegistry
-from nnfuzz.backend.target import ONNX, Target
+from nnfuzz.backend.target import DIRECT, ONNX, Target
 from nnfuzz.experiment import result as engine
+from nnfuzz.ir.dtypes import is_floating
+from nnfuzz.ir.view import NO_GRAPH
 from nnfuzz.library.case import TestCase, model_proto, operator_registry
 from nnfuzz.library.experiment import Experiment, check_targets
 from nnfuzz.library.model_check import ModelCheck
 from nnfuzz.library.places import Places, Watch
 from nnfuzz.library.plugins import known_plugins
-from nnfuzz.library.values import View, label, unreached
+from nnfuzz.library.values import View, label
 from nnfuzz.testcase import case as testcase
-from nnfuzz.testcase.case import NoReference
+from nnfuzz.testcase.case import ModelError, NoReference
 from nnfuzz.testcase.client import ProducerError
+from nnfuzz.testcase.identity import ForeignId
 
 if TYPE_CHECKING:
     import onnx
@@ -75,16 +78,12 @@ def check_model(
         watch(f"running {', '.join(spec.label for spec in run.specs)}")
         result = run(case)
         view = View(case, registry, criterion)
-        votes = run.votes(case, names, seed) if (names := unreached(case, case.expected)) else None
-        result = result if case.graph or votes is None else votes
         exposed = _exposed(run, view.case) if values and case.graph else None
         places = Places(run, view, localise, watch, exposed)
         values_of_nodes = places.look()
         found_places = [places.of(failure) for failure in result.failures]
         found_places += [places.of(failure, hidden=True) for failure in places.hidden(result)]
-        differing = [] if votes is None or votes is result else votes.failures
-        found_places += [places.of(f) for f in differing if f.kind is OutcomeKind.DISPUTED]
-    outputs = view.outputs(result, votes=votes)
+    outputs = view.outputs(result)
     if criterion and any(own.beyond for output in outputs for own in output.computed):
         known = {target for place in found_places for target in place.targets}
         with Experiment(targets, plugins, tolerance=tolerance, isolated=False) as run:
@@ -116,13 +115,42 @@ def _case(
 
     Raises: ModelError, OSError.
     """
-    from nnfuzz.library.unreferenced import unreferenced_case
-
     read = model_proto(model)
     try:
         return TestCase.from_onnx(read, inputs, seed=seed, plugins=plugins)
     except NoReference:
-        return TestCase.of(unreferenced_case(read, inputs, seed))
+        return TestCase.of(_unreferenced(read, inputs, seed))
+
+
+def _unreferenced(
+    model: onnx.ModelProto, inputs: Mapping[str, np.ndarray] | None, seed: int
+) -> testcase.TestCase:
+    """The test case of a model whose outputs have no reference: it has no graph and no expected
+    outputs. inputs: by default floats are normal, integers 0 or 1, and open dimensions 1.
+
+    Raises: ModelError for inputs that do not fit the model.
+    """
+    from nnfuzz.backend.interface import InputError, check_inputs, read_interface
+
+    data, rng = model.SerializeToString(), np.random.default_rng(seed)
+    try:
+        declared, _ = read_interface(data)
+        if inputs is not None:
+            check_inputs(declared, inputs)
+    except InputError as error:
+        raise ModelError(str(error)) from error
+    if inputs is None:
+        shapes = {n: [size or 1 for size in spec.shape] for n, spec in declared.items()}
+        drawn = {
+            name: rng.standard_normal(shapes[name])
+            if is_floating(np.zeros(0, spec.dtype))
+            else rng.integers(0, 2, shapes[name])
+            for name, spec in declared.items()
+        }
+        inputs = {name: array.astype(declared[name].dtype) for name, array in drawn.items()}
+    versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
+    opset = versions[0] if versions else 1
+    return testcase.TestCase(ForeignId(seed), NO_GRAPH, data, dict(inputs), {}, {}, DIRECT, opset)
 
 
 def installed_compilers(plugins: Iterable[str | Path] = ()) -> list[str]:

@@ -11,12 +11,10 @@ from pathlib import Path
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec, plugin_name
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.writing import as_json
-from nnfuzz.corpus.entry import Entry
-from nnfuzz.corpus.generate import CorpusPlan, check_corpus, check_place, fill
-from nnfuzz.corpus.layout import LICENSE, CorpusError
+from nnfuzz.corpus.generate import CorpusPlan, check_unused, fill, supported_only
+from nnfuzz.corpus.layout import LICENSE, CorpusError, Entry
 from nnfuzz.corpus.producers import Producers
 from nnfuzz.corpus.pytest_file import PYTEST_FILE, pytest_file
-from nnfuzz.corpus.supported import supported_only
 from nnfuzz.library.domains import chosen_domains
 from nnfuzz.library.folders import cache_folder
 from nnfuzz.library.settings import (
@@ -56,7 +54,6 @@ class CorpusRequest:
     watcher: Watcher
     count: int | None = None
     singles: bool = False
-    data_sets: int = 1
     max_bytes: int = 0
     processes: int | None = None
     seed: int = 0
@@ -70,29 +67,27 @@ class CorpusRequest:
 
 @dataclass(frozen=True)
 class Filled:
-    """The result of a corpus. models: in the folder; resumed: those that were there before."""
+    """The result of a corpus. models: in the folder."""
 
     models: int
-    resumed: int
     skipped: tuple[NotProduced, ...]
 
 
 def generate(request: CorpusRequest) -> Filled:
-    """Writes a corpus, or completes one of the same settings.
+    """Writes a corpus.
 
     Raises: ConfigError, CorpusError, RegistryError, OptionError, RunnerError, OSError.
     """
-    check_place(request.out)
+    check_unused(request.out)
     registry = BackendRegistry.discover(request.plugins)
     texts = request.backends
     specs = chosen_backends(registry, texts, request.note) if texts else ()
     plan = _plan(request, registry, specs)
     processes = request.processes or default_processes(1)["producers"]
     try:
-        check_corpus(request.out, plan)
         with ExitStack() as stack:
             runners = [stack.enter_context(BackendRunner(spec, registry)) for spec in specs]
-            pool = Producers(plan.seed, plan.config, processes, plan.sets, cache_folder())
+            pool = Producers(plan.seed, plan.config, processes, cache_folder())
             producers = stack.enter_context(pool)
             if request.singles:
                 plan = _of_singles(plan, producers, request.steps)
@@ -125,7 +120,6 @@ def _plan(request: CorpusRequest, registry: BackendRegistry, specs: Specs) -> Co
         request.seed,
         as_json(config),
         {**library_versions(), **versions},
-        request.data_sets,
         request.max_bytes,
         extra={"singles": True} if request.singles else {},
         license=f"{LICENSE}{foreign}",
@@ -161,13 +155,13 @@ def _filled(
     def produce(tests: Iterable[TestId]) -> Iterator[Entry | NotProduced]:
         return supported_only(producers.entries(tests), runners)
 
-    models, resumed = 0, 0
-    skipped: list[NotProduced] = []
+    models, skipped = 0, list[NotProduced]()
     most = min(plan.count, len(plan.tests) or plan.count)
     with request.steps("models", most) as advance:
-        for written in fill(request.out, plan, produce):
-            models += bool(written.name)
-            resumed += written.resumed
-            skipped += written.skipped
-            advance(f"{len(skipped)} passed over" if skipped else "")
-    return Filled(models, resumed, tuple(skipped))
+        for made in fill(request.out, plan, produce):
+            if isinstance(made, NotProduced):
+                skipped.append(made)
+            else:
+                models += 1
+                advance(f"{len(skipped)} passed over" if skipped else "")
+    return Filled(models, tuple(skipped))

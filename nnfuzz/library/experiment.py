@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,7 +12,6 @@ from nnfuzz.backend.target import Target
 from nnfuzz.base.writing import as_json
 from nnfuzz.experiment import blocking, result
 from nnfuzz.experiment.confirm import REPEATS
-from nnfuzz.experiment.judgement import accused_by, with_disputes, with_nothing_compared
 from nnfuzz.experiment.localise import localise
 from nnfuzz.library.case import TestCase, check_case
 from nnfuzz.library.finding import Failure, Finding
@@ -117,31 +116,6 @@ class Experiment(blocking.BlockingExperiment):
         answer = replace(answer, case=TestCase.of(answer.case, given))
         failures = tuple(self._known(failure, answer) for failure in failed)
         return Result(**{**vars(answer), "failures": failures})
-
-    def votes(self, case: engine.TestCase, names: Collection[str], seed: int = 0) -> Result:
-        """Compares targets with each other in outputs that have no reference. An output is disputed
-        if targets differ by more than a few units in the last place of the inputs explain.
-
-        names: of the outputs. Raises: RunnerError.
-        """
-        from nnfuzz.library.unreferenced import votes
-
-        done = super().unjudged(case)
-        ran = [o for o in done.outcomes if o.outputs is not None]
-        verdict = votes(
-            ran,
-            lambda inputs: (
-                super(Experiment, self).unjudged(replace(case, inputs=dict(inputs))).outcomes
-            ),
-            case.inputs,
-            names,
-            seed,
-        )
-        outcomes = with_disputes(with_nothing_compared(done.outcomes, verdict, names), verdict)
-        failed = signature.failures(outcomes, verdict)
-        blames = {f.signature.hash: accused_by(outcomes, verdict, f) for f in failed}
-        answer = replace(done, outcomes=tuple(outcomes), verdict=verdict, blames=blames)
-        return self._result(answer, case, failed)
 
     def localise(self, failure: Failure) -> Finding:
         """The failure as a finding that says where it comes from, as far as that can be found.

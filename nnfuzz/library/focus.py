@@ -15,7 +15,7 @@ from nnfuzz.backend.contract import Backend, meant, suggest
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.writing import as_json
-from nnfuzz.corpus.entry import Entry
+from nnfuzz.corpus.layout import Entry
 from nnfuzz.corpus.producers import Producers
 from nnfuzz.library.case import operator_registry
 from nnfuzz.library.folders import cache_folder

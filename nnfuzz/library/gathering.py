@@ -1,4 +1,4 @@
-"""Models among which `nnfuzz select` chooses: tests in folders, and reduced findings."""
+"""Models among which `nnfuzz select` chooses: tests in folders."""
 
 from __future__ import annotations
 
@@ -9,89 +9,62 @@ from pathlib import Path
 
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.runner import BackendRunner
-from nnfuzz.base.writing import as_json
-from nnfuzz.corpus.from_findings import reduced_findings, test_of_finding
+from nnfuzz.corpus.generate import check_unused
 from nnfuzz.corpus.layout import NotTensors, find_tests
 from nnfuzz.corpus.pick import (
-    FindingTest,
     Selection,
     SourceTest,
-    check_unused,
     names_for,
     pick,
     provenance,
 )
-from nnfuzz.corpus.producers import Producers
 from nnfuzz.corpus.selection import Budget
 from nnfuzz.library.corpus import models_under_pytest
-from nnfuzz.library.folders import cache_folder
 from nnfuzz.library.onnx_graph import model_graph
 from nnfuzz.library.settings import chosen_backends
 from nnfuzz.library.steps import Note, Steps, ignore, no_steps
 from nnfuzz.records.config import ConfigError
-from nnfuzz.testcase.case import CaseConfig
 
 
 @dataclass(frozen=True)
 class Gathered:
     """Models to choose from.
 
-    sources: with their coverage. findings: which are taken in any case. about: where all of them
-    come from. script: the program that runs them under pytest.
+    sources: with their coverage. about: where all of them come from. script: the program that runs
+    them under pytest.
     """
 
     sources: list[SourceTest]
-    findings: list[FindingTest]
     about: dict[str, object]
     script: str
 
     def __len__(self) -> int:
-        return len(self.sources) + len(self.findings)
+        return len(self.sources)
 
     def select(self, out: Path, budget: Budget) -> Selection:
         """Copies those that cover most into a new folder. Raises: OSError."""
-        return pick(out, self.sources, self.findings, budget, self.about, self.script)
+        return pick(out, self.sources, budget, self.about, self.script)
 
 
 def gather(
     out: Path,
     models: Sequence[Path],
-    campaigns: Sequence[Path],
     backends: Sequence[str] = (),
     plugins: Sequence[Path] = (),
     note: Note = ignore,
     steps: Steps = no_steps,
 ) -> Gathered:
-    """Reads the tests in folders, runs them on the backends, and takes the findings of campaigns.
+    """Reads the tests in folders and runs them on the backends.
 
     Raises: ConfigError if there is no test, or `out` is in use; Unreadable, RunnerError.
     """
     check_unused(out)  # before compilers measure every model
     registry = BackendRegistry.discover(plugins)
-    findings = _findings(campaigns, note)
     specs = chosen_backends(registry, list(backends)) if backends else ()
     sources = _sources(models, registry, specs, note, steps)
     about = [provenance(folder) for folder in models]
-    about += [{"findings": folder.name} for folder in campaigns]
     script = models_under_pytest(registry, specs, note)
-    return Gathered(sources, findings, {"sources": about}, script)
-
-
-def _findings(campaigns: Sequence[Path], note: Note) -> list[FindingTest]:
-    """The reduced findings of campaigns. Raises: Unreadable."""
-    folders = [folder for campaign in campaigns for folder in reduced_findings(campaign)]
-    if not folders:
-        return []
-    by_name: dict[str, FindingTest] = {}
-    config = as_json(CaseConfig(exporter="direct"))
-    with Producers(0, config, 1, cache=cache_folder()) as producers:
-        for folder in folders:
-            made = test_of_finding(folder, producers)
-            if isinstance(made, str):
-                note(f"{folder} is left out: {made.splitlines()[0]}")
-            else:
-                by_name.setdefault(made.name, made)
-    return list(by_name.values())
+    return Gathered(sources, {"sources": about}, script)
 
 
 def _sources(
@@ -103,7 +76,7 @@ def _sources(
 ) -> list[SourceTest]:
     """The tests with their coverage."""
     tests = [test for folder in folders for test in find_tests(folder)]
-    if folders and not tests:
+    if not tests:
         raise ConfigError(f"there is no test in {', '.join(map(str, folders))}")
     sources, refused = [], 0
     with ExitStack() as stack, steps("models", len(tests)) as advance:

@@ -8,7 +8,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.base.reading import JsonObject
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import ENOUGH, Mismatch, Number
@@ -26,7 +25,6 @@ class OutputState(StrEnum):
     RIGHT = "right"
     WRONG = "wrong"
     NOT_COMPARED = "not compared"
-    DISPUTED = "disputed"
     CONTRADICTED = "contradicted"
 
 
@@ -37,9 +35,8 @@ class Computed:
     state: a State, or the kind of outcome and its stage where the model did not run. wrong: how it
     differs; None where it does not. ulp: the largest distance of a comparable element from the
     reference, in units in the last place of the largest one; None without outputs. beyond:
-    elements outside of the user's own criterion; None without one. said: how it differs from
-    other targets where nobody knows who is right, or how onnx.reference does from nnfuzz where the
-    target agrees with the former.
+    elements outside of the user's own criterion; None without one. said: how onnx.reference
+    differs from nnfuzz where the target agrees with the former.
     """
 
     target: str
@@ -51,9 +48,7 @@ class Computed:
 
     def __str__(self) -> str:
         text = self.state
-        if self.state == OutputState.DISPUTED:
-            text = f"DISPUTED: {self.said}"
-        elif self.state == OutputState.CONTRADICTED:
+        if self.state == OutputState.CONTRADICTED:
             text = self.said
         elif self.wrong:
             text = f"WRONG: {self.wrong}{_ulps(self.wrong)}"
@@ -82,8 +77,7 @@ class Output:
 
     share: of its elements that can be compared. why: the reasons why not the rest. computed: of
     every target. groups: names of targets that agree with each other, the largest group first; ()
-    where none is wrong or disputed. operator, node: what computes it; empty where the model does
-    not name it.
+    where all agree. operator, node: what computes it; empty where the model does not name it.
     """
 
     name: str
@@ -101,9 +95,9 @@ class Output:
         return tuple(c.target for c in self.computed if c.state == OutputState.WRONG)
 
     @property
-    def disputed(self) -> bool:
-        """Whether targets differ where nobody knows who is right."""
-        return any(c.state == OutputState.DISPUTED for c in self.computed)
+    def differs(self) -> bool:
+        """Whether targets differ where no reference says which of them are right."""
+        return bool(self.groups) and not (self.wrong or self.contradicted)
 
     @property
     def contradicted(self) -> bool:
@@ -127,8 +121,10 @@ class Output:
         """A headline, and a line per target; targets that do the same share one."""
         yield f"{self.name} {self.type}: {self.coverage}"
         yield from _lines_by_text((own.target, str(own)) for own in self.computed)
-        if len(self.groups) > 1:
-            yield f"  who agrees: {' | '.join(', '.join(group) for group in self.groups)}"
+        if self.groups:
+            title = "no reference decides who is right, and they differ" if self.differs else ""
+            groups = " | ".join(", ".join(group) for group in self.groups)
+            yield f"  {title or 'who agrees'}: {groups}"
 
 
 def _lines_by_text(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
@@ -173,11 +169,6 @@ class Place:
     folder: str = ""
 
     @property
-    def disputed(self) -> bool:
-        """Whether it is no failure for sure, as nobody knows who is right."""
-        return self.finding.failure.kind is OutcomeKind.DISPUTED
-
-    @property
     def maker(self) -> str:
         """The node that computes the first wrong value, for people."""
         return f"node {self.node!r} ({self.operator})" if self.node else self.operator
@@ -186,7 +177,6 @@ class Place:
         yield f"{', '.join(self.targets)}: {self.finding.signature.title}"
         if self.value:
             kind = "first wrong" if self.wrong else "fails first at"
-            kind = "differs first at" if self.disputed else kind
             yield f"  {kind}: {self.value}, which {self.maker} computes"
             if self.wrong:
                 yield f"    {self.wrong}"
@@ -225,9 +215,7 @@ class ModelCheck:
 
     @property
     def failed(self) -> bool:
-        """Whether a target is wrong or fails, differs from others where nobody knows who is right,
-        or is beyond the user's own criterion.
-        """
+        """Whether a target is wrong or fails, or is beyond the user's own criterion."""
         beyond = any(own.beyond for output in self.outputs for own in output.computed)
         return bool(self.places or self.result.flaky or beyond)
 
@@ -253,23 +241,21 @@ class ModelCheck:
     def summary(self) -> str:
         """One line."""
         targets = {own.target for output in self.outputs for own in output.computed}
-        sure = [p for p in self.places if not (p.disputed or p.criterion)]
-        bad = {target for place in sure for target in place.targets}
-        disputed = {t for place in self.places if place.disputed for t in place.targets} - bad
-        idle = self.errors.keys() - bad - disputed
+        bad = {target for p in self.places if not p.criterion for target in p.targets}
+        idle = self.errors.keys() - bad
         total = len(targets)
         parts = [f"{len(bad)} of {total} targets fail"] if bad else []
         parts += [f"{len(idle)} of {total} targets do not run it"] if idle else []
-        names = ", ".join(sorted(disputed))
-        parts += [f"{names}: nobody knows who is right"] if disputed else []
+        differing = ", ".join(output.name for output in self.outputs if output.differs)
+        first = next((f", first at {v.maker}" for v in self.values if v.differs), "")
+        parts += [f"targets differ on {differing}{first}"] if differing else []
         few = [output for output in self.outputs if output.share < ENOUGH]
         parts += [f"{output.name} is {output.coverage}" for output in few]
         if names := ", ".join(self.contradicted):
             parts.append(f"nnfuzz and onnx.reference differ on {names}, a fault of nnfuzz")
-        if self.failed and not (bad or disputed):
+        if self.failed and not bad:
             parts.append(f"some targets are beyond your tolerance {self.criterion}")
         verdict = "WRONG" if self.failed else "right" if self.compared else "not compared"
-        verdict = "DISPUTED" if disputed and not bad else verdict
         return f"{verdict}: {'; '.join(parts) or f'all outputs on all {total} targets'}"
 
     def lines(self, nodes: bool = False) -> Iterator[str]:

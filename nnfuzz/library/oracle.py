@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,29 +50,14 @@ class Oracle:
         mapping to arrays; ValueError for an output that the case does not have; ReferenceFault if
         the reference cannot be computed, which is nnfuzz's fault.
         """
-        return self.votes(case, {target: outputs})
-
-    def votes(
-        self, case: TestCase, outputs: Mapping[str | Target, Mapping[str, np.ndarray]]
-    ) -> Verdict:
-        """The same for several compilers. Where the envelope is not determined, they are compared
-        with each other: `disputes` of the verdict has the outputs that differ there by more than
-        legal ways to compute explain. outputs: by compiler. Raises: as `__call__`.
-        """
         from nnfuzz.compare.verdict import judged, with_widths
-        from nnfuzz.compare.votes import disputes
 
         check_case(case)
-        parsed = {
-            Target.parse(target) if isinstance(target, str) else target: _outputs(case, arrays)
-            for target, arrays in outputs.items()
-        }
+        parsed = Target.parse(target) if isinstance(target, str) else target
+        arrays = _outputs(case, outputs)
         with one_thread():
             bounds = self._enclosure(case)
-            verdict = with_widths(judged(bounds, parsed), bounds)
-            right = {t: arrays for t, arrays in parsed.items() if not verdict.mismatches[t]}
-            differ = disputes(bounds, {**case.inputs, **case.weights}, right)
-        return replace(verdict, disputes=differ)
+            return with_widths(judged(bounds, {parsed: arrays}), bounds)
 
     def envelope(self, case: TestCase) -> dict[str, Envelope]:
         """By output: arrays `ref`, `lo` and `hi`, and `any`: a mask of incomparable elements.

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from nnfuzz.backend.outcome import DIFFERENCES, OutcomeKind
+from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.compare.mismatch import Mismatch
 from nnfuzz.library.experiment import Experiment, Result
 from nnfuzz.library.finding import Failure
@@ -16,7 +16,6 @@ from nnfuzz.testcase.case import TestCase
 
 Watch = Callable[[str], None]
 FUSED = "right if every value is an output: it takes a fusion with nodes in front of it"
-BEFORE = "no value in front of it is disputed"
 ENDS = "the model up to this node fails in the same way, and without it does not"
 
 
@@ -52,7 +51,8 @@ class Places:
         return [
             failure
             for failure in (self.exposed_result.failures if self.exposed_result else ())
-            if failure.kind in DIFFERENCES and known.isdisjoint(map(label, failure.targets))
+            if failure.kind is OutcomeKind.MISMATCH
+            and known.isdisjoint(map(label, failure.targets))
         ]
 
     def of(self, failure: Failure, hidden: bool = False) -> Place:
@@ -75,9 +75,6 @@ class Places:
         )
         if failure.kind is OutcomeKind.MISMATCH and (first := self._first(failure)):
             return self._at(place, *first, before=self._sure(first[0]))
-        if failure.kind is OutcomeKind.DISPUTED:
-            value = next((own.name for own in self.values if own.disputed), "")
-            return self._at(place, value, None, before=BEFORE) if value else place
         if self.exposed is None or failure.kind is OutcomeKind.TIMEOUT:
             return place
         self.watch(f"looking for the node: {failure.signature.title}")

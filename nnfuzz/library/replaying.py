@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from nnfuzz.backend.interface import check_inputs, read_interface
-from nnfuzz.backend.outcome import OutcomeKind, Stage
+from nnfuzz.backend.outcome import Stage
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.releases import releases_of
 from nnfuzz.backend.runner import BackendRunner
@@ -46,13 +46,8 @@ def open_finding(folder: Path, trust: Trust) -> Finding:
             raise FindingError(f"{file} is missing or empty: copy the whole folder of the finding")
         return finding
     parsed_model(case.model, file)
-    if not case.graph and finding.failure.kind is OutcomeKind.DISPUTED:
-        raise FindingError(
-            f"{folder}: no output of the model has a reference, so that there is nothing to hold a "
-            "smaller model against; its repro.py runs it"
-        )
     if not case.graph:
-        raise FindingError(f"{folder} is damaged: there is a model, but no graph of it")
+        raise FindingError(f"{folder}: there is no graph of the model; its repro.py runs it")
     if case.fault:  # the fault may be in the declared inputs, which then fit none
         return finding
     with making_sense(folder):

@@ -21,6 +21,16 @@ from nnfuzz.generate.config import ENGINES, dtype_weights
 from nnfuzz.generate.large import SHARES, large_share
 from nnfuzz.invalid.fault import NODES, SIZES
 from nnfuzz.library.domains import chosen_domains
+from nnfuzz.library.shares import (
+    AIMED_FORMS,
+    DEFAULT_DYNAMIC,
+    DEFAULT_EDGES,
+    DEFAULT_FORMS,
+    DEFAULT_PIPELINES,
+    DEFAULT_QUANTIZE,
+    DEFAULT_SKELETONS,
+    DEFAULT_SPELLED,
+)
 from nnfuzz.library.steps import Note, ignore
 from nnfuzz.materialize.opsets import (
     MIXED,
@@ -39,11 +49,8 @@ Specs = Sequence[BackendSpec]
 DEFAULT_SECONDS = 60.0
 OLDEST_ONNX = "0"
 """The release of onnx of a compiler that names none: older than whatever came late to an opset."""
-DEFAULT_DYNAMIC, DEFAULT_SKELETONS, DEFAULT_QUANTIZE, DEFAULT_EDGES = 0.1, 0.2, 0.1, 0.1
-DEFAULT_SPELLED, DEFAULT_FORMS, AIMED_FORMS = 0.3, 0.2, 0.3
 QUANTISERS = frozenset({"QuantizeLinear", "DynamicQuantizeLinear"})
 """Operators one of which every quantised model has."""
-DEFAULT_PIPELINES = 0.5
 
 
 def chosen_backends(
@@ -70,8 +77,8 @@ def case_settings(asked: Mapping[str, Any], opset: int | None = None) -> dict[st
 
     exporter: a name, several with commas between, or "mixed"; becomes `exporters`, a tuple of
     names. dtypes, exclude_dtypes: names; become weights. seed_models: a folder; becomes files and
-    their digest, and makes "direct" the usual exporter. motif_files: a folder or a file; becomes
-    files and their digest. sizes: a word; becomes the share `large`. All else is kept.
+    their digest, and makes "direct" the usual exporter. sizes: a word; becomes the share `large`.
+    All else is kept.
     Raises: ConfigError for an unknown name.
     """
     settings = dict(asked)

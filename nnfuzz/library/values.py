@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.target import CPU, Target
 from nnfuzz.base.threads import one_thread
-from nnfuzz.compare.mismatch import Contradiction, Dispute, Mismatch
+from nnfuzz.compare.mismatch import Contradiction, Mismatch
 from nnfuzz.experiment import result as engine
 from nnfuzz.library.model_check import Computed, Output, OutputState
 from nnfuzz.testcase.case import TestCase
@@ -43,16 +43,14 @@ class View:
 
         return Graph.of(case.graph, self.registry.get)
 
-    def outputs(
-        self, result: engine.Result, made: bool = False, votes: engine.Result | None = None
-    ) -> tuple[Output, ...]:
+    def outputs(self, result: engine.Result, made: bool = False) -> tuple[Output, ...]:
         """The targets' results for the outputs of a result's case.
 
         made: with the nodes that compute them, and without the reasons why elements are not
-        compared. votes: the targets' votes on outputs without a reference.
+        compared.
         """
         if not result.case.graph:
-            return tuple(self._unreached((), votes))
+            return tuple(self._unreached((), result))
         from nnfuzz.compare.edges import enclosure
         from nnfuzz.compare.losses import losses
 
@@ -79,7 +77,7 @@ class View:
             )
             for name in bounds
         ]
-        return (*outputs, *(() if made else self._unreached(bounds, votes)))
+        return (*outputs, *(() if made else self._unreached(bounds, result)))
 
     def _computed(
         self, name: str, outcome: Outcome, bounds: Envelope, result: engine.Result
@@ -90,7 +88,6 @@ class View:
         if outcome.outputs is None:
             return Computed(who, _fate(outcome))
         wrong = mismatch_of(result, outcome.target, name)
-        dispute = result.verdict.disputes.get(name) if result.verdict else None
         contradiction = contradiction_of(result, outcome.target, name)
         beyond = None
         if self.criterion and given is not None:
@@ -100,8 +97,6 @@ class View:
         if contradiction:
             said = str(contradiction)
             return Computed(who, OutputState.CONTRADICTED, beyond=beyond, said=said)
-        if dispute and outcome.target in dispute.suspects:
-            return Computed(who, OutputState.DISPUTED, beyond=beyond, said=str(dispute))
         state = (
             OutputState.RIGHT
             if bounds.comparable.any() or not bounds.ref.size
@@ -111,21 +106,20 @@ class View:
         return Computed(who, state, None, ulp, beyond)
 
     def _groups(
-        self, name: str, bounds: Envelope, result: engine.Result
+        self, name: str, bounds: Envelope | None, result: engine.Result
     ) -> tuple[tuple[str, ...], ...]:
-        """Groups of targets that agree, where a target is wrong, disputed or contradicted."""
-        from nnfuzz.compare.votes import groups_that_agree
+        """Groups of targets that agree, with PyTorch where one is wrong or contradicted; () where
+        all agree.
+        """
+        from nnfuzz.compare.groups import groups_that_agree
 
-        verdict = result.verdict
-        if verdict and (dispute := verdict.disputes.get(name)):
-            return tuple(tuple(map(label, group)) for group in dispute.groups)
-        odd = (mismatch_of, contradiction_of)
-        if not any(of(result, o.target, name) for o in result.outcomes for of in odd):
-            return ()
         ran = {label(o.target): o.outputs for o in result.outcomes if o.outputs is not None}
         arrays = {target: outputs[name] for target, outputs in ran.items() if name in outputs}
-        arrays[PYTORCH] = result.case.expected[name]
-        return tuple(map(tuple, groups_that_agree(arrays, bounds)))
+        odd = (mismatch_of, contradiction_of)
+        if any(of(result, o.target, name) for o in result.outcomes for of in odd):
+            arrays[PYTORCH] = result.case.expected[name]
+        groups = tuple(map(tuple, groups_that_agree(arrays, bounds)))
+        return groups if len(groups) > 1 else ()
 
     def maker(self, value: str) -> tuple[str, str]:
         """The operator and the name of the node that computes a value, as in the model."""
@@ -137,34 +131,18 @@ class View:
             return node.op_type, node.name
         return self.case.graph.makers[value].op, ""
 
-    def _unreached(self, bounds: Iterable[str], votes: engine.Result | None) -> list[Output]:
+    def _unreached(self, bounds: Iterable[str], result: engine.Result) -> Iterator[Output]:
         """The outputs of the model that the reference does not compute."""
-        verdict = votes.verdict if votes else None
-        outputs = []
-        for name in unreached(self.case, bounds):
-            dispute = verdict.disputes.get(name) if verdict else None
-            groups = tuple(tuple(map(label, group)) for group in dispute.groups) if dispute else ()
-            rows = tuple(_undecided(o, dispute) for o in (votes.outcomes if votes else ()))
-            outputs.append(Output(name, "of unknown type", 0.0, UNREACHED, rows, groups))
-        return outputs
+        from nnfuzz.backend.interface import read_interface
 
-
-def unreached(case: TestCase, known: Iterable[str]) -> list[str]:
-    """The outputs of a model that are not among those that a reference computes."""
-    from nnfuzz.backend.interface import read_interface
-
-    there = {*known, *case.inputs}
-    return [name for name in read_interface(case.model)[1] if name not in there]
-
-
-def _undecided(outcome: Outcome, dispute: Dispute | None) -> Computed:
-    """A target's result for an output without a reference."""
-    who = label(outcome.target)
-    if outcome.outputs is None:
-        return Computed(who, _fate(outcome))
-    if dispute and outcome.target in dispute.suspects:
-        return Computed(who, OutputState.DISPUTED, said=str(dispute))
-    return Computed(who, OutputState.NOT_COMPARED)
+        rows = tuple(
+            Computed(label(o.target), _fate(o) if o.outputs is None else OutputState.NOT_COMPARED)
+            for o in result.outcomes
+        )
+        for name in read_interface(self.case.model)[1]:
+            if name not in {*bounds, *self.case.inputs}:
+                groups = self._groups(name, None, result)
+                yield Output(name, "of unknown type", 0.0, UNREACHED, rows, groups)
 
 
 def _fate(outcome: Outcome) -> str:

@@ -13,6 +13,8 @@ BOUNDARY = ("0", "1", "[0 0]", "[0 1]", "[1 1]", "[]")
 """Classes of values (nnfuzz.ir.features.value_class) at which formulas degenerate."""
 NUMBERS = (*BOUNDARY, "negative", "more")
 SHARE, COUNT, MEAN = "share", "count", "mean"
+Figure = tuple[str, str, float, str]
+"""Name, kind, value and definition of a measure."""
 
 
 @dataclass(frozen=True)
@@ -36,18 +38,33 @@ class Measure:
 
 def measures(tally: Tally, vocabulary: OperatorVocabulary) -> list[Measure]:
     """All measures in the order in which they are printed."""
-    return [*_size(tally), *_isra(tally, vocabulary), *_others(tally, vocabulary)]
-
-
-def _size(tally: Tally) -> list[Measure]:
+    groups: dict[str, list[Figure]] = {
+        "size": _size(tally),
+        "Isra": _isra(tally, vocabulary),
+        "GenCoG": _gencog(tally),
+        "HirGen": _hirgen(tally),
+        "attributes": _attributes(tally),
+        "passes": [
+            (f"passes of {name}", COUNT, len(fired), "that changed some model")
+            for name, fired in sorted(tally.passes.items())
+        ],
+    }
     return [
-        Measure("models", "size", COUNT, tally.graphs, "models that could be read"),
-        Measure("operators", "size", COUNT, tally.nodes, "nodes of all models"),
-        Measure("operator types", "size", COUNT, len(tally.operators), "different operators"),
+        Measure(name, group, kind, value, text)
+        for group, figures in groups.items()
+        for name, kind, value, text in figures
     ]
 
 
-def _isra(tally: Tally, vocabulary: OperatorVocabulary) -> list[Measure]:
+def _size(tally: Tally) -> list[Figure]:
+    return [
+        ("models", COUNT, tally.graphs, "models that could be read"),
+        ("operators", COUNT, tally.nodes, "nodes of all models"),
+        ("operator types", COUNT, len(tally.operators), "different operators"),
+    ]
+
+
+def _isra(tally: Tally, vocabulary: OperatorVocabulary) -> list[Figure]:
     """The eleven measures of Isra's evaluation."""
     size, graphs = max(len(vocabulary), 1), max(tally.graphs, 1)
     of_ops = set(tally.operators) & set(vocabulary.degrees)
@@ -55,7 +72,7 @@ def _isra(tally: Tally, vocabulary: OperatorVocabulary) -> list[Measure]:
     inputs = sum(min(1.0, len(tally.degrees[op]) / known[op]) for op in of_ops)
     outputs = sum(len(tally.fan_out[op]) for op in of_ops)
     settings = sum(len(tally.vertices[op]) for op in of_ops)
-    figures = [
+    return [
         ("OTC", SHARE, len(of_ops) / size, "operator type coverage"),
         ("IDC", SHARE, inputs / size, "input degree coverage, mean over operators"),
         ("ODC", MEAN, outputs / size, "output degrees, mean over operators"),
@@ -68,42 +85,35 @@ def _isra(tally: Tally, vocabulary: OperatorVocabulary) -> list[Measure]:
         ("NTR", MEAN, tally.triples / graphs, "triples of operators of a model"),
         ("NSA", MEAN, tally.settings / graphs, "shapes and attributes of a model"),
     ]
-    return [Measure(name, "Isra", *rest) for name, *rest in figures]  # type: ignore[arg-type]
 
 
-def _others(tally: Tally, vocabulary: OperatorVocabulary) -> list[Measure]:
-    size = max(len(vocabulary), 1)
+def _gencog(tally: Tally) -> list[Figure]:
     vertices = sum(map(len, tally.vertices.values()))
     every = "different vertices, of all nodes"
-    pairs = "pairs of operators that occur, of all that could"
-    shapes = sum(map(len, tally.shapes.values()))
-    dtypes = sum(map(len, tally.dtypes.values()))
+    return [
+        ("vertices", COUNT, vertices, "operators with attributes and input types"),
+        ("vertex diversity", SHARE, vertices / max(tally.nodes, 1), every),
+    ]
+
+
+def _hirgen(tally: Tally) -> list[Figure]:
+    dtypes, shapes = (sum(map(len, own.values())) for own in (tally.dtypes, tally.shapes))
+    return [
+        ("operator-dtype", COUNT, dtypes, "operators with input dtypes"),
+        ("operator-shape", COUNT, shapes, "operators with input shapes"),
+        ("operator-edge", COUNT, len(tally.pairs), "pairs of operators"),
+    ]
+
+
+def _attributes(tally: Tally) -> list[Figure]:
     shares = [boundary_share(counts) for counts in tally.attributes.values()]
     numeric = [share for share in shares if share is not None]
     between = sum(numeric) / len(numeric) if numeric else 0.0
+    values = sum(map(len, tally.attributes.values()))
     return [
-        Measure("vertices", "GenCoG", COUNT, vertices, "operators with attributes and input types"),
-        Measure("vertex diversity", "GenCoG", SHARE, vertices / max(tally.nodes, 1), every),
-        Measure("edge diversity", "GenCoG", SHARE, len(tally.pairs) / size**2, pairs),
-        Measure("operator-dtype", "HirGen", COUNT, dtypes, "operators with input dtypes"),
-        Measure("operator-shape", "HirGen", COUNT, shapes, "operators with input shapes"),
-        Measure("operator-edge", "HirGen", COUNT, len(tally.pairs), "pairs of operators"),
-        Measure(
-            *("attributes", "attributes", COUNT, len(tally.attributes)),
-            "attributes of operators that are set",
-        ),
-        Measure(
-            *("attribute values", "attributes", COUNT, sum(map(len, tally.attributes.values()))),
-            "classes of their values",
-        ),
-        Measure(
-            *("boundary values", "attributes", SHARE, between),
-            "values that are 0 or 1, mean over numeric attributes",
-        ),
-        *(
-            Measure(f"passes of {name}", "passes", COUNT, len(fired), "that changed some model")
-            for name, fired in sorted(tally.passes.items())
-        ),
+        ("attributes", COUNT, len(tally.attributes), "attributes of operators that are set"),
+        ("attribute values", COUNT, values, "classes of their values"),
+        ("boundary values", SHARE, between, "values that are 0 or 1, mean over numeric attributes"),
     ]
 
 

@@ -41,11 +41,6 @@ def planted_name(motif: str, missed: str) -> str:
     return f"{motif}{MISSED}{missed}" if missed else motif
 
 
-def pattern_name(planted: str) -> str:
-    """The name of the motif that was planted, exactly or as a near miss."""
-    return planted.partition(MISSED)[0]
-
-
 class Misfit(Exception):
     """The motif does not fit here: an operator is missing, or its constraints cannot hold."""
 

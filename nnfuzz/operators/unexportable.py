@@ -19,7 +19,6 @@ class Unexportable:
     exporter: "torchscript" or "dynamo". dtypes: only where an input has one of these; empty means
     any. scalars: only where so many of those inputs (or all, if there are fewer) have rank 0.
     below: only under that opset; 0 means at all.
-    `scripts/check/exporters.py --known` lists the declarations that a new PyTorch makes obsolete.
     """
 
     exporter: str

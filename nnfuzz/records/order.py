@@ -14,7 +14,6 @@ _WORTH = (
     (OutcomeKind.CRASH,),
     (OutcomeKind.TIMEOUT,),
     (OutcomeKind.EXCEPTION,),
-    (OutcomeKind.DISPUTED,),
     (OutcomeKind.ACCEPTED,),
 )
 _UNREDUCED = 1 << 30  # nodes of a model that is not reduced: more than any reduced one has
@@ -25,7 +24,7 @@ def by_value(findings: Iterable[FindingRow]) -> list[FindingRow]:
     """Sorts first the findings that an engineer can act on.
 
     Reduced findings come before the others. Their order is wrong results, crashes, timeouts,
-    exceptions, disputed results, accepted invalid models; the others have the same order, except
+    exceptions, accepted invalid models; the others have the same order, except
     that wrong results come last. Within one kind the most frequent come first, then the smallest
     models. Titles of errors lose the words that most errors of their compiler share.
     """

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from nnfuzz.backend.deviation import Habits
-from nnfuzz.backend.outcome import DIFFERENCES, Outcome, OutcomeKind, Stage
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.compare.flip import NOBODY, Blame
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.testcase.case import TestCase
@@ -30,7 +30,6 @@ class CandidateQuestion:
     BackendRunner.submit; they save what cannot be like the failure. habits: of the compiler.
     hurried: whether what takes many times as long as all that ended may count as a hang.
     silent: levels that do not take the whole case; they need not take a candidate either.
-    disputed: whether the rival takes part in every run, since nobody knows who is right.
     """
 
     levels: tuple[str, ...]
@@ -42,7 +41,6 @@ class CandidateQuestion:
     habits: Habits = ()
     hurried: bool = False
     silent: tuple[str, ...] = ()
-    disputed: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +117,7 @@ def failure_key(
     parts = {k: v for k, v in failure.signature.parts.items() if k not in _VARYING}
     if "frames" in parts:  # a function that is instantiated for the n-th node has n in its name
         parts["frames"] = [_NUMBER.sub("N", frame) for frame in parts["frames"]]
-    if failure.kind in DIFFERENCES:
+    if failure.kind is OutcomeKind.MISMATCH:
         parts["wrong"] = "number" if parts.get("wrong") in NUMBERS else parts.get("wrong")
         parts["accused"] = blame.coordinate.value
     outcomes = list(outcomes)

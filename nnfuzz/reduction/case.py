@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from nnfuzz.backend.outcome import DIFFERENCES, OutcomeKind, Stage
+from nnfuzz.backend.outcome import OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.runner import limits_of
 from nnfuzz.backend.target import Pipeline
@@ -66,7 +66,7 @@ class Problem:
     backend: None for a failure of an exporter. config: the written CaseConfig. levels: of the
     backend that were run; empty: its default ones. exporter_accused: whether the direct lowering
     has to run beside every candidate. rival: another release of the backend, which must be right
-    where the backend fails; or the backend that makes something else of a disputed output.
+    where the backend fails.
     """
 
     case: TestCase
@@ -216,13 +216,12 @@ def _question(problem: Problem, trials: Trials) -> CandidateQuestion:
     if runner is None:
         return CandidateQuestion((), judged=False)
     levels = runner.backend.having(problem.levels)
-    judged = problem.failure.kind in DIFFERENCES
+    judged = problem.failure.kind is OutcomeKind.MISMATCH
     return CandidateQuestion(
         levels or runner.backend.default_levels(),
         judged=judged,
         habits=trials.habits() if judged else (),
         isolates=problem.exporter_accused,
-        disputed=problem.failure.kind is OutcomeKind.DISPUTED,
     )
 
 

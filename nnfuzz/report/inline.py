@@ -29,15 +29,16 @@ _NAMED = re.compile("inf|nan")
 def inline_model(model: bytes) -> str:
     """The model in ONNX's textual form if it is short and parses back to the same, else "".
 
-    A model of others may hold names that are no UTF-8: it has no such form.
+    A model of others may hold names that are no UTF-8, or weights of other sizes than declared: it
+    has no such form.
     """
-    import onnx
+    import onnx.shape_inference
     from onnx import parser, printer
 
     proto = onnx.load_model_from_string(model)
     try:
         text = printer.to_text(proto)
-    except UnicodeDecodeError:
+    except (UnicodeDecodeError, onnx.shape_inference.InferenceError):
         return ""
     if len(text) > MAX_CHARACTERS or '"""' in text or visible(text) != text or "\\" in text:
         return ""

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from nnfuzz.backend.issue_form import IssueForm
-from nnfuzz.backend.outcome import DIFFERENCES, OutcomeKind
+from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.backend.target import CPU
 from nnfuzz.records.finding import Finding
 from nnfuzz.report import text
@@ -63,7 +63,7 @@ def _parts(finding: Finding, script: str) -> dict[str, str]:
     versions = {str(text.inline(n)): str(text.inline(v)) for n, v in stated.items()}
     named = ("platform", "processor")
     error = ""
-    if outcome is not None and finding.failure.kind not in DIFFERENCES:
+    if outcome is not None and finding.failure.kind is not OutcomeKind.MISMATCH:
         reason = outcome.traceback or outcome.message
         error = text.fenced("\n".join(t for t in (reason, outcome.captured) if t))
     return {
@@ -82,8 +82,6 @@ def _parts(finding: Finding, script: str) -> dict[str, str]:
 def _expected(finding: Finding) -> str:
     if finding.failure.kind is OutcomeKind.MISMATCH:
         return "Outputs inside of the accepted interval, which the report below explains."
-    if finding.failure.kind is OutcomeKind.DISPUTED:
-        return "The same values from all compilers and levels, but for rounding."
     return "The model is valid ONNX: it compiles and runs, or an error says what is not supported."
 
 

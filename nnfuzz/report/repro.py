@@ -10,7 +10,7 @@ import numpy as np
 
 from nnfuzz.backend.contract import Backend
 from nnfuzz.backend.interface import OnnxModel
-from nnfuzz.backend.outcome import DIFFERENCES, Outcome, OutcomeKind
+from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.plugin_files import NONE, PluginFiles
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.script_conformance import own_script
@@ -27,7 +27,7 @@ from nnfuzz.report.inline import foreign, inline_arrays, inline_model
 from nnfuzz.report.templating import environment
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.identity import HabitIdentity, wrong_of
-from nnfuzz.triage.mismatch import WrongOutput, disputed_outputs, wrong_outputs
+from nnfuzz.triage.mismatch import WrongOutput, wrong_outputs
 
 MEMORY_BYTES = 8 << 30
 """Data segment that the script allows itself where the failure is a lack of memory."""
@@ -229,7 +229,6 @@ def repro_script(finding: Finding, program: str | None, plugins: PluginFiles = N
             levels=[o.level for o in finding.outcomes if o.backend == failure.backend],
             level=failure.levels[0],
             kind=(OutcomeKind.MISMATCH if wrong else failure.kind).value,
-            origin=_origin(finding),
             exit_codes=exit_codes(outcome, failure.kind),
             expectation=_expectation(finding, outcome),
             program=text.Quoted(program.strip("\n") + "\n"),
@@ -259,12 +258,12 @@ def repro_script(finding: Finding, program: str | None, plugins: PluginFiles = N
 
 
 def output_of_finding(finding: Finding) -> WrongOutput | None:
-    """The wrong or disputed output that the finding is about, at the first level where it is."""
+    """The wrong output that the finding is about, at the first level where it is."""
     failure = finding.failure
-    if failure.kind not in DIFFERENCES:
+    if failure.kind is not OutcomeKind.MISMATCH:
         return None
     by_habit = isinstance(failure.signature.identity, HabitIdentity)
-    candidates = wrong_outputs(finding.verdict, by_habit) + disputed_outputs(finding.verdict)
+    candidates = wrong_outputs(finding.verdict, by_habit)
     mine = [w for w in candidates if w.target in failure.targets]
     kind = wrong_of(failure.signature.identity)
     order = {n: i for i, node in enumerate(finding.case.graph.nodes) for n in node.outputs}
@@ -308,14 +307,6 @@ def accepted_bounds(worst: Element, dtype: np.dtype) -> tuple[object, object]:
         ulp = float(np.spacing(np.abs(np.asarray(float(worst.expected), dtype))))
     ulp = ulp if np.isfinite(ulp) else 0.0
     return float(worst.lo) - ulp, float(worst.hi) + ulp
-
-
-def _origin(finding: Finding) -> tuple[str, str]:
-    """The origin of the expected value, and of the bounds around it."""
-    if finding.failure.kind is not OutcomeKind.DISPUTED or finding.verdict is None:
-        return "computed in float64", "what rounding can account for"
-    (who, *_) = finding.verdict.suspects[finding.failure.targets[0]].parties
-    return f"by {who}; nobody knows who is right", "what correct compilers may differ by"
 
 
 def exit_codes(outcome: Outcome | None, kind: OutcomeKind) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnfuzz.backend.outcome import DIFFERENCES
+from nnfuzz.backend.outcome import OutcomeKind
 from nnfuzz.base.text import visible
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.records.finding import Finding
@@ -36,7 +36,7 @@ def _call(finding: Finding) -> list[str]:
     """The call that runs the model, with the expected result as a comment."""
     level, wrong = finding.failure.levels[0], output_of_finding(finding)
     call = f"run(parser.parse_model(MODEL).SerializeToString(), INPUTS, {level!r})"
-    if finding.failure.kind not in DIFFERENCES or wrong is None:
+    if finding.failure.kind is not OutcomeKind.MISMATCH or wrong is None:
         return [f"print({call})  # it should run"]
     expected = f", {wrong.worst.expected} at {list(wrong.worst.index)}" if wrong.worst else ""
     comment = visible(f"expected {wrong.expected or wrong.output}{expected}").replace("\n", " ")

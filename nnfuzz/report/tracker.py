@@ -187,8 +187,6 @@ def symptom(finding: Finding, outcome: Outcome | None) -> str:
         where += f" at {text.inline(', '.join(failure.levels))}"
     if not finding.case.model:
         return f"The exporter {text.inline(failure.backend)} fails on a valid PyTorch module."
-    if wrong is not None and failure.kind is OutcomeKind.DISPUTED and outcome is not None:
-        return f"Compilers differ: {text.inline(outcome.message)}."
     if wrong is not None:
         return f"{where} returns {_returned(wrong)} for output {text.code(wrong.output)}."
     if finding.case.fault is not None:

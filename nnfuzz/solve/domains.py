@@ -48,7 +48,7 @@ class Domains:
         if e in self.values:
             value = self.values[e]
             return value, value
-        lo, hi = self._chosen(e) if e.op == "ite" else self._combined(e, e.op)
+        lo, hi = self._combined(e, e.op)
         if lo == hi:
             self._decide(e, lo)
         return lo, hi
@@ -89,14 +89,6 @@ class Domains:
         for e in self.decided[decided:]:
             del self.values[e]
         del self.decided[decided:]
-
-    def _chosen(self, e: Expr) -> tuple[int, int]:
-        condition, then, otherwise = e.args
-        truth = self.truth(condition)
-        if truth is not None:
-            return self.bounds(then if truth else otherwise)
-        (alo, ahi), (blo, bhi) = self.bounds(then), self.bounds(otherwise)
-        return min(alo, blo), max(ahi, bhi)
 
     def truth(self, c: Bool) -> bool | None:
         """True or False where the domains decide the condition, else None."""
@@ -144,9 +136,6 @@ class Domains:
             self.box[e] = (max(elo, lo), min(ehi, hi))  # type: ignore[index]
             self.changed.append(e)  # type: ignore[arg-type]
             return
-        if op == "ite":
-            self._narrow_ite(e, lo, hi)  # type: ignore[arg-type]
-            return
         a, b = e.args  # type: ignore[union-attr]
         (alo, ahi), (blo, bhi) = self.bounds(a), self.bounds(b)
         if op == "add":
@@ -175,20 +164,6 @@ class Domains:
             self.narrow(a, max(0, -(-lo // bhi)), hi // blo)
         elif blo == bhi and blo > 0:
             self.narrow(a, -(-lo // blo), hi // blo)
-
-    def _narrow_ite(self, e: Expr, lo: int, hi: int) -> None:
-        condition, then, otherwise = e.args
-        truth = self.truth(condition)
-        if truth is None:
-            (alo, ahi), (blo, bhi) = self.bounds(then), self.bounds(otherwise)
-            if ahi < lo or alo > hi:
-                truth = False
-            elif bhi < lo or blo > hi:
-                truth = True
-            else:
-                return
-            self.impose(condition, truth)
-        self.narrow(then if truth else otherwise, lo, hi)
 
     def impose(self, c: Bool, truth: bool = True) -> None:
         """Shrink domains so that the condition has that truth. Raises: Contradiction."""

@@ -159,5 +159,4 @@ _PLAIN = {
     "le": z.Z3_mk_le,
     "eq": z.Z3_mk_eq,
     "not": z.Z3_mk_not,
-    "ite": z.Z3_mk_ite,
 }

@@ -24,7 +24,6 @@ from nnfuzz.compare.flip import PYTORCH
 from nnfuzz.compare.lift import lift
 from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.compare.verdict import judged
-from nnfuzz.compare.votes import disputes
 from nnfuzz.ir.graph import Graph, pruned
 from nnfuzz.materialize.exporters import all_exporters
 from nnfuzz.materialize.module import execute, tensors
@@ -166,9 +165,6 @@ class CaseBench:
             accuracy=accuracy(bounds.envelopes, everything, plain.mismatches),
             explained={target: own for target, (own, _) in explained.items() if own},
             habitual={t: tuple(sorted(ns)) for t, (own, ns) in explained.items() if ns and not own},
-            disputes=disputes(
-                bounds, params, {t: own for t, own in outputs.items() if not plain.mismatches[t]}
-            ),
         )
 
     def _trusts(self, graph: Graph, output: str, opset: int) -> bool:

@@ -109,14 +109,6 @@ class Producer(CaseBench):
         return self._generators[name]
 
     @property
-    def generators(self) -> dict[str, CaseGenerator]:
-        """The generators of all writers for which any operator is left."""
-        for name in (name for names in self._drawn.values() for name in names):
-            with suppress(NothingLeft):
-                self._generator(name)
-        return self._generators
-
-    @property
     def notes(self) -> tuple[str, ...]:
         """Notes to users on the settings that they have chosen, one line each."""
         seeds = (note for names in self._drawn.values() for note in self._first(names).seeds.notes)

@@ -90,14 +90,6 @@ class MismatchIdentity(_Identity):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DisputeIdentity(_Identity):
-    """An output with other values on other targets; it is not known which is right."""
-
-    operators: tuple[str, ...]
-    stage: Stage | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class HangIdentity(_Identity):
     """A stage that does not end."""
 
@@ -127,14 +119,7 @@ class CauseIdentity:
         return dict(self.parts)
 
 
-Observed = (
-    HabitIdentity
-    | MismatchIdentity
-    | HangIdentity
-    | RefusalIdentity
-    | ErrorIdentity
-    | DisputeIdentity
-)
+Observed = HabitIdentity | MismatchIdentity | HangIdentity | RefusalIdentity | ErrorIdentity
 Identity = Observed | CauseIdentity
 
 

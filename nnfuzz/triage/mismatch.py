@@ -44,16 +44,6 @@ def wrong_outputs(verdict: Verdict | None, habitual: bool = False) -> list[Wrong
     ]
 
 
-def disputed_outputs(verdict: Verdict | None) -> list[WrongOutput]:
-    """Every target that votes speak against, with what it makes of the first output of which they
-    do, beside what most others make of it.
-    """
-    return [
-        WrongOutput(target=target, **vars(dispute.mismatch(target)))
-        for target, dispute in (verdict.suspects.items() if verdict else ())
-    ]
-
-
 def first_wrong(
     verdict: Verdict | None, targets: Collection[Target], order: Sequence[str]
 ) -> WrongOutput | None:

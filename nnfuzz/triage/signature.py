@@ -17,7 +17,7 @@ from functools import cached_property
 from nnfuzz.backend.complaint import CompilerError, ComplaintKind, read_complaint
 from nnfuzz.backend.deviation import Deviation
 from nnfuzz.backend.normalise import normalise
-from nnfuzz.backend.outcome import DIFFERENCES, Outcome, OutcomeKind, Stage
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.slips import slip
 from nnfuzz.backend.target import Pipeline, Target, levels_of
 from nnfuzz.base.reading import Json
@@ -34,7 +34,6 @@ from nnfuzz.triage.identity import (
     EVERYWHERE,
     HABITS,
     OPTIMISED,
-    DisputeIdentity,
     ErrorIdentity,
     HabitIdentity,
     HangIdentity,
@@ -136,7 +135,6 @@ def failures(
             *_habitual(ran, explained),
             *_mismatches(ran, wrong, graph),
         ]
-        distinct += _disputed(ran, verdict, graph)
     return distinct
 
 
@@ -346,34 +344,6 @@ def _switched(graph: GraphView, output: str) -> tuple[str, ...]:
     return (*names, *(["operands"] if operands(alone, node.op) > 2 else []))
 
 
-def _disputed(
-    ran: Sequence[Outcome], verdict: Verdict | None, graph: GraphView
-) -> Iterable[Failure]:
-    """One failure for the first output that other targets compute otherwise, where nobody
-    knows who is right.
-    """
-    mine = {o.target for o in ran if o.kind is OutcomeKind.DISPUTED}
-    disputes = verdict.disputes.values() if verdict else ()
-    listed = [dispute for dispute in disputes if mine.intersection(dispute.suspects)]
-    if not listed:
-        return
-    order = _output_order(graph)
-    first = min(listed, key=lambda dispute: order.get(dispute.output, len(order)))
-    targets = tuple(target for target in first.suspects if target in mine)
-    operators = neighbourhood(graph, first.output)
-    other = _opponent(first.groups[0], targets[0].compiler)
-    at = f" at {_pattern(operators)}" if operators else ""
-    title = f"differs from {other}{at}, and nobody knows who is right"
-    identity = DisputeIdentity(operators=operators)
-    yield _difference(OutcomeKind.DISPUTED, targets, ran, identity, title)
-
-
-def _opponent(group: Sequence[Target], compiler: str) -> str:
-    """In a title, whom a compiler differs from: a level of its own, or else another compiler."""
-    own = [target.pipeline for target in group if target.compiler == compiler]
-    return level_names(own[:1]) if own else group[0].compiler
-
-
 def neighbourhood(graph: GraphView, output: str) -> tuple[str, ...]:
     """The operator that computes a value, then those that compute its inputs, sorted."""
     producer = graph.makers
@@ -388,7 +358,7 @@ def _difference(
     kind: OutcomeKind,
     targets: tuple[Target, ...],
     ran: Sequence[Outcome],
-    identity: HabitIdentity | MismatchIdentity | DisputeIdentity,
+    identity: HabitIdentity | MismatchIdentity,
     title: str,
 ) -> Failure:
     """A failure of the stage compare."""
@@ -412,7 +382,7 @@ def _failure(
         parts["levels"] = level_pattern(levels, all_levels)
     where = "all levels" if len(levels) == len(all_levels) else f"{level_names(levels)} only"
     several = len(all_levels) > 1 and stage is not Stage.EXPORT
-    how = "" if kind in DIFFERENCES else _way(kind, stage, identity)
+    how = "" if kind is OutcomeKind.MISMATCH else _way(kind, stage, identity)
     places = ", ".join(text for text in (how if title else "", where if several else "") if text)
     signature = Signature(digest_of(parts), sentence(backend, title or how, places), parts)
     return Failure(signature, kind, stage, targets, ran[0].label)

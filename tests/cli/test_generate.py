@@ -35,7 +35,6 @@ def test_bad_sizes(text):
         (("--max-bytes", "lots"), "--max-bytes 'lots' is no size"),
         (("--max-bytes", "10"), "too large"),
         (("--backend", "onxruntime"), "did you mean 'onnxruntime'"),
-        (("--data-sets", "0"), "Invalid value for '--data-sets'"),
     ],
 )
 def test_impossible_wishes_leave_nothing_behind(tmp_path, arguments, message):

@@ -1,4 +1,4 @@
-"""`nnfuzz select`: from corpora and campaigns to a small one."""
+"""`nnfuzz select`: from corpora to a small one."""
 
 from __future__ import annotations
 
@@ -15,22 +15,6 @@ from nnfuzz.corpus.layout import find_tests
 from tests.corpus import consumers
 
 pytest.importorskip("onnxruntime")
-
-BROKEN = '''
-import numpy as np
-
-from nnfuzz.backends.onnxruntime import OnnxRuntime
-
-
-class Broken(OnnxRuntime):
-    """ONNX Runtime that adds a little too much."""
-
-    name = "broken"
-
-    def build(self, module, level):
-        program = super().build(module, level)
-        return lambda inputs: {k: np.asarray(a + 1, a.dtype) for k, a in program(inputs).items()}
-'''
 
 
 def nnfuzz(*arguments):
@@ -85,11 +69,9 @@ def test_tests_of_the_same_name_from_two_folders_are_both_kept(corpus, tmp_path)
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ((), "of what? Name folders"),
         (("{corpus}", "--max-time", "2s"), "add --backend NAME"),
         (("{corpus}", "--max-bytes", "1"), "not a single test fits"),
         (("{empty}",), "there is no test in"),
-        (("--from-findings", "{empty}"), "is no campaign"),
     ],
 )
 def test_wrong_usage_leaves_nothing_behind(corpus, tmp_path, arguments, message):
@@ -123,32 +105,3 @@ def test_damaged_and_hostile_corpora_are_refused(corpus, tmp_path):
         code, told = nnfuzz("select", copy, "--out", tmp_path / "out")
         assert code == 2 and ("is damaged" in told or "not inside of it" in told), told
         assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.slow
-def test_a_finding_becomes_a_test_that_passes_once_the_bug_is_fixed(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    (tmp_path / "broken.py").write_text(BROKEN)
-    fuzz = ("fuzz", "--plugin", "broken.py", "-b", "broken", "--tests", 2, "--nodes", 2)
-    options = (
-        "--ops",
-        "Add,Mul",
-        "--dtypes",
-        "float32",
-        "--exporter",
-        "direct",
-        "--set",
-        "probe=0",
-        "--set",
-        "forms=0",
-    )
-    assert nnfuzz(*fuzz, *options, "--seed", 1, "--out", "campaign", "--quiet")[0] == 1
-    nnfuzz("reduce", "campaign")  # what a busy machine has not reduced in time
-    code, told = nnfuzz("select", "--from-findings", "campaign", "--out", "permanent")
-    assert code == 0 and "are findings" in told, told
-    (name,) = json.loads((tmp_path / "permanent" / "manifest.json").read_text())["tests"][:1]
-    assert name.startswith("test_broken_mismatch_")
-    broken = ("verify", "permanent", "--plugin", "broken.py", "--backend", "broken")
-    assert nnfuzz(*broken)[0] == 1
-    assert nnfuzz("verify", "permanent", "--backend", "onnxruntime")[0] == 0

@@ -7,7 +7,7 @@ import pytest
 
 from nnfuzz.compare.criterion import Criterion, CriterionError, distance
 from nnfuzz.compare.envelope import Envelope
-from nnfuzz.compare.votes import groups_that_agree
+from nnfuzz.compare.groups import groups_that_agree
 from nnfuzz.ir.dtypes import DType
 
 

@@ -1,7 +1,6 @@
 """Known failures, baselines and summaries: what counts, what does not, and what can go."""
 
 import json
-from datetime import date
 
 import pytest
 
@@ -9,14 +8,13 @@ from nnfuzz.base.reading import Unreadable
 from nnfuzz.corpus.known import KnownError, KnownTestFailures, baseline, parse, to_json
 from nnfuzz.corpus.verify import LevelResult, Status
 
-TODAY = date(2026, 11, 22)
 FAILED = LevelResult("test_a1", "tvm", "O3", Status.FAILED, "y[0] is 1", kind="mismatch")
 PASSED = LevelResult("test_a2", "tvm", "O3", Status.PASSED)
 SKIPPED = LevelResult("test_b", "tvm", "O3", Status.SKIPPED, "unsupported: Pad|x")
 
 
 def judged(text, result=FAILED, earlier=None):
-    return KnownTestFailures(parse(text, "known.txt"), earlier, TODAY).judge(result)
+    return KnownTestFailures(parse(text, "known.txt"), earlier).judge(result)
 
 
 @pytest.mark.parametrize(
@@ -26,7 +24,7 @@ def judged(text, result=FAILED, earlier=None):
         "test_a*",
         "* backend=tvm",
         "test_?? level=O*",
-        "* kind=mismatch until=2026-11-22",
+        "* kind=mismatch",
         "# nothing\n\ntest_a1 # issue 12",
     ],
 )
@@ -42,13 +40,6 @@ def test_what_is_not_meant_counts(line):
     assert judged(line) == FAILED
 
 
-def test_what_is_over_counts_and_says_so():
-    found = judged("* until=2026-11-21")
-    assert (
-        found.status is Status.FAILED and "known until 2026-11-21, which is over" in found.message
-    )
-
-
 def test_only_failures_are_known():
     assert judged("*", PASSED) == PASSED and judged("*", SKIPPED) == SKIPPED
 
@@ -57,9 +48,7 @@ def test_only_failures_are_known():
     "text, message",
     [
         ("backend=tvm", "line 1: a line begins with the name of a test"),
-        ("a\nb until=soon", "line 2: until=soon is no date such as 2027-03-31"),
-        ("a until=2026-02-31", "is no date"),
-        ("a colour=red", "'colour=red' is none of backend=..., level=..., kind=..., until=..."),
+        ("a\nb colour=red", "line 2: 'colour=red' is none of backend=..., level=..., kind=..."),
         ("a level=", "'level=' is none of"),
     ],
 )
@@ -89,12 +78,10 @@ def test_a_baseline_that_is_none_is_refused(tmp_path, text):
 
 def test_what_can_go_is_told():
     known = KnownTestFailures(
-        parse("test_a1\ntest_a2 # fixed?\ntest_zzz\n* until=2026-01-01", "f"),
+        parse("test_a1\ntest_a2 # fixed?\ntest_zzz", "f"),
         {("test_a2", "tvm", "O3"): "crash", ("test_b", "tvm", "O3"): "crash"},
-        TODAY,
     )
     assert known.notes([known.judge(r) for r in (FAILED, PASSED, SKIPPED)]) == [
         "known, but did not fail: test_a2 # fixed?",
-        "expired: * until=2026-01-01",
         "fixed since the baseline: test_a2 tvm O3",
     ]

@@ -1,15 +1,13 @@
-"""Entries made by processes side by side: order, bytes, further data, single operators."""
+"""Entries made by processes side by side: order, bytes, single operators."""
 
 import itertools
 from dataclasses import replace
 
-import numpy as np
 import onnx
 import pytest
 
 from nnfuzz.base.writing import as_json
-from nnfuzz.corpus.entry import Entry
-from nnfuzz.corpus.layout import find_tests, write_test
+from nnfuzz.corpus.layout import Entry, find_tests, write_test
 from nnfuzz.corpus.producers import Producers
 from nnfuzz.ir.features import features
 from nnfuzz.testcase.case import CaseConfig, NotProduced
@@ -20,7 +18,7 @@ TESTS = [Numbered(5, index) for index in range(8)]
 
 
 def entries(processes, tests=TESTS):
-    with Producers(5, as_json(CONFIG), processes, sets=2) as producers:
+    with Producers(5, as_json(CONFIG), processes) as producers:
         return list(producers.entries(tests))
 
 
@@ -45,7 +43,7 @@ def test_any_number_of_processes_makes_the_same_in_order(made, tmp_path):
     assert [e.case.id if isinstance(e, Entry) else e.id for e in made] == TESTS
 
 
-def test_entries_pass_the_checker_and_come_back_with_all_data(made, tmp_path):
+def test_entries_pass_the_checker_and_come_back_with_tolerances(made, tmp_path):
     for entry in made:
         if isinstance(entry, NotProduced):
             assert entry.stage in ("undecided", "blunt", "inputs")
@@ -53,11 +51,8 @@ def test_entries_pass_the_checker_and_come_back_with_all_data(made, tmp_path):
         onnx.checker.check_model(onnx.load_model_from_string(entry.case.model), full_check=True)
         write_test(tmp_path, entry)
     tests = find_tests(tmp_path)
-    assert any(len(list(test.cases())) == 2 for test in tests)
     for test in tests:
-        first, *others = test.data_sets()
-        for other in others:
-            assert any(not np.array_equal(first.inputs[n], other.inputs[n]) for n in first.inputs)
+        (first,) = test.data_sets()
         told = test.tolerances()
         assert told.of(next(iter(first.outputs))) is not None
         assert (test.path / "config.txt").read_text().startswith("per_sample_tolerance:")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnfuzz.corpus.selection import Budget, SelectableModel, choose
+from nnfuzz.corpus.selection import Budget, SelectableModel, choose, coverage_table, covered
+
+from . import by_hand
 
 
 def candidate(name, *features, size=1, seconds=1.0):
@@ -25,13 +27,6 @@ def test_the_one_that_adds_most_comes_first_and_what_adds_nothing_never():
     ]
     assert names(choose(tests, Budget())) == ["b", "c"]
     assert names(choose(tests, Budget(count=1))) == ["b"]
-
-
-def test_what_is_there_already_counts_and_takes_its_part_of_the_budget():
-    tests = [candidate("a", "x"), candidate("b", "y")]
-    first = [candidate("f", "x", "w")]
-    assert names(choose(tests, Budget(count=2), first)) == ["b"]
-    assert names(choose(tests, Budget(count=1), first)) == []
 
 
 def test_a_small_one_is_worth_more_where_bytes_are_scarce():
@@ -57,7 +52,7 @@ TESTS = st.lists(st.tuples(FEATURES, st.integers(1, 20)), min_size=1, max_size=1
 
 
 @given(TESTS, st.integers(1, 12), st.integers(1, 60))
-def test_budgets_are_kept_and_the_lazy_choice_is_the_greedy_one(tests, count, size):
+def test_budgets_are_kept_and_nothing_that_fits_is_left(tests, count, size):
     pool = [candidate(f"t{i:02}", *f, size=s) for i, (f, s) in enumerate(tests)]
     budget = Budget(count=count, size=size)
     chosen = choose(pool, budget)
@@ -69,3 +64,15 @@ def test_budgets_are_kept_and_the_lazy_choice_is_the_greedy_one(tests, count, si
     left = size - sum(c.size for c in chosen)
     if len(chosen) < count:  # nothing that fits would add anything
         assert all(c.features <= seen or c.size > left or c in chosen for c in pool)
+
+
+def test_what_a_graph_covers():
+    found = covered(by_hand.GRAPH, ["toy: fuse"])
+    assert {("operator", "Add"), ("edge", "Add->Mul"), ("rank", "Add of rank 1")} < found
+    assert {("dtype", "Mul(float32,float32)"), ("pass", "toy: fuse")} < found
+    assert sum(kind == "vertex" for kind, _ in found) == 2
+
+
+def test_a_table_counts_kept_and_all_features():
+    kept, other = {("operator", "Add"), ("edge", "Add->Mul")}, {("operator", "Mul")}
+    assert coverage_table([kept], [kept, other]) == {"operator": [1, 2], "edge": [1, 1]}

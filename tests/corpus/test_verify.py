@@ -1,21 +1,16 @@
 """Verification: ours by the judge, others by tolerance; JUnit for servers."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.runner import BackendRunner
-from nnfuzz.backend.target import Target
 from nnfuzz.base.reading import read
 from nnfuzz.compare.mismatch import Verdict
-from nnfuzz.corpus.layout import TestFolder, find_tests, write_test
+from nnfuzz.corpus.layout import find_tests, write_test
 from nnfuzz.corpus.verify import (
     LevelResult,
     Status,
-    _result,
     _worst,
     output_difference,
     verify_tests,
@@ -112,12 +107,3 @@ def test_a_failure_is_not_hidden_by_a_data_set_that_was_not_compared():
     parts = [LevelResult("a", "toy", "O0", status, seconds=1.0) for status in told]
     assert (_worst(parts).status, _worst(parts).seconds) == (Status.FAILED, 3.0)
     assert _worst(parts[:2]).status is Status.NOT_COMPARED
-
-
-def test_what_is_disputed_fails_and_says_who_differs():
-    outcome = Outcome(
-        OutcomeKind.DISPUTED, Stage.COMPARE, Target("x", pipeline="O3"), message="y is 1 by x/O0"
-    )
-    found = _result(TestFolder(Path(), "test"), outcome, [])
-    assert (found.status, found.kind) == (Status.FAILED, "disputed")
-    assert found.message == "y is 1 by x/O0"

@@ -16,7 +16,7 @@ from nnfuzz.generate.motifs import MotifWriter, NearMiss
 from nnfuzz.ir.dtypes import DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.draw import Draw
-from nnfuzz.operators.motif import Misfit, motif, pattern_name, planted_name
+from nnfuzz.operators.motif import Misfit, motif, planted_name
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.solve.session import SolverSession
 
@@ -61,7 +61,6 @@ def test_what_stands_in_between():
 
 def test_names_of_planted_motifs():
     assert planted_name("gelu_erf", "swapped") == "gelu_erf~swapped"
-    assert pattern_name("gelu_erf~swapped") == pattern_name("gelu_erf") == "gelu_erf"
 
 
 def test_open_dimensions_are_equal_to_themselves_alone():

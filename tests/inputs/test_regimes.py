@@ -8,10 +8,28 @@ import numpy as np
 import pytest
 
 from nnfuzz.inputs.draws import draw_array
-from nnfuzz.inputs.regimes import Regime, in_regime, regime_of
+from nnfuzz.inputs.regimes import HUNDREDS, ORDERS, Regime, _least, in_regime
 from nnfuzz.ir.dtypes import FLOATS, DType
 from nnfuzz.ir.types import TensorType
 from nnfuzz.operators.operator import ANY_RANGE
+
+
+def regime_of(values: np.ndarray) -> set[Regime]:
+    """Regimes that the elements of a float array belong to."""
+    kind, numbers = DType.of(values.dtype), values.astype(np.float64).ravel()
+    sizes = np.abs(numbers[numbers != 0])
+    if not sizes.size:
+        return set()
+    least, greatest = sizes.min(), sizes.max()
+    whole, halves = sizes == np.rint(sizes), 2 * sizes == np.rint(2 * sizes)
+    shown = {
+        Regime.INTEGERS: bool(whole.all()) and greatest < HUNDREDS,
+        Regime.TIES: bool(halves.all()) and not whole.all(),
+        Regime.LARGE: greatest >= HUNDREDS,
+        Regime.TINY: greatest <= 32 * _least(kind),
+        Regime.SPREAD: sizes.size > 1 and greatest >= 2.0 ** (ORDERS / 2) * least,
+    }
+    return {regime for regime, here in shown.items() if here}
 
 
 @pytest.mark.parametrize("dtype", [DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64])

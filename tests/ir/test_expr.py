@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnfuzz.ir.expr import Var, and_, evaluate, ite, maximum, or_, product, variables
+from nnfuzz.ir.expr import Var, and_, evaluate, maximum, or_, product, variables
 from tests.expressions import VARS
 
 
@@ -14,7 +14,6 @@ def x():
 def test_arithmetic_on_ints_stays_int():
     assert product([2, 3, 4]) == 24
     assert and_(True, True) is True
-    assert ite(False, 1, 2) == 2
 
 
 def test_neutral_elements_vanish(x):

@@ -17,6 +17,7 @@ from nnfuzz.operators.registry import OpRegistry
 from planted import one_node
 
 PLUGIN = Path(__file__).with_name("strange.py")
+DIFFERING = Path(__file__).with_name("differing.py")
 ONE_NODE = one_node.__file__
 HEAD = '<ir_version: 8, opset_import: ["" : 17]> m '
 
@@ -144,6 +145,27 @@ def test_an_output_that_only_a_compiler_can_compute_is_not_compared():
     check = nnfuzz.check_model(model, ["onnxruntime/O0"])
     assert {output.name: output.share for output in check.outputs} == {"z": 1.0, "y": 0.0}
     assert not check.compared and not check.failed and check.summary().startswith("not compared")
+
+
+FOREIGN = """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]> m (float[2, 3] x) =>
+(float[2, 2] y) { t = Transpose(x)  y = com.microsoft.FusedMatMul(x, t) }"""
+UNKNOWN = """(float[2, 3] x) => (float[2, 3] y) { a = Exp(x)  s = SequenceConstruct(a)
+i = Constant<value = int64 {0}>()  b = SequenceAt(s, i)  y = Add(a, b) }"""
+
+
+@pytest.mark.parametrize(
+    ("model", "where"),
+    [(parser.parse_model(FOREIGN), ""), (parsed(UNKNOWN), ", first at node 'Add_4' (Add)")],
+)
+def test_compilers_that_differ_where_nothing_has_a_reference_are_named(model, where):
+    check = nnfuzz.check_model(model, ["plain", "doubling/O3"], plugins=[DIFFERING])
+    (output,) = check.outputs
+    assert not (check.failed or check.compared or check.places)
+    assert output.groups == (("plain O0", "plain O3"), ("doubling O3",))
+    assert "they differ: plain O0, plain O3 | doubling O3" in str(check)
+    assert f"not compared: targets differ on y{where}; y is not" in check.summary()
+    same = nnfuzz.check_model(model, ["plain", "onnxruntime"], plugins=[DIFFERING])
+    assert not same.failed and not same.compared and not same.outputs[0].differs
 
 
 def test_a_tolerance_of_ones_own_counts_beside_the_envelope(tmp_path):

@@ -41,6 +41,12 @@ def test_names_that_are_no_text_leave_the_model_in_a_file():
     assert inline_model(named.replace(b"qqqq", b"\xff\xfe\xff\xfe")) == ""
 
 
+def test_weights_of_another_size_than_declared_leave_the_model_in_a_file():
+    damaged = load_model_from_string(model())
+    damaged.graph.initializer[0].dims[0] = 3
+    assert inline_model(damaged.SerializeToString()) == ""
+
+
 def test_what_is_long_or_does_not_parse_back_stays_in_a_file():
     assert inline_model(model(np.arange(3000.0))) == ""
     assert inline_model(model(doc="lost in the text")) == ""

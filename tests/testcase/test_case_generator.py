@@ -21,7 +21,7 @@ def test_the_share_that_is_given_wins_over_the_usual_one(given, least, most, mon
     monkeypatch.setattr(case_generator, "draw_rewriting", lambda model, *_: (b"after", ()))
     monkeypatch.setattr(case_generator, "form_name", lambda exporter, steps: exporter)
     config = CaseConfig(exporter="direct", edges=True, nodes=2, motifs=0, **given)
-    generator = Producer(1, config).generators["direct"]
+    generator = Producer(1, config)._generator("direct")
     done = sum(generator._rewritten(b"", index)[0] == b"after" for index in range(300)) / 300
     assert least <= done <= most
 

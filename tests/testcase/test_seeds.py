@@ -85,7 +85,7 @@ def test_seeds_are_read_once_for_many_configurations(folder, monkeypatch):
 
     monkeypatch.setattr("nnfuzz.materialize.importing.import_onnx", unread)
     (folder / "block.onnx").unlink()
-    producer.configure(fresh.generators["direct"].config)
+    producer.configure(fresh._generator("direct").config)
     cases = [(producer.produce(i), fresh.produce(i)) for i in range(4)]
     for case, other in cases:
         assert type(case) is type(other)

@@ -11,7 +11,6 @@ from nnfuzz.backend.deviation import CONSIDERED, Deviation
 from nnfuzz.backend.outcome import OutcomeKind, Stage
 from nnfuzz.triage.identity import (
     CauseIdentity,
-    DisputeIdentity,
     ErrorIdentity,
     HabitIdentity,
     HangIdentity,
@@ -35,7 +34,6 @@ FORMS = [
     (HangIdentity, {"kind": "timeout", "stage": "execute", "levels": "everywhere"}),
     (MismatchIdentity, {**COMMON, "wrong": "value", "operators": ["Conv", "Relu"],
                         "switches": ["pads"], "levels": "everywhere"}),
-    (DisputeIdentity, {**COMMON, "kind": "disputed", "operators": [], "levels": "optimised"}),
     (HabitIdentity, {**COMMON, "habits": ["int8 saturates where it should wrap around"]}),
     (RefusalIdentity, {"kind": "accepted", "fault": "cycle", "levels": "optimised"}),
     (RefusalIdentity, {"kind": "exception", "error": "KeyError", "frames": ["a.py:f"]}),

@@ -105,11 +105,10 @@ def check(
 
     The model runs as it is, and once more with every value as an output: wrong values that later
     nodes hide show then. Inputs are searched under which no value is NaN or infinite. Results of
-    operators without a spec have no reference; there compilers are compared with each other, and
-    where they differ nobody knows who is right.
+    operators without a spec have no reference; there the report says which compilers differ.
 
-    Exit codes: 0 every output was compared and is right, 1 something is wrong, fails, differs
-    between compilers, or is beyond your tolerance, 2 wrong usage, or no inputs, 3 a fault of nnfuzz
+    Exit codes: 0 every output was compared and is right, 1 something is wrong, fails, or is beyond
+    your tolerance, 2 wrong usage, or no inputs, 3 a fault of nnfuzz
     itself, such as a result that only nnfuzz calls wrong and onnx.reference does not, 4 an output
     was not compared, or less than nine tenths of it.
     """

@@ -45,11 +45,11 @@ class GenerateOptions:
 
     out: Annotated[
         Path,
-        AMOUNT.option("Folder of the corpus, made if need be.", "DIR", show_default=False),
+        AMOUNT.option("New folder for the corpus.", "DIR", show_default=False),
     ]
     count: Annotated[
         int | None,
-        AMOUNT.option("Models to have in the folder in the end [default: 100].", "N", min=1),
+        AMOUNT.option("Models to write [default: 100].", "N", min=1),
     ] = None
     backend: Backends = None
     singles: Annotated[
@@ -61,9 +61,6 @@ class GenerateOptions:
             "--singles",
         ),
     ] = False
-    data_sets: Annotated[
-        int, AMOUNT.option("Inputs with outputs per model.", "N", min=1, max=100)
-    ] = 1
     max_bytes: Annotated[
         str | None,
         AMOUNT.option(
@@ -101,10 +98,9 @@ def generate(context: typer.Context, options: GenerateOptions) -> None:
     nnfuzz generate --backend tvm --out for-tvm       nothing that TVM calls unsupported
     nnfuzz generate --singles --ops Pad --out pads    one operator each, every mode and dtype
 
-    The folder may be there already: the same settings complete it, and a larger --count extends
-    it. Nothing is ever half-written. Models whose outputs a correct compiler may choose are passed
-    over, so that data.json can say how far an output may be off. Run it against a compiler with
-    nnfuzz verify, or any runner of ONNX's backend tests.
+    The same settings and versions give the same bytes. Models whose outputs a correct compiler may
+    choose are passed over, so that data.json can say how far an output may be off. Run it against a
+    compiler with nnfuzz verify, or any runner of ONNX's backend tests.
     """
     from nnfuzz.cli.progress import steps
     from nnfuzz.library.corpus import CorpusRequest
@@ -115,7 +111,6 @@ def generate(context: typer.Context, options: GenerateOptions) -> None:
         watcher=_watcher,
         count=options.count,
         singles=options.singles,
-        data_sets=options.data_sets,
         max_bytes=size(options.max_bytes) if options.max_bytes is not None else 0,
         processes=options.processes,
         seed=options.seed or 0,
@@ -128,7 +123,7 @@ def generate(context: typer.Context, options: GenerateOptions) -> None:
     )
     with writing(options.out):
         corpus = fill(request)
-    _report(options.out, corpus.models, corpus.resumed, corpus.skipped)
+    _report(options.out, corpus.models, corpus.skipped)
     raise typer.Exit(OK)
 
 
@@ -138,12 +133,11 @@ def _watcher(config: CampaignConfig, folder: Path, what: str) -> AbstractContext
     return watcher(False, config, folder, what)
 
 
-def _report(out: Path, models: int, resumed: int, skipped: Sequence[NotProduced]) -> None:
-    there = f", {resumed} of them were there" if resumed else ""
+def _report(out: Path, models: int, skipped: Sequence[NotProduced]) -> None:
     reasons = Counter(failed.stage for failed in skipped)
     stages = ", ".join(f"{stage} {count}" for stage, count in reasons.items())
     passed = f"; {len(skipped)} indexes passed over ({stages})" if skipped else ""
-    typer.echo(f"{models} models in {out}{there}{passed}")
+    typer.echo(f"{models} models in {out}{passed}")
     faults = [failed for failed in skipped if failed.stage == "fault"]
     if faults:
         first = faults[0].message.strip().partition("\n")[0]

@@ -42,10 +42,6 @@ def metrics(
     json: Annotated[
         Path | None, OTHERS.option("Everything, in a JSON file.", "FILE.json", "--json")
     ] = None,
-    html: Annotated[
-        Path | None,
-        OTHERS.option("Everything, as one HTML page.", "FILE.html", "--html"),
-    ] = None,
     backend: Backends = None,
     plugin: Plugins = None,
 ) -> None:
@@ -53,7 +49,7 @@ def metrics(
 
     \b
     nnfuzz metrics models
-    nnfuzz metrics ours theirs --operators Add,Conv,Relu --html both.html
+    nnfuzz metrics ours theirs --operators Add,Conv,Relu
     nnfuzz metrics models --backend onnxruntime --json metrics.json
 
     Counted are the eleven measures of Isra, vertices and edges (GenCoG), dtypes, shapes and pairs
@@ -70,9 +66,11 @@ def metrics(
     if json:
         from json import dumps
 
-        _write(json, dumps(comparison.to_json(), indent=1) + "\n")
-    if html:
-        _write(html, comparison.page())
+        from nnfuzz.base.files import write_atomically
+
+        with writing(json):
+            write_atomically(json, (dumps(comparison.to_json(), indent=1) + "\n").encode())
+        tell(f"written: {json}")
     _show(comparison)
     raise typer.Exit(OK)
 
@@ -84,14 +82,6 @@ def _say_left_out(counted: Sequence[Counted]) -> None:
                 tell(f"{one.name}: {len(one.left_out) - number} more are left out")
                 break
             tell(f"{file} is left out: {why}")
-
-
-def _write(path: Path, text: str) -> None:
-    from nnfuzz.base.files import write_atomically
-
-    with writing(path):
-        write_atomically(path, text.encode("utf-8", errors="replace"))
-    tell(f"written: {path}")
 
 
 def _show(comparison: FolderComparison) -> None:
@@ -107,11 +97,10 @@ def _show(comparison: FolderComparison) -> None:
         table.add_column(one.name[:WIDTH], justify="right")
     table.add_column("")
     group = ""
-    for row in comparison.rows():
-        measure = row.measure
+    for measure, figures in comparison.rows():
         heading = measure.group if measure.group != group else ""
         group = measure.group
-        table.add_row(heading, measure.name, *(value or "" for value in row.figures), measure.text)
+        table.add_row(heading, measure.name, *figures, measure.text)
     console.print(table)
     for name, idle in comparison.idle_passes().items():
         known = len(comparison.known_passes[name])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnfuzz.cli.declared import AMOUNT, OTHERS
+from nnfuzz.cli.declared import AMOUNT
 from nnfuzz.cli.errors import OK, UsageError, tell, writing
 from nnfuzz.cli.options import Backends, Plugins
 from nnfuzz.cli.values import duration, size, spoken
@@ -24,17 +24,9 @@ def select(
         AMOUNT.option("New folder for the models that are chosen.", "DIR", show_default=False),
     ],
     models: Annotated[
-        list[Path] | None,
+        list[Path],
         typer.Argument(metavar="MODELS...", help="Folders of tests.", show_default=False),
-    ] = None,
-    from_findings: Annotated[
-        list[Path] | None,
-        OTHERS.option(
-            "Take the reduced findings of a campaign as well, whatever they cover: tests that "
-            "fail until the bug is fixed.",
-            "CAMPAIGN",
-        ),
-    ] = None,
+    ],
     count: Annotated[int | None, AMOUNT.option("Take at most so many models.", "N", min=1)] = None,
     max_bytes: Annotated[
         str | None, AMOUNT.option("At most so many bytes of files.", "20M")
@@ -51,7 +43,7 @@ def select(
     \b
     nnfuzz select models --count 100 --out few
     nnfuzz select models --backend tvm --max-time 2m --out two-minutes-of-tvm
-    nnfuzz select models --from-findings campaign --max-bytes 20M --out ours
+    nnfuzz select models more --max-bytes 20M --out ours
 
     Counted are operators, their dtypes, ranks and attributes, which operator reads which, and the
     passes of the compilers of --backend that change something. These compilers run every model
@@ -61,8 +53,6 @@ def select(
     from nnfuzz.corpus.selection import Budget
     from nnfuzz.library.gathering import gather
 
-    if not models and not from_findings:
-        raise UsageError("of what? Name folders with models, or --from-findings CAMPAIGN")
     if max_time is not None and not backend:
         raise UsageError("--max-time is the time of a compiler: add --backend NAME")
     budget = Budget(
@@ -70,9 +60,7 @@ def select(
         size(max_bytes) if max_bytes is not None else math.inf,
         duration(max_time, "--max-time") if max_time is not None else math.inf,
     )
-    gathered = gather(
-        out, models or [], from_findings or [], backend or [], plugin or [], tell, steps
-    )
+    gathered = gather(out, models, backend or [], plugin or [], tell, steps)
     with writing(out):
         selection = gathered.select(out, budget)
     _report(out, selection, gathered)
@@ -80,13 +68,12 @@ def select(
 
 
 def _report(out: Path, selection: Selection, gathered: Gathered) -> None:
-    from nnfuzz.corpus.coverage import KINDS
+    from nnfuzz.corpus.selection import KINDS
 
     kept_models = (
         f"{len(selection.tests)} of {len(gathered)} models in {out}, {selection.size:,} bytes"
     )
     took = f", {spoken(selection.seconds)} of the compilers" if selection.seconds else ""
-    findings = len(gathered.findings)
-    typer.echo(kept_models + took + (f"; {findings} of them are findings" if findings else ""))
+    typer.echo(kept_models + took)
     for kind, (kept, whole) in selection.coverage.items():
         typer.echo(f"{kept:>7} of {whole} ({kept / whole:.0%}) {KINDS[kind]}")

@@ -47,7 +47,7 @@ def verify(
         Path | None,
         REPORTED.option(
             "Failures that do not count: in each line the name of a test, with * and ?, then "
-            "backend=, level=, kind= or until=2027-03-31, after which the line counts no more.",
+            "backend=, level= or kind=.",
             "FILE",
         ),
     ] = None,
@@ -136,14 +136,10 @@ def _exit_code(results: Sequence[LevelResult]) -> int:
 
 def _known(file: Path | None, earlier: Path | None) -> KnownTestFailures:
     """Raises: Unreadable."""
-    from datetime import date
-
     from nnfuzz.corpus.known import KnownTestFailures, baseline, load
 
     patterns = load(file) if file is not None else ()
-    return KnownTestFailures(
-        patterns, baseline(earlier) if earlier is not None else None, date.today()
-    )
+    return KnownTestFailures(patterns, baseline(earlier) if earlier is not None else None)
 
 
 def _show(results: Sequence[LevelResult]) -> None:

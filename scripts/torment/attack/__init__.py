@@ -1,46 +1,22 @@
-"""Random attacks on nnfuzz by surface: contents of workers' answers, files and folders of others.
+"""Random attacks on nnfuzz by surface: messages of workers, files and folders of others.
 
 A surface is a context manager that yields a function. Given a source of randomness, the function
-carries out one attack and returns what went wrong, or "". `run` also checks that every attack ends
-within SECONDS and raises nothing. `surfaces` lists them.
+carries out one attack and returns what went wrong, or "". Every attack has to end within SECONDS
+and to raise nothing.
 """
 
 from __future__ import annotations
 
 import random
 import signal
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
 
 Attack = Callable[[random.Random], str]
+Surface = Callable[[], AbstractContextManager[Attack]]
 SECONDS = 90
-"""Time limit of one attack; the slowest ones replace a worker or start a program, on a loaded
-machine."""
-
-
-@dataclass(frozen=True)
-class Surface:
-    """A surface of attacks. share: its attacks in a run, relative to the other surfaces. seconds:
-    time limit of an attack.
-    """
-
-    name: str
-    share: float
-    open: Callable[[], AbstractContextManager[Attack]]
-    about: str
-    seconds: float = 0.0
-
-
-@dataclass
-class Tally:
-    """The result of the attacks on a surface. trouble: number of an attack -> what went wrong."""
-
-    attacks: int = 0
-    seconds: float = 0.0
-    trouble: dict[int, str] = field(default_factory=dict)
+"""Time limit of one attack; the slowest ones replace a worker, on a loaded machine."""
 
 
 class Hang(BaseException):
@@ -48,27 +24,20 @@ class Hang(BaseException):
 
 
 def run(
-    surface: Surface, seed: int, first: int, count: int, tally: Tally
+    name: str, surface: Surface, seed: int, first: int, count: int
 ) -> Iterator[tuple[int, str]]:
-    """Runs attacks `first` to `first + count - 1`; each depends on seed, surface and number. Adds
-    each to the tally and yields its number and what went wrong, or "".
+    """Runs attacks `first` to `first + count - 1`, each of which depends on the seed, the surface
+    and its number; yields the number and what went wrong, or "".
     """
-    begun = time.monotonic()
-    with surface.open() as attack:
+    with surface() as attack:
         for number in range(first, first + count):
-            rng = random.Random(f"{seed}/{surface.name}/{number}")
-            problem = one(attack, rng, surface.seconds or None)
-            tally.attacks += 1
-            tally.seconds = time.monotonic() - begun
-            if problem:
-                tally.trouble[number] = problem
-            yield number, problem
+            yield number, one(attack, random.Random(f"{seed}/{name}/{number}"), SECONDS)
 
 
-def one(attack: Attack, rng: random.Random, seconds: float | None = None) -> str:
-    """Runs one attack; returns what went wrong. seconds: default SECONDS."""
+def one(attack: Attack, rng: random.Random, seconds: float) -> str:
+    """Runs one attack; returns what went wrong."""
     try:
-        with limited(SECONDS if seconds is None else seconds):
+        with limited(seconds):
             return attack(rng)
     except (Exception, Hang, SystemExit, GeneratorExit):
         return traceback.format_exc()
@@ -90,7 +59,6 @@ def limited(seconds: float) -> Iterator[None]:
 
 def surfaces() -> dict[str, Surface]:
     """The surfaces by name, in the order in which they run."""
-    from scripts.torment.attack import folders, frames, programs, workers
+    from scripts.torment.attack import folders, workers
 
-    found = (*(*frames.SURFACES, *workers.SURFACES, *folders.SURFACES, *programs.SURFACES),)
-    return {surface.name: surface for surface in found}
+    return {**workers.SURFACES, **folders.SURFACES}

@@ -1,7 +1,7 @@
 """Attacks by files: changes of files, and checks of the commands that read them.
 
-Commands run in one process for all attacks, which is confined to a temporary folder. A command must
-end with 0, or with 2 and one line, and write nothing outside of the folder that it was given.
+Commands run in one process for all attacks. A command must end with 0, or with 2 and one line, and
+write nothing outside of the folder that it was given.
 """
 
 from __future__ import annotations
@@ -9,24 +9,25 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import multiprocessing
 import os
 import random
+import resource
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from scripts.torment.attack import Attack
-from scripts.torment.attack.confined import confined
+from scripts.torment.attack import SECONDS, Attack, one
 from scripts.torment.attack.mutations import mutated, scrambled
 
-ROOT = Path(__file__).parents[3]
+MEMORY_BYTES = 4 << 30
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-NOTES = ("note: ", "defaults from nnfuzz.toml: ")  # lines beside an error
+NOTES = ("note: ",)  # lines beside an error
 CHANGES = ("os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.symlink", "os.truncate")
 
 
@@ -84,18 +85,11 @@ def command(*arguments: object) -> tuple[int, str, str]:
     return -1, out.getvalue(), err.getvalue()
 
 
-def judged(*arguments: object, allowed: tuple[int, ...] = (0, 2)) -> str:
+def judged(*arguments: object) -> str:
     """What is wrong with the result of a command; "" if nothing is."""
     code, _, err = command(*arguments)
-    return wrong_end(arguments, code, err, allowed)
-
-
-def wrong_end(
-    arguments: Sequence[object], code: int, err: str, allowed: tuple[int, ...] = (0, 2)
-) -> str:
-    """What is wrong with an exit code and its messages; "" if nothing is."""
     errors = [line for line in err.splitlines() if not line.startswith(NOTES)]
-    if code not in allowed or "Traceback" in err:
+    if code not in (0, 2) or "Traceback" in err:
         return f"{arguments[0]} ended with {code}: {err}"
     if code == 2 and (len(errors) != 1 or not errors[0].startswith("error: ")):
         return f"{arguments[0]} told more than a line: {err}"
@@ -111,7 +105,7 @@ def changed(folder: Path, rng: random.Random) -> None:
         path = rng.choice(files)
         how = rng.random()
         if path.suffix == ".json" and how < 0.6:
-            with contextlib.suppress(RecursionError, ValueError):  # too deep; damaged already
+            with suppress(RecursionError, ValueError):  # too deep; damaged already
                 value = mutated(json.loads(path.read_text()), rng)
                 path.write_text(json.dumps(value), encoding="utf-8")
         elif how < 0.75:
@@ -150,15 +144,68 @@ def opened(make: Callable[[Path], object], use: Use, change: Change = changed) -
         folder = Path(name).resolve()
 
         def prepare() -> Attack:
-            whole, guard = Path(tempfile.mkdtemp(dir=folder)) / "whole", Guard()
-            make(whole)
+            whole, guard = folder / "whole", Guard()
+            if not whole.exists():
+                make(whole)
             attack = partial(_attacked, whole, folder / "place", use, guard)
             if problem := attack(lambda *_: None, random.Random(0)):
                 raise ValueError(f"what is unchanged fails: {problem}")
             return partial(attack, change)
 
-        with confined(folder, prepare) as attack:
+        process = Mortal(prepare)
+
+        def attack(rng: random.Random) -> str:
+            nonlocal process
+            if not process.alive:
+                process = Mortal(prepare)
+            return process.attack(rng)
+
+        try:
             yield attack
+        finally:
+            process.end()
+
+
+class Mortal:
+    """A process that carries out attacks until it dies of one, or until one takes too long."""
+
+    def __init__(self, prepare: Callable[[], Attack]) -> None:
+        """prepare: makes the attack in that process."""
+        context = multiprocessing.get_context("fork")
+        self._ours, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, self._ours, prepare))
+        self._process.daemon = self.alive = True
+        self._process.start()
+        theirs.close()
+
+    def attack(self, rng: random.Random) -> str:
+        self._ours.send(rng)
+        try:
+            return str(self._ours.recv())
+        except (EOFError, ConnectionError):
+            self._process.join()
+            self.alive = False
+            return f"the process has ended with {self._process.exitcode}"
+        except BaseException:  # it has taken too long
+            self.end()
+            raise
+
+    def end(self) -> None:
+        self.alive = False
+        self._process.kill()
+        self._process.join()
+        self._ours.close()
+
+
+def _serve(theirs: Any, ours: Any, prepare: Callable[[], Attack]) -> None:
+    """The process's main loop: sends the result of each attack."""
+    ours.close()
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
+    attack = prepare()
+    with suppress(EOFError):
+        while True:
+            # Then the process itself says where an attack hangs, if it can.
+            theirs.send(one(attack, theirs.recv(), SECONDS / 2))
 
 
 def _attacked(

@@ -1,4 +1,4 @@
-"""Attacks by files of others: findings, corpora, campaigns, models and settings."""
+"""Attacks by files of others: findings, corpora, campaigns, models and graphs."""
 
 from __future__ import annotations
 
@@ -7,33 +7,15 @@ import json
 import random
 import shutil
 import sqlite3
-from collections.abc import Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from scripts.torment.attack import Surface
 from scripts.torment.attack.files import judged, opened, special
-from scripts.torment.attack.frames import JSON_GRAPH
 from scripts.torment.attack.mutations import mutated, scrambled
 
 GRAPHS = 12  # generated models of which one is changed
-SETTINGS = {  # without paths to write to: where these lead is for the user to say
-    "fuzz": {
-        "backend": ["onnxruntime,timeout=20"],
-        "plugin": ["mine.py"],
-        "time": "10m",
-        "nodes": 8,
-        "full-check": 0.1,
-        "exporter": "direct",
-        "quiet": True,
-        "dtypes": "float32,int64",
-        "seed": 7,
-    },
-    "generate": {"count": 3, "nodes": 5},
-    "ops": {"check": {"seed": 1}},
-}
-
 
 # -- findings, corpora, campaigns -----------------------------------------------------------------
 
@@ -180,52 +162,10 @@ def use_graph(folder: Path, rng: random.Random) -> str:
     return judged("show", path) or judged("show", path, "--svg", path / "drawn.svg")
 
 
-# -- settings -------------------------------------------------------------------------------------
-
-
-def in_toml(value: Any) -> str:
-    """A JSON value as TOML; values that TOML lacks stay JSON."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{json.dumps(k)} = {in_toml(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(in_toml, value))}]"
-    return json.dumps(value)
-
-
-def _written(settings: Any) -> str:
-    tables = settings.items() if isinstance(settings, dict) else [("fuzz", settings)]
-    return "\n".join(f"{json.dumps(name)} = {in_toml(table)}" for name, table in tables)
-
-
-def _settings(folder: Path) -> None:
-    folder.mkdir()
-    (folder / "nnfuzz.toml").write_text(_written(SETTINGS))
-    (folder / "graph.json").write_text(json.dumps(JSON_GRAPH))
-
-
-def change_settings(folder: Path, rng: random.Random) -> None:
-    file = folder / "nnfuzz.toml"
-    how = rng.random()
-    if how < 0.6:
-        with contextlib.suppress(RecursionError):  # too deep to be written
-            file.write_text(_written(mutated(SETTINGS, rng)), encoding="utf-8")
-    elif how < 0.95:
-        file.write_bytes(scrambled(file.read_bytes(), rng))
-    else:
-        special(file, folder, rng)
-
-
-def use_settings(folder: Path, rng: random.Random) -> str:
-    """Reads settings as every command does."""
-    with contextlib.chdir(folder):
-        return judged("show", "graph.json")
-
-
-SURFACES = (
-    Surface("findings", 4, partial(opened, _finding, use_finding), "finding folders"),
-    Surface("corpora", 2, partial(opened, _corpus, use_corpus), "ONNX backend tests"),
-    Surface("campaigns", 3, partial(opened, _campaign, use_campaign), "campaign folders"),
-    Surface("models", 2, partial(opened, _generated, use_model, change_model), "ONNX models"),
-    Surface("graphs", 2, partial(opened, _generated, use_graph, change_graph), "graphs as JSON"),
-    Surface("settings", 1, partial(opened, _settings, use_settings, change_settings), "TOML"),
-)
+SURFACES: dict[str, Surface] = {
+    "findings": partial(opened, _finding, use_finding),
+    "corpora": partial(opened, _corpus, use_corpus),
+    "campaigns": partial(opened, _campaign, use_campaign),
+    "models": partial(opened, _generated, use_model, change_model),
+    "graphs": partial(opened, _generated, use_graph, change_graph),
+}

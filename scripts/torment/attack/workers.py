@@ -6,21 +6,30 @@ import random
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from nnfuzz.backend.outcome import Outcome
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
+from nnfuzz.backend.runner import checked
+from nnfuzz.backend.target import Target
+from nnfuzz.base.text import visible
 from nnfuzz.sandbox import channel, wire
 from nnfuzz.sandbox.events import Limits, Progress, Reply
 from nnfuzz.sandbox.job import Job, Report, Service, does
 from nnfuzz.sandbox.record import pack
 from nnfuzz.sandbox.sandbox import Sandbox, wait
 from scripts.torment.attack import Attack, Surface
-from scripts.torment.attack.frames import GOOD, X, checked_outcome
 from scripts.torment.attack.mutations import mutated, scrambled
 
 KINDS = (channel.PARTIAL, channel.REPLY, channel.FAULT, channel.READY, b"?")
+GOOD = Outcome(
+    OutcomeKind.OK,
+    Stage.EXECUTE,
+    Target("toy", "1.0", pipeline="O1"),
+    seconds={"execute": 0.1},
+    outputs={"y": np.arange(4, dtype=np.float32), "z": np.arange(3, dtype=np.int8)},
+)
 
 
 @dataclass(frozen=True)
@@ -57,8 +66,7 @@ def connection():
 
 
 def message(rng: random.Random, job: int) -> bytes:
-    outputs = {"y": X, "z": np.arange(3, dtype=np.int8)}
-    header, blobs = pack(Outcome, replace(GOOD, outputs=outputs))
+    header, blobs = pack(Outcome, GOOD)
     try:
         payload = wire.encode(mutated(header, rng) if rng.random() < 0.5 else header, blobs)
     except (wire.WireError, RecursionError):
@@ -67,6 +75,11 @@ def message(rng: random.Random, job: int) -> bytes:
     pieces = channel.pieces_of(rng.choice(KINDS), payload, number)
     data = b"".join(map(bytes, pieces))
     return scrambled(data, rng) if rng.random() < 0.5 else data
+
+
+def checked_outcome(outcome: Outcome) -> Outcome:
+    """As a runner does with what it gets from its worker."""
+    return checked(outcome, Target("toy", visible(outcome.target.release), pipeline="O1"))
 
 
 @contextmanager
@@ -95,4 +108,4 @@ def workers() -> Iterator[Attack]:
         yield attack
 
 
-SURFACES = (Surface("workers", 3, workers, "messages of real workers"),)
+SURFACES: dict[str, Surface] = {"workers": workers}

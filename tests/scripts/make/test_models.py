@@ -28,9 +28,7 @@ def test_the_archive_holds_whole_tests_and_the_table(archive, tmp_path):
     assert sum(p.stat().st_size for t in tests for p in t.path.rglob("*") if p.is_file()) < 10**6
     table = (folder / "COVERAGE.md").read_text()
     assert f"{len(tests)} models" in table and "| operators |" in table
-    assert {"README.md", "manifest.json", "polygraphy_data.py"} <= {
-        p.name for p in folder.iterdir()
-    }
+    assert {"README.md", "manifest.json"} <= {p.name for p in folder.iterdir()}
 
 
 @pytest.mark.slow

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from nnfuzz.store.store import Store
-from scripts.torment.chaos import FULL, JUMP, PARENT, SERVER, WORKER, compared, differences
+from scripts.torment.chaos import PARENT, SERVER, WORKER, compared, differences
 
-WEIGHTS = {PARENT: 3, WORKER: 3, SERVER: 1, JUMP: 2, FULL: 1}
+WEIGHTS = {PARENT: 1, WORKER: 4, SERVER: 2}
 DRIVE = Path(__file__).parents[2] / "campaign" / "drive.py"
 
 
@@ -25,7 +25,7 @@ def start(folder, resume, env, settings=("120", "exporting", "liar")):
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
     folder = tmp_path_factory.mktemp("chaos")
-    return folder, compared(start, folder, 7, seed=2, pause=0.1, weights=WEIGHTS)
+    return folder, compared(start, folder, 7, seed=2, pause=0.3, weights=WEIGHTS)
 
 
 @pytest.mark.slow
