@@ -278,12 +278,7 @@ class FuzzOptions:
     fresh: Annotated[opt.Fresh, EXPERT] = False
     workers: Annotated[
         int | None,
-        PROCESSES.option("Processes per backend [default: by cores].", "N", min=1),
-        SETTING,
-    ] = None
-    producers: Annotated[
-        int | None,
-        PROCESSES.option("Processes that make models [default: by cores].", "N", min=1),
+        PROCESSES.option("Tests that run side by side [default: by cores].", "N", min=1),
         SETTING,
     ] = None
     set: Annotated[

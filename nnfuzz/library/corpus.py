@@ -23,7 +23,7 @@ from nnfuzz.library.settings import (
     check_quantised,
     choose_opset,
     chosen_backends,
-    default_processes,
+    default_workers,
     exporter_names,
     onnx_release,
 )
@@ -83,7 +83,7 @@ def generate(request: CorpusRequest) -> Filled:
     texts = request.backends
     specs = chosen_backends(registry, texts, request.note) if texts else ()
     plan = _plan(request, registry, specs)
-    processes = request.processes or default_processes(1)["producers"]
+    processes = request.processes or default_workers()
     try:
         with ExitStack() as stack:
             runners = [stack.enter_context(BackendRunner(spec, registry)) for spec in specs]

@@ -40,7 +40,7 @@ from nnfuzz.materialize.opsets import (
     opset_range,
     opsets_up_to,
 )
-from nnfuzz.records.config import CampaignConfig, ConfigError, processes
+from nnfuzz.records.config import CampaignConfig, ConfigError
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.seeds import digest, seed_files
 
@@ -166,7 +166,7 @@ def make_config(
         backends=tuple(specs),
         case=CaseConfig(**case).written_by(opsets),
         known=known,
-        **{"seed": secrets.randbelow(1 << 32), **default_processes(len(specs)), **rest},
+        **{"seed": secrets.randbelow(1 << 32), "workers": default_workers(), **rest},
     )
 
 
@@ -333,6 +333,12 @@ def _oldest_taken(runners: Sequence[BackendRunner], note: Note) -> int:
     return oldest
 
 
-def default_processes(backends: int) -> dict[str, int]:
-    """For the cores of this machine, see nnfuzz.records.config.processes."""
-    return processes(backends, len(os.sched_getaffinity(0)))
+MOST_LANES = 16
+"""The number of workers unless a setting asks for more."""
+
+
+def default_workers() -> int:
+    """The number of processes that work side by side, unless a setting says otherwise: one for each
+    core that this process may use.
+    """
+    return max(1, min(MOST_LANES, len(os.sched_getaffinity(0))))

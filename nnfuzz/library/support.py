@@ -7,14 +7,13 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.session import run_probes
 from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.library.folders import cache_folder
-from nnfuzz.library.settings import Specs, default_processes
+from nnfuzz.library.settings import Specs, default_workers
 from nnfuzz.records.config import FIRST_SECONDS, CampaignConfig
 from nnfuzz.records.observer import Observer
 from nnfuzz.store.store import Store
@@ -33,8 +32,7 @@ def unsupported(
     the next one goes on. Raises: RunnerError, ConfigError, PoolError.
     """
     case = replace(case, seed_models=(), seed_digest="")
-    processes: dict[str, Any] = {**default_processes(len(specs))}
-    config = CampaignConfig(tuple(specs), case, reduce=False, **processes)
+    config = CampaignConfig(tuple(specs), case, reduce=False, workers=default_workers())
     what = f"for at most {FIRST_SECONDS:.0f} s probing"
     with tempfile.TemporaryDirectory(prefix="nnfuzz-probes-") as name:
         folder, cache = Path(name) / "campaign", SupportCache(cache_folder())

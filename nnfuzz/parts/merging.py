@@ -151,7 +151,6 @@ def _merged_config(parts: Sequence[Store]) -> CampaignConfig:
         time_limit=None if None in times else max(t for t in times if t is not None),
         tests_limit=None if None in tests else max(n for n in tests if n is not None),
         workers=max(config.workers for config in configs),
-        producers=max(config.producers for config in configs),
         reduce=any(config.reduce for config in configs),
         known=tuple(sorted({line for config in configs for line in config.known})),
     )

@@ -21,7 +21,6 @@ LIMITS = (
     "time_limit",
     "tests_limit",
     "workers",
-    "producers",
     "reduce",
     "known",
 )
@@ -32,8 +31,6 @@ FIRST_SECONDS = 10.0
 ends a campaign."""
 
 
-MOST_PRODUCERS = 16
-"""The number of workers unless a setting asks for more."""
 MOST_WORKERS = 1024
 """The most workers of a kind: more than the cores of any machine; a file may ask for anything."""
 
@@ -90,7 +87,8 @@ class CampaignConfig:
     """The configuration of a campaign.
 
     levels: for every backend; empty means each backend's default pair. time_limit: seconds of
-    all sessions together. tests_limit: indexes. workers: processes per backend. full_check: share
+    all sessions together. tests_limit: indexes. workers: lanes, each with a process per backend
+    (nnfuzz.campaign.lanes). full_check: share
     of agreeing tests that is judged by the envelope all the same. known: lines of a file of known
     failures (nnfuzz.triage.known), which are counted, but are no findings. probe_seconds: time for
     single-operator probes beside the first tests, where nothing but the clock ends the campaign;
@@ -113,7 +111,6 @@ class CampaignConfig:
     time_limit: float | None = None
     tests_limit: int | None = None
     workers: int = 1
-    producers: int = 1
     full_check: float = 0.02
     known: tuple[str, ...] = ()
     probe_seconds: float = FIRST_SECONDS
@@ -141,8 +138,8 @@ class CampaignConfig:
             raise ConfigError(
                 "--regressions compares two releases of one compiler: -b NAME@1.2.3 -b NAME"
             )
-        if not (1 <= self.workers <= MOST_WORKERS and 1 <= self.producers <= MOST_WORKERS):
-            raise ConfigError(f"settings workers and producers: from 1 to {MOST_WORKERS}")
+        if not 1 <= self.workers <= MOST_WORKERS:
+            raise ConfigError(f"setting workers: from 1 to {MOST_WORKERS}")
         if self.epoch < FIRST:
             raise ConfigError(f"setting epoch: at least {FIRST} tests")
         for name in ("full_check", "pipelines"):
@@ -228,18 +225,6 @@ class CampaignConfig:
                     "or start a new campaign in another --out"
                 )
         return replace(self, **{k: v for k, v in chosen.items() if k in LIMITS})
-
-
-def processes(backends: int, cores: int) -> dict[str, int]:
-    """Workers per backend and producers for a number of cores.
-
-    Either kind may be the bottleneck, of two cores as well: the other then idles, which costs
-    nothing.
-    """
-    return {
-        "producers": max(1, min(MOST_PRODUCERS, cores)),
-        "workers": max(1, cores // backends),
-    }
 
 
 _CASE = (*(f.name for f in fields(CaseConfig)), "exporters")

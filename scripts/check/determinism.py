@@ -3,7 +3,7 @@
 python -m scripts.check.determinism --backend onnxruntime --tests 300 --workers 1,2 --load 2
 python -m scripts.check.determinism --cases 200
 
-There is one run per number of workers (and producers), each with another hash seed of Python; with
+There is one run per number of workers, each with another hash seed of Python; with
 --load, one more beside processes that burn CPU; with --cache, one more with the support tables of
 the first run. With --cases, there is no campaign: so many test cases of every exporter, engine and
 variation are made under three hash seeds, the second time backwards. Exits with 1 if two runs
@@ -139,7 +139,7 @@ def _options() -> argparse.Namespace:
 def _campaign(
     options: argparse.Namespace, out: Path, workers: int, cache: Path, hash_seed: int
 ) -> None:
-    processes = (*set_options(workers=workers, producers=workers), "--quiet", *options.rest)
+    processes = (*set_options(workers=workers), "--quiet", *options.rest)
     given = ("-b", options.backend, "--tests", options.tests, "--seed", options.seed, "--out", out)
     variables = {"XDG_CACHE_HOME": str(cache), "PYTHONHASHSEED": str(hash_seed)}
     run_fuzz(*given, *processes, **variables)

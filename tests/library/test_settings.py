@@ -9,11 +9,11 @@ from nnfuzz.library.settings import (
     case_settings,
     choose_opset,
     chosen_backends,
-    default_processes,
+    default_workers,
     exporter_names,
     make_config,
 )
-from nnfuzz.records.config import ConfigError, processes
+from nnfuzz.records.config import ConfigError
 
 
 def test_the_opset_suits_all_backends():
@@ -34,10 +34,9 @@ def test_exporters_are_mixed_as_far_as_they_reach_the_opset():
     assert exporter_names("torchscript", 23) == ("torchscript",)  # refused by name later on
 
 
-def test_there_is_always_a_worker():
-    assert min(default_processes(99).values()) == 1
-    assert processes(1, 2) == {"producers": 2, "workers": 2}
-    assert processes(2, 2)["workers"] == 1
+def test_there_is_a_worker_for_each_core(monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {*range(3)})
+    assert default_workers() == 3
 
 
 def test_settings_under_the_names_of_options_become_fields():
