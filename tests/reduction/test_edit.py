@@ -35,7 +35,7 @@ def test_edits_are_valid_or_inapplicable(subjects, name):
     """What comes out verifies, has finite values of the declared types, and is a function."""
     fit = 0
     if name == "rewrites":
-        form = "direct+times_one#1+function#2+identity#3"
+        form = "direct+times_one#1+function#2+cast_wider#3"
         subjects = [replace(subject, exporter=form) for subject in subjects[:4]]
     if name == "large":  # the other subjects have nothing for it
         producer = Producer(11, CaseConfig(nodes=3, exporter="direct", large=1.0))
