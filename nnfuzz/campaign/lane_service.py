@@ -119,7 +119,7 @@ class LaneService(Service):
             return Told(self._fault(test, RUN, error))
         self._note_seconds(result.outcomes)
         if not order.patient and (hang := self._suspected(result, self._known(order))):
-            return Told(Evidence(test, self._epoch.epoch, result), hang)
+            return Told(replace(self._evidence(test, result), result=None), hang)
         full_check = None
         if sampled and result.agreed:
             full_check = any(failure.kind is OutcomeKind.MISMATCH for failure in result.failures)
@@ -251,7 +251,7 @@ class LaneService(Service):
     def _paces(self) -> dict[str, Pace]:
         paces = {}
         for name, runner in self._runners.items():
-            paces[name] = Pace(runner.sandbox.limits.seconds)
+            paces[name] = Pace(runner.sandbox.limits.seconds, self._config.patience)
             paces[name].expect(self._known_of(name).usual)
         return paces
 

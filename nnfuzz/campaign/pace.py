@@ -7,15 +7,17 @@ lane for seconds. It does not decide: what looks like a hang is confirmed with t
 from __future__ import annotations
 
 FEW = 20  # runs that are too few to tell what is usual
-LEAST, TIMES = 5.0, 20.0
-"""Seconds that every run gets, and the multiple of the slowest run so far."""
+TIMES = 20.0  # the multiple of the slowest run so far that every run gets
 
 
 class Pace:
-    """How long the runs of one compiler take. ceiling: its time limit for one level, in seconds."""
+    """How long the runs of one compiler take.
 
-    def __init__(self, ceiling: float) -> None:
-        self.ceiling = ceiling
+    ceiling: its time limit for one level, in seconds. least: seconds that every run gets.
+    """
+
+    def __init__(self, ceiling: float, least: float) -> None:
+        self.ceiling, self._least = ceiling, least
         self._slowest, self._runs = 0.0, 0
 
     def expect(self, seconds: float) -> None:
@@ -32,4 +34,4 @@ class Pace:
         """The seconds after which a level looks like a hang."""
         if self._runs < FEW:
             return self.ceiling
-        return min(self.ceiling, max(LEAST, TIMES * self._slowest))
+        return min(self.ceiling, max(self._least, TIMES * self._slowest))

@@ -264,7 +264,7 @@ class Scheduler:
             self.recorder.figures.full_checks += 1
             self.recorder.figures.full_check_finds += told.full_check
         if told.suspected:
-            self._suspect(told.suspected)
+            self._suspect(told.suspected, evidence)
         else:
             self._suspects.decided(evidence)
             self._keep(evidence)
@@ -284,7 +284,9 @@ class Scheduler:
             outcomes[outcome.backend].append(outcome)
         self.prober.finished(probe, outcomes)
 
-    def _suspect(self, row: HangRow) -> None:
+    def _suspect(self, row: HangRow, evidence: Evidence) -> None:
+        if row.late:
+            self._keep(evidence)  # it counts as a hang until it is decided
         self._suspects.add(row)
         if isinstance(row.test, Probe) and row.late:
             self.prober.finished(row.test, {})

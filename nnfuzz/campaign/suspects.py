@@ -92,13 +92,14 @@ class Suspects:
 
     def most(self, tests: int) -> str:
         """A warning, returned once, if most tests look like hangs; otherwise "". tests: those that
-        this session has recorded.
+        this session has recorded; those that epochs do not wait for are among them.
         """
-        undecided = sum(map(len, self._waiting.values())) + len(self._asked)
-        if self._count < SOME or 2 * self._count <= tests + undecided:
+        if self.waited_for:
+            tests += sum(map(len, self._waiting.values())) + len(self._asked)
+        if self._count < SOME or 2 * self._count <= tests:
             return ""
         count, self._count = self._count, -sys.maxsize
         return (
-            f"most of what runs looks like a hang: {count} of {max(count, tests + undecided)} "
+            f"most of what runs looks like a hang: {count} of {max(count, tests)} "
             "tests. If the compiler is only slow, a larger timeout of the backend waits for it"
         )

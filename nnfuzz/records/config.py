@@ -98,7 +98,8 @@ class CampaignConfig:
     (Backend.draw_pipeline) in place of the most optimised level, where a backend has such.
     shard: "2/8" for the second of eight processes (nnfuzz.base.shard), which
     tests every eighth index and learns from its own tests. epoch: tests in the longest one
-    (nnfuzz.records.schedule). reduce: whether findings are reduced. throttle: how often a failure
+    (nnfuzz.records.schedule). patience: seconds that every run gets before it looks like a hang
+    (nnfuzz.campaign.pace). reduce: whether findings are reduced. throttle: how often a failure
     must occur before generation keeps away from the operators that it is associated with; 0 for
     never. regressions: whether only a model that exactly one of two releases gets wrong is a
     finding.
@@ -121,6 +122,7 @@ class CampaignConfig:
     pipelines: float = 0.0
     shard: str = ""
     epoch: int = LONGEST
+    patience: float = 5.0
     producer: ProducerSettings = field(default_factory=ProducerSettings)
     reducer: ReducerSettings = field(default_factory=ReducerSettings)
     schema: int = SCHEMA

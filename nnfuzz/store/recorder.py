@@ -144,6 +144,9 @@ class Recorder:
         """Records one test durably: when this returns, a kill cannot lose it."""
         evidence = evidence if evidence.row else with_row(evidence, self._variables)
         test = evidence.row
+        again = test is not None and test.index in self.recorded  # a hang that is decided now
+        if test and again:
+            self.store.tests.forget([test.index])
         findings, occurrences = [], []
         for failure in evidence.confirmed:
             signature = failure.signature.hash
@@ -155,8 +158,9 @@ class Recorder:
         hangs = self._settled_hangs(evidence)
         self.store.record(Record(test, tuple(findings), tuple(occurrences), evidence.events, hangs))
         if test:
-            self.figures.add(test)
             self.recorded.add(test.index)
+            if not again:
+                self.figures.add(test)
             for failure in evidence.confirmed:
                 first = self._first_tests.setdefault(failure.signature.hash, test.index)
                 self._first_tests[failure.signature.hash] = min(first, test.index)

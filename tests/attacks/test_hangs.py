@@ -55,44 +55,35 @@ def hung(summary) -> list[int]:
 def test_a_hang_stops_nothing_and_is_told_at_the_end(tmp_path):
     """A minute of time limit, and a session that ends long before."""
     others = TESTS - len(HANGS)
-    summary, _ = session(tmp_path / "c", "hostile,timeout=60", others, time_limit=1000.0)
-    assert summary["tests"] == others
-    assert summary["outcomes"]["ok"] == 2 * others
+    limits = {"time_limit": 1000.0, "patience": 0.3}
+    summary, _ = session(tmp_path / "c", "hostile,timeout=60", others, **limits)
+    assert summary["tests"] == TESTS and summary["outcomes"]["timeout"] == len(HANGS)
     assert hung(summary) == list(HANGS)
     assert summary["hangs"] == {"unconfirmed": len(HANGS)}
 
 
-def test_what_is_not_confirmed_in_time_is_confirmed_by_another_session(tmp_path, monkeypatch):
-    monkeypatch.setattr("nnfuzz.campaign.long_runs.SUSPECTS", 3)
-    folder, backend = tmp_path / "c", "hostile,timeout=0.5"
-    first, _ = session(folder, backend, TESTS - len(HANGS), time_limit=1000.0)
-    assert sum(first["hangs"].values()) == len(HANGS)
+def test_what_is_not_confirmed_in_time_is_confirmed_by_another_session(tmp_path):
+    """One of them, with the whole time limit: the others are of the same pattern."""
+    folder, backend = tmp_path / "c", "hostile,timeout=2"
+    limits = {"time_limit": 1000.0, "patience": 0.3}
+    first, _ = session(folder, backend, TESTS - len(HANGS), **limits)
+    assert first["hangs"] == {"unconfirmed": len(HANGS)}
     # The time is up, but for what is left to be decided.
-    second, _ = session(folder, backend, time_limit=0.001)
+    second, _ = session(folder, backend, **{**limits, "time_limit": 0.001})
     assert second["hangs"] == {"confirmed": len(HANGS)}
     assert second["unconfirmed_hangs"] == []
     assert second["tests"] == TESTS and second["outcomes"]["timeout"] == len(HANGS)
     assert (second["findings"], second["occurrences"]) == (1, len(HANGS))
-
-
-def test_where_the_clock_ends_the_campaign_a_pattern_is_confirmed_once(tmp_path, monkeypatch):
-    """Long before the time limit of a minute, by three repetitions of the first hang alone."""
-    monkeypatch.setattr("nnfuzz.campaign.pace.LEAST_HOPELESS", 1.5)
-    monkeypatch.setattr("nnfuzz.campaign.long_runs.SUSPECTS", 1)
-    folder = tmp_path / "c"
-    summary, shown = session(folder, "hostile,timeout=60", time_limit=1000.0)
-    assert summary["hangs"] == {"confirmed": len(HANGS)} and summary["tests"] == TESTS
-    assert shown[-1].seconds < 60
-    assert (summary["findings"], summary["occurrences"]) == (1, len(HANGS))
     with Store.open(folder, write=False) as store:
         tried = [count for (count,) in store.connection.execute("SELECT tried FROM repeats")]
-        (told, *_) = (event.message for event in store.events.rows() if event.kind == "death")
-    assert sorted(tried) == [0, 0, 3] and "where others take" in told
+    assert sorted(tried) == [0, 0, 1]
 
 
 def test_a_campaign_of_hangs_says_so(tmp_path):
     notes = []
-    config, registry = drive.settings(30, "stuck", "hostile,timeout=60", time_limit=1000.0)
+    config, registry = drive.settings(
+        30, "stuck", "hostile,timeout=60", time_limit=1000.0, patience=0.3
+    )
     with Store.create(tmp_path / "c", as_json(config)) as store:
         watching = Watching(30)
         watching.note = notes.append
@@ -104,22 +95,18 @@ def test_a_campaign_of_hangs_says_so(tmp_path):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_campaign_that_counts_tests_waits_for_the_time_limit(tmp_path, monkeypatch, workers):
-    monkeypatch.setattr("nnfuzz.campaign.long_runs.SUSPECTS", 3)
-    summary, shown = session(tmp_path / "c", "hostile,timeout=0.6", workers=workers)
+def test_a_campaign_that_counts_tests_waits_for_the_time_limit(tmp_path, workers):
+    summary, shown = session(tmp_path / "c", "hostile,timeout=2", workers=workers, patience=0.3)
     assert summary["hangs"] == {"confirmed": len(HANGS)}
     assert summary["tests"] == TESTS and summary["outcomes"]["timeout"] == len(HANGS)
     assert (summary["findings"], summary["occurrences"]) == (1, len(HANGS))
-    waiting = [line(snapshot) for snapshot in shown if snapshot.waiting]
-    assert all("suspected hang" in told and "by hostile O" in told for told in waiting)
-    assert waiting
+    assert any("suspected hang" in line(snapshot) for snapshot in shown)
 
 
 def test_a_hang_before_the_first_test_stops_nothing(tmp_path):
     """Probes hang: each is left to itself, and no test waits for them."""
-    summary, _ = session(
-        tmp_path / "c", "hostile,timeout=60", 5, time_limit=1000.0, probe_seconds=1.0, plan="dozing"
-    )
+    limits = {"time_limit": 1000.0, "patience": 0.3, "probe_seconds": 1.0}
+    summary, _ = session(tmp_path / "c", "hostile,timeout=60", 5, plan="dozing", **limits)
     assert summary["tests"] >= 5
     assert all(row["test"].startswith("probe ") for row in summary["unconfirmed_hangs"])
     assert summary["unconfirmed_hangs"]
