@@ -19,7 +19,6 @@ from nnfuzz.sandbox.forkserver import ForkServer, Home
 
 ASKING = (
     "nnfuzz.campaign.lanes",
-    "nnfuzz.upkeep.reducing",
     "nnfuzz.corpus.producers",
     "nnfuzz.backend.runner",
     "nnfuzz.sandbox.sandbox",

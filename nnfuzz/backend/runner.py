@@ -388,14 +388,18 @@ class CompilerServers:
     """
 
     def __init__(self) -> None:
-        self._servers: dict[tuple[str, ...], ForkServer] = {}
+        self._servers: dict[tuple[str, ...], ForkClient] = {}
 
-    def of(self, backend: type[Backend], spec: BackendSpec) -> ForkServer:
+    def of(self, backend: type[Backend], spec: BackendSpec) -> ForkClient:
         """The fork server of a compiler's release. Raises: ReleaseError, RunnerError."""
-        key = spec.name, spec.release, backend(**spec.options).form
+        key = _key(backend, spec)
         if key not in self._servers:
             self._servers[key] = fork_server_of(backend, spec)
         return self._servers[key]
+
+    def put(self, backend: type[Backend], spec: BackendSpec, server: ForkClient) -> None:
+        """Has a fork server used that is there already; it is closed with the others."""
+        self._servers[_key(backend, spec)] = server
 
     def runner(
         self, spec: BackendSpec, registry: BackendRegistry, limits: Limits | None = None
@@ -406,6 +410,10 @@ class CompilerServers:
     def close(self) -> None:
         for server in self._servers.values():
             server.close()
+
+
+def _key(backend: type[Backend], spec: BackendSpec) -> tuple[str, ...]:
+    return spec.name, spec.release, backend(**spec.options).form
 
 
 def _outcome(death: Death) -> Outcome:

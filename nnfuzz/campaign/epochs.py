@@ -164,11 +164,13 @@ class Epochs:
         self,
         config: CampaignConfig,
         store: Store,
-        enter: Callable[[int, CaseConfig], None],
+        enter: Callable[[int, int, CaseConfig], None],
         exchange: Exchange,
         decider: EpochDecider,
     ) -> None:
-        """enter: has lanes make their next tests with the settings of an epoch."""
+        """enter: has lanes make their next tests with the settings of an epoch: its number, the
+        epoch that these were decided for, and the settings.
+        """
         self.number = -1
         self.refused = config.case.refused
         self._config = config
@@ -207,4 +209,6 @@ class Epochs:
             self.refused = by.refused
             self._store.restraints.set_epoch(decided_for, by.refused, by.reasons, by.avoided)
         avoid = tuple(row.item for row in by.avoided)
-        self._enter_lanes(epoch, replace(self._config.case, refused=by.refused, avoid=avoid))
+        self._enter_lanes(
+            epoch, decided_for, replace(self._config.case, refused=by.refused, avoid=avoid)
+        )

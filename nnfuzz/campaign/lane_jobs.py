@@ -67,10 +67,12 @@ class Compiler:
 class Enter(Job[None]):
     """Begins an epoch: the next tests are made with these settings.
 
-    known: signatures that earlier epochs have confirmed, those of `ignored` included, which the
+    number: of the epoch. epoch: the one that its settings were decided for. known:
+    signatures that earlier epochs have confirmed, those of `ignored` included, which the
     user knows. compilers: by backend. variables: see nnfuzz.feedback.support.signature_keys.
     """
 
+    number: int
     epoch: int
     case: CaseConfig
     known: tuple[str, ...]

@@ -14,19 +14,20 @@ from functools import cached_property
 
 from nnfuzz.backend.outcome import Outcome, OutcomeKind
 from nnfuzz.backend.registry import BackendRegistry
-from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.backend.runner import BackendRunner, CompilerServers
 from nnfuzz.base.reading import Json, read
 from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.lane_jobs import Compiler, Enter, Order, RunTests, Told
 from nnfuzz.campaign.pace import Pace
 from nnfuzz.campaign.processes import CountedProcesses
-from nnfuzz.campaign.untested import RUN, not_produced
+from nnfuzz.campaign.untested import REDUCE, RUN, not_produced
 from nnfuzz.experiment.confirm import REPEATS
 from nnfuzz.experiment.judgement import unknown_outputs
 from nnfuzz.experiment.lane import Lane
 from nnfuzz.experiment.result import FAULT, Judging, Plan, Result, Run
+from nnfuzz.findings.reducer_job import ReduceFinding
 from nnfuzz.records.config import CampaignConfig
-from nnfuzz.records.rows import EventRow, HangRow
+from nnfuzz.records.rows import EventRow, HangRow, ReductionRow
 from nnfuzz.sandbox import worker
 from nnfuzz.sandbox.exceptions import described_error
 from nnfuzz.sandbox.forkserver import ForkClient
@@ -51,19 +52,21 @@ class LaneService(Service):
         self,
         config: Mapping[str, Json],
         producer: str,
+        reducer: str,
         cache: str = "",
         entered: Mapping[str, Json] | None = None,
     ) -> None:
-        """config: the written CampaignConfig. producer: the factory of the service that makes test
-        cases and judges. cache: see nnfuzz.testcase.producer.Producer. entered: the written Enter
-        of the present epoch.
+        """config: the written CampaignConfig. producer, reducer: the factories of the services that
+        make test cases and judge, and that reduce findings; "" for a lane that only reduces. cache:
+        see nnfuzz.testcase.producer.Producer. entered: the written Enter of the present epoch.
         """
         self._config = CampaignConfig.from_json(config)
-        first = Enter(0, self._config.case, (), (), {}, {})
+        first = Enter(0, 0, self._config.case, (), (), {}, {})
         self._epoch = read(Enter, entered) if entered else first
         case = as_json(self._epoch.case)
         arguments = {"seed": self._config.seed, "config": case, "cache": cache}
-        self._producer = worker.build_service(producer, arguments)
+        self._producer = worker.build_service(producer, arguments) if producer else Service()
+        self._reducer_factory = reducer
         gc.set_threshold(*COLLECTED)
 
     @does(ListVocabulary)
@@ -75,6 +78,11 @@ class LaneService(Service):
         if job.case != self._epoch.case:
             self._producer.done(Configure(job.case), report)
         self._epoch = job
+
+    @does(ReduceFinding)
+    def reduce(self, job: ReduceFinding, report: Report) -> ReductionRow | None:
+        report(REDUCE)
+        return self._reducer.done(job, Report())
 
     @does(RunTests)
     def run(self, job: RunTests, report: Report) -> None:
@@ -239,6 +247,15 @@ class LaneService(Service):
         return [ForkClient(fd) for fd in worker.lent]
 
     @cached_property
+    def _reducer(self) -> Service:
+        plugins, compilers = self._config.plugins, CompilerServers()
+        registry = BackendRegistry.discover(plugins)
+        for spec, server in zip(self._config.backends, self._servers[1:], strict=True):
+            compilers.put(registry.get(spec.name), spec, server)
+        arguments = {"plugins": list(plugins), "lent": (self._servers[0], compilers)}
+        return worker.build_service(self._reducer_factory, arguments)
+
+    @cached_property
     def _runners(self) -> dict[str, BackendRunner]:
         registry, runners = BackendRegistry.discover(self._config.plugins), {}
         for spec, server in zip(self._config.backends, self._servers[1:], strict=True):
@@ -271,8 +288,9 @@ class LaneService(Service):
 def lane_service(
     config: Mapping[str, Json],
     producer: str,
+    reducer: str,
     cache: str = "",
     entered: Mapping[str, Json] | None = None,
 ) -> LaneService:
     """The factory that sandboxes name: "nnfuzz.campaign.lane_service:lane_service"."""
-    return LaneService(config, producer, cache, entered)
+    return LaneService(config, producer, reducer, cache, entered)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +12,8 @@ from typing import TypeVar
 from nnfuzz.base.writing import as_json
 from nnfuzz.campaign.lane_jobs import Compiler, Enter, Order, RunTests, Told
 from nnfuzz.campaign.processes import PATIENCE
-from nnfuzz.campaign.untested import RUN, lost
+from nnfuzz.campaign.untested import REDUCE, RUN, lost
+from nnfuzz.findings.reducer_job import ReduceFinding
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.sandbox.events import (
     Death,
@@ -36,7 +38,8 @@ SERVICE = "nnfuzz.campaign.lane_service:lane_service"
 PRELOAD = ("onnx.reference", "nnfuzz.campaign.lane_service")
 UNSTARTED, OUTSIDE = -2, -1  # in place of an epoch: no process yet, or one without an epoch
 MOST_SECONDS = 3600.0
-"""Limit for running, judging and confirming one test, in which compilers have limits of their own.
+"""Limit for running, judging and confirming one test, and for a reduction: their processes have
+limits of their own.
 """
 MOST_RETURNS = 3
 """How often a test is begun anew after somebody outside has killed its lane, each time after
@@ -56,9 +59,9 @@ class PoolError(RuntimeError):
 
 @dataclass(frozen=True)
 class LaneOrder:
-    """A job of a lane: a range of tests, or the beginning of an epoch."""
+    """A job of a lane: a range of tests, the beginning of an epoch, or a reduction."""
 
-    job: RunTests | Enter
+    job: RunTests | Enter | ReduceFinding
 
 
 class LaneSlot(JobWorker[LaneOrder]):
@@ -101,7 +104,8 @@ class LaneSlot(JobWorker[LaneOrder]):
 class Lanes(Pool[LaneSlot, LaneOrder, Ended]):
     """Lanes that work under the settings of an epoch; one of an older epoch enters that first.
 
-    tell: called with everything that is told of a test. returned: tests whose lane has ended
+    tell: called with everything that is told of a test. reduced: called with the end of a
+    reduction and its seconds. returned: tests whose lane has ended
     without a word of them, to be run again.
     """
 
@@ -110,17 +114,25 @@ class Lanes(Pool[LaneSlot, LaneOrder, Ended]):
         config: CampaignConfig,
         compilers: Sequence[ForkClient],
         cache: Path,
+        only_reduces: bool = False,
     ) -> None:
-        """compilers: the fork servers of the backends, in their order; they are left open."""
+        """compilers: the fork servers of the backends, in their order; they are left open.
+        only_reduces: whether there are no tests to be made.
+        """
         self._config = config
         self.tell: Callable[[Told], None] = lambda told: None
-        service = config.producer.service
-        arguments = {"config": as_json(config), "producer": service, "cache": str(cache)}
-        preload = *PRELOAD, *config.producer.preload
+        self.reduced: Callable[[ReduceFinding, Ended, float], None] = lambda *end: None
+        arguments = {
+            "config": as_json(config),
+            "producer": "" if only_reduces else config.producer.service,
+            "reducer": config.reducer.service,
+            "cache": str(cache),
+        }
+        preload = *PRELOAD, *config.producer.preload, *config.reducer.preload
         self.server = ForkServer(preload, warm=(SERVICE, arguments), name="lanes")
         self._lends = [self.server, *compilers]
         self._arguments = arguments
-        self._entered = Enter(UNSTARTED, config.case, (), (), {}, {})
+        self._entered = Enter(UNSTARTED, 0, config.case, (), (), {}, {})
         self.returned: deque[Order] = deque()
         self._returns: Counter[TestId] = Counter()
         self._faults = 0
@@ -133,7 +145,7 @@ class Lanes(Pool[LaneSlot, LaneOrder, Ended]):
             own.memory_bytes,
             own.jobs,
             still_seconds=own.seconds,
-            stages={RUN: MOST_SECONDS},
+            stages={RUN: MOST_SECONDS, REDUCE: MOST_SECONDS},
         )
         sandbox = Sandbox(
             SERVICE,
@@ -156,6 +168,7 @@ class Lanes(Pool[LaneSlot, LaneOrder, Ended]):
 
     def enter(
         self,
+        number: int,
         epoch: int,
         case: CaseConfig,
         known: Sequence[str],
@@ -165,16 +178,16 @@ class Lanes(Pool[LaneSlot, LaneOrder, Ended]):
     ) -> None:
         """Has tests be made and judged under these settings from now on; see Enter."""
         given = {name: tuple(own) for name, own in variables.items()}
-        self._entered = Enter(epoch, case, (*known,), (*ignored,), compilers, given)
+        self._entered = Enter(number, epoch, case, (*known,), (*ignored,), compilers, given)
 
     def prepare(self, worker: LaneSlot) -> None:
         """Starts a lane, or has it enter the epoch."""
-        if worker.epoch == self._entered.epoch:
+        if worker.epoch == self._entered.number:
             return
         worker.sandbox.rearm({**self._arguments, "entered": as_json(self._entered)})
         if worker.epoch != UNSTARTED:
             self.begin(worker, LaneOrder(self._entered))
-        worker.epoch = self._entered.epoch
+        worker.epoch = self._entered.number
 
     def ended(self, worker: LaneSlot, order: LaneOrder, result: Ended) -> None:
         """Raises: PoolError."""
@@ -182,7 +195,9 @@ class Lanes(Pool[LaneSlot, LaneOrder, Ended]):
             self._faults = 0
         if not isinstance(result, Reply):
             self._count(result, configuring=isinstance(order.job, Enter))
-        if isinstance(order.job, Enter) or isinstance(result, Reply):
+        if isinstance(order.job, ReduceFinding):
+            self.reduced(order.job, result, time.monotonic() - worker.began)
+        if not isinstance(order.job, RunTests) or isinstance(result, Reply):
             return
         first, *others = order.job.orders[worker.told :]
         self.returned.extendleft(reversed(others))
@@ -194,7 +209,7 @@ class Lanes(Pool[LaneSlot, LaneOrder, Ended]):
             self._returns[first.test] += 1
             self.returned.appendleft(first)
         else:
-            self.tell(Told(lost(first.test, result, worker.epoch)))
+            self.tell(Told(lost(first.test, result, self._entered.epoch)))
 
     def _count(self, event: Trouble, configuring: bool) -> None:
         self._faults += 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ from nnfuzz.campaign.epochs import EpochDecider, Epochs
 from nnfuzz.campaign.exchange import Exchange
 from nnfuzz.campaign.lane_jobs import Compiler
 from nnfuzz.campaign.lanes import Lanes, PoolError
+from nnfuzz.campaign.reducing import Reducer
 from nnfuzz.campaign.scheduler import Scheduler
 from nnfuzz.campaign.writer import finding_writer
 from nnfuzz.feedback.probe import Prober
@@ -34,7 +34,6 @@ from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.jobs import ListVocabulary, Vocabulary
 from nnfuzz.testcase.service import blames_settings
 from nnfuzz.triage.survey import declared, learn_habits, usual_seconds
-from nnfuzz.upkeep.reducing import Reducer
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,7 @@ class Session:
             self.recorder.figures.full_check_finds,
             reducer.spent,
             reducer.after_campaign,
-            reducer.missing(os.cpu_count() or 1),
+            reducer.missing(self.config.workers),
             {runner.name: runner.hung for runner in self.support.runners if runner.hung},
             dict(self.scheduler.standstills),
             self.scheduler.cpu_ms(),
@@ -109,16 +108,14 @@ def opened(opening: Opening) -> Iterator[Session]:
         lanes = stack.enter_context(Lanes(config, servers, opening.cache.folder))
         support = Knowledge(opening, runners, lanes)
         recorder = _recorder(opening, support)
-        slowest = max(runner.sandbox.limits.seconds for runner in runners)
-        reducer = Reducer(opening.config, recorder, opening.observer.note, slowest)
-        stack.callback(reducer.close)
+        reducer = Reducer(opening.config, recorder, opening.observer.note)
         known = {runner.name: _known(runner, recorder) for runner in runners}
         for runner in runners:
             runner.close()  # lanes have workers of their own
 
-        def enter(epoch: int, case: CaseConfig) -> None:
-            given = recorder.known_in(epoch), recorder.ignored, known, support.variables
-            lanes.enter(epoch, case, *given)
+        def enter(number: int, epoch: int, case: CaseConfig) -> None:
+            given = recorder.known_in(number), recorder.ignored, known, support.variables
+            lanes.enter(number, epoch, case, *given)
 
         epochs = _epochs(opening, enter, support.prober, recorder)
         scheduler = Scheduler(
@@ -301,7 +298,7 @@ def _recorder(opening: Opening, support: Knowledge) -> Recorder:
 
 def _epochs(
     opening: Opening,
-    enter: Callable[[int, CaseConfig], None],
+    enter: Callable[[int, int, CaseConfig], None],
     prober: Prober,
     recorder: Recorder,
 ) -> Epochs:

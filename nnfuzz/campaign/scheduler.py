@@ -12,7 +12,6 @@ from __future__ import annotations
 import ctypes
 import gc
 import math
-import os
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -25,6 +24,7 @@ from nnfuzz.campaign.indexes import Indexes
 from nnfuzz.campaign.lane_jobs import Order, RunTests, Told
 from nnfuzz.campaign.lanes import LaneOrder, Lanes, PoolError
 from nnfuzz.campaign.processes import PATIENCE
+from nnfuzz.campaign.reducing import Reducer
 from nnfuzz.campaign.suspects import Suspects
 from nnfuzz.experiment.result import FAULT
 from nnfuzz.feedback.probe import Prober, by_turns
@@ -38,7 +38,6 @@ from nnfuzz.store.database import DAMAGE, StoreError
 from nnfuzz.store.evidence import Evidence
 from nnfuzz.store.recorder import Recorder
 from nnfuzz.testcase.identity import Numbered, Probe
-from nnfuzz.upkeep.reducing import Reducer
 
 TICK_SECONDS, LEAST_TICK_SECONDS = 0.25, 0.01
 SHOWN_SECONDS = 0.5  # between two looks at how far the campaign is, which cost more than a test
@@ -108,7 +107,7 @@ class Scheduler:
         self._last_tick = self._last_trim = 0.0
         self._tests_before = recorder.figures.tests
         self._over_at: float | None = None  # when what is left after the last test ends, at most
-        lanes.tell = self.told
+        lanes.tell, lanes.reduced = self.told, reducer.ended
         recorder.store.sessions.account(config.workers, lambda: dict(self._inside))
 
     # -- running ------------------------------------------------------------------------------
@@ -131,7 +130,7 @@ class Scheduler:
             self.recorder.store.sessions.stop_clock()
             self.cpu.end()
             self._reduce_rest()
-            self.reducer.close()
+            self.reducer.drop()
             self.recorder.arrange()
             self._tick(final=True)
 
@@ -162,16 +161,17 @@ class Scheduler:
         """Hands work to idle lanes, and takes what they tell."""
 
         def more() -> LaneOrder | None:
+            allowed = self.reducer.share() * self.seconds()
+            if not self._probing and (reduction := self.reducer.next(allowed)):
+                return LaneOrder(reduction)
             orders = next_range()
             return LaneOrder(RunTests(tuple(orders))) if orders else None
 
         self.lanes.dispatch(more)
-        if not self._probing:
-            self.reducer.start_next(self.reducer.share() * self.seconds())
         self._wait()
 
     def _wait(self) -> None:
-        sandboxes = [*self.lanes.sandboxes(), *self.reducer.sandboxes()]
+        sandboxes = [*self.lanes.sandboxes()]
         if not any(sandbox.busy for sandbox in sandboxes):
             time.sleep(LEAST_TICK_SECONDS)
         events = wait(sandboxes, TICK_SECONDS)
@@ -179,8 +179,7 @@ class Scheduler:
             for standstill in sandbox.take_standstills():
                 self._note_standstill(standstill)
         for sandbox, event in events:
-            if not self.lanes.feed(sandbox, event):
-                self.reducer.feed(sandbox, event)
+            self.lanes.feed(sandbox, event)
         if time.monotonic() - self._last_tick > SHOWN_SECONDS:
             self._tick()
         if time.monotonic() - self._last_trim > TRIM_SECONDS:
@@ -195,7 +194,8 @@ class Scheduler:
 
     @property
     def _busy(self) -> bool:
-        return self.lanes.busy or bool(self.lanes.returned) or self._suspects.waiting
+        tests = any(lane.left for lane in self.lanes.workers)
+        return tests or bool(self.lanes.returned) or self._suspects.waiting
 
     def _over(self) -> bool:
         if self._stopped() or self._time_is_up():
@@ -335,7 +335,8 @@ class Scheduler:
                 break
             self._wait()
         for lane in self.lanes.workers:
-            lane.drop()
+            if lane.left:
+                lane.drop()
         self.lanes.returned.clear()
 
     def _confirm_hangs(self) -> None:
@@ -353,10 +354,9 @@ class Scheduler:
     def _reduce_rest(self) -> None:
         """Reduces findings that could not be reduced on the way, for a time that is announced."""
         waiting = self.recorder.open()
-        left = self.reducer.waiting() or self.reducer.owed()
-        if not left or self._stopped():
+        if not self.reducer.left or self._stopped():
             return
-        workers, begun = os.cpu_count() or 1, time.monotonic()
+        workers, begun = len(self.lanes.workers), time.monotonic()
         least = max(self.config.reducer.grace, self.reducer.share() * self.seconds())
         before = len(self.recorder.reductions)
 
@@ -373,11 +373,10 @@ class Scheduler:
         )
         self._over_at = begun + grace
 
-        def over() -> bool:
-            self._over_at = max(self._over_at or 0.0, begun + granted())
-            return self._stopped() or time.monotonic() >= self._over_at
-
-        self.reducer.finish(workers, self._wait, over)
+        while self.reducer.left and not self._stopped() and time.monotonic() < self._over_at:
+            self.lanes.dispatch(lambda: reduction_of(self.reducer))
+            self._wait()
+            self._over_at = max(self._over_at, begun + granted())
         if left := self.recorder.open():
             minutes = math.ceil(self.reducer.missing(workers) / 60)
             self.observer.note(
@@ -462,6 +461,12 @@ class Scheduler:
         if self._own_limit is not None and rate:
             ends.append((self._own_limit - self.recorder.figures.indexes) / rate)
         return max(0.0, min(ends)) if ends else None
+
+
+def reduction_of(reducer: Reducer) -> LaneOrder | None:
+    """The next reduction after the last test."""
+    job = reducer.next(math.inf)
+    return LaneOrder(job) if job else None
 
 
 def _fault(evidence: Evidence, stage: str, message: str, details: str = "") -> Evidence:

@@ -11,6 +11,8 @@ from nnfuzz.testcase.identity import TestId
 
 RUN = "run"
 """The stage in which a lane runs and judges a test case; those before it are of its making."""
+REDUCE = "reduce"
+"""The stage in which a lane reduces a finding."""
 REFERENCE = "inputs"
 """The stage in which PyTorch computes the expected outputs."""
 

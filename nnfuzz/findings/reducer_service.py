@@ -1,13 +1,11 @@
 """The service inside of a campaign's reducing worker: finding folders in, reduced findings out.
 
-The worker starts fork servers of its own for torch and for the compiler, and keeps them for the
-next finding of the same backend; they end with it.
+In a campaign it works in a lane's process, on fork servers that the lane has.
 """
 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +13,7 @@ from pathlib import Path
 from nnfuzz.backend.contract import OptionError
 from nnfuzz.backend.plugin_files import namesake
 from nnfuzz.backend.registry import BackendRegistry, RegistryError, plugin_name
-from nnfuzz.backend.runner import RunnerError
+from nnfuzz.backend.runner import CompilerServers, RunnerError
 from nnfuzz.findings.folder import FindingError, read_finding
 from nnfuzz.findings.keyed import keyed
 from nnfuzz.findings.reduced import reduce_folder
@@ -26,6 +24,7 @@ from nnfuzz.reduction.case import NotReduced, ReduceConfig, Unexplained
 from nnfuzz.reduction.known import Cause
 from nnfuzz.reduction.servers import Servers
 from nnfuzz.reduction.trials import WorkerError
+from nnfuzz.sandbox.forkserver import ForkClient
 from nnfuzz.sandbox.job import Report, Service, does
 from nnfuzz.testcase.client import ProducerError
 from nnfuzz.triage.refine import pattern_of
@@ -43,13 +42,16 @@ _REASONS = (
 
 
 class ReductionService(Service):
-    """plugins: files with further backends. folder: the campaign's working directory, which paths
-    in finding folders are relative to; a worker starts in one of its own.
+    """plugins: files with further backends. lent: see Servers; None: servers of its own, kept for
+    the next finding of the same backend.
     """
 
-    def __init__(self, plugins: Sequence[str] = (), folder: str = "") -> None:
-        if folder:
-            os.chdir(folder)
+    def __init__(
+        self,
+        plugins: Sequence[str] = (),
+        lent: tuple[ForkClient, CompilerServers] | None = None,
+    ) -> None:
+        self._lent = lent
         self._registry = BackendRegistry.discover(plugins)
         self._trusted = namesake(map(plugin_name, plugins))
         self._servers: Servers | None = None
@@ -107,7 +109,7 @@ class ReductionService(Service):
         key = (backend.name if backend else "", *finding.config.get("plugins", ()))
         if self._servers is None or self._for != key:
             self.close()
-            self._servers = Servers(backend, self._registry, finding.config)
+            self._servers = Servers(backend, self._registry, finding.config, self._lent)
             self._for = key
         return self._servers
 
@@ -121,6 +123,8 @@ class ReductionService(Service):
         return self._causes[folder]
 
 
-def reduction_service(plugins: Sequence[str] = (), folder: str = "") -> ReductionService:
-    """The factory that sandboxes name: "nnfuzz.findings.reducer_service:reduction_service"."""
-    return ReductionService(plugins, folder)
+def reduction_service(
+    plugins: Sequence[str] = (), lent: tuple[ForkClient, CompilerServers] | None = None
+) -> ReductionService:
+    """The factory that a lane names: "nnfuzz.findings.reducer_service:reduction_service"."""
+    return ReductionService(plugins, lent)

@@ -11,6 +11,7 @@ from nnfuzz.backend.registry import BackendRegistry, BackendSpec
 from nnfuzz.backend.releases import releases_of
 from nnfuzz.backend.runner import BackendRunner
 from nnfuzz.base.untrusted import making_sense, parsed_model
+from nnfuzz.campaign.post_reduction import reduce_campaign
 from nnfuzz.experiment.bisection import Bisection, BisectionStep
 from nnfuzz.findings import replay as engine
 from nnfuzz.findings.bisection import Releases
@@ -26,7 +27,6 @@ from nnfuzz.records.rows import FindingRow
 from nnfuzz.reduction.case import CaseReduction, NotReduced, ReduceConfig
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.client import ProducerClient
-from nnfuzz.upkeep.post_reduction import reduce_campaign
 
 NOTHING_TO_REDUCE = (
     "invalid models have a handful of operators from the start: there is nothing to reduce"

@@ -13,7 +13,7 @@ from nnfuzz.backend.runner import BackendRunner, CompilerServers, limits_of
 from nnfuzz.base.reading import Json
 from nnfuzz.base.writing import as_json
 from nnfuzz.sandbox.events import Limits
-from nnfuzz.sandbox.forkserver import ForkServer
+from nnfuzz.sandbox.forkserver import ForkClient, ForkServer
 from nnfuzz.sandbox.sandbox import Sandbox
 from nnfuzz.testcase.case import CaseConfig
 
@@ -69,10 +69,17 @@ class Servers:
         backend: BackendSpec | None,
         registry: BackendRegistry,
         config: Mapping[str, Json] | None = None,
+        lent: tuple[ForkClient, CompilerServers] | None = None,
     ) -> None:
+        """lent: fork servers that are there already, of the service and of compilers; they are left
+        open.
+        """
         self._registry, self._arguments = registry, {"config": needed_operators(config or {})}
-        self.service = ForkServer(PRELOAD, warm=(SERVICE, self._arguments))
-        self.compilers = CompilerServers()
+        self._owns = lent is None
+        self.service, self.compilers = lent or (
+            ForkServer(PRELOAD, warm=(SERVICE, self._arguments)),
+            CompilerServers(),
+        )
         if backend:
             self.compilers.of(registry.get(backend.name), backend)
         self.habits: Habits | None = None
@@ -123,8 +130,9 @@ class Servers:
         for workers in self._idle:
             workers.close()
         self._idle.clear()
-        self.service.close()
-        self.compilers.close()
+        if self._owns:
+            self.service.close()
+            self.compilers.close()
 
     def __enter__(self) -> Servers:
         return self

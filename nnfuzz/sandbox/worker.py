@@ -20,11 +20,11 @@ import socket
 import sys
 import tempfile
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from nnfuzz.base.code_paths import CodePaths
-from nnfuzz.base.reading import JsonObject
 from nnfuzz.base.text import visible
 from nnfuzz.base.writing import as_json
 from nnfuzz.sandbox import channel, wire
@@ -264,7 +264,7 @@ def enter_scratch(scratch: Path) -> None:
         os.chdir(scratch)
 
 
-def build_service(service: str, arguments: JsonObject) -> Service:
+def build_service(service: str, arguments: Mapping[str, object]) -> Service:
     """Calls the factory "pkg.module:factory" of a service."""
     module, _, factory = service.partition(":")
     return getattr(importlib.import_module(module), factory)(**arguments)

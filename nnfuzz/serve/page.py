@@ -122,8 +122,11 @@ class CampaignReader:
         """Reads AT_A_TIME tests at most; returns whether there may be more."""
         part, before = "the tests and their graphs", self._statistics.indexes
         clock = whole_or(lambda at: 0.0, store.sessions.clock, part, missing)
-        for at, row in as_far_as(store.tests.recorded_after(*self._last, AT_A_TIME), part, missing):
-            self._figures.add(clock(at), row)
+        rows = (
+            (at, clock(at), row) for at, row in store.tests.recorded_after(*self._last, AT_A_TIME)
+        )
+        for at, elapsed, row in as_far_as(rows, part, missing):
+            self._figures.add(elapsed, row)
             self._statistics.add(row)
             self._last = (at, row.index)
         return self._statistics.indexes - before == AT_A_TIME

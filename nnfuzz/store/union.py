@@ -110,9 +110,6 @@ class _Addition:
                 columns += ", items"
                 rows = "part.tests JOIN temp.epoch_of ON old = epoch"
             self._db.execute(f"INSERT INTO main.{table} SELECT {columns} FROM {rows} {where}")
-        self._db.execute("""
-            INSERT OR IGNORE INTO main.texts SELECT * FROM part.texts WHERE digest IN
-                (SELECT digest FROM part.errors WHERE idx IN (SELECT idx FROM temp.taken))""")
 
     def _add_least(self, table: str, rows: str) -> None:
         """Adds rows; of two with the same key the one with the lesser other columns stays, which

@@ -304,7 +304,7 @@ def test_links_out_of_a_campaign_are_not_followed(tmp_path, command):
     [
         "CREATE TRIGGER t AFTER INSERT ON tests BEGIN DELETE FROM findings; END",
         "CREATE VIEW v AS WITH RECURSIVE r(x) AS (SELECT 1 UNION SELECT x FROM r) SELECT * FROM r",
-        "DROP TABLE texts",
+        "DROP TABLE features",
     ],
 )
 def test_a_campaign_with_programs_in_it_is_refused(sql, tmp_path, command):

@@ -95,33 +95,33 @@ class Late(Refusing):
         return super().reduce(job, report)
 
 
-def late(plugins, folder):
+def late(plugins, lent=None):
     return Late(plugins)
 
 
-def reducing(plugins, folder):
+def reducing(plugins, lent=None):
     return Reducing(plugins)
 
 
-def dying(plugins, folder):
+def dying(plugins, lent=None):
     return Dying(plugins)
 
 
-def slow(plugins, folder):
+def slow(plugins, lent=None):
     return Slow(plugins)
 
 
-def once(plugins, folder):
+def once(plugins, lent=None):
     return Once(plugins)
 
 
-def acquitting(plugins, folder):
+def acquitting(plugins, lent=None):
     return Acquitting(plugins)
 
 
-def lagging(plugins, folder):
+def lagging(plugins, lent=None):
     return Lagging(plugins)
 
 
-def refusing(plugins, folder):
+def refusing(plugins, lent=None):
     return Refusing(plugins)

@@ -41,7 +41,7 @@ class Answers:
         return self.verdict
 
 
-def tested(case, plan, services):
+def examined(case, plan, services):
     return Lane(services, services).test(case, plan)
 
 
@@ -60,7 +60,7 @@ RAISED = Outcome(
 )
 def test_an_error_counts_where_the_model_is_sure_to_be_defined(case, ended, defined, found):
     plan = Plan([Run("c", case, ("O0",))], Judging.NEVER)
-    result = tested(case, plan, Answers(ended, defined))
+    result = examined(case, plan, Answers(ended, defined))
     assert len(result.failures) == found
     assert [e.kind for e in result.events] == [UNDEFINED] * (1 - found)
 
@@ -68,7 +68,7 @@ def test_an_error_counts_where_the_model_is_sure_to_be_defined(case, ended, defi
 def test_no_input_excuses_a_process_that_dies(case):
     died = replace(RAISED, kind=OutcomeKind.CRASH, signal="SIGFPE")
     plan = Plan([Run("c", case, ("O0",))], Judging.NEVER)
-    result = tested(case, plan, Answers(died, defined=False))
+    result = examined(case, plan, Answers(died, defined=False))
     assert len(result.failures) == 1
     assert [e.kind for e in result.events] == [DEATH]
 
@@ -90,7 +90,7 @@ def test_a_model_that_must_be_refused_runs_beside_the_one_without_its_fault(case
     broken = replace(case, model=b"broken", plain=case.model, plain_inputs=case.inputs, fault=fault)
     services = Answered(replace(RAISED, stage=Stage.COMPILE))
     plan = Plan([Run("c", broken, ("O0",))], Judging.NEVER)
-    result = tested(broken, plan, services)
+    result = examined(broken, plan, services)
     assert services.ran == [b"broken", case.model]
     assert not result.failures, "both end in the same way, whatever the fault"
     again = unpack(TestCase, *pack(TestCase, broken))
@@ -100,7 +100,7 @@ def test_a_model_that_must_be_refused_runs_beside_the_one_without_its_fault(case
 def test_outputs_that_agreed_in_the_worker_are_not_judged(case):
     ran = Outcome(OutcomeKind.OK, Stage.EXECUTE, Target("c", pipeline="O0"))
     plan = Plan([Run("c", case, ("O0",), compares=True)], Judging.DOUBTFUL)
-    result = tested(case, plan, Answers(ran, True))
+    result = examined(case, plan, Answers(ran, True))
     assert result.agreed and result.verdict is None and not result.failures
     assert [o.agrees for o in result.outcomes] == [True]
 
@@ -138,7 +138,7 @@ def test_a_result_with_which_onnx_reference_agrees_is_not_wrong(case):
     )
     plan = Plan([Run("c", case, ("O0",))], repeats=lambda failure: 1)
     services = Contradicted(ran, computed)
-    result = tested(case, plan, services)
+    result = examined(case, plan, services)
     (outcome,) = result.outcomes
     text = f"nnfuzz and onnx.reference differ: {name}[2] is 0 by nnfuzz, and 1 by onnx.reference"
     assert (outcome.kind, outcome.message) == (OutcomeKind.NOT_COMPARED, f"{text} (1 elements)")
@@ -148,5 +148,5 @@ def test_a_result_with_which_onnx_reference_agrees_is_not_wrong(case):
     agreeing = replace(computed, outputs=dict(case.expected))
     for silent in (None, replace(computed, kind=OutcomeKind.UNSUPPORTED, outputs=None), agreeing):
         services = Contradicted(ran, silent)
-        result = tested(case, plan, services)
+        result = examined(case, plan, services)
         assert len(result.failures) == 1 and services.asked == 1

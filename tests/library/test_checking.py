@@ -179,7 +179,7 @@ def test_a_tolerance_of_ones_own_counts_beside_the_envelope(tmp_path):
     (place,) = narrow.save(tmp_path).places
     assert place.criterion == "ulp=0.001" and "in the error envelope it is right" in str(narrow)
     finding = nnfuzz.Finding.load(place.folder)
-    reduced = nnfuzz.reduce(finding, workers=1, budget=20, localise=False)
+    reduced = nnfuzz.reduce(finding, budget=20, localise=False)
     assert len(reduced.case.graph.nodes) < len(finding.case.graph.nodes)
 
 

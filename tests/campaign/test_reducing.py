@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import sys
 import time
 from dataclasses import replace
@@ -17,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import drive
 
 from nnfuzz.base.writing import as_json
+from nnfuzz.campaign.reducing import Reducer
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.cli.progress import Silent
 from nnfuzz.feedback.support_cache import SupportCache
@@ -25,7 +25,6 @@ from nnfuzz.records.rows import FindingRow, ReductionRow
 from nnfuzz.store.recorder import Recorder
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.identity import Numbered
-from nnfuzz.upkeep.reducing import Reducer
 
 
 class Notes(Silent):
@@ -106,7 +105,7 @@ def test_a_reduction_that_fails_costs_nothing_else(tmp_path, reducer, reason):
     assert len(result.summary.not_reduced) == 2
 
 
-def test_the_end_does_not_wait_for_ever(tmp_path, monkeypatch):
+def test_the_end_does_not_wait_for_ever(tmp_path):
     config, registry = drive.settings(5, "fusing", "liar", "slow", learn=False)
     config = replace(config, reducer=replace(config.reducer, grace=0.5, share=0.0, seconds=0.1))
     notes = Notes()
@@ -119,11 +118,10 @@ def test_the_end_does_not_wait_for_ever(tmp_path, monkeypatch):
     assert notes.texts[-1] == (
         "2 findings not reduced, for want of about 1 minute; nnfuzz reduce goes on"
     )
-    assert result.summary.reduce_seconds_missing == pytest.approx(0.2 / (os.cpu_count() or 1))
+    assert result.summary.reduce_seconds_missing == pytest.approx(0.2)
 
 
-def test_each_finding_that_is_left_has_its_time_at_the_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+def test_each_finding_that_is_left_has_its_time_at_the_end(tmp_path):
     config, registry = drive.settings(5, "fusing", "liar", "late", learn=False)
     config = replace(config, reducer=replace(config.reducer, grace=0.0, share=0.0, seconds=30.0))
     notes = Notes()
@@ -195,8 +193,7 @@ def row(signature, index, **more):
     )
 
 
-def test_a_suspect_is_asked_and_reduced_if_it_has_another_cause(tmp_path, monkeypatch):
-    monkeypatch.setattr("os.cpu_count", lambda: 1)  # side by side, nobody would have to ask
+def test_a_suspect_is_asked_and_reduced_if_it_has_another_cause(tmp_path):
     result, _ = run(tmp_path / "c", 10, "fusing", "acquitting", throttle=0)
     (row,) = result.findings
     assert (
@@ -233,15 +230,16 @@ def test_once_it_is_over_findings_are_reduced_side_by_side(tmp_path):
         recorder = Recorder(store, (), lambda *_: None, lambda row: None)
         recorder.complete = True
         reducer = Reducer(config, recorder, print)
-        reducer.start_next(math.inf, 3)
-        assert reducer.waiting() == len(set(reducer.sandboxes())) == 2
-        reducer.close()
-        assert not list(reducer.sandboxes()) and not reducer.busy
+        jobs = [reducer.next(math.inf) for _ in range(3)]
+        assert len({job.signature for job in jobs[:2]}) == 2 and jobs[2] is None
+        assert reducer.waiting() == 2 and reducer.left
+        reducer.drop()
+        assert [bool(reducer.next(allowed)) for allowed in (0.0, 1.0, 1.0)] == [False, True, False]
 
 
-def test_a_finding_stays_where_it_is_while_it_is_reduced(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    config, registry = drive.settings(5, "fusing", "liar", "lagging", learn=False, throttle=0)
+def test_a_finding_stays_where_it_is_while_it_is_reduced(tmp_path):
+    settings = {"learn": False, "throttle": 0, "workers": 2}
+    config, registry = drive.settings(5, "fusing", "liar", "lagging", **settings)
     config = replace(config, reducer=replace(config.reducer, grace=60.0, share=0.0))
 
     class Telling(Notes):

@@ -8,11 +8,11 @@ import drive
 import pytest
 
 from nnfuzz.base.writing import as_json
+from nnfuzz.campaign.post_reduction import reduce_campaign
 from nnfuzz.campaign.session import run_campaign
 from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.store.store import Store
-from nnfuzz.upkeep.post_reduction import reduce_campaign
-from tests.upkeep.test_reducing import Notes, run
+from tests.campaign.test_reducing import Notes, run
 
 
 @pytest.mark.parametrize("explained", [pytest.param(0, marks=pytest.mark.slow), 1])

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
+from nnfuzz.backend.registry import BackendRegistry
+from nnfuzz.backend.runner import CompilerServers
+from nnfuzz.campaign.lanes import Lanes
+from nnfuzz.campaign.reducing import Reducer
+from nnfuzz.campaign.scheduler import reduction_of
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import FindingRow
 from nnfuzz.store.evidence import Evidence
@@ -14,7 +19,6 @@ from nnfuzz.store.recorder import Recorder
 from nnfuzz.store.store import Store
 from nnfuzz.store.summary import SUMMARY, read_summary, with_findings, write_summary
 from nnfuzz.triage.signature import Failure
-from nnfuzz.upkeep.reducing import Reducer
 
 SECONDS = 600.0
 """The time for one finding, when nothing else is waiting for the machine."""
@@ -31,21 +35,30 @@ def reduce_campaign(
     """Reduces the findings that are not reduced yet, failed attempts included; returns all
     findings.
 
-    workers: see Reducer.dispatch. budget: of one. Raises: ConfigError.
+    workers: findings at a time. budget: of one. Raises: ConfigError.
     """
     config = CampaignConfig.from_json(store.config())
     settings = replace(config.reducer, seconds=max(SECONDS, config.reducer.seconds), budget=budget)
+    config = replace(config, reduce=True, reducer=settings, workers=workers)
     recorder = Recorder(store, config.known, _writes_nothing, lambda row: None)
     recorder.forget_failed_reductions()
     recorder.complete = True
-    reducer = Reducer(replace(config, reduce=True, reducer=settings), recorder, note)
-
-    try:
-        reducer.finish(workers, partial(reducer.wait, _TICK_SECONDS), stopped)
-    finally:
-        reducer.close()
-        recorder.arrange()
-        _mend_summary(store)
+    reducer = Reducer(config, recorder, note)
+    registry = BackendRegistry.discover(config.plugins)
+    with ExitStack() as stack:
+        compilers = CompilerServers()
+        stack.callback(compilers.close)
+        servers = [compilers.of(registry.get(spec.name), spec) for spec in config.backends]
+        lanes = stack.enter_context(Lanes(config, servers, store.folder, only_reduces=True))
+        lanes.reduced = reducer.ended
+        try:
+            while reducer.left and not stopped():
+                lanes.dispatch(lambda: reduction_of(reducer))
+                lanes.wait(_TICK_SECONDS)
+        finally:
+            reducer.drop()
+            recorder.arrange()
+            _mend_summary(store)
     return store.findings()
 
 

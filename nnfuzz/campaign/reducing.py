@@ -1,14 +1,12 @@
-"""Reduces findings in processes of their own.
+"""Which findings of a campaign are reduced when, and what comes of it.
 
 While the campaign runs, one finding is reduced at a time, within a share of the campaign's time.
-After its last test, as many are reduced at a time as there are cores.
+After its last test, every lane reduces.
 """
 
 from __future__ import annotations
 
 import math
-import os
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -17,17 +15,8 @@ from nnfuzz.findings.folder import REDUCED
 from nnfuzz.findings.reducer_job import ReduceFinding
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.rows import FindingRow, ReductionRow
-from nnfuzz.sandbox.events import (
-    Death,
-    DeathKind,
-    Limits,
-    Reply,
-    Trouble,
-    event_line,
-)
-from nnfuzz.sandbox.forkserver import ForkServer
-from nnfuzz.sandbox.pool import Ended, JobWorker, Pool
-from nnfuzz.sandbox.sandbox import Sandbox
+from nnfuzz.sandbox.events import Reply, Trouble, event_line
+from nnfuzz.sandbox.pool import Ended
 from nnfuzz.store.recorder import Recorder
 
 BACKLOG = 10
@@ -36,12 +25,6 @@ SUSPECTS_PER_REDUCTION, SUSPECTS_AFTERWARDS = 2, 4
 """Suspected duplicates that are checked per finding that is reduced, while both wait; the second
 number holds after the last test. A check takes a few runs, a reduction many.
 """
-HARD_SECONDS = 600.0
-"""Seconds beyond the time of a reduction (or one second per candidate) after which it is killed.
-They cover the start of workers and localisation, which runs a slow compiler up to 100 times.
-"""
-RESTING_SECONDS = 60.0
-"""A reduction that computes nothing for so long, plus two time limits of a backend, is stuck."""
 
 
 @dataclass(frozen=True)
@@ -58,33 +41,26 @@ class Order:
     limited: bool
 
 
-class Reducer(Pool[JobWorker[Order], Order, Ended]):
-    """Hands findings to workers (nnfuzz.findings.reducer_service) and records their answers.
+class Reducer:
+    """Says which finding is reduced next, and records what comes of it. Lanes reduce
+    (nnfuzz.findings.reducer_service).
 
     spent: seconds of all reductions that were begun while the campaign ran. after_campaign: seconds
     of those that were begun later.
     """
 
     def __init__(
-        self,
-        config: CampaignConfig,
-        recorder: Recorder,
-        note: Callable[[str], None],
-        slowest: float = 60.0,
+        self, config: CampaignConfig, recorder: Recorder, note: Callable[[str], None]
     ) -> None:
-        """note: prints a line for the user. slowest: the longest time limit of a backend, in
-        seconds.
-        """
-        super().__init__()
+        """note: prints a line for the user."""
         self.config = config
         self.recorder = recorder
-        self._still = RESTING_SECONDS + 2 * slowest
         self.spent = self.after_campaign = 0.0
         self._finished = 0
         self._turn = 0
         self._note = note
-        self._server: ForkServer | None = None
         self._free = 0.0
+        self._under_way: dict[str, Order] = {}
         self._owed_once: set[str] = set()
         """Signatures whose owed reduction (see `owed`) has ended, well or not."""
 
@@ -100,23 +76,27 @@ class Reducer(Pool[JobWorker[Order], Order, Ended]):
             mean = (self.spent + self.after_campaign) / self._finished
         return self.recorder.open() * mean / workers if self.config.reduce else 0.0
 
-    def start_next(self, allowed: float, workers: int = 1) -> None:
-        """Starts the next reductions, unless `allowed` seconds are spent.
+    def next(self, allowed: float) -> ReduceFinding | None:
+        """The next reduction, unless `allowed` seconds are spent; infinite after the last test, up
+        to which one finding is reduced at a time.
 
-        The first reduction does not count as spent, since workers start during it. workers:
-        reductions at a time.
+        The first reduction does not count as spent, since workers start during it.
         """
-        if not self.config.reduce or self.spent - self._free > allowed:
-            return
         limited = math.isfinite(allowed)
-        while self._under_way() < workers and (row := self._next(limited)):
-            self.begin(self._idle(), self._order(row, limited))
+        if not self.config.reduce or self.spent - self._free >= allowed:
+            return None
+        if limited and self._under_way:
+            return None
+        row = self._next(limited)
+        if row is None:
+            return None
+        self._under_way[row.signature] = self._order(row, limited)
+        return self._under_way[row.signature].job
 
-    def finish(self, workers: int, wait: Callable[[], None], over: Callable[[], bool]) -> None:
-        """Reduces all waiting findings. wait: processes events; over: whether to stop early."""
-        while (self.waiting() or self.owed()) and not over():
-            self.start_next(math.inf, workers)
-            wait()
+    @property
+    def left(self) -> bool:
+        """Whether a finding is being reduced or has to be."""
+        return bool(self._under_way or self.waiting() or self.owed())
 
     def _order(self, row: FindingRow, limited: bool) -> Order:
         recorder = self.recorder
@@ -196,9 +176,10 @@ class Reducer(Pool[JobWorker[Order], Order, Ended]):
             return None if owed.signature in begun else owed
         return row
 
-    def ended(self, worker: JobWorker[Order], order: Order, result: Ended) -> None:
-        self.recorder.under_reduction.discard(order.row.signature)
-        seconds = time.monotonic() - worker.began
+    def ended(self, job: ReduceFinding, result: Ended, seconds: float) -> None:
+        """Takes the end of a reduction. seconds: that it took."""
+        order = self._under_way.pop(job.signature)
+        self.recorder.under_reduction.discard(job.signature)
         if order.limited:
             self.spent += seconds
         else:
@@ -207,17 +188,14 @@ class Reducer(Pool[JobWorker[Order], Order, Ended]):
         if not self._free:
             self._free = seconds
         if isinstance(result, Reply) and result.value is None:
-            self.recorder.unexplained(order.row.signature, order.known)
+            self.recorder.unexplained(job.signature, order.known)
         else:
             self._keep(order.row, self._result(order.row, result))
 
     def _result(self, row: FindingRow, event: Reply[ReductionRow] | Trouble) -> ReductionRow:
         if isinstance(event, Reply):
             return event.value
-        reason = event_line(event)
-        if isinstance(event, Death) and event.kind is DeathKind.TIMEOUT:
-            reason = f"took longer than {self._hard():.0f} s"
-        return ReductionRow(row.signature, reason=reason)
+        return ReductionRow(row.signature, reason=event_line(event))
 
     def _keep(self, row: FindingRow, result: ReductionRow) -> None:
         if self._is_explained(row.signature):
@@ -243,35 +221,7 @@ class Reducer(Pool[JobWorker[Order], Order, Ended]):
             text += f"; it stands for {len(others)} other signatures"
         self._note(f"{text} [{row.signature}]")
 
-    def close(self) -> None:
-        """Ends the workers. Reductions under way are dropped; a later session repeats them.
-
-        Idempotent.
-        """
+    def drop(self) -> None:
+        """Forgets the reductions under way; a later session repeats them."""
         self.recorder.under_reduction.clear()
-        super().close()
-        self.workers.clear()
-        if self._server is not None:
-            self._server.close()
-
-    def _under_way(self) -> int:
-        return sum(worker.order is not None for worker in self.workers)
-
-    def _idle(self) -> JobWorker[Order]:
-        """A worker without an order, a new one if there is none."""
-        for worker in self.workers:
-            if worker.order is None:
-                return worker
-        settings = self.config.reducer
-        if self._server is None:
-            self._server = ForkServer(settings.preload, name="reducers")
-        arguments = {"plugins": list(self.config.plugins), "folder": os.getcwd()}
-        limits = Limits(self._hard(), 0, jobs_per_process=1000, still_seconds=self._still)
-        name = f"reducer {len(self.workers) + 1}"
-        sandbox = Sandbox(settings.service, arguments, limits, (), name, self._server)
-        self.workers.append(JobWorker(sandbox))
-        return self.workers[-1]
-
-    def _hard(self) -> float:
-        settings = self.config.reducer
-        return HARD_SECONDS + (settings.seconds if self.config.timed else settings.budget)
+        self._under_way.clear()

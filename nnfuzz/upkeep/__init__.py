@@ -1,1 +1,0 @@
-"""Work on the findings of a campaign beside and after its tests: reduce, key anew, merge again."""
