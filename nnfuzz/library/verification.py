@@ -13,10 +13,10 @@ from nnfuzz.base.writing import as_json
 from nnfuzz.corpus.known import KnownTestFailures
 from nnfuzz.corpus.layout import CASE, CorpusError, TestFolder, find_tests
 from nnfuzz.corpus.verify import LevelResult, Status, verify_tests
-from nnfuzz.library.case import TestCase
-from nnfuzz.library.experiment import Experiment
+from nnfuzz.library.case import case_from_onnx
+from nnfuzz.library.experiment import Experiment, save_finding
 from nnfuzz.library.steps import Steps, no_steps
-from nnfuzz.testcase.case import CaseConfig, ModelError
+from nnfuzz.testcase.case import CaseConfig, ModelError, TestCase
 from nnfuzz.testcase.client import ProducerClient, ProducerError
 
 BAD = (Status.FAILED, Status.ERROR)
@@ -90,8 +90,8 @@ def save_failures(
             except (ModelError, ProducerError, RunnerError, Unreadable) as error:
                 yield test, [], str(error)
             else:
-                failures = [failure for result in results for failure in result.failures]
-                saved = sorted({failure.finding.save(out) for failure in failures})
+                found = [finding for result in results for finding in run.findings(result)]
+                saved = sorted({save_finding(finding, out) for finding in found})
                 flaky = any(result.flaky for result in results)
                 yield test, saved, "" if saved else FLAKY if flaky else NOT_AGAIN
             advance("")
@@ -100,6 +100,6 @@ def save_failures(
 def _cases(test: TestFolder) -> Iterator[TestCase]:
     """The test case of each data set. Raises: ModelError, Unreadable."""
     own = list(test.cases())
-    yield from map(TestCase.of, own)
+    yield from own
     for data in () if own else test.data_sets():
-        yield TestCase.from_onnx(test.model(), data.inputs)
+        yield case_from_onnx(test.model(), data.inputs)

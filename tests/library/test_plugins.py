@@ -68,9 +68,8 @@ def test_what_a_script_defines_is_written_for_the_workers(tmp_path):
 
 SAVING = """
     small = next(c for c in cases if all(a.size < 9 for a in c.inputs.values()))
-    failure = run(small).failures[0]
-    print(failure.finding.save("out"))
-    print(nnfuzz.Finding.load(next(Path("out").iterdir())).backend.plugins != ())
+    print(nnfuzz.save_finding(run.findings(run(small))[0], "out"))
+    print(nnfuzz.load_finding(next(Path("out").iterdir())).backend.plugins != ())
 """
 
 
