@@ -13,6 +13,7 @@ if __name__ == "__main__":  # workers are processes of their own, as with multip
     cases = nnfuzz.Generator(seed=7, nodes=10)  # endless; cases[7] is the same everywhere
     with nnfuzz.Experiment([compiler]) as run:  # at its least and its most optimised level
         for case in itertools.islice(cases, int(count)):
-            for failure in run(case).failures:
-                print(failure)
-                print("  ->", nnfuzz.reduce(failure).save("out"))  # the smallest that fails alike
+            for finding in run.findings(run(case)):
+                print(finding.signature)
+                smallest = nnfuzz.reduce(finding)  # that fails in the same way
+                print("  ->", nnfuzz.save_finding(smallest, "out"))

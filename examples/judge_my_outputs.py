@@ -19,7 +19,7 @@ def run(model: bytes, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 if __name__ == "__main__":
-    case = nnfuzz.TestCase.from_onnx(sys.argv[1])  # with inputs that it finds
+    case = nnfuzz.case_from_onnx(sys.argv[1])  # with inputs that it finds
     oracle = nnfuzz.Oracle()
     verdict = oracle(case, run(case.model, dict(case.inputs)))
     print(verdict)  # what is wrong, and how much was compared if that is not everything

@@ -5,8 +5,8 @@
     cases = nnfuzz.Generator(seed=7, nodes=10)
     with nnfuzz.Experiment(["onnxruntime", "tvm/O0"]) as run:
         for case in itertools.islice(cases, 100):
-            if failures := run(case).failures:
-                nnfuzz.reduce(failures[0]).save("out")
+            for finding in run.findings(run(case)):
+                nnfuzz.save_finding(nnfuzz.reduce(finding), "out")
 
 Names are imported when they are first used: `import nnfuzz` costs nothing.
 """
@@ -23,36 +23,46 @@ from typing import TYPE_CHECKING  # noqa: E402
 if TYPE_CHECKING:
     from nnfuzz.backend.target import Target as Target
     from nnfuzz.compare.mismatch import Verdict as Verdict
-    from nnfuzz.library.case import TestCase as TestCase
+    from nnfuzz.experiment.result import Result as Result
+    from nnfuzz.library.case import case_from_onnx as case_from_onnx
+    from nnfuzz.library.case import load_case as load_case
+    from nnfuzz.library.case import save_case as save_case
     from nnfuzz.library.checking import check_model as check_model
     from nnfuzz.library.experiment import Experiment as Experiment
-    from nnfuzz.library.experiment import Result as Result
-    from nnfuzz.library.finding import Failure as Failure
-    from nnfuzz.library.finding import Finding as Finding
-    from nnfuzz.library.finding import reduce as reduce
+    from nnfuzz.library.experiment import Oracle as Oracle
+    from nnfuzz.library.experiment import load_finding as load_finding
+    from nnfuzz.library.experiment import reduce as reduce
+    from nnfuzz.library.experiment import save_finding as save_finding
     from nnfuzz.library.generator import Generator as Generator
     from nnfuzz.library.generator import NoTestCase as NoTestCase
     from nnfuzz.library.model_check import ModelCheck as ModelCheck
-    from nnfuzz.library.oracle import Oracle as Oracle
     from nnfuzz.library.plugins import register as register
+    from nnfuzz.records.finding import Finding as Finding
     from nnfuzz.testcase.case import ModelError as ModelError
+    from nnfuzz.testcase.case import TestCase as TestCase
+    from nnfuzz.triage.signature import Failure as Failure
 
 _HOMES = {
     "Experiment": "nnfuzz.library.experiment",
-    "Failure": "nnfuzz.library.finding",
-    "Finding": "nnfuzz.library.finding",
+    "Failure": "nnfuzz.triage.signature",
+    "Finding": "nnfuzz.records.finding",
     "Generator": "nnfuzz.library.generator",
     "ModelCheck": "nnfuzz.library.model_check",
     "ModelError": "nnfuzz.testcase.case",
     "NoTestCase": "nnfuzz.library.generator",
-    "Oracle": "nnfuzz.library.oracle",
-    "Result": "nnfuzz.library.experiment",
+    "Oracle": "nnfuzz.library.experiment",
+    "Result": "nnfuzz.experiment.result",
     "Target": "nnfuzz.backend.target",
-    "TestCase": "nnfuzz.library.case",
+    "TestCase": "nnfuzz.testcase.case",
     "Verdict": "nnfuzz.compare.mismatch",
+    "case_from_onnx": "nnfuzz.library.case",
     "check_model": "nnfuzz.library.checking",
-    "reduce": "nnfuzz.library.finding",
+    "load_case": "nnfuzz.library.case",
+    "load_finding": "nnfuzz.library.experiment",
+    "reduce": "nnfuzz.library.experiment",
     "register": "nnfuzz.library.plugins",
+    "save_case": "nnfuzz.library.case",
+    "save_finding": "nnfuzz.library.experiment",
 }
 """Where each name of the library is defined."""
 

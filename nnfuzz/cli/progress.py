@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from nnfuzz.base.text import visible
 from nnfuzz.cli.values import spoken
-from nnfuzz.library.steps import Advance
-from nnfuzz.records.observer import CampaignSnapshot, Observer, counted
+from nnfuzz.records.observer import Advance, CampaignSnapshot, Observer, counted
 from nnfuzz.records.rows import FindingRow
 
 if TYPE_CHECKING:

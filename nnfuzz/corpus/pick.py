@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from nnfuzz.base.external_data import write_model
 from nnfuzz.base.files import atomic_folder
 from nnfuzz.base.reading import JsonObject, read
 from nnfuzz.base.untrusted import below, read_bytes, read_json
-from nnfuzz.corpus.generate import MANIFEST, begin, check_unused, write_manifest
+from nnfuzz.corpus.generate import MANIFEST, begin, write_manifest
 from nnfuzz.corpus.layout import (
     CASE,
     LICENSE,
@@ -22,7 +22,9 @@ from nnfuzz.corpus.layout import (
     TOLERANCES,
     WEIGHTS,
     CorpusError,
+    NotTensors,
     TestFolder,
+    find_tests,
 )
 from nnfuzz.corpus.selection import (
     Budget,
@@ -31,13 +33,12 @@ from nnfuzz.corpus.selection import (
     coverage_table,
     covered,
 )
-from nnfuzz.ir.view import GraphView
+from nnfuzz.materialize.model_graph import model_graph
+from nnfuzz.records.observer import Note, Steps
 
 SCHEMA = 1
 FILES = (MODEL, CASE, WEIGHTS, TOLERANCES, RUNNER_CONFIG)
 DATA = "test_data_set_*/*.pb"
-GraphOf = Callable[[Path], GraphView]
-"""The graph of a model.onnx that nnfuzz has not written. Raises: an error that explains itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,14 +49,12 @@ class SourceTest:
     candidate: SelectableModel
 
     @classmethod
-    def of(
-        cls, test: TestFolder, name: str, graph_of: GraphOf, runners: Sequence[BackendRunner]
-    ) -> SourceTest | None:
+    def of(cls, test: TestFolder, name: str, runners: Sequence[BackendRunner]) -> SourceTest | None:
         """Measures a test; None if every compiler calls it unsupported. Raises: Unreadable,
         RunnerError.
         """
         case = test.case()
-        graph = case.graph if case else graph_of(test.path / MODEL)
+        graph = case.graph if case else model_graph(test.path / MODEL)
         seconds, passes, refused = 0.0, [], 0
         for runner in runners:
             model = case.source(runner.reads) if case else test.model()
@@ -104,37 +103,61 @@ def names_for(tests: Iterable[TestFolder]) -> Iterator[tuple[TestFolder, str]]:
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """The result of a selection. coverage: by kind, the features that are kept and all features."""
+    """The result of a selection. sources: how many tests it was made from. coverage: by kind, the
+    features that are kept and all features.
+    """
 
     tests: Sequence[str]
+    sources: int
     size: int
     seconds: float
     coverage: Mapping[str, Sequence[int]]
 
 
+def gathered(
+    folders: Sequence[Path], runners: Sequence[BackendRunner], note: Note, steps: Steps
+) -> list[SourceTest]:
+    """The tests in folders with their coverage, measured on compilers. note: receives why a test is
+    left out.
+
+    Raises: CorpusError if there is none; Unreadable, RunnerError.
+    """
+    tests = [test for folder in folders for test in find_tests(folder)]
+    if not tests:
+        raise CorpusError(f"there is no test in {', '.join(map(str, folders))}")
+    sources, refused = [], 0
+    with steps("models", len(tests)) as advance:
+        for test, name in names_for(tests):
+            source = None
+            try:
+                source = SourceTest.of(test, name, runners)
+            except NotTensors as error:
+                note(f"{test.name} is left out: {error}")
+            sources += [source] if source else []
+            refused += source is None
+            advance(f"{refused} left out" if refused else "")
+    return sources
+
+
 def pick(
-    out: Path,
-    sources: Sequence[SourceTest],
-    budget: Budget,
-    about: Mapping[str, object],
-    script: str = "",
+    out: Path, folders: Sequence[Path], sources: Sequence[SourceTest], budget: Budget, script: str
 ) -> Selection:
-    """Chooses tests and writes them into a new folder. about: fields of its manifest. script: the
+    """Chooses tests and writes them into a new folder. folders: which they are from. script: the
     text of test_models.py.
 
-    Raises: CorpusError if the folder is in use, or nothing fits; OSError.
+    Raises: CorpusError if nothing fits; Unreadable, OSError.
     """
-    check_unused(out)
     by_name = {source.candidate.name: source for source in sources}
     chosen = choose([s.candidate for s in sources], budget)
     if not chosen:
         raise CorpusError("not a single test fits into the budget")
-    about = {"schema": SCHEMA, "license": LICENSE, **about}
+    about = {"schema": SCHEMA, "license": LICENSE, "sources": list(map(provenance, folders))}
     begin(out, script)
     for candidate in chosen:
         by_name[candidate.name].copy(out)
     result = Selection(
         [c.name for c in chosen],
+        len(sources),
         sum(c.size for c in chosen),
         sum(c.seconds for c in chosen),
         coverage_table([c.features for c in chosen], [s.candidate.features for s in sources]),

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from nnfuzz.backend.deviation import NO_HABITS, Habits
 from nnfuzz.backend.jobs import RunLevels
-from nnfuzz.backend.outcome import Outcome, Stage
+from nnfuzz.backend.outcome import Outcome, OutcomeKind, Stage
 from nnfuzz.backend.runner import BackendRunner, RunnerError
 from nnfuzz.backend.target import ONNX
 from nnfuzz.compare.flip import NOBODY, Blame
@@ -18,6 +18,7 @@ from nnfuzz.compare.mismatch import Verdict
 from nnfuzz.testcase.case import TestCase
 from nnfuzz.triage.signature import Failure
 
+SHOWN = 300  # characters of a message in the text of a result
 FAULT, DEATH, FLAKY, UNDEFINED = "fault", "death", "flaky", "undefined"
 
 
@@ -142,7 +143,7 @@ class Log:
         self.events += [event] if event not in self.events else []
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Result:
     """The result of an experiment.
 
@@ -165,6 +166,32 @@ class Result:
     agreed: bool = False
     seconds: float = 0.0
     events: tuple[Event, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing failed, and something was compared where anything ran; a model that a
+        compiler does not support is no failure.
+        """
+        return self.compared and not (self.failures or self.flaky)
+
+    @property
+    def compared(self) -> bool:
+        """False where a target ran and no element of its outputs could be compared."""
+        return not any(o.kind is OutcomeKind.NOT_COMPARED for o in self.outcomes)
+
+    def __str__(self) -> str:
+        """A line on what was compared where that is not nearly all, then one per target."""
+        coverage = self.verdict.coverage if self.verdict and self.verdict.compared else ""
+        lines = [f"compared: {coverage}"] if coverage else []
+        wrong = self.verdict.mismatches if self.verdict else {}
+        for own in self.outcomes:
+            plain = own.ok or own.kind is OutcomeKind.NOT_COMPARED
+            message = "; ".join(map(str, wrong.get(own.target, ()))) or own.message
+            answer = str(own.kind) if plain else f"{own.kind} in {own.stage}"
+            lines.append(": ".join(filter(None, (str(own.target), answer, message[:SHOWN]))))
+        return "\n".join(lines)
+
+    __repr__ = __str__
 
     def blame(self, failure: Failure) -> Blame:
         return self.blames.get(failure.signature.hash, NOBODY)

@@ -19,10 +19,9 @@ from nnfuzz.library.focus import focused, sorted_out
 from nnfuzz.library.folders import cache_folder, default_folder
 from nnfuzz.library.known_failures import baseline_failures, known_failures
 from nnfuzz.library.settings import case_settings, chosen_backends, make_config
-from nnfuzz.library.steps import Note, ignore
 from nnfuzz.parts.sources import SOURCES
 from nnfuzz.records.config import CampaignConfig, ConfigError
-from nnfuzz.records.observer import Observer
+from nnfuzz.records.observer import Note, Observer, ignore
 from nnfuzz.store.store import Store
 from nnfuzz.store.summary import read_summary
 from nnfuzz.testcase.client import ProducerSettingsError

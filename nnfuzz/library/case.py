@@ -1,22 +1,19 @@
-"""The test case as people hold it: made of a model of theirs, saved, loaded, drawn."""
+"""Test cases of a user's models, and their folders."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nnfuzz.base.bounds import Unusable, blaming, check_bounds, check_sense
-from nnfuzz.base.reading import Json, Unreadable
+from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import parsed_model, read_model
-from nnfuzz.ir.sizes import operators
 from nnfuzz.library.plugins import known_plugins
-from nnfuzz.testcase import case as engine
-from nnfuzz.testcase.case import ModelError
+from nnfuzz.testcase.case import ModelError, TestCase
 
 if TYPE_CHECKING:
     import onnx
@@ -24,87 +21,54 @@ if TYPE_CHECKING:
     from nnfuzz.operators.registry import OpRegistry
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class TestCase(engine.TestCase):
-    """A model with inputs, and the outputs that PyTorch computes from them.
+def case_from_onnx(
+    model: str | Path | bytes | onnx.ModelProto,
+    inputs: Mapping[str, np.ndarray] | None = None,
+    *,
+    seed: int = 0,
+    plugins: Iterable[str | Path] = (),
+) -> TestCase:
+    """The test case of a model of your own: a file, its bytes, or a ModelProto.
 
-    `model` is serialised ONNX; `inputs` and `expected` are arrays by name; `graph` is the model in
-    nnfuzz's own JSON form, which the oracle and the reducer work on. Test cases come from a
-    `Generator`, from a model of yours, or from a folder.
-
-    config: the settings that it was generated with; empty for others.
+    inputs: arrays by name. Without them, inputs are searched under which no value is NaN or
+    infinite; they are a function of the model and `seed`. Operators that nnfuzz has no spec for
+    are run; values that depend on them are not compared. plugins: files with further operators.
+    Raises: ModelError if the model cannot be imported, or no valid inputs are found; TypeError
+    for inputs that are no arrays by name; OSError.
     """
+    from nnfuzz.testcase.foreign import case_of_model
 
-    __test__ = False  # not a pytest class
+    if inputs is not None:
+        inputs = checked_arrays(inputs, "inputs")
+    proto, registry = model_proto(model), operator_registry(plugins)
+    try:
+        with blaming(proto, "the model", ModelError):
+            return case_of_model(proto, registry, inputs, seed)
+    except Unreadable as error:
+        raise ModelError(str(error)) from error
 
-    config: Mapping[str, Json] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, case: engine.TestCase, config: Mapping[str, Json] | None = None) -> Self:
-        """The same test case with the methods of this class."""
-        if isinstance(case, cls):
-            return case
-        return cls(**vars(case), config=dict(config or {}))
+def save_case(case: TestCase, folder: str | Path) -> Path:
+    """Writes a folder in ONNX's backend-test layout inside of `folder`; returns its path.
 
-    @classmethod
-    def from_onnx(
-        cls,
-        model: str | Path | bytes | onnx.ModelProto,
-        inputs: Mapping[str, np.ndarray] | None = None,
-        *,
-        seed: int = 0,
-        plugins: Iterable[str | Path] = (),
-    ) -> Self:
-        """The test case of a model of your own: a file, its bytes, or a ModelProto.
+    Raises: FileExistsError if it is there already, OSError.
+    """
+    from nnfuzz.corpus.layout import write_test
 
-        inputs: arrays by name. Without them, inputs are searched under which no value is NaN or
-        infinite; they are a function of the model and `seed`. Operators that nnfuzz has no spec for
-        are run; values that depend on them are not compared. plugins: files with further operators.
-        Raises: ModelError if the model cannot be imported, or no valid inputs are found; TypeError
-        for inputs that are no arrays by name; OSError.
-        """
-        from nnfuzz.testcase.foreign import case_of_model
+    return write_test(Path(folder), case)
 
-        if inputs is not None:
-            inputs = checked_arrays(inputs, "inputs")
-        proto, registry = model_proto(model), operator_registry(plugins)
-        try:
-            with blaming(proto, "the model", ModelError):
-                return cls.of(case_of_model(proto, registry, inputs, seed))
-        except Unreadable as error:
-            raise ModelError(str(error)) from error
 
-    def save(self, folder: str | Path) -> Path:
-        """Writes a folder in ONNX's backend-test layout inside of `folder`; returns its path.
+def load_case(folder: str | Path) -> TestCase:
+    """A test case that `save_case`, `nnfuzz generate` or another tool has written as one of ONNX's
+    tests.
 
-        Raises: FileExistsError if it is there already, OSError.
-        """
-        from nnfuzz.corpus.layout import write_test
+    Raises: CorpusError if it is none; ModelError if it is a foreign model that cannot be
+    imported; OSError.
+    """
+    from nnfuzz.corpus.layout import TestFolder
 
-        return write_test(Path(folder), self)
-
-    @classmethod
-    def load(cls, folder: str | Path) -> Self:
-        """A test case that `save`, `nnfuzz generate` or another tool has written as one of ONNX's
-        tests.
-
-        Raises: CorpusError if it is none; ModelError if it is a foreign model that cannot be
-        imported; OSError.
-        """
-        from nnfuzz.corpus.layout import TestFolder
-
-        test = TestFolder(Path(folder), Path(folder).name)
-        made = test.case()
-        if made is not None:
-            return cls.of(made)
-        return cls.from_onnx(test.model(), test.data_sets()[0].inputs)
-
-    def __repr__(self) -> str:
-        count = operators(self.graph)
-        return (
-            f"TestCase({self.id}: {count} operators, "
-            f"inputs {', '.join(self.inputs) or 'none'}, outputs {', '.join(self.expected)})"
-        )
+    test = TestFolder(Path(folder), Path(folder).name)
+    return test.case() or case_from_onnx(test.model(), test.data_sets()[0].inputs)
 
 
 def operator_registry(plugins: Iterable[str | Path] = ()) -> OpRegistry:
@@ -117,11 +81,11 @@ def operator_registry(plugins: Iterable[str | Path] = ()) -> OpRegistry:
 
 def check_case(case: object) -> None:
     """Raises: TypeError, which names the fix, if it is no test case."""
-    if not isinstance(case, engine.TestCase):
+    if not isinstance(case, TestCase):
         argument = repr(case) if isinstance(case, str | Path) else "model"
         raise TypeError(
             f"case must be a TestCase, not {type(case).__name__}: of a model, "
-            f"nnfuzz.TestCase.from_onnx({argument}) makes one"
+            f"nnfuzz.case_from_onnx({argument}) makes one"
         )
 
 

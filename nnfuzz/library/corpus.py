@@ -1,21 +1,31 @@
-"""Folders of regression models: planned from a request, and filled."""
+"""Corpora, folders of regression models: written, chosen from others, run on a compiler."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nnfuzz.backend.registry import BackendRegistry, BackendSpec, plugin_name
-from nnfuzz.backend.runner import BackendRunner
+from nnfuzz.backend.runner import BackendRunner, RunnerError
+from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.writing import as_json
+from nnfuzz.campaign.session import run_probes
 from nnfuzz.corpus.generate import CorpusPlan, check_unused, fill, supported_only
-from nnfuzz.corpus.layout import LICENSE, CorpusError, Entry
+from nnfuzz.corpus.known import KnownTestFailures
+from nnfuzz.corpus.layout import CASE, LICENSE, CorpusError, Entry, TestFolder, find_tests
+from nnfuzz.corpus.pick import Selection, gathered, pick
 from nnfuzz.corpus.producers import Producers
 from nnfuzz.corpus.pytest_file import PYTEST_FILE, pytest_file
+from nnfuzz.corpus.selection import Budget
+from nnfuzz.corpus.verify import LevelResult, Status, verify_tests
+from nnfuzz.feedback.support_cache import SupportCache
+from nnfuzz.library.case import case_from_onnx
 from nnfuzz.library.domains import chosen_domains
+from nnfuzz.library.experiment import Experiment, save_finding
 from nnfuzz.library.folders import cache_folder
 from nnfuzz.library.settings import (
     Specs,
@@ -27,17 +37,23 @@ from nnfuzz.library.settings import (
     exporter_names,
     onnx_release,
 )
-from nnfuzz.library.steps import Note, Steps, ignore, no_steps
-from nnfuzz.library.support import Watcher, unsupported
 from nnfuzz.materialize.opsets import opsets_up_to
+from nnfuzz.records.config import FIRST_SECONDS, CampaignConfig
+from nnfuzz.records.observer import Note, Observer, Steps, ignore
 from nnfuzz.records.versions import library_versions
-from nnfuzz.testcase.case import CaseConfig, NotProduced
-from nnfuzz.testcase.client import ProducerSettingsError
+from nnfuzz.store.store import Store
+from nnfuzz.testcase.case import CaseConfig, ModelError, NotProduced, TestCase
+from nnfuzz.testcase.client import ProducerClient, ProducerError, ProducerSettingsError
 from nnfuzz.testcase.identity import TestId
 
 DEFAULT_COUNT = 100
 USUAL = "onnxruntime"
 """What test_models.py runs in a corpus for no compiler, or for one that needs nnfuzz to run."""
+BAD = (Status.FAILED, Status.ERROR)
+FLAKY = "it does not fail in the same way every time"
+NOT_AGAIN = "nnfuzz's own reference, or a second run, finds nothing wrong with the outputs"
+Watcher = Callable[[CampaignConfig, Path, str], AbstractContextManager[Observer]]
+"""Opens a display of a campaign in a folder; the text says what it does."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,8 +77,8 @@ class CorpusRequest:
     backends: tuple[str, ...] = ()
     plugins: tuple[Path, ...] = ()
     settings: Mapping[str, object] = field(default_factory=dict)
+    steps: Steps
     note: Note = ignore
-    steps: Steps = no_steps
 
 
 @dataclass(frozen=True)
@@ -165,3 +181,128 @@ def _filled(
                 models += 1
                 advance(f"{len(skipped)} passed over" if skipped else "")
     return Filled(models, tuple(skipped))
+
+
+def unsupported(
+    registry: BackendRegistry, specs: Specs, case: CaseConfig, watcher: Watcher
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The signatures of a configuration that some backend calls unsupported, and all versions.
+
+    They are probed at every level for FIRST_SECONDS at most; answers are kept between runs, so that
+    the next one goes on. Raises: RunnerError, ConfigError, PoolError.
+    """
+    case = replace(case, seed_models=(), seed_digest="")
+    config = CampaignConfig(tuple(specs), case, reduce=False, workers=default_workers())
+    what = f"for at most {FIRST_SECONDS:.0f} s probing"
+    with tempfile.TemporaryDirectory(prefix="nnfuzz-probes-") as name:
+        folder, cache = Path(name) / "campaign", SupportCache(cache_folder())
+        with (
+            Store.create(folder, as_json(config)) as store,
+            watcher(config, folder, what) as observer,
+        ):
+            result, _ = run_probes(store, config, registry, observer, cache, seconds=FIRST_SECONDS)
+    return tuple(sorted(result.refused)), dict(result.summary.versions)
+
+
+def select(
+    out: Path,
+    models: Sequence[Path],
+    budget: Budget,
+    backends: Sequence[str],
+    plugins: Sequence[Path],
+    note: Note,
+    steps: Steps,
+) -> Selection:
+    """Copies those tests in folders into a new one that cover most; they run on the backends.
+
+    Raises: CorpusError if there is no test, `out` is in use, or nothing fits; ConfigError,
+    Unreadable, RunnerError, OSError.
+    """
+    check_unused(out)  # before compilers measure every model
+    registry = BackendRegistry.discover(plugins)
+    specs = chosen_backends(registry, list(backends)) if backends else ()
+    with ExitStack() as stack:
+        runners = [stack.enter_context(BackendRunner(spec, registry)) for spec in specs]
+        sources = gathered(models, runners, note, steps)
+    return pick(out, models, sources, budget, models_under_pytest(registry, specs, note))
+
+
+def tests_in(folder: Path) -> list[TestFolder]:
+    """All tests below a folder. Raises: CorpusError, which names the fix, if there is none."""
+    if folder.is_file() and folder.suffix == ".onnx":
+        raise CorpusError(
+            f"{folder} is a model, and verify takes folders of models with expected outputs: "
+            f"nnfuzz check {folder} runs a model of your own"
+        )
+    tests = find_tests(folder)
+    if not tests:
+        raise CorpusError(
+            f"{folder} holds no tests: a test is a folder with model.onnx and test_data_set_0"
+        )
+    return tests
+
+
+def verify(
+    tests: Sequence[TestFolder],
+    spec: BackendSpec,
+    levels: Sequence[str],
+    known: KnownTestFailures,
+    seconds: float,
+    show: Callable[[Sequence[LevelResult]], None],
+    steps: Steps,
+) -> list[LevelResult]:
+    """The results of all tests. seconds: after which no further test begins. show: is called with
+    the results that are bad as they come. Raises: RunnerError, ProducerError, OptionError.
+    """
+    config = as_json(CaseConfig(exporter="direct", plugins=tuple(spec.plugins)))
+    ours = any((test.path / CASE).exists() for test in tests)
+    results: list[LevelResult] = []
+    with (
+        BackendRunner(spec) as runner,
+        ProducerClient(0, config) if ours else nullcontext() as producer,
+        steps("tests", len(tests)) as advance,
+    ):
+        judge = producer.judge if producer else None
+        for results_of_test in verify_tests(tests, runner, judge, levels, seconds, producer):
+            judged = list(map(known.judge, results_of_test))
+            results += judged
+            show([r for r in judged if r.status in BAD])
+            failed = sum(r.status in BAD for r in results)
+            advance(f"{failed} failed" if failed else "")
+    return results
+
+
+def save_failures(
+    out: Path,
+    tests: Sequence[TestFolder],
+    backend: str,
+    levels: Sequence[str],
+    plugins: Iterable[Path],
+    steps: Steps,
+) -> Iterator[tuple[TestFolder, list[Path], str]]:
+    """Runs the tests once more, and writes a folder into `out` for each way in which one fails.
+
+    Yields each test with its folders, and why there are none. The folders are named by signature,
+    so that tests that fail in the same way share one. Raises: RegistryError, OptionError, OSError.
+    """
+    targets = [f"{backend}/{level}" for level in levels] or [backend]
+    with Experiment(targets, plugins) as run, steps("findings", len(tests)) as advance:
+        for test in tests:
+            try:
+                results = [run(case) for case in _cases(test)]
+            except (ModelError, ProducerError, RunnerError, Unreadable) as error:
+                yield test, [], str(error)
+            else:
+                found = [finding for result in results for finding in run.findings(result)]
+                saved = sorted({save_finding(finding, out) for finding in found})
+                flaky = any(result.flaky for result in results)
+                yield test, saved, "" if saved else FLAKY if flaky else NOT_AGAIN
+            advance("")
+
+
+def _cases(test: TestFolder) -> Iterator[TestCase]:
+    """The test case of each data set. Raises: ModelError, Unreadable."""
+    own = list(test.cases())
+    yield from own
+    for data in () if own else test.data_sets():
+        yield case_from_onnx(test.model(), data.inputs)

@@ -14,14 +14,14 @@ from nnfuzz.base.reading import Unreadable
 from nnfuzz.base.untrusted import as_far_as, read_bytes
 from nnfuzz.ir.features import features
 from nnfuzz.ir.view import GraphView
-from nnfuzz.library.onnx_graph import model_graph
 from nnfuzz.library.settings import chosen_backends
-from nnfuzz.library.steps import Steps, no_steps
+from nnfuzz.materialize.model_graph import model_graph
 from nnfuzz.metrics.comparison import Counted, FolderComparison
 from nnfuzz.metrics.tally import Tally
 from nnfuzz.metrics.vocabulary import OperatorVocabulary, of_onnx, of_specs
 from nnfuzz.operators.registry import OpRegistry
 from nnfuzz.records.config import ConfigError
+from nnfuzz.records.observer import Steps
 from nnfuzz.store.store import FILE, Store
 
 PLAIN_OPSET = 17
@@ -30,10 +30,10 @@ PLAIN_OPSET = 17
 
 def compare_folders(
     folders: Sequence[Path],
-    operators: Sequence[str] = (),
-    backends: Sequence[str] = (),
-    plugins: Sequence[Path] = (),
-    steps: Steps = no_steps,
+    operators: Sequence[str],
+    backends: Sequence[str],
+    plugins: Sequence[Path],
+    steps: Steps,
 ) -> FolderComparison:
     """The measures of all folders, of ONNX models or of campaigns.
 

@@ -1,70 +1,40 @@
-"""Experiments as people hold them: their failures are findings."""
+"""Experiments of a user's program: who is wrong, findings and their reduction, and the oracle."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from nnfuzz.backend.outcome import OutcomeKind
+import numpy as np
+
 from nnfuzz.backend.registry import BackendRegistry
 from nnfuzz.backend.target import Target
+from nnfuzz.base.threads import one_thread
 from nnfuzz.base.writing import as_json
-from nnfuzz.experiment import blocking, result
+from nnfuzz.compare.mismatch import Verdict
+from nnfuzz.experiment.blocking import BlockingExperiment
 from nnfuzz.experiment.confirm import REPEATS
 from nnfuzz.experiment.localise import localise
-from nnfuzz.library.case import TestCase, check_case
-from nnfuzz.library.finding import Failure, Finding
+from nnfuzz.experiment.result import Result
+from nnfuzz.library.case import check_case, checked_arrays, operator_registry
 from nnfuzz.library.plugins import known_plugins
-from nnfuzz.report.text import trimmed
-from nnfuzz.testcase import case as engine
-from nnfuzz.testcase.case import CaseConfig
-from nnfuzz.triage import signature
+from nnfuzz.records.finding import Finding
+from nnfuzz.testcase.case import CaseConfig, TestCase
 
-SHOWN = 300  # characters of a message in a notebook's table
+if TYPE_CHECKING:
+    from nnfuzz.compare.envelope import Enclosure, Envelope
+    from nnfuzz.operators.registry import OpRegistry
+    from nnfuzz.reduction.engine import ReductionProgress
 
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Result(result.Result):
-    """The result of an experiment: an outcome per target, the verdict, and confirmed failures."""
-
-    failures: tuple[Failure, ...] = ()
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing failed, and something was compared where anything ran; a model that a
-        compiler does not support is no failure.
-        """
-        return self.compared and not (self.failures or self.flaky)
-
-    @property
-    def compared(self) -> bool:
-        """False where a target ran and no element of its outputs could be compared."""
-        return not any(o.kind is OutcomeKind.NOT_COMPARED for o in self.outcomes)
-
-    def __str__(self) -> str:
-        """A line on what was compared where that is not nearly all, then one per target."""
-        lines = [": ".join(filter(None, row)) for row in self._rows()]
-        coverage = self.verdict.coverage if self.verdict and self.verdict.compared else ""
-        return "\n".join([f"compared: {coverage}", *lines] if coverage else lines)
-
-    __repr__ = __str__
-
-    def _rows(self) -> list[tuple[str, str, str]]:
-        wrong = self.verdict.mismatches if self.verdict else {}
-        return [
-            (
-                str(o.target),
-                str(o.kind)
-                if o.ok or o.kind is OutcomeKind.NOT_COMPARED
-                else f"{o.kind} in {o.stage}",
-                trimmed("; ".join(map(str, wrong.get(o.target, ()))) or o.message, SHOWN),
-            )
-            for o in self.outcomes
-        ]
+BUDGET = 800
+"""Candidates of a reduction, as for `nnfuzz reduce`."""
+YOURS = "yours"
 
 
-class Experiment(blocking.BlockingExperiment):
+class Experiment(BlockingExperiment):
     """Runs test cases on targets, decides which of them are wrong, and blames a coordinate of them.
 
         with nnfuzz.Experiment(["onnxruntime", "tvm/O0"]) as run:
@@ -97,52 +67,43 @@ class Experiment(blocking.BlockingExperiment):
         registry = BackendRegistry.discover(known_plugins(plugins))
         check_targets(targets)
         super().__init__(targets, (), registry, repeats, tolerance, isolated)
-        self._versions: dict[str, dict[str, str]] = {}
 
-    def __call__(self, case: engine.TestCase) -> Result:
+    def __call__(self, case: TestCase) -> Result:
         """Carries out the experiment on a case.
 
         Raises: RunnerError if an adapter makes a mistake; ProducerError for a fault of nnfuzz;
         TypeError if it is no test case.
         """
         check_case(case)
-        answer = super().__call__(case)
-        return self._result(answer, case, answer.failures)
+        return super().__call__(case)
 
-    def _result(
-        self, answer: result.Result, case: engine.TestCase, failed: Iterable[signature.Failure]
-    ) -> Result:
-        given = case.config if isinstance(case, TestCase) else {}
-        answer = replace(answer, case=TestCase.of(answer.case, given))
-        failures = tuple(self._known(failure, answer) for failure in failed)
-        return Result(**{**vars(answer), "failures": failures})
+    def findings(self, result: Result) -> list[Finding]:
+        """The failures of a result of this experiment, each with its case and all else; `reduce`
+        makes them small, and `save_finding` writes them for a tracker.
+        """
+        found = []
+        for failure in result.failures:
+            spec = next(spec for spec in self.specs if spec.label == failure.backend)
+            config = CaseConfig(
+                exporter=result.case.exporter,
+                opset=result.case.opset,
+                plugins=spec.plugins,
+                tolerance=self._tolerance,
+            )
+            versions = self._runners[failure.backend].versions()
+            given = result.outcomes, spec, as_json(config), result.verdict, versions
+            found.append(Finding(failure, result.case, *given, blame=result.blame(failure)))
+        return found
 
-    def localise(self, failure: Failure) -> Finding:
-        """The failure as a finding that says where it comes from, as far as that can be found.
+    def localise(self, finding: Finding) -> Finding:
+        """The finding, saying where it comes from, as far as that can be found.
 
         Some dozens of runs: of every level, without passes, with every value as an output, in wider
         dtypes. Raises: RunnerError, ProducerError.
         """
-        finding = failure.finding
-        runner = self._runners[failure.backend]
-        localisation = localise(finding.case, failure, runner, self._producer)
+        runner = self._runners[finding.failure.backend]
+        localisation = localise(finding.case, finding.failure, runner, self._producer)
         return replace(finding, localisation=as_json(localisation) if localisation else None)
-
-    def _known(self, failure: signature.Failure, answer: result.Result) -> Failure:
-        spec = next(spec for spec in self.specs if spec.label == failure.backend)
-        if failure.backend not in self._versions:
-            self._versions[failure.backend] = self._runners[failure.backend].versions()
-        finding = Finding(
-            failure=failure,
-            case=answer.case,
-            outcomes=answer.outcomes,
-            backend=spec,
-            config={**_config(answer.case, spec.plugins), "tolerance": self._tolerance},
-            verdict=answer.verdict,
-            versions=self._versions[failure.backend],
-            blame=answer.blame(failure),
-        )
-        return Failure(**vars(failure), finding=finding)
 
 
 def check_targets(targets: object) -> None:
@@ -159,8 +120,120 @@ def check_targets(targets: object) -> None:
             )
 
 
-def _config(case: engine.TestCase, plugins: Iterable[str]) -> dict[str, object]:
-    """The settings of a case, with the plug-ins that its operators may come from."""
-    own = case.config if isinstance(case, TestCase) else {}
-    config = {**as_json(CaseConfig(exporter=case.exporter, opset=case.opset)), **own}
-    return {**config, "plugins": list(dict.fromkeys([*config["plugins"], *plugins]))}
+def save_finding(finding: Finding, folder: str | Path) -> Path:
+    """Writes a finding's folder inside of `folder`; returns its path. It is of use without nnfuzz:
+    report.md for a tracker, repro.py, the model and its data.
+
+    The name is made of the signature. A finding of the same signature that is there already is
+    kept: it fails in the same way. The source of plug-ins, and of what `register` copied out of
+    `__main__`, is written beside repro.py, with the single-file modules that it imports; repro.py
+    finds them there, and `nnfuzz replay` runs them if --plugin names them. Packages are not copied:
+    the first lines of repro.py name them. Raises: OSError.
+    """
+    from nnfuzz.findings.folder import folder_name, write_finding
+    from nnfuzz.findings.reduced import repro_program
+
+    path = Path(folder) / folder_name(finding.failure)
+    return path if path.exists() else write_finding(path, finding, repro_program(finding))
+
+
+def load_finding(folder: str | Path, plugins: Iterable[str | Path] = ()) -> Finding:
+    """The finding that `save_finding` or a campaign has written.
+
+    plugins: what may be run, besides what is registered, in place of the plug-ins of the same
+    names that the finding names; it may come from anybody, and has no others.
+    Raises: FindingError.
+    """
+    from nnfuzz.backend.plugin_files import namesake
+    from nnfuzz.findings.folder import read_finding
+
+    return read_finding(folder, namesake(known_plugins(plugins)))
+
+
+def reduce(
+    finding: Finding,
+    *,
+    budget: int = BUDGET,
+    localise: bool = True,
+    watch: Callable[[ReductionProgress], None] = lambda progress: None,
+) -> Finding:
+    """The smallest model that fails in the same way, as a finding.
+
+    budget: candidates that are run at most; some seconds to a few minutes, mostly the compiler's.
+    localise: whether passes and operators that are at fault are looked for. watch: called with the
+    progress.
+    Raises: NotReduced if the failure does not occur again; RunnerError, WorkerError.
+    """
+    from nnfuzz.findings.reduced import reduce_finding
+    from nnfuzz.reduction.case import ReduceConfig
+
+    return reduce_finding(finding, ReduceConfig(budget, watch=watch), localised=localise)[1]
+
+
+class Oracle:
+    """Says which results a correct compiler may return, without a tolerance.
+
+        verdict = nnfuzz.Oracle()(case, {"v3": array})
+        assert verdict.ok, verdict
+
+    It computes in float64 with an interval around every value, in the calling process, by PyTorch
+    with one thread.
+    """
+
+    def __init__(
+        self,
+        plugins: Iterable[str | Path] = (),
+    ) -> None:
+        """plugins: files or modules with further operators that test cases consist of."""
+        self._plugins = tuple(plugins)
+
+    def __call__(
+        self, case: TestCase, outputs: Mapping[str, np.ndarray], target: str | Target = YOURS
+    ) -> Verdict:
+        """Compares the outputs of a compiler, by name, with the envelope.
+
+        The verdict's `mismatches` are under `target`; str(verdict) lists the mismatches, or states
+        that there are none, how much was compared, and how wide the intervals are (`widths`). An
+        output that is not given is a mismatch. Raises: TypeError if it is no test case or no
+        mapping to arrays; ValueError for an output that the case does not have; ReferenceFault if
+        the reference cannot be computed, which is nnfuzz's fault.
+        """
+        from nnfuzz.compare.verdict import judged, with_widths
+
+        check_case(case)
+        parsed = Target.parse(target) if isinstance(target, str) else target
+        arrays = _outputs(case, outputs)
+        with one_thread():
+            bounds = self._enclosure(case)
+            return with_widths(judged(bounds, {parsed: arrays}), bounds)
+
+    def envelope(self, case: TestCase) -> dict[str, Envelope]:
+        """By output: arrays `ref`, `lo` and `hi`, and `any`: a mask of incomparable elements.
+
+        A float may lie one unit in the last place outside of [lo, hi]: `admitted` has these bounds.
+        NaN or an infinity as both bounds asks for that.
+        Raises: ReferenceFault, TypeError if it is no test case.
+        """
+        check_case(case)
+        with one_thread():
+            return self._enclosure(case).envelopes
+
+    def _enclosure(self, case: TestCase) -> Enclosure:
+        from nnfuzz.compare.edges import enclosure
+        from nnfuzz.ir.graph import Graph
+
+        graph, params = Graph.of(case.graph, self._registry.get), {**case.inputs, **case.weights}
+        return enclosure(graph, params, case.expected)
+
+    @cached_property
+    def _registry(self) -> OpRegistry:
+        return operator_registry(self._plugins)
+
+
+def _outputs(case: TestCase, given: object) -> dict[str, np.ndarray]:
+    """The arrays by name. Raises: TypeError, ValueError."""
+    outputs = checked_arrays(given, "outputs")
+    if surplus := sorted(set(outputs) - set(case.expected)):
+        names = ", ".join(case.expected)
+        raise ValueError(f"{surplus[0]!r} is no output of the test case; these are: {names}")
+    return outputs

@@ -19,8 +19,8 @@ from nnfuzz.corpus.layout import Entry
 from nnfuzz.corpus.producers import Producers
 from nnfuzz.library.case import operator_registry
 from nnfuzz.library.folders import cache_folder
-from nnfuzz.library.steps import Note
 from nnfuzz.records.config import ConfigError
+from nnfuzz.records.observer import Note
 from nnfuzz.testcase.case import CaseConfig, TestCase
 from nnfuzz.testcase.identity import Numbered
 

@@ -10,12 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from nnfuzz.backend.contract import suggest
 from nnfuzz.backend.registry import plugin_name
-from nnfuzz.base.reading import JsonObject
 from nnfuzz.base.threads import one_thread
-from nnfuzz.base.writing import as_json
-from nnfuzz.library.case import TestCase
 from nnfuzz.library.plugins import known_plugins
-from nnfuzz.testcase.case import CaseConfig, NotProduced
+from nnfuzz.testcase.case import CaseConfig, NotProduced, TestCase
 
 if TYPE_CHECKING:
     from nnfuzz.testcase.producer import Producer
@@ -98,7 +95,6 @@ class Generator:
             plugins=tuple(plugin_name(path) for path in known_plugins(plugins)),
             **settings,
         ).written_by(newest)
-        self._settings: dict[str, JsonObject] = {}
 
     def __getitem__(self, index: int) -> TestCase:
         """The test case of an index, from 0; made with one thread of PyTorch, whatever is set.
@@ -111,7 +107,7 @@ class Generator:
             made = self._producer.produce(index)
         if isinstance(made, NotProduced):
             raise NoTestCase(made)
-        return TestCase.of(made, self._written(made.generated_for or made.exporter))
+        return made
 
     def __iter__(self) -> Iterator[TestCase]:
         """All test cases from index 0. Raises: NoTestCase if the settings give none."""
@@ -128,12 +124,6 @@ class Generator:
                 failed = 0
                 yield case
             index += 1
-
-    def _written(self, exporter: str) -> dict[str, object]:
-        """The settings of the test cases of an exporter, as JSON."""
-        if exporter not in self._settings:
-            self._settings[exporter] = as_json(self.config.only(exporter))
-        return self._settings[exporter]
 
     @cached_property
     def _producer(self) -> Producer:

@@ -11,9 +11,10 @@ from typing import Any
 from nnfuzz.base.reading import JsonObject
 from nnfuzz.base.writing import as_json
 from nnfuzz.compare.mismatch import ENOUGH, Mismatch, Number
-from nnfuzz.library.case import TestCase
-from nnfuzz.library.experiment import Result
-from nnfuzz.library.finding import Finding
+from nnfuzz.experiment.result import Result
+from nnfuzz.library.experiment import save_finding
+from nnfuzz.records.finding import Finding
+from nnfuzz.testcase.case import TestCase
 
 SCHEMA = 1
 """The version of the JSON form."""
@@ -314,7 +315,7 @@ class ModelCheck:
         """
         from dataclasses import replace
 
-        saved = [replace(p, folder=str(p.finding.save(folder))) for p in self.places]
+        saved = [replace(p, folder=str(save_finding(p.finding, folder))) for p in self.places]
         return replace(self, places=tuple(saved))
 
 

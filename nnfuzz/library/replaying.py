@@ -19,10 +19,10 @@ from nnfuzz.findings.folder import FindingError, Trust, read_finding
 from nnfuzz.findings.reduced import reduce_folder
 from nnfuzz.findings.replay import Replayed, regeneration, replay_export
 from nnfuzz.ir.sizes import by_copy
-from nnfuzz.library.steps import Note, ignore
 from nnfuzz.materialize.opsets import DYNAMIC
 from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.finding import Finding
+from nnfuzz.records.observer import Note, ignore
 from nnfuzz.records.rows import FindingRow
 from nnfuzz.reduction.case import CaseReduction, NotReduced, ReduceConfig
 from nnfuzz.store.store import Store

@@ -31,7 +31,6 @@ from nnfuzz.library.shares import (
     DEFAULT_SKELETONS,
     DEFAULT_SPELLED,
 )
-from nnfuzz.library.steps import Note, ignore
 from nnfuzz.materialize.opsets import (
     MIXED,
     OPSETS,
@@ -41,6 +40,7 @@ from nnfuzz.materialize.opsets import (
     opsets_up_to,
 )
 from nnfuzz.records.config import CampaignConfig, ConfigError
+from nnfuzz.records.observer import Note, ignore
 from nnfuzz.testcase.case import CaseConfig
 from nnfuzz.testcase.seeds import digest, seed_files
 

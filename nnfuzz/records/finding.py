@@ -68,7 +68,7 @@ class _Entries:
     reduction: Mapping[str, Json]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Finding:
     """One failure of one backend on one test case.
 
@@ -92,6 +92,9 @@ class Finding:
     @property
     def signature(self) -> Signature:
         return self.failure.signature
+
+    def __repr__(self) -> str:
+        return f"Finding({self.signature})"
 
     @property
     def diagnosis(self) -> Diagnosis:

@@ -1,12 +1,24 @@
-"""The interface by which a running campaign reports its state to a terminal or a page."""
+"""The interfaces by which campaigns and other long work report to a terminal or a page."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
 from nnfuzz.records.rows import FindingRow
+
+Note = Callable[[str], None]
+"""Shows a line to people."""
+Advance = Callable[[str], None]
+"""Counts one step; the text says how things stand."""
+Steps = Callable[[str, int], AbstractContextManager[Advance]]
+"""Opens a display of a number of steps, under a label."""
+
+
+def ignore(line: str) -> None:
+    """A `Note` that nobody reads."""
 
 
 @dataclass(frozen=True)

@@ -198,7 +198,7 @@ def _of(name: str, keys: Iterable[str]) -> tuple[str, ...]:
     return tuple(own)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TestCase:
     """One model with its inputs, and the outputs that native PyTorch computes from them.
 
@@ -235,6 +235,11 @@ class TestCase:
     plain: bytes = field(default=b"", metadata=UNWRITTEN)
     fault: Fault | None = None
     plain_inputs: dict[str, np.ndarray] = field(default_factory=dict, metadata=UNWRITTEN)
+
+    def __repr__(self) -> str:
+        inputs, outputs = ", ".join(self.inputs) or "none", ", ".join(self.expected)
+        count = len(self.graph.nodes)
+        return f"TestCase({self.id}: {count} operators, inputs {inputs}, outputs {outputs})"
 
     @property
     def valid(self) -> TestCase | None:

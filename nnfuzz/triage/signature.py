@@ -89,6 +89,9 @@ class Failure:
     targets: tuple[Target, ...]
     label: str = ""
 
+    def __str__(self) -> str:
+        return str(self.signature)
+
     @property
     def backend(self) -> str:
         return self.label or self.targets[0].compiler

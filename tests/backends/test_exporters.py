@@ -65,12 +65,12 @@ def test_a_fault_is_one_of_the_stage_export(registry, name, kind, told):
 
 @pytest.mark.slow
 def test_the_exporter_is_accused_of_a_model_that_computes_something_else():
-    case = nnfuzz.TestCase.from_onnx(ADD.model, inputs=ADD.inputs)
+    case = nnfuzz.case_from_onnx(ADD.model, inputs=ADD.inputs)
     with nnfuzz.Experiment(["wrong"], plugins=[PLUGIN]) as experiment:
         result = experiment(case)
-    (failure,) = result.failures
-    assert failure.levels == ("optimised",)
-    reduced = nnfuzz.reduce(failure, budget=30)
+        (finding,) = experiment.findings(result)
+    assert finding.failure.levels == ("optimised",)
+    reduced = nnfuzz.reduce(finding, budget=30)
     assert reduced.localisation["party"] == "exporter"
     assert "torch.ops.aten.add" in reduced.localisation["module"]
 

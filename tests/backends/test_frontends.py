@@ -45,7 +45,7 @@ def test_the_script_for_reports_runs_alone(name):
 @pytest.mark.slow
 def test_the_same_compiler_has_targets_of_two_forms():
     made("tvm")
-    case = nnfuzz.TestCase.from_onnx(PROBES["add"].model, inputs=PROBES["add"].inputs)
+    case = nnfuzz.case_from_onnx(PROBES["add"].model, inputs=PROBES["add"].inputs)
     with nnfuzz.Experiment(["tvm/O0", "tvm/O0:exported"]) as run:
         outcomes = run(case).outcomes
     assert {o.target.form for o in outcomes} == {"direct", "exported"}

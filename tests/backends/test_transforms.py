@@ -80,13 +80,14 @@ def test_passes_are_switched_off_by_name(registry):
 
 @pytest.mark.slow
 def test_the_optimiser_is_accused_and_its_pass_found():
-    case = nnfuzz.TestCase.from_onnx(ADD.model, inputs=ADD.inputs)
+    case = nnfuzz.case_from_onnx(ADD.model, inputs=ADD.inputs)
     with nnfuzz.Experiment(["toy"], plugins=[PLUGIN]) as experiment:
         result = experiment(case)
+        (finding,) = experiment.findings(result)
     (failure,) = result.failures
     assert str(failure.signature.title).startswith("toy: wrong value at Add")
     assert result.blame(failure).coordinate is Coordinate.PIPELINE
-    reduced = nnfuzz.reduce(failure, budget=30)
+    reduced = nnfuzz.reduce(finding, budget=30)
     assert list(reduced.localisation["passes"]) == ["add"]
 
 

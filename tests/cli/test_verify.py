@@ -88,7 +88,7 @@ def test_what_is_not_begun_in_time_is_skipped(folders):
 
 def test_what_is_not_compared_is_counted_and_never_passes(folders, tmp_path):
     folder = shutil.copytree(folders[0], tmp_path / "models")
-    lost = nnfuzz.TestCase.from_onnx(parser.parse_model(UNKNOWN)).save(folder).name
+    lost = nnfuzz.save_case(nnfuzz.case_from_onnx(parser.parse_model(UNKNOWN)), folder).name
     files = [tmp_path / "out.xml", tmp_path / "out.md"]
     code, told = verify(folder, "--junit", files[0], "--summary-md", files[1])
     lines = [line for line in told.splitlines() if not line.startswith("tests: ")]  # progress

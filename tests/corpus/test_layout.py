@@ -59,7 +59,7 @@ def test_external_data_lies_beside_the_model(case, tmp_path):
     assert test.case().model == model
     (back,) = (t for t in onnx.load_model_from_string(model).graph.initializer if t.name == "more")
     assert back.external_data[0].value == "model.onnx.data"
-    SourceTest.of(test, test.name, lambda path: case.graph, []).copy(tmp_path / "other")
+    SourceTest.of(test, test.name, []).copy(tmp_path / "other")
     assert find_tests(tmp_path / "other")[0].model() == model
 
 

@@ -95,7 +95,7 @@ def test_a_wrong_kernel_is_found_at_its_node(tmp_path):
         ("one-node O3,fault=cheap_erf,value=e",),
     )
     (saved,) = check.save(tmp_path).places
-    again = nnfuzz.Finding.load(saved.folder, plugins=[ONE_NODE])
+    again = nnfuzz.load_finding(saved.folder, plugins=[ONE_NODE])
     assert again.signature == place.finding.signature
     assert again.localisation and again.localisation["value"] == "e"
 
@@ -178,7 +178,7 @@ def test_a_tolerance_of_ones_own_counts_beside_the_envelope(tmp_path):
     assert narrow.failed and "some targets are beyond your tolerance ulp=0.001" in str(narrow)
     (place,) = narrow.save(tmp_path).places
     assert place.criterion == "ulp=0.001" and "in the error envelope it is right" in str(narrow)
-    finding = nnfuzz.Finding.load(place.folder)
+    finding = nnfuzz.load_finding(place.folder)
     reduced = nnfuzz.reduce(finding, budget=20, localise=False)
     assert len(reduced.case.graph.nodes) < len(finding.case.graph.nodes)
 

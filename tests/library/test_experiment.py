@@ -15,9 +15,14 @@ PLUGIN = Path(__file__).with_name("off.py")
 
 
 @pytest.fixture(scope="module")
-def result(cases):
+def run():
     with nnfuzz.Experiment(["onnxruntime", "off"], plugins=[PLUGIN]) as run:
-        return run(cases[0])
+        yield run
+
+
+@pytest.fixture(scope="module")
+def result(run, cases):
+    return run(cases[0])
 
 
 def test_a_result_tells_of_every_target(result):
@@ -31,22 +36,23 @@ def test_a_result_tells_of_every_target(result):
     assert "off@" in str(result) and "mismatch in compare" in str(result)
 
 
-def test_a_failure_knows_its_case_and_whom_to_accuse(result):
+def test_a_finding_knows_its_case_and_whom_to_accuse(run, result):
     (failure,) = result.failures
     assert failure.backend == "off" and failure.levels == ("O3",)
-    assert failure.finding.case is result.case
+    (finding,) = run.findings(result)
+    assert finding.failure is failure and finding.case is result.case
     assert result.blame(failure).coordinate is Coordinate.PIPELINE
     assert str(failure.signature) == str(failure)
-    assert failure.finding.versions["onnxruntime"]
+    assert finding.blame is result.blame(failure) and finding.versions["onnxruntime"]
 
 
-def test_a_failure_is_reduced_and_saved_once(result, tmp_path):
-    reduced = nnfuzz.reduce(result.failures[0], budget=30, localise=False)
-    assert isinstance(reduced, nnfuzz.Finding)
+def test_a_finding_is_reduced_and_saved_once(run, result, tmp_path):
+    (finding,) = run.findings(result)
+    reduced = nnfuzz.reduce(finding, budget=30, localise=False)
     assert len(reduced.case.graph.nodes) == 1
-    path = reduced.save(tmp_path)
-    assert path == reduced.save(tmp_path) and (path / "report.md").is_file()
-    loaded = nnfuzz.Finding.load(path)
+    path = nnfuzz.save_finding(reduced, tmp_path)
+    assert path == nnfuzz.save_finding(reduced, tmp_path) and (path / "report.md").is_file()
+    loaded = nnfuzz.load_finding(path)
     assert loaded.signature.hash == reduced.signature.hash
     assert loaded.case.digest() == reduced.case.digest()
 
@@ -60,9 +66,9 @@ def test_a_case_that_is_right_has_no_failures(cases):
 
 def test_a_model_of_ones_own_is_judged_and_reduced(model):
     with nnfuzz.Experiment(["off/O3"], plugins=[PLUGIN]) as run:
-        (failure,) = run(nnfuzz.TestCase.from_onnx(model)).failures
-    assert "Softmax" in failure.signature.title
-    reduced = nnfuzz.reduce(failure, budget=20, localise=False)
+        (finding,) = run.findings(run(nnfuzz.case_from_onnx(model)))
+    assert "Softmax" in finding.signature.title
+    reduced = nnfuzz.reduce(finding, budget=20, localise=False)
     assert [node.op for node in reduced.case.graph.nodes] == ["Softmax"]
 
 

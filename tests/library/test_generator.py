@@ -29,7 +29,6 @@ def test_settings_decide_what_models_are_made_of(cases):
     for case in itertools.islice(cases, 3):
         assert {node.op for node in case.graph.nodes} <= {"Add", "Mul", "Relu", "Sub"}
         assert {array.dtype.name for array in case.inputs.values()} == {"float32"}
-        assert case.config["nodes"] == 3
 
 
 def test_sizes_are_a_word():

@@ -25,7 +25,7 @@ WHY = "SequenceConstruct, SequenceAt have no operator spec in nnfuzz"
 @pytest.fixture(scope="module")
 def unknown() -> nnfuzz.TestCase:
     text = f"{HEAD}(float[2, 3] y) {{ {UNKNOWN} }}"
-    return nnfuzz.TestCase.from_onnx(parser.parse_model(text))
+    return nnfuzz.case_from_onnx(parser.parse_model(text))
 
 
 def masked(scores: np.ndarray) -> nnfuzz.TestCase:
@@ -40,7 +40,7 @@ def masked(scores: np.ndarray) -> nnfuzz.TestCase:
     opsets = [helper.make_opsetid("", 17)]
     model: onnx.ModelProto = helper.make_model(graph, opset_imports=opsets, ir_version=8)
     given = np.arange(64, dtype=np.float32).reshape(8, 8) / 8
-    return nnfuzz.TestCase.from_onnx(model, {"x": given})
+    return nnfuzz.case_from_onnx(model, {"x": given})
 
 
 def test_the_oracle_does_not_agree_with_what_it_cannot_compare(unknown):
@@ -87,14 +87,14 @@ def test_rows_that_a_mask_leaves_empty_are_lost_at_the_softmax():
 
 def test_an_output_that_is_compared_hides_nothing_about_another():
     text = f"{HEAD}(float[2, 3] y, float[2, 3] z) {{ {UNKNOWN}  z = Relu(x) }}"
-    case = nnfuzz.TestCase.from_onnx(parser.parse_model(text))
+    case = nnfuzz.case_from_onnx(parser.parse_model(text))
     verdict = nnfuzz.Oracle()(case, case.expected)
     assert verdict.ok and sorted(verdict.comparable.values()) == [0.0, 1.0]
     assert str(verdict).endswith(f"; the rest is not compared: {WHY}")
 
 
 def test_a_folder_of_which_nothing_is_compared_has_an_exit_code_of_its_own(unknown, tmp_path):
-    unknown.save(tmp_path)
+    nnfuzz.save_case(unknown, tmp_path)
     ran = command("verify", tmp_path, "-b", "onnxruntime", "--level", "O0")
     assert ran.returncode == NOT_COMPARED, ran.stderr
     assert "1 not compared" in ran.stdout and WHY in ran.stdout

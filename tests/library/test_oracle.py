@@ -23,7 +23,7 @@ def test_the_widths_of_intervals_are_shown():
     body = "y = Exp(x)  n = Size(x)  z = Relu(x)"
     text = f'<ir_version: 8, opset_import: ["" : 17]> {graph} {{ {body} }}'
     x = np.array([[1, 2, 3], [0.5, -1, 80]], np.float32)
-    case = nnfuzz.TestCase.from_onnx(parser.parse_model(text), {"x": x})
+    case = nnfuzz.case_from_onnx(parser.parse_model(text), {"x": x})
     verdict = nnfuzz.Oracle()(case, case.expected)
     bounds = nnfuzz.Oracle().envelope(case)
     y, _, z = bounds
@@ -41,7 +41,7 @@ def test_the_widths_of_intervals_are_shown():
 def test_widths_leave_out_what_is_decided_at_edges():
     text = '<ir_version: 8, opset_import: ["" : 17]> m (float[3] x) => (float[3] y) { y = Exp(x) }'
     x = np.array([-np.inf, np.nan, 1], np.float32)
-    case = nnfuzz.TestCase.from_onnx(parser.parse_model(text), {"x": x})
+    case = nnfuzz.case_from_onnx(parser.parse_model(text), {"x": x})
     verdict = nnfuzz.Oracle()(case, case.expected)
     assert set(verdict.comparable.values()) == {1.0}
     (found,) = verdict.widths.values()
@@ -77,7 +77,7 @@ def chain() -> nnfuzz.TestCase:
     text = f'<ir_version: 8, opset_import: ["" : 17]> {graph} {{ {body} }}'
     rng = np.random.default_rng(5)
     given = {name: rng.standard_normal((32, 32)).astype(np.float32) for name in "abc"}
-    return nnfuzz.TestCase.from_onnx(parser.parse_model(text), given)
+    return nnfuzz.case_from_onnx(parser.parse_model(text), given)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_further_output_is_refused(cases):
 
 
 def test_a_path_is_no_test_case():
-    with pytest.raises(TypeError, match=r"nnfuzz.TestCase.from_onnx\('m.onnx'\) makes one"):
+    with pytest.raises(TypeError, match=r"nnfuzz.case_from_onnx\('m.onnx'\) makes one"):
         nnfuzz.Oracle()("m.onnx", {})
 
 

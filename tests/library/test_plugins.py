@@ -68,9 +68,8 @@ def test_what_a_script_defines_is_written_for_the_workers(tmp_path):
 
 SAVING = """
     small = next(c for c in cases if all(a.size < 9 for a in c.inputs.values()))
-    failure = run(small).failures[0]
-    print(failure.finding.save("out"))
-    print(nnfuzz.Finding.load(next(Path("out").iterdir())).backend.plugins != ())
+    print(nnfuzz.save_finding(run.findings(run(small))[0], "out"))
+    print(nnfuzz.load_finding(next(Path("out").iterdir())).backend.plugins != ())
 """
 
 
@@ -180,4 +179,26 @@ def test_a_class_without_methods_is_found_by_its_name(tmp_path):
     done = subprocess.run([sys.executable, script], capture_output=True, text=True)
     assert "class Bare(OnnxRuntime):\n    name = 'bare'" in done.stdout, done.stderr
     assert "@" not in done.stdout
-    assert "a class without methods of its own: give it one" in told(BARE)
+
+
+NOTEBOOK = """
+import sys
+from types import ModuleType
+from nnfuzz.library.plugins import known_plugins
+
+main = sys.modules["__main__"] = ModuleType("__main__")
+main.In = ["import nnfuzz", "OFFSET = 1", "from tests.library.off import Off", "OFFSET = 2", '''
+@nnfuzz.register
+class Later(Off):
+    name, offset = "later", OFFSET
+''']
+for cell in main.In:
+    exec(cell, vars(main))
+print(open(known_plugins()[0]).read())
+"""
+
+
+def test_cells_of_a_notebook_are_copied_as_they_were_run_last():
+    done = subprocess.run([sys.executable, "-c", NOTEBOOK], capture_output=True, text=True)
+    wanted = "from tests.library.off import Off\n\nOFFSET = 2\n\nclass Later(Off):\n"
+    assert wanted in done.stdout and "OFFSET = 1" not in done.stdout, done.stderr

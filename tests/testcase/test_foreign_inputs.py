@@ -23,7 +23,7 @@ def model(text: str, **weights: np.ndarray) -> onnx.ModelProto:
 def test_a_mask_of_minus_infinity_is_kept_and_inputs_are_found():
     mask = np.triu(np.full((4, 4), -np.inf, np.float32), 1)
     text = "(float[2, 4, 4] x) => (float[2, 4, 4] y) { a = Add(x, mask)  y = Softmax(a) }"
-    case = nnfuzz.TestCase.from_onnx(model(text, mask=mask))
+    case = nnfuzz.case_from_onnx(model(text, mask=mask))
     assert np.isneginf(case.weights["mask"]).any()
     assert np.isfinite(case.expected["y"]).all() and 0.1 < np.abs(case.inputs["x"]).max() < 100
 
@@ -34,19 +34,19 @@ def test_an_input_may_be_a_mask():
         k = Cast<to = 1>(keep)  d = Sub(one, k)  m = Mul(d, least)
         a = Add(m, x)  b = Add(m, a)  y = Softmax(b) }"""
     least = np.float32(np.finfo(np.float32).min)
-    case = nnfuzz.TestCase.from_onnx(model(text, one=np.float32(1), least=least))
+    case = nnfuzz.case_from_onnx(model(text, one=np.float32(1), least=least))
     assert np.isfinite(case.expected["y"]).all()
 
 
 def test_indices_reach_both_ends_of_their_axis():
     text = "(int64[n, 5] ids) => (float[n, 5, 3] y) { y = Gather(words, ids) }"
-    case = nnfuzz.TestCase.from_onnx(model(text, words=np.ones((7, 3), np.float32)))
+    case = nnfuzz.case_from_onnx(model(text, words=np.ones((7, 3), np.float32)))
     assert case.inputs["ids"].max() == 6 and -7 <= case.inputs["ids"].min() <= 0
 
 
 def refused(made: onnx.ModelProto) -> str:
     with pytest.raises(nnfuzz.ModelError) as caught:
-        nnfuzz.TestCase.from_onnx(made)
+        nnfuzz.case_from_onnx(made)
     return str(caught.value)
 
 
@@ -74,12 +74,12 @@ def test_where_nothing_is_certain_the_trials_are_told():
 def test_outputs_behind_a_foreign_operator_are_left_out():
     head = '<ir_version: 8, opset_import: ["" : 17, "com.acme" : 1]> m (float[2] x) => '
     made = parser.parse_model(head + "(float[2] y, float[2] z) { y = com.acme.F(x)  z = Relu(x) }")
-    assert list(nnfuzz.TestCase.from_onnx(made).expected) == ["z"]
+    assert list(nnfuzz.case_from_onnx(made).expected) == ["z"]
 
 
 def test_other_outputs_leave_the_nodes_of_a_model_as_they_are():
     made = model("(float[n, 2] x) => (float[n, 2] y) { a = Relu(x)  b = Exp(a)  y = Neg(b) }")
-    case = nnfuzz.TestCase.from_onnx(made)
+    case = nnfuzz.case_from_onnx(made)
     graph = nnfuzz.Oracle()._enclosure(case).graph
     relu = np.maximum(case.inputs["x"], 0)
     cut = with_outputs(case, graph, ["b", "a"], {"a": relu, "b": np.exp(relu)})

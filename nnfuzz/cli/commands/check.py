@@ -171,13 +171,12 @@ def _checked(
     """Raises: ModelError and others that explain themselves; Unreadable."""
     from nnfuzz.base.untrusted import read_model
     from nnfuzz.cli.progress import phases
-    from nnfuzz.library.case import TestCase
-    from nnfuzz.library.checking import check_model
+    from nnfuzz.library.checking import case_to_check, check_model
 
     with phases() as watch:
         watch("reading the model")
         with computing(SECONDS * (os.cpu_count() or 1)):
-            case = TestCase.from_onnx(read_model(file), inputs, seed=seed, plugins=plugins)
+            case = case_to_check(read_model(file), inputs, seed, plugins)
         return check_model(case, targets, plugins=plugins, watch=watch, **more)
 
 

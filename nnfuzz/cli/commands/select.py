@@ -15,7 +15,6 @@ from nnfuzz.cli.values import duration, size, spoken
 
 if TYPE_CHECKING:
     from nnfuzz.corpus.pick import Selection
-    from nnfuzz.library.gathering import Gathered
 
 
 def select(
@@ -51,7 +50,7 @@ def select(
     """
     from nnfuzz.cli.progress import steps
     from nnfuzz.corpus.selection import Budget
-    from nnfuzz.library.gathering import gather
+    from nnfuzz.library.corpus import select as chosen
 
     if max_time is not None and not backend:
         raise UsageError("--max-time is the time of a compiler: add --backend NAME")
@@ -60,18 +59,17 @@ def select(
         size(max_bytes) if max_bytes is not None else math.inf,
         duration(max_time, "--max-time") if max_time is not None else math.inf,
     )
-    gathered = gather(out, models, backend or [], plugin or [], tell, steps)
     with writing(out):
-        selection = gathered.select(out, budget)
-    _report(out, selection, gathered)
+        selection = chosen(out, models, budget, backend or [], plugin or [], tell, steps)
+    _report(out, selection)
     raise typer.Exit(OK)
 
 
-def _report(out: Path, selection: Selection, gathered: Gathered) -> None:
+def _report(out: Path, selection: Selection) -> None:
     from nnfuzz.corpus.selection import KINDS
 
     kept_models = (
-        f"{len(selection.tests)} of {len(gathered)} models in {out}, {selection.size:,} bytes"
+        f"{len(selection.tests)} of {selection.sources} models in {out}, {selection.size:,} bytes"
     )
     took = f", {spoken(selection.seconds)} of the compilers" if selection.seconds else ""
     typer.echo(kept_models + took)

@@ -66,7 +66,7 @@ def show(
 def read_graph(path: Path) -> GraphView:
     """The graph from a folder, a model or JSON. Raises: UsageError."""
     from nnfuzz.ir.view import GraphView
-    from nnfuzz.library.onnx_graph import model_graph
+    from nnfuzz.materialize.model_graph import model_graph
 
     file = next((path / name for name in FILES if (path / name).is_file()), path)
     if not file.is_file():

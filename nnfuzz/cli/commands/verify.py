@@ -91,8 +91,8 @@ def verify(
     from nnfuzz.backend.registry import BackendRegistry
     from nnfuzz.cli.progress import steps
     from nnfuzz.corpus.known import to_json
-    from nnfuzz.library.verification import save_failures, tests_in
-    from nnfuzz.library.verification import verify as run
+    from nnfuzz.library.corpus import save_failures, tests_in
+    from nnfuzz.library.corpus import verify as run
 
     expected = _known(known, baseline)
     chosen = shard(part)

@@ -54,8 +54,8 @@ def test_a_wrong_one_is_saved_as_a_finding_that_replays(model, tmp_path):
 def test_inputs_of_an_archive_or_a_folder(model, tmp_path):
     np.savez(tmp_path / "named.npz", **GIVEN)
     np.savez(tmp_path / "listed.npz", *GIVEN.values())
-    case = library.TestCase.from_onnx(model, GIVEN)
-    folder = case.save(tmp_path) / "test_data_set_0"
+    case = library.case_from_onnx(model, GIVEN)
+    folder = library.save_case(case, tmp_path) / "test_data_set_0"
     for path in (tmp_path / "named.npz", tmp_path / "listed.npz", folder):
         done = check(model, "--inputs", path)
         assert done.returncode == 0 and "inputs: x float32[2, 3], b float32[3]" in done.stdout

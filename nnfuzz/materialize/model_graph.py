@@ -85,9 +85,8 @@ def _shown(attribute: AttributeProto) -> Any:
     from onnx import helper
 
     if attribute.HasField("g"):
-        from nnfuzz.records.observer import counted
-
-        return f"{{{counted(len(attribute.g.node), 'node')}}}"
+        count = len(attribute.g.node)
+        return f"{{{count} node{'s' * (count != 1)}}}"
     if attribute.HasField("t"):
         return _tensor(attribute.t)
     try:
