@@ -14,8 +14,9 @@ from nnfuzz.campaign.session import run_probes
 from nnfuzz.feedback.support_cache import SupportCache
 from nnfuzz.library.folders import cache_folder
 from nnfuzz.library.settings import Specs, default_workers
-from nnfuzz.records.config import FIRST_SECONDS, CampaignConfig
+from nnfuzz.records.config import CampaignConfig
 from nnfuzz.records.observer import Observer
+from nnfuzz.records.settings import FIRST_SECONDS
 from nnfuzz.store.store import Store
 from nnfuzz.testcase.case import CaseConfig
 
